@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+
+#include <time.h>
+
+static int64_t clock_ns(clockid_t id)
+{
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+int64_t mono_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t wall_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
+}
+
+struct timeval timeval_of(int64_t duration_ns)
+{
+    if (duration_ns < 0)
+        duration_ns = 0;
+    /* Rounded up, so that a timer never fires before its deadline and then again at once. */
+    duration_ns += NS_PER_US - 1;
+    return (struct timeval){.tv_sec = duration_ns / NS_PER_S, .tv_usec = duration_ns % NS_PER_S / NS_PER_US};
+}
+
+struct timeval timeval_until(int64_t deadline_ns)
+{
+    return timeval_of(deadline_ns - mono_ns());
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two clocks, one purpose each: monotonic nanoseconds for deadlines and durations, wall nanoseconds since the
+ * Unix epoch for records. A deadline is an absolute monotonic time.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/time.h>
+
+#define NS_PER_US      INT64_C(1000)
+#define NS_PER_MS      INT64_C(1000000)
+#define NS_PER_S       INT64_C(1000000000)
+
+#define DEADLINE_NEVER INT64_MAX
+
+int64_t mono_ns(void);
+int64_t wall_ns(void);
+/* Time left until a deadline as a timer takes it, never negative. */
+struct timeval timeval_until(int64_t deadline_ns);
+struct timeval timeval_of(int64_t duration_ns);

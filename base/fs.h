@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files and directories: bounded reads, whole writes, directories made on the way. All descriptors are
+ * close-on-exec.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* Reads at most max bytes, NUL-terminated; -EFBIG for more. The caller frees *ret. */
+int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
+int write_all(int fd, const void *data, size_t size);
+/* Makes a directory and its missing parents; an existing directory is fine. */
+int make_dirs(const char *path, mode_t mode);
+int fsync_path(const char *directory);
+/* Opens a regular file for reading; never follows a link in the last component, never blocks on a FIFO.
+ * -ELOOP, -EINVAL. */
+int open_regular(int dir_fd, const char *path, struct stat *ret_st);
+/* True on file systems where inotify does not see other hosts' changes (NFS, Lustre, FUSE, 9p, CIFS, ...). */
+bool is_remote_fs(const char *path);
+/* A file name safe to store under: no slash, no control byte, not "." or "..", at most 255 bytes. */
+bool is_plain_name(const char *name);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include "base/alloc.h"
+
+const char *json_get_str(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+int64_t json_get_int(const json_t *object, const char *key, int64_t fallback)
+{
+    json_t *v = json_object_get(object, key);
+    return json_is_integer(v) ? json_integer_value(v) : fallback;
+}
+
+double json_get_real(const json_t *object, const char *key, double fallback)
+{
+    json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : fallback;
+}
+
+bool json_get_bool(const json_t *object, const char *key, bool fallback)
+{
+    json_t *v = json_object_get(object, key);
+    return json_is_boolean(v) ? json_is_true(v) : fallback;
+}
+
+json_t *json_parse(const char *data, size_t size, char error[static 200])
+{
+    json_error_t e;
+    json_t *root = json_loadb(data, size, JSON_DECODE_ANY, &e);
+    if (!root)
+        snprintf(error, 200, "%s (line %d, column %d)", e.text, e.line, e.column);
+    return root;
+}
+
+void json_put_str(json_t *object, const char *key, const char *value)
+{
+    if (value)
+        json_object_set_new(object, key, json_text(value));
+}
+
+void json_put_int(json_t *object, const char *key, int64_t value)
+{
+    json_object_set_new(object, key, json_integer(value));
+}
+
+void json_put_bool(json_t *object, const char *key, bool value)
+{
+    json_object_set_new(object, key, json_boolean(value));
+}
+
+/* Length of the UTF-8 sequence at s (RFC 3629), 0 where it is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong_or_surrogate = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+                                 (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return overlong_or_surrogate ? 0 : n;
+}
+
+json_t *json_text(const char *s)
+{
+    json_t *plain = json_string(s);
+    if (plain)
+        return plain;
+    _cleanup_(freep)
+    char *clean = xcalloc(strlen(s) * 3 + 1, 1);
+    char *out = clean;
+    for (const unsigned char *p = (const unsigned char *)s; *p;) {
+        size_t n = utf8_length(p);
+        if (n == 0) {
+            out = stpcpy(out, "\xef\xbf\xbd");
+            p++;
+        } else {
+            memcpy(out, p, n);
+            out += n;
+            p += n;
+        }
+    }
+    return json_string(clean);
+}

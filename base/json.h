@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading control messages with jansson: typed, tolerant getters and scope cleanup. Never used for traces.
+ *
+ * Getters return NULL or the fallback where the key is absent or of another type; text is borrowed from the
+ * object.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <jansson.h>
+
+/* jansson.h brings json_decrefp(). */
+/* clang-format off */
+#define _cleanup_json_ _cleanup_(json_decrefp) json_t *
+/* clang-format on */
+
+const char *json_get_str(const json_t *object, const char *key);
+int64_t json_get_int(const json_t *object, const char *key, int64_t fallback);
+double json_get_real(const json_t *object, const char *key, double fallback); /* integers too */
+bool json_get_bool(const json_t *object, const char *key, bool fallback);
+/* Parses size bytes; NULL with a one-line reason in error (at least 200 bytes) when they are not JSON. */
+json_t *json_parse(const char *data, size_t size, char error[static 200]);
+/* Sets a key where the text is not NULL or the number is not absent. Takes no reference. */
+void json_put_str(json_t *object, const char *key, const char *value);
+void json_put_int(json_t *object, const char *key, int64_t value);
+void json_put_bool(json_t *object, const char *key, bool value);
+/* Text that is not UTF-8 (file names, answers of workers) as JSON: bad bytes become U+FFFD. */
+json_t *json_text(const char *s);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const states[_STATE_MAX] = {
+    [STATE_REQUESTED] = "requested", [STATE_STARTING] = "starting",     [STATE_RECORDING] = "recording",
+    [STATE_STOPPING] = "stopping",   [STATE_COLLECTING] = "collecting", [STATE_COMPLETE] = "complete",
+    [STATE_PARTIAL] = "partial",     [STATE_FAILED] = "failed",         [STATE_CANCELLED] = "cancelled",
+};
+
+static const char *const engines[_ENGINE_MAX] = {
+    [ENGINE_UNKNOWN] = "unknown",
+    [ENGINE_VLLM] = "vllm",
+    [ENGINE_SGLANG] = "sglang",
+};
+
+static const char *const roles[_ROLE_MAX] = {
+    [ROLE_UNKNOWN] = "unknown", [ROLE_REGULAR] = "regular", [ROLE_PREFILL] = "prefill",
+    [ROLE_DECODE] = "decode",   [ROLE_ENCODE] = "encode",
+};
+
+static const char *const healths[_HEALTH_MAX] = {
+    [HEALTH_UNKNOWN] = "unknown",
+    [HEALTH_HEALTHY] = "healthy",
+    [HEALTH_UNHEALTHY] = "unhealthy",
+};
+
+static const char *const trace_states[_TRACE_STATE_MAX] = {
+    [TRACE_COMPLETE] = "complete", [TRACE_TRUNCATED] = "truncated",   [TRACE_EMPTY] = "empty",
+    [TRACE_CORRUPT] = "corrupt",   [TRACE_UNREADABLE] = "unreadable", [TRACE_DUPLICATE] = "duplicate",
+    [TRACE_MISSING] = "missing",
+};
+
+static int find(const char *const *words, int n, const char *word)
+{
+    for (int i = 0; word && i < n; i++)
+        if (strcmp(words[i], word) == 0)
+            return i;
+    return -1;
+}
+
+#define DEFINE_NAMES(type, prefix, table, max)                                                               \
+    const char *prefix##_name(enum type v)                                                                   \
+    {                                                                                                        \
+        return table[v];                                                                                     \
+    }                                                                                                        \
+    int prefix##_from_name(const char *word)                                                                 \
+    {                                                                                                        \
+        return find(table, max, word);                                                                       \
+    }
+
+DEFINE_NAMES(state, state, states, _STATE_MAX)
+DEFINE_NAMES(engine, engine, engines, _ENGINE_MAX)
+DEFINE_NAMES(role, role, roles, _ROLE_MAX)
+DEFINE_NAMES(health, health, healths, _HEALTH_MAX)
+DEFINE_NAMES(trace_state, trace_state, trace_states, _TRACE_STATE_MAX)
+
+char parse_ref(const char *text, char own_kind, int64_t *ret_id)
+{
+    char kind = own_kind;
+    if (*text && strchr("str", *text))
+        kind = *text++;
+    if (*text < '1' || *text > '9' || strspn(text, "0123456789") != strlen(text) || strlen(text) > 18)
+        return 0;
+    *ret_id = strtoll(text, NULL, 10);
+    return kind;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The C names of what daemon, clients and catalog agree on: states, engines, roles. Words are what
+ * catalog.sql stores and openapi.yaml documents. No logic: enums, their words, and ids as people write them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* State of a session and of each target. Order is the order of life; everything from STATE_COMPLETE on is
+ * final. */
+enum state {
+    STATE_REQUESTED,
+    STATE_STARTING,
+    STATE_RECORDING,
+    STATE_STOPPING,
+    STATE_COLLECTING,
+    STATE_COMPLETE,
+    STATE_PARTIAL,
+    STATE_FAILED,
+    STATE_CANCELLED,
+    _STATE_MAX,
+};
+
+enum engine {
+    ENGINE_UNKNOWN,
+    ENGINE_VLLM,
+    ENGINE_SGLANG,
+    _ENGINE_MAX,
+};
+
+enum role {
+    ROLE_UNKNOWN,
+    ROLE_REGULAR,
+    ROLE_PREFILL,
+    ROLE_DECODE,
+    ROLE_ENCODE,
+    _ROLE_MAX,
+};
+
+enum health {
+    HEALTH_UNKNOWN,
+    HEALTH_HEALTHY,
+    HEALTH_UNHEALTHY,
+    _HEALTH_MAX,
+};
+
+/* What the catalog says of a trace's file. */
+enum trace_state {
+    TRACE_COMPLETE,
+    TRACE_TRUNCATED,  /* readable up to a point; the reason says how far */
+    TRACE_EMPTY,      /* 0 bytes */
+    TRACE_CORRUPT,    /* checksum wrong, not JSON, ... */
+    TRACE_UNREADABLE, /* could not be opened, or the child that read it died */
+    TRACE_DUPLICATE,  /* same bytes as another trace of the session */
+    TRACE_MISSING,    /* the catalog knows it, its file is gone */
+    _TRACE_STATE_MAX,
+};
+
+const char *state_name(enum state s);
+const char *engine_name(enum engine e);
+const char *role_name(enum role r);
+const char *health_name(enum health h);
+const char *trace_state_name(enum trace_state s);
+
+/* The value of a word, or -1 (-EINVAL's place is the caller's) where it is none. */
+int state_from_name(const char *word);
+int engine_from_name(const char *word);
+int role_from_name(const char *word);
+int health_from_name(const char *word);
+int trace_state_from_name(const char *word);
+
+static inline bool state_is_final(enum state s)
+{
+    return s >= STATE_COMPLETE;
+}
+
+/*
+ * "s7", "t12", "r3", or a bare number which is of the verb's own kind. Returns the kind's letter, 0 where the
+ * text is no id.
+ */
+char parse_ref(const char *text, char own_kind, int64_t *ret_id);
+
+/* Exit status of profctl. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_PARTIAL = 3,
+    EXIT_NOT_FOUND = 4,
+};
+
+#define PERFETTO_ORIGIN "https://ui.perfetto.dev"
