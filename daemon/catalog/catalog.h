@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The catalog: the one place of profd that speaks SQL to catalog.db. Opens, migrates and guards it; holds the
+ * open transaction of the loop's turn. Called by session, collect and api; calls none of them.
+ *
+ * Writes of one turn of the loop share a transaction. catalog_then() queues what may be done only after they
+ * are on disk: the commit happens at the end of the turn, then the queued functions run in order, with 0 or
+ * the error of the commit. Nothing here blocks for long: checkpoints, vacuum and bulk deletes run on the
+ * offload with a connection of their own.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/offload.h"
+#include "base/problem.h"
+
+struct catalog;
+struct sqlite3;
+
+#define CATALOG_APPLICATION_ID 0x50524f46
+#define CATALOG_VERSION        1
+
+/*
+ * Opens or creates path (directory 2750, file 0640, WAL kept). Refuses, with a remedy: a newer version,
+ * another application's file, an unwritable or full disk, a catalog that another profd holds (lock file
+ * beside it), a file that is damaged. An older version is migrated after a VACUUM INTO copy beside it.
+ */
+int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
+                 struct problem *p);
+/* Commits what is open, checkpoints, closes. */
+struct catalog *catalog_close(struct catalog *c);
+
+/* A commit that must survive a power cut (the edge that leads to a start) asks for full_sync; others cost no
+ * fsync. */
+void catalog_then(struct catalog *c, bool full_sync, void (*fn)(int err, void *arg), void *arg);
+/* Commits at once, before the turn ends. */
+int catalog_commit(struct catalog *c, bool full_sync);
+/* True while the last commit failed (disk full, read-only): sessions are refused, stops are sent all the
+ * same. */
+bool catalog_is_broken(const struct catalog *c);
+const char *catalog_path(const struct catalog *c);
+
+/* Who listens to changes (the event stream): called after the commit that wrote the event. */
+typedef void (*catalog_event_fn)(const json_t *event, void *arg);
+void catalog_on_event(struct catalog *c, catalog_event_fn fn, void *arg);

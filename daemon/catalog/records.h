@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of the catalog as C records: written by session and collect, read by everyone. One file for each
+ * family (sessions.c, traces.c, events.c).
+ *
+ * Writers return 0 or a negative errno value (-ENOSPC, -EROFS, -EIO) and join the transaction of the loop's
+ * turn. Readers see that transaction. Strings in records that a reader returns belong to the record;
+ * *_record_done() frees them. In records that are written, strings are borrowed. Absent numbers are
+ * RECORD_NONE.
+ */
+#pragma once
+
+#include "daemon/catalog/catalog.h"
+#include "daemon/fleet/worker.h"
+#include "proto/names.h"
+
+#define RECORD_NONE INT64_MIN
+
+struct session_record {
+    int64_t session_id; /* 0: to be given */
+    enum state state;
+    char *router;           /* URL, NULL for a static list */
+    char *dialect;          /* of the router */
+    char *fleet;            /* section of profd.conf */
+    char *options, *labels; /* JSON texts */
+    int64_t requested_at;
+    char *requested_by;
+    int64_t start_at, starts_sent_at, recording_at, stop_at, hard_stop_at, stopped_at, finished_at, skew_ns;
+    char *reason, *remedy;
+    bool pinned;
+};
+
+struct target_record {
+    int64_t target_id, session_id;
+    enum state state;
+    char *worker_url;
+    char *worker; /* JSON, worker_to_json() */
+    char *profile_id, *output_dir, *trace_dir;
+    int64_t ranks_expected;
+    bool owes_stop;
+    int64_t start_sent_at, start_answered_at, start_status, stop_sent_at, stop_answered_at, stop_status;
+    char *failure, *remedy;
+};
+
+enum trace_kind { TRACE_KIND_TRACE, TRACE_KIND_FRONTEND, TRACE_KIND_ATTACHMENT };
+const char *trace_kind_name(enum trace_kind k);
+
+struct trace_record {
+    int64_t trace_id;
+    int64_t session_id, target_id; /* RECORD_NONE: unclaimed */
+    char *worker_url;              /* NULL: unknown or ambiguous */
+    enum trace_kind kind;
+    enum trace_state state;
+    char *reason, *name, *path, *origin;
+    bool stored;
+    int64_t size;
+    char *sha256, *format;
+    int64_t uncompressed, rank, dp, pp, tp, ep;
+    char *stage;
+    int64_t world_size, pid, devices;
+    char *device_name;
+    int64_t events, first_event_at, span_ns;
+    char *candidates; /* JSON array of worker URLs */
+    int64_t owner_uid, recorded_at, collected_at;
+    bool pinned;
+};
+
+void session_record_init(struct session_record *r);
+void session_record_done(struct session_record *r);
+void target_record_init(struct target_record *r);
+void target_record_done(struct target_record *r);
+void trace_record_init(struct trace_record *r);
+void trace_record_done(struct trace_record *r);
+
+/* Fleet: remembers router and workers as seen by a discovery. */
+int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
+/* The router that a session used last, or NULL. The caller frees it. */
+char *catalog_last_router(struct catalog *c);
+
+/* Sessions. add gives r->session_id / r->target_id; save writes every column of an existing row. */
+int catalog_add_session(struct catalog *c, struct session_record *r);
+int catalog_save_session(struct catalog *c, const struct session_record *r);
+int catalog_add_target(struct catalog *c, struct target_record *r);
+int catalog_save_target(struct catalog *c, const struct target_record *r);
+int catalog_get_session(struct catalog *c, int64_t id, struct session_record *ret); /* -ENOENT */
+/* Calls fn for each; fn returns 0 to go on, anything else ends the walk and is returned. */
+int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
+                            void *arg);
+int catalog_each_target(struct catalog *c, int64_t session_id,
+                        int (*fn)(const struct target_record *r, void *arg), void *arg);
+int catalog_pin_session(struct catalog *c, int64_t id, bool pinned); /* -ENOENT */
+int catalog_remove_session(struct catalog *c,
+                           int64_t id); /* the row and, by cascade, its targets and traces */
+
+/* Traces. */
+int catalog_add_trace(struct catalog *c, struct trace_record *r);
+int catalog_save_trace(struct catalog *c, const struct trace_record *r);
+int catalog_get_trace(struct catalog *c, int64_t id, struct trace_record *ret); /* -ENOENT */
+int catalog_remove_trace(struct catalog *c, int64_t id);
+int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned);
+/* Any trace with this path, or with this origin (and size, where not RECORD_NONE). -ENOENT. */
+int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret);
+int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct trace_record *ret);
+
+struct trace_filter {
+    int64_t session_id;     /* RECORD_NONE: any */
+    const char *worker_url; /* NULL: any */
+    int64_t since, until;   /* recorded_at; RECORD_NONE: any */
+    int64_t
+        before_id;  /* for paging: traces that come after this one in the list; RECORD_NONE: from the start */
+    bool unclaimed; /* only those without a session */
+    int64_t limit;
+};
+/* Newest first (recorded_at, then id). */
+int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
+                       int (*fn)(const struct trace_record *r, void *arg), void *arg);
+/* Unpinned stored traces of finished sessions (and unclaimed ones), oldest first: what a budget may take. */
+int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
+int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
+
+/* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.
+ */
+int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,
+                      int64_t target_id, int64_t trace_id, const char *format, ...) _printf_(7, 8);
+
+/* JSON as in openapi.yaml. A session's "targets" and "traces" counts are included; with_targets adds the
+ * list. */
+int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_t **ret); /* -ENOENT */
+/* Newest first; before_id pages; state NULL: any. Gives an array. */
+int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
+                          json_t **ret);
+json_t *trace_record_to_json(const struct trace_record *r);
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret);
+int catalog_routers_json(struct catalog *c, json_t **ret);
+
+/* Runs VACUUM-like upkeep off the loop: checkpoint (TRUNCATE), pragma optimize, old events beyond the limit
+ * deleted. */
+void catalog_upkeep(struct catalog *c, void (*done)(int err, void *arg), void *arg);

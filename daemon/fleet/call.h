@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP call out, to a router or a worker: libcurl's multi interface on the event loop.
+ *
+ * Only http and https, no redirects, no proxies of the environment, answers bounded. A call that was started
+ * always ends in done(), once, never before call_start() returns; its result is borrowed for the time of
+ * done(). The caller (one a process) owns all calls; call_cancel() ends one without done().
+ */
+#pragma once
+
+#include "base/util.h"
+#include <event2/event.h>
+
+#define CALL_ANSWER_MAX_DEFAULT (1 << 20)
+
+struct caller;
+struct call;
+
+/* Files of a fleet's or worker's credentials, see profd.conf(5); any may be NULL. Read anew for every call.
+ */
+struct credentials {
+    char *token_file;       /* bearer token for ordinary endpoints */
+    char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
+    char *ca_file, *cert_file, *key_file;
+};
+
+struct call_request {
+    const char *method; /* "GET", "POST" */
+    const char *url;
+    const char *body; /* NULL: none; a POST then has Content-Length: 0 */
+    const struct credentials *credentials;
+    bool admin;                 /* use the admin token */
+    int64_t connect_timeout_ns; /* of the connection alone */
+    int64_t deadline_ns;        /* absolute, monotonic, of the whole call */
+    size_t answer_max;          /* 0: CALL_ANSWER_MAX_DEFAULT; a longer answer is cut, see `cut` */
+};
+
+struct call_result {
+    int err; /* 0 when an HTTP status came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO, ... */
+    const char *error; /* curl's own words, NULL when err is 0 */
+    int status;        /* HTTP status, 0 when none came */
+    const char *body;  /* NUL-terminated, never NULL */
+    size_t body_size;
+    bool cut;               /* the answer was longer than answer_max */
+    int64_t sent_at_ns;     /* wall time when the request had left */
+    int64_t answered_at_ns; /* wall time when the call ended */
+    int64_t sent_mono_ns, answered_mono_ns;
+    int64_t date_s; /* the answer's Date header, seconds since the epoch; 0 when absent */
+};
+
+int caller_new(struct event_base *base, struct caller **ret);
+struct caller *caller_free(struct caller *c);
+struct call *call_start(struct caller *c, const struct call_request *request,
+                        void (*done)(const struct call_result *result, void *arg), void *arg);
+void call_cancel(struct call *call);
+
+/* "404 Not Found: {"error":..." or curl's words: one line of at most max bytes for people. Returns buf. */
+char *call_result_text(const struct call_result *r, char *buf, size_t max);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is there: from a router's URL or a static list to a fleet of identified workers.
+ *
+ * Discovery has no side effects on a worker: it asks only GET endpoints that are known to be read-only. It
+ * runs on the event loop; what may block (/proc, files) runs on the offload's threads.
+ */
+#pragma once
+
+#include "base/offload.h"
+#include "base/problem.h"
+#include "daemon/fleet/call.h"
+#include "daemon/fleet/worker.h"
+
+#define FLEET_WORKERS_MAX_DEFAULT 10000
+
+struct path_map {
+    char *from, *to; /* a container's prefix and the host's */
+};
+
+/* A [fleet NAME] section of profd.conf. */
+struct fleet_config {
+    char *name;
+    char *router;     /* URL; or */
+    char *router_log; /* a training log that names it; or */
+    char **workers;   /* a static list */
+    size_t n_workers, cap_workers;
+    char *dialect; /* NULL: auto */
+    char *trace_dir, *output_dir;
+    struct path_map *maps;
+    size_t n_maps, cap_maps;
+    struct credentials credentials;
+};
+
+/* A [worker URL] section. */
+struct worker_config {
+    char *url;
+    char *trace_dir, *output_dir;
+    enum role role;
+    struct credentials credentials;
+};
+
+struct fleet_settings {
+    struct fleet_config *fleets;
+    size_t n_fleets, cap_fleets;
+    struct worker_config *workers;
+    size_t n_workers, cap_workers;
+    int64_t connect_timeout_ns;  /* 3 s */
+    int64_t identify_timeout_ns; /* of each identifying call, 5 s */
+    size_t workers_max;
+};
+void fleet_settings_done(struct fleet_settings *s);
+
+/* What a user asks for. All NULL: the one configured fleet. */
+struct fleet_query {
+    char *fleet;   /* name of a section */
+    char *router;  /* URL */
+    char *dialect; /* NULL or "auto": try them all */
+    char **workers;
+    size_t n_workers;
+    char *trace_dir; /* overrides what is found, for all of them */
+};
+void fleet_query_done(struct fleet_query *q);
+
+struct fleet_finder;
+struct discovery;
+
+/* Borrows all arguments for its life. */
+int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
+                     const struct fleet_settings *settings, struct fleet_finder **ret);
+struct fleet_finder *fleet_finder_free(struct fleet_finder *f);
+
+/*
+ * Copies q. done() comes later, once: with a fleet that it owns, or with NULL and the problem (borrowed). An
+ * unknown dialect, fleet or malformed URL also arrives that way.
+ */
+struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_query *q,
+                                 void (*done)(struct fleet *fleet, const struct problem *p, void *arg),
+                                 void *arg);
+void discovery_cancel(struct discovery *d);
+
+/* The credentials and directories that profd.conf gives a worker: its own section first, then its fleet's
+ * (may be NULL). */
+const struct credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
+                                               const char *worker_url);
+const struct fleet_config *settings_fleet(const struct fleet_settings *s, const char *name);
+const struct worker_config *settings_worker(const struct fleet_settings *s, const char *url);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of one worker, and of a fleet of them: plain data, filled by discovery, read by everyone
+ * after it.
+ *
+ * A fleet owns its workers and every string in them. Secrets never get in here.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "proto/names.h"
+#include <sys/types.h>
+
+/* Sizes of the parallel groups; 0 where unknown. */
+struct parallel {
+    int tp, pp, dp, ep, nodes;
+};
+
+/* How the worker's profiler was set at its launch, where that can be known; -1 is unknown. */
+struct profiler_setup {
+    char *kind; /* "torch", "cuda", "proton"; NULL unknown */
+    int with_stack, record_shapes, use_gzip, ignore_frontend;
+    int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
+};
+
+/* Where its traces appear. */
+struct trace_place {
+    char *dir;       /* as the worker names it; NULL unknown */
+    char *local_dir; /* as profd can open it; NULL: not on this host, or not readable */
+    char *found_by;  /* "/server_info", "--profiler-config of process 4711", "profd.conf", ... */
+    char *note;      /* why local_dir is NULL */
+    char *remedy;    /* the line to add */
+    char *temp_dir;  /* the worker's $TMPDIR as profd can see it; NULL unknown */
+};
+
+struct worker {
+    char *url;        /* normalised: scheme://host:port, no trailing slash, no @rank */
+    char *listed_url; /* as the router lists it, where that differs */
+    enum role role;
+    enum health health;
+    char *model;
+    int64_t load;     /* requests, as the router counts; -1 unknown */
+    char *connection; /* "http", "grpc", ... */
+    enum engine engine;
+    char *version;
+    struct parallel sizes;
+    bool speculative; /* speculative decoding is on (SGLang) */
+    int sleeping;     /* 1 asleep, 0 awake, -1 unknown */
+    bool profilable;
+    char *reason; /* why not, one line */
+    char *remedy; /* what to do, may have several lines */
+    char *note;   /* said even when profilable: a rewritten loopback URL, ... */
+    struct profiler_setup setup;
+    struct trace_place place;
+    bool local;         /* its process runs on this host */
+    pid_t pid;          /* of the process that listens on its port; 0 unknown */
+    uid_t uid;          /* that process's user, where pid is known */
+    int64_t latency_ns; /* of the quickest call; 0 unknown */
+    bool clock_known;
+    int64_t clock_offset_ns; /* worker's clock minus ours, to the second or so (Date header) */
+};
+
+struct fleet {
+    char *name;    /* of profd.conf's section, NULL */
+    char *router;  /* URL, NULL for a static list */
+    char *dialect; /* "vllm-router", ..., "static" */
+    int64_t latency_ns;
+    struct worker *workers;
+    size_t n_workers, cap_workers;
+    char **notes; /* said to the user: what was rewritten, merged, ignored */
+    size_t n_notes, cap_notes;
+};
+
+struct worker *fleet_add_worker(struct fleet *f); /* zeroed but for unknown marks; valid until the next add */
+void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3);
+struct worker *fleet_find(const struct fleet *f, const char *url);
+void worker_init(struct worker *w); /* zero, with the unknown marks */
+void worker_done(struct worker *w);
+struct fleet *fleet_free(struct fleet *f);
+DEFINE_CLEANUP(struct fleet *, fleet_free)
+
+/* How many rank traces one recording of this worker should give: tp * pp * dp, at least 1. */
+unsigned worker_ranks_expected(const struct worker *w);
+
+/* As in openapi.yaml, schemas Worker and Fleet. worker_from_json() reads what worker_to_json() wrote, for
+ * recovery. */
+json_t *worker_to_json(const struct worker *w);
+int worker_from_json(const json_t *j, struct worker *ret);
+json_t *fleet_to_json(const struct fleet *f);
