@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 
@@ -41,5 +42,5 @@ void log_line(int level, const char *format, ...)
     if (stderr_is_journal())
         fprintf(stderr, "<%d>%s\n", level, line);
     else
-        fprintf(stderr, "profd: %s\n", line);
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
 }

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/collect/collector.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "daemon/collect/internal.h"
+#include <errno.h>
+#include <sys/inotify.h>
+
+#define TICK_ACTIVE_NS (200 * NS_PER_MS) /* while something is expected */
+#define TICK_REMOTE_NS (30 * NS_PER_S)   /* configured directories that inotify cannot watch */
+#define IDLE_DIRS_MAX  256 /* directories of past sessions in which unclaimed traces are still seen */
+
+/* -- Directories
+ * --------------------------------------------------------------------------------------------------- */
+
+static struct dir *dir_find(struct collector *c, const char *path)
+{
+    struct dir *d;
+    TAILQ_FOREACH(d, &c->dirs, next)
+    if (streq(d->path, path))
+        return d;
+    return NULL;
+}
+
+static void dir_try_watch(struct dir *d)
+{
+    if (d->watch >= 0 || d->remote || d->collector->inotify_fd < 0)
+        return;
+    d->remote = is_remote_fs(d->path);
+    if (!d->remote)
+        d->watch = inotify_add_watch(d->collector->inotify_fd, d->path,
+                                     IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR);
+}
+
+static void dir_free(struct dir *d)
+{
+    if (d->watch >= 0)
+        inotify_rm_watch(d->collector->inotify_fd, d->watch);
+    while (TAILQ_FIRST(&d->files))
+        file_free(TAILQ_FIRST(&d->files));
+    TAILQ_REMOVE(&d->collector->dirs, d, next);
+    free(d->path);
+    free(d);
+}
+
+/* Keeps what past sessions left under watch bounded: the oldest is forgotten. */
+static void limit_idle_dirs(struct collector *c)
+{
+    struct dir *d, *next;
+    size_t n = 0;
+
+    TAILQ_FOREACH(d, &c->dirs, next)
+    n += d->n_targets == 0 && !d->configured;
+    for (d = TAILQ_FIRST(&c->dirs); d && n > IDLE_DIRS_MAX; d = next) {
+        next = TAILQ_NEXT(d, next);
+        if (d->n_targets == 0 && !d->configured && !c->scanning) {
+            dir_free(d);
+            n--;
+        }
+    }
+}
+
+static struct dir *dir_get(struct collector *c, const char *path)
+{
+    struct dir *d = dir_find(c, path);
+
+    if (d)
+        return d;
+    limit_idle_dirs(c);
+    d = xcalloc(1, sizeof(*d));
+    *d = (struct dir){.collector = c, .path = xstrdup(path), .watch = -1, .dirty = true};
+    TAILQ_INIT(&d->files);
+    TAILQ_INSERT_TAIL(&c->dirs, d, next);
+    dir_try_watch(d);
+    return d;
+}
+
+/* -- Looking
+ * ------------------------------------------------------------------------------------------------------- */
+
+struct look {
+    struct collector *collector;
+    struct scan_dir *dirs;
+    size_t n;
+    int64_t began_ns;
+    int64_t *sessions; /* which are prepared when this look is over */
+    size_t n_sessions;
+};
+
+static bool is_expectant(const struct collection *k)
+{
+    const struct target *t = k->target;
+    return k->dir && (t->record.state == STATE_STOPPING || t->record.state == STATE_COLLECTING ||
+                      (t->record.state == STATE_RECORDING && t->session->request.recording.steps > 0));
+}
+
+static bool dir_is_active(const struct dir *d)
+{
+    const struct collection *k;
+
+    if (d->dirty || !d->looked_at || dir_has_pending(d, NULL))
+        return true;
+    TAILQ_FOREACH(k, &d->collector->collections, next)
+    if (k->dir == d && is_expectant(k))
+        return true;
+    return d->remote && d->configured;
+}
+
+/* The process trees of the workers that share a directory, to see who has which file open. */
+static void add_trees(struct scan_dir *scan, const struct dir *d)
+{
+    const struct collection *k;
+
+    if (d->n_targets < 2)
+        return;
+    scan->trees = xcalloc(SCAN_TREES_MAX, sizeof(*scan->trees));
+    TAILQ_FOREACH(k, &d->collector->collections, next)
+    if (k->dir == d && k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX)
+        scan->trees[scan->n_trees++] =
+            (struct scan_tree){.root = k->target->worker.pid, .target_id = k->target->record.target_id};
+}
+
+static void look_work(void *arg)
+{
+    struct look *look = arg;
+    for (size_t i = 0; i < look->n; i++)
+        scan_directory(&look->dirs[i]);
+}
+
+static void keep_trees(struct collector *c, struct scan_dir *scan)
+{
+    struct collection *k;
+
+    for (size_t i = 0; i < scan->n_trees; i++) {
+        struct scan_tree *tree = &scan->trees[i];
+        TAILQ_FOREACH(k, &c->collections, next)
+        {
+            if (k->target->record.target_id != tree->target_id || tree->n_pids == 0)
+                continue;
+            free(k->pids);
+            free(k->inner_pids);
+            k->pids = TAKE_PTR(tree->pids);
+            k->inner_pids = TAKE_PTR(tree->inner_pids);
+            k->n_pids = tree->n_pids;
+            break;
+        }
+    }
+}
+
+static void arm_tick(struct collector *c)
+{
+    const struct dir *d;
+    const struct collection *k;
+    int64_t interval = INT64_MAX;
+
+    TAILQ_FOREACH(d, &c->dirs, next)
+    {
+        if (dir_has_pending(d, NULL))
+            interval = TICK_ACTIVE_NS;
+        else if (d->configured && (d->remote || d->watch < 0))
+            interval = MIN(interval, TICK_REMOTE_NS);
+    }
+    TAILQ_FOREACH(k, &c->collections, next)
+    if (is_expectant(k))
+        interval = TICK_ACTIVE_NS;
+    if (interval == INT64_MAX) {
+        event_del(c->tick);
+        return;
+    }
+    struct timeval tv = timeval_of(interval);
+    event_add(c->tick, &tv);
+}
+
+static void look_free(struct look *look)
+{
+    for (size_t i = 0; i < look->n; i++)
+        scan_dir_done(&look->dirs[i]);
+    free(look->dirs);
+    free(look->sessions);
+    free(look);
+}
+
+static void on_looked(void *arg)
+{
+    struct look *look = arg;
+    struct collector *c = look->collector;
+    struct collection *k;
+    struct dir *d;
+
+    c->scanning = false;
+    for (size_t i = 0; i < look->n && !c->closing; i++) {
+        d = dir_find(c, look->dirs[i].path);
+        if (!d)
+            continue;
+        keep_trees(c, &look->dirs[i]);
+        dir_merge(d, &look->dirs[i]);
+        dir_settle(d);
+        TAILQ_FOREACH(k, &c->collections, next)
+        if (k->dir == d && k->collecting && look->began_ns >= k->began_ns)
+            k->looked_since_stop = true;
+    }
+    for (size_t i = 0; i < look->n_sessions && !c->closing; i++) {
+        struct session *s = sessions_find(c->sessions, look->sessions[i]);
+        if (s)
+            session_prepared(s);
+    }
+    look_free(look);
+    if (c->closing)
+        return;
+    collections_check(c);
+    if (c->scan_again)
+        collector_look(c);
+    else
+        arm_tick(c);
+}
+
+void collector_look(struct collector *c)
+{
+    struct look *look;
+    struct dir *d;
+    size_t n = 0;
+
+    c->scan_again = c->scanning;
+    if (c->scanning || c->closing)
+        return;
+    TAILQ_FOREACH(d, &c->dirs, next)
+    n += dir_is_active(d);
+    if (n == 0 && c->n_preparing == 0) {
+        arm_tick(c);
+        return;
+    }
+    look = xcalloc(1, sizeof(*look));
+    *look = (struct look){.collector = c,
+                          .dirs = xcalloc(n, sizeof(*look->dirs)),
+                          .began_ns = mono_ns(),
+                          .sessions = TAKE_PTR(c->preparing),
+                          .n_sessions = c->n_preparing};
+    c->n_preparing = c->cap_preparing = 0;
+    TAILQ_FOREACH(d, &c->dirs, next)
+    {
+        if (!dir_is_active(d))
+            continue;
+        struct scan_dir *scan = &look->dirs[look->n++];
+        *scan = (struct scan_dir){.path = xstrdup(d->path), .newer_than_ns = wall_ns() - 60 * NS_PER_S};
+        add_trees(scan, d);
+        dir_try_watch(d);
+        d->dirty = false;
+    }
+    c->scanning = true;
+    offload_run(c->offload, look_work, on_looked, look);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    collector_look(arg);
+}
+
+static void on_inotify(evutil_socket_t fd, short what, void *arg)
+{
+    char buffer[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+    struct collector *c = arg;
+    struct dir *d;
+    ssize_t n;
+
+    while ((n = read(fd, buffer, sizeof(buffer))) > 0) {
+        for (char *p = buffer; p < buffer + n;) {
+            const struct inotify_event *e = (const struct inotify_event *)p;
+            TAILQ_FOREACH(d, &c->dirs, next)
+            {
+                if (d->watch != e->wd && !(e->mask & IN_Q_OVERFLOW))
+                    continue;
+                d->dirty = true;
+                if (e->mask & IN_IGNORED)
+                    d->watch = -1;
+            }
+            p += sizeof(*e) + e->len;
+        }
+    }
+    collector_look(c);
+}
+
+/* -- What the sessions ask for
+ * ------------------------------------------------------------------------------------- */
+
+static struct collection *collection_of(struct target *t, struct collector *c)
+{
+    struct collection *k = t->collecting;
+
+    if (k)
+        return k;
+    k = xcalloc(1, sizeof(*k));
+    *k = (struct collection){.target = t};
+    if (t->record.trace_dir) {
+        k->dir = dir_get(c, t->record.trace_dir);
+        k->dir->n_targets++;
+        k->dir->dirty = true;
+    }
+    TAILQ_INSERT_TAIL(&c->collections, k, next);
+    t->collecting = k;
+    return k;
+}
+
+static void op_prepare(struct session *s, void *collector)
+{
+    struct collector *c = collector;
+
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (!state_is_final(s->targets[i].record.state))
+            collection_of(&s->targets[i], c);
+    VEC_GROW(c->preparing, c->n_preparing, c->cap_preparing);
+    c->preparing[c->n_preparing++] = s->record.session_id;
+    collector_look(c);
+}
+
+static void op_recording(struct target *t, void *collector)
+{
+    struct collector *c = collector;
+
+    collection_of(t, c);
+    arm_tick(c);
+}
+
+static void op_collect(struct target *t, void *collector)
+{
+    struct collector *c = collector;
+    struct collection *k = collection_of(t, c);
+
+    k->collecting = true;
+    k->began_ns = k->last_news_ns = mono_ns();
+    if (k->dir)
+        k->dir->dirty = true;
+    /* Not at once: ending the target here would end its session in the middle of a turn that still walks it.
+     */
+    struct timeval soon = {0};
+    event_add(c->tick, &soon);
+}
+
+static void op_forget(struct target *t, void *collector)
+{
+    struct collector *c = collector;
+    struct collection *k = t->collecting;
+
+    if (!k)
+        return;
+    t->collecting = NULL;
+    if (k->dir)
+        k->dir->n_targets--;
+    TAILQ_REMOVE(&c->collections, k, next);
+    free(k->trouble);
+    free(k->trouble_remedy);
+    free(k->pids);
+    free(k->inner_pids);
+    free(k);
+}
+
+static bool may_be_its_own(const struct file *f, const struct target *t)
+{
+    struct collection *claimants[2];
+
+    if (f->claimed_by != 0)
+        return f->claimed_by == t->record.target_id;
+    for (size_t i = 0; i < f->n_openers; i++)
+        if (f->openers[i] == t->record.target_id)
+            return true;
+    return f->n_openers == 0 && file_claimants(f, claimants, 2) == 1 && claimants[0]->target == t;
+}
+
+static int64_t op_bytes_seen(const struct target *t, void *collector)
+{
+    const struct collection *k = t->collecting;
+    const struct file *f;
+    int64_t bytes = 0;
+
+    if (!k || !k->dir)
+        return 0;
+    TAILQ_FOREACH(f, &k->dir->files, next)
+    if (f->state != FILE_OLD && may_be_its_own(f, t))
+        bytes += f->size;
+    return bytes;
+}
+
+static const struct collector_ops ops = {
+    .prepare = op_prepare,
+    .recording = op_recording,
+    .collect = op_collect,
+    .forget = op_forget,
+    .bytes_seen = op_bytes_seen,
+};
+
+/* -- The object
+ * ---------------------------------------------------------------------------------------------------- */
+
+int collector_new(struct event_base *base, struct offload *offload, struct catalog *catalog,
+                  struct sessions *sessions, struct store *store, struct ingest *ingest,
+                  const struct collect_settings *settings, struct collector **ret)
+{
+    struct collector *c = xcalloc(1, sizeof(*c));
+
+    *c = (struct collector){.base = base,
+                            .offload = offload,
+                            .catalog = catalog,
+                            .sessions = sessions,
+                            .store = store,
+                            .ingest = ingest,
+                            .settings = settings};
+    TAILQ_INIT(&c->dirs);
+    TAILQ_INIT(&c->collections);
+    c->tick = event_new(base, -1, 0, on_tick, c);
+    c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (c->inotify_fd >= 0) {
+        c->inotify_event = event_new(base, c->inotify_fd, EV_READ | EV_PERSIST, on_inotify, c);
+        event_add(c->inotify_event, NULL);
+    } else {
+        log_warning("no inotify (%s): directories are polled", strerror(errno));
+    }
+    sessions_set_collector(sessions, &ops, c);
+    *ret = c;
+    return 0;
+}
+
+static void adopt(const char *path, const char *name, void *arg)
+{
+    adopt_file(arg, path, name);
+}
+
+int collector_begin(struct collector *c)
+{
+    for (size_t i = 0; i < c->settings->n_watch; i++) {
+        struct dir *d = dir_get(c, c->settings->watch[i]);
+        d->configured = true;
+    }
+    int r = store_reconcile(c->store, adopt, c);
+    collector_look(c);
+    return r;
+}
+
+void collector_close(struct collector *c)
+{
+    c->closing = true;
+}
+
+struct collector *collector_free(struct collector *c)
+{
+    if (!c)
+        return NULL;
+    while (TAILQ_FIRST(&c->collections))
+        op_forget(TAILQ_FIRST(&c->collections)->target, c);
+    while (TAILQ_FIRST(&c->dirs))
+        dir_free(TAILQ_FIRST(&c->dirs));
+    if (c->inotify_event)
+        event_free(c->inotify_event);
+    if (c->inotify_fd >= 0)
+        close(c->inotify_fd);
+    event_free(c->tick);
+    free(c->preparing);
+    free(c);
+    return NULL;
+}

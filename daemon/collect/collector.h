@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What came out: watches the directories that workers write to, brings finished files into the store, and
+ * tells the sessions when a target has everything, or never will.
+ *
+ * The collector owns its directories and what it knows of each file. Looking at directories runs on the
+ * offload, reading of files in profd-ingest; only the decisions are made here. It never writes to a worker's
+ * directory, except to remove an original that was copied, where the configuration asks for that.
+ */
+#pragma once
+
+#include "daemon/collect/store.h"
+#include "daemon/ingest/ingest.h"
+#include "daemon/session/sessions.h"
+
+enum collect_mode { COLLECT_COPY, COLLECT_REFERENCE };
+
+struct collect_settings {
+    int collect_mode; /* enum collect_mode */
+    int remove_original;
+    int64_t settle_ns; /* how long to wait for a file that grows no more, or never comes: 10 s */
+    int64_t file_max;  /* bytes of one file */
+    char **watch;      /* directories in which whatever appears is cataloged */
+    size_t n_watch, cap_watch;
+};
+
+struct collector;
+
+/* Borrows everything for its life. Installs itself as the sessions' collector. */
+int collector_new(struct event_base *base, struct offload *offload, struct catalog *catalog,
+                  struct sessions *sessions, struct store *store, struct ingest *ingest,
+                  const struct collect_settings *settings, struct collector **ret);
+/* Begins to watch the configured directories and takes in what the store holds without a row. */
+int collector_begin(struct collector *c);
+/* From here on nothing is begun; what is under way may end. Then profd-ingest and the offload can be freed, then this. */
+void collector_close(struct collector *c);
+struct collector *collector_free(struct collector *c);

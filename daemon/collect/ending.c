@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a target's collection is over: everything that was expected is there and whole, or it has been quiet
+ * for so long that nothing more will come. Then the session hears what became of it, in words that say what
+ * is missing and why.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "daemon/collect/internal.h"
+#include <inttypes.h>
+
+#define MISSING_LISTED_MAX 8
+
+static void explain_nothing(const struct collection *k, char **ret_reason, const char **ret_remedy)
+{
+    const struct target *t = k->target;
+    char patience[UNIT_TEXT_MAX];
+
+    if (k->trouble) {
+        *ret_reason = xstrdup(k->trouble);
+        *ret_remedy = k->trouble_remedy;
+        return;
+    }
+    if (k->n_traces > 0) {
+        *ret_reason =
+            xasprintf("%u traces in %s may be its own or another worker's", k->n_traces, k->dir->path);
+        *ret_remedy = "Give each worker a directory of its own.";
+        return;
+    }
+    const char *err = k->dir->err < 0 ? strerror(-k->dir->err) : NULL;
+    *ret_reason = xasprintf("recorded nothing: it was stopped, and no trace appeared in %s within %s%s%s",
+                            k->dir->path, format_duration(patience, k->dir->collector->settings->settle_ns),
+                            err ? ": " : "", err ? err : "");
+    *ret_remedy = t->worker.setup.wait_iterations > 0 || t->worker.setup.warmup_iterations > 0
+                      ? "With wait_iterations or warmup_iterations vLLM records only once in the life of its "
+                        "process: restart it "
+                        "without them."
+                      : "The worker's log says why: look for \"Failed to start profiler\" or \"Failed to "
+                        "stop profiler\".";
+}
+
+static char *missing_ranks(const struct collection *k)
+{
+    char *list = xstrdup("");
+    unsigned listed = 0;
+    int64_t expected = MIN(k->target->record.ranks_expected, 64);
+
+    for (int64_t i = 0; i < expected && listed < MISSING_LISTED_MAX; i++) {
+        if (k->ranks & UINT64_C(1) << i)
+            continue;
+        char *longer = xasprintf("%s%s%" PRId64, list, listed++ > 0 ? ", " : "", i);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+static void end_collection(struct collection *k)
+{
+    const int64_t expected = k->target->record.ranks_expected;
+    _cleanup_(freep)
+    char *reason = NULL;
+    const char *remedy = NULL;
+    enum state outcome = STATE_PARTIAL;
+
+    if (k->n_whole >= expected) {
+        outcome = STATE_COMPLETE;
+    } else if (k->n_whole > 0) {
+        _cleanup_(freep)
+        char *missing = missing_ranks(k);
+        reason = xasprintf("%u of %" PRId64 " ranks; missing or damaged: %s%s%s", k->n_whole, expected,
+                           missing, k->trouble ? "; " : "", k->trouble ? k->trouble : "");
+        remedy = k->target->worker.sizes.nodes > 1
+                     ? "Ranks of other nodes write to their own disks: a profd there collects them."
+                     : k->trouble_remedy;
+    } else if (k->n_traces > 0 && !k->trouble) {
+        explain_nothing(k, &reason, &remedy);
+        if (!k->ambiguous) {
+            free(reason);
+            reason = xasprintf("none of its %u traces is whole", k->n_traces);
+            remedy = "profctl list-traces says what is wrong with each.";
+        }
+    } else {
+        outcome = STATE_FAILED;
+        explain_nothing(k, &reason, &remedy);
+    }
+    target_collected(k->target, outcome, reason, remedy);
+}
+
+static void end_unseen(struct collection *k)
+{
+    const struct trace_place *place = &k->target->worker.place;
+    _cleanup_(freep)
+    char *reason = xasprintf("recorded, but its traces cannot be collected from here: %s",
+                             place->note ? place->note : "its trace directory is not known");
+
+    target_collected(
+        k->target, STATE_PARTIAL, reason,
+        place->remedy
+            ? place->remedy
+            : "Name the directory: trace_dir= in [fleet] or [worker URL] of profd.conf, or --trace-dir.");
+}
+
+/* A recording whose engine stops by itself is over when its files are. */
+static void check_by_itself(struct collection *k)
+{
+    if (k->n_whole >= k->target->record.ranks_expected && !dir_has_pending(k->dir, k))
+        target_files_complete(k->target);
+}
+
+static bool is_over(const struct collection *k)
+{
+    if (dir_has_pending(k->dir, k))
+        return false;
+    if (k->n_whole >= k->target->record.ranks_expected && k->looked_since_stop)
+        return true;
+    return mono_ns() - k->last_news_ns >= k->dir->collector->settings->settle_ns;
+}
+
+/* Ending one can end its session and remove others from the list: begins anew after each. */
+void collections_check(struct collector *c)
+{
+    struct collection *k;
+    bool again = true;
+
+    while (again) {
+        again = false;
+        TAILQ_FOREACH(k, &c->collections, next)
+        {
+            if (!k->dir && k->collecting) {
+                end_unseen(k);
+                again = true;
+                break;
+            }
+            if (k->dir && k->collecting && is_over(k)) {
+                end_collection(k);
+                again = true;
+                break;
+            }
+        }
+    }
+    struct collection *next;
+    for (k = TAILQ_FIRST(&c->collections); k; k = next) {
+        next = TAILQ_NEXT(k, next);
+        if (k->dir && !k->collecting && k->target->record.state == STATE_RECORDING)
+            check_by_itself(k);
+    }
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of one directory: what changed since the last look, and which are finished.
+ *
+ * Existence says nothing: engines stream gzip straight into the final name. A file is read when it has been
+ * quiet for a while (how long depends on whether its worker has said that it is done), and accepted when its
+ * checksum is right, or when it has been quiet for so long that nothing more will come.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/collect/internal.h"
+#include <search.h>
+
+#define QUIET_AFTER_STOP_NS (200 * NS_PER_MS) /* the worker said that it is done */
+#define QUIET_BY_STEPS_NS   NS_PER_S          /* the engine stops by itself and says nothing */
+#define QUIET_UNCLAIMED_NS  (2 * NS_PER_S)
+/* File times and the moment a start leaves are both this host's, but file systems round. */
+#define CLAIM_SLACK_NS (2 * NS_PER_S)
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct file *)a)->name, ((const struct file *)b)->name);
+}
+
+static struct file *find_file(struct dir *d, const char *name)
+{
+    struct file key = {.name = (char *)name};
+    struct file **found = tfind(&key, &d->by_name, compare_names);
+    return found ? *found : NULL;
+}
+
+static struct file *add_file(struct dir *d, const struct scan_entry *e)
+{
+    struct file *f = xcalloc(1, sizeof(*f));
+
+    *f = (struct file){.dir = d, .name = xstrdup(e->name), .checked_size = -1};
+    trace_name_parse(e->name, &f->parsed);
+    tsearch(f, &d->by_name, compare_names);
+    TAILQ_INSERT_TAIL(&d->files, f, next);
+    return f;
+}
+
+void file_free(struct file *f)
+{
+    tdelete(f, &f->dir->by_name, compare_names);
+    TAILQ_REMOVE(&f->dir->files, f, next);
+    free(f->name);
+    free(f);
+}
+
+static bool writer_fits(const struct file *f, enum engine engine)
+{
+    if (f->parsed.writer == TRACE_WRITER_VLLM)
+        return engine == ENGINE_VLLM;
+    if (f->parsed.writer == TRACE_WRITER_SGLANG)
+        return engine == ENGINE_SGLANG;
+    return true;
+}
+
+size_t file_claimants(const struct file *f, struct collection **ret, size_t max)
+{
+    struct collection *c;
+    size_t n = 0;
+
+    TAILQ_FOREACH(c, &f->dir->collector->collections, next)
+    {
+        const struct target *t = c->target;
+        if (c->dir != f->dir || !t->record.start_sent_at || t->record.start_sent_at == RECORD_NONE ||
+            n == max)
+            continue;
+        if (t->record.state < STATE_RECORDING || state_is_final(t->record.state))
+            continue;
+        if (f->mtime_ns >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t->worker.engine))
+            ret[n++] = c;
+    }
+    return n;
+}
+
+/* At the first look at a directory: files that a recording under way may have written are news, all others
+ * were there. */
+static bool is_news_at_first(const struct dir *d, const struct file *f)
+{
+    struct collection *claimants[1];
+    return d->configured || file_claimants(f, claimants, 1) > 0;
+}
+
+static bool is_cataloged(const struct file *f)
+{
+    _cleanup_(freep)
+    char *origin = xasprintf("%s/%s", f->dir->path, f->name);
+    struct trace_record known;
+
+    trace_record_init(&known);
+    bool same = catalog_find_trace_by_origin(f->dir->collector->catalog, origin, &known) == 0 &&
+                known.size == f->size && known.recorded_at == f->mtime_ns;
+    trace_record_done(&known);
+    return same;
+}
+
+static void remember_openers(struct file *f, const struct scan_entry *e, const struct scan_dir *scan)
+{
+    for (size_t i = 0; i < scan->n_trees; i++) {
+        int64_t id = scan->trees[i].target_id;
+        bool known = !(e->opened_by & 1u << i);
+        for (size_t k = 0; k < f->n_openers; k++)
+            known = known || f->openers[k] == id;
+        if (!known && f->n_openers < OPENERS_MAX)
+            f->openers[f->n_openers++] = id;
+    }
+}
+
+static void merge_entry(struct dir *d, const struct scan_entry *e, const struct scan_dir *scan)
+{
+    struct file *f = find_file(d, e->name);
+    bool is_new = !f;
+
+    if (is_new)
+        f = add_file(d, e);
+    remember_openers(f, e, scan);
+    if (!is_new && f->inode == e->inode && f->size == e->size && f->mtime_ns == e->mtime_ns)
+        return;
+    if (!is_new && f->inode != e->inode)
+        f->n_openers = 0;
+    f->regular = e->regular;
+    f->size = e->size;
+    f->mtime_ns = e->mtime_ns;
+    f->device = e->device;
+    f->inode = e->inode;
+    f->uid = e->uid;
+    f->changed_ns = mono_ns();
+    if (f->state == FILE_CHECKING)
+        return;
+    if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->looked_at && !is_news_at_first(d, f)))
+        f->state = FILE_OLD;
+    else
+        f->state = is_cataloged(f) ? FILE_DONE : FILE_GROWING;
+}
+
+/* A file that is gone before it was collected leaves nothing to collect. */
+static void forget_vanished(struct dir *d, const struct scan_dir *scan)
+{
+    struct file *f, *next;
+
+    if (scan->n_entries == SCAN_ENTRIES_MAX)
+        return;
+    for (f = TAILQ_FIRST(&d->files); f; f = next) {
+        next = TAILQ_NEXT(f, next);
+        f->vanished = f->state != FILE_CHECKING;
+    }
+    for (size_t i = 0; i < scan->n_entries; i++)
+        if ((f = find_file(d, scan->entries[i].name)))
+            f->vanished = false;
+    for (f = TAILQ_FIRST(&d->files); f; f = next) {
+        next = TAILQ_NEXT(f, next);
+        if (f->vanished)
+            file_free(f);
+    }
+}
+
+void dir_merge(struct dir *d, const struct scan_dir *scan)
+{
+    d->err = scan->err;
+    if (scan->err < 0)
+        return;
+    for (size_t i = 0; i < scan->n_entries; i++)
+        merge_entry(d, &scan->entries[i], scan);
+    forget_vanished(d, scan);
+    d->looked_at = true;
+}
+
+/* Time since anything was written to it. */
+static int64_t quiet_for(const struct file *f)
+{
+    return MAX(mono_ns() - f->changed_ns, wall_ns() - f->mtime_ns);
+}
+
+static bool is_finished(const struct file *f)
+{
+    struct collection *claimants[SCAN_TREES_MAX];
+    size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
+    int64_t quiet = quiet_for(f), patience = f->dir->collector->settings->settle_ns;
+    bool all_stopped = true, by_steps = false;
+
+    if (quiet >= patience)
+        return true;
+    if (f->checked_size == f->size || f->size == 0 || f->parsed.unfinished)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        all_stopped = all_stopped && claimants[i]->collecting;
+        by_steps = by_steps || claimants[i]->target->session->request.recording.steps > 0;
+    }
+    if (n == 0)
+        return quiet >= QUIET_UNCLAIMED_NS;
+    return all_stopped ? quiet >= QUIET_AFTER_STOP_NS : by_steps && quiet >= QUIET_BY_STEPS_NS;
+}
+
+void dir_settle(struct dir *d)
+{
+    struct file *f, *next;
+
+    for (f = TAILQ_FIRST(&d->files); f; f = next) {
+        next = TAILQ_NEXT(f, next);
+        if (f->state == FILE_GROWING && is_finished(f))
+            file_bring_in(f);
+    }
+}
+
+bool dir_has_pending(const struct dir *d, const struct collection *for_whom)
+{
+    const struct file *f;
+
+    TAILQ_FOREACH(f, &d->files, next)
+    {
+        if (f->state != FILE_GROWING && f->state != FILE_CHECKING)
+            continue;
+        if (!for_whom)
+            return true;
+        struct collection *claimants[SCAN_TREES_MAX];
+        size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
+        for (size_t i = 0; i < n; i++)
+            if (claimants[i] == for_whom)
+                return true;
+    }
+    return false;
+}

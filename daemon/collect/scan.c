@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/collect/scan.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/fleet/process.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static void fill_tree(struct scan_tree *tree)
+{
+    tree->pids = xcalloc(SCAN_PROCESSES_MAX, sizeof(*tree->pids));
+    tree->n_pids = process_tree(tree->root, tree->pids, SCAN_PROCESSES_MAX);
+    tree->inner_pids = xcalloc(tree->n_pids, sizeof(*tree->inner_pids));
+    for (size_t i = 0; i < tree->n_pids; i++)
+        tree->inner_pids[i] = process_inner_pid(tree->pids[i]);
+}
+
+static void look_at(struct scan_dir *d, int dir_fd, const char *name)
+{
+    struct stat st;
+
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode))
+        return;
+    VEC_GROW(d->entries, d->n_entries, d->cap_entries);
+    struct scan_entry *e = &d->entries[d->n_entries++];
+    *e = (struct scan_entry){.name = xstrdup(name),
+                             .regular = S_ISREG(st.st_mode),
+                             .size = st.st_size,
+                             .mtime_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
+                             .device = st.st_dev,
+                             .inode = st.st_ino,
+                             .uid = st.st_uid};
+    if (e->mtime_ns < d->newer_than_ns)
+        return;
+    for (size_t i = 0; i < d->n_trees; i++)
+        if (process_has_open(d->trees[i].pids, d->trees[i].n_pids, e->device, e->inode))
+            e->opened_by |= 1u << i;
+}
+
+void scan_directory(struct scan_dir *d)
+{
+    struct dirent *entry;
+
+    int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        d->err = -errno;
+        return;
+    }
+    DIR *dir = fdopendir(fd);
+    for (size_t i = 0; i < d->n_trees; i++)
+        fill_tree(&d->trees[i]);
+    while (d->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            look_at(d, fd, entry->d_name);
+    closedir(dir);
+}
+
+void scan_dir_done(struct scan_dir *d)
+{
+    for (size_t i = 0; i < d->n_entries; i++)
+        free(d->entries[i].name);
+    for (size_t i = 0; i < d->n_trees; i++) {
+        free(d->trees[i].pids);
+        free(d->trees[i].inner_pids);
+    }
+    free(d->trees);
+    free(d->entries);
+    free(d->path);
+    *d = (struct scan_dir){0};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One look at directories: which files are there, how large, and which processes have the growing ones open.
+ * Blocks, runs on the offload's threads; touches nothing but its own struct.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <sys/types.h>
+
+#define SCAN_ENTRIES_MAX   20000 /* in one directory; more are left for the next look, and said */
+#define SCAN_PROCESSES_MAX 512   /* of one worker's process tree */
+
+struct scan_entry {
+    char *name;
+    bool regular;
+    int64_t size, mtime_ns;
+    dev_t device;
+    ino_t inode;
+    uid_t uid;
+    unsigned opened_by; /* bit i: a process of scan_dir.trees[i] has it open for writing */
+};
+
+/* A worker's process tree, asked about because several workers write into one directory. */
+struct scan_tree {
+    pid_t root;
+    int64_t target_id;        /* whose it is */
+    pid_t *pids, *inner_pids; /* filled by the scan */
+    size_t n_pids;
+};
+#define SCAN_TREES_MAX 32 /* bits of opened_by */
+
+struct scan_dir {
+    char *path;
+    int64_t newer_than_ns; /* open files are looked for only among those modified since */
+    struct scan_tree *trees;
+    size_t n_trees;
+    int err; /* -ENOENT, -EACCES, ... */
+    struct scan_entry *entries;
+    size_t n_entries, cap_entries;
+};
+
+void scan_directory(struct scan_dir *d);
+void scan_dir_done(struct scan_dir *d);

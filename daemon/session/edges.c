@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every change of a session's or target's state: checked against the table, written to the catalog's open
+ * transaction, told as an event. A catalog that cannot take it does not stop the machine (an owed stop must
+ * leave even on a full disk): the session is marked and saved again until it can.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/session/internal.h"
+#include "daemon/session/machine.h"
+#include <assert.h>
+#include <inttypes.h>
+
+#define RESAVE_INTERVAL_NS (2 * NS_PER_S)
+
+static void mark_unsaved(struct session *s, int err)
+{
+    if (!s->unsaved)
+        log_error("session s%" PRId64 ": the catalog cannot take its state: %s; going on, and trying again",
+                  s->record.session_id, strerror(-err));
+    s->unsaved = true;
+    struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);
+    event_add(s->all->resave, &tv);
+}
+
+void session_save(struct session *s)
+{
+    int r = catalog_save_session(s->all->catalog, &s->record);
+    if (r < 0)
+        mark_unsaved(s, r);
+}
+
+void target_save(struct target *t)
+{
+    int r = catalog_save_target(t->session->all->catalog, &t->record);
+    if (r < 0)
+        mark_unsaved(t->session, r);
+}
+
+void session_edge(struct session *s, enum state to)
+{
+    assert(edge_exists(s->record.state, to));
+    s->record.state = to;
+    session_save(s);
+    catalog_add_event(s->all->catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
+                      RECORD_NONE, "%s%s%s", state_name(to), s->record.reason ? ": " : "",
+                      s->record.reason ? s->record.reason : "");
+    log_info("session s%" PRId64 " is %s%s%s", s->record.session_id, state_name(to),
+             s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
+}
+
+void target_edge(struct target *t, enum state to)
+{
+    assert(edge_exists(t->record.state, to));
+    t->record.state = to;
+    target_save(t);
+    catalog_add_event(t->session->all->catalog, "target-state", "profd", t->session->record.session_id,
+                      t->record.target_id, RECORD_NONE, "%s %s%s%s", t->worker.url, state_name(to),
+                      t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
+    if (to == STATE_FAILED)
+        log_warning("session s%" PRId64 ": %s: %s", t->session->record.session_id, t->worker.url,
+                    t->record.failure ? t->record.failure : "failed");
+    if (state_is_final(to) && t->session->all->collector_ops)
+        t->session->all->collector_ops->forget(t, t->session->all->collector);
+}
+
+void target_fail(struct target *t, const char *failure, const char *remedy)
+{
+    if (!t->record.failure) {
+        t->record.failure = xstrdup(failure);
+        replace_str(&t->record.remedy, remedy);
+    }
+}
+
+void session_explain(struct session *s, const char *remedy, const char *format, ...)
+{
+    if (s->record.reason)
+        return;
+    va_list ap;
+    va_start(ap, format);
+    s->record.reason = xvasprintf(format, ap);
+    va_end(ap);
+    replace_str(&s->record.remedy, remedy);
+}
+
+struct session *session_alloc(struct sessions *all, size_t n_targets)
+{
+    struct session *s = xcalloc(1, sizeof(*s));
+
+    s->all = all;
+    s->n_targets = n_targets;
+    s->targets = xcalloc(n_targets, sizeof(*s->targets));
+    session_record_init(&s->record);
+    for (size_t i = 0; i < n_targets; i++) {
+        s->targets[i].session = s;
+        s->targets[i].steps_before = -1;
+        target_record_init(&s->targets[i].record);
+        worker_init(&s->targets[i].worker);
+    }
+    TAILQ_INSERT_TAIL(&all->list, s, next);
+    return s;
+}
+
+static void target_release(struct target *t)
+{
+    if (t->call)
+        call_cancel(t->call);
+    if (t->retry)
+        event_free(t->retry);
+    target_record_done(&t->record);
+    worker_done(&t->worker);
+}
+
+void session_free(struct session *s)
+{
+    TAILQ_REMOVE(&s->all->list, s, next);
+    probe_cancel(s->probe);
+    session_timer_off(s);
+    if (s->hard_timer)
+        event_free(s->hard_timer);
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_release(&s->targets[i]);
+    free(s->targets);
+    session_record_done(&s->record);
+    start_request_done(&s->request);
+    free(s->waiting_for);
+    free(s);
+}
+
+/* After the commit of its last edge. One that could not be saved stays in memory until it can. */
+static void on_finished(int err, void *arg)
+{
+    struct session *s = arg;
+
+    if (err < 0)
+        mark_unsaved(s, err);
+    if (s->unsaved)
+        s->finished_unsaved = true;
+    else
+        session_free(s);
+}
+
+static void explain_outcome(struct session *s)
+{
+    size_t n_whole = 0;
+    const struct target *first = NULL;
+
+    for (size_t i = 0; i < s->n_targets; i++) {
+        n_whole += s->targets[i].record.state == STATE_COMPLETE;
+        if (!first && s->targets[i].record.failure)
+            first = &s->targets[i];
+    }
+    if (n_whole < s->n_targets && first)
+        session_explain(s, first->record.remedy, "%zu of %zu workers are complete; %s: %s", n_whole,
+                        s->n_targets, first->worker.url, first->record.failure);
+}
+
+void session_check_finished(struct session *s)
+{
+    _cleanup_(freep)
+    enum state *states = xcalloc(s->n_targets, sizeof(*states));
+
+    if (state_is_final(s->record.state))
+        return;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        states[i] = s->targets[i].record.state;
+        if (!state_is_final(states[i]))
+            return;
+    }
+    enum state outcome = outcome_of(states, s->n_targets);
+    if (s->record.state == STATE_RECORDING)
+        session_edge(s, STATE_STOPPING);
+    if (s->record.state == STATE_STOPPING && outcome == STATE_PARTIAL)
+        session_edge(s, STATE_COLLECTING);
+    session_timer_off(s);
+    if (s->hard_timer)
+        event_del(s->hard_timer);
+    s->record.finished_at = wall_ns();
+    explain_outcome(s);
+    session_edge(s, outcome);
+    struct timeval at_once = {0};
+    event_add(s->all->proceed, &at_once);
+    catalog_then(s->all->catalog, false, on_finished, s);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this room share: the sessions object and the steps of a session's life, one file for each
+ * phase.
+ */
+#pragma once
+
+#include "daemon/fleet/engine.h"
+#include "daemon/session/sessions.h"
+
+TAILQ_HEAD(session_list, session);
+
+struct sessions {
+    struct event_base *base;
+    struct offload *offload;
+    struct caller *caller;
+    struct fleet_finder *finder;
+    struct catalog *catalog;
+    const struct fleet_settings *fleet_settings;
+    const struct session_settings *settings;
+    const struct collector_ops *collector_ops;
+    void *collector;
+    struct session_list list;
+    struct event *resave;  /* armed while a session is unsaved */
+    struct event *proceed; /* a worker became free: the queue moves on */
+    bool closing;
+    void (*shutdown_done)(void *arg);
+    void *shutdown_arg;
+    struct event *shutdown_timer;
+};
+
+/* edges.c: every change of state, saved. */
+void session_edge(struct session *s, enum state to);
+void target_edge(struct target *t, enum state to);
+void session_save(struct session *s);
+void target_save(struct target *t);
+void target_fail(struct target *t, const char *failure, const char *remedy);
+void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
+/* Ends the session once all its targets ended; it is gone afterwards, from the next turn of the loop on. */
+void session_check_finished(struct session *s);
+void session_free(struct session *s);
+struct session *session_alloc(struct sessions *all, size_t n_targets);
+
+/* waiting.c: from the request to the moment when it begins. */
+void session_proceed(struct session *s);
+struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *except);
+
+/* starting.c, recording.c, stopping.c: the phases. */
+void session_begin(struct session *s);
+void session_check_started(struct session *s);
+void session_arm_hard_limit(struct session *s);
+void session_record(struct session *s);
+void session_resume_recording(struct session *s);
+void session_stop_all(struct session *s);
+void target_stop(struct target *t);
+/* For a target that ends up owing a stop after the others were stopped. */
+void session_stop_late(struct target *t);
+/* Sends the queued stops whose turn it is. */
+void session_stop_owed(struct session *s);
+void session_check_stopped(struct session *s);
+
+/* Arms s->timer to call fn(s). */
+void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct session *s));
+void session_timer_off(struct session *s);
+struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
+                         void (*done)(const struct call_result *result, void *arg));
+static inline const struct engine_ops *target_engine(const struct target *t)
+{
+    return engine_ops(t->worker.engine);
+}
+
+/* probe.c: /metrics of several workers at once. */
+struct probe_answer {
+    double running, waiting, steps; /* < 0: the worker does not tell */
+};
+struct probe *probe_start(struct sessions *all, const char *fleet_name, const struct worker *const *workers,
+                          size_t n, int64_t timeout_ns,
+                          void (*done)(const struct probe_answer *answers, void *arg), void *arg);
+void probe_cancel(struct probe *p);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/session/plan.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include <errno.h>
+
+static void skip(struct plan *plan, const struct worker *w, const char *reason, const char *remedy)
+{
+    json_t *item = json_object();
+    json_put_str(item, "worker", w->url);
+    json_put_str(item, "reason", reason);
+    json_put_str(item, "remedy", remedy);
+    json_array_append_new(plan->skipped, item);
+}
+
+static bool is_asked_for(const struct start_request *request, const struct worker *w)
+{
+    if (request->role >= 0 && (int)w->role != request->role)
+        return false;
+    if (request->n_only == 0)
+        return true;
+    for (size_t i = 0; i < request->n_only; i++) {
+        size_t n = strlen(request->only[i]);
+        while (n > 0 && request->only[i][n - 1] == '/')
+            n--;
+        if ((strlen(w->url) == n && strncmp(w->url, request->only[i], n) == 0) ||
+            streq(w->listed_url, request->only[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a worker that was asked for can be recorded; says why not. */
+static bool is_fit(struct plan *plan, const struct start_request *request, const struct worker *w)
+{
+    if (!w->profilable) {
+        skip(plan, w, w->reason ? w->reason : "cannot be profiled", w->remedy);
+        return false;
+    }
+    if (w->health == HEALTH_UNHEALTHY && !request->include_unhealthy) {
+        skip(plan, w, "is unhealthy", "--include-unhealthy records it all the same.");
+        return false;
+    }
+    return true;
+}
+
+static bool role_is_taken(const struct plan *plan, const struct fleet *fleet, enum role role)
+{
+    for (size_t i = 0; i < plan->n_chosen; i++)
+        if (fleet->workers[plan->chosen[i]].role == role)
+            return true;
+    return false;
+}
+
+static void choose(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+{
+    plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
+    for (size_t i = 0; i < fleet->n_workers; i++) {
+        const struct worker *w = &fleet->workers[i];
+        if (!is_asked_for(request, w) || !is_fit(plan, request, w))
+            continue;
+        if (request->one_per_role && role_is_taken(plan, fleet, w->role))
+            continue;
+        if (request->count > 0 && plan->n_chosen == (size_t)request->count)
+            continue;
+        plan->chosen[plan->n_chosen++] = i;
+    }
+}
+
+static void add_remark(struct plan *plan, const struct worker *w, const struct remark *remark)
+{
+    json_t *item = json_object();
+    json_put_bool(item, "refuses", remark->refuses);
+    json_put_str(item, "option", remark->option);
+    json_put_str(item, "worker", w->url);
+    json_put_str(item, "text", remark->text);
+    json_put_str(item, "remedy", remark->remedy);
+    json_array_append_new(plan->remarks, item);
+}
+
+/* Asks each engine what it cannot honour. Returns the first remark that refuses, as an index, or -1. */
+static int review_all(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+{
+    for (size_t i = 0; i < plan->n_chosen; i++) {
+        const struct worker *w = &fleet->workers[plan->chosen[i]];
+        struct review review = {0};
+        engine_ops(w->engine)->review(&request->recording, w, &review);
+        for (size_t k = 0; k < review.n; k++)
+            add_remark(plan, w, &review.items[k]);
+        review_done(&review);
+    }
+    size_t i;
+    json_t *remark;
+    json_array_foreach(plan->remarks, i, remark) if (json_get_bool(remark, "refuses", false)) return (int)i;
+    return -1;
+}
+
+static int nothing_left(const struct plan *plan, const struct fleet *fleet, struct problem *p)
+{
+    const json_t *first = json_array_get(plan->skipped, 0);
+    const char *source = fleet->router ? fleet->router : "the list";
+
+    if (fleet->n_workers == 0) {
+        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s lists no workers", source);
+        problem_remedy(
+            p, "Workers register with the router when they are up; name them by --worker URL meanwhile.");
+    } else if (!first) {
+        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "none of the %zu workers of %s is one that was asked for",
+                    fleet->n_workers, source);
+        problem_remedy(p, "profctl list-workers shows their URLs and roles.");
+    } else {
+        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "none of the %zu workers of %s can be recorded: %s %s",
+                    fleet->n_workers, source, json_get_str(first, "worker"), json_get_str(first, "reason"));
+        const char *remedy = json_get_str(first, "remedy");
+        if (remedy)
+            problem_remedy(p, "%s", remedy);
+    }
+    return -EINVAL;
+}
+
+int plan_make(const struct fleet *fleet, const struct start_request *request, struct plan *ret,
+              struct problem *p)
+{
+    struct plan plan = {.skipped = json_array(), .remarks = json_array()};
+    int r = 0;
+
+    choose(&plan, fleet, request);
+    int refusing = review_all(&plan, fleet, request);
+    if (plan.n_chosen == 0) {
+        r = nothing_left(&plan, fleet, p);
+    } else if (refusing >= 0) {
+        const json_t *remark = json_array_get(plan.remarks, (size_t)refusing);
+        const char *option = json_get_str(remark, "option"), *remedy = json_get_str(remark, "remedy");
+        r = problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED, "%s%s%s: %s", option ? option : "",
+                        option ? " on " : "", json_get_str(remark, "worker"), json_get_str(remark, "text"));
+        if (remedy)
+            problem_remedy(p, "%s", remedy);
+    } else if (request->require_all && json_array_size(plan.skipped) > 0) {
+        const json_t *first = json_array_get(plan.skipped, 0);
+        r = problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "all workers are required, and %s %s",
+                        json_get_str(first, "worker"), json_get_str(first, "reason"));
+        problem_remedy(p, "%s",
+                       json_get_str(first, "remedy") ? json_get_str(first, "remedy")
+                                                     : "Leave --require-all out.");
+    }
+    if (r < 0) {
+        plan_done(&plan);
+        return r;
+    }
+    *ret = plan;
+    return 0;
+}
+
+void plan_done(struct plan *plan)
+{
+    free(plan->chosen);
+    json_decref(plan->skipped);
+    json_decref(plan->remarks);
+    *plan = (struct plan){0};
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session that records: until its time is over, until its steps are done, or until somebody stops it.
+ *
+ * Steps are counted by the engine where it can (SGLang stops by itself, its files show it), else by watching
+ * the worker's own count in /metrics, which is approximate.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/session/internal.h"
+
+#define STEPS_INTERVAL_NS     (200 * NS_PER_MS)
+#define STEPS_CALL_TIMEOUT_NS (5 * NS_PER_S)
+#define IDLE_TIMEOUT_NS       (1500 * NS_PER_MS)
+
+static void on_time_over(struct session *s)
+{
+    session_stop_all(s);
+}
+
+static void watch_steps(struct session *s);
+
+static void rest_until_next_look(struct session *s)
+{
+    int64_t deadline = mono_ns() + STEPS_INTERVAL_NS;
+    if (s->record.stop_at != RECORD_NONE)
+        deadline = MIN(deadline, mono_ns() + MAX(s->record.stop_at - wall_ns(), 0));
+    session_timer(s, deadline, watch_steps);
+}
+
+static void on_steps(const struct probe_answer *answers, void *arg)
+{
+    struct session *s = arg;
+    size_t k = 0;
+
+    s->probe = NULL;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (!t->probed)
+            continue;
+        double steps = answers[k++].steps;
+        t->probed = false;
+        if (t->steps_before < 0)
+            t->steps_before = steps;
+        else if (steps >= 0 && steps - t->steps_before >= (double)s->request.recording.steps)
+            target_stop(t);
+    }
+    session_check_stopped(s);
+    if (s->record.state == STATE_RECORDING)
+        rest_until_next_look(s);
+}
+
+static void watch_steps(struct session *s)
+{
+    _cleanup_(freep)
+    const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+    size_t n = 0;
+
+    if (s->record.stop_at != RECORD_NONE && wall_ns() >= s->record.stop_at) {
+        session_stop_all(s);
+        return;
+    }
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (t->record.state != STATE_RECORDING || target_engine(t)->stops_after_steps)
+            continue;
+        t->probed = true;
+        workers[n++] = &t->worker;
+    }
+    if (n > 0)
+        s->probe = probe_start(s->all, s->record.fleet, workers, n, STEPS_CALL_TIMEOUT_NS, on_steps, s);
+    else if (s->record.stop_at != RECORD_NONE)
+        rest_until_next_look(s);
+}
+
+/* Said within two seconds of the start: a trace of an idle worker is nearly empty. */
+static void on_idle_known(const struct probe_answer *answers, void *arg)
+{
+    struct session *s = arg;
+
+    s->probe = NULL;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        t->steps_before = answers[i].steps;
+        if (t->record.state == STATE_RECORDING && answers[i].running == 0 && answers[i].waiting <= 0)
+            catalog_add_event(s->all->catalog, "remark", "profd", s->record.session_id, t->record.target_id,
+                              RECORD_NONE, "%s runs no request: its trace will be almost empty",
+                              t->worker.url);
+    }
+    if (s->record.state == STATE_RECORDING && s->request.recording.steps > 0)
+        watch_steps(s);
+}
+
+static void look_for_idle(struct session *s)
+{
+    _cleanup_(freep)
+    const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+
+    for (size_t i = 0; i < s->n_targets; i++)
+        workers[i] = &s->targets[i].worker;
+    s->probe = probe_start(s->all, s->record.fleet, workers, s->n_targets, IDLE_TIMEOUT_NS, on_idle_known, s);
+}
+
+void session_resume_recording(struct session *s)
+{
+    if (s->request.recording.steps > 0)
+        watch_steps(s);
+    else
+        session_timer(s, mono_ns() + s->record.stop_at - wall_ns(), on_time_over);
+}
+
+void session_record(struct session *s)
+{
+    s->record.recording_at = wall_ns();
+    if (s->request.recording.duration_ns > 0)
+        s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
+    session_edge(s, STATE_RECORDING);
+    if (s->request.recording.steps == 0)
+        session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
+    look_for_idle(s);
+}
+
+void target_files_complete(struct target *t)
+{
+    struct session *s = t->session;
+
+    t->files_complete = true;
+    if (t->record.state != STATE_RECORDING || s->request.recording.steps == 0)
+        return;
+    target_stop(t);
+    session_check_stopped(s);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After a restart: each unfinished session of the catalog is built again and goes on where its last committed
+ * edge left it.
+ *
+ *   requested   goes on waiting where it waits for a time or a queue, else it is cancelled (its requester is
+ * gone) starting    no start is sent again; what owes a stop gets one recording   goes on until its planned
+ * end, or is stopped at once where that has passed stopping    every owed stop is sent again; the files judge
+ * it collecting  the collecting room looks again
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+struct target_list {
+    struct target_record *items;
+    size_t n, cap;
+};
+
+static int take_target(const struct target_record *r, void *arg)
+{
+    struct target_list *list = arg;
+    struct target_record *copy;
+
+    VEC_GROW(list->items, list->n, list->cap);
+    copy = &list->items[list->n++];
+    *copy = *r;
+    copy->worker_url = xstrdup(r->worker_url);
+    copy->worker = xstrdup(r->worker);
+    copy->profile_id = xstrdup(r->profile_id);
+    copy->output_dir = xstrdup(r->output_dir);
+    copy->trace_dir = xstrdup(r->trace_dir);
+    copy->failure = xstrdup(r->failure);
+    copy->remedy = xstrdup(r->remedy);
+    return 0;
+}
+
+static void rebuild_target(struct target *t, const struct target_record *r)
+{
+    char error[200];
+    _cleanup_json_ facts = json_parse(r->worker, strlen(r->worker), error);
+
+    target_record_done(&t->record);
+    t->record = *r;
+    if (!facts || worker_from_json(facts, &t->worker) < 0 || !engine_ops(t->worker.engine)) {
+        log_error("session s%" PRId64 ": what the catalog says of %s cannot be read", r->session_id,
+                  r->worker_url);
+        worker_done(&t->worker);
+        worker_init(&t->worker);
+        t->worker.url = xstrdup(r->worker_url);
+        t->worker.engine = ENGINE_VLLM;
+    }
+    t->start_settled = true;
+    t->stop_repeated = r->stop_sent_at != RECORD_NONE;
+    t->recorded = r->start_status != RECORD_NONE && r->start_status / 100 == 2;
+}
+
+static void rebuild_request(struct session *s)
+{
+    char error[200];
+    _cleanup_(problem_done)
+    struct problem p = {0};
+    _cleanup_json_ options = json_parse(s->record.options, strlen(s->record.options), error);
+
+    if (!options || start_request_parse(options, &s->request, &p) < 0) {
+        log_warning("session s%" PRId64 ": its options cannot be read: %s", s->record.session_id,
+                    p.what ? p.what : error);
+        s->request = (struct start_request){.role = -1, .labels = json_object()};
+    }
+}
+
+static void copy_session(struct session_record *to, const struct session_record *from)
+{
+    *to = *from;
+    to->router = xstrdup(from->router);
+    to->dialect = xstrdup(from->dialect);
+    to->fleet = xstrdup(from->fleet);
+    to->options = xstrdup(from->options);
+    to->labels = xstrdup(from->labels);
+    to->requested_by = xstrdup(from->requested_by);
+    to->reason = xstrdup(from->reason);
+    to->remedy = xstrdup(from->remedy);
+}
+
+struct rebuild {
+    struct sessions *all;
+    struct session **sessions;
+    size_t n, cap;
+};
+
+static int rebuild_session(const struct session_record *r, void *arg)
+{
+    struct rebuild *b = arg;
+    struct target_list list = {0};
+
+    int err = catalog_each_target(b->all->catalog, r->session_id, take_target, &list);
+    if (err < 0)
+        return err;
+    struct session *s = session_alloc(b->all, list.n);
+    session_record_done(&s->record);
+    copy_session(&s->record, r);
+    rebuild_request(s);
+    for (size_t i = 0; i < list.n; i++)
+        rebuild_target(&s->targets[i], &list.items[i]);
+    free(list.items);
+    s->created = true;
+    VEC_GROW(b->sessions, b->n, b->cap);
+    b->sessions[b->n++] = s;
+    return 0;
+}
+
+static void resume_requested(struct session *s)
+{
+    if (s->request.start_at > wall_ns() || s->request.queue) {
+        session_proceed(s);
+        return;
+    }
+    session_explain(s, NULL, "profd was restarted before it began");
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_edge(&s->targets[i], STATE_CANCELLED);
+    session_check_finished(s);
+}
+
+/* A start may have left and not been answered: whatever came of it, it is not a recording anybody can rely
+ * on. */
+static void settle_starting(struct target *t)
+{
+    if (t->record.state != STATE_STARTING)
+        return;
+    target_fail(t, "profd was restarted while it was being started", NULL);
+    if (!t->record.owes_stop)
+        target_edge(t, STATE_FAILED);
+}
+
+static void resume_stops(struct session *s)
+{
+    if (s->record.state == STATE_STARTING || s->record.state == STATE_RECORDING)
+        session_stop_all(s);
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (t->record.state == STATE_STOPPING && !t->call)
+            t->stop_queued = true;
+        else if (t->record.state == STATE_STARTING || t->record.state == STATE_RECORDING)
+            target_stop(t);
+    }
+    session_stop_owed(s);
+    session_check_stopped(s);
+}
+
+static void resume(struct session *s)
+{
+    if (s->record.state == STATE_REQUESTED) {
+        resume_requested(s);
+        return;
+    }
+    bool was_starting = s->record.state == STATE_STARTING;
+    bool in_time = s->record.state == STATE_RECORDING && s->record.stop_at != RECORD_NONE &&
+                   s->record.stop_at > wall_ns();
+
+    s->starts_left = true;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        settle_starting(t);
+        if (t->record.state == STATE_COLLECTING)
+            s->all->collector_ops->collect(t, s->all->collector);
+        else if (t->record.state == STATE_RECORDING)
+            s->all->collector_ops->recording(t, s->all->collector);
+    }
+    if (was_starting)
+        session_explain(s, NULL, "profd was restarted while it was being started");
+    if (in_time && s->request.recording.steps == 0) {
+        session_arm_hard_limit(s);
+        session_resume_recording(s);
+    } else {
+        resume_stops(s);
+    }
+}
+
+int sessions_recover(struct sessions *all)
+{
+    struct rebuild b = {.all = all};
+
+    int r = catalog_each_unfinished(all->catalog, rebuild_session, &b);
+    for (size_t i = 0; i < b.n && r >= 0; i++) {
+        log_notice("session s%" PRId64 " was %s when profd ended; going on", b.sessions[i]->record.session_id,
+                   state_name(b.sessions[i]->record.state));
+        resume(b.sessions[i]);
+    }
+    free(b.sessions);
+    return r;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/session/request.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <inttypes.h>
+
+static const struct {
+    const char *name;
+    unsigned bit;
+} activities[] = {
+    {"cpu", ACTIVITY_CPU},
+    {"cuda", ACTIVITY_CUDA},
+    {"mem", ACTIVITY_MEM},
+    {"cuda-profiler", ACTIVITY_CUDA_PROFILER},
+};
+
+int activity_from_name(const char *word)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(activities); i++)
+        if (streq(activities[i].name, word))
+            return (int)activities[i].bit;
+    return -EINVAL;
+}
+
+static int wrong(struct problem *p, const char *member, const char *expected)
+{
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s must be %s", member, expected);
+}
+
+static int take_text(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_string(v) || json_string_length(v) == 0)
+        return wrong(p, member, "a text that is not empty");
+    replace_str(field, json_string_value(v));
+    return 0;
+}
+
+static int take_bool(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_boolean(v))
+        return wrong(p, member, "true or false");
+    *(bool *)field = json_is_true(v);
+    return 0;
+}
+
+static int take_count(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 1)
+        return wrong(p, member, "a whole number, at least 1");
+    *(int64_t *)field = json_integer_value(v);
+    return 0;
+}
+
+static int take_role(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    int role = role_from_name(json_string_value(v));
+    if (role < 0)
+        return wrong(p, member, "regular, prefill, decode, encode or unknown");
+    *(int *)field = role;
+    return 0;
+}
+
+static int take_activities(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    size_t i;
+    json_t *word;
+
+    if (!json_is_array(v))
+        return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
+    json_array_foreach((json_t *)v, i, word)
+    {
+        int bit = json_is_string(word) ? activity_from_name(json_string_value(word)) : -EINVAL;
+        if (bit < 0)
+            return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
+        *(unsigned *)field |= (unsigned)bit;
+    }
+    return 0;
+}
+
+static int take_workers(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    struct start_request *r = field;
+    size_t i;
+    json_t *url;
+
+    if (!json_is_array(v) || json_array_size(v) > REQUEST_WORKERS_MAX)
+        return wrong(p, member, "a list of at most 10000 URLs");
+    json_array_foreach((json_t *)v, i, url)
+    {
+        if (!json_is_string(url))
+            return wrong(p, member, "a list of at most 10000 URLs");
+        r->only = xrealloc(r->only, r->n_only + 1, sizeof(*r->only));
+        r->only[r->n_only++] = xstrdup(json_string_value(url));
+    }
+    return 0;
+}
+
+static int take_labels(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(v) || json_object_size(v) > REQUEST_LABELS_MAX)
+        return wrong(p, member, "an object of at most 32 texts");
+    json_object_foreach(
+        (json_t *)v, key,
+        value) if (!json_is_string(value) || strlen(key) > REQUEST_LABEL_BYTES_MAX ||
+                   json_string_length(value) >
+                       REQUEST_LABEL_BYTES_MAX) return wrong(p, member,
+                                                             "an object of texts of at most 256 bytes");
+    json_decref(*(json_t **)field);
+    *(json_t **)field = json_deep_copy(v);
+    return 0;
+}
+
+#define FIELD(f) offsetof(struct start_request, f)
+
+static const struct {
+    const char *name;
+    int (*take)(const json_t *v, const char *member, void *field, struct problem *p);
+    size_t offset;
+} members[] = {
+    {"router", take_text, FIELD(source.router)},
+    {"fleet", take_text, FIELD(source.fleet)},
+    {"dialect", take_text, FIELD(source.dialect)},
+    {"trace_dir", take_text, FIELD(source.trace_dir)},
+    {"workers", take_workers, 0},
+    {"steps", take_count, FIELD(recording.steps)},
+    {"duration_ns", take_count, FIELD(recording.duration_ns)},
+    {"start_step", take_count, FIELD(recording.start_step)},
+    {"start_at", take_count, FIELD(start_at)},
+    {"activities", take_activities, FIELD(recording.activities)},
+    {"with_stack", take_bool, FIELD(recording.with_stack)},
+    {"record_shapes", take_bool, FIELD(recording.record_shapes)},
+    {"by_stage", take_bool, FIELD(recording.by_stage)},
+    {"role", take_role, FIELD(role)},
+    {"count", take_count, FIELD(count)},
+    {"one_per_role", take_bool, FIELD(one_per_role)},
+    {"include_unhealthy", take_bool, FIELD(include_unhealthy)},
+    {"stagger", take_bool, FIELD(stagger)},
+    {"when_running", take_count, FIELD(when_running)},
+    {"when_timeout_ns", take_count, FIELD(when_timeout_ns)},
+    {"require_all", take_bool, FIELD(require_all)},
+    {"queue", take_bool, FIELD(queue)},
+    {"labels", take_labels, FIELD(labels)},
+};
+
+static int take_member(struct start_request *r, const char *name, const json_t *value, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if (streq(members[i].name, name))
+            return members[i].take(value, name, (char *)r + members[i].offset, p);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a session", name);
+}
+
+/* Workers alone are a static list; beside a router or fleet they choose from it. */
+static void settle_source(struct start_request *r)
+{
+    if (r->source.router || r->source.fleet)
+        return;
+    r->source.workers = TAKE_PTR(r->only);
+    r->source.n_workers = r->n_only;
+    r->n_only = 0;
+}
+
+static int check_combination(struct start_request *r, struct problem *p)
+{
+    struct recording *rec = &r->recording;
+
+    if (rec->steps > REQUEST_STEPS_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "steps is %" PRId64 ", more than %d", rec->steps,
+                           REQUEST_STEPS_MAX);
+    if (rec->by_stage && rec->steps == 0) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                    "by_stage needs steps: without them SGLang's scheduler crashes");
+        problem_remedy(p, "Add --steps N: N prefill and N decode steps are recorded.");
+        return -EINVAL;
+    }
+    if (r->source.router && r->source.fleet)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
+    if (rec->steps == 0 && rec->duration_ns == 0)
+        rec->duration_ns = REQUEST_DURATION_NS;
+    if (rec->activities & ACTIVITY_CUDA_PROFILER)
+        r->require_all = true;
+    return 0;
+}
+
+int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+{
+    struct start_request r = {
+        .role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
+    const char *name;
+    json_t *value;
+    int err = 0;
+
+    if (!json_is_object(j))
+        err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the request's body must be a JSON object");
+    else
+        json_object_foreach((json_t *)j, name, value)
+        {
+            err = take_member(&r, name, value, p);
+            if (err < 0)
+                break;
+        }
+    if (err == 0)
+        err = check_combination(&r, p);
+    if (err < 0) {
+        start_request_done(&r);
+        return err;
+    }
+    settle_source(&r);
+    *ret = r;
+    return 0;
+}
+
+void start_request_done(struct start_request *r)
+{
+    for (size_t i = 0; i < r->n_only; i++)
+        free(r->only[i]);
+    free(r->only);
+    fleet_query_done(&r->source);
+    json_decref(r->labels);
+    *r = (struct start_request){0};
+}

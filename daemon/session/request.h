@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a user asks of a session (openapi.yaml, StartRequest), parsed and checked. Pure: JSON in, a plain
+ * struct out.
+ *
+ * The struct borrows nothing from the JSON; start_request_done() frees what it holds.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/problem.h"
+#include "daemon/fleet/engine.h"
+#include "daemon/fleet/fleet.h"
+
+#define REQUEST_STEPS_MAX       100000
+#define REQUEST_WORKERS_MAX     10000
+#define REQUEST_LABELS_MAX      32
+#define REQUEST_LABEL_BYTES_MAX 256
+#define REQUEST_DURATION_NS     (5 * INT64_C(1000000000))
+#define REQUEST_WHEN_TIMEOUT_NS (300 * INT64_C(1000000000))
+
+struct start_request {
+    struct fleet_query source;
+    char **only; /* of the router's or fleet's workers, take these */
+    size_t n_only;
+    struct recording recording; /* profile_id and output_dir are each target's own */
+    int64_t start_at;           /* wall ns, 0: at once */
+    int role;                   /* enum role, -1: any */
+    int64_t count;              /* 0: all */
+    bool one_per_role, include_unhealthy, stagger, require_all, queue;
+    int64_t when_running; /* 0: do not wait */
+    int64_t when_timeout_ns;
+    json_t *labels; /* object */
+};
+
+/* Unknown members, wrong types and impossible combinations are problems that name the member. */
+int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p);
+void start_request_done(struct start_request *r);
+
+/* "cpu,cuda" as the bits of enum activity; -EINVAL where a word is none. */
+int activity_from_name(const char *word);

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/session/sessions.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* -- Helpers of all phases
+ * --------------------------------------------------------------------------------------- */
+
+struct timer_arg {
+    void (*fn)(struct session *s);
+    struct session *session;
+};
+
+static void on_session_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct timer_arg t = *(struct timer_arg *)arg;
+    session_timer_off(t.session);
+    t.fn(t.session);
+}
+
+void session_timer_off(struct session *s)
+{
+    if (!s->timer)
+        return;
+    free(event_get_callback_arg(s->timer));
+    event_free(s->timer);
+    s->timer = NULL;
+}
+
+void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct session *s))
+{
+    struct timer_arg *arg = xcalloc(1, sizeof(*arg));
+    struct timeval tv = timeval_until(deadline_ns);
+
+    session_timer_off(s);
+    *arg = (struct timer_arg){.fn = fn, .session = s};
+    s->timer = event_new(s->all->base, -1, 0, on_session_timer, arg);
+    event_add(s->timer, &tv);
+}
+
+struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
+                         void (*done)(const struct call_result *result, void *arg))
+{
+    struct sessions *all = t->session->all;
+    _cleanup_(freep)
+    char *url = xasprintf("%s%s", t->worker.url, path);
+    _cleanup_(freep)
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    struct call_request request = {
+        .method = "POST",
+        .url = url,
+        .body = text,
+        .credentials = settings_credentials(all->fleet_settings, t->session->record.fleet, t->worker.url),
+        .admin = true,
+        .connect_timeout_ns = all->settings->connect_timeout_ns,
+        .deadline_ns = mono_ns() + timeout_ns,
+    };
+    return call_start(all->caller, &request, done, t);
+}
+
+struct recording target_recording(const struct target *t)
+{
+    struct recording recording = t->session->request.recording;
+    recording.profile_id = t->record.profile_id;
+    recording.output_dir = t->record.output_dir;
+    return recording;
+}
+
+struct session *sessions_find(struct sessions *all, int64_t session_id)
+{
+    struct session *s;
+    TAILQ_FOREACH(s, &all->list, next)
+    if (s->record.session_id == session_id)
+        return s;
+    return NULL;
+}
+
+struct session *sessions_first(struct sessions *all)
+{
+    return TAILQ_FIRST(&all->list);
+}
+
+unsigned sessions_count(const struct sessions *all)
+{
+    const struct session *s;
+    unsigned n = 0;
+    TAILQ_FOREACH(s, &all->list, next)
+    n += !state_is_final(s->record.state);
+    return n;
+}
+
+/* -- The object
+ * --------------------------------------------------------------------------------------------------- */
+
+static void save_again(struct session *s)
+{
+    s->unsaved = false;
+    session_save(s);
+    for (size_t i = 0; i < s->n_targets && !s->unsaved; i++)
+        target_save(&s->targets[i]);
+}
+
+static void on_saved_again(int err, void *arg)
+{
+    struct sessions *all = arg;
+    struct session *s, *next;
+
+    for (s = TAILQ_FIRST(&all->list); s; s = next) {
+        next = TAILQ_NEXT(s, next);
+        if (err == 0 && !s->unsaved && s->finished_unsaved)
+            session_free(s);
+        else if (err < 0)
+            s->unsaved = true;
+    }
+    if (err < 0) {
+        struct timeval tv = {.tv_sec = 2};
+        event_add(all->resave, &tv);
+    }
+}
+
+static void on_resave(evutil_socket_t fd, short what, void *arg)
+{
+    struct sessions *all = arg;
+    struct session *s;
+
+    TAILQ_FOREACH(s, &all->list, next)
+    if (s->unsaved)
+        save_again(s);
+    catalog_then(all->catalog, false, on_saved_again, all);
+}
+
+static void finish_shutdown(struct sessions *all)
+{
+    void (*done)(void *arg) = all->shutdown_done;
+    all->shutdown_done = NULL;
+    if (done)
+        done(all->shutdown_arg);
+}
+
+static bool owes_stops(const struct sessions *all)
+{
+    const struct session *s;
+    TAILQ_FOREACH(s, &all->list, next)
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.owes_stop)
+            return true;
+    return false;
+}
+
+static void on_proceed(evutil_socket_t fd, short what, void *arg)
+{
+    struct sessions *all = arg;
+    struct session *s, *next;
+
+    if (all->shutdown_done && !owes_stops(all)) {
+        finish_shutdown(all);
+        return;
+    }
+    for (s = TAILQ_FIRST(&all->list); s && !all->closing; s = next) {
+        next = TAILQ_NEXT(s, next);
+        if (s->record.state == STATE_REQUESTED && s->created)
+            session_proceed(s);
+    }
+}
+
+int sessions_new(struct event_base *base, struct offload *offload, struct caller *caller,
+                 struct fleet_finder *finder, struct catalog *catalog,
+                 const struct fleet_settings *fleet_settings, const struct session_settings *settings,
+                 struct sessions **ret)
+{
+    struct sessions *all = xcalloc(1, sizeof(*all));
+
+    *all = (struct sessions){.base = base,
+                             .offload = offload,
+                             .caller = caller,
+                             .finder = finder,
+                             .catalog = catalog,
+                             .fleet_settings = fleet_settings,
+                             .settings = settings};
+    TAILQ_INIT(&all->list);
+    all->resave = event_new(base, -1, 0, on_resave, all);
+    all->proceed = event_new(base, -1, 0, on_proceed, all);
+    *ret = all;
+    return 0;
+}
+
+struct sessions *sessions_free(struct sessions *all)
+{
+    if (!all)
+        return NULL;
+    while (TAILQ_FIRST(&all->list))
+        session_free(TAILQ_FIRST(&all->list));
+    event_free(all->resave);
+    event_free(all->proceed);
+    if (all->shutdown_timer)
+        event_free(all->shutdown_timer);
+    free(all);
+    return NULL;
+}
+
+void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector)
+{
+    all->collector_ops = ops;
+    all->collector = collector;
+}
+
+/* -- Operations
+ * --------------------------------------------------------------------------------------------------- */
+
+static void cancel_requested(struct session *s)
+{
+    probe_cancel(s->probe);
+    s->probe = NULL;
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_edge(&s->targets[i], STATE_CANCELLED);
+    session_check_finished(s);
+}
+
+static void stop_session(struct session *s)
+{
+    switch (s->record.state) {
+    case STATE_REQUESTED:
+        cancel_requested(s);
+        break;
+    case STATE_STARTING:
+        s->stop_wanted = true;
+        if (s->starts_left)
+            session_stop_all(s);
+        break;
+    case STATE_RECORDING:
+        session_stop_all(s);
+        break;
+    default:
+        break; /* stops are on their way, or over */
+    }
+}
+
+int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
+{
+    struct session *s = sessions_find(all, session_id);
+
+    if (!s || state_is_final(s->record.state))
+        return -ENOENT;
+    catalog_add_event(all->catalog, "session-stop", actor, session_id, RECORD_NONE, RECORD_NONE,
+                      "stop asked for while %s", state_name(s->record.state));
+    if (s->record.state == STATE_REQUESTED)
+        session_explain(s, NULL, "stopped before it began, by %s", actor);
+    stop_session(s);
+    return 0;
+}
+
+static void on_shutdown_over(evutil_socket_t fd, short what, void *arg)
+{
+    finish_shutdown(arg);
+}
+
+void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
+{
+    struct session *s, *next;
+    struct timeval tv = timeval_until(deadline_ns), at_once = {0};
+
+    all->closing = true;
+    all->shutdown_done = done;
+    all->shutdown_arg = arg;
+    for (s = TAILQ_FIRST(&all->list); s; s = next) {
+        next = TAILQ_NEXT(s, next);
+        if (s->record.state != STATE_REQUESTED)
+            stop_session(s);
+    }
+    all->shutdown_timer = event_new(all->base, -1, 0, on_shutdown_over, all);
+    event_add(all->shutdown_timer, &tv);
+    event_add(all->proceed, &at_once);
+}
+
+void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)
+{
+    const struct session *s = sessions_find(all, session_id);
+    json_t *targets = json_object_get(session, "targets"), *j;
+    size_t i;
+
+    if (!s)
+        return;
+    if (s->record.state == STATE_REQUESTED)
+        json_put_str(session, "waiting_for", s->waiting_for);
+    json_array_foreach(targets, i, j) if (i < s->n_targets && !state_is_final(s->targets[i].record.state) &&
+                                          all->collector_ops)
+        json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
+}

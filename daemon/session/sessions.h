@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is being recorded: all sessions that are not over, and the operations on them that the doors offer.
+ *
+ * The sessions object owns every session and target. A session lives here from its request to its last edge;
+ * afterwards only the catalog knows it. Each edge is in the catalog before it is acted on. Nothing here knows
+ * files: what comes out of a recording is the collecting room's, which main() installs as collector_ops.
+ */
+#pragma once
+
+#include "base/offload.h"
+#include "daemon/catalog/records.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/session/request.h"
+#include <sys/queue.h>
+
+struct sessions;
+struct session;
+
+struct session_settings {
+    int64_t connect_timeout_ns; /* 3 s */
+    int64_t start_timeout_ns;   /* 30 s */
+    int64_t clean_timeout_ns;   /* of the stop that goes before a start, 60 s */
+    int64_t stop_timeout_ns;    /* 1800 s */
+    int64_t session_limit_ns;   /* 10 min: a recording never lasts longer */
+    unsigned sessions_max;      /* at a time */
+};
+
+struct target {
+    struct session *session;
+    struct target_record record; /* its state and what the catalog knows of it */
+    struct worker worker;        /* as discovered */
+    struct call *call;           /* under way: clean, start or stop */
+    struct event *retry;         /* of a stop that did not get through */
+    unsigned stop_tries;
+    int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
+    bool start_settled;       /* its start was answered, or failed */
+    bool recorded;            /* its start was accepted before its stop */
+    bool stop_repeated;       /* an earlier stop may have got through: the files judge */
+    bool stop_queued;         /* waits for its turn (--stagger) */
+    double steps_before;      /* steps_metric when the recording began; < 0 unknown */
+    bool probed;              /* takes part in the probe under way */
+    bool files_complete;      /* the collector saw everything, though nobody stopped it */
+    void *collecting;         /* the collector's own */
+};
+
+struct session {
+    TAILQ_ENTRY(session) next;
+    struct sessions *all;
+    struct session_record record;
+    struct start_request request;
+    struct target *targets;
+    size_t n_targets;
+    char *waiting_for;        /* why a requested session has not started */
+    struct event *timer;      /* of the state it is in */
+    struct event *hard_timer; /* armed from the first start on */
+    int64_t when_deadline_ns; /* monotonic, of --when-running */
+    bool starts_left;         /* the starts were sent */
+    bool stop_wanted;         /* a stop came before the starts had left */
+    bool rolled_back;
+    bool created;          /* in the catalog, and its requester was told */
+    bool unsaved;          /* the catalog could not take its last edge */
+    bool finished_unsaved; /* over, and only kept until the catalog took its last edge */
+    struct probe *probe;
+    unsigned n_outstanding; /* calls of the phase it is in */
+};
+
+/* What the collecting room does for sessions. */
+struct collector_ops {
+    /* Before any start leaves: remember which files are there. Calls session_prepared() later, once. */
+    void (*prepare)(struct session *s, void *collector);
+    /* A start was answered: files may appear. */
+    void (*recording)(struct target *t, void *collector);
+    /* The stop was answered, or never will be: bring in what there is, then call target_collected(), later,
+     * once. */
+    void (*collect)(struct target *t, void *collector);
+    /* The target ended without being collected, or its session is given up: forget it. */
+    void (*forget)(struct target *t, void *collector);
+    /* Bytes that its files have grown to so far. */
+    int64_t (*bytes_seen)(const struct target *t, void *collector);
+};
+
+int sessions_new(struct event_base *base, struct offload *offload, struct caller *caller,
+                 struct fleet_finder *finder, struct catalog *catalog,
+                 const struct fleet_settings *fleet_settings, const struct session_settings *settings,
+                 struct sessions **ret);
+struct sessions *sessions_free(struct sessions *all);
+void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector);
+/* Takes up what a profd before left unfinished: owed stops are sent, recordings go on until their time, files
+ * are collected. */
+int sessions_recover(struct sessions *all);
+/* Stops all recordings; done() when no stop is outstanding or the deadline passed. What is still owed stays
+ * in the catalog. */
+void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg);
+
+struct session_order; /* a start that has not been answered yet */
+struct session_started {
+    int64_t session_id;            /* 0: refused, see problem */
+    const struct problem *problem; /* NULL when it began */
+    const json_t *remarks, *skipped;
+};
+/* Takes the request's content. done() comes later, once; all its pointers are borrowed. */
+struct session_order *sessions_start(struct sessions *all, struct start_request *take_request,
+                                     json_t *options, const char *actor,
+                                     void (*done)(const struct session_started *, void *arg), void *arg);
+/* The client left before the answer: nothing is started. */
+void session_order_cancel(struct session_order *o);
+/* -ENOENT: no such unfinished session. Cancels one that has not started, stops one that records. */
+int sessions_stop(struct sessions *all, int64_t session_id, const char *actor);
+/* Adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target. */
+void sessions_describe(struct sessions *all, int64_t session_id, json_t *session);
+unsigned sessions_count(const struct sessions *all);
+
+/* For the collector. */
+struct session *sessions_find(struct sessions *all, int64_t session_id);
+struct session *sessions_first(struct sessions *all);
+void session_prepared(struct session *s);
+void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy);
+/* Everything that was expected of it is there and whole: an engine that stops by itself has stopped. */
+void target_files_complete(struct target *t);
+/* The recording as this target's engine is asked for it; strings are borrowed from the target. */
+struct recording target_recording(const struct target *t);

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From "it begins" to "all starts were answered":
+ *
+ *   stops that clean up -> barrier -> directories prepared -> edge with fsync -> all starts in one turn of
+ * the loop
+ *
+ * From the edge with fsync on each target owes a stop, until one is answered or it is certain that none
+ * started.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/fleet/process.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+
+/* A worker that is slow to answer its start does not lengthen the recording of the others by more than this.
+ */
+#define START_GRACE_NS   (2 * NS_PER_S)
+#define FAILURE_TEXT_MAX 600
+
+static void send_starts(struct session *s);
+
+/* -- The stop that goes before a start
+ * -------------------------------------------------------------------------- */
+
+static void after_clean(struct session *s);
+
+static void on_cleaned(const struct call_result *r, void *arg)
+{
+    struct target *t = arg;
+    struct session *s = t->session;
+
+    t->call = NULL;
+    if (r->err == -ETIMEDOUT) {
+        target_fail(t,
+                    "is still writing an earlier trace, or hangs: the stop before the start was not answered",
+                    "Wait for it, or raise [timeouts] clean= in profd.conf.");
+        target_edge(t, STATE_FAILED);
+    } else if (r->err < 0) {
+        char text[FAILURE_TEXT_MAX];
+        call_result_text(r, text, sizeof(text));
+        _cleanup_(freep)
+        char *failure = xasprintf("cannot be reached: %s", text);
+        target_fail(t, failure, NULL);
+        target_edge(t, STATE_FAILED);
+    }
+    if (--s->n_outstanding == 0)
+        after_clean(s);
+}
+
+static void send_cleaning_stops(int err, void *arg)
+{
+    struct session *s = arg;
+
+    (void)err;
+    s->n_outstanding = 1;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (!target_engine(t)->stop_before_start)
+            continue;
+        t->call =
+            target_call(t, target_engine(t)->stop_path, NULL, s->all->settings->clean_timeout_ns, on_cleaned);
+        s->n_outstanding++;
+    }
+    if (--s->n_outstanding == 0)
+        after_clean(s);
+}
+
+/* -- Directories
+ * ------------------------------------------------------------------------------------------------ */
+
+struct writable_check {
+    struct sessions *all;
+    int64_t session_id;
+    struct worker *workers; /* borrowed facts: only pid, uid and place are read */
+    char **dirs;
+    int *can_write;
+    size_t n;
+};
+
+static void check_writable(void *arg)
+{
+    struct writable_check *c = arg;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->dirs[i])
+            c->can_write[i] = process_can_write(&c->workers[i], c->dirs[i]);
+}
+
+static void on_writable_checked(void *arg)
+{
+    struct writable_check *c = arg;
+    struct session *s = sessions_find(c->all, c->session_id);
+
+    for (size_t i = 0; i < c->n && s; i++) {
+        struct target *t = &s->targets[i];
+        if (c->dirs[i] && c->can_write[i] == 0 && t->record.state == STATE_STARTING) {
+            _cleanup_(freep)
+            char *failure =
+                xasprintf("its user cannot write to %s; the server could die when it is stopped", c->dirs[i]);
+            target_fail(
+                t, failure,
+                "Name a directory that it can write to: output_dir= in [fleet] or [worker] of profd.conf.");
+            target_edge(t, STATE_FAILED);
+        }
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        worker_done(&c->workers[i]);
+        free(c->dirs[i]);
+    }
+    free(c->workers);
+    free(c->dirs);
+    free(c->can_write);
+    free(c);
+    if (s)
+        s->all->collector_ops->prepare(s, s->all->collector);
+}
+
+static void after_clean(struct session *s)
+{
+    struct writable_check *c = xcalloc(1, sizeof(*c));
+
+    *c = (struct writable_check){.all = s->all,
+                                 .session_id = s->record.session_id,
+                                 .workers = xcalloc(s->n_targets, sizeof(*c->workers)),
+                                 .dirs = xcalloc(s->n_targets, sizeof(*c->dirs)),
+                                 .can_write = xcalloc(s->n_targets, sizeof(*c->can_write)),
+                                 .n = s->n_targets};
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        worker_init(&c->workers[i]);
+        if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0)
+            continue;
+        c->workers[i].local = t->worker.local;
+        c->workers[i].pid = t->worker.pid;
+        c->workers[i].uid = t->worker.uid;
+        c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
+    }
+    offload_run(s->all->offload, check_writable, on_writable_checked, c);
+}
+
+/* -- The starts
+ * ------------------------------------------------------------------------------------------------- */
+
+static void fail_living(struct session *s, enum state to)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.state == STATE_STARTING)
+            target_edge(&s->targets[i], to);
+}
+
+static void give_up_before_start(struct session *s, enum state to)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        s->targets[i].record.owes_stop = false;
+    fail_living(s, to);
+    session_check_finished(s);
+}
+
+static bool any_failed(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.failure)
+            return true;
+    return false;
+}
+
+static void on_durable(int err, void *arg)
+{
+    struct session *s = arg;
+
+    if (err < 0) {
+        session_explain(s, "Free space on the file system of the catalog, see profctl du.",
+                        "the catalog cannot take the start: %s; nothing was started", strerror(-err));
+        give_up_before_start(s, STATE_FAILED);
+    } else if (s->stop_wanted) {
+        give_up_before_start(s, STATE_CANCELLED);
+    } else {
+        send_starts(s);
+    }
+}
+
+static void commit_to_start(struct session *s)
+{
+    int64_t now = wall_ns();
+
+    s->record.hard_stop_at = now + s->all->settings->start_timeout_ns + s->all->settings->session_limit_ns;
+    session_save(s);
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (t->record.state != STATE_STARTING)
+            continue;
+        t->record.owes_stop = true;
+        target_save(t);
+    }
+    catalog_then(s->all->catalog, true, on_durable, s);
+}
+
+void session_prepared(struct session *s)
+{
+    int64_t early = s->request.start_at - wall_ns();
+
+    if (s->stop_wanted) {
+        give_up_before_start(s, STATE_CANCELLED);
+    } else if (s->request.require_all && any_failed(s)) {
+        session_explain(s, NULL, "all workers are required, and not all can be started; none was");
+        give_up_before_start(s, STATE_CANCELLED);
+    } else if (s->request.start_at > 0 && early > 0) {
+        session_timer(s, mono_ns() + early, commit_to_start);
+    } else {
+        commit_to_start(s);
+    }
+}
+
+/* Whether a start that failed like this may all the same have started something. */
+static bool may_have_started(const struct call_result *r)
+{
+    if (r->err == 0)
+        return r->status >= 500;
+    return r->err != -ECONNREFUSED && r->err != -EHOSTUNREACH && r->err != -ENETUNREACH;
+}
+
+static void fail_start(struct target *t, const struct call_result *r)
+{
+    _cleanup_(problem_done)
+    struct problem p = {0};
+    char text[FAILURE_TEXT_MAX];
+
+    call_result_text(r, text, sizeof(text));
+    _cleanup_(freep)
+    char *failure = xasprintf("POST %s: %s", target_engine(t)->start_path, text);
+    if (r->err == 0)
+        target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
+    target_fail(t, failure, p.remedy);
+    t->record.owes_stop = may_have_started(r);
+}
+
+static void on_started(const struct call_result *r, void *arg)
+{
+    struct target *t = arg;
+    struct session *s = t->session;
+
+    t->call = NULL;
+    t->start_settled = true;
+    t->record.start_sent_at = r->sent_at_ns;
+    t->record.start_answered_at = r->answered_at_ns;
+    if (r->err == 0)
+        t->record.start_status = r->status;
+    if (r->err == 0 && r->status / 100 == 2) {
+        target_edge(t, STATE_RECORDING);
+        s->all->collector_ops->recording(t, s->all->collector);
+    } else {
+        fail_start(t, r);
+        if (!t->record.owes_stop)
+            target_edge(t, STATE_FAILED);
+        else
+            target_save(t);
+    }
+    s->n_outstanding--;
+    if (s->record.state == STATE_STOPPING)
+        session_stop_late(t);
+    else
+        session_check_started(s);
+}
+
+static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
+{
+    struct session *s = arg;
+
+    if (s->record.state > STATE_RECORDING)
+        return;
+    session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
+                    "profd stopped it at the limit of a session's length");
+    session_stop_all(s);
+}
+
+/* Also used by recovery: the limit holds whatever happened meanwhile. */
+void session_arm_hard_limit(struct session *s)
+{
+    struct timeval tv = timeval_of(s->record.hard_stop_at - wall_ns());
+
+    s->hard_timer = event_new(s->all->base, -1, 0, on_hard_limit, s);
+    event_add(s->hard_timer, &tv);
+}
+
+static void send_starts(struct session *s)
+{
+    s->starts_left = true;
+    s->n_outstanding = 0;
+    session_arm_hard_limit(s);
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (t->record.state != STATE_STARTING)
+            continue;
+        struct recording recording = target_recording(t);
+        json_t *body = target_engine(t)->start_body(&recording, &t->worker);
+        t->call = target_call(t, target_engine(t)->start_path, body, s->all->settings->start_timeout_ns,
+                              on_started);
+        json_decref(body);
+        s->n_outstanding++;
+    }
+    session_check_started(s);
+}
+
+static void record_skew(struct session *s)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+
+    for (size_t i = 0; i < s->n_targets; i++) {
+        int64_t at = s->targets[i].record.start_sent_at;
+        if (at == RECORD_NONE)
+            continue;
+        first = MIN(first, at);
+        last = MAX(last, at);
+    }
+    if (first <= last) {
+        s->record.starts_sent_at = last;
+        s->record.skew_ns = last - first;
+    }
+}
+
+static size_t count_state(const struct session *s, enum state state)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_targets; i++)
+        n += s->targets[i].record.state == state;
+    return n;
+}
+
+static void roll_back(struct session *s)
+{
+    const struct target *culprit = NULL;
+
+    for (size_t i = 0; i < s->n_targets && !culprit; i++)
+        if (s->targets[i].record.failure)
+            culprit = &s->targets[i];
+    s->rolled_back = true;
+    session_explain(s, culprit->record.remedy,
+                    "all workers are required, and %s: %s; the others were rolled back", culprit->worker.url,
+                    culprit->record.failure);
+    session_stop_all(s);
+}
+
+static void on_grace_over(struct session *s)
+{
+    if (s->record.state == STATE_STARTING)
+        session_record(s);
+}
+
+void session_check_started(struct session *s)
+{
+    size_t n_recording = count_state(s, STATE_RECORDING);
+
+    record_skew(s);
+    if (s->request.require_all && any_failed(s)) {
+        if (s->n_outstanding == 0 || s->record.state == STATE_RECORDING)
+            roll_back(s);
+        return;
+    }
+    if (s->record.state != STATE_STARTING)
+        return;
+    if (s->n_outstanding > 0) {
+        if (n_recording == 1 && !s->timer)
+            session_timer(s, mono_ns() + START_GRACE_NS, on_grace_over);
+        return;
+    }
+    session_timer_off(s);
+    if (s->stop_wanted)
+        session_stop_all(s);
+    else if (n_recording > 0)
+        session_record(s);
+    else if (count_state(s, STATE_STARTING) > 0)
+        session_stop_all(s); /* none records for certain, but some owe a stop */
+    else
+        session_check_finished(s);
+}
+
+void session_begin(struct session *s)
+{
+    session_edge(s, STATE_STARTING);
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_edge(&s->targets[i], STATE_STARTING);
+    catalog_then(s->all->catalog, false, send_cleaning_stops, s);
+}

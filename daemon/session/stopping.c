@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stops: sent to every target that owes one, never cancelled by anything but their answer or their own
+ * deadline.
+ *
+ * A worker writes its traces before it answers, which may take half an hour. A connection that breaks
+ * meanwhile is tried again; a stop that is repeated is judged by the files, not by its status. After its stop
+ * each target goes to the collecting room by itself; the session follows when the last one was answered.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+
+#define RETRY_FIRST_NS   NS_PER_S
+#define RETRY_MAX_NS     (30 * NS_PER_S)
+#define REFUSED_TRIES    3 /* nobody listens any more: the process is gone, and its profiler with it */
+#define FAILURE_TEXT_MAX 600
+
+static void send_stop(struct target *t);
+static void next_in_line(struct session *s);
+
+static bool writes_files(const struct target *t)
+{
+    return !(t->session->request.recording.activities & ACTIVITY_CUDA_PROFILER);
+}
+
+/* The stop is over: on to the files, or to the end for a target that never recorded. */
+static void after_stop(struct target *t)
+{
+    struct session *s = t->session;
+
+    t->record.owes_stop = false;
+    if (!t->recorded) {
+        target_edge(t, s->rolled_back && !t->record.failure ? STATE_CANCELLED : STATE_FAILED);
+    } else if (s->rolled_back) {
+        target_edge(t, STATE_CANCELLED);
+    } else if (!writes_files(t)) {
+        target_edge(t, t->record.failure ? STATE_FAILED : STATE_COMPLETE);
+    } else {
+        target_edge(t, STATE_COLLECTING);
+        s->all->collector_ops->collect(t, s->all->collector);
+    }
+    next_in_line(s);
+    session_check_stopped(s);
+}
+
+static void fail_stop(struct target *t, const struct call_result *r, const char *meaning)
+{
+    char text[FAILURE_TEXT_MAX];
+    call_result_text(r, text, sizeof(text));
+    _cleanup_(freep)
+    char *failure = xasprintf("POST %s: %s%s", target_engine(t)->stop_path, text, meaning);
+    target_fail(t, failure, NULL);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    send_stop(arg);
+}
+
+static void retry_stop(struct target *t)
+{
+    int64_t pause = RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
+    struct timeval tv = timeval_of(MIN(pause, RETRY_MAX_NS));
+
+    if (!t->retry)
+        t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
+    event_add(t->retry, &tv);
+}
+
+static bool stop_was_accepted(const struct target *t, const struct call_result *r)
+{
+    return r->status / 100 == 2 || t->stop_repeated ||
+           target_engine(t)->stop_failure_is_benign(&t->session->request.recording, r->status);
+}
+
+static void on_stopped(const struct call_result *r, void *arg)
+{
+    struct target *t = arg;
+
+    t->call = NULL;
+    t->record.stop_answered_at = r->answered_at_ns;
+    if (r->err == 0)
+        t->record.stop_status = r->status;
+    if (r->err == 0 && stop_was_accepted(t, r)) {
+        after_stop(t);
+    } else if (r->err == 0) {
+        fail_stop(t, r, "");
+        after_stop(t);
+    } else if (r->err == -ECONNREFUSED && t->stop_tries >= REFUSED_TRIES) {
+        fail_stop(t, r, "; the worker is gone");
+        after_stop(t);
+    } else if (mono_ns() >= t->stop_deadline_ns) {
+        fail_stop(t, r, "; its stop was given up");
+        after_stop(t);
+    } else {
+        t->stop_repeated = t->stop_repeated || r->err != -ECONNREFUSED;
+        retry_stop(t);
+    }
+}
+
+static void send_stop(struct target *t)
+{
+    int64_t now = mono_ns();
+
+    if (t->stop_deadline_ns == 0)
+        t->stop_deadline_ns = now + t->session->all->settings->stop_timeout_ns;
+    if (t->record.stop_sent_at == RECORD_NONE)
+        t->record.stop_sent_at = wall_ns();
+    t->stop_tries++;
+    t->call = target_call(t, target_engine(t)->stop_path, NULL, MAX(t->stop_deadline_ns - now, NS_PER_S),
+                          on_stopped);
+}
+
+/* With --stagger one stop is under way at a time, so that a fleet goes on serving. */
+static void next_in_line(struct session *s)
+{
+    bool busy = false;
+
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        busy = busy || (t->record.state == STATE_STOPPING && !t->stop_queued);
+    }
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (!t->stop_queued || (busy && s->request.stagger))
+            continue;
+        t->stop_queued = false;
+        busy = true;
+        send_stop(t);
+    }
+}
+
+void session_stop_owed(struct session *s)
+{
+    next_in_line(s);
+}
+
+static void on_stops_saved(int err, void *arg)
+{
+    /* Whether the catalog could take the edge or not: a profiler is never left running. */
+    (void)err;
+    next_in_line(arg);
+}
+
+void target_stop(struct target *t)
+{
+    if (t->record.state != STATE_RECORDING && t->record.state != STATE_STARTING)
+        return;
+    t->recorded = t->record.state == STATE_RECORDING;
+    t->stop_queued = true;
+    target_edge(t, STATE_STOPPING);
+    catalog_then(t->session->all->catalog, false, on_stops_saved, t->session);
+}
+
+void session_stop_late(struct target *t)
+{
+    if (t->record.owes_stop)
+        target_stop(t);
+    session_check_stopped(t->session);
+}
+
+void session_stop_all(struct session *s)
+{
+    if (s->record.state != STATE_RECORDING && s->record.state != STATE_STARTING)
+        return;
+    probe_cancel(s->probe);
+    s->probe = NULL;
+    session_timer_off(s);
+    session_edge(s, STATE_STOPPING);
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (t->record.state == STATE_RECORDING ||
+            (t->record.state == STATE_STARTING && t->start_settled && t->record.owes_stop))
+            target_stop(t);
+    }
+    session_check_stopped(s);
+}
+
+void session_check_stopped(struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.state < STATE_COLLECTING)
+            return;
+    if (s->record.state == STATE_RECORDING)
+        session_edge(s, STATE_STOPPING);
+    if (s->record.state == STATE_STOPPING && s->record.stopped_at == RECORD_NONE) {
+        s->record.stopped_at = wall_ns();
+        struct timeval at_once = {0};
+        event_add(s->all->proceed, &at_once);
+        for (size_t i = 0; i < s->n_targets; i++) {
+            if (s->targets[i].record.state == STATE_COLLECTING) {
+                session_edge(s, STATE_COLLECTING);
+                break;
+            }
+        }
+    }
+    session_check_finished(s);
+}
+
+void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy)
+{
+    if (t->record.state != STATE_COLLECTING)
+        return;
+    if (outcome != STATE_COMPLETE && reason)
+        target_fail(t, reason, remedy);
+    target_edge(t, outcome);
+    session_check_finished(t->session);
+}
