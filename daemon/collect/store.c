@@ -14,6 +14,7 @@
 #define STORE_FILE_MODE      0640
 #define INCOMING_PREFIX      ".incoming-"
 #define NAME_VARIANTS_MAX    1000
+#define MISSING_LOGGED_MAX   5
 
 #define DEFAULT_USE_DIVISOR  10
 #define DEFAULT_FREE_PERCENT 15
@@ -215,12 +216,14 @@ int store_remove_trace(struct store *s, const struct trace_record *t, const char
     return 0;
 }
 
+struct path_list {
+    char **items;
+    size_t n, cap;
+};
+
 static int list_path(const struct trace_record *t, void *arg)
 {
-    struct {
-        char **items;
-        size_t n, cap;
-    } *paths = arg;
+    struct path_list *paths = arg;
 
     if (!t->stored)
         return 0;
@@ -231,10 +234,7 @@ static int list_path(const struct trace_record *t, void *arg)
 
 int store_remove_session(struct store *s, int64_t session_id, const char *actor)
 {
-    struct {
-        char **items;
-        size_t n, cap;
-    } paths = {0};
+    struct path_list paths = {0};
     struct trace_filter filter = {.session_id = session_id,
                                   .since = RECORD_NONE,
                                   .until = RECORD_NONE,
@@ -265,12 +265,14 @@ int store_remove_session(struct store *s, int64_t session_id, const char *actor)
 /* -- At start
  * ------------------------------------------------------------------------------------------------------ */
 
-static int mark_missing(const struct trace_record *t, void *arg)
+struct id_list {
+    int64_t *items;
+    size_t n, cap;
+};
+
+static int list_missing(const struct trace_record *t, void *arg)
 {
-    struct {
-        int64_t *items;
-        size_t n, cap;
-    } *ids = arg;
+    struct id_list *ids = arg;
 
     if (t->state == TRACE_MISSING || access(t->path, F_OK) == 0)
         return 0;
@@ -281,17 +283,14 @@ static int mark_missing(const struct trace_record *t, void *arg)
 
 static int find_missing(struct store *s)
 {
-    struct {
-        int64_t *items;
-        size_t n, cap;
-    } ids = {0};
+    struct id_list ids = {0};
     struct trace_filter all = {.session_id = RECORD_NONE,
                                .since = RECORD_NONE,
                                .until = RECORD_NONE,
                                .before_id = RECORD_NONE,
                                .limit = INT64_MAX};
 
-    int r = catalog_each_trace(s->catalog, &all, mark_missing, &ids);
+    int r = catalog_each_trace(s->catalog, &all, list_missing, &ids);
     for (size_t i = 0; i < ids.n && r >= 0; i++) {
         struct trace_record t;
         trace_record_init(&t);
@@ -300,10 +299,13 @@ static int find_missing(struct store *s)
             t.state = TRACE_MISSING;
             replace_str(&t.reason, "its file is gone");
             r = catalog_save_trace(s->catalog, &t);
-            log_warning("trace t%" PRId64 ": %s is gone", t.trace_id, t.path);
+            if (i < MISSING_LOGGED_MAX)
+                log_warning("trace t%" PRId64 ": %s is gone", t.trace_id, t.path);
         }
         trace_record_done(&t);
     }
+    if (ids.n > MISSING_LOGGED_MAX)
+        log_warning("%zu traces are missing in all; profctl list-traces shows them", ids.n);
     free(ids.items);
     return r;
 }

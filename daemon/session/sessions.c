@@ -231,6 +231,8 @@ static void stop_session(struct session *s)
         s->stop_wanted = true;
         if (s->starts_left)
             session_stop_all(s);
+        else if (s->timer)
+            session_timer(s, mono_ns(), session_prepared); /* it waited for its planned time */
         break;
     case STATE_RECORDING:
         session_stop_all(s);

@@ -243,7 +243,8 @@ static void on_started(const struct call_result *r, void *arg)
 
     t->call = NULL;
     t->start_settled = true;
-    t->record.start_sent_at = r->sent_at_ns;
+    if (r->sent_at_ns > 0)
+        t->record.start_sent_at = r->sent_at_ns;
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
