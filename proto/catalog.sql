@@ -34,12 +34,15 @@ create table worker_row (
     trace_dir    text,                          -- as the worker names it
     last_seen_at integer not null
 ) strict;
+create index worker_router on worker_row (router_id);
 
 create table session_row (
     session_id   integer primary key autoincrement,
     state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
                                                 'complete', 'partial', 'failed', 'cancelled')),
     router_id    integer references router_row (router_id) on delete set null,
+    dialect      text,                          -- of the router, or static
+    fleet        text,                          -- section of profd.conf
     options      text not null check (json_valid(options)),   -- the request, as the door took it
     labels       text not null default '{}' check (json_valid(labels)),
     requested_at integer not null,
@@ -56,8 +59,8 @@ create table session_row (
     remedy       text,
     pinned       integer not null default 0
 ) strict;
-create index session_unfinished on session_row (session_id)
-    where state in ('requested', 'starting', 'recording', 'stopping', 'collecting');
+create index session_state on session_row (state);
+create index session_router on session_row (router_id);
 
 create table target_row (
     target_id    integer primary key autoincrement,
@@ -65,7 +68,10 @@ create table target_row (
     worker_id    integer not null references worker_row (worker_id),
     state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
                                                 'complete', 'partial', 'failed', 'cancelled')),
-    worker       text not null check (json_valid(worker)),    -- what was known of it at the start
+    worker       text not null check (json_valid(worker)),    -- what was known of it at the start; of that:
+    engine       text generated always as (json_extract(worker, '$.engine')) stored,
+    version      text generated always as (json_extract(worker, '$.version')) stored,
+    role         text generated always as (json_extract(worker, '$.role')) stored,
     profile_id   text not null,
     output_dir   text,                          -- as the worker names it, where profd chose one
     trace_dir    text,                          -- where profd looks for its files
@@ -82,6 +88,7 @@ create table target_row (
     unique (session_id, worker_id)
 ) strict;
 create index target_worker on target_row (worker_id, session_id);
+create index target_session on target_row (session_id, state);  -- counts a session's states without its wide rows
 
 create table trace_row (
     trace_id     integer primary key autoincrement,
@@ -120,9 +127,11 @@ create table trace_row (
     pinned       integer not null default 0
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
-create index trace_session on trace_row (session_id, trace_id);
+create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
+create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
+create index trace_evictable on trace_row (recorded_at) where stored = 1 and pinned = 0;
 
 -- One row: what the store holds, kept up to date by triggers so that asking costs nothing.
 create table usage_row (
@@ -164,20 +173,20 @@ create view workers as
     from worker_row w left join router_row r using (router_id);
 
 create view sessions as
-    select s.session_id, s.state, r.url as router, s.options, s.labels, s.requested_at, s.requested_by, s.start_at,
-           s.starts_sent_at, s.recording_at, s.stop_at, s.hard_stop_at, s.stopped_at, s.finished_at, s.skew_ns, s.reason,
-           s.remedy, s.pinned
+    select s.session_id, s.state, r.url as router, s.dialect, s.fleet, s.options, s.labels, s.requested_at,
+           s.requested_by, s.start_at, s.starts_sent_at, s.recording_at, s.stop_at, s.hard_stop_at, s.stopped_at,
+           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned
     from session_row s left join router_row r using (router_id);
 
 create view targets as
-    select t.target_id, t.session_id, w.url as worker, w.engine, w.role, t.state, t.profile_id, t.output_dir, t.trace_dir,
-           t.ranks_expected, t.owes_stop, t.start_sent_at, t.start_answered_at, t.start_status, t.stop_sent_at,
+    select t.target_id, t.session_id, w.url as worker, t.engine, t.version, t.role, t.state, t.profile_id, t.output_dir,
+           t.trace_dir, t.ranks_expected, t.owes_stop, t.start_sent_at, t.start_answered_at, t.start_status, t.stop_sent_at,
            t.stop_answered_at, t.stop_status, t.failure, t.remedy
     from target_row t join worker_row w using (worker_id);
 
 create view traces as
-    select t.trace_id, t.session_id, w.url as worker, t.kind, t.state, t.reason, t.name, t.path, t.origin, t.stored, t.size,
-           t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
+    select t.trace_id, t.session_id, t.target_id, w.url as worker, t.kind, t.state, t.reason, t.name, t.path, t.origin,
+           t.stored, t.size, t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
            t.device_name, t.events, t.first_event_at, t.span_ns, t.candidates, t.owner_uid, t.recorded_at, t.collected_at,
            t.pinned
     from trace_row t left join worker_row w using (worker_id);

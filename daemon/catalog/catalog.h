@@ -15,7 +15,6 @@
 #include "base/problem.h"
 
 struct catalog;
-struct sqlite3;
 
 #define CATALOG_APPLICATION_ID 0x50524f46
 #define CATALOG_VERSION        1
@@ -27,17 +26,32 @@ struct sqlite3;
  */
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
                  struct problem *p);
-/* Commits what is open, checkpoints, closes. */
+/*
+ * Commits what is open and runs what waits for it, checkpoints, closes. Upkeep under way is told to end and
+ * waited for; its done() comes later, from the offload. Not to be called from a function of catalog_then().
+ */
 struct catalog *catalog_close(struct catalog *c);
+DEFINE_CLEANUP(struct catalog *, catalog_close)
 
-/* A commit that must survive a power cut (the edge that leads to a start) asks for full_sync; others cost no
- * fsync. */
+/*
+ * Queues fn for the end of the turn, also where the turn wrote nothing. Once a write of a turn has failed,
+ * nothing of that turn is kept and its functions hear the error; a caller then saves its whole rows again.
+ * Functions run in the order in which they were queued, and may write and queue: that is the next commit.
+ * A commit that must survive a power cut (the edge that leads to a start) asks for full_sync: fn runs after
+ * the log has been fsynced. Others cost no fsync.
+ */
 void catalog_then(struct catalog *c, bool full_sync, void (*fn)(int err, void *arg), void *arg);
-/* Commits at once, before the turn ends. */
+/* Commits at once, before the turn ends, and runs what was queued (unless called by such a function: then it
+ * runs after that one). */
 int catalog_commit(struct catalog *c, bool full_sync);
 /* True while the last commit failed (disk full, read-only): sessions are refused, stops are sent all the
  * same. */
 bool catalog_is_broken(const struct catalog *c);
+/* Why, in a line for people; NULL while it is fine. */
+const char *catalog_broken_reason(const struct catalog *c);
+/* Ends brokenness where the cause is gone: commits a small write to disk, at once. For what is refused while
+ * the catalog is broken, as nothing else would then write and find out. */
+int catalog_probe(struct catalog *c);
 const char *catalog_path(const struct catalog *c);
 
 /* Who listens to changes (the event stream): called after the commit that wrote the event. */

@@ -98,7 +98,7 @@ int catalog_save_trace(struct catalog *c, const struct trace_record *r);
 int catalog_get_trace(struct catalog *c, int64_t id, struct trace_record *ret); /* -ENOENT */
 int catalog_remove_trace(struct catalog *c, int64_t id);
 int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned);
-/* Any trace with this path, or with this origin (and size, where not RECORD_NONE). -ENOENT. */
+/* The trace with this path, or the newest with this origin. -ENOENT. */
 int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret);
 int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct trace_record *ret);
 
@@ -106,10 +106,10 @@ struct trace_filter {
     int64_t session_id;     /* RECORD_NONE: any */
     const char *worker_url; /* NULL: any */
     int64_t since, until;   /* recorded_at; RECORD_NONE: any */
-    int64_t
-        before_id;  /* for paging: traces that come after this one in the list; RECORD_NONE: from the start */
-    bool unclaimed; /* only those without a session */
-    int64_t limit;
+    int64_t before_id;      /* for paging: traces that come after this one in the list; RECORD_NONE: from the
+                               start.      -ENOENT where it is gone */
+    bool unclaimed;         /* only those without a session */
+    int64_t limit;          /* RECORD_NONE: all */
 };
 /* Newest first (recorded_at, then id). */
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
@@ -126,13 +126,15 @@ int catalog_add_event(struct catalog *c, const char *kind, const char *actor, in
 /* JSON as in openapi.yaml. A session's "targets" and "traces" counts are included; with_targets adds the
  * list. */
 int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_t **ret); /* -ENOENT */
-/* Newest first; before_id pages; state NULL: any. Gives an array. */
+/* Newest first; before_id pages (RECORD_NONE: from the start); state NULL: any, "active": all that are not
+ * over, -EINVAL for no state. Gives an array. */
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
+/* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. */
 int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret);
 int catalog_routers_json(struct catalog *c, json_t **ret);
 
-/* Runs VACUUM-like upkeep off the loop: checkpoint (TRUNCATE), pragma optimize, old events beyond the limit
- * deleted. */
+/* Upkeep off the loop: events beyond the limit and workers and routers that nobody saw for long and no row
+ * needs are deleted, statistics renewed, the log checkpointed and truncated. done() may be NULL. */
 void catalog_upkeep(struct catalog *c, void (*done)(int err, void *arg), void *arg);

@@ -2,9 +2,13 @@
 /*
  * One HTTP call out, to a router or a worker: libcurl's multi interface on the event loop.
  *
- * Only http and https, no redirects, no proxies of the environment, answers bounded. A call that was started
- * always ends in done(), once, never before call_start() returns; its result is borrowed for the time of
- * done(). The caller (one a process) owns all calls; call_cancel() ends one without done().
+ * Only http and https, no redirects, no proxies of the environment, answers bounded, and a POST is sent at
+ * most once. A call that was started always ends in done(), once, never before call_start() returns; its
+ * result is borrowed for the time of done(). The caller (one a process) owns all calls; call_cancel() ends
+ * one without done(), and so does caller_free(). Neither is called from within done() for the same call.
+ *
+ * Calls that are started in one turn of the loop leave together: connecting and sending begin in the next.
+ * Connections are as many as calls; they stay open for the next call up to a share of RLIMIT_NOFILE.
  */
 #pragma once
 
@@ -36,14 +40,16 @@ struct call_request {
 };
 
 struct call_result {
-    int err; /* 0 when an HTTP status came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO, ... */
+    /* 0 when a whole answer (or answer_max of it) came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO,
+     * ..., or the error of a credentials file. */
+    int err;
     const char *error; /* curl's own words, NULL when err is 0 */
-    int status;        /* HTTP status, 0 when none came */
+    int status;        /* HTTP status, 0 when none came; may have come although err is not 0 */
     const char *body;  /* NUL-terminated, never NULL */
     size_t body_size;
     bool cut;               /* the answer was longer than answer_max */
-    int64_t sent_at_ns;     /* wall time when the request had left */
-    int64_t answered_at_ns; /* wall time when the call ended */
+    int64_t sent_at_ns;     /* wall time when the request left; 0: it never did */
+    int64_t answered_at_ns; /* wall time of the answer's last byte, else when the call ended */
     int64_t sent_mono_ns, answered_mono_ns;
     int64_t date_s; /* the answer's Date header, seconds since the epoch; 0 when absent */
 };

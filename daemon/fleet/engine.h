@@ -11,6 +11,53 @@
 #include "base/problem.h"
 #include "daemon/fleet/worker.h"
 
+/* What an unidentified worker is asked; all GET, all free of side effects on every known engine. */
+enum question {
+    QUESTION_SERVER_INFO,
+    QUESTION_VERSION,
+    QUESTION_OPENAPI,
+    QUESTION_MODELS,
+    QUESTION_OLD_SERVER_INFO, /* of an SGLang that does not know the first */
+    QUESTION_SLEEPING,        /* of a vLLM */
+    _QUESTION_MAX,
+};
+#define QUESTIONS_FIRST ((1u << QUESTION_OLD_SERVER_INFO) - 1)
+const char *question_path(enum question q);
+
+/* Paths that openapi.json is searched for. */
+enum endpoint {
+    ENDPOINT_START_PROFILE = 1 << 0,
+    ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
+    ENDPOINT_GENERATE = 1 << 2,
+};
+
+struct answer {
+    bool asked;
+    int err;    /* as in struct call_result */
+    char *text; /* what came, for people */
+    int status;
+    json_t *json; /* of a 200 that is JSON; never kept for openapi.json */
+};
+/* All answers of one worker. They hold secrets (SGLang's server_info has its keys): never stored or logged.
+ */
+struct answers {
+    struct answer items[_QUESTION_MAX];
+    bool has_openapi;   /* openapi.json was there and could be read */
+    unsigned endpoints; /* of enum endpoint, where has_openapi */
+    bool has_token, has_admin_token;
+};
+void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
+                 size_t size);
+void answers_done(struct answers *a);
+
+/*
+ * Fills what the answers say of the engine: engine, version, sizes, setup, directory, profilable or why not.
+ * Called again when there are more answers.
+ */
+void worker_identify(struct worker *w, const struct answers *a);
+/* Which questions, not asked yet, are worth asking: bits 1 << question. */
+unsigned worker_more_questions(const struct worker *w, const struct answers *a);
+
 enum activity {
     ACTIVITY_CPU = 1 << 0,
     ACTIVITY_CUDA = 1 << 1,
@@ -46,6 +93,9 @@ void review_done(struct review *r);
 
 struct engine_ops {
     enum engine id;
+    /* Whether the answers are this engine's; fills the worker if so. */
+    bool (*identify)(struct worker *w, const struct answers *a);
+    unsigned more_questions; /* worth asking where it is this engine */
     /* A start must be preceded by a stop whose failure is ignored (vLLM); its opposite is: never start twice
      * (SGLang). */
     bool stop_before_start;

@@ -76,6 +76,8 @@ void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3);
 struct worker *fleet_find(const struct fleet *f, const char *url);
 void worker_init(struct worker *w); /* zero, with the unknown marks */
 void worker_done(struct worker *w);
+/* Behind what is there, unless it is said already. */
+void worker_add_note(struct worker *w, const char *format, ...) _printf_(2, 3);
 struct fleet *fleet_free(struct fleet *f);
 DEFINE_CLEANUP(struct fleet *, fleet_free)
 

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP status codes in words, for people: "404 Not Found". One table for calls out and answers in.
+ */
+#pragma once
+
+/* "" for a code without a name. */
+const char *http_reason(int status);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/units.h"
+#include "client/table.h"
+#include "client/text.h"
+#include "client/trace.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+#define LIMIT_DEFAULT 50
+
+struct options {
+    const char *session, *worker;
+    int64_t since, until, limit;
+    bool unclaimed, all;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct option_def options[] = {
+    {"session", 's', "ID", OPTION_TEXT, AT(session), "only those of a session"},
+    {"worker", 0, "URL", OPTION_TEXT, AT(worker), "only those of a worker"},
+    {"since", 0, "TIME", OPTION_AGO, AT(since), "recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\""},
+    {"until", 0, "TIME", OPTION_AGO, AT(until), "recorded before"},
+    {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "only those that no session asked for"},
+    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "the newest so many; default 50"},
+    {"all", 'a', NULL, OPTION_FLAG, AT(all), "all of them"},
+};
+/* clang-format on */
+
+enum {
+    CELL_TRACE,
+    CELL_SESSION,
+    CELL_RECORDED,
+    CELL_WORKER,
+    CELL_RANK,
+    CELL_SIZE,
+    CELL_SPAN,
+    CELL_STATE,
+    _CELL_MAX
+};
+
+static const struct column columns[_CELL_MAX] = {
+    {"TRACE", 0}, {"SESSION", 0},         {"RECORDED", 0},        {"WORKER", 0},
+    {"RANK", 0},  {"SIZE", COLUMN_RIGHT}, {"SPAN", COLUMN_RIGHT}, {"STATE", COLUMN_SHORTEN},
+};
+
+static void add_trace(struct table *table, const json_t *trace)
+{
+    char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
+    int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
+    const char *worker = json_get_str(trace, "worker");
+    bool is_ambiguous = !worker && json_array_size(json_object_get(trace, "candidates")) > 0;
+    _cleanup_(freep)
+    char *rank = trace_rank(trace, true), *state = trace_state(trace);
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_TRACE] = json_get_str(trace, "trace"),
+                         [CELL_SESSION] = json_get_str(trace, "session"),
+                         [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
+                         [CELL_WORKER] = is_ambiguous ? "ambiguous" : worker,
+                         [CELL_RANK] = rank,
+                         [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
+                         [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
+                         [CELL_STATE] = state,
+                     });
+    table_colour(table, CELL_STATE, trace_colour(trace));
+}
+
+/* "48 traces, 3.1 GiB of 200 GiB" are what the store holds; where more were found than shown, that comes
+ * first. */
+static void print_footer(struct client *c, const json_t *answer)
+{
+    const json_t *usage = json_object_get(answer, "usage");
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
+    int64_t max_use = json_get_int(usage, "max_use", 0);
+    _cleanup_(freep)
+    char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    size_t n = json_array_size(json_object_get(answer, "traces"));
+
+    fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
+    if (json_get_str(answer, "next"))
+        fprintf(c->out.file, "the newest %zu are shown, --all shows more; in all ", n);
+    fprintf(c->out.file, "%s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
+    if (max_use > 0 && max_use < INT64_MAX)
+        fprintf(c->out.file, " of %s", format_size(budget, max_use));
+    fprintf(c->out.file, "%s\n", screen_plain(&c->out));
+}
+
+static int make_path(struct client *c, const struct options *o, char **path)
+{
+    char session[REF_TEXT_MAX];
+
+    if (o->session && verb_ref(c, o->session, 's', "s", session) < 0)
+        return -EINVAL;
+    url_add(path, "session", o->session ? session : NULL);
+    url_add(path, "worker", o->worker);
+    if (o->since != OPTION_ABSENT)
+        url_add_int(path, "since", o->since);
+    if (o->until != OPTION_ABSENT)
+        url_add_int(path, "until", o->until);
+    url_add(path, "unclaimed", o->unclaimed ? "true" : NULL);
+    return 0;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(freep)
+    char *path = xstrdup("/v1/traces");
+    _cleanup_json_ answer = NULL;
+    int64_t limit = o->all ? INT64_MAX : o->limit != OPTION_ABSENT ? o->limit : LIMIT_DEFAULT;
+
+    if (make_path(c, o, &path) < 0)
+        return EXIT_USAGE;
+    int status = traces_get(c, path, limit, &answer);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, answer);
+    _cleanup_(table_freep)
+    struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    size_t i;
+    json_t *trace;
+    json_array_foreach(json_object_get(answer, "traces"), i, trace) add_trace(table, trace);
+    table_print(table, &c->out);
+    if (!c->no_legend)
+        print_footer(c, answer);
+    return EXIT_DONE;
+}
+
+const struct verb verb_list_traces = {
+    .name = "list-traces",
+    .words = "",
+    .summary = "List traces, newest first",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

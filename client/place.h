@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where profd is: what the options say, else $PROFD_SOCKET, else the system's profd, else (not for root,
+ * where no system profd answers) the user's own.
+ */
+#pragma once
+
+#include "base/problem.h"
+
+struct place {
+    char *socket; /* path; NULL for TCP */
+    char *url;    /* without a slash at its end; "http://localhost" with a socket */
+};
+
+int place_find(const char *socket, const char *host, struct place *ret, struct problem *p);
+void place_done(struct place *p);
+/* The errno value of connecting to a socket, 0 when it answers. */
+int place_socket_error(const char *path);

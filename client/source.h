@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which workers a verb is about: the options that list-workers, start and doctor share, and what becomes of
+ * them in a request.
+ *
+ * A training log is read here; profd gets the URL that was found in it.
+ */
+#pragma once
+
+#include "client/verb.h"
+
+struct source {
+    const char *router, *router_log, *fleet, *dialect, *trace_dir;
+    struct option_list workers;
+};
+
+/* Lines of an option table; type has a member `struct source source`. */
+#define SOURCE_OPTIONS(type)                                                                                 \
+    {"router",                                                                                               \
+     0,                                                                                                      \
+     "URL",                                                                                                  \
+     OPTION_TEXT,                                                                                            \
+     offsetof(type, source.router),                                                                          \
+     "router whose workers are meant; default: the one configured fleet, else the router used last"},        \
+        {"router-log",                                                                                       \
+         0,                                                                                                  \
+         "FILE",                                                                                             \
+         OPTION_TEXT,                                                                                        \
+         offsetof(type, source.router_log),                                                                  \
+         "training log whose newest \"Router launched at\" line names the router"},                          \
+        {"fleet", 0, "NAME", OPTION_TEXT, offsetof(type, source.fleet), "[fleet NAME] of profd.conf"},       \
+        {"dialect",                                                                                          \
+         0,                                                                                                  \
+         "NAME",                                                                                             \
+         OPTION_TEXT,                                                                                        \
+         offsetof(type, source.dialect),                                                                     \
+         "how the router lists its workers; default: auto, which tries all"},                                \
+        {"worker",                                                                                           \
+         0,                                                                                                  \
+         "URL",                                                                                              \
+         OPTION_LIST,                                                                                        \
+         offsetof(type, source.workers),                                                                     \
+         "a worker, without or of a router (repeatable)"},                                                   \
+    {                                                                                                        \
+        "trace-dir", 0, "DIR", OPTION_TEXT, offsetof(type, source.trace_dir),                                \
+            "where, on profd's host, the workers write their traces"                                         \
+    }
+
+/* Appends them to a path as a query, or puts them into a StartRequest. 0 or a problem. */
+int source_to_query(const struct source *s, char **path, struct problem *p);
+int source_to_json(const struct source *s, json_t *request, struct problem *p);
+/* Where the workers come from, in words: "http://10.0.0.1:3521", "fleet big". The caller frees it. */
+char *source_name(const struct source *s);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Aligned tables by libsmartcols. Cells are copied and cleaned; an absent one (NULL) shows as "-".
+ *
+ * On a terminal, columns that may be shortened are, so that a row stays on its line; elsewhere nothing is
+ * ever cut.
+ */
+#pragma once
+
+#include "client/screen.h"
+
+enum { COLUMN_RIGHT = 1 << 0, COLUMN_SHORTEN = 1 << 1 };
+
+struct column {
+    const char *name;
+    unsigned flags;
+};
+
+struct table;
+
+struct table *table_new(const struct column *columns, size_t n_columns, bool with_heading);
+struct table *table_free(struct table *t);
+DEFINE_CLEANUP(struct table *, table_free)
+
+/* One cell for each column. */
+void table_add(struct table *t, const char *const *cells);
+/* Colours a cell of the row that was added last. */
+void table_colour(struct table *t, size_t column, enum colour c);
+void table_print(struct table *t, const struct screen *s);
+/* The same as text, each line behind an indent. The caller frees it. */
+char *table_text(struct table *t, const struct screen *s, unsigned indent);

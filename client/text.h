@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text on its way to a terminal: cleaning what came from elsewhere, fitting it into columns, wrapping it.
+ * Pure functions; the caller frees what they return.
+ *
+ * Whatever profd sends may quote a worker's answer or a file name, so it never reaches a terminal unclean.
+ */
+#pragma once
+
+#include "base/util.h"
+
+/* A copy in which control characters (C0 but for '\n' where lines are kept, DEL, C1), bidirectional overrides
+ * and bytes that are not UTF-8 are '?'. NULL stays NULL. */
+char *text_clean(const char *s, bool keep_lines);
+
+/* How many bytes of s fit into so many columns; SGR escape sequences cost none. Never splits a character. */
+size_t text_fit(const char *s, unsigned columns);
+unsigned text_columns(const char *s);
+
+/*
+ * Breaks lines at spaces so that each, with its indent, stays within width; words are never split. A line of
+ * the text that begins with a space is a command or an excerpt to be copied and stays whole. The first line
+ * gets no indent.
+ */
+char *text_wrap(const char *s, unsigned indent, unsigned width);
+
+/* "1,234,567" into buf (at least 32 bytes). */
+char *text_number(char *buf, int64_t n);
+/* "1 trace", "2 traces": the word takes an s. */
+char *text_count(int64_t n, const char *word);

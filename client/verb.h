@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a verb of profctl is: one file each, one struct each, listed in verbs.c.
+ *
+ * run() gets its parsed options and the words behind them, and returns the exit status (names.h). What a
+ * program may read goes to client->out; everything said to a person goes to client->err.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/problem.h"
+#include "client/options.h"
+#include "client/request.h"
+#include "client/screen.h"
+#include "proto/names.h"
+
+struct client {
+    struct door *door;
+    struct screen out, err;
+    bool json, no_legend, quiet;
+};
+
+struct verb {
+    const char *name;
+    const char *words;   /* "[s7]": what comes behind the options, for --help */
+    const char *summary; /* one line */
+    const char *details; /* further lines of --help, may be NULL */
+    char own_kind;       /* what a bare number means: 's', 't', or 0 */
+    unsigned min_words, max_words;
+    const struct option_def *options;
+    size_t n_options, values_size;
+    int (*run)(struct client *c, const void *options, int n_words, char **words);
+};
+
+#define WORDS_UNLIMITED 10000
+
+/* An id of the kinds that are allowed ("st"), in normal form ("s7") into ret (at least 24 bytes); else says
+ * so and returns -EINVAL. */
+#define REF_TEXT_MAX 24
+int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret);
+
+/* Says what failed and what to do, on stderr; returns the exit status that follows from it. */
+int client_fail(struct client *c, const struct problem *p);
+/* A line on stderr, unless --quiet. */
+void client_say(struct client *c, const char *format, ...) _printf_(2, 3);
+/* An answer as JSON on stdout: indented on a terminal. Returns EXIT_DONE. */
+int client_print_json(struct client *c, const json_t *j);
+/* A GET that says what failed. Returns an exit status; *ret is set with EXIT_DONE. */
+int client_get(struct client *c, const char *path, const char *doing, json_t **ret);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations door: profd's operations over HTTP, on a Unix socket and, where configured, on loopback TCP.
+ *
+ * It translates: parse, call a room, render. It owns its server, its sockets and the requests that wait for
+ * an answer; everything else is borrowed. What it knows of HTTP is daemon/api/http.h.
+ */
+#pragma once
+
+#include "base/offload.h"
+#include "base/problem.h"
+#include "daemon/collect/store.h"
+#include "daemon/config.h"
+#include "daemon/session/sessions.h"
+
+struct door;
+
+struct door_rooms {
+    struct event_base *base;
+    struct offload *offload;
+    struct catalog *catalog;
+    struct fleet_finder *finder;
+    struct sessions *sessions;
+    struct store *store;
+    const struct config *config;
+};
+
+/* Copies the pointers. Answers nobody yet. */
+int door_new(const struct door_rooms *rooms, struct door **ret);
+int door_open(struct door *d, struct problem *p);
+/* No new connections; requests under way are still answered. */
+void door_stop_accepting(struct door *d);
+/* Ends every connection and removes the socket. The rooms are not used from here on. */
+void door_close(struct door *d);
+/* After catalog_close(), whose last commit may still announce events to the door. */
+struct door *door_free(struct door *d);

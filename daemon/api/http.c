@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets, connections and the gate in front of libevhtp.
+ *
+ * libevhtp accepts, parses what the gate lets through, and keeps the request and the connection; all three
+ * callbacks of the bufferevent are ours. Its read callback is called with exactly one request in the input
+ * buffer, its write callback when that request's reply is out and the connection stays, its event callback
+ * never. Replies are written by http_request.c: libevhtp sends bodies to HEAD and chunks to HTTP/1.0.
+ *
+ * A connection has one deadline and one timer. The deadline is moved without touching the timer where it only
+ * grows, so a download costs no timer work for each write, and a server without connections has no timer.
+ */
+#include "daemon/api/http.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "daemon/api/http_internal.h"
+#include "daemon/api/http_render.h"
+#include <errno.h>
+#include <evhtp.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+/* How long a closing connection is read on, so that the client sees the reply and no reset. */
+#define LINGER_NS (2 * NS_PER_S)
+/* Connections over the limit that may be told so at a time; beyond, they wait in the listen queue. */
+#define REFUSED_MAX 32
+/* Accepting is tried again this long after descriptors ran out, or when a connection ends. */
+#define ACCEPT_RETRY_NS NS_PER_S
+/* A lack that comes and goes is logged this often. */
+#define SHORTAGE_LOG_NS (60 * NS_PER_S)
+
+const struct http_limits http_limits_default = {
+    .connections_max = 256,
+    .head_max = 16 << 10,
+    .headers_max = 64,
+    .body_max = 1 << 20,
+    .head_deadline_ns = 10 * NS_PER_S,
+    .body_deadline_ns = 30 * NS_PER_S,
+    .idle_ns = 60 * NS_PER_S,
+    .send_stall_ns = 30 * NS_PER_S,
+    .stream_lag_max = 256 << 10,
+};
+
+enum phase {
+    PHASE_HEAD,    /* a head is awaited or incomplete */
+    PHASE_BODY,    /* the head has passed, its body is incomplete */
+    PHASE_HANDLER, /* the request was handed on, its reply is owed */
+    PHASE_STREAM,  /* the reply goes on as long as handler and client like */
+    PHASE_REPLY,   /* the reply is on its way, the request is gone */
+    PHASE_LINGER,  /* everything is said; what still comes is discarded */
+};
+
+struct http_conn {
+    LIST_ENTRY(http_conn) link;
+    struct http_server *server;
+    evhtp_connection_t *evhtp;
+    struct bufferevent *bev;
+    bufferevent_data_cb evhtp_read, evhtp_write;
+    void *evhtp_arg;
+    struct http_peer peer;
+
+    enum phase phase;
+    bool served;       /* counts against connections_max */
+    bool close;        /* no further request will be answered */
+    bool eof;          /* the client sends nothing more */
+    bool dropped;      /* ends at the next turn of the loop */
+    bool head_started; /* the deadline is the head's, not the idle connection's */
+    size_t scanned;    /* of an incomplete head */
+    size_t head_size;
+    struct http_head head; /* until the request takes it */
+    evhtp_request_t *evhtp_request;
+    struct http_request *request;
+    struct http_file *file; /* the rest of the reply */
+    bool *gone;             /* set when the connection is freed while libevhtp reads */
+
+    int64_t deadline_ns, armed_ns; /* the timer fires at armed_ns, which may be too early */
+    struct event *timer;
+};
+
+LIST_HEAD(conn_list, http_conn);
+
+struct http_server {
+    struct event_base *base;
+    struct http_limits limits;
+    http_handler handler;
+    void *handler_arg;
+    evhtp_t **doors; /* one for each listening socket */
+    size_t n_doors, doors_cap;
+    struct conn_list conns;
+    unsigned n_conns, n_served;
+    bool stopping, accept_paused;
+    struct event *accept_timer;
+    int64_t shortage_logged_ns;
+};
+
+static struct evbuffer *input(struct http_conn *c)
+{
+    return bufferevent_get_input(c->bev);
+}
+
+struct evbuffer *http_conn_output(struct http_conn *c)
+{
+    return bufferevent_get_output(c->bev);
+}
+
+const struct http_peer *http_conn_peer(const struct http_conn *c)
+{
+    return &c->peer;
+}
+
+bool http_conn_closes(const struct http_conn *c)
+{
+    return c->close || c->server->stopping;
+}
+
+static void conn_close(struct http_conn *c)
+{
+    evhtp_connection_free(c->evhtp);
+}
+
+/* Deadlines. */
+
+static void set_deadline(struct http_conn *c, int64_t deadline_ns)
+{
+    c->deadline_ns = deadline_ns;
+    if (deadline_ns >= c->armed_ns)
+        return;
+    struct timeval left = timeval_until(deadline_ns);
+    evtimer_add(c->timer, &left);
+    c->armed_ns = deadline_ns;
+}
+
+/* Ends the connection from the loop, for callers that hold its request. */
+static void conn_drop(struct http_conn *c)
+{
+    c->dropped = true;
+    event_active(c->timer, EV_TIMEOUT, 1);
+}
+
+/* Bytes beyond max stay in the kernel; 0 is no limit. */
+static void set_input_max(struct http_conn *c, size_t max)
+{
+    bufferevent_setwatermark(c->bev, EV_READ, 0, max);
+}
+
+static bool discards_input(const struct http_conn *c)
+{
+    return c->close && c->phase != PHASE_HEAD && c->phase != PHASE_BODY;
+}
+
+/* Replies. */
+
+void http_conn_replied(struct http_conn *c, struct http_file *take_file)
+{
+    c->request = NULL;
+    c->file = take_file;
+    c->phase = PHASE_REPLY;
+    c->close = http_conn_closes(c);
+    set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
+    if (evbuffer_get_length(http_conn_output(c)) == 0)
+        event_active(c->timer, EV_TIMEOUT, 1);
+}
+
+void http_conn_stream(struct http_conn *c)
+{
+    c->phase = PHASE_STREAM;
+    c->close = true;
+    set_input_max(c, 0);
+    evbuffer_drain(input(c), SIZE_MAX);
+    set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
+}
+
+int http_conn_stream_room(struct http_conn *c, size_t size)
+{
+    size_t waiting = evbuffer_get_length(http_conn_output(c));
+
+    if (c->dropped || c->phase != PHASE_STREAM)
+        return -EPIPE;
+    if (waiting + size > c->server->limits.stream_lag_max) {
+        conn_drop(c);
+        return -ENOBUFS;
+    }
+    if (waiting == 0)
+        set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
+    return 0;
+}
+
+static const char *refusal_code(int status)
+{
+    switch (status) {
+    case 413:
+    case 414:
+    case 431:
+        return problem_code(PROBLEM_TOO_LARGE);
+    case 501:
+    case 505:
+        return problem_code(PROBLEM_UNSUPPORTED);
+    case 503:
+        return problem_code(PROBLEM_TOO_MANY);
+    default:
+        return problem_code(PROBLEM_BAD_REQUEST);
+    }
+}
+
+/* Answers in the place of a handler, and closes. */
+static void refuse(struct http_conn *c, int status, const char *detail)
+{
+    _cleanup_json_ problem = http_render_problem(status, refusal_code(status), detail,
+                                                 status == 503 ? "try again, or raise the limit" : NULL);
+    char *text = json_dumps(problem, JSON_COMPACT);
+    struct evbuffer *extra = evbuffer_new(), *out = http_conn_output(c);
+
+    if (status == 405)
+        http_render_header(extra, "Allow", "GET, HEAD, POST, PUT, DELETE");
+    if (status == 503)
+        http_render_header(extra, "Retry-After", "1");
+    http_render_head(out, &(struct http_response){.status = status,
+                                                  .content_type = HTTP_PROBLEM_TYPE,
+                                                  .content_length = (int64_t)strlen(text) + 1,
+                                                  .close = true,
+                                                  .extra = extra});
+    evbuffer_add_printf(out, "%s\n", text);
+    evbuffer_free(extra);
+    free(text);
+    c->close = true;
+    set_input_max(c, 0);
+    evbuffer_drain(input(c), SIZE_MAX);
+    http_conn_replied(c, NULL);
+}
+
+/* The gate. */
+
+static void await_head(struct http_conn *c)
+{
+    c->phase = PHASE_HEAD;
+    c->head_started = false;
+    c->scanned = 0;
+    set_input_max(c, c->server->limits.head_max);
+    set_deadline(c, mono_ns() + c->server->limits.idle_ns);
+}
+
+/* RFC 9112, 2.2: blank lines in front of a request are ignored. True where something else follows. */
+static bool skip_blank_lines(struct evbuffer *in)
+{
+    char ends[2];
+
+    while (evbuffer_copyout(in, ends, 2) == 2 && ends[0] == '\r' && ends[1] == '\n')
+        evbuffer_drain(in, 2);
+    size_t size = evbuffer_get_length(in);
+    return size > 1 || (size == 1 && evbuffer_copyout(in, ends, 1) == 1 && ends[0] != '\r');
+}
+
+static void read_head(struct http_conn *c)
+{
+    const struct http_limits *limits = &c->server->limits;
+    struct http_refusal why;
+
+    if (!c->head_started) {
+        c->head_started = true;
+        set_deadline(c, mono_ns() + limits->head_deadline_ns);
+    }
+    if (!skip_blank_lines(input(c)))
+        return;
+    size_t size = MIN(evbuffer_get_length(input(c)), limits->head_max);
+    const char *data = (const char *)evbuffer_pullup(input(c), (ssize_t)size);
+    ssize_t n = http_head_find(data, size, limits->head_max, &c->scanned, &why);
+    if (n == 0)
+        return;
+    if (n < 0 || http_head_parse(data, (size_t)n, limits, &c->head, &why) < 0)
+        return refuse(c, why.status, why.detail);
+
+    c->phase = PHASE_BODY;
+    c->head_size = (size_t)n;
+    set_input_max(c, c->head_size + (size_t)c->head.content_length);
+    set_deadline(c, mono_ns() + limits->body_deadline_ns);
+    if (c->head.expects_continue && evbuffer_get_length(input(c)) == c->head_size)
+        evbuffer_add_printf(http_conn_output(c), "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+/* Shows libevhtp the first size bytes of the input as if nothing else had arrived. False where it freed the
+ * connection. */
+static bool hand_on(struct http_conn *c, size_t size)
+{
+    struct evbuffer *rest = NULL;
+    bool gone = false;
+
+    if (evbuffer_get_length(input(c)) > size) {
+        struct evbuffer *first = evbuffer_new();
+        rest = evbuffer_new();
+        evbuffer_add_buffer(rest, input(c));
+        evbuffer_remove_buffer(rest, first, size);
+        evbuffer_prepend_buffer(input(c), first);
+        evbuffer_free(first);
+    }
+    c->gone = &gone;
+    c->evhtp_read(c->bev, c->evhtp_arg);
+    if (!gone) {
+        c->gone = NULL;
+        evbuffer_drain(input(c), SIZE_MAX);
+        if (rest && !discards_input(c))
+            evbuffer_prepend_buffer(input(c), rest);
+    }
+    if (rest)
+        evbuffer_free(rest);
+    return !gone;
+}
+
+/* Lets the next request pass, if it is there and none is under way. False where the connection was freed. */
+static bool gate(struct http_conn *c)
+{
+    if (c->phase == PHASE_HEAD && evbuffer_get_length(input(c)) > 0)
+        read_head(c);
+    if (c->phase != PHASE_BODY)
+        return true;
+    size_t size = c->head_size + (size_t)c->head.content_length;
+    if (evbuffer_get_length(input(c)) < size)
+        return true;
+
+    c->phase = PHASE_HANDLER;
+    c->close = !c->head.keep_alive;
+    set_input_max(c, c->close ? 0 : c->server->limits.head_max);
+    set_deadline(c, DEADLINE_NEVER);
+    if (!hand_on(c, size))
+        return false;
+    if (!c->evhtp_request)
+        refuse(c, 400, "the request could not be read");
+    return true;
+}
+
+/* libevhtp has read a request. */
+static void on_request(evhtp_request_t *evhtp_request, void *arg)
+{
+    struct http_server *s = arg;
+    void *conn;
+
+    bufferevent_getcb(evhtp_connection_get_bev(evhtp_request->conn), NULL, NULL, NULL, &conn);
+    struct http_conn *c = conn;
+    if (!c->gone || (int64_t)evbuffer_get_length(evhtp_request->buffer_in) != c->head.content_length)
+        return;
+    struct http_request *r = xcalloc(1, sizeof(*r));
+    *r = (struct http_request){.conn = c, .head = c->head, .body = ""};
+    c->head = (struct http_head){0};
+    r->body_size = evbuffer_get_length(evhtp_request->buffer_in);
+    if (r->body_size > 0)
+        r->body = (const char *)evbuffer_pullup(evhtp_request->buffer_in, -1);
+    c->evhtp_request = evhtp_request;
+    c->request = r;
+    s->handler(r, s->handler_arg);
+}
+
+/* Callbacks of the bufferevent. */
+
+static void linger(struct http_conn *c)
+{
+    if (c->eof)
+        return conn_close(c);
+    c->phase = PHASE_LINGER;
+    shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+    set_input_max(c, 0);
+    evbuffer_drain(input(c), SIZE_MAX);
+    set_deadline(c, mono_ns() + LINGER_NS);
+}
+
+/* After the end of what a client sends, only replies that are already there still go out. */
+static void close_if_done(struct http_conn *c)
+{
+    if (c->eof && c->phase != PHASE_REPLY)
+        conn_close(c);
+}
+
+static void on_reply_out(struct http_conn *c)
+{
+    if (http_conn_closes(c)) {
+        c->close = true;
+        return linger(c);
+    }
+    evhtp_request_set_keepalive(c->evhtp_request, 1);
+    evhtp_send_reply_end(c->evhtp_request);
+    c->evhtp_request = NULL;
+    c->evhtp_write(c->bev, c->evhtp_arg);
+    await_head(c);
+    if (gate(c))
+        close_if_done(c);
+}
+
+static void on_readable(struct bufferevent *bev, void *arg)
+{
+    struct http_conn *c = arg;
+
+    if (discards_input(c))
+        evbuffer_drain(input(c), SIZE_MAX);
+    else
+        gate(c);
+}
+
+/* The output is empty. */
+static void on_written(struct bufferevent *bev, void *arg)
+{
+    struct http_conn *c = arg;
+
+    if (evbuffer_get_length(http_conn_output(c)) > 0)
+        return;
+    if (c->phase == PHASE_STREAM) {
+        set_deadline(c, DEADLINE_NEVER);
+        /* The head is all that HEAD asks for. */
+        if (c->request->head.method == HTTP_HEAD)
+            conn_drop(c);
+    }
+    if (c->phase != PHASE_REPLY)
+        return;
+    int more = c->file ? http_file_feed(c->file, http_conn_output(c)) : 0;
+    if (more < 0)
+        return conn_close(c);
+    if (more > 0)
+        return;
+    c->file = http_file_free(c->file);
+    on_reply_out(c);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    struct http_conn *c = arg;
+
+    if (what != (BEV_EVENT_EOF | BEV_EVENT_READING))
+        return conn_close(c);
+    c->eof = true;
+    close_if_done(c);
+}
+
+static void on_sent(struct evbuffer *out, const struct evbuffer_cb_info *info, void *arg)
+{
+    struct http_conn *c = arg;
+
+    if (info->n_deleted > 0 && (c->phase == PHASE_REPLY || c->phase == PHASE_STREAM))
+        c->deadline_ns = mono_ns() + c->server->limits.send_stall_ns;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct http_conn *c = arg;
+
+    c->armed_ns = DEADLINE_NEVER;
+    if (c->dropped)
+        return conn_close(c);
+    if (mono_ns() < c->deadline_ns) {
+        /* Too early: the deadline moved, or an empty reply asked for the turn that a written one gets. */
+        set_deadline(c, c->deadline_ns);
+        return on_written(c->bev, c);
+    }
+    bool started = c->phase == PHASE_HEAD ? evbuffer_get_length(input(c)) > 0 : c->phase == PHASE_BODY;
+    if (started)
+        return refuse(c, 408, "the request did not arrive in time");
+    conn_close(c);
+}
+
+/* Accepting. */
+
+static void accept_enable(struct http_server *s, bool enable)
+{
+    for (size_t i = 0; i < s->n_doors; i++) {
+        if (!s->doors[i]->server)
+            continue;
+        if (enable)
+            evconnlistener_enable(s->doors[i]->server);
+        else
+            evconnlistener_disable(s->doors[i]->server);
+    }
+    s->accept_paused = !enable;
+}
+
+static void log_shortage(struct http_server *s, const char *what)
+{
+    int64_t now_ns = mono_ns();
+
+    if (s->shortage_logged_ns && now_ns - s->shortage_logged_ns < SHORTAGE_LOG_NS)
+        return;
+    s->shortage_logged_ns = now_ns;
+    log_warning("http: %s with %u connections open; clients have to wait", what, s->n_conns);
+}
+
+static void on_accept_timer(evutil_socket_t fd, short what, void *arg)
+{
+    accept_enable(arg, true);
+}
+
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    evhtp_t *door = arg;
+    struct http_server *s = door->arg;
+    struct timeval retry = timeval_of(ACCEPT_RETRY_NS);
+
+    log_shortage(s, strerror(errno));
+    accept_enable(s, false);
+    evtimer_add(s->accept_timer, &retry);
+}
+
+static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
+{
+    struct http_conn *c = arg;
+    struct http_server *s = c->server;
+
+    if (c->gone)
+        *c->gone = true;
+    LIST_REMOVE(c, link);
+    s->n_conns--;
+    s->n_served -= c->served;
+    evbuffer_remove_cb(http_conn_output(c), on_sent, c);
+    if (c->request)
+        http_request_abandon(TAKE_PTR(c->request));
+    http_file_free(c->file);
+    http_head_done(&c->head);
+    event_free(c->timer);
+    free(c);
+    if (s->accept_paused)
+        accept_enable(s, true);
+    return EVHTP_RES_OK;
+}
+
+static void prepare_socket(int fd, bool local)
+{
+    int on = 1;
+
+    /* libevent's listener leaves this to us; a child must not keep a client's connection open. */
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (!local)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
+{
+    struct http_server *s = arg;
+    struct http_conn *c = xcalloc(1, sizeof(*c));
+
+    *c = (struct http_conn){.server = s,
+                            .evhtp = evhtp,
+                            .bev = evhtp_connection_get_bev(evhtp),
+                            .served = s->n_served < s->limits.connections_max,
+                            .armed_ns = DEADLINE_NEVER};
+    c->timer = evtimer_new(s->base, on_timer, c);
+    LIST_INSERT_HEAD(&s->conns, c, link);
+    s->n_conns++;
+    s->n_served += c->served;
+    http_peer_read(evhtp->sock, &c->peer);
+    prepare_socket(evhtp->sock, c->peer.local);
+    bufferevent_getcb(c->bev, &c->evhtp_read, &c->evhtp_write, NULL, &c->evhtp_arg);
+    bufferevent_setcb(c->bev, on_readable, on_written, on_event, c);
+    evbuffer_add_cb(http_conn_output(c), on_sent, c);
+    evhtp_connection_set_hook(evhtp, evhtp_hook_on_connection_fini, (evhtp_hook)on_conn_fini, c);
+
+    await_head(c);
+    c->head_started = true;
+    set_deadline(c, mono_ns() + s->limits.head_deadline_ns);
+    if (!c->served) {
+        log_shortage(s, "the limit is reached");
+        refuse(c, 503, "too many connections");
+    }
+    if (s->n_conns - s->n_served >= REFUSED_MAX)
+        accept_enable(s, false);
+    return EVHTP_RES_OK;
+}
+
+/* The server. */
+
+int http_server_new(struct event_base *base, const struct http_limits *limits, http_handler handler,
+                    void *arg, struct http_server **ret)
+{
+    struct http_server *s = xcalloc(1, sizeof(*s));
+
+    *s = (struct http_server){.base = base, .limits = *limits, .handler = handler, .handler_arg = arg};
+    LIST_INIT(&s->conns);
+    s->accept_timer = evtimer_new(base, on_accept_timer, s);
+    /* sendfile() has no flag for it. */
+    signal(SIGPIPE, SIG_IGN);
+    *ret = s;
+    return 0;
+}
+
+int http_server_listen(struct http_server *s, int take_fd)
+{
+    _cleanup_(closep)
+    int fd = take_fd;
+
+    /* A socket from systemd is blocking, and the second accept() would hang the loop. */
+    if (evutil_make_socket_nonblocking(fd) < 0 || evutil_make_socket_closeonexec(fd) < 0)
+        return -errno;
+    evhtp_t *htp = evhtp_new(s->base, s);
+    if (!htp)
+        return -ENOMEM;
+    evhtp_disable_flag(htp, EVHTP_FLAG_ENABLE_100_CONT);
+    /* A callback that libevent defers keeps its bufferevent alive, for ever if the loop ends before. */
+    evhtp_set_bev_flags(htp, BEV_OPT_CLOSE_ON_FREE);
+    evhtp_set_gencb(htp, on_request, s);
+    evhtp_set_post_accept_cb(htp, on_accept, s);
+    if (evhtp_accept_socket(htp, fd, 0) < 0) {
+        evhtp_free(htp);
+        return -EIO;
+    }
+    TAKE_FD(fd);
+    evconnlistener_set_error_cb(htp->server, on_accept_error);
+    VEC_GROW(s->doors, s->n_doors, s->doors_cap);
+    s->doors[s->n_doors++] = htp;
+    return 0;
+}
+
+void http_server_stop_accepting(struct http_server *s)
+{
+    struct http_conn *c, *next;
+
+    s->stopping = true;
+    evtimer_del(s->accept_timer);
+    for (size_t i = 0; i < s->n_doors; i++)
+        evhtp_unbind_socket(s->doors[i]);
+    for (c = LIST_FIRST(&s->conns); c; c = next) {
+        next = LIST_NEXT(c, link);
+        if (c->phase == PHASE_HEAD && evbuffer_get_length(input(c)) == 0)
+            conn_close(c);
+    }
+}
+
+struct http_server *http_server_free(struct http_server *s)
+{
+    if (!s)
+        return NULL;
+    http_server_stop_accepting(s);
+    while (!LIST_EMPTY(&s->conns))
+        conn_close(LIST_FIRST(&s->conns));
+    for (size_t i = 0; i < s->n_doors; i++)
+        evhtp_free(s->doors[i]);
+    event_free(s->accept_timer);
+    free(s->doors);
+    free(s);
+    return NULL;
+}
+
+unsigned http_connections(const struct http_server *s)
+{
+    return s->n_conns;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP door: an HTTP/1.1 server on Unix and TCP sockets, for handlers that know nothing of sockets.
+ *
+ * http.c is the only file that includes evhtp.h. libevhtp 1.2.18 corrupts a request that arrives in pieces,
+ * has no limits and answers no error, so nothing reaches it unchecked: bytes wait in the connection's buffer
+ * until a whole request is there, its head is checked by a parser of our own (http_head.h), and exactly its
+ * bytes are handed on. What is refused is answered here, as application/problem+json, and the connection
+ * closed. Every limit is in struct http_limits.
+ *
+ * A handler gets a request and owes it one reply, at once or later from the same loop. While it is owed, the
+ * pointer is valid; the call that replies ends it. If the client leaves first, the http_on_close() function
+ * is called instead, and ends it too. A client that only shuts down its sending side while a reply is owed
+ * counts as gone.
+ *
+ * Nothing here blocks, logs what clients do wrong, or decides what a path means.
+ */
+#pragma once
+
+#include "base/problem.h"
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct event_base;
+struct http_server;
+struct http_request;
+
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_DELETE,
+    _HTTP_METHOD_MAX,
+};
+
+struct http_limits {
+    unsigned connections_max; /* one more gets 503 */
+    size_t head_max;          /* request line and headers in bytes: 431 */
+    size_t headers_max;       /* header lines: 431 */
+    size_t body_max;          /* 413 */
+    int64_t head_deadline_ns; /* from a head's first byte (or the accept) to its last: 408 */
+    int64_t body_deadline_ns; /* from the head's last byte to the body's: 408 */
+    int64_t idle_ns;          /* between two requests of a connection */
+    int64_t send_stall_ns;    /* without a byte taken by a client that owes reading */
+    size_t stream_lag_max;    /* bytes of a stream that wait for its client */
+};
+
+extern const struct http_limits http_limits_default;
+
+/* Owes r one reply. */
+typedef void (*http_handler)(struct http_request *r, void *arg);
+
+int http_server_new(struct event_base *base, const struct http_limits *limits, http_handler handler,
+                    void *arg, struct http_server **ret);
+/* Takes over a bound and listening socket, whatever the result; may be called for several. */
+int http_server_listen(struct http_server *s, int take_fd);
+/* Closes the listening sockets and the idle connections; the others end with the reply they wait for. */
+void http_server_stop_accepting(struct http_server *s);
+/* Ends all connections; requests that are owed a reply are told by http_on_close(). Never from a handler. */
+struct http_server *http_server_free(struct http_server *s);
+unsigned http_connections(const struct http_server *s);
+
+DEFINE_CLEANUP(struct http_server *, http_server_free)
+
+/* The request. All text lives as long as it does. */
+enum http_method http_method(const struct http_request *r);
+/* Decoded UTF-8 that starts with '/': no control byte, no "." or ".." and no empty segment. */
+const char *http_path(const struct http_request *r);
+/* The first value of a key, decoded UTF-8; "" where the key has none; NULL where it is absent. */
+const char *http_query_get(const struct http_request *r, const char *key);
+/* All values of a repeated key, in order: returns how many there are and stores at most max of them. */
+size_t http_query_all(const struct http_request *r, const char *key, const char **ret, size_t max);
+/* The n-th parameter's key, NULL behind the last: for handlers that refuse what they do not know. */
+const char *http_query_key(const struct http_request *r, size_t n);
+const char *http_header(const struct http_request *r, const char *name);
+const char *http_body(const struct http_request *r, size_t *ret_size);
+
+struct http_peer {
+    bool local; /* a Unix socket: uid, gid and pid are the peer's at connect time, else -1 */
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;
+    char address[64]; /* "127.0.0.1:4711", "[::1]:4711", "unix" */
+};
+const struct http_peer *http_peer(const struct http_request *r);
+
+/* A header of the reply to come. Control bytes of the value become spaces. */
+void http_reply_header(struct http_request *r, const char *name, const char *value);
+
+/* Replies; each ends r. content_type may be NULL where there is no body. HEAD is answered without the body.
+ */
+void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size);
+void http_reply_json(struct http_request *r, int status, json_t *take_body);
+void http_reply_problem(struct http_request *r, const struct problem *p);
+/*
+ * A file of that size as a download: Range (one range: 206, 416), ETag and If-Range from size and
+ * modification time, Content-Disposition where file_name is not NULL. Read in slices as fast as the client
+ * takes them. 410 where the file is no longer that long.
+ */
+void http_reply_file(struct http_request *r, int take_fd, int64_t size, const char *content_type,
+                     const char *file_name);
+
+/* A stream (server-sent events): begun, written to while the client keeps up, ended. Bytes of the client are
+ * discarded meanwhile. */
+void http_stream_begin(struct http_request *r, const char *content_type);
+/* -EPIPE: the client is gone; -ENOBUFS: it lags beyond stream_lag_max and is dropped. In both cases the
+ * on_close function is called, from the loop, never from here. */
+int http_stream_write(struct http_request *r, const char *data, size_t size);
+void http_stream_end(struct http_request *r);
+
+/* Called once, if the client leaves (or the server is freed) before r ended by a reply. Must not reply. */
+void http_on_close(struct http_request *r, void (*fn)(struct http_request *r, void *arg), void *arg);

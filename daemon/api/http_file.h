@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A part of a file on its way to a client, in slices, and the headers that describe it.
+ *
+ * The slices go by sendfile(2): a stalled download holds a descriptor and no memory. The object owns the
+ * descriptor; it is closed with the last slice that waits in an output buffer.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <sys/stat.h>
+
+struct evbuffer;
+struct http_file;
+
+#define HTTP_ETAG_MAX 48
+
+/* Takes the descriptor, whatever the result. */
+int http_file_new(int take_fd, int64_t offset, int64_t size, struct http_file **ret);
+struct http_file *http_file_free(struct http_file *f);
+/* Adds the next slice to out: 1, or 0 behind the last one, or a negative errno. */
+int http_file_feed(struct http_file *f, struct evbuffer *out);
+
+DEFINE_CLEANUP(struct http_file *, http_file_free)
+
+/* A strong validator from size and modification time, quotes included. */
+void http_file_etag(const struct stat *st, char ret[static HTTP_ETAG_MAX]);
+/* attachment; filename="..."; filename*=UTF-8''... (RFC 6266). The caller frees it. */
+char *http_file_disposition(const char *name);

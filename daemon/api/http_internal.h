@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between http.c, which owns sockets and libevhtp, and http_request.c, which owns what handlers see.
+ *
+ * A connection has at most one request; the request is made by http.c and freed by whoever ends it: its
+ * reply, or the connection that goes away.
+ */
+#pragma once
+
+#include "daemon/api/http_file.h"
+#include "daemon/api/http_head.h"
+
+struct evbuffer;
+struct http_conn;
+
+struct http_request {
+    struct http_conn *conn;
+    struct http_head head;
+    const char *body; /* in libevhtp's request */
+    size_t body_size;
+    struct evbuffer *extra; /* header lines of the reply to come; NULL: none */
+    bool chunked;           /* the stream */
+    void (*on_close)(struct http_request *r, void *arg);
+    void *on_close_arg;
+};
+
+/* http_request.c */
+struct http_request *http_request_free(struct http_request *r);
+/* Tells the handler that r ends without it, and frees r. */
+void http_request_abandon(struct http_request *r);
+
+/* http_peer.c: who is at the other end of a connected socket. */
+void http_peer_read(int fd, struct http_peer *ret);
+
+/* http.c: what a request asks of its connection. */
+const struct http_peer *http_conn_peer(const struct http_conn *c);
+struct evbuffer *http_conn_output(struct http_conn *c);
+/* True where no further request will be answered on the connection. */
+bool http_conn_closes(const struct http_conn *c);
+/* The head of a stream is in the output: it stays open, and closes the connection at its end. */
+void http_conn_stream(struct http_conn *c);
+/* -EPIPE or -ENOBUFS where size bytes more must not wait for the client; then it is being dropped. */
+int http_conn_stream_room(struct http_conn *c, size_t size);
+/* The reply is in the output, or in take_file (may be NULL) behind it; the connection forgets the request. */
+void http_conn_replied(struct http_conn *c, struct http_file *take_file);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/api/http_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "daemon/api/http_range.h"
+#include "daemon/api/http_render.h"
+#include <errno.h>
+#include <event2/buffer.h>
+
+struct http_request *http_request_free(struct http_request *r)
+{
+    if (!r)
+        return NULL;
+    if (r->extra)
+        evbuffer_free(r->extra);
+    http_head_done(&r->head);
+    free(r);
+    return NULL;
+}
+
+void http_request_abandon(struct http_request *r)
+{
+    if (r->on_close)
+        r->on_close(r, r->on_close_arg);
+    http_request_free(r);
+}
+
+enum http_method http_method(const struct http_request *r)
+{
+    return r->head.method;
+}
+
+const char *http_path(const struct http_request *r)
+{
+    return r->head.path;
+}
+
+const char *http_query_get(const struct http_request *r, const char *key)
+{
+    const char *value;
+    return http_query_all(r, key, &value, 1) > 0 ? value : NULL;
+}
+
+size_t http_query_all(const struct http_request *r, const char *key, const char **ret, size_t max)
+{
+    const struct http_query *q = &r->head.query;
+    size_t n = 0;
+
+    for (size_t i = 0; i < q->n; i++) {
+        if (!streq(q->params[i].key, key))
+            continue;
+        if (n < max)
+            ret[n] = q->params[i].value;
+        n++;
+    }
+    return n;
+}
+
+const char *http_query_key(const struct http_request *r, size_t n)
+{
+    return n < r->head.query.n ? r->head.query.params[n].key : NULL;
+}
+
+const char *http_header(const struct http_request *r, const char *name)
+{
+    return http_head_field(&r->head, name);
+}
+
+const char *http_body(const struct http_request *r, size_t *ret_size)
+{
+    *ret_size = r->body_size;
+    return r->body;
+}
+
+const struct http_peer *http_peer(const struct http_request *r)
+{
+    return http_conn_peer(r->conn);
+}
+
+void http_on_close(struct http_request *r, void (*fn)(struct http_request *r, void *arg), void *arg)
+{
+    r->on_close = fn;
+    r->on_close_arg = arg;
+}
+
+void http_reply_header(struct http_request *r, const char *name, const char *value)
+{
+    if (!r->extra)
+        r->extra = evbuffer_new();
+    http_render_header(r->extra, name, value);
+}
+
+static void render(struct http_request *r, struct http_response response)
+{
+    response.close = http_conn_closes(r->conn);
+    response.minor = r->head.minor;
+    response.extra = r->extra;
+    http_render_head(http_conn_output(r->conn), &response);
+}
+
+static void finish(struct http_request *r, struct http_file *take_file)
+{
+    struct http_conn *c = r->conn;
+    http_request_free(r);
+    http_conn_replied(c, take_file);
+}
+
+/* RFC 9110, 8.6: these have neither a body nor its length. */
+static bool has_body(int status)
+{
+    return status != 204 && status != 304;
+}
+
+/* Moves body to the output. */
+static void reply_buffer(struct http_request *r, int status, const char *content_type, struct evbuffer *body)
+{
+    int64_t size = has_body(status) ? (int64_t)evbuffer_get_length(body) : -1;
+
+    render(r, (struct http_response){
+                  .status = status, .content_type = size >= 0 ? content_type : NULL, .content_length = size});
+    if (size > 0 && r->head.method != HTTP_HEAD)
+        evbuffer_add_buffer(http_conn_output(r->conn), body);
+    finish(r, NULL);
+}
+
+void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size)
+{
+    struct evbuffer *buffer = evbuffer_new();
+    evbuffer_add(buffer, body, size);
+    reply_buffer(r, status, content_type, buffer);
+    evbuffer_free(buffer);
+}
+
+static void free_text(const void *data, size_t size, void *arg)
+{
+    free(arg);
+}
+
+static void reply_json(struct http_request *r, int status, const char *content_type, json_t *take_body)
+{
+    _cleanup_json_ body = take_body;
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    if (!text) {
+        status = 500;
+        content_type = HTTP_PROBLEM_TYPE;
+        text = xstrdup(
+            "{\"status\":500,\"code\":\"internal\",\"detail\":\"the reply cannot be written as JSON\"}");
+    }
+
+    struct evbuffer *buffer = evbuffer_new();
+    evbuffer_add_reference(buffer, text, strlen(text), free_text, text);
+    evbuffer_add(buffer, "\n", 1);
+    reply_buffer(r, status, content_type, buffer);
+    evbuffer_free(buffer);
+}
+
+void http_reply_json(struct http_request *r, int status, json_t *take_body)
+{
+    reply_json(r, status, "application/json", take_body);
+}
+
+void http_reply_problem(struct http_request *r, const struct problem *p)
+{
+    int status = problem_http_status(p->kind);
+    reply_json(r, status, HTTP_PROBLEM_TYPE,
+               http_render_problem(status, problem_code(p->kind), p->what ? p->what : "", p->remedy));
+}
+
+static void reply_gone(struct http_request *r)
+{
+    _cleanup_(problem_done)
+    struct problem p = {0};
+    problem_set(&p, -ENOENT, PROBLEM_GONE, "the file is not there as it was recorded");
+    http_reply_problem(r, &p);
+}
+
+/* What of the file the request asks for; a range is for GET, and where If-Range holds. */
+static enum http_range_kind wanted_range(const struct http_request *r, int64_t size, const char *etag,
+                                         struct http_range *ret)
+{
+    const char *condition = http_header(r, "If-Range");
+
+    *ret = (struct http_range){0, size};
+    if (r->head.method != HTTP_GET || (condition && !streq(condition, etag)))
+        return HTTP_RANGE_WHOLE;
+    return http_range_parse(http_header(r, "Range"), size, ret);
+}
+
+static void add_file_headers(struct http_request *r, const char *etag, const char *file_name)
+{
+    http_reply_header(r, "Accept-Ranges", "bytes");
+    http_reply_header(r, "ETag", etag);
+    if (file_name) {
+        _cleanup_(freep)
+        char *disposition = http_file_disposition(file_name);
+        http_reply_header(r, "Content-Disposition", disposition);
+    }
+}
+
+static void add_content_range(struct http_request *r, enum http_range_kind kind,
+                              const struct http_range *range, int64_t size)
+{
+    char text[96];
+
+    if (kind == HTTP_RANGE_UNSATISFIABLE)
+        snprintf(text, sizeof(text), "bytes */%jd", (intmax_t)size);
+    else
+        snprintf(text, sizeof(text), "bytes %jd-%jd/%jd", (intmax_t)range->offset,
+                 (intmax_t)(range->offset + range->size - 1), (intmax_t)size);
+    http_reply_header(r, "Content-Range", text);
+}
+
+void http_reply_file(struct http_request *r, int take_fd, int64_t size, const char *content_type,
+                     const char *file_name)
+{
+    _cleanup_(http_file_freep)
+    struct http_file *file = NULL;
+    _cleanup_(closep)
+    int fd = take_fd;
+    struct stat st;
+    struct http_range range;
+    char etag[HTTP_ETAG_MAX];
+
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < size)
+        return reply_gone(r);
+    http_file_etag(&st, etag);
+    enum http_range_kind kind = wanted_range(r, size, etag, &range);
+    if (kind == HTTP_RANGE_UNSATISFIABLE) {
+        add_content_range(r, kind, NULL, size);
+        return reply_json(r, 416, HTTP_PROBLEM_TYPE,
+                          http_render_problem(416, problem_code(PROBLEM_BAD_REQUEST),
+                                              "the range starts behind the end of the file", NULL));
+    }
+    if (http_file_new(TAKE_FD(fd), range.offset, range.size, &file) < 0)
+        return reply_gone(r);
+
+    add_file_headers(r, etag, file_name);
+    if (kind == HTTP_RANGE_PART)
+        add_content_range(r, kind, &range, size);
+    render(r, (struct http_response){.status = kind == HTTP_RANGE_PART ? 206 : 200,
+                                     .content_type = content_type,
+                                     .content_length = range.size});
+    finish(r, r->head.method == HTTP_HEAD ? NULL : TAKE_PTR(file));
+}
+
+void http_stream_begin(struct http_request *r, const char *content_type)
+{
+    r->chunked = r->head.minor == 1 && r->head.method != HTTP_HEAD;
+    http_conn_stream(r->conn);
+    render(r, (struct http_response){
+                  .status = 200, .content_type = content_type, .content_length = -1, .chunked = r->chunked});
+}
+
+int http_stream_write(struct http_request *r, const char *data, size_t size)
+{
+    struct evbuffer *out = http_conn_output(r->conn);
+
+    int error = http_conn_stream_room(r->conn, size);
+    if (error < 0 || size == 0 || r->head.method == HTTP_HEAD)
+        return error;
+    if (r->chunked)
+        evbuffer_add_printf(out, "%zx\r\n", size);
+    evbuffer_add(out, data, size);
+    if (r->chunked)
+        evbuffer_add(out, "\r\n", 2);
+    return 0;
+}
+
+void http_stream_end(struct http_request *r)
+{
+    if (r->chunked)
+        evbuffer_add(http_conn_output(r->conn), "0\r\n\r\n", 5);
+    finish(r, NULL);
+}

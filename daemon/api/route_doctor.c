@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The doctor: what a discovery found, what the disks say, and how profd itself is. */
+#include "base/alloc.h"
+#include "base/units.h"
+#include "daemon/api/door_internal.h"
+#include "daemon/catalog/catalog.h"
+#include "daemon/fleet/doctor.h"
+
+struct examination {
+    struct door *door;
+    struct http_request *request; /* NULL: the client left */
+    struct fleet *fleet;
+    struct place_spaces spaces;
+};
+
+static void check_profd(struct door *d, struct checks *c)
+{
+    const char *broken = catalog_broken_reason(d->rooms.catalog);
+    struct store_usage u;
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX], space[UNIT_TEXT_MAX];
+
+    if (broken)
+        checks_add(c, CHECK_FAIL, NULL, "Free space, or make it writable for profd.",
+                   "the catalog %s cannot be written: %s", catalog_path(d->rooms.catalog), broken);
+    if (store_usage(d->rooms.store, &u) < 0)
+        return;
+    bool is_short = u.free < u.keep_free;
+    checks_add(c, is_short ? CHECK_WARN : CHECK_OK, NULL,
+               is_short
+                   ? "The oldest traces are removed for new ones. Free space, or lower [store] keep_free=."
+                   : NULL,
+               "the store %s holds %s of %s and has %s free", u.path, format_size(bytes, u.bytes),
+               format_size(budget, u.max_use), format_size(space, u.free));
+}
+
+static void reply_checks(struct http_request *r, struct checks *c)
+{
+    http_reply_json(r, 200, checks_to_json(c));
+    checks_done(c);
+}
+
+static void on_client_left(struct http_request *r, void *arg)
+{
+    ((struct examination *)arg)->request = NULL;
+}
+
+static void look_at_disks(void *arg)
+{
+    place_spaces_look(&((struct examination *)arg)->spaces);
+}
+
+static void on_looked(void *arg)
+{
+    struct examination *e = arg;
+    struct checks checks = {0};
+
+    if (e->request) {
+        http_on_close(e->request, NULL, NULL);
+        fleet_check(e->fleet, &e->spaces, &checks);
+        check_profd(e->door, &checks);
+        reply_checks(e->request, &checks);
+    }
+    place_spaces_done(&e->spaces);
+    fleet_free(e->fleet);
+    free(e);
+}
+
+static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet, const struct problem *p)
+{
+    struct checks checks = {0};
+
+    if (!fleet && p->kind != PROBLEM_UPSTREAM && p->kind != PROBLEM_NO_WORKERS) {
+        http_reply_problem(r, p);
+        return;
+    }
+    if (!fleet) { /* that is what the doctor was asked */
+        checks_add(&checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
+        check_profd(d, &checks);
+        reply_checks(r, &checks);
+        return;
+    }
+    struct examination *e = xcalloc(1, sizeof(*e));
+    *e = (struct examination){.door = d, .request = r, .fleet = fleet};
+    place_spaces_of(fleet, &e->spaces);
+    http_on_close(r, on_client_left, e);
+    offload_run(d->rooms.offload, look_at_disks, on_looked, e);
+}
+
+void get_doctor(struct door *d, struct http_request *r, int64_t id)
+{
+    discover_for(d, r, on_fleet);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes as server-sent events.
+ *
+ * A stream is a place in the catalog's audit log: what was committed behind it is read from there in pages,
+ * whether it is history that a client asks for or something that happened this moment. So a burst of a
+ * thousand workers reaches a client as fast as it reads, and nothing is sent that might still be rolled back.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/api/door_internal.h"
+#include "daemon/catalog/records.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <inttypes.h>
+#include <sys/queue.h>
+
+#define COMMENT_INTERVAL_NS (15 * NS_PER_S)
+/* A page is well below what may wait for a client, and the next one gives it the time to read. */
+#define PAGE_EVENTS      200
+#define PAGE_INTERVAL_NS (10 * NS_PER_MS)
+
+struct stream {
+    LIST_ENTRY(stream) next;
+    struct event_hub *hub;
+    struct http_request *request;
+    int64_t session_id; /* RECORD_NONE: all */
+    int64_t last_id;    /* sent, or before the first to send */
+    bool dropped;       /* its end is on its way */
+};
+
+struct event_hub {
+    struct door *door;
+    LIST_HEAD(, stream) streams;
+    struct event *pump, *comment;
+    int64_t committed_id; /* the newest event that is sure */
+};
+
+static int write_event(struct stream *s, const json_t *event)
+{
+    _cleanup_(freep)
+    char *data = json_dumps(event, JSON_COMPACT);
+    _cleanup_(freep)
+    char *text =
+        xasprintf("id: %" PRId64 "\nevent: %s\ndata: %s\n\n", s->last_id, json_get_str(event, "kind"), data);
+
+    return http_stream_write(s->request, text, strlen(text));
+}
+
+/* True where there may be more. */
+static bool pump_stream(struct stream *s)
+{
+    _cleanup_json_ events = NULL;
+    json_t *event;
+    size_t i;
+
+    if (s->dropped || s->last_id >= s->hub->committed_id ||
+        catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->last_id, PAGE_EVENTS, &events) < 0)
+        return false;
+    json_array_foreach(events, i, event)
+    {
+        int64_t id = json_get_int(event, "event_id", 0);
+        if (id > s->hub->committed_id)
+            return false;
+        s->last_id = id;
+        if (write_event(s, event) < 0) {
+            s->dropped = true;
+            return false;
+        }
+    }
+    return json_array_size(events) == PAGE_EVENTS;
+}
+
+static void schedule_pump(struct event_hub *h, int64_t delay_ns)
+{
+    struct timeval tv = timeval_of(delay_ns);
+    if (!evtimer_pending(h->pump, NULL))
+        evtimer_add(h->pump, &tv);
+}
+
+static void on_pump(evutil_socket_t fd, short what, void *arg)
+{
+    struct event_hub *h = arg;
+    struct stream *s;
+    bool more = false;
+
+    LIST_FOREACH(s, &h->streams, next)
+    {
+        more |= pump_stream(s);
+    }
+    if (more)
+        schedule_pump(h, PAGE_INTERVAL_NS);
+}
+
+/* Proxies and clients give up connections that are silent. */
+static void on_comment(evutil_socket_t fd, short what, void *arg)
+{
+    static const char comment[] = ": still here\n\n";
+    struct event_hub *h = arg;
+    struct stream *s;
+
+    LIST_FOREACH(s, &h->streams, next)
+    {
+        if (!s->dropped && http_stream_write(s->request, comment, sizeof(comment) - 1) < 0)
+            s->dropped = true;
+    }
+}
+
+static void on_event(const json_t *event, void *arg)
+{
+    struct event_hub *h = arg;
+
+    h->committed_id = MAX(h->committed_id, json_get_int(event, "event_id", 0));
+    if (!LIST_EMPTY(&h->streams))
+        schedule_pump(h, 0);
+}
+
+static void on_client_left(struct http_request *r, void *arg)
+{
+    struct stream *s = arg;
+    struct event_hub *h = s->hub;
+
+    LIST_REMOVE(s, next);
+    free(s);
+    if (LIST_EMPTY(&h->streams))
+        event_del(h->comment);
+}
+
+static void add_stream(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t last_id)
+{
+    struct timeval interval = timeval_of(COMMENT_INTERVAL_NS);
+    struct stream *s = xcalloc(1, sizeof(*s));
+
+    *s = (struct stream){.hub = h, .request = r, .session_id = session_id, .last_id = last_id};
+    http_on_close(r, on_client_left, s);
+    http_reply_header(r, "Cache-Control", "no-store");
+    http_stream_begin(r, "text/event-stream");
+    if (LIST_EMPTY(&h->streams))
+        event_add(h->comment, &interval);
+    LIST_INSERT_HEAD(&h->streams, s, next);
+    schedule_pump(h, 0);
+}
+
+static int64_t newest_event(struct catalog *c)
+{
+    _cleanup_json_ newest = NULL;
+
+    if (catalog_events_json(c, RECORD_NONE, RECORD_NONE, 1, &newest) < 0)
+        return 0;
+    return json_get_int(json_array_get(newest, 0), "event_id", 0);
+}
+
+/* The header is what a browser's or a client's reconnect sends, and knows more than the address. */
+static int read_place(const struct http_request *r, int64_t *ret_after, struct problem *p)
+{
+    const char *header = http_header(r, "Last-Event-ID");
+    char *end;
+
+    if (query_number(r, "after", 0, INT64_MAX, ret_after, p) < 0)
+        return -EINVAL;
+    if (!header || !*header)
+        return 0;
+    errno = 0;
+    long long id = strtoll(header, &end, 10);
+    if (*end || errno || id < 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "Last-Event-ID: %s is no id of an event", header);
+    *ret_after = id;
+    return 0;
+}
+
+void get_events(struct door *d, struct http_request *r, int64_t id)
+{
+    _cleanup_(problem_done)
+    struct problem p = {0};
+    _cleanup_(session_record_done)
+    struct session_record session;
+    int64_t session_id = RECORD_NONE, after = d->hub->committed_id;
+
+    session_record_init(&session);
+    if (query_ref(r, "session", 's', &session_id, &p) < 0 || read_place(r, &after, &p) < 0)
+        http_reply_problem(r, &p);
+    else if (session_id != RECORD_NONE &&
+             catalog_get_session(d->rooms.catalog, session_id, &session) == -ENOENT)
+        reply_missing(r, 's', session_id);
+    else if (http_method(r) == HTTP_HEAD)
+        http_reply(r, 200, "text/event-stream", NULL, 0);
+    else
+        add_stream(d->hub, r, session_id, after);
+}
+
+struct event_hub *event_hub_new(struct door *d)
+{
+    struct event_hub *h = xcalloc(1, sizeof(*h));
+
+    *h = (struct event_hub){.door = d, .committed_id = newest_event(d->rooms.catalog)};
+    LIST_INIT(&h->streams);
+    h->pump = evtimer_new(d->rooms.base, on_pump, h);
+    h->comment = event_new(d->rooms.base, -1, EV_PERSIST, on_comment, h);
+    catalog_on_event(d->rooms.catalog, on_event, h);
+    return h;
+}
+
+void event_hub_close(struct event_hub *h)
+{
+    event_free(h->pump);
+    event_free(h->comment);
+    h->pump = h->comment = NULL;
+}
+
+struct event_hub *event_hub_free(struct event_hub *h)
+{
+    free(h);
+    return NULL;
+}

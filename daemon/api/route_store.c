@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store: what it holds, and making it smaller. */
+#include "base/alloc.h"
+#include "daemon/api/door_internal.h"
+#include <errno.h>
+
+json_t *usage_to_json(const struct store_usage *u)
+{
+    json_t *j = json_object();
+    json_put_int(j, "traces", u->traces);
+    json_put_int(j, "bytes", u->bytes);
+    json_put_int(j, "max_use", u->max_use);
+    json_put_int(j, "keep_free", u->keep_free);
+    json_put_int(j, "free", u->free);
+    json_put_str(j, "store", u->path);
+    return j;
+}
+
+void get_usage(struct door *d, struct http_request *r, int64_t id)
+{
+    struct store_usage usage;
+
+    int err = store_usage(d->rooms.store, &usage);
+    if (err < 0)
+        reply_error(d, r, err, "look at the store");
+    else
+        http_reply_json(r, 200, usage_to_json(&usage));
+}
+
+static int read_vacuum(const json_t *body, int64_t *ret_keep, bool *ret_dry_run, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+    int64_t keep = -1;
+
+    json_object_foreach((json_t *)body, name, value)
+    {
+        if (streq(name, "keep") && json_is_integer(value))
+            keep = json_integer_value(value);
+        else if (streq(name, "dry_run") && json_is_boolean(value))
+            *ret_dry_run = json_is_true(value);
+        else
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "\"%s\": a vacuum takes \"keep\" (bytes) and \"dry_run\" (true or false)",
+                               name);
+    }
+    if (keep < 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"keep\" must be bytes, at least 0");
+    *ret_keep = keep;
+    return 0;
+}
+
+void vacuum_store(struct door *d, struct http_request *r, int64_t id)
+{
+    _cleanup_(problem_done)
+    struct problem p = {0};
+    _cleanup_(freep)
+    char *actor = request_actor(r);
+    _cleanup_json_ body = NULL;
+    struct store_usage usage;
+    int64_t keep = 0, removed = 0, freed = 0;
+    bool dry_run = false;
+
+    if (body_object(r, &body, &p) < 0 || read_vacuum(body, &keep, &dry_run, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    int err = store_vacuum(d->rooms.store, keep, dry_run, actor, &removed, &freed);
+    if (err == 0)
+        err = store_usage(d->rooms.store, &usage);
+    if (err < 0) {
+        reply_error(d, r, err, "make the store smaller");
+        return;
+    }
+    json_t *answer = json_object();
+    json_put_int(answer, "removed", removed);
+    json_put_int(answer, "freed", freed);
+    json_object_set_new(answer, "usage", usage_to_json(&usage));
+    http_reply_json(r, 200, answer);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/api/routes.h"
+
+#include "daemon/api/door_internal.h"
+#include "proto/names.h"
+#include <errno.h>
+
+#define SOURCE "router fleet dialect worker trace_dir"
+
+/* clang-format off */
+static const struct route routes[] = {
+    {HTTP_GET,    "/healthz",                    NULL,                       get_health},
+    {HTTP_GET,    "/v1/version",                 NULL,                       get_version},
+    {HTTP_GET,    "/v1/workers",                 SOURCE,                     get_workers},
+    {HTTP_GET,    "/v1/doctor",                  SOURCE,                     get_doctor},
+    {HTTP_GET,    "/v1/routers",                 NULL,                       get_routers},
+    {HTTP_GET,    "/v1/sessions",                "limit before state",       list_sessions},
+    {HTTP_POST,   "/v1/sessions",                NULL,                       start_session},
+    {HTTP_GET,    "/v1/sessions/{session}",      NULL,                       get_session},
+    {HTTP_DELETE, "/v1/sessions/{session}",      NULL,                       remove_session},
+    {HTTP_POST,   "/v1/sessions/{session}/stop", NULL,                       stop_session},
+    {HTTP_PUT,    "/v1/sessions/{session}/pin",  NULL,                       pin_session},
+    {HTTP_DELETE, "/v1/sessions/{session}/pin",  NULL,                       unpin_session},
+    {HTTP_GET,    "/v1/traces",                  "session worker since until unclaimed before limit", list_traces},
+    {HTTP_GET,    "/v1/traces/{trace}",          NULL,                       get_trace},
+    {HTTP_DELETE, "/v1/traces/{trace}",          NULL,                       remove_trace},
+    {HTTP_GET,    "/v1/traces/{trace}/file",     NULL,                       get_trace_file},
+    {HTTP_PUT,    "/v1/traces/{trace}/pin",      NULL,                       pin_trace},
+    {HTTP_DELETE, "/v1/traces/{trace}/pin",      NULL,                       unpin_trace},
+    {HTTP_GET,    "/v1/usage",                   NULL,                       get_usage},
+    {HTTP_POST,   "/v1/vacuum",                  NULL,                       vacuum_store},
+    {HTTP_GET,    "/v1/events",                  "session after",            get_events},
+};
+/* clang-format on */
+
+static const struct {
+    const char *segment;
+    char kind;
+    const char *what;
+} placeholders[] = {
+    {"{session}", 's', "session"},
+    {"{trace}", 't', "trace"},
+};
+
+const struct route *route_at(size_t i)
+{
+    return i < ARRAY_SIZE(routes) ? &routes[i] : NULL;
+}
+
+const char *http_method_name(enum http_method m)
+{
+    static const char *const names[_HTTP_METHOD_MAX] = {
+        [HTTP_GET] = "GET", [HTTP_HEAD] = "HEAD",     [HTTP_POST] = "POST",
+        [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE",
+    };
+    return names[m];
+}
+
+/* A path's segment in the place of an id. */
+struct id_text {
+    size_t placeholder;
+    const char *start;
+    size_t size;
+};
+
+/* Segment by segment; what stands for an id may be anything here. */
+static bool pattern_fits(const char *pattern, const char *path, struct id_text *ret)
+{
+    *ret = (struct id_text){.placeholder = ARRAY_SIZE(placeholders)};
+    while (*pattern || *path) {
+        size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + (*path != '\0'), "/");
+        if (*pattern != '/' || *path != '/')
+            return false;
+        bool is_id = false;
+        for (size_t i = 0; i < ARRAY_SIZE(placeholders); i++)
+            if (strlen(placeholders[i].segment) == n &&
+                strncmp(pattern + 1, placeholders[i].segment, n) == 0) {
+                *ret = (struct id_text){i, path + 1, k};
+                is_id = true;
+            }
+        if (!is_id && (n != k || strncmp(pattern + 1, path + 1, n) != 0))
+            return false;
+        pattern += 1 + n;
+        path += 1 + k;
+    }
+    return true;
+}
+
+static int read_id(const struct id_text *text, int64_t *ret, struct problem *p)
+{
+    if (text->placeholder == ARRAY_SIZE(placeholders)) {
+        *ret = 0;
+        return 0;
+    }
+    char kind = placeholders[text->placeholder].kind;
+    char copy[32];
+    snprintf(copy, sizeof(copy), "%.*s", (int)MIN(text->size, sizeof(copy)), text->start);
+    if (text->size < sizeof(copy) && parse_ref(copy, kind, ret) == kind)
+        return 0;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is no %s: they are written %c7, or 7", copy,
+                       placeholders[text->placeholder].what, kind);
+}
+
+static void add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)
+{
+    size_t n = strlen(allow);
+    snprintf(allow + n, ROUTE_ALLOW_MAX - n, "%s%s%s", n ? ", " : "", http_method_name(route->method),
+             route->method == HTTP_GET ? ", HEAD" : "");
+}
+
+int route_find(enum http_method method, const char *path, struct route_match *ret, struct problem *p)
+{
+    enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
+    struct route_match m = {0};
+    struct id_text id;
+
+    for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+        if (!pattern_fits(routes[i].pattern, path, &id))
+            continue;
+        add_allowed(m.allow, &routes[i]);
+        if (routes[i].method != wanted)
+            continue;
+        m.route = &routes[i];
+        int r = read_id(&id, &m.id, p);
+        if (r == 0)
+            *ret = m;
+        return r;
+    }
+    if (!*m.allow)
+        return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is nothing at %s", path);
+    *ret = m;
+    return problem_set(p, -EOPNOTSUPP, PROBLEM_BAD_REQUEST, "%s takes %s, not %s", path, m.allow,
+                       http_method_name(method));
+}
+
+int route_check_parameter(const struct route *route, const char *name, struct problem *p)
+{
+    size_t size = strlen(name);
+
+    for (const char *word = route->query; word && *word;) {
+        size_t n = strcspn(word, " ");
+        if (n == size && strncmp(word, name, n) == 0)
+            return 0;
+        word += n + (word[n] == ' ');
+    }
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s takes no parameter \"%s\"", route->pattern, name);
+    if (route->query)
+        problem_remedy(p, "It takes: %s.", route->query);
+    return -EINVAL;
+}

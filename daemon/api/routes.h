@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which handler an address belongs to: one table of {method, pattern, handler}, as in proto/openapi.yaml, and
+ * a pure match over it. Families of handlers are the route_*.c files.
+ */
+#pragma once
+
+#include "base/problem.h"
+#include "daemon/api/http.h"
+
+struct door;
+
+struct route {
+    enum http_method method;
+    const char *pattern; /* "/v1/sessions/{session}/stop" */
+    /* Names of the query parameters that it takes, separated by spaces; NULL: none. */
+    const char *query;
+    /* id is the one in the path, 0 where there is none. */
+    void (*handle)(struct door *d, struct http_request *r, int64_t id);
+};
+
+const struct route *route_at(size_t i); /* NULL behind the last */
+const char *http_method_name(enum http_method m);
+
+#define ROUTE_ALLOW_MAX 64
+
+struct route_match {
+    const struct route *route;
+    int64_t id;
+    char allow[ROUTE_ALLOW_MAX]; /* of -EOPNOTSUPP: the methods that the path has */
+};
+
+/*
+ * -ENOENT: no such path; -EOPNOTSUPP: not with this method; -EINVAL: what stands for an id is none. HEAD is
+ * answered by GET's route. Pure.
+ */
+int route_find(enum http_method method, const char *path, struct route_match *ret, struct problem *p);
+/* -EINVAL where the route takes no parameter of that name. Pure. */
+int route_check_parameter(const struct route *route, const char *name, struct problem *p);

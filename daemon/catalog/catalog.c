@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/catalog/catalog.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "daemon/catalog/internal.h"
+#include "daemon/catalog/migrate.h"
+#include "daemon/catalog/sqlite_error.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <sys/file.h>
+
+/* Group profd reads; new files of the directory belong to it, whoever makes them. */
+#define DIRECTORY_MODE 02750
+#define FILE_MODE      0640
+
+/* -- Opening, in steps -- */
+
+static int make_directory(struct catalog *c, struct problem *p)
+{
+    struct stat st;
+    if (stat(c->directory, &st) == 0)
+        return S_ISDIR(st.st_mode) ? 0 : storage_problem(-ENOTDIR, c->path, p);
+    int r = make_dirs(c->directory, DIRECTORY_MODE & 0777);
+    /* mkdir() takes neither the bit that hands the group on nor what the umask keeps back. */
+    if (r == 0 && chmod(c->directory, DIRECTORY_MODE) < 0)
+        r = -errno;
+    return r < 0 ? storage_problem(r, c->path, p) : 0;
+}
+
+static int in_use(struct catalog *c, struct problem *p)
+{
+    char holder[16] = "";
+    ssize_t n = pread(c->lock_fd, holder, sizeof(holder) - 1, 0);
+    size_t digits = n > 0 ? strspn(holder, "0123456789") : 0;
+    holder[digits] = '\0';
+    problem_set(p, -EBUSY, PROBLEM_BUSY, "the catalog %s is in use by %s%s", c->path,
+                digits ? "process " : "another process", holder);
+    problem_remedy(
+        p,
+        "Stop that profd (systemctl stop profd%s%s), or give this one a directory of its own by --state-dir.",
+        digits ? ", or kill " : "", holder);
+    return -EBUSY;
+}
+
+static int take_lock(struct catalog *c, struct problem *p)
+{
+    _cleanup_(freep)
+    char *path = xasprintf("%s.lock", c->path);
+    char pid[16];
+    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+
+    c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    if (c->lock_fd < 0)
+        return storage_problem(-errno, c->path, p);
+    if (flock(c->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? in_use(c, p) : storage_problem(-errno, c->path, p);
+    /* The lock is the truth; the number in it only helps to say who, and may be missing on a full disk. */
+    if (ftruncate(c->lock_fd, 0) < 0 || pwrite(c->lock_fd, pid, (size_t)n, 0) < 0)
+        return errno == ENOSPC || errno == EDQUOT ? 0 : storage_problem(-errno, c->path, p);
+    return 0;
+}
+
+/* SQLite would make the file with other rights; its log takes over those of the file. */
+static int make_file(struct catalog *c, struct problem *p)
+{
+    _cleanup_(closep)
+    int fd = open(c->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : storage_problem(-errno, c->path, p);
+    if (fchmod(fd, FILE_MODE) < 0)
+        return storage_problem(-errno, c->path, p);
+    int r = fsync_path(c->directory);
+    return r < 0 ? storage_problem(r, c->path, p) : 0;
+}
+
+static int fail(struct catalog *c, struct problem *p)
+{
+    return sqlite_problem(c->db, sqlite_errno(c->db, sqlite3_extended_errcode(c->db)), c->path, p);
+}
+
+static int open_database(struct catalog *c, struct problem *p)
+{
+    struct stat st;
+    if (stat(c->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return storage_problem(-EISDIR, c->path, p);
+    if (access(c->path, R_OK | W_OK) < 0)
+        return storage_problem(-errno, c->path, p);
+    int rc = sqlite3_open_v2(c->path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc != SQLITE_OK)
+        return fail(c, p);
+    sqlite3_extended_result_codes(c->db, 1);
+    sqlite3_busy_timeout(c->db, CATALOG_BUSY_TIMEOUT_MS);
+    return 0;
+}
+
+static int check_identity(struct catalog *c, struct problem *p)
+{
+    int version;
+    return migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
+}
+
+/* The hook runs inside the commit: what is due is only noted. */
+static int on_wal_grown(void *arg, sqlite3 *db _unused_, const char *schema _unused_, int pages)
+{
+    struct catalog *c = arg;
+    if (pages < c->wal_pages)
+        c->checkpoint_at_pages = CATALOG_CHECKPOINT_PAGES;
+    c->wal_pages = pages;
+    if (pages >= c->checkpoint_at_pages)
+        c->checkpoint_due = true;
+    return SQLITE_OK;
+}
+
+static int set_up(struct catalog *c, struct problem *p)
+{
+    int keep = 1;
+    /* Without it the last close would remove the log, and readers that may not write could not open the file.
+     */
+    if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep) != SQLITE_OK)
+        return fail(c, p);
+    sqlite3_stmt *s = NULL;
+    sqlite3_prepare_v2(c->db, "pragma journal_mode = wal", -1, &s, NULL);
+    bool stepped = s && sqlite3_step(s) == SQLITE_ROW;
+    bool wal = stepped && streq((const char *)sqlite3_column_text(s, 0), "wal");
+    int r = stepped ? 0 : fail(c, p);
+    sqlite3_finalize(s);
+    if (r == 0 && !wal) {
+        problem_remedy(p, "Name a directory on a local file system by --state-dir.");
+        r = problem_set(
+            p, -EOPNOTSUPP, PROBLEM_STORAGE,
+            "the file system of the catalog %s cannot share memory between processes, which its log needs",
+            c->path);
+    }
+    if (r < 0)
+        return r;
+    _cleanup_(freep)
+    char *sql = xasprintf("pragma synchronous = normal; pragma journal_size_limit = %d; "
+                          "pragma cache_size = -1024; pragma temp_store = memory; "
+                          "pragma secure_delete = off;",
+                          CATALOG_WAL_KEPT_BYTES);
+    if (sqlite3_exec(c->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return fail(c, p);
+    /* This hook takes the place of SQLite's own, which would checkpoint on the loop. */
+    sqlite3_wal_hook(c->db, on_wal_grown, c);
+    return 0;
+}
+
+/*
+ * A file that was cut short is otherwise found out only when a query meets the missing part. Until the log
+ * is written back, a file may rightly be short.
+ */
+static int check_length(struct catalog *c, struct problem *p)
+{
+    struct stat st;
+    int in_log = 0, written_back = 0;
+    int64_t bytes = 0;
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &written_back);
+
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
+        return fail(c, p);
+    if (rc != SQLITE_OK || in_log != written_back || stat(c->path, &st) < 0)
+        return 0;
+    if (sqlite3_prepare_v2(c->db, "select page_count * page_size from pragma_page_count, pragma_page_size",
+                           -1, &s, NULL) == SQLITE_OK &&
+        sqlite3_step(s) == SQLITE_ROW)
+        bytes = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    if (bytes <= st.st_size)
+        return 0;
+    return sqlite_problem(NULL, -EUCLEAN, c->path, p);
+}
+
+static int bring_up_to_date(struct catalog *c, struct problem *p)
+{
+    int version;
+    int r = migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
+    if (r == 0)
+        r = migrate(c->db, c->path, version, catalog_migrations, CATALOG_VERSION, p);
+    if (r == 0 && sqlite3_exec(c->db, "pragma foreign_keys = on", NULL, NULL, NULL) != SQLITE_OK)
+        r = fail(c, p);
+    return r;
+}
+
+static int prepare(struct catalog *c, struct problem *p)
+{
+    int rc = statements_prepare(c->db, c->statements);
+    if (rc == SQLITE_OK)
+        return 0;
+    if ((rc & 0xff) != SQLITE_ERROR)
+        return fail(c, p);
+    problem_set(p, -EUCLEAN, PROBLEM_STORAGE,
+                "the catalog %s says version %d and lacks what belongs to it: %s", c->path, CATALOG_VERSION,
+                sqlite3_errmsg(c->db));
+    problem_remedy(p, "Restore a copy of it, or move it away to begin a fresh catalog.");
+    return -EUCLEAN;
+}
+
+static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
+    make_directory, take_lock,    make_file,        open_database, check_identity,
+    set_up,         check_length, bring_up_to_date, prepare,
+};
+
+int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
+                 struct problem *p)
+{
+    _cleanup_(catalog_closep)
+    struct catalog *c = xcalloc(1, sizeof(*c));
+    *c = (struct catalog){
+        .path = xstrdup(path),
+        .base = base,
+        .offload = offload,
+        .lock_fd = -1,
+        .checkpoint_at_pages = CATALOG_CHECKPOINT_PAGES,
+    };
+    _cleanup_(freep)
+    char *copy = xstrdup(path);
+    c->directory = xstrdup(dirname(copy));
+    STAILQ_INIT(&c->upkeep_waiters);
+    turn_init(c);
+    for (size_t i = 0; i < ARRAY_SIZE(opening_steps); i++) {
+        int r = opening_steps[i](c, p);
+        if (r < 0)
+            return r;
+    }
+    *ret = TAKE_PTR(c);
+    return 0;
+}
+
+/* -- The rest -- */
+
+struct catalog *catalog_close(struct catalog *c)
+{
+    if (!c)
+        return NULL;
+    turn_done(c);
+    upkeep_stop(c);
+    statements_finalize(c->statements);
+    if (c->db) {
+        sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        sqlite3_close(c->db);
+    }
+    if (c->lock_fd >= 0)
+        close(c->lock_fd);
+    free(c->listeners);
+    free(c->directory);
+    free(c->path);
+    free(c);
+    return NULL;
+}
+
+const char *catalog_path(const struct catalog *c)
+{
+    return c->path;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The audit log, and who listens to it. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/catalog/records.h"
+#include "daemon/catalog/rows.h"
+
+void catalog_on_event(struct catalog *c, catalog_event_fn fn, void *arg)
+{
+    VEC_GROW(c->listeners, c->n_listeners, c->cap_listeners);
+    c->listeners[c->n_listeners++] = (struct listener){fn, arg};
+}
+
+struct announcement {
+    struct catalog *catalog;
+    json_t *event;
+};
+
+static void announce(int err, void *arg)
+{
+    struct announcement *a = arg;
+    for (size_t i = 0; err == 0 && i < a->catalog->n_listeners; i++)
+        a->catalog->listeners[i].fn(a->event, a->catalog->listeners[i].arg);
+    json_decref(a->event);
+    free(a);
+}
+
+struct event_row {
+    int64_t event_id, at, session_id, target_id, trace_id;
+    const char *kind, *actor, *text;
+};
+
+static json_t *event_to_json(const struct event_row *e)
+{
+    json_t *j = json_object();
+    json_put_int(j, "event_id", e->event_id);
+    json_put_int(j, "at", e->at);
+    json_put_str(j, "kind", e->kind);
+    json_put_str(j, "actor", e->actor);
+    put_ref(j, "session", 's', e->session_id);
+    if (e->target_id != RECORD_NONE)
+        json_put_int(j, "target", e->target_id);
+    put_ref(j, "trace", 't', e->trace_id);
+    json_put_str(j, "text", e->text);
+    return j;
+}
+
+static int insert_event(struct catalog *c, const struct event_row *e)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_EVENT);
+    bind_number(s, 1, e->at);
+    bind_text(s, 2, e->kind);
+    bind_text(s, 3, e->actor);
+    bind_number(s, 4, e->session_id);
+    bind_number(s, 5, e->target_id);
+    bind_number(s, 6, e->trace_id);
+    bind_text(s, 7, e->text);
+    return run_write(c, s);
+}
+
+int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,
+                      int64_t target_id, int64_t trace_id, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    _cleanup_(freep)
+    char *text = xvasprintf(format, ap);
+    va_end(ap);
+    struct event_row e = {.at = wall_ns(),
+                          .session_id = session_id,
+                          .target_id = target_id,
+                          .trace_id = trace_id,
+                          .kind = kind,
+                          .actor = actor,
+                          .text = text};
+    int r = insert_event(c, &e);
+    if (r < 0 || c->n_listeners == 0)
+        return r;
+    e.event_id = sqlite3_last_insert_rowid(c->db);
+    struct announcement *a = xcalloc(1, sizeof(*a));
+    *a = (struct announcement){c, event_to_json(&e)};
+    catalog_then(c, false, announce, a);
+    return 0;
+}
+
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret)
+{
+    static const enum statement listings[2][2] = {
+        {STATEMENT_EVENTS_NEWEST, STATEMENT_EVENTS_AFTER},
+        {STATEMENT_SESSION_EVENTS_NEWEST, STATEMENT_SESSION_EVENTS_AFTER},
+    };
+    _cleanup_reset_ sqlite3_stmt *s =
+        statement(c, listings[session_id != RECORD_NONE][after_id != RECORD_NONE]);
+    _cleanup_json_ list = json_array();
+    int r;
+
+    bind_number(s, 1, session_id);
+    bind_number(s, 2, after_id);
+    bind_number(s, 3, limit);
+    while ((r = next_row(c, s)) == 1) {
+        struct event_row e = {.event_id = column_number(s, 0),
+                              .at = column_number(s, 1),
+                              .kind = column_text(s, 2),
+                              .actor = column_text(s, 3),
+                              .session_id = column_number(s, 4),
+                              .target_id = column_number(s, 5),
+                              .trace_id = column_number(s, 6),
+                              .text = column_text(s, 7)};
+        json_array_append_new(list, event_to_json(&e));
+    }
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(list);
+    return 0;
+}

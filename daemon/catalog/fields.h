@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records as lists of fields, written once: the SQL texts, the binding of values, the reading of rows and the
+ * JSON all follow from them.
+ *
+ * Each list takes two macros. F(type, name) is a struct member and a column of that name. R(member, table) is
+ * a URL in the record and, in the row, the id of the router or worker that has it. The last column and the id
+ * stand outside of the lists, as SQL wants no comma behind its last item.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "daemon/catalog/records.h"
+#include <sqlite3.h>
+
+enum field_type {
+    FIELD_ID,      /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
+    FIELD_REF,     /* id of another row, not rendered */
+    FIELD_SESSION, /* id of a session, rendered as "session": "s7" */
+    FIELD_NUMBER,  /* RECORD_NONE where absent */
+    FIELD_COUNT,   /* a number that is always there, 0 at first */
+    FIELD_RANK,    /* a number rendered within "ranks" */
+    FIELD_BOOL,
+    FIELD_TEXT,
+    FIELD_OBJECT,      /* JSON text, NULL is {} */
+    FIELD_ARRAY,       /* JSON text, NULL is absent */
+    FIELD_WORKER_JSON, /* JSON text, of which only what names the software is rendered */
+    FIELD_STATE,
+    FIELD_TRACE_STATE,
+    FIELD_TRACE_KIND,
+};
+
+struct field {
+    enum field_type type;
+    size_t offset;
+    const char *name; /* in JSON */
+};
+
+struct field_list {
+    const struct field *fields;
+    size_t n;
+};
+
+extern const struct field_list session_fields, target_fields, trace_fields;
+
+/* clang-format off */
+#define SESSION_FIELDS(F, R)                                                                                          \
+    F(STATE, state)                                                                                                   \
+    R(router, router)                                                                                                 \
+    F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
+    F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
+    F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
+    F(TEXT, remedy)
+
+#define TARGET_FIELDS(F, R)                                                                                           \
+    F(SESSION, session_id)                                                                                            \
+    R(worker_url, worker)                                                                                             \
+    F(WORKER_JSON, worker) F(STATE, state) F(TEXT, profile_id) F(TEXT, output_dir) F(TEXT, trace_dir)                 \
+    F(COUNT, ranks_expected) F(BOOL, owes_stop) F(NUMBER, start_sent_at) F(NUMBER, start_answered_at)                 \
+    F(NUMBER, start_status) F(NUMBER, stop_sent_at) F(NUMBER, stop_answered_at) F(NUMBER, stop_status)                \
+    F(TEXT, failure)
+
+#define TRACE_FIELDS(F, R)                                                                                            \
+    F(SESSION, session_id) F(REF, target_id)                                                                          \
+    R(worker_url, worker)                                                                                             \
+    F(TRACE_KIND, kind) F(TRACE_STATE, state) F(TEXT, reason) F(TEXT, name) F(TEXT, path) F(TEXT, origin)             \
+    F(BOOL, stored) F(COUNT, size) F(TEXT, sha256) F(TEXT, format) F(NUMBER, uncompressed) F(RANK, rank) F(RANK, dp)  \
+    F(RANK, pp) F(RANK, tp) F(RANK, ep) F(TEXT, stage) F(NUMBER, world_size) F(NUMBER, pid) F(NUMBER, devices)        \
+    F(TEXT, device_name) F(NUMBER, events) F(NUMBER, first_event_at) F(NUMBER, span_ns) F(ARRAY, candidates)          \
+    F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at)
+/* clang-format on */
+
+void fields_init(const struct field_list *l, void *record);
+void fields_done(const struct field_list *l, void *record);
+/* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
+void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);
+void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record);
+void fields_put_json(const struct field_list *l, const void *record, json_t *object);
+
+/* Single values: NULL and RECORD_NONE are null. Parameters count from 1, columns from 0. */
+void bind_text(sqlite3_stmt *s, int i, const char *text);
+void bind_number(sqlite3_stmt *s, int i, int64_t number);
+int64_t column_number(sqlite3_stmt *s, int i);
+char *column_text_copy(sqlite3_stmt *s, int i); /* NULL for null */
+const char *column_text(sqlite3_stmt *s, int i);
+/* "s7", where the id is not RECORD_NONE. */
+void put_ref(json_t *object, const char *key, char kind, int64_t id);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/catalog/migrate.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/catalog/catalog.h"
+#include "daemon/catalog/catalog_schema.h"
+#include "daemon/catalog/sqlite_error.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+const char *const catalog_migrations[CATALOG_VERSION] = {
+    [0] = catalog_schema,
+};
+
+static int fail(sqlite3 *db, const char *path, struct problem *p)
+{
+    return sqlite_problem(db, sqlite_errno(db, sqlite3_extended_errcode(db)), path, p);
+}
+
+/* The one integer that a query gives. */
+static int ask(sqlite3 *db, const char *sql, int *ret)
+{
+    sqlite3_stmt *s;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        *ret = sqlite3_column_int(s, 0);
+    else
+        rc = sqlite3_extended_errcode(db);
+    sqlite3_finalize(s);
+    return rc;
+}
+
+int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, struct problem *p)
+{
+    int application = 0, version = 0, objects = 0;
+
+    if (ask(db, "pragma application_id", &application) != SQLITE_OK ||
+        ask(db, "pragma user_version", &version) != SQLITE_OK ||
+        ask(db, "select count(*) from sqlite_schema", &objects) != SQLITE_OK)
+        return fail(db, path, p);
+    bool empty = application == 0 && version == 0 && objects == 0;
+    if (!empty && application != CATALOG_APPLICATION_ID) {
+        problem_set(p, -EMEDIUMTYPE, PROBLEM_STORAGE,
+                    "%s is the database of another application (application_id 0x%08x, not 0x%08x)", path,
+                    (unsigned)application, CATALOG_APPLICATION_ID);
+        problem_remedy(
+            p, "Move %s away (profd makes a fresh catalog), or name another directory by --state-dir.", path);
+        return -EMEDIUMTYPE;
+    }
+    if (version > n_steps) {
+        problem_set(p, -ENOTSUP, PROBLEM_STORAGE,
+                    "the catalog %s has version %d, and this profd speaks version %d", path, version,
+                    n_steps);
+        problem_remedy(
+            p, "Install the profd that wrote it or a newer one; or move %s away to begin a fresh catalog.",
+            path);
+        return -ENOTSUP;
+    }
+    *ret_version = version;
+    return 0;
+}
+
+/* A whole copy beside the catalog. It appears under its name when it is complete. */
+static int back_up(sqlite3 *db, const char *path, int version, struct problem *p)
+{
+    _cleanup_(freep)
+    char *copy = xasprintf("%s.v%d.bak", path, version);
+    _cleanup_(freep)
+    char *partial = xasprintf("%s.part", copy);
+    _cleanup_(closep)
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    if (fd < 0)
+        return storage_problem(-errno, partial, p);
+    char *sql = sqlite3_mprintf("vacuum into %Q", partial);
+    int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    sqlite3_free(sql);
+    int r = rc != SQLITE_OK ? fail(db, partial, p) : 0;
+    if (r == 0 && (fsync(fd) < 0 || rename(partial, copy) < 0))
+        r = storage_problem(-errno, copy, p);
+    if (r < 0)
+        unlink(partial);
+    else
+        log_notice("catalog %s: a copy of version %d is in %s", path, version, copy);
+    return r;
+}
+
+static int run_step(sqlite3 *db, const char *path, int from, const char *sql, struct problem *p)
+{
+    _cleanup_(freep)
+    char *stamp = xasprintf("pragma application_id = %d; pragma user_version = %d; commit",
+                            CATALOG_APPLICATION_ID, from + 1);
+    const char *const parts[] = {"begin immediate", sql, stamp};
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && r == 0; i++)
+        if (sqlite3_exec(db, parts[i], NULL, NULL, NULL) != SQLITE_OK)
+            r = fail(db, path, p);
+    if (!sqlite3_get_autocommit(db))
+        sqlite3_exec(db, "rollback", NULL, NULL, NULL);
+    return r;
+}
+
+int migrate(sqlite3 *db, const char *path, int version, const char *const *steps, int n_steps,
+            struct problem *p)
+{
+    int r = 0;
+
+    if (version > 0 && version < n_steps)
+        r = back_up(db, path, version, p);
+    for (int from = version; from < n_steps && r == 0; from++)
+        r = run_step(db, path, from, steps[from], p);
+    return r;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows as the HTTP door gives them: schemas Session, Target and Trace of proto/openapi.yaml. */
+#include "daemon/catalog/records.h"
+#include "daemon/catalog/rows.h"
+
+#include <errno.h>
+
+json_t *trace_record_to_json(const struct trace_record *r)
+{
+    json_t *j = json_object();
+    put_ref(j, "trace", 't', r->trace_id);
+    fields_put_json(&trace_fields, r, j);
+    return j;
+}
+
+/* -- Targets -- */
+
+static int put_target_traces(struct catalog *c, int64_t target_id, json_t *target)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TARGET_TRACES);
+    _cleanup_json_ traces = json_array();
+    _cleanup_json_ holder = json_object();
+    int64_t bytes = 0;
+    int r;
+
+    bind_number(s, 1, target_id);
+    while ((r = next_row(c, s)) == 1) {
+        put_ref(holder, "trace", 't', column_number(s, 0));
+        json_array_append(traces, json_object_get(holder, "trace"));
+        bytes += column_number(s, 1);
+    }
+    json_object_set(target, "traces", traces);
+    json_put_int(target, "bytes", bytes);
+    return r;
+}
+
+struct target_listing {
+    struct catalog *catalog;
+    json_t *list;
+};
+
+static int append_target(const struct target_record *r, void *arg)
+{
+    struct target_listing *l = arg;
+    json_t *j = json_object();
+    json_put_int(j, "target", r->target_id);
+    fields_put_json(&target_fields, r, j);
+    json_object_del(j, "session");
+    json_array_append_new(l->list, j);
+    return put_target_traces(l->catalog, r->target_id, j);
+}
+
+/* -- Sessions -- */
+
+/* Under which name a target's state is counted. */
+static const char *counted_as(int state)
+{
+    return state >= 0 && state_is_final(state) ? state_name(state) : "active";
+}
+
+static int count_targets(struct catalog *c, int64_t id, json_t *counts)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TARGETS);
+    int64_t all = 0;
+    int r;
+
+    json_put_int(counts, "targets", 0);
+    json_put_int(counts, "active", 0);
+    for (enum state st = STATE_COMPLETE; st < _STATE_MAX; st++)
+        json_put_int(counts, state_name(st), 0);
+    bind_number(s, 1, id);
+    while ((r = next_row(c, s)) == 1) {
+        const char *key = counted_as(state_from_name(column_text(s, 0)));
+        int64_t n = column_number(s, 1);
+        json_put_int(counts, key, json_get_int(counts, key, 0) + n);
+        all += n;
+    }
+    json_put_int(counts, "targets", all);
+    return r;
+}
+
+static int count_traces(struct catalog *c, int64_t id, json_t *counts)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TRACES);
+    bind_number(s, 1, id);
+    int r = next_row(c, s);
+    if (r < 0)
+        return r;
+    json_put_int(counts, "traces", column_number(s, 0));
+    json_put_int(counts, "bytes", column_number(s, 1));
+    return 0;
+}
+
+static int session_to_json(struct catalog *c, const struct session_record *r, json_t **ret)
+{
+    _cleanup_json_ j = json_object();
+    json_t *counts = json_object();
+    put_ref(j, "session", 's', r->session_id);
+    fields_put_json(&session_fields, r, j);
+    json_object_set_new(j, "counts", counts);
+    int e = count_targets(c, r->session_id, counts);
+    if (e == 0)
+        e = count_traces(c, r->session_id, counts);
+    if (e == 0)
+        *ret = TAKE_PTR(j);
+    return e;
+}
+
+int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_t **ret)
+{
+    struct session_record record;
+    _cleanup_json_ j = NULL;
+    int r = catalog_get_session(c, id, &record);
+    if (r < 0)
+        return r;
+    r = session_to_json(c, &record, &j);
+    session_record_done(&record);
+    if (r == 0 && with_targets) {
+        struct target_listing l = {c, json_array()};
+        json_object_set_new(j, "targets", l.list);
+        r = catalog_each_target(c, id, append_target, &l);
+    }
+    if (r == 0)
+        *ret = TAKE_PTR(j);
+    return r;
+}
+
+static int session_listing(const char *state, enum statement *ret)
+{
+    if (state && !streq(state, "active") && state_from_name(state) < 0)
+        return -EINVAL;
+    *ret = !state                   ? STATEMENT_SESSIONS
+           : streq(state, "active") ? STATEMENT_SESSIONS_ACTIVE
+                                    : STATEMENT_SESSIONS_IN_STATE;
+    return 0;
+}
+
+int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
+                          json_t **ret)
+{
+    _cleanup_json_ list = json_array();
+    enum statement which;
+    void *records;
+    size_t n;
+    int r = session_listing(state, &which);
+    if (r < 0)
+        return r;
+    sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, before_id == RECORD_NONE ? INT64_MAX : before_id);
+    bind_number(s, 2, limit);
+    if (which == STATEMENT_SESSIONS_IN_STATE)
+        bind_text(s, 3, state);
+    r = read_records(c, s, &session_fields, sizeof(struct session_record), &records, &n);
+    statement_resetp(&s);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        json_t *j = NULL;
+        r = session_to_json(c, (struct session_record *)records + i, &j);
+        if (r == 0)
+            json_array_append_new(list, j);
+    }
+    free_records(&session_fields, sizeof(struct session_record), records, n);
+    if (r == 0)
+        *ret = TAKE_PTR(list);
+    return r;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/catalog/sqlite_error.h"
+
+#include <errno.h>
+
+/* errno of the call that failed: SQLite keeps some with the connection, and those of writes with the log's
+ * file. */
+static int system_or(sqlite3 *db, int fallback)
+{
+    sqlite3_file *log = NULL;
+    int e = db ? sqlite3_system_errno(db) : 0;
+    if (e == 0 && db && sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
+        log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &e);
+    return e > 0 ? -e : fallback;
+}
+
+int sqlite_errno(sqlite3 *db, int rc)
+{
+    int e;
+
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return 0;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_READONLY:
+        return -EROFS;
+    case SQLITE_IOERR:
+        e = system_or(db, -EIO);
+        /* A limit on the file's size or a quota is a full disk to whoever has to make room. */
+        return e == -EFBIG || e == -EDQUOT ? -ENOSPC : e;
+    case SQLITE_CANTOPEN:
+        e = system_or(db, -EIO);
+        return e == -ENOENT ? -EACCES : e;
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return -EACCES;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_CORRUPT:
+        return -EUCLEAN;
+    case SQLITE_NOTADB:
+        return -EMEDIUMTYPE;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_CONSTRAINT:
+        return rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY ||
+                       rc == SQLITE_CONSTRAINT_ROWID
+                   ? -EEXIST
+                   : -EINVAL;
+    case SQLITE_MISMATCH:
+    case SQLITE_RANGE:
+    case SQLITE_ERROR:
+        return -EINVAL;
+    case SQLITE_TOOBIG:
+        return -E2BIG;
+    default:
+        return -EIO;
+    }
+}
+
+bool sqlite_refused_value(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_RANGE:
+    case SQLITE_TOOBIG:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* %s in a remedy is the catalog's path. */
+static const struct {
+    int err;
+    const char *what, *remedy;
+} explanations[] = {
+    {ENOSPC, "the file system is full", "Free space on the file system of %s (df shows it)."},
+    {EDQUOT, "the disk quota is used up", "Free space, or raise the quota of profd's user, for %s."},
+    {EROFS, "it cannot be written",
+     "Make the file system of %s writable and the file profd's own, or name another directory by "
+     "--state-dir."},
+    {EACCES, "permission denied",
+     "Let profd's user own the directory of %s and the files in it (chown), or name another directory by "
+     "--state-dir."},
+    {EPERM, "permission denied",
+     "Let profd's user own the directory of %s and the files in it (chown), or name another directory by "
+     "--state-dir."},
+    {EBUSY, "another program holds it locked",
+     "End the program that has %s open for writing (fuser shows it)."},
+    {EUCLEAN, "the file is damaged",
+     "Restore a copy of %1$s, or save what can be read: sqlite3 %1$s .recover | sqlite3 rescued.db"},
+    {EMEDIUMTYPE, "the file is no SQLite database",
+     "Move %s away (profd makes a fresh catalog), or name another directory by --state-dir."},
+    {EISDIR, "it is a directory", "Move %s away, or name another directory by --state-dir."},
+    {ENOTDIR, "a part of the path is no directory", "Correct the path of %s (--state-dir, state_dir=)."},
+};
+
+static int explain(int err, const char *path, const char *detail, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(explanations); i++) {
+        if (explanations[i].err != -err)
+            continue;
+        problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s%s%s%s", path,
+                    explanations[i].what, detail ? " (" : "", detail ? detail : "", detail ? ")" : "");
+        problem_remedy(p, explanations[i].remedy, path);
+        return err;
+    }
+    problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s", path,
+                detail ? detail : strerror(-err));
+    problem_remedy(p, "Look at the file system of %s, or name another directory by --state-dir.", path);
+    return err;
+}
+
+int sqlite_problem(sqlite3 *db, int err, const char *path, struct problem *p)
+{
+    return explain(err, path, db ? sqlite3_errmsg(db) : NULL, p);
+}
+
+int storage_problem(int err, const char *path, struct problem *p)
+{
+    return explain(err, path, NULL, p);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/catalog/statements.h"
+
+#include "daemon/catalog/fields.h"
+
+/* clang-format off */
+/* Items of the field lists (fields.h) in the places where SQL wants them. The table that is read is called t. */
+#define COLUMN(type, name)       #name ", "
+#define COLUMN_URL(name, table)  #table "_id, "
+#define VALUE(type, name)        ":" #name ", "
+#define VALUE_URL(name, table)   ID_OF_URL(name, table) ", "
+#define SET(type, name)          #name " = :" #name ", "
+#define SET_URL(name, table)     #table "_id = " ID_OF_URL(name, table) ", "
+#define SELECT(type, name)       "t." #name ", "
+#define SELECT_URL(name, table)                                                                                       \
+    "(select url from " #table "_row x where x." #table "_id = t." #table "_id), "
+#define ID_OF_URL(name, table)   "(select " #table "_id from " #table "_row where url = :" #name ")"
+
+#define INSERT_INTO(table, FIELDS, last, id)                                                                          \
+    "insert into " table " (" FIELDS(COLUMN, COLUMN_URL) last ", " id ") "                                            \
+    "values (" FIELDS(VALUE, VALUE_URL) ":" last ", :" id ")"
+#define UPDATE(table, FIELDS, last, id)                                                                               \
+    "update " table " set " FIELDS(SET, SET_URL) last " = :" last " where " id " = :" id
+#define SELECT_FROM(table, FIELDS, last, id) "select " FIELDS(SELECT, SELECT_URL) "t." last ", t." id " from " table " t "
+
+#define SESSION      "session_row", SESSION_FIELDS, "pinned", "session_id"
+#define TARGET       "target_row", TARGET_FIELDS, "remedy", "target_id"
+#define TRACE        "trace_row", TRACE_FIELDS, "pinned", "trace_id"
+/* Gives a macro the items of a list of the three above as its arguments. */
+#define WITH(macro, ...)         macro(__VA_ARGS__)
+
+#define UNFINISHED   "('requested', 'starting', 'recording', 'stopping', 'collecting')"
+
+/*
+ * ?1, ?2: recorded_at and id of the row before; ?3: since; ?4: limit; ?5: session; ?6: worker's URL. A plus before a
+ * column keeps its index out of the plan: a session is always few rows, a worker may be many.
+ */
+#define TRACES_WHERE(condition)                                                                                       \
+    WITH(SELECT_FROM, TRACE) "where " condition "(t.recorded_at, t.trace_id) < (?1, ?2) and t.recorded_at >= ?3 "                 \
+    "order by t.recorded_at desc, t.trace_id desc limit ?4"
+#define OF_SESSION   "t.session_id = ?5 and "
+#define UNCLAIMED    "t.session_id is null and "
+#define OF_WORKER    "t.worker_id = (select worker_id from worker_row where url = ?6) and "
+
+#define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text from event_row "
+
+static const char *const texts[_STATEMENT_MAX] = {
+    [STATEMENT_BEGIN] = "begin immediate",
+    [STATEMENT_COMMIT] = "commit",
+    [STATEMENT_ROLLBACK] = "rollback",
+    [STATEMENT_PROBE] = "update usage_row set traces = traces",
+
+    [STATEMENT_SAW_ROUTER] =
+        "insert into router_row (url, dialect, fleet, first_seen_at, last_seen_at, last_used_at) "
+        "values (?1, ?2, ?3, ?4, ?4, ?5) on conflict (url) do update set dialect = excluded.dialect, "
+        "fleet = excluded.fleet, last_seen_at = excluded.last_seen_at, "
+        "last_used_at = coalesce(excluded.last_used_at, last_used_at)",
+    [STATEMENT_SAW_WORKER] =
+        "insert into worker_row (url, router_id, engine, version, role, health, model, profilable, reason, remedy, "
+        "trace_dir, last_seen_at) "
+        "values (?1, (select router_id from router_row where url = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) "
+        "on conflict (url) do update set router_id = excluded.router_id, engine = excluded.engine, "
+        "version = coalesce(excluded.version, version), role = excluded.role, health = excluded.health, "
+        "model = coalesce(excluded.model, model), profilable = excluded.profilable, reason = excluded.reason, "
+        "remedy = excluded.remedy, trace_dir = coalesce(excluded.trace_dir, trace_dir), "
+        "last_seen_at = excluded.last_seen_at",
+    [STATEMENT_KNOW_WORKER] =
+        "insert into worker_row (url, engine, role, health, profilable, last_seen_at) "
+        "values (?1, 'unknown', 'unknown', 'unknown', 0, ?2) on conflict (url) do nothing",
+    [STATEMENT_LAST_ROUTER] =
+        "select url from router_row where last_used_at is not null order by last_used_at desc limit 1",
+    [STATEMENT_ROUTERS] =
+        "select url, dialect, fleet, first_seen_at, last_seen_at, last_used_at, "
+        "(select count(*) from worker_row w where w.router_id = r.router_id) from router_row r "
+        "order by last_used_at desc nulls last, last_seen_at desc, router_id desc",
+
+    [STATEMENT_ADD_SESSION] = WITH(INSERT_INTO, SESSION),
+    [STATEMENT_SAVE_SESSION] = WITH(UPDATE, SESSION),
+    [STATEMENT_GET_SESSION] = WITH(SELECT_FROM, SESSION) "where t.session_id = ?1",
+    [STATEMENT_PIN_SESSION] = "update session_row set pinned = ?2 where session_id = ?1",
+    [STATEMENT_REMOVE_SESSION] = "delete from session_row where session_id = ?1",
+    [STATEMENT_SESSIONS] = WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 order by t.session_id desc limit ?2",
+    [STATEMENT_SESSIONS_IN_STATE] =
+        WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 and t.state = ?3 order by t.session_id desc limit ?2",
+    [STATEMENT_SESSIONS_ACTIVE] =
+        WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 and t.state in " UNFINISHED " order by t.session_id desc limit ?2",
+
+    [STATEMENT_ADD_TARGET] = WITH(INSERT_INTO, TARGET),
+    [STATEMENT_SAVE_TARGET] = WITH(UPDATE, TARGET),
+    [STATEMENT_TARGETS] = WITH(SELECT_FROM, TARGET) "where t.session_id = ?1 order by t.target_id",
+    [STATEMENT_COUNT_TARGETS] = "select state, count(*) from target_row where session_id = ?1 group by state",
+    [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(size), 0) from trace_row where session_id = ?1",
+    [STATEMENT_TARGET_TRACES] = "select trace_id, size from trace_row where target_id = ?1 order by trace_id",
+
+    [STATEMENT_ADD_TRACE] = WITH(INSERT_INTO, TRACE),
+    [STATEMENT_SAVE_TRACE] = WITH(UPDATE, TRACE),
+    [STATEMENT_GET_TRACE] = WITH(SELECT_FROM, TRACE) "where t.trace_id = ?1",
+    [STATEMENT_TRACE_OF_PATH] = WITH(SELECT_FROM, TRACE) "where t.path = ?1",
+    [STATEMENT_TRACE_OF_ORIGIN] = WITH(SELECT_FROM, TRACE) "where t.origin = ?1 order by t.trace_id desc limit 1",
+    [STATEMENT_PIN_TRACE] = "update trace_row set pinned = ?2 where trace_id = ?1",
+    [STATEMENT_REMOVE_TRACE] = "delete from trace_row where trace_id = ?1",
+    [STATEMENT_TRACES] = TRACES_WHERE(""),
+    [STATEMENT_TRACES_OF_WORKER] = TRACES_WHERE(OF_WORKER),
+    [STATEMENT_TRACES_OF_SESSION] = TRACES_WHERE(OF_SESSION),
+    [STATEMENT_TRACES_OF_SESSION_WORKER] = TRACES_WHERE(OF_SESSION "+" OF_WORKER),
+    [STATEMENT_TRACES_UNCLAIMED] = TRACES_WHERE(UNCLAIMED),
+    [STATEMENT_TRACES_UNCLAIMED_OF_WORKER] = TRACES_WHERE(UNCLAIMED OF_WORKER),
+    [STATEMENT_EVICTABLE] =
+        WITH(SELECT_FROM, TRACE) "where t.stored = 1 and t.pinned = 0 and (t.recorded_at, t.trace_id) > (?1, ?2) "
+        "and (t.session_id is null or exists (select 1 from session_row s where s.session_id = t.session_id "
+        "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.recorded_at, t.trace_id limit ?3",
+    [STATEMENT_USAGE] = "select traces, bytes from usage_row",
+
+    [STATEMENT_ADD_EVENT] =
+        "insert into event_row (at, kind, actor, session_id, target_id, trace_id, text) "
+        "values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [STATEMENT_EVENTS_AFTER] = SELECT_EVENT "where event_id > ?2 order by event_id limit ?3",
+    [STATEMENT_EVENTS_NEWEST] =
+        "select * from (" SELECT_EVENT "order by event_id desc limit ?3) order by event_id",
+    [STATEMENT_SESSION_EVENTS_AFTER] =
+        SELECT_EVENT "where session_id = ?1 and event_id > ?2 order by event_id limit ?3",
+    [STATEMENT_SESSION_EVENTS_NEWEST] =
+        "select * from (" SELECT_EVENT "where session_id = ?1 order by event_id desc limit ?3) order by event_id",
+};
+/* clang-format on */
+
+const char *statement_text(enum statement s)
+{
+    return texts[s];
+}
+
+int statements_prepare(sqlite3 *db, sqlite3_stmt **statements)
+{
+    for (int i = 0; i < _STATEMENT_MAX; i++) {
+        int rc = sqlite3_prepare_v3(db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &statements[i], NULL);
+        if (rc != SQLITE_OK)
+            return rc;
+    }
+    return SQLITE_OK;
+}
+
+void statements_finalize(sqlite3_stmt **statements)
+{
+    for (int i = 0; i < _STATEMENT_MAX; i++) {
+        sqlite3_finalize(statements[i]);
+        statements[i] = NULL;
+    }
+}

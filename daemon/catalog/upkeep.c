@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Upkeep off the loop: checkpoints, the deleting of what is old, statistics. A job on the offload works with
+ * a connection of its own; of the catalog it knows the path only. One job at a time, whatever asks for it.
+ *
+ * Whoever holds the write lock holds up the loop's next write, so what is deleted goes in small transactions,
+ * and the checkpoint that truncates the log comes behind one that does its work without a lock, and does not
+ * wait for readers.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/catalog/internal.h"
+#include "daemon/catalog/records.h"
+#include "daemon/catalog/sqlite_error.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Events kept in the audit log. */
+#define EVENTS_KEPT 1000000
+/* Routers and workers that no session or trace needs are forgotten after this time: ports change with every
+ * job. */
+#define UNSEEN_KEPT_NS (90 * INT64_C(86400) * NS_PER_S)
+/* Rows deleted in one transaction. */
+#define DELETE_BATCH      500
+#define CHECKPOINT_PASSES 4
+/* Entries of an index that ANALYZE looks at. */
+#define ANALYSIS_LIMIT "400"
+
+struct upkeep_waiter {
+    STAILQ_ENTRY(upkeep_waiter) next;
+    void (*done)(int err, void *arg);
+    void *arg;
+};
+
+struct upkeep_job {
+    struct catalog *catalog; /* the loop's; NULL once it was closed */
+    char *path;
+    bool whole; /* else only a checkpoint */
+    struct upkeep_waiters waiters;
+
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool running;
+    atomic_bool cancelled;
+    int err;
+};
+
+/* -- On the offload's thread -- */
+
+/* ?1 is a bound, ?2 the size of a batch; each is run until it deletes nothing more. */
+static const struct {
+    const char *sql;
+    bool by_age; /* ?1 is a time; else a number of rows */
+} deletions[] = {
+    {"delete from event_row where event_id in (select event_id from event_row where event_id <= "
+     "(select max(event_id) from event_row) - ?1 order by event_id limit ?2)",
+     false},
+    {"delete from worker_row where worker_id in (select worker_id from worker_row w where last_seen_at < ?1 "
+     "and not exists (select 1 from target_row t where t.worker_id = w.worker_id) "
+     "and not exists (select 1 from trace_row t where t.worker_id = w.worker_id) limit ?2)",
+     true},
+    {"delete from router_row where router_id in (select router_id from router_row r where last_seen_at < ?1 "
+     "and not exists (select 1 from worker_row w where w.router_id = r.router_id) "
+     "and not exists (select 1 from session_row s where s.router_id = r.router_id) limit ?2)",
+     true},
+};
+
+static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(db, deletions[i].sql, -1, &s, NULL);
+    do {
+        if (rc != SQLITE_OK)
+            break;
+        sqlite3_bind_int64(s, 1, deletions[i].by_age ? wall_ns() - UNSEEN_KEPT_NS : EVENTS_KEPT);
+        sqlite3_bind_int(s, 2, DELETE_BATCH);
+        /* A write that begins a transaction of its own waits for the loop's, and cannot meet an old snapshot.
+         */
+        rc = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(db);
+        sqlite3_reset(s);
+    } while (rc == SQLITE_OK && sqlite3_changes(db) > 0 && !atomic_load(&job->cancelled));
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static int checkpoint(sqlite3 *db, bool truncate)
+{
+    int rc = SQLITE_OK, in_log = 1, written_back = 0;
+
+    /* What was committed meanwhile is written back too: the next commit begins the log anew only where all
+     * was. */
+    for (int i = 0; i < CHECKPOINT_PASSES && rc == SQLITE_OK && written_back < in_log; i++)
+        rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &written_back);
+    if (rc == SQLITE_OK && truncate) {
+        sqlite3_busy_timeout(db, 0);
+        rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
+    /* A reader is in the way: the next one will do it. */
+    return (rc & 0xff) == SQLITE_BUSY ? SQLITE_OK : rc;
+}
+
+static int work_with(struct upkeep_job *job, sqlite3 *db)
+{
+    int keep = 1, rc;
+
+    sqlite3_extended_result_codes(db, 1);
+    sqlite3_busy_timeout(db, CATALOG_BUSY_TIMEOUT_MS);
+    sqlite3_wal_autocheckpoint(db, 0);
+    rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
+    if (rc == SQLITE_OK)
+        rc =
+            sqlite3_exec(db,
+                         "pragma synchronous = normal; pragma foreign_keys = on; pragma secure_delete = off; "
+                         "pragma analysis_limit = " ANALYSIS_LIMIT,
+                         NULL, NULL, NULL);
+    for (size_t i = 0; job->whole && i < ARRAY_SIZE(deletions) && rc == SQLITE_OK; i++)
+        rc = delete_old(job, db, i);
+    if (job->whole && rc == SQLITE_OK && !atomic_load(&job->cancelled))
+        rc = sqlite3_exec(db, "analyze", NULL, NULL, NULL);
+    if (rc == SQLITE_OK && !atomic_load(&job->cancelled))
+        rc = checkpoint(db, job->whole);
+    return rc;
+}
+
+static void work(void *arg)
+{
+    struct upkeep_job *job = arg;
+    sqlite3 *db = NULL;
+
+    pthread_mutex_lock(&job->lock);
+    job->running = !atomic_load(&job->cancelled);
+    bool run = job->running;
+    pthread_mutex_unlock(&job->lock);
+    job->err = -ECANCELED;
+    if (!run)
+        return;
+    int rc = sqlite3_open_v2(job->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_OK)
+        rc = work_with(job, db);
+    job->err = rc == SQLITE_OK && atomic_load(&job->cancelled) ? -ECANCELED : sqlite_errno(db, rc);
+    sqlite3_close(db);
+    pthread_mutex_lock(&job->lock);
+    job->running = false;
+    pthread_cond_signal(&job->ended);
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* -- On the loop -- */
+
+static void tell(struct upkeep_waiters *waiters, int err)
+{
+    struct upkeep_waiter *w;
+    while ((w = STAILQ_FIRST(waiters))) {
+        STAILQ_REMOVE_HEAD(waiters, next);
+        if (w->done)
+            w->done(err, w->arg);
+        free(w);
+    }
+}
+
+static void begin_job(struct catalog *c, bool whole);
+
+static void done(void *arg)
+{
+    struct upkeep_job *job = arg;
+    struct catalog *c = job->catalog;
+
+    if (c)
+        c->upkeep = NULL;
+    tell(&job->waiters, job->err);
+    pthread_mutex_destroy(&job->lock);
+    pthread_cond_destroy(&job->ended);
+    free(job->path);
+    free(job);
+    if (c && !c->upkeep && !STAILQ_EMPTY(&c->upkeep_waiters))
+        begin_job(c, true);
+}
+
+static void begin_job(struct catalog *c, bool whole)
+{
+    struct upkeep_job *job = xcalloc(1, sizeof(*job));
+    job->catalog = c;
+    job->path = xstrdup(c->path);
+    job->whole = whole;
+    STAILQ_INIT(&job->waiters);
+    STAILQ_CONCAT(&job->waiters, &c->upkeep_waiters);
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_cond_init(&job->ended, NULL);
+    atomic_init(&job->cancelled, false);
+    c->upkeep = job;
+    c->checkpoint_due = false;
+    c->checkpoint_at_pages = c->wal_pages + CATALOG_CHECKPOINT_PAGES;
+    offload_run(c->offload, work, done, job);
+}
+
+void upkeep_checkpoint(struct catalog *c)
+{
+    if (!c->upkeep)
+        begin_job(c, false);
+}
+
+void catalog_upkeep(struct catalog *c, void (*fn)(int err, void *arg), void *arg)
+{
+    struct upkeep_waiter *w = xcalloc(1, sizeof(*w));
+    *w = (struct upkeep_waiter){.done = fn, .arg = arg};
+    STAILQ_INSERT_TAIL(&c->upkeep_waiters, w, next);
+    if (!c->upkeep)
+        begin_job(c, true);
+}
+
+void upkeep_stop(struct catalog *c)
+{
+    struct upkeep_job *job = c->upkeep;
+
+    if (job) {
+        pthread_mutex_lock(&job->lock);
+        atomic_store(&job->cancelled, true);
+        while (job->running)
+            pthread_cond_wait(&job->ended, &job->lock);
+        pthread_mutex_unlock(&job->lock);
+        job->catalog = NULL;
+        c->upkeep = NULL;
+    }
+    tell(&c->upkeep_waiters, -ECANCELED);
+}

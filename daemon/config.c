@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/config.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "daemon/config_keys.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+
+#define SYSTEM_FILE      "/etc/profd/profd.conf"
+#define SYSTEM_STATE_DIR "/var/lib/profd"
+#define SYSTEM_SOCKET    "/run/profd/profd.sock"
+#define LINE_BYTES_MAX   1000
+
+/* -- Errors ------------------------------------------------------------------------------------------- */
+
+void config_errors_done(struct config_errors *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        free(e->items[i]);
+    free(e->items);
+    *e = (struct config_errors){0};
+}
+
+_printf_(2, 3) static void add_error(struct config_errors *e, const char *format, ...)
+{
+    va_list ap;
+
+    if (e->n > CONFIG_ERRORS_MAX)
+        return;
+    VEC_GROW(e->items, e->n, e->cap);
+    va_start(ap, format);
+    e->items[e->n] = e->n == CONFIG_ERRORS_MAX ? xstrdup("... and more") : xvasprintf(format, ap);
+    va_end(ap);
+    e->n++;
+}
+
+/* -- Life --------------------------------------------------------------------------------------------- */
+
+void config_init(struct config *c)
+{
+    *c = (struct config){0};
+    for (size_t i = 0; config_key_at(i); i++) {
+        const struct config_key *key = config_key_at(i);
+        char *reason = NULL;
+        if (key->initial && key->section != SECTION_FLEET && key->section != SECTION_WORKER)
+            key->parse(key, key->initial, c, &reason);
+        free(reason);
+    }
+}
+
+void config_done(struct config *c)
+{
+    free(c->state_dir);
+    free(c->socket);
+    free(c->group);
+    free(c->listen);
+    free(c->store.path);
+    for (size_t i = 0; i < c->collect.n_watch; i++)
+        free(c->collect.watch[i]);
+    free(c->collect.watch);
+    fleet_settings_done(&c->fleet);
+    *c = (struct config){0};
+}
+
+/* -- The file ----------------------------------------------------------------------------------------- */
+
+/*
+ * inih gives its handler neither the line's number nor headings beyond 49 bytes or with a ']' within, as IPv6
+ * addresses have. So the reader, which hands inih its lines, keeps both, and notices lines that came to
+ * nothing.
+ */
+struct parse {
+    struct config *config;
+    struct config_errors *errors;
+    const char *file_name;
+    const char *next, *end;
+    int line;
+    bool awaits_handler; /* the line is to be "key = value" */
+    char *heading;       /* within the brackets; NULL before the first */
+    int section;         /* enum config_section, -1: to be skipped */
+    char *name;          /* of the section, NULL where it has none */
+    int *fleet_lines;    /* of the headings, by fleet */
+    size_t n_fleet_lines;
+};
+
+#define ERROR_HERE(parse, format, ...)                                                                       \
+    add_error((parse)->errors, "%s:%d: " format, (parse)->file_name, (parse)->line, __VA_ARGS__)
+
+static void enter_section(struct parse *p, const char *heading)
+{
+    const char *name = NULL;
+    _cleanup_(freep)
+    char *reason = NULL;
+
+    replace_str(&p->heading, heading);
+    p->section = config_section_find(p->heading, &name);
+    if (p->section < 0) {
+        const char *nearest = config_nearest_section(heading);
+        if (nearest)
+            ERROR_HERE(p, "[%s]: no such section; did you mean %s?", heading, nearest);
+        else
+            ERROR_HERE(p,
+                       "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], "
+                       "[fleet NAME] and [worker URL]",
+                       heading);
+        return;
+    }
+    replace_str(&p->name, name);
+    if (!config_section_object(p->config, p->section, p->name, &reason)) {
+        ERROR_HERE(p, "[%s]: %s", heading, reason);
+        p->section = -1;
+        return;
+    }
+    if (p->config->fleet.n_fleets > p->n_fleet_lines) {
+        p->fleet_lines = xrealloc(p->fleet_lines, p->config->fleet.n_fleets, sizeof(int));
+        p->fleet_lines[p->n_fleet_lines++] = p->line;
+    }
+}
+
+static void read_heading(struct parse *p, const char *line)
+{
+    const char *close = strrchr(line, ']');
+
+    p->section = -1;
+    if (!close) {
+        ERROR_HERE(p, "%s: must be a heading such as [profd]", line);
+        return;
+    }
+    _cleanup_(freep)
+    char *heading = xstrndup(line + 1, (size_t)(close - line - 1));
+    enter_section(p, heading);
+}
+
+static void note_missing_value(struct parse *p)
+{
+    if (p->awaits_handler)
+        ERROR_HERE(p, "%s", "must be KEY = VALUE, a [heading] or a # comment");
+    p->awaits_handler = false;
+}
+
+/* What inih is to see of a line; anything that is wrong with it becomes an empty one. */
+static bool take_line(struct parse *p, char *line, size_t size)
+{
+    if (size > LINE_BYTES_MAX) {
+        ERROR_HERE(p, "the line is longer than %d bytes", LINE_BYTES_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < size; i++)
+        if (((unsigned char)line[i] < ' ' && line[i] != '\t' && line[i] != '\r') || line[i] == 0x7f) {
+            ERROR_HERE(p, "there is a control character (byte 0x%02x)", (unsigned char)line[i]);
+            return false;
+        }
+    const char *text = line + strspn(line, " \t\r");
+    if (*text == '[') {
+        read_heading(p, text);
+        return false;
+    }
+    p->awaits_handler = *text && *text != '#' && *text != ';';
+    return true;
+}
+
+/* As fgets() would. */
+static char *next_line(char *buffer, int room, void *arg)
+{
+    struct parse *p = arg;
+
+    note_missing_value(p);
+    if (p->next == p->end)
+        return NULL;
+    const char *newline = memchr(p->next, '\n', (size_t)(p->end - p->next));
+    size_t size = (size_t)((newline ? newline : p->end) - p->next);
+    p->line++;
+    size_t kept = MIN(size, (size_t)room - 2);
+    memcpy(buffer, p->next, kept);
+    buffer[kept] = '\0';
+    p->next = newline ? newline + 1 : p->end;
+    strcpy(take_line(p, buffer, size) ? buffer + kept : buffer, "\n");
+    return buffer;
+}
+
+static void refuse_key(struct parse *p, const char *name)
+{
+    const char *nearest = config_nearest_key(p->section, name);
+
+    if (nearest) {
+        ERROR_HERE(p, "[%s] %s: no such key; did you mean %s?", p->heading, name, nearest);
+        return;
+    }
+    _cleanup_(freep)
+    char *known = NULL;
+    for (size_t i = 0; config_key_at(i); i++) {
+        if ((int)config_key_at(i)->section != p->section)
+            continue;
+        char *longer = xasprintf("%s%s%s", known ? known : "", known ? ", " : "", config_key_at(i)->name);
+        free(known);
+        known = longer;
+    }
+    ERROR_HERE(p, "[%s] %s: no such key; there are %s", p->heading, name, known);
+}
+
+static void take_value(const struct config_key *key, const char *value, void *object, const char *where,
+                       struct config_errors *errors)
+{
+    _cleanup_(freep)
+    char *reason = NULL;
+
+    if (!*value)
+        add_error(errors, "%s: must be %s", where, key->allowed);
+    else if (key->parse(key, value, object, &reason) < 0)
+        add_error(errors, "%s: %s%s", where, reason ? "" : "must be ", reason ? reason : key->allowed);
+}
+
+static int on_value(void *arg, const char *section, const char *name, const char *value)
+{
+    struct parse *p = arg;
+    _cleanup_(freep)
+    char *reason = NULL;
+
+    p->awaits_handler = false;
+    if (!p->heading) {
+        ERROR_HERE(p, "%s: stands before the first [heading]", name);
+        return 1;
+    }
+    if (p->section < 0)
+        return 1;
+    const struct config_key *key = config_key_find(p->section, name);
+    if (!key) {
+        refuse_key(p, name);
+        return 1;
+    }
+    void *object = config_section_object(p->config, p->section, p->name, &reason);
+    _cleanup_(freep)
+    char *where = xasprintf("%s:%d: [%s] %s=%s", p->file_name, p->line, p->heading, name, value);
+    take_value(key, value, object, where, p->errors);
+    return 1;
+}
+
+static void check_fleets(struct parse *p)
+{
+    for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
+        const struct fleet_config *f = &p->config->fleet.fleets[i];
+        int sources = !!f->router + !!f->router_log + (f->n_workers > 0);
+        if (sources == 1)
+            continue;
+        add_error(p->errors,
+                  "%s:%d: [fleet %s]: must have %s of router=, router_log= and worker=", p->file_name,
+                  p->fleet_lines[i], f->name, sources ? "only one" : "one");
+    }
+}
+
+int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
+                 struct config_errors *errors)
+{
+    struct parse p = {.config = c,
+                      .errors = errors,
+                      .file_name = file_name,
+                      .next = data,
+                      .end = data + size,
+                      .section = -1};
+    size_t before = errors->n;
+
+    if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
+        p.next += 3; /* the mark that some editors put before UTF-8 */
+    /* These are inih's: longer lines than its 200 bytes, no continuation lines, and comments by '#' too. */
+    ini_max_line = LINE_BYTES_MAX + 3;
+    ini_allow_multiline = false;
+    ini_inline_comment_prefixes = ";#";
+    ini_parse_stream(next_line, &p, on_value, &p);
+    check_fleets(&p);
+    free(p.heading);
+    free(p.name);
+    free(p.fleet_lines);
+    return errors->n > before ? -EINVAL : 0;
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------- */
+
+static char *absolute_path(const char *path)
+{
+    if (path[0] == '/')
+        return xstrdup(path);
+    _cleanup_(freep)
+    char *cwd = getcwd(NULL, 0);
+    return xasprintf("%s/%s", cwd ? cwd : "", path);
+}
+
+/* $VARIABLE/profd, or ~/FALLBACK/profd; NULL where there is neither. */
+static char *user_dir(const char *variable, const char *fallback)
+{
+    const char *base = getenv(variable), *home = getenv("HOME");
+
+    if (base && base[0] == '/')
+        return xasprintf("%s/profd", base);
+    if (fallback && home && home[0] == '/')
+        return xasprintf("%s/%s/profd", home, fallback);
+    return NULL;
+}
+
+static char *default_file(void)
+{
+    _cleanup_(freep)
+    char *dir = geteuid() == 0 ? NULL : user_dir("XDG_CONFIG_HOME", ".config");
+
+    if (geteuid() == 0)
+        return xstrdup(SYSTEM_FILE);
+    return dir ? xasprintf("%s/profd.conf", dir) : NULL;
+}
+
+/* The file's absence is only an error where someone named it. */
+static void read_config_file(struct config *c, const char *path, bool named, char **ret_file,
+                             struct config_errors *errors)
+{
+    _cleanup_(freep)
+    char *data = NULL;
+    size_t size;
+
+    int r = read_file(AT_FDCWD, path, CONFIG_FILE_MAX, &data, &size);
+    if (r == -ENOENT && !named)
+        return;
+    if (r < 0)
+        add_error(errors, "cannot read %s: %s", path, strerror(-r));
+    else if (config_parse(c, path, data, size, errors) == 0)
+        *ret_file = xstrdup(path);
+}
+
+static void apply_overrides(struct config *c, const struct config_overrides *o, struct config_errors *errors)
+{
+    const struct {
+        const char *option, *key, *value;
+        bool is_path;
+    } options[] = {
+        {"--state-dir", "state_dir", o->state_dir, true},
+        {"--socket", "socket", o->socket, true},
+        {"--listen", "listen", o->listen, false},
+        {"--log-level", "log_level", o->log_level, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+        if (!options[i].value)
+            continue;
+        const struct config_key *key = config_key_find(SECTION_PROFD, options[i].key);
+        _cleanup_(freep)
+        char *where = xasprintf("%s %s", options[i].option, options[i].value);
+        bool made_absolute = options[i].is_path && *options[i].value;
+        _cleanup_(freep)
+        char *value = made_absolute ? absolute_path(options[i].value) : xstrdup(options[i].value);
+        take_value(key, value, c, where, errors);
+    }
+}
+
+static void settle_paths(struct config *c, struct config_errors *errors)
+{
+    bool is_root = geteuid() == 0;
+
+    if (!c->state_dir)
+        c->state_dir = is_root ? xstrdup(SYSTEM_STATE_DIR) : user_dir("XDG_STATE_HOME", ".local/state");
+    if (!c->state_dir) {
+        add_error(errors, "neither $XDG_STATE_HOME nor $HOME says where to keep the catalog: name a place by "
+                          "--state-dir DIR");
+        return;
+    }
+    if (!c->socket) {
+        _cleanup_(freep)
+        char *runtime = user_dir("XDG_RUNTIME_DIR", NULL);
+        c->socket =
+            is_root ? xstrdup(SYSTEM_SOCKET) : xasprintf("%s/profd.sock", runtime ? runtime : c->state_dir);
+    }
+    c->store.path = xasprintf("%s/traces", c->state_dir);
+    c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;
+}
+
+int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
+                struct config_errors *errors)
+{
+    _cleanup_(freep)
+    char *path = overrides->file ? xstrdup(overrides->file) : default_file();
+    struct config c;
+    char *file = NULL;
+
+    config_init(&c);
+    if (path)
+        read_config_file(&c, path, overrides->file, &file, errors);
+    apply_overrides(&c, overrides, errors);
+    settle_paths(&c, errors);
+    if (errors->n > 0) {
+        config_done(&c);
+        free(file);
+        return -EINVAL;
+    }
+    *ret = c;
+    *ret_file = file;
+    return 0;
+}
+
+void config_print_keys(FILE *out)
+{
+    for (size_t i = 0; config_key_at(i); i++) {
+        const struct config_key *key = config_key_at(i);
+        fprintf(out, "[%s] %s = %s\t%s\n", config_section_name(key->section), key->name,
+                key->initial ? key->initial : "", key->allowed);
+    }
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What profd is told: defaults, then profd.conf, then the command line, each over the one before.
+ *
+ * One table (config.c) has every key with its section, parser, default and what is allowed; profd.conf(5),
+ * etc/profd.conf and the error messages follow it. All errors of a file are reported, not only the first.
+ * Parsing is pure over text; only config_load() opens a file.
+ */
+#pragma once
+
+#include "daemon/collect/collector.h"
+#include "daemon/collect/store.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/session/sessions.h"
+
+#define CONFIG_FILE_MAX   (1 << 20)
+#define CONFIG_ERRORS_MAX 50
+
+struct config {
+    char *state_dir, *socket, *group;
+    char *listen; /* "127.0.0.1:9460"; NULL: no TCP */
+    int log_level;
+    int64_t connections_max, children_max;
+    struct session_settings session;
+    struct fleet_settings fleet;
+    struct collect_settings collect;
+    struct store_settings store;
+};
+
+/* One line each, ready for people. */
+struct config_errors {
+    char **items;
+    size_t n, cap;
+};
+void config_errors_done(struct config_errors *e);
+
+/* What the command line says; NULL: nothing. Relative paths are of the working directory. */
+struct config_overrides {
+    const char *file, *state_dir, *socket, *listen, *log_level;
+};
+
+void config_init(struct config *c); /* every key at its default */
+void config_done(struct config *c);
+
+/* Reads the text of a file over what is there. -EINVAL where errors were added. */
+int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
+                 struct config_errors *errors);
+
+/*
+ * All three steps, and the paths that depend on who runs profd: below /var/lib and /run for root, below the
+ * XDG directories for others. ret_file is the file that was read, NULL where there was none.
+ */
+int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
+                struct config_errors *errors);
+
+/* For the documents and their test: "[section] key = default" and what is allowed, one line a key. */
+void config_print_keys(FILE *out);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys of profd.conf: one table of sections, one of keys, and how a value becomes a field. Knows no
+ * files and no lines; config.c reads those.
+ */
+#pragma once
+
+#include "daemon/config.h"
+
+enum config_section {
+    SECTION_PROFD,
+    SECTION_TIMEOUTS,
+    SECTION_LIMITS,
+    SECTION_COLLECT,
+    SECTION_STORE,
+    SECTION_FLEET,  /* [fleet NAME] */
+    SECTION_WORKER, /* [worker URL] */
+    _SECTION_MAX,
+};
+
+struct config_key {
+    enum config_section section;
+    const char *name;
+    /* object is the struct config, fleet_config or worker_config of the section. -EINVAL for a wrong value,
+     * where *ret_reason may say more than `allowed`; the caller frees it. */
+    int (*parse)(const struct config_key *key, const char *value, void *object, char **ret_reason);
+    size_t offset, width;     /* of the field */
+    int64_t min, max;         /* of numbers and durations */
+    const char *const *words; /* of a choice: the index is the value */
+    const char *initial;      /* NULL: not set unless someone says so */
+    const char *allowed;      /* follows "must be" */
+};
+
+/* "timeouts"; for the last two the word before the name. */
+const char *config_section_name(enum config_section s);
+/* The section of "timeouts" or "fleet east", whose name is stored in *ret_name (borrowed, NULL where the
+ * section has none). -1 for an unknown one. */
+int config_section_find(const char *heading, const char **ret_name);
+/* NULL where the section has no such key. */
+const struct config_key *config_key_find(enum config_section s, const char *name);
+const struct config_key *config_key_at(size_t i); /* NULL behind the last */
+
+/* The object that a section's keys are fields of; made where it is not there yet. The pointer is valid until
+ * the next call. NULL with the reason where the name is wrong. */
+void *config_section_object(struct config *c, enum config_section s, const char *name, char **ret_reason);
+
+/* The known word that looks most like this one, NULL where none does. */
+const char *config_nearest_key(enum config_section s, const char *name);
+const char *config_nearest_section(const char *heading);

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/call.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/http_reason.h"
+#include "base/log.h"
+#include "daemon/fleet/excerpt.h"
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <event2/event_struct.h>
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+
+#define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
+#define KEEPALIVE_S                30L /* a stop is silent for minutes */
+#define ANSWER_HEAD_MAX            (64 << 10)
+#define TOKEN_MAX                  (16 << 10)
+#define BODY_EXCERPT_MAX           400
+#define RECEIVE_BUFFER_SIZE        8192L
+#define IDLE_CALLS_MAX             64 /* kept with their easy handles */
+#define OPEN_FILES_DEFAULT         1024
+/* Idle connections may take one descriptor of so many. */
+#define IDLE_CONNECTIONS_SHARE 4
+
+struct call {
+    LIST_ENTRY(call) link;
+    struct caller *caller;
+    CURL *easy;
+    struct curl_slist *headers;
+    bool in_multi;
+    bool once;       /* must not be sent a second time */
+    unsigned n_sent; /* how often it was */
+    size_t head_size, answer_max, body_room;
+    char *body, *own_error;
+    char curl_error[CURL_ERROR_SIZE];
+    struct call_result result;
+    void (*done)(const struct call_result *result, void *arg);
+    void *arg;
+};
+LIST_HEAD(call_list, call);
+
+/* One socket of curl's that it wants watched. */
+struct watch {
+    LIST_ENTRY(watch) link;
+    struct event event;
+};
+LIST_HEAD(watch_list, watch);
+
+struct caller {
+    struct event_base *base;
+    CURLM *multi;
+    struct event *timer;        /* curl's own timeout */
+    struct event *failed_event; /* calls that failed before they left end in the next turn */
+    struct call_list active, failed, idle;
+    size_t n_idle;
+    struct watch_list watches;
+};
+
+static const struct {
+    CURLcode code;
+    int err;
+} curl_errors[] = {
+    {CURLE_COULDNT_CONNECT, -ECONNREFUSED}, {CURLE_COULDNT_RESOLVE_HOST, -EHOSTUNREACH},
+    {CURLE_OPERATION_TIMEDOUT, -ETIMEDOUT}, {CURLE_SEND_ERROR, -ECONNRESET},
+    {CURLE_RECV_ERROR, -ECONNRESET},        {CURLE_GOT_NOTHING, -ECONNRESET},
+    {CURLE_PARTIAL_FILE, -ECONNRESET},      {CURLE_UNSUPPORTED_PROTOCOL, -EPROTONOSUPPORT},
+    {CURLE_URL_MALFORMAT, -EINVAL},         {CURLE_OUT_OF_MEMORY, -ENOMEM},
+};
+
+static int curl_errno(CURL *easy, CURLcode code)
+{
+    long os_errno = 0;
+
+    if (code == CURLE_COULDNT_CONNECT && curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK &&
+        os_errno > 0)
+        return -(int)os_errno;
+    for (size_t i = 0; i < ARRAY_SIZE(curl_errors); i++)
+        if (curl_errors[i].code == code)
+            return curl_errors[i].err;
+    return -EPROTO;
+}
+
+static void mark_answered(struct call *call)
+{
+    call->result.answered_mono_ns = mono_ns();
+    call->result.answered_at_ns = wall_ns();
+}
+
+/* Before each sending. libcurl sends again by itself where a kept connection turned out to be closed. */
+static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
+{
+    struct call *call = arg;
+
+    if (call->once && call->n_sent > 0)
+        return CURL_PREREQFUNC_ABORT;
+    call->n_sent++;
+    call->result.sent_mono_ns = mono_ns();
+    call->result.sent_at_ns = wall_ns();
+    return CURL_PREREQFUNC_OK;
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    static const char date[] = "date:";
+    struct call *call = arg;
+
+    size *= n;
+    call->head_size += size;
+    if (call->head_size > ANSWER_HEAD_MAX) {
+        replace_str(&call->own_error, "the answer's head is too long");
+        return 0;
+    }
+    mark_answered(call);
+    if (size > sizeof(date) && strncasecmp(line, date, sizeof(date) - 1) == 0) {
+        char value[64];
+        snprintf(value, sizeof(value), "%.*s", (int)(size - sizeof(date) + 1), line + sizeof(date) - 1);
+        time_t when = curl_getdate(value, NULL);
+        call->result.date_s = when > 0 ? when : 0;
+    }
+    return size;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+    struct call *call = arg;
+    size_t have = call->result.body_size, take = MIN(size * n, call->answer_max - have);
+
+    mark_answered(call);
+    if (have + take + 1 > call->body_room) {
+        call->body_room = MAX(have + take + 1, call->body_room * 2);
+        call->body = xrealloc(call->body, call->body_room, 1);
+    }
+    memcpy(call->body + have, data, take);
+    call->body[have + take] = '\0';
+    call->result.body_size = have + take;
+    call->result.cut = take < size * n;
+    return take;
+}
+
+/* Keeps its easy handle; everything else of the last call goes. */
+static void call_reset(struct call *call)
+{
+    CURL *easy = call->easy;
+
+    curl_easy_reset(easy);
+    curl_slist_free_all(call->headers);
+    free(call->body);
+    free(call->own_error);
+    *call = (struct call){.easy = easy, .caller = call->caller};
+}
+
+static void call_free(struct call *call)
+{
+    curl_easy_cleanup(call->easy);
+    curl_slist_free_all(call->headers);
+    free(call->body);
+    free(call->own_error);
+    free(call);
+}
+
+static struct call *call_get(struct caller *c)
+{
+    struct call *call = LIST_FIRST(&c->idle);
+
+    if (call) {
+        LIST_REMOVE(call, link);
+        c->n_idle--;
+        return call;
+    }
+    call = xcalloc(1, sizeof(*call));
+    call->caller = c;
+    call->easy = curl_easy_init();
+    if (!call->easy)
+        abort(); /* as base/alloc.h: a few hundred bytes were not there */
+    return call;
+}
+
+static void call_put(struct call *call)
+{
+    struct caller *c = call->caller;
+
+    LIST_REMOVE(call, link);
+    if (call->in_multi)
+        curl_multi_remove_handle(c->multi, call->easy);
+    if (c->n_idle >= IDLE_CALLS_MAX) {
+        call_free(call);
+        return;
+    }
+    call_reset(call);
+    LIST_INSERT_HEAD(&c->idle, call, link);
+    c->n_idle++;
+}
+
+static void call_end(struct call *call)
+{
+    struct call_result *r = &call->result;
+    char text[160], *url = NULL;
+
+    if (r->err != 0 || r->answered_mono_ns == 0)
+        mark_answered(call);
+    r->body = call->body ? call->body : "";
+    curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
+    log_debug("%s: %s", url ? url : "?", call_result_text(r, text, sizeof(text)));
+    call->done(r, call->arg);
+    call_put(call);
+}
+
+/* Ends, without curl, in the next turn of the loop. */
+static void call_fail(struct call *call, int err)
+{
+    struct caller *c = call->caller;
+
+    call->result.err = err;
+    call->result.error = call->own_error;
+    LIST_INSERT_HEAD(&c->failed, call, link);
+    event_active(c->failed_event, EV_TIMEOUT, 0);
+}
+
+static void take_list(struct call_list *from, struct call_list *to)
+{
+    *to = *from;
+    LIST_INIT(from);
+    if (LIST_FIRST(to))
+        LIST_FIRST(to)->link.le_prev = &LIST_FIRST(to);
+}
+
+static void on_failed(evutil_socket_t fd, short what, void *arg)
+{
+    struct caller *c = arg;
+    struct call *call;
+    struct call_list ending = LIST_HEAD_INITIALIZER(ending);
+
+    /* What fails from within done() waits for another turn. */
+    take_list(&c->failed, &ending);
+    while ((call = LIST_FIRST(&ending)))
+        call_end(call);
+}
+
+static void call_finish(struct call *call, CURLcode code)
+{
+    struct call_result *r = &call->result;
+    long status = 0;
+
+    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    r->status = status >= 200 ? (int)status : 0;
+    if (code == CURLE_OK && r->status == 0) {
+        r->err = -EPROTO;
+        r->error = "the answer has no HTTP status";
+    } else if (code == CURLE_UNSUPPORTED_PROTOCOL && call->n_sent > 0) {
+        r->err = -EPROTO;
+        r->error = "the answer is not HTTP";
+    } else if (code == CURLE_ABORTED_BY_CALLBACK) {
+        r->err = -ECONNRESET;
+        r->error = "the connection was closed before an answer came";
+    } else if (code != CURLE_OK && !r->cut) {
+        r->err = curl_errno(call->easy, code);
+        r->error = call->own_error       ? call->own_error
+                   : call->curl_error[0] ? call->curl_error
+                                         : curl_easy_strerror(code);
+    }
+    call_end(call);
+}
+
+static int multi_open(struct caller *c);
+static void multi_close(struct caller *c);
+
+/* curl no longer knows the state of its transfers: all of them end, and it starts afresh. */
+static void caller_recover(struct caller *c, CURLMcode code)
+{
+    struct call *call;
+
+    log_error("libcurl: %s; all calls under way end", curl_multi_strerror(code));
+    LIST_FOREACH(call, &c->active, link)
+    {
+        curl_multi_remove_handle(c->multi, call->easy);
+        call->in_multi = false;
+    }
+    multi_close(c);
+    if (multi_open(c) < 0)
+        abort();
+    while ((call = LIST_FIRST(&c->active))) {
+        LIST_REMOVE(call, link);
+        replace_str(&call->own_error, curl_multi_strerror(code));
+        call_fail(call, -EIO);
+    }
+}
+
+static void drive(struct caller *c, curl_socket_t fd, int what)
+{
+    int running, left;
+    CURLMsg *message;
+    CURLMcode code = curl_multi_socket_action(c->multi, fd, what, &running);
+
+    if (code != CURLM_OK) {
+        caller_recover(c, code);
+        return;
+    }
+    while ((message = curl_multi_info_read(c->multi, &left))) {
+        struct call *call;
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        CURLcode result = message->data.result;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+        call_finish(call, result);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    drive(arg, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+    drive(arg, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
+}
+
+static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+    struct caller *c = arg;
+
+    if (timeout_ms < 0) {
+        evtimer_del(c->timer);
+    } else {
+        struct timeval tv = timeval_of(timeout_ms * NS_PER_MS);
+        evtimer_add(c->timer, &tv);
+    }
+    return 0;
+}
+
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+    struct caller *c = arg;
+    struct watch *w = socket_arg;
+
+    if (w)
+        event_del(&w->event);
+    if (what == CURL_POLL_REMOVE) {
+        if (w) {
+            LIST_REMOVE(w, link);
+            free(w);
+        }
+        return 0;
+    }
+    if (!w) {
+        w = xcalloc(1, sizeof(*w));
+        LIST_INSERT_HEAD(&c->watches, w, link);
+        curl_multi_assign(c->multi, fd, w);
+    }
+    short events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
+    event_assign(&w->event, c->base, fd, events | EV_PERSIST, on_socket, c);
+    event_add(&w->event, NULL);
+    return 0;
+}
+
+static long idle_connections_max(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return OPEN_FILES_DEFAULT;
+    return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
+}
+
+static int multi_open(struct caller *c)
+{
+    c->multi = curl_multi_init();
+    if (!c->multi)
+        return -ENOMEM;
+    curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+    curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+    curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+    curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+    curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, idle_connections_max());
+    /* A fan-out must not queue behind itself: whoever starts calls bounds them. */
+    curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
+    return 0;
+}
+
+static void multi_close(struct caller *c)
+{
+    struct watch *w;
+
+    curl_multi_cleanup(c->multi);
+    while ((w = LIST_FIRST(&c->watches))) {
+        event_del(&w->event);
+        LIST_REMOVE(w, link);
+        free(w);
+    }
+}
+
+int caller_new(struct event_base *base, struct caller **ret)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -EIO;
+    struct caller *c = xcalloc(1, sizeof(*c));
+    c->base = base;
+    c->timer = evtimer_new(base, on_timer, c);
+    c->failed_event = evtimer_new(base, on_failed, c);
+    if (!c->timer || !c->failed_event || multi_open(c) < 0) {
+        caller_free(c);
+        return -ENOMEM;
+    }
+    *ret = c;
+    return 0;
+}
+
+static void free_calls(struct call_list *list)
+{
+    struct call *call;
+    while ((call = LIST_FIRST(list))) {
+        LIST_REMOVE(call, link);
+        call_free(call);
+    }
+}
+
+struct caller *caller_free(struct caller *c)
+{
+    struct call *call;
+
+    if (!c)
+        return NULL;
+    LIST_FOREACH(call, &c->active, link)
+    curl_multi_remove_handle(c->multi, call->easy);
+    free_calls(&c->active);
+    free_calls(&c->failed);
+    free_calls(&c->idle);
+    if (c->multi)
+        multi_close(c);
+    if (c->timer)
+        event_free(c->timer);
+    if (c->failed_event)
+        event_free(c->failed_event);
+    free(c);
+    curl_global_cleanup();
+    return NULL;
+}
+
+static void add_header(struct call *call, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(call->headers, line);
+    if (longer)
+        call->headers = longer;
+}
+
+static int credentials_error(struct call *call, const char *key, const char *path, const char *why)
+{
+    free(call->own_error);
+    call->own_error = xasprintf("cannot use %s %s: %s", key, path, why);
+    return -EACCES;
+}
+
+static int add_token(struct call *call, const char *key, const char *path)
+{
+    size_t size;
+    char *token = NULL;
+    int r = read_file(AT_FDCWD, path, TOKEN_MAX, &token, &size);
+
+    if (r < 0)
+        return credentials_error(call, key, path, strerror(-r));
+    while (size > 0 && isspace((unsigned char)token[size - 1]))
+        token[--size] = '\0';
+    r = size == 0 ? credentials_error(call, key, path, "it is empty") : 0;
+    for (size_t i = 0; i < size && r == 0; i++)
+        if ((unsigned char)token[i] <= ' ' || (unsigned char)token[i] == 0x7f)
+            r = credentials_error(call, key, path, "a token is one word");
+    if (r == 0) {
+        char *line = xasprintf("Authorization: Bearer %s", token);
+        add_header(call, line);
+        explicit_bzero(line, strlen(line));
+        free(line);
+    }
+    explicit_bzero(token, size);
+    free(token);
+    return r;
+}
+
+static int add_tls_file(struct call *call, CURLoption option, const char *key, const char *path)
+{
+    if (!path)
+        return 0;
+    if (access(path, R_OK) < 0)
+        return credentials_error(call, key, path, strerror(errno));
+    curl_easy_setopt(call->easy, option, path);
+    return 0;
+}
+
+static int add_credentials(struct call *call, const struct credentials *c, bool admin)
+{
+    int r = 0;
+
+    if (!c)
+        return 0;
+    if (admin && c->admin_token_file)
+        r = add_token(call, "admin_token_file", c->admin_token_file);
+    else if (c->token_file)
+        r = add_token(call, "token_file", c->token_file);
+    if (r == 0)
+        r = add_tls_file(call, CURLOPT_CAINFO, "ca_file", c->ca_file);
+    if (r == 0)
+        r = add_tls_file(call, CURLOPT_SSLCERT, "cert_file", c->cert_file);
+    if (r == 0)
+        r = add_tls_file(call, CURLOPT_SSLKEY, "key_file", c->key_file);
+    return r;
+}
+
+static long timeout_ms(int64_t duration_ns)
+{
+    return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
+}
+
+static void set_method(struct call *call, const struct call_request *q)
+{
+    CURL *e = call->easy;
+    size_t size = q->body ? strlen(q->body) : 0;
+
+    add_header(call, "Expect:");
+    if (streq(q->method, "POST")) {
+        call->once = true;
+        curl_easy_setopt(e, CURLOPT_POST, 1L);
+        curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+        curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, size > 0 ? q->body : "");
+        add_header(call, size > 0 ? "Content-Type: application/json" : "Content-Type:");
+    } else if (streq(q->method, "GET")) {
+        curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
+    } else {
+        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
+    }
+}
+
+static void set_bounds(struct call *call, const struct call_request *q)
+{
+    CURL *e = call->easy;
+    int64_t connect = q->connect_timeout_ns > 0 ? q->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT_NS;
+
+    call->answer_max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect));
+    if (q->deadline_ns != DEADLINE_NEVER)
+        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, timeout_ms(q->deadline_ns - mono_ns()));
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    curl_easy_setopt(e, CURLOPT_PROXY, "");
+    curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
+}
+
+static void set_connection(struct call *call)
+{
+    CURL *e = call->easy;
+
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "profd/" PROFD_VERSION);
+}
+
+static void set_callbacks(struct call *call)
+{
+    CURL *e = call->easy;
+
+    curl_easy_setopt(e, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, call->curl_error);
+    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_before_send);
+    curl_easy_setopt(e, CURLOPT_PREREQDATA, call);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, call);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, call);
+}
+
+struct call *call_start(struct caller *c, const struct call_request *q,
+                        void (*done)(const struct call_result *result, void *arg), void *arg)
+{
+    struct call *call = call_get(c);
+
+    call->done = done;
+    call->arg = arg;
+    curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
+    set_method(call, q);
+    set_bounds(call, q);
+    set_connection(call);
+    set_callbacks(call);
+    int r = add_credentials(call, q->credentials, q->admin);
+    if (r == 0 && q->deadline_ns <= mono_ns()) {
+        replace_str(&call->own_error, "no time was left to call");
+        r = -ETIMEDOUT;
+    }
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
+    if (r == 0 && curl_multi_add_handle(c->multi, call->easy) != CURLM_OK) {
+        replace_str(&call->own_error, "libcurl did not take the call");
+        r = -EIO;
+    }
+    if (r < 0) {
+        call_fail(call, r);
+        return call;
+    }
+    call->in_multi = true;
+    LIST_INSERT_HEAD(&c->active, call, link);
+    return call;
+}
+
+void call_cancel(struct call *call)
+{
+    if (call)
+        call_put(call);
+}
+
+char *call_result_text(const struct call_result *r, char *buf, size_t max)
+{
+    char body[BODY_EXCERPT_MAX] = "";
+    char line[BODY_EXCERPT_MAX + CURL_ERROR_SIZE];
+
+    if (r->err == -ECONNREFUSED) {
+        snprintf(line, sizeof(line), "connection refused");
+    } else if (r->err != 0) {
+        snprintf(line, sizeof(line), "%s%s", r->err == -ETIMEDOUT ? "timed out: " : "",
+                 r->error ? r->error : strerror(-r->err));
+    } else {
+        if (r->status >= 300)
+            excerpt(r->body, r->body_size, body, sizeof(body));
+        snprintf(line, sizeof(line), "%d %s%s%s", r->status, http_reason(r->status), body[0] ? ": " : "",
+                 body);
+    }
+    return excerpt(line, strlen(line), buf, max);
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/fleet.h"
+
+#include "base/alloc.h"
+#include "base/routerlog.h"
+#include "daemon/fleet/ask_router.h"
+#include "daemon/fleet/identify.h"
+#include "daemon/fleet/listing.h"
+#include "daemon/fleet/process.h"
+#include "daemon/fleet/url.h"
+#include "daemon/fleet/workers_json.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <sys/queue.h>
+
+#define STATIC_DIALECT "static"
+#define HOST_NAME_SIZE 256
+
+struct fleet_finder {
+    struct event_base *base;
+    struct caller *caller;
+    struct offload *offload;
+    const struct fleet_settings *settings;
+    LIST_HEAD(discovery_list, discovery) discoveries;
+};
+
+/* One discovery: plan, (read the router's log), list, identify, inspect processes. */
+struct discovery {
+    LIST_ENTRY(discovery) link;
+    struct fleet_finder *finder; /* NULL: cancelled while a thread has it */
+    const struct fleet_settings *settings;
+    struct fleet_query query;
+    const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
+    const struct router_dialect *dialect;
+    struct event *kick;
+    struct router_ask *ask;
+    struct identification *identification;
+    struct fleet *fleet;
+    char *router;
+    struct problem problem;
+    bool offloaded;
+    void (*done)(struct fleet *fleet, const struct problem *p, void *arg);
+    void *arg;
+};
+
+static void discovery_free(struct discovery *d)
+{
+    event_free(d->kick);
+    fleet_query_done(&d->query);
+    fleet_free(d->fleet);
+    free(d->router);
+    problem_done(&d->problem);
+    free(d);
+}
+
+/* With d->fleet, or with d->problem. */
+static void finish(struct discovery *d)
+{
+    bool failed = d->problem.kind != PROBLEM_NONE;
+
+    LIST_REMOVE(d, link);
+    d->done(failed ? NULL : TAKE_PTR(d->fleet), failed ? &d->problem : NULL, d->arg);
+    discovery_free(d);
+}
+
+/* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
+static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
+{
+    d->offloaded = true;
+    offload_run(d->finder->offload, work, done, d);
+}
+
+static bool back_from_offload(struct discovery *d)
+{
+    d->offloaded = false;
+    if (d->finder)
+        return true;
+    discovery_free(d);
+    return false;
+}
+
+static void inspect_work(void *arg)
+{
+    struct discovery *d = arg;
+    processes_inspect(d->fleet, d->settings);
+}
+
+static void inspect_done(void *arg)
+{
+    if (back_from_offload(arg))
+        finish(arg);
+}
+
+/* What --trace-dir says is profd's own name of the directory. */
+static void take_trace_dir(struct discovery *d)
+{
+    for (size_t i = 0; d->query.trace_dir && i < d->fleet->n_workers; i++) {
+        struct trace_place *place = &d->fleet->workers[i].place;
+        replace_str(&place->dir, d->query.trace_dir);
+        replace_str(&place->local_dir, d->query.trace_dir);
+        replace_str(&place->found_by, "--trace-dir");
+    }
+}
+
+static void on_identified(void *arg)
+{
+    struct discovery *d = arg;
+
+    d->identification = NULL;
+    take_trace_dir(d);
+    offload(d, inspect_work, inspect_done);
+}
+
+/* An interface's address as a URL writes it; false for other families. */
+static bool address_text(const struct sockaddr *address, char *buf, size_t size)
+{
+    char text[INET6_ADDRSTRLEN];
+    bool v6 = address && address->sa_family == AF_INET6;
+
+    if (!v6 && (!address || address->sa_family != AF_INET))
+        return false;
+    const void *bytes = v6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                           : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    inet_ntop(address->sa_family, bytes, text, sizeof(text));
+    snprintf(buf, size, v6 ? "[%s]" : "%s", text);
+    return true;
+}
+
+/* Whether a host is this machine, by its addresses and its name. */
+static bool host_is_here(const char *host)
+{
+    char name[HOST_NAME_SIZE] = "", text[INET6_ADDRSTRLEN + 2];
+    struct ifaddrs *all = NULL;
+    bool here = false;
+
+    gethostname(name, sizeof(name) - 1);
+    if (host_is_loopback(host) || strcasecmp(name, host) == 0)
+        return true;
+    if (getifaddrs(&all) < 0)
+        return false;
+    for (const struct ifaddrs *i = all; i && !here; i = i->ifa_next)
+        here = address_text(i->ifa_addr, text, sizeof(text)) && streq(text, host);
+    freeifaddrs(all);
+    return here;
+}
+
+/* Goes on with a listed fleet. */
+static void identify(struct discovery *d)
+{
+    struct url u;
+    const char *reason;
+    bool here = !d->router || (url_parse(d->router, &u, &reason) == 0 && host_is_here(u.host));
+
+    replace_str(&d->fleet->name, d->config ? d->config->name : NULL);
+    listing_settle(d->fleet, here);
+    d->identification = identify_start(d->finder->caller, d->settings, d->fleet, on_identified, d);
+    if (!d->identification)
+        on_identified(d);
+}
+
+static void on_listed(struct fleet *f, const struct problem *p, void *arg)
+{
+    struct discovery *d = arg;
+
+    d->ask = NULL;
+    d->fleet = f;
+    if (f) {
+        identify(d);
+        return;
+    }
+    problem_set(&d->problem, 0, p->kind, "%s", p->what);
+    if (p->remedy)
+        problem_remedy(&d->problem, "%s", p->remedy);
+    finish(d);
+}
+
+static void ask_router(struct discovery *d)
+{
+    const struct fleet_settings *s = d->settings;
+    const struct router_question q = {
+        .url = d->router,
+        .dialect = d->dialect,
+        .credentials = d->config ? &d->config->credentials : NULL,
+        .connect_timeout_ns = s->connect_timeout_ns,
+        .timeout_ns = s->identify_timeout_ns,
+        .workers_max = s->workers_max,
+    };
+    d->ask = router_ask_start(d->finder->caller, &q, on_listed, d);
+}
+
+static int take_static(struct discovery *d, char *const *urls, size_t n)
+{
+    const char *reason;
+    struct worker *w;
+
+    if (n > d->settings->workers_max) {
+        problem_set(&d->problem, -E2BIG, PROBLEM_TOO_MANY, "%zu workers are named, %zu are allowed", n,
+                    d->settings->workers_max);
+        problem_remedy(&d->problem, "Raise workers_max in profd.conf.");
+        return -E2BIG;
+    }
+    d->fleet = xcalloc(1, sizeof(*d->fleet));
+    d->fleet->dialect = xstrdup(STATIC_DIALECT);
+    for (size_t i = 0; i < n; i++) {
+        if (fleet_add_url(d->fleet, urls[i], &w, &reason) == 0)
+            continue;
+        problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "the worker URL \"%s\" cannot be used: %s",
+                    urls[i], reason);
+        problem_remedy(&d->problem, "Write http://HOST:PORT.");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int take_router(struct discovery *d, const char *text)
+{
+    const char *reason;
+    struct url u;
+
+    if (url_parse(text, &u, &reason) == 0 && !url_is_http(&u))
+        reason = "its scheme is neither http nor https";
+    else if (url_normalise(text, &d->router, &reason) == 0)
+        return 0;
+    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "the router URL \"%s\" cannot be used: %s", text,
+                reason);
+    problem_remedy(&d->problem, "Write http://HOST:PORT.");
+    return -EINVAL;
+}
+
+static int take_dialect(struct discovery *d)
+{
+    const char *name = d->query.dialect ? d->query.dialect : d->config ? d->config->dialect : NULL;
+    _cleanup_(freep)
+    char *names = router_dialect_names();
+
+    if (!name || streq(name, "auto"))
+        return 0;
+    d->dialect = router_dialect_find(name);
+    if (d->dialect)
+        return 0;
+    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "there is no router dialect \"%s\"", name);
+    problem_remedy(&d->problem, "It is one of %s.", names);
+    return -EINVAL;
+}
+
+static char *fleet_names(const struct fleet_settings *s)
+{
+    char *names = xstrdup("");
+    for (size_t i = 0; i < s->n_fleets; i++) {
+        char *longer = xasprintf("%s%s%s", names, i > 0 ? ", " : "", s->fleets[i].name);
+        free(names);
+        names = longer;
+    }
+    return names;
+}
+
+/* The section whose router this is. */
+static const struct fleet_config *config_of_router(const struct fleet_settings *s, const char *router)
+{
+    for (size_t i = 0; i < s->n_fleets; i++) {
+        const char *reason;
+        _cleanup_(freep)
+        char *url = NULL;
+        if (s->fleets[i].router && url_normalise(s->fleets[i].router, &url, &reason) == 0 &&
+            streq(url, router))
+            return &s->fleets[i];
+    }
+    return NULL;
+}
+
+static int take_fleet(struct discovery *d)
+{
+    const struct fleet_settings *s = d->settings;
+    _cleanup_(freep)
+    char *names = fleet_names(s);
+
+    if (d->query.fleet)
+        d->config = settings_fleet(s, d->query.fleet);
+    else if (s->n_fleets == 1)
+        d->config = &s->fleets[0];
+    if (d->config)
+        return 0;
+    if (d->query.fleet)
+        problem_set(&d->problem, -ENOENT, PROBLEM_NOT_FOUND, "profd.conf has no section [fleet %s]",
+                    d->query.fleet);
+    else
+        problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "no router, fleet or worker is named");
+    if (s->n_fleets > 0)
+        problem_remedy(&d->problem, "Name one by --fleet: %s", names);
+    else
+        problem_remedy(&d->problem,
+                       "Name a router by --router URL, workers by --worker URL, or write a [fleet NAME] "
+                       "section into profd.conf.");
+    return -EINVAL;
+}
+
+static void read_log_work(void *arg)
+{
+    struct discovery *d = arg;
+    routerlog_read(d->config->router_log, &d->router, &d->problem);
+}
+
+static void read_log_done(void *arg)
+{
+    struct discovery *d = arg;
+
+    if (!back_from_offload(d))
+        return;
+    if (d->problem.kind == PROBLEM_NONE)
+        ask_router(d);
+    else
+        finish(d);
+}
+
+/* The first step: 0 when another one will go on, or the error whose problem is set. */
+static int plan(struct discovery *d)
+{
+    const struct fleet_query *q = &d->query;
+    int r;
+
+    if (q->router) {
+        r = take_router(d, q->router);
+        if (r == 0)
+            d->config = config_of_router(d->settings, d->router);
+    } else if (q->n_workers > 0 && !q->fleet) {
+        r = take_static(d, q->workers, q->n_workers);
+    } else {
+        r = take_fleet(d);
+        if (r == 0 && d->config->router)
+            r = take_router(d, d->config->router);
+        else if (r == 0 && !d->config->router_log)
+            r = take_static(d, d->config->workers, d->config->n_workers);
+    }
+    if (r == 0)
+        r = take_dialect(d);
+    if (r < 0)
+        return r;
+    if (d->fleet)
+        identify(d);
+    else if (d->router)
+        ask_router(d);
+    else
+        offload(d, read_log_work, read_log_done);
+    return 0;
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+    struct discovery *d = arg;
+    if (plan(d) < 0)
+        finish(d);
+}
+
+int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload_threads,
+                     const struct fleet_settings *settings, struct fleet_finder **ret)
+{
+    struct fleet_finder *f = xcalloc(1, sizeof(*f));
+
+    *f = (struct fleet_finder){
+        .base = base, .caller = caller, .offload = offload_threads, .settings = settings};
+    LIST_INIT(&f->discoveries);
+    *ret = f;
+    return 0;
+}
+
+struct fleet_finder *fleet_finder_free(struct fleet_finder *f)
+{
+    struct discovery *d;
+
+    if (!f)
+        return NULL;
+    while ((d = LIST_FIRST(&f->discoveries)))
+        discovery_cancel(d);
+    free(f);
+    return NULL;
+}
+
+static void copy_query(const struct fleet_query *q, struct fleet_query *ret)
+{
+    *ret = (struct fleet_query){
+        .fleet = xstrdup(q->fleet),
+        .router = xstrdup(q->router),
+        .dialect = xstrdup(q->dialect),
+        .trace_dir = xstrdup(q->trace_dir),
+        .n_workers = q->n_workers,
+        .workers = xcalloc(MAX(q->n_workers, 1u), sizeof(char *)),
+    };
+    for (size_t i = 0; i < q->n_workers; i++)
+        ret->workers[i] = xstrdup(q->workers[i]);
+}
+
+struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_query *q,
+                                 void (*done)(struct fleet *fleet, const struct problem *p, void *arg),
+                                 void *arg)
+{
+    struct discovery *d = xcalloc(1, sizeof(*d));
+
+    d->finder = f;
+    d->settings = f->settings;
+    copy_query(q, &d->query);
+    d->done = done;
+    d->arg = arg;
+    d->kick = evtimer_new(f->base, on_kick, d);
+    LIST_INSERT_HEAD(&f->discoveries, d, link);
+    event_active(d->kick, EV_TIMEOUT, 0);
+    return d;
+}
+
+void discovery_cancel(struct discovery *d)
+{
+    if (!d)
+        return;
+    LIST_REMOVE(d, link);
+    router_ask_cancel(d->ask);
+    identify_cancel(d->identification);
+    d->finder = NULL;
+    if (!d->offloaded)
+        discovery_free(d);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/doctor.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+/* A recording of seconds writes tens to hundreds of MiB for each rank, with stacks ten times as much. */
+#define FREE_FAIL (INT64_C(256) << 20)
+#define FREE_WARN (INT64_C(5) << 30)
+/* The Date header has seconds, and the answer was under way. */
+#define CLOCK_WARN_NS (2 * NS_PER_S)
+#define VERSIONS_MAX  16
+
+/* -- The list of checks ------------------------------------------------------------------------------- */
+
+void checks_add(struct checks *c, enum check_result result, const char *worker, const char *remedy,
+                const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    char *text = xvasprintf(format, ap);
+    va_end(ap);
+    for (size_t i = 0; i < c->n && worker; i++) {
+        struct check *same = &c->items[i];
+        if (same->worker && same->result == result && streq(same->text, text) &&
+            streq(same->remedy, remedy)) {
+            same->n_workers++;
+            free(text);
+            return;
+        }
+    }
+    VEC_GROW(c->items, c->n, c->cap);
+    c->items[c->n++] = (struct check){.result = result,
+                                      .worker = xstrdup(worker),
+                                      .n_workers = worker ? 1 : 0,
+                                      .text = text,
+                                      .remedy = xstrdup(remedy)};
+}
+
+void checks_done(struct checks *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        free(c->items[i].worker);
+        free(c->items[i].text);
+        free(c->items[i].remedy);
+    }
+    free(c->items);
+    *c = (struct checks){0};
+}
+
+static char *who(const char *worker, unsigned n)
+{
+    if (n == 1)
+        return xstrdup(worker);
+    return xasprintf("%s and %u other%s", worker, n - 1, n == 2 ? "" : "s");
+}
+
+static json_t *check_to_json(const struct check *c)
+{
+    static const char *const names[_CHECK_RESULT_MAX] = {
+        [CHECK_OK] = "ok", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail", [CHECK_UNKNOWN] = "unknown"};
+    json_t *j = json_object();
+
+    json_put_str(j, "result", names[c->result]);
+    json_put_str(j, "worker", c->worker);
+    if (c->worker) {
+        _cleanup_(freep)
+        char *subject = who(c->worker, c->n_workers);
+        _cleanup_(freep)
+        char *text = xasprintf("%s %s", subject, c->text);
+        json_put_int(j, "workers", c->n_workers);
+        json_put_str(j, "text", text);
+    } else {
+        json_put_str(j, "text", c->text);
+    }
+    json_put_str(j, "remedy", c->remedy);
+    return j;
+}
+
+json_t *checks_to_json(const struct checks *c)
+{
+    json_t *j = json_object(), *list = json_array();
+    int64_t counts[_CHECK_RESULT_MAX] = {0};
+
+    for (size_t i = 0; i < c->n; i++) {
+        counts[c->items[i].result]++;
+        json_array_append_new(list, check_to_json(&c->items[i]));
+    }
+    json_put_int(j, "problems", counts[CHECK_FAIL]);
+    json_put_int(j, "warnings", counts[CHECK_WARN]);
+    json_object_set_new(j, "checks", list);
+    return j;
+}
+
+/* -- Directories -------------------------------------------------------------------------------------- */
+
+static void add_place(struct place_spaces *s, const char *path, bool temporary, const char *worker)
+{
+    if (!path)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        if (streq(s->items[i].path, path) && s->items[i].temporary == temporary) {
+            s->items[i].n_workers++;
+            return;
+        }
+    VEC_GROW(s->items, s->n, s->cap);
+    s->items[s->n++] = (struct place_space){
+        .path = xstrdup(path), .n_paths = 1, .temporary = temporary, .a_worker = worker, .n_workers = 1};
+}
+
+void place_spaces_of(const struct fleet *f, struct place_spaces *ret)
+{
+    for (size_t i = 0; i < f->n_workers; i++)
+        add_place(ret, f->workers[i].place.local_dir, false, f->workers[i].url);
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (f->workers[i].place.local_dir)
+            add_place(ret, f->workers[i].place.temp_dir, true, f->workers[i].url);
+}
+
+/* An engine makes its directory with its first trace: until then its parent tells the space. */
+static int stat_nearest(const char *path, bool may_be_missing, struct stat *ret, struct statvfs *ret_fs)
+{
+    _cleanup_(freep)
+    char *copy = xstrdup(path);
+
+    while (stat(copy, ret) < 0) {
+        char *slash = strrchr(copy, '/');
+        if (errno != ENOENT || !may_be_missing || !slash || slash == copy)
+            return -errno;
+        *slash = '\0';
+    }
+    if (!S_ISDIR(ret->st_mode))
+        return -ENOTDIR;
+    return statvfs(copy, ret_fs) < 0 ? -errno : 0;
+}
+
+static void look(struct place_space *s)
+{
+    struct statvfs fs;
+    struct stat st;
+
+    s->err = stat_nearest(s->path, !s->temporary, &st, &fs);
+    if (s->err < 0)
+        return;
+    s->device = st.st_dev;
+    s->free = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
+    if (!s->temporary && access(s->path, R_OK | X_OK) < 0 && errno != ENOENT)
+        s->err = -errno;
+}
+
+static struct place_space *find_neighbour(struct place_spaces *s, size_t n, const struct place_space *one)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct place_space *other = &s->items[i];
+        if (one->err == 0 && other->err == 0 && other->device == one->device &&
+            other->temporary == one->temporary)
+            return other;
+    }
+    return NULL;
+}
+
+void place_spaces_look(struct place_spaces *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        struct place_space one = s->items[i];
+        look(&one);
+        struct place_space *neighbour = find_neighbour(s, n, &one);
+        if (!neighbour) {
+            s->items[n++] = one;
+            continue;
+        }
+        neighbour->n_paths++;
+        neighbour->n_workers += one.n_workers;
+        free(one.path);
+    }
+    s->n = n;
+}
+
+void place_spaces_done(struct place_spaces *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->items[i].path);
+    free(s->items);
+    *s = (struct place_spaces){0};
+}
+
+static void check_space(const struct place_space *s, struct checks *c)
+{
+    char space[UNIT_TEXT_MAX];
+    const char *what = s->temporary ? "$TMPDIR" : "trace directory";
+    _cleanup_(freep)
+    char *whose = who(s->a_worker, s->n_workers);
+    _cleanup_(freep)
+    char *where = who(s->path, s->n_paths);
+
+    if (s->err < 0) {
+        checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
+                   "profd must be able to list and read it: run it as a user or group that may.",
+                   "%s, the %s of %s, cannot be read: %s", s->path, what, whose, strerror(-s->err));
+        return;
+    }
+    enum check_result result = s->free < FREE_FAIL ? CHECK_FAIL : s->free < FREE_WARN ? CHECK_WARN : CHECK_OK;
+    const char *remedy = s->temporary
+                             ? "torch writes a trace there uncompressed before it packs it: free space, "
+                               "or start the engine with another TMPDIR."
+                             : "Free space, or record shorter: --duration, --steps.";
+    checks_add(c, result, NULL, result == CHECK_OK ? NULL : remedy, "%s (%s of %s): %s%s free", where, what,
+               whose, result == CHECK_OK ? "" : "only ", format_size(space, s->free));
+}
+
+/* -- The fleet as a whole ----------------------------------------------------------------------------- */
+
+static void check_router(const struct fleet *f, struct checks *c)
+{
+    char latency[UNIT_TEXT_MAX];
+    const char *plural = f->n_workers == 1 ? "" : "s";
+
+    if (f->router)
+        checks_add(c, CHECK_OK, NULL, NULL, "%s answers as %s (%s), %zu worker%s", f->router, f->dialect,
+                   format_duration(latency, f->latency_ns), f->n_workers, plural);
+    else
+        checks_add(c, CHECK_OK, NULL, NULL, "a list of %zu worker%s", f->n_workers, plural);
+    if (f->n_workers == 0)
+        checks_add(c, CHECK_FAIL, NULL,
+                   "Workers register with the router when they are up; name them by --worker URL meanwhile.",
+                   "no workers are listed");
+    for (size_t i = 0; i < f->n_notes; i++)
+        checks_add(c, CHECK_OK, NULL, NULL, "%s", f->notes[i]);
+}
+
+static void check_health(const struct fleet *f, struct checks *c)
+{
+    size_t healthy = 0, unknown = 0;
+
+    for (size_t i = 0; i < f->n_workers; i++) {
+        const struct worker *w = &f->workers[i];
+        healthy += w->health == HEALTH_HEALTHY;
+        unknown += w->health == HEALTH_UNKNOWN;
+        if (w->health == HEALTH_UNHEALTHY)
+            checks_add(c, CHECK_FAIL, w->url,
+                       "Its own log says why; --include-unhealthy records it all the same.", "is unhealthy");
+    }
+    if (unknown > 0)
+        checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy, of %zu it is not known", healthy,
+                   f->n_workers, unknown);
+    else if (healthy > 0)
+        checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy", healthy, f->n_workers);
+}
+
+static void check_clocks(const struct fleet *f, struct checks *c)
+{
+    int64_t widest = 0;
+    size_t n_known = 0;
+    char text[UNIT_TEXT_MAX];
+
+    for (size_t i = 0; i < f->n_workers; i++) {
+        const struct worker *w = &f->workers[i];
+        if (!w->clock_known)
+            continue;
+        int64_t offset = w->clock_offset_ns < 0 ? -w->clock_offset_ns : w->clock_offset_ns;
+        n_known++;
+        if (offset > CLOCK_WARN_NS)
+            checks_add(
+                c, CHECK_WARN, w->url,
+                "Let both hosts follow one time server (timedatectl); traces of several hosts cannot be "
+                "laid over each other before.",
+                "has a clock that is %s %s ours", format_duration(text, offset),
+                w->clock_offset_ns > 0 ? "ahead of" : "behind");
+        else
+            widest = MAX(widest, offset);
+    }
+    if (n_known > 0)
+        checks_add(c, CHECK_OK, NULL, NULL, "clocks of %zu of %zu are within %s of ours", n_known,
+                   f->n_workers, format_duration(text, MAX(widest, NS_PER_S)));
+}
+
+/* "6 run vllm 0.19.1", for each engine and version. */
+static void check_engines(const struct fleet *f, struct checks *c)
+{
+    struct {
+        enum engine engine;
+        const char *version;
+        unsigned n;
+    } kinds[VERSIONS_MAX];
+    size_t n_kinds = 0;
+
+    for (size_t i = 0; i < f->n_workers; i++) {
+        const struct worker *w = &f->workers[i];
+        size_t k = 0;
+        while (k < n_kinds && (kinds[k].engine != w->engine || !streq(kinds[k].version, w->version)))
+            k++;
+        if (w->engine == ENGINE_UNKNOWN || k == VERSIONS_MAX)
+            continue;
+        if (k == n_kinds) {
+            kinds[n_kinds].engine = w->engine;
+            kinds[n_kinds].version = w->version;
+            kinds[n_kinds++].n = 0;
+        }
+        kinds[k].n++;
+    }
+    for (size_t k = 0; k < n_kinds; k++)
+        checks_add(c, CHECK_OK, NULL, NULL, "%u of %zu run %s %s", kinds[k].n, f->n_workers,
+                   engine_name(kinds[k].engine),
+                   kinds[k].version ? kinds[k].version : "of an unknown version");
+    if (n_kinds > 1)
+        checks_add(c, CHECK_OK, NULL, NULL, "the engines differ: so may what they can honour");
+}
+
+/* -- Each worker -------------------------------------------------------------------------------------- */
+
+static void check_profiler(const struct worker *w, struct checks *c)
+{
+    if (!w->profilable)
+        checks_add(c, CHECK_FAIL, w->url, w->remedy, "%s", w->reason ? w->reason : "cannot be profiled");
+    if (w->note)
+        checks_add(c, CHECK_OK, w->url, NULL, "%s", w->note);
+    if (w->sleeping == 1)
+        checks_add(c, CHECK_WARN, w->url, "Wake it: POST /wake_up.",
+                   "sleeps: it makes no steps, and its trace would be empty");
+}
+
+static void check_setup(const struct worker *w, struct checks *c)
+{
+    const struct profiler_setup *s = &w->setup;
+
+    if (s->with_stack == 1)
+        checks_add(
+            c, CHECK_WARN, w->url,
+            w->engine == ENGINE_VLLM
+                ? "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default)."
+                : "Set SGLANG_PROFILE_WITH_STACK=false in its environment, or leave out --with-stack.",
+            "profiles with Python stacks: traces grow tenfold and a stop takes minutes");
+    if (s->wait_iterations > 0 || s->warmup_iterations > 0)
+        checks_add(
+            c, CHECK_WARN, w->url,
+            "Start it without wait_iterations and warmup_iterations, or restart it before each session.",
+            "was started with %s: only its first session is recorded",
+            s->wait_iterations > 0 ? "wait_iterations" : "warmup_iterations");
+    if (s->delay_iterations > 0)
+        checks_add(c, CHECK_WARN, w->url, "Record longer, or start it without delay_iterations.",
+                   "records only %" PRId64 " steps after a start (delay_iterations)", s->delay_iterations);
+    if (s->max_iterations > 0)
+        checks_add(c, CHECK_WARN, w->url, "Start it without max_iterations: profd ends a recording itself.",
+                   "ends a recording by itself after %" PRId64 " steps (max_iterations)", s->max_iterations);
+}
+
+static void check_place(const struct worker *w, struct checks *c)
+{
+    const struct trace_place *place = &w->place;
+
+    if (!w->profilable || place->local_dir)
+        return;
+    const char *remedy = place->remedy
+                             ? place->remedy
+                             : "Run profd on its host, or name the directory where it is mounted here: "
+                               "trace_dir= in profd.conf, or --trace-dir.";
+    if (place->note)
+        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "has a trace directory that cannot be used: %s",
+                   place->note);
+    else if (!w->local)
+        checks_add(c, CHECK_UNKNOWN, w->url, remedy,
+                   "runs on another host: where its traces appear is not known");
+    else
+        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "does not tell its trace directory");
+}
+
+static size_t count_profilable(const struct fleet *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_workers; i++)
+        n += f->workers[i].profilable;
+    return n;
+}
+
+void fleet_check(const struct fleet *f, const struct place_spaces *spaces, struct checks *ret)
+{
+    size_t n_profilable = count_profilable(f);
+
+    check_router(f, ret);
+    if (f->n_workers == 0)
+        return;
+    check_health(f, ret);
+    check_clocks(f, ret);
+    check_engines(f, ret);
+    if (n_profilable > 0)
+        checks_add(ret, CHECK_OK, NULL, NULL, "%zu of %zu can be profiled", n_profilable, f->n_workers);
+    for (size_t i = 0; i < f->n_workers; i++) {
+        check_profiler(&f->workers[i], ret);
+        check_setup(&f->workers[i], ret);
+        check_place(&f->workers[i], ret);
+    }
+    for (size_t i = 0; i < spaces->n; i++)
+        check_space(&spaces->items[i], ret);
+}

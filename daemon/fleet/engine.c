@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/engine.h"
+
+#include "base/alloc.h"
+#include "base/http_reason.h"
+#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/excerpt.h"
+#include "daemon/fleet/openapi.h"
+#include <errno.h>
+
+#define GROUP_SIZE_MAX 65536 /* more is nonsense */
+#define EXPLAIN_MAX    300
+
+/* In the order in which they are tried: SGLang's marks are the surer ones. */
+static const struct engine_ops *const engines[] = {&engine_sglang, &engine_vllm};
+
+const struct engine_ops *engine_ops(enum engine e)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
+        if (engines[i]->id == e)
+            return engines[i];
+    return NULL;
+}
+
+static const char *const question_paths[_QUESTION_MAX] = {
+    [QUESTION_SERVER_INFO] = "/server_info?config_format=json",
+    [QUESTION_VERSION] = "/version",
+    [QUESTION_OPENAPI] = "/openapi.json",
+    [QUESTION_MODELS] = "/v1/models",
+    [QUESTION_OLD_SERVER_INFO] = "/get_server_info",
+    [QUESTION_SLEEPING] = "/is_sleeping",
+};
+
+const char *question_path(enum question q)
+{
+    return question_paths[q];
+}
+
+/* Bit i is enum endpoint's bit i. */
+static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate"};
+
+void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
+                 size_t size)
+{
+    struct answer *item = &a->items[q];
+    char error[200];
+
+    item->asked = true;
+    item->err = err;
+    item->status = status;
+    replace_str(&item->text, text);
+    json_decref(item->json);
+    item->json = NULL;
+    if (err != 0 || status != 200)
+        return;
+    if (q == QUESTION_OPENAPI) {
+        a->has_openapi =
+            openapi_find_paths(body, size, endpoint_paths, ARRAY_SIZE(endpoint_paths), &a->endpoints) == 0;
+        return;
+    }
+    item->json = json_parse(body, size, error);
+    replace_str(&item->text, item->json                    ? "JSON of another kind"
+                             : looks_like_html(body, size) ? "HTML"
+                                                           : "something that is not JSON");
+}
+
+void answers_done(struct answers *a)
+{
+    for (int q = 0; q < _QUESTION_MAX; q++) {
+        free(a->items[q].text);
+        json_decref(a->items[q].json);
+    }
+    *a = (struct answers){0};
+}
+
+static bool any_status(const struct answers *a, int low, int high, const struct answer **ret)
+{
+    for (int q = 0; q < _QUESTION_MAX; q++) {
+        const struct answer *item = &a->items[q];
+        if (!item->asked || item->err != 0 || item->status < low || item->status > high)
+            continue;
+        *ret = item;
+        return true;
+    }
+    return false;
+}
+
+void worker_refuse(struct worker *w, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    w->profilable = false;
+    free(w->reason);
+    w->reason = xvasprintf(format, ap);
+    va_end(ap);
+    replace_str(&w->remedy, remedy);
+}
+
+void worker_needs_credentials(struct worker *w, const char *key)
+{
+    _cleanup_(freep)
+    char *remedy = xasprintf("Add to profd.conf\n  [worker %s]\n  %s = FILE\nor the key to its [fleet NAME] "
+                             "section.",
+                             w->url, key);
+    worker_refuse(w, remedy, "credentials needed: %s", key);
+}
+
+/* Says why nobody recognised the worker. */
+static void explain_unknown(struct worker *w, const struct answers *a)
+{
+    const struct answer *version = &a->items[QUESTION_VERSION], *info = &a->items[QUESTION_SERVER_INFO];
+    const struct answer *some;
+
+    if (any_status(a, 401, 401, &some) || any_status(a, 403, 403, &some)) {
+        if (a->has_token)
+            worker_refuse(w, "Does token_file in profd.conf hold this server's key?",
+                          "credentials needed: token_file is not accepted (%s)", some->text);
+        else
+            worker_needs_credentials(w, "token_file");
+    } else if (version->err == -EACCES && info->err == -EACCES) {
+        worker_refuse(w, "Correct the file, or its permissions, or the key in profd.conf.", "%s",
+                      version->text);
+    } else if (version->err != 0 && info->err != 0) {
+        bool late = version->err == -ETIMEDOUT;
+        worker_refuse(w,
+                      late ? "A server that loads its model or writes a trace answers late: try again."
+                           : "Is this server up? Its router may list it although it is gone.",
+                      "does not answer: %s", version->text);
+    } else if (any_status(a, 300, 399, &some)) {
+        worker_refuse(w, "Name the URL that it redirects to.",
+                      "answers with a redirect (%s), which is not followed", some->text);
+    } else {
+        worker_refuse(w,
+                      "profd profiles vLLM and SGLang servers. Is this the URL of one, and not of a router?",
+                      "not an engine that profd knows: /version answered %s, /server_info %s",
+                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+    }
+}
+
+void worker_identify(struct worker *w, const struct answers *a)
+{
+    w->engine = ENGINE_UNKNOWN;
+    w->profilable = false;
+    replace_str(&w->reason, NULL);
+    replace_str(&w->remedy, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
+        if (!engines[i]->identify(w, a))
+            continue;
+        w->engine = engines[i]->id;
+        return;
+    }
+    explain_unknown(w, a);
+}
+
+unsigned worker_more_questions(const struct worker *w, const struct answers *a)
+{
+    const struct engine_ops *ops = engine_ops(w->engine);
+    unsigned wanted = 0;
+    const struct answer *some;
+
+    if (ops)
+        wanted = ops->more_questions;
+    else if (any_status(a, 404, 405, &some))
+        wanted = 1u << QUESTION_OLD_SERVER_INFO;
+    for (int q = 0; q < _QUESTION_MAX; q++)
+        if (a->items[q].asked)
+            wanted &= ~(1u << q);
+    if (a->items[QUESTION_SERVER_INFO].json)
+        wanted &= ~(1u << QUESTION_OLD_SERVER_INFO);
+    return wanted;
+}
+
+int json_get_size(const json_t *object, const char *key)
+{
+    int64_t n = json_get_int(object, key, 0);
+    return n > 0 && n <= GROUP_SIZE_MAX ? (int)n : 0;
+}
+
+const json_t *answered(const struct answers *a, enum question q)
+{
+    return a->items[q].json;
+}
+
+/* The first model of /v1/models; NULL where there is none. */
+static const json_t *first_model(const struct answers *a)
+{
+    return json_array_get(json_object_get(answered(a, QUESTION_MODELS), "data"), 0);
+}
+
+const char *answered_model_owner(const struct answers *a)
+{
+    return json_get_str(first_model(a), "owned_by");
+}
+
+void take_model(struct worker *w, const struct answers *a, const char *other)
+{
+    const char *id = json_get_str(first_model(a), "id");
+    if (!w->model)
+        replace_str(&w->model, id ? id : other);
+}
+
+/* The message of an error in OpenAI's form, NULL where the body is none. The caller frees it. */
+static char *error_message(const char *body)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse(body, strlen(body), error);
+    return xstrdup(json_get_str(json_object_get(j, "error"), "message"));
+}
+
+void explain_answer(struct problem *p, const char *path, int status, const char *body)
+{
+    char text[EXPLAIN_MAX];
+    _cleanup_(freep)
+    char *message = error_message(body);
+    const char *said = message ? message : body;
+
+    excerpt(said, strlen(said), text, sizeof(text));
+    problem_set(p, 0, PROBLEM_UPSTREAM, "POST %s answered %d %s%s%s", path, status, http_reason(status),
+                text[0] ? ": " : "", text);
+}
+
+void review_add(struct review *r, bool refuses, const char *option, const char *remedy, const char *format,
+                ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    VEC_GROW(r->items, r->n, r->cap);
+    r->items[r->n++] = (struct remark){
+        .refuses = refuses,
+        .option = xstrdup(option),
+        .text = xvasprintf(format, ap),
+        .remedy = xstrdup(remedy),
+    };
+    va_end(ap);
+}
+
+void review_done(struct review *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        free(r->items[i].option);
+        free(r->items[i].text);
+        free(r->items[i].remedy);
+    }
+    free(r->items);
+    *r = (struct review){0};
+}

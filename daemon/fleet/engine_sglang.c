@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SGLang. Each start says all it wants. A second start while it records loses the first recording, and wrong
+ * combinations end the server, so what it cannot do is refused before.
+ */
+#include "base/alloc.h"
+#include "daemon/fleet/engine_table.h"
+
+#define START_PATH "/start_profile"
+
+static const struct {
+    enum activity activity;
+    const char *name;
+} activity_names[] = {
+    {ACTIVITY_CPU, "CPU"},
+    {ACTIVITY_CUDA, "GPU"},
+    {ACTIVITY_MEM, "MEM"},
+    {ACTIVITY_CUDA_PROFILER, "CUDA_PROFILER"},
+};
+
+static const struct {
+    const char *mode;
+    enum role role;
+} disaggregation_roles[] = {
+    {"null", ROLE_REGULAR},
+    {"prefill", ROLE_PREFILL},
+    {"decode", ROLE_DECODE},
+    {"encode", ROLE_ENCODE},
+};
+
+static void take_info(struct worker *w, const json_t *info)
+{
+    const char *mode = json_get_str(info, "disaggregation_mode");
+    const char *version = json_get_str(info, "version");
+
+    if (version)
+        replace_str(&w->version, version);
+    w->sizes.tp = json_get_size(info, "tp_size");
+    w->sizes.pp = json_get_size(info, "pp_size");
+    w->sizes.dp = json_get_size(info, "dp_size");
+    w->sizes.ep = json_get_size(info, "ep_size");
+    w->sizes.nodes = json_get_size(info, "nnodes");
+    w->speculative = json_get_str(info, "speculative_algorithm") != NULL;
+    for (size_t i = 0; mode && i < ARRAY_SIZE(disaggregation_roles); i++)
+        if (w->role == ROLE_UNKNOWN && streq(mode, disaggregation_roles[i].mode))
+            w->role = disaggregation_roles[i].role;
+}
+
+static bool has_text(const json_t *object, const char *key)
+{
+    const char *text = json_get_str(object, key);
+    return text && text[0];
+}
+
+static bool identify(struct worker *w, const struct answers *a)
+{
+    const unsigned marks = ENDPOINT_FLUSH_CACHE | ENDPOINT_GENERATE;
+    const json_t *info = answered(a, QUESTION_SERVER_INFO);
+    if (json_get_size(info, "tp_size") == 0)
+        info = answered(a, QUESTION_OLD_SERVER_INFO);
+    bool known = json_get_size(info, "tp_size") > 0;
+
+    if (!known && !streq(answered_model_owner(a), "sglang") &&
+        !(a->has_openapi && (a->endpoints & marks) == marks))
+        return false;
+    const char *served = json_get_str(info, "served_model_name");
+    take_model(w, a, served ? served : json_get_str(info, "model_path"));
+    w->profilable = true;
+    if (known)
+        take_info(w, info);
+    else
+        worker_add_note(w, "did not answer /server_info, so its parallel sizes are not known");
+    if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
+        worker_refuse(w, "Update SGLang.", "has no " START_PATH);
+    else if (has_text(info, "admin_api_key") && !a->has_admin_token)
+        worker_needs_credentials(w, "admin_token_file");
+    return true;
+}
+
+static json_t *start_body(const struct recording *rec, const struct worker *w)
+{
+    json_t *body = json_object();
+
+    json_put_str(body, "output_dir", rec->output_dir);
+    if (rec->steps > 0)
+        json_put_int(body, "num_steps", rec->steps);
+    if (rec->start_step > 0)
+        json_put_int(body, "start_step", rec->start_step);
+    if (rec->activities != 0) {
+        json_t *names = json_array();
+        for (size_t i = 0; i < ARRAY_SIZE(activity_names); i++)
+            if (rec->activities & activity_names[i].activity)
+                json_array_append_new(names, json_string(activity_names[i].name));
+        json_object_set_new(body, "activities", names);
+    }
+    json_put_bool(body, "profile_by_stage", rec->by_stage);
+    json_put_bool(body, "with_stack", rec->with_stack);
+    json_put_bool(body, "record_shapes", rec->record_shapes);
+    json_put_str(body, "profile_id", rec->profile_id);
+    return body;
+}
+
+static void review_by_stage(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    static const char remedy[] = "Leave --by-stage out for this worker.";
+
+    if (rec->steps <= 0)
+        review_add(review, true, "--by-stage", "Add --steps N.",
+                   "SGLang ends by itself when it has to separate stages without a number of steps");
+    if (w->role == ROLE_DECODE)
+        review_add(review, true, "--by-stage", remedy, "ends a decode server (sglang#40098)");
+    if (w->speculative)
+        review_add(review, true, "--by-stage", remedy,
+                   "never stops with speculative decoding (sglang#34942)");
+}
+
+static void review(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    if (rec->by_stage)
+        review_by_stage(rec, w, review);
+    if (rec->start_step > 0)
+        review_add(review, false, "--start-step", NULL,
+                   "counts forward steps since the server's launch; an idle server never gets there");
+    if (rec->activities & ACTIVITY_CUDA_PROFILER)
+        review_add(review, false, "--activities",
+                   "Start it under nsys profile --capture-range=cudaProfilerApi.",
+                   "the CUDA profiler writes no file of its own");
+    if (w->sizes.nodes > 1)
+        review_add(review, false, NULL, "Put output_dir of profd.conf on a file system that all nodes share.",
+                   "runs on %d nodes: ranks of the other nodes write on their own disks", w->sizes.nodes);
+}
+
+/* It stopped by itself after its steps, and says so with an error. */
+static bool stop_failure_is_benign(const struct recording *rec, int status)
+{
+    return rec->steps > 0 && status == 500;
+}
+
+static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+{
+    explain_answer(p, START_PATH, status, body);
+    if (status == 401 || status == 403)
+        problem_remedy(p, "Set admin_token_file for [worker %s] or its fleet in profd.conf.", w->url);
+    else if (status == 404)
+        problem_remedy(p, "Is this still an SGLang server? Update it if so.");
+    else if (status == 400)
+        problem_remedy(p, "This version of SGLang does not take one of the options. Its log says which.");
+    else
+        problem_remedy(
+            p, "Somebody else may be profiling it (POST /stop_profile ends that). The log of the SGLang "
+               "server says why.");
+}
+
+const struct engine_ops engine_sglang = {
+    .id = ENGINE_SGLANG,
+    .identify = identify,
+    .more_questions = 1u << QUESTION_OLD_SERVER_INFO,
+    .takes_output_dir = true,
+    .start_path = START_PATH,
+    .stop_path = "/stop_profile",
+    .running_metric = "sglang:num_running_reqs",
+    .waiting_metric = "sglang:num_queue_reqs",
+    .stops_after_steps = true,
+    .start_body = start_body,
+    .review = review,
+    .stop_failure_is_benign = stop_failure_is_benign,
+    .explain_start = explain_start,
+};

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/identify.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/fleet/engine.h"
+#include "daemon/fleet/url.h"
+#include <sys/resource.h>
+
+#define WORKERS_AT_ONCE_MAX 256
+/* A worker takes up to four descriptors; leave most of them to others. */
+#define DESCRIPTORS_PER_WORKER 16
+#define ANSWER_MAX             (2 << 20) /* an openapi.json has about half of one */
+#define TEXT_MAX               160
+
+struct pending {
+    struct worker_id *owner;
+    enum question question;
+    struct call *call;
+};
+
+/* One worker that is being asked. */
+struct worker_id {
+    struct identification *parent;
+    struct worker *worker;
+    struct answers answers;
+    struct pending pending[_QUESTION_MAX];
+    unsigned n_pending;
+    /* Worker's clock minus ours lies between these, by every Date header so far. */
+    int64_t clock_low_ns, clock_high_ns;
+};
+
+struct identification {
+    struct caller *caller;
+    const struct fleet_settings *settings;
+    struct fleet *fleet;
+    size_t next;    /* worker to begin with */
+    size_t n_asked; /* under way */
+    size_t n_slots;
+    struct worker_id *slots; /* worker NULL: free */
+    void (*done)(void *arg);
+    void *arg;
+};
+
+/* The header has whole seconds, and servers keep one for up to another second. */
+static void note_clock(struct worker_id *id, const struct call_result *r)
+{
+    if (r->date_s == 0 || r->sent_at_ns == 0)
+        return;
+    id->clock_low_ns = MAX(id->clock_low_ns, r->date_s * NS_PER_S - r->answered_at_ns);
+    id->clock_high_ns = MIN(id->clock_high_ns, (r->date_s + 2) * NS_PER_S - r->sent_at_ns);
+    id->worker->clock_known = true;
+}
+
+static void settle_clock(struct worker_id *id)
+{
+    int64_t low = id->clock_low_ns, high = id->clock_high_ns;
+
+    if (id->worker->clock_known)
+        id->worker->clock_offset_ns = low <= 0 && high >= 0 ? 0 : low + (high - low) / 2;
+}
+
+static void ask(struct worker_id *id, unsigned questions);
+static void fill_slots(struct identification *parent);
+
+static void release(struct worker_id *id)
+{
+    answers_done(&id->answers);
+    id->worker = NULL;
+    id->parent->n_asked--;
+}
+
+static void all_answered(struct worker_id *id)
+{
+    worker_identify(id->worker, &id->answers);
+    unsigned more = worker_more_questions(id->worker, &id->answers);
+    if (more) {
+        ask(id, more);
+        return;
+    }
+    settle_clock(id);
+    release(id);
+    fill_slots(id->parent);
+}
+
+static void on_answer(const struct call_result *r, void *arg)
+{
+    struct pending *pending = arg;
+    struct worker_id *id = pending->owner;
+    struct worker *w = id->worker;
+    char text[TEXT_MAX];
+
+    pending->call = NULL;
+    note_clock(id, r);
+    if (r->err == 0) {
+        int64_t latency = MAX(r->answered_mono_ns - r->sent_mono_ns, INT64_C(1));
+        w->latency_ns = w->latency_ns > 0 ? MIN(w->latency_ns, latency) : latency;
+    }
+    answers_set(&id->answers, pending->question, r->err, r->status, call_result_text(r, text, sizeof(text)),
+                r->body, r->body_size);
+    if (--id->n_pending == 0)
+        all_answered(id);
+}
+
+static void ask(struct worker_id *id, unsigned questions)
+{
+    const struct fleet_settings *s = id->parent->settings;
+    const struct credentials *credentials = settings_credentials(s, id->parent->fleet->name, id->worker->url);
+
+    id->answers.has_token = credentials && credentials->token_file;
+    id->answers.has_admin_token = credentials && credentials->admin_token_file;
+    for (int q = 0; q < _QUESTION_MAX; q++) {
+        if (!(questions & 1u << q))
+            continue;
+        _cleanup_(freep)
+        char *url = url_join(id->worker->url, question_path((enum question)q));
+        const struct call_request request = {
+            .method = "GET",
+            .url = url,
+            .credentials = credentials,
+            .connect_timeout_ns = s->connect_timeout_ns,
+            .deadline_ns = mono_ns() + s->identify_timeout_ns,
+            .answer_max = ANSWER_MAX,
+        };
+        struct pending *pending = &id->pending[q];
+        *pending = (struct pending){.owner = id, .question = (enum question)q};
+        id->n_pending++;
+        pending->call = call_start(id->parent->caller, &request, on_answer, pending);
+    }
+}
+
+static struct worker *next_worker(struct identification *parent)
+{
+    while (parent->next < parent->fleet->n_workers) {
+        struct worker *w = &parent->fleet->workers[parent->next++];
+        if (!w->reason)
+            return w;
+    }
+    return NULL;
+}
+
+static void fill_slots(struct identification *parent)
+{
+    for (size_t i = 0; i < parent->n_slots; i++) {
+        struct worker_id *id = &parent->slots[i];
+        if (id->worker)
+            continue;
+        struct worker *w = next_worker(parent);
+        if (!w)
+            break;
+        *id = (struct worker_id){
+            .parent = parent, .worker = w, .clock_low_ns = INT64_MIN, .clock_high_ns = INT64_MAX};
+        parent->n_asked++;
+        ask(id, QUESTIONS_FIRST);
+    }
+    if (parent->n_asked > 0)
+        return;
+    parent->done(parent->arg);
+    free(parent->slots);
+    free(parent);
+}
+
+static size_t workers_at_once(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return 1;
+    return MAX(MIN((size_t)limit.rlim_cur / DESCRIPTORS_PER_WORKER, (size_t)WORKERS_AT_ONCE_MAX), (size_t)1);
+}
+
+static bool anybody_to_ask(const struct fleet *f)
+{
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (!f->workers[i].reason)
+            return true;
+    return false;
+}
+
+struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
+                                      struct fleet *fleet, void (*done)(void *arg), void *arg)
+{
+    if (!anybody_to_ask(fleet))
+        return NULL;
+    struct identification *parent = xcalloc(1, sizeof(*parent));
+    size_t n = MIN(workers_at_once(), fleet->n_workers);
+
+    *parent = (struct identification){
+        .caller = caller, .settings = settings, .fleet = fleet, .n_slots = n, .done = done, .arg = arg};
+    parent->slots = xcalloc(n, sizeof(*parent->slots));
+    fill_slots(parent);
+    return parent;
+}
+
+void identify_cancel(struct identification *parent)
+{
+    if (!parent)
+        return;
+    for (size_t i = 0; i < parent->n_slots; i++) {
+        struct worker_id *id = &parent->slots[i];
+        if (!id->worker)
+            continue;
+        for (int q = 0; q < _QUESTION_MAX; q++)
+            call_cancel(id->pending[q].call);
+        answers_done(&id->answers);
+    }
+    free(parent->slots);
+    free(parent);
+}

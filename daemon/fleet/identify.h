@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out what each worker of a fleet is, by questions that have no side effects on any engine: a bounded
+ * number of workers at once, all questions to one worker together.
+ */
+#pragma once
+
+#include "daemon/fleet/call.h"
+#include "daemon/fleet/fleet.h"
+
+struct identification;
+
+/*
+ * Borrows everything until done(), which comes once and later. NULL, and no done(), where nobody needs to be
+ * asked: workers that have a reason already are left alone.
+ */
+struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
+                                      struct fleet *fleet, void (*done)(void *arg), void *arg);
+void identify_cancel(struct identification *id);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/process_path.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "daemon/fleet/process.h"
+#include "daemon/fleet/process_info.h"
+#include "daemon/fleet/process_mounts.h"
+#include "daemon/fleet/profiler_config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+
+#define PROC_PATH_MAX 64
+
+/* A process's own view of a path: the deepest directory of it that exists, opened, and what is left of the
+ * path. */
+struct inside {
+    int fd;
+    const char *rest; /* of path: "" or "/missing/part" */
+    struct stat st;
+};
+
+void process_remedy_unknown(const struct worker *w, struct problem *p)
+{
+    problem_remedy(p, "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear", w->url);
+}
+
+void process_remedy_denied(const struct worker *w, struct problem *p)
+{
+    problem_remedy(p,
+                   "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear\n"
+                   "or give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (systemctl edit profd)",
+                   w->url);
+}
+
+/* The parent of path's first n bytes: the length of what is left when its last component is cut off. */
+static size_t parent_length(const char *path, size_t n)
+{
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n;
+}
+
+/* Links are followed as the process follows them: an absolute one starts at its root, not at profd's. */
+static int open_inside(int root_fd, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+/* Whether the mode lets the user do all of what is asked (bits of one class: 4 read, 2 write, 1 search). */
+static int mode_allows(const struct process_status *user, const struct stat *st, unsigned bits)
+{
+    bool in_group = user->gid == st->st_gid;
+    for (size_t i = 0; i < user->n_groups; i++)
+        in_group |= user->groups[i] == st->st_gid;
+    unsigned class = user->uid == st->st_uid ? st->st_mode >> 6 : in_group ? st->st_mode >> 3 : st->st_mode;
+    return (class & bits) == bits;
+}
+
+/* 1, 0 or -1 for one directory. An ACL may say anything to all but the owner. */
+static int may_use(const struct process_status *user, const char *path, const struct stat *st, unsigned bits)
+{
+    if (user->capabilities & (UINT64_C(1) << CAP_DAC_OVERRIDE))
+        return 1;
+    if (user->uid != st->st_uid && getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
+        return -1;
+    int allowed = mode_allows(user, st, bits);
+    return !allowed && user->groups_cut ? -1 : allowed;
+}
+
+/* Capabilities count only where the process has them over profd's own users; what is not seen is not so. */
+static bool same_user_namespace(pid_t pid)
+{
+    _cleanup_(freep)
+    char *theirs = NULL;
+    _cleanup_(freep)
+    char *ours = NULL;
+    return process_link(pid, "ns/user", &theirs) == 0 && process_link(getpid(), "ns/user", &ours) == 0 &&
+           streq(theirs, ours);
+}
+
+static char *translate_by_mounts(pid_t pid, const char *path)
+{
+    _cleanup_(freep)
+    char *theirs = NULL;
+    _cleanup_(freep)
+    char *ours = NULL;
+    size_t theirs_size, ours_size;
+
+    if (process_read(pid, "mountinfo", MOUNTS_SIZE_MAX, &theirs, &theirs_size) < 0 ||
+        process_read(getpid(), "mountinfo", MOUNTS_SIZE_MAX, &ours, &ours_size) < 0)
+        return NULL;
+    return mounts_translate(theirs, theirs_size, ours, ours_size, path);
+}
+
+/* Only a regular file, and only one that the process's user could read too: profd lends nobody its rights. */
+static int read_opened(const struct process_status *user, int path_fd, size_t max, char **ret,
+                       size_t *ret_size)
+{
+    char link[PROC_PATH_MAX];
+    struct stat st;
+
+    if (fstat(path_fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+    if (may_use(user, link, &st, 4) == 0)
+        return -EACCES;
+    return read_file(AT_FDCWD, link, max, ret, ret_size);
+}
+
+int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+    struct process_status user;
+    char link[PROC_PATH_MAX];
+    int r = process_status_read(pid, &user);
+
+    if (r < 0)
+        return r;
+    if (!same_user_namespace(pid))
+        user.capabilities = 0;
+    snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
+    _cleanup_(closep)
+    int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep)
+    int fd = -1;
+    if (root_fd >= 0) {
+        fd = open_inside(root_fd, path, 0);
+    } else {
+        _cleanup_(freep)
+        char *local = translate_by_mounts(pid, path);
+        fd = open(local ? local : "", O_PATH | O_CLOEXEC);
+        fd = fd < 0 ? -errno : fd;
+    }
+    return fd < 0 ? fd : read_opened(&user, fd, max, ret, ret_size);
+}
+
+static int find_inside(int root_fd, const char *path, struct inside *ret)
+{
+    size_t n = strlen(path);
+
+    for (;;) {
+        _cleanup_(freep)
+        char *prefix = xstrndup(path, n);
+        int fd = open_inside(root_fd, prefix, O_DIRECTORY);
+        if (fd >= 0) {
+            *ret = (struct inside){.fd = fd, .rest = n == 1 ? path : path + n};
+            if (strlen(path) == n)
+                ret->rest = "";
+            return fstat(fd, &ret->st) < 0 ? -errno : 0;
+        }
+        if (fd != -ENOENT || n <= 1)
+            return fd;
+        n = parent_length(path, n);
+    }
+}
+
+/* Takes the candidate if it is the directory that the process means. Frees it where not. */
+static char *same_place(char *candidate, const struct inside *in)
+{
+    struct stat st;
+    if (candidate && stat(candidate, &st) == 0 && st.st_dev == in->st.st_dev && st.st_ino == in->st.st_ino)
+        return candidate;
+    free(candidate);
+    return NULL;
+}
+
+static char *with_rest(char *directory, const char *rest)
+{
+    if (!directory || !*rest)
+        return directory;
+    char *path = xasprintf("%s%s", streq(directory, "/") ? "" : directory, rest);
+    free(directory);
+    return path;
+}
+
+/* The longest `from` that leads to path wins. */
+static char *translate_by_map(const struct fleet_config *config, const char *path)
+{
+    const struct path_map *best = NULL;
+    size_t best_n = 0;
+
+    for (size_t i = 0; config && i < config->n_maps; i++) {
+        const struct path_map *map = &config->maps[i];
+        size_t n = strlen(map->from);
+        while (n > 0 && map->from[n - 1] == '/')
+            n--;
+        if (strncmp(path, map->from, n) != 0 || (path[n] != '/' && path[n] != '\0') || (best && n <= best_n))
+            continue;
+        best = map;
+        best_n = n;
+    }
+    return best ? with_rest(xstrdup(best->to), path + best_n) : NULL;
+}
+
+/* The path of an open directory without links, as far up as its mount namespace goes; NULL where it has none.
+ */
+static char *canonical_path(int fd)
+{
+    char link[PROC_PATH_MAX], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path));
+    return n > 0 && (size_t)n < sizeof(path) && path[0] == '/' ? xstrndup(path, (size_t)n) : NULL;
+}
+
+/* The process's directory under a name that profd can open, with its rest. The names that outlive the process
+ * come first. */
+static char *name_outside(const struct worker *w, const struct fleet_config *config, const char *path,
+                          int root_fd, const struct inside *in)
+{
+    size_t n_prefix = strlen(path) - strlen(in->rest);
+    _cleanup_(freep)
+    char *canonical = canonical_path(in->fd);
+    _cleanup_(freep)
+    char *root = canonical_path(root_fd);
+    if (!canonical || !root)
+        return NULL;
+
+    char *name = same_place(n_prefix ? xstrndup(path, n_prefix) : xstrdup("/"), in);
+    if (!name)
+        name = same_place(xstrdup(canonical), in);
+    if (name)
+        return with_rest(name, in->rest);
+    if ((name = translate_by_map(config, path)))
+        return name;
+    /* What its own root is below of, the process does not see. */
+    size_t n_root = streq(root, "/") ? 0 : strlen(root);
+    if (strncmp(canonical, root, n_root) != 0)
+        return NULL;
+    const char *own = canonical[n_root] ? canonical + n_root : "/";
+    name = same_place(translate_by_mounts(w->pid, own), in);
+    if (!name)
+        name = same_place(xasprintf("/proc/%d/root%s", (int)w->pid, own), in);
+    return with_rest(name, in->rest);
+}
+
+static char *not_readable(const struct worker *w, const char *path, int error, struct problem *p)
+{
+    if (error == -EACCES || error == -EPERM) {
+        _cleanup_(freep)
+        char *user = process_user_name(w->uid);
+        problem_set(
+            p, error, PROBLEM_DENIED,
+            "trace directory %s cannot be reached: process %d belongs to %s (its file system cannot be "
+            "seen)",
+            path, (int)w->pid, user);
+        process_remedy_denied(w, p);
+        return NULL;
+    }
+    problem_set(p, error, PROBLEM_NOT_FOUND, "trace directory %s cannot be reached in process %d: %s", path,
+                (int)w->pid, strerror(-error));
+    process_remedy_unknown(w, p);
+    return NULL;
+}
+
+static char *resolve_in_process(const struct worker *w, const struct fleet_config *config, const char *path,
+                                struct problem *p)
+{
+    char link[PROC_PATH_MAX];
+    struct inside in = {.fd = -1};
+    char *name;
+
+    snprintf(link, sizeof(link), "/proc/%d/root", (int)w->pid);
+    _cleanup_(closep)
+    int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0) {
+        int error = -errno;
+        name = translate_by_map(config, path);
+        if (!name)
+            name = translate_by_mounts(w->pid, path);
+        return name ? name : not_readable(w, path, error, p);
+    }
+    int r = find_inside(root_fd, path, &in);
+    if (r < 0) {
+        name = translate_by_map(config, path);
+        return name ? name : not_readable(w, path, r, p);
+    }
+    name = name_outside(w, config, path, root_fd, &in);
+    close(in.fd);
+    return name ? name : not_readable(w, path, -ENOENT, p);
+}
+
+int process_check_dir(const struct worker *w, const char *local, struct problem *p)
+{
+    struct stat st;
+    int error = 0;
+
+    if (stat(local, &st) < 0 && errno == ENOENT)
+        return 0;
+    if (faccessat(AT_FDCWD, local, R_OK | X_OK, AT_EACCESS) < 0)
+        error = -errno;
+    else if (!S_ISDIR(st.st_mode))
+        error = -ENOTDIR;
+    if (error == 0)
+        return 0;
+    problem_set(p, error, error == -EACCES ? PROBLEM_DENIED : PROBLEM_NOT_FOUND,
+                "trace directory %s cannot be read: %s", local, strerror(-error));
+    if (error == -EACCES)
+        problem_remedy(p, "let profd's user read it: setfacl -m u:profd:rx %s", local);
+    else
+        process_remedy_unknown(w, p);
+    return error;
+}
+
+char *process_resolve_path(const struct worker *w, const struct fleet_config *config, const char *path,
+                           struct problem *p)
+{
+    if (path_is_uri(path)) {
+        problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED,
+                    "traces cannot be collected: %s is no directory of a host", path);
+        problem_remedy(p, "start the engine with a local profiler directory");
+        return NULL;
+    }
+    _cleanup_(freep)
+    char *clean = path_absolute(path, NULL, NULL);
+    if (!clean) {
+        problem_set(p, -EINVAL, PROBLEM_NOT_FOUND, "trace directory %s is relative to an unknown directory",
+                    path);
+        process_remedy_denied(w, p);
+        return NULL;
+    }
+    char *local = w->pid > 0 ? resolve_in_process(w, config, clean, p) : translate_by_map(config, clean);
+    if (!local && w->pid <= 0) {
+        problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
+                    "where the worker's %s is on this host is unknown: its process is not known", clean);
+        problem_remedy(
+            p,
+            "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear, or in its fleet's section "
+            "map_path=%s:/the/same/here",
+            w->url, clean);
+    }
+    if (local && process_check_dir(w, local, p) < 0)
+        free(TAKE_PTR(local));
+    return local;
+}
+
+int process_can_write(const struct worker *w, const char *local_path)
+{
+    struct process_status user;
+    struct stat st;
+    struct statvfs fs;
+    size_t n = strlen(local_path);
+    _cleanup_(freep)
+    char *path = xstrdup(local_path);
+
+    if (w->pid <= 0 || local_path[0] != '/' || process_status_read(w->pid, &user) < 0)
+        return -1;
+    if (!same_user_namespace(w->pid))
+        user.capabilities = 0;
+    while (stat(path, &st) < 0) {
+        if (errno != ENOENT || n <= 1)
+            return -1;
+        n = parent_length(path, n);
+        path[n] = '\0';
+    }
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    /* profd's own sandbox may see a read-only mount where the worker does not. */
+    if (statvfs(path, &fs) < 0 || (fs.f_flag & ST_RDONLY))
+        return -1;
+    int may = may_use(&user, path, &st, 2 | 1);
+    /* Above a container's root the process never walks. */
+    while (may == 1 && n > 1 && !starts_with(path, "/proc/")) {
+        n = parent_length(path, n);
+        path[n] = '\0';
+        may = stat(path, &st) < 0 ? -1 : may_use(&user, path, &st, 1);
+    }
+    return may;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths across the borders of containers, for the rest of the inspection: the daemon's own door to them is
+ * process_resolve_path() in process.h.
+ */
+#pragma once
+
+#include "base/problem.h"
+#include "daemon/fleet/worker.h"
+
+/* Reads a regular file under the name that the process gives it (absolute), as far as its user may read it.
+ */
+int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_t *ret_size);
+
+/* A directory of profd's own view must be one that it can list; one that is missing is made by the engine. */
+int process_check_dir(const struct worker *w, const char *local, struct problem *p);
+
+/* What a person can do where a worker's directory is not known, and where profd may not look. */
+void process_remedy_unknown(const struct worker *w, struct problem *p);
+void process_remedy_denied(const struct worker *w, struct problem *p);

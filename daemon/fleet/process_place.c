@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/process_place.h"
+
+#include "base/alloc.h"
+#include "daemon/fleet/process_info.h"
+#include "daemon/fleet/process_path.h"
+#include "daemon/fleet/profiler_config.h"
+#include <errno.h>
+
+/* How far up from the listener the launch is looked for: a server's front ends are children of the process
+ * that was launched. */
+#define LAUNCH_PARENTS_MAX 3
+
+#define SGLANG_DEFAULT_DIR "/tmp"
+
+/* The texts of one process. */
+struct launch_texts {
+    pid_t pid;
+    char *args, *env, *config, *cwd;
+    size_t args_size, env_size, config_size;
+    int env_error, cwd_error;
+};
+
+static void launch_texts_done(struct launch_texts *t)
+{
+    free(t->args);
+    free(t->env);
+    free(t->config);
+    free(t->cwd);
+    *t = (struct launch_texts){0};
+}
+
+static struct strings texts_args(const struct launch_texts *t)
+{
+    return (struct strings){t->args, t->args_size};
+}
+
+static struct strings texts_env(const struct launch_texts *t)
+{
+    return (struct strings){t->env, t->env_size};
+}
+
+static void read_config_file(struct launch_texts *t)
+{
+    struct strings args = texts_args(t), env = texts_env(t);
+    const char *file = flag_value(&args, "--config");
+    _cleanup_(freep)
+    char *path = file ? path_absolute(file, t->cwd, env_value(&env, "HOME")) : NULL;
+    if (path && process_read_file(t->pid, path, ENGINE_CONFIG_MAX, &t->config, &t->config_size) < 0)
+        t->config = NULL;
+}
+
+static void launch_texts_read(struct launch_texts *t, pid_t pid)
+{
+    *t = (struct launch_texts){.pid = pid};
+    process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &t->args, &t->args_size);
+    t->env_error = process_read(pid, "environ", PROCESS_ENVIRON_MAX, &t->env, &t->env_size);
+    /* A process that writes its title over its arguments may have overwritten what lies behind them. */
+    if (t->env_error == 0 && !memchr(t->env, '=', t->env_size)) {
+        free(TAKE_PTR(t->env));
+        t->env_error = -ENODATA;
+    }
+    t->cwd_error = process_link(pid, "cwd", &t->cwd);
+    read_config_file(t);
+}
+
+/* What the launch said, and the process that said it. */
+struct finding {
+    struct profiler_launch launch;
+    struct launch_texts texts;
+    bool saw_env; /* some process's environment could be read */
+};
+
+static void finding_done(struct finding *f)
+{
+    profiler_launch_done(&f->launch);
+    launch_texts_done(&f->texts);
+}
+
+static void read_one(const struct worker *w, pid_t pid, struct finding *f)
+{
+    finding_done(f);
+    launch_texts_read(&f->texts, pid);
+    f->saw_env |= f->texts.env != NULL;
+    const struct launch launch = {.args = texts_args(&f->texts),
+                                  .env = texts_env(&f->texts),
+                                  .config = f->texts.config,
+                                  .config_size = f->texts.config_size};
+    profiler_launch_read(w->engine, w->version, &launch, &f->launch);
+}
+
+/* The listener's own launch, or that of the nearest parent which has one. */
+static void find_launch(const struct worker *w, struct finding *f)
+{
+    struct process_status status;
+    pid_t pid = w->pid;
+
+    read_one(w, pid, f);
+    for (int i = 0; i < LAUNCH_PARENTS_MAX && !f->launch.source && !f->launch.error; i++) {
+        if (process_status_read(pid, &status) < 0 || status.parent <= 1)
+            break;
+        pid = status.parent;
+        if (process_status_read(pid, &status) < 0 || status.uid != w->uid)
+            break;
+        struct finding above = {.saw_env = f->saw_env};
+        read_one(w, pid, &above);
+        f->saw_env = above.saw_env;
+        if (above.launch.source || above.launch.error) {
+            finding_done(f);
+            *f = above;
+            return;
+        }
+        finding_done(&above);
+    }
+}
+
+static void take_setup(struct worker *w, struct finding *f)
+{
+    if (w->setup.kind || !f->launch.setup.kind)
+        return;
+    w->setup = f->launch.setup;
+    f->launch.setup.kind = NULL;
+}
+
+static void set_dir(struct trace_place *place, const char *dir, const char *found_by)
+{
+    replace_str(&place->dir, dir);
+    replace_str(&place->found_by, found_by);
+}
+
+static void take_dir(struct worker *w, const struct finding *f, const char *remark)
+{
+    struct strings env = texts_env(&f->texts);
+    const char *said = f->launch.dir;
+    _cleanup_(freep)
+    char *dir =
+        path_is_uri(said) ? xstrdup(said) : path_absolute(said, f->texts.cwd, env_value(&env, "HOME"));
+    _cleanup_(freep)
+    char *found_by = xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
+    set_dir(&w->place, dir ? dir : said, found_by);
+}
+
+/* Says why the directory is not known. */
+static void explain(const struct worker *w, const struct finding *f, struct problem *p)
+{
+    char name[PROCESS_NAME_MAX];
+    process_name(w->pid, name);
+    if (f->launch.error) {
+        problem_set(p, -EINVAL, PROBLEM_NOT_FOUND, "trace directory unknown: process %d: %s",
+                    (int)f->texts.pid, f->launch.error);
+    } else if (streq(w->setup.kind, "cuda")) {
+        problem_set(
+            p, -ENOENT, PROBLEM_UNSUPPORTED,
+            "the engine's profiler is \"cuda\", which only marks a range for nsys and writes no trace");
+        problem_remedy(p, "start vLLM with \"profiler\":\"torch\" for traces that profd collects");
+    } else if (f->texts.env_error == -EACCES || f->texts.env_error == -EPERM) {
+        _cleanup_(freep)
+        char *user = process_user_name(w->uid);
+        problem_set(p, -EACCES, PROBLEM_DENIED,
+                    "trace directory unknown: process %d (%s) belongs to %s (its environment cannot be read)",
+                    (int)w->pid, name, user);
+        process_remedy_denied(w, p);
+    } else if (!f->saw_env) {
+        problem_set(p, -ENODATA, PROBLEM_NOT_FOUND,
+                    "trace directory unknown: process %d (%s) overwrote its environment", (int)w->pid, name);
+    } else {
+        problem_set(
+            p, -ENOENT, PROBLEM_NOT_FOUND,
+            "trace directory unknown: neither command line nor environment of process %d (%s) names it",
+            (int)w->pid, name);
+    }
+    process_remedy_unknown(w, p);
+}
+
+static const char *settings_output_dir(const struct fleet_settings *settings,
+                                       const struct fleet_config *config, const char *url)
+{
+    const struct worker_config *own = settings_worker(settings, url);
+    if (own && own->output_dir)
+        return own->output_dir;
+    return config ? config->output_dir : NULL;
+}
+
+static void take_note(struct worker *w, struct problem *p)
+{
+    free(w->place.note);
+    free(w->place.remedy);
+    w->place.note = TAKE_PTR(p->what);
+    w->place.remedy = TAKE_PTR(p->remedy);
+    problem_done(p);
+}
+
+static void note_missing(struct worker *w)
+{
+    if (access(w->place.local_dir, F_OK) == 0 || errno != ENOENT)
+        return;
+    struct problem p = {0};
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s is not there yet: engines make it with their first trace",
+                w->place.local_dir);
+    take_note(w, &p);
+}
+
+/* What a person gave (--trace-dir, trace_dir=) is a name of profd's own view already. */
+static void resolve_place(struct worker *w, const struct fleet_config *config)
+{
+    struct problem p = {0};
+
+    if (!w->place.local_dir)
+        w->place.local_dir = process_resolve_path(w, config, w->place.dir, &p);
+    else if (process_check_dir(w, w->place.local_dir, &p) < 0)
+        replace_str(&w->place.local_dir, NULL);
+    if (w->place.local_dir)
+        note_missing(w);
+    else
+        take_note(w, &p);
+    problem_done(&p);
+}
+
+static void resolve_temp_dir(struct worker *w, const struct fleet_config *config,
+                             const struct launch_texts *t)
+{
+    struct strings env = texts_env(t);
+    const char *dir = env_value(&env, "TMPDIR");
+    struct problem p = {0};
+
+    if (!t->env || w->place.temp_dir)
+        return;
+    w->place.temp_dir = process_resolve_path(w, config, dir && *dir == '/' ? dir : "/tmp", &p);
+    problem_done(&p);
+}
+
+static void choose_dir(struct worker *w, const struct fleet_settings *settings,
+                       const struct fleet_config *config, const struct finding *f, const char *remark)
+{
+    const char *output_dir = settings_output_dir(settings, config, w->url);
+
+    if (w->place.dir)
+        return;
+    if (w->engine == ENGINE_SGLANG && output_dir)
+        set_dir(&w->place, output_dir, "output_dir in profd.conf");
+    else if (f->launch.dir)
+        take_dir(w, f, remark);
+    else if (w->engine == ENGINE_SGLANG && f->saw_env)
+        set_dir(&w->place, SGLANG_DEFAULT_DIR, "SGLang's default");
+}
+
+void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
+                   const char *remark)
+{
+    _cleanup_(finding_done)
+    struct finding f = {0};
+    struct problem p = {0};
+
+    find_launch(w, &f);
+    take_setup(w, &f);
+    choose_dir(w, settings, config, &f, remark);
+    if (w->place.dir) {
+        resolve_place(w, config);
+    } else {
+        explain(w, &f, &p);
+        take_note(w, &p);
+    }
+    resolve_temp_dir(w, config, &f.texts);
+}
+
+void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
+                          const struct fleet_config *config, struct problem *reason)
+{
+    const char *output_dir = settings_output_dir(settings, config, w->url);
+
+    if (!w->place.dir && w->engine == ENGINE_SGLANG && output_dir)
+        set_dir(&w->place, output_dir, "output_dir in profd.conf");
+    if (w->place.dir)
+        resolve_place(w, config);
+    if (!w->place.local_dir) {
+        process_remedy_unknown(w, reason);
+        take_note(w, reason);
+    }
+    problem_done(reason);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From workers' URLs to the processes that listen there; what those say is process_place.c's. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/fleet/process.h"
+#include "daemon/fleet/process_info.h"
+#include "daemon/fleet/process_net.h"
+#include "daemon/fleet/process_path.h"
+#include "daemon/fleet/process_place.h"
+#include "daemon/fleet/url.h"
+#include <errno.h>
+#include <netdb.h>
+
+/* Names are looked up one after another and each may take the resolver's whole patience. */
+#define HOST_NAMES_MAX     256
+#define HOST_NAMES_TIME_NS (3 * NS_PER_S)
+#define HOST_ADDRESSES_MAX 16
+
+struct host {
+    char *name;
+    struct in6_addr addresses[HOST_ADDRESSES_MAX];
+    size_t n;
+};
+
+/* How a worker's process was found. */
+struct candidate {
+    uint16_t port;
+    const struct host *host;       /* NULL: no URL that can be read */
+    struct net_listener *listener; /* NULL: nobody listens there on this host */
+    bool own_host;                 /* the URL names this host */
+    const char *remark;            /* "" where the socket itself tells */
+};
+
+struct inspection {
+    struct fleet *fleet;
+    const struct fleet_settings *settings;
+    const struct fleet_config *config;
+    struct net_survey survey;
+    struct candidate *candidates; /* one for each worker */
+    struct host *hosts;
+    size_t n_hosts, n_names;
+    int64_t names_until_ns;
+};
+
+static void host_add(struct host *h, const struct in6_addr *address)
+{
+    if (h->n < HOST_ADDRESSES_MAX)
+        h->addresses[h->n++] = *address;
+}
+
+static void look_up(struct host *h)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    struct addrinfo *list = NULL;
+
+    if (getaddrinfo(h->name, NULL, &hints, &list) != 0)
+        return;
+    for (struct addrinfo *i = list; i; i = i->ai_next) {
+        struct in6_addr address;
+        if (i->ai_family == AF_INET)
+            address = net_address_v4(((struct sockaddr_in *)i->ai_addr)->sin_addr.s_addr);
+        else if (i->ai_family == AF_INET6)
+            address = ((struct sockaddr_in6 *)i->ai_addr)->sin6_addr;
+        else
+            continue;
+        host_add(h, &address);
+    }
+    freeaddrinfo(list);
+}
+
+static void resolve_host(struct inspection *in, struct host *h)
+{
+    const struct in6_addr loopback4 = net_address_v4(htonl(INADDR_LOOPBACK));
+    struct in6_addr address;
+
+    if (streq(h->name, "localhost") || host_is_wildcard(h->name)) {
+        host_add(h, &loopback4);
+        host_add(h, &in6addr_loopback);
+    } else if (net_address_parse(h->name, &address)) {
+        host_add(h, &address);
+    } else if (in->n_names++ < HOST_NAMES_MAX && mono_ns() < in->names_until_ns) {
+        look_up(h);
+    }
+}
+
+/* The addresses of a name, asked for once. There are at most as many hosts as workers. */
+static const struct host *find_host(struct inspection *in, const char *name)
+{
+    for (size_t i = 0; i < in->n_hosts; i++)
+        if (streq(in->hosts[i].name, name))
+            return &in->hosts[i];
+    struct host *h = &in->hosts[in->n_hosts++];
+    h->name = xstrdup(name);
+    resolve_host(in, h);
+    return h;
+}
+
+static struct net_listener *find_in_space(const struct inspection *in, const struct candidate *c,
+                                          unsigned space)
+{
+    struct net_listener *l = NULL;
+    for (size_t i = 0; i < c->host->n && !l; i++)
+        l = net_survey_find(&in->survey, space, &c->host->addresses[i], c->port);
+    return l;
+}
+
+static bool space_has_host(const struct inspection *in, unsigned space, const struct host *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (net_space_has(&in->survey.spaces[space], &h->addresses[i]))
+            return true;
+    return false;
+}
+
+/*
+ * Who listens behind the worker's URL: in profd's own namespace, or in the one that has the URL's address. A
+ * port of this host where nobody listens may be forwarded into a container by the kernel; that is taken to be
+ * the only container which listens on that port.
+ */
+static void find_listener(const struct inspection *in, struct candidate *c)
+{
+    bool loopback = host_is_loopback(c->host->name) || host_is_wildcard(c->host->name);
+
+    c->own_host = loopback || space_has_host(in, 0, c->host);
+    if (c->own_host) {
+        c->listener = find_in_space(in, c, 0);
+        if (!c->listener && (c->listener = net_survey_elsewhere(&in->survey, c->port)))
+            c->remark = " (the only listener on its port, in a network namespace of its own)";
+        return;
+    }
+    for (unsigned space = 1; space < in->survey.n_spaces && !c->listener; space++)
+        if (space_has_host(in, space, c->host))
+            c->listener = find_in_space(in, c, space);
+}
+
+static void find_owners(struct inspection *in)
+{
+    size_t n = 0;
+    _cleanup_(freep)
+    struct net_listener **wanted = xcalloc(in->fleet->n_workers, sizeof(struct net_listener *));
+
+    for (size_t i = 0; i < in->fleet->n_workers; i++)
+        if (in->candidates[i].listener && in->candidates[i].listener->pid == 0)
+            wanted[n++] = in->candidates[i].listener;
+    net_survey_find_owners(&in->survey, wanted, n);
+}
+
+/* Programs that hold a container's published port in the host's namespace. */
+static bool is_forwarder(pid_t pid)
+{
+    static const char *const names[] = {"docker-proxy", "conmon", "rootlessport", "rootlesskit",
+                                        "slirp4netns",  "pasta",  "pasta.avx2"};
+    char name[PROCESS_NAME_MAX];
+    process_name(pid, name);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (streq(name, names[i]))
+            return true;
+    return false;
+}
+
+/* docker-proxy says on its command line where it forwards to; of others the port is taken to be the same. */
+static struct net_listener *behind_forwarder(const struct inspection *in, pid_t pid, uint16_t port)
+{
+    _cleanup_(freep)
+    char *data = NULL;
+    struct strings args = {0};
+    struct in6_addr address;
+
+    if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) == 0)
+        args.data = data;
+    const char *ip = flag_value(&args, "-container-ip"), *inner_port = flag_value(&args, "-container-port");
+    if (!ip || !inner_port || !net_address_parse(ip, &address))
+        return net_survey_elsewhere(&in->survey, port);
+    for (unsigned space = 1; space < in->survey.n_spaces; space++)
+        if (net_space_has(&in->survey.spaces[space], &address))
+            return net_survey_find(&in->survey, space, &address, (uint16_t)strtoul(inner_port, NULL, 10));
+    return NULL;
+}
+
+static void follow_forwarders(struct inspection *in)
+{
+    pid_t last = 0;
+    bool forwards = false, any = false;
+
+    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+        struct candidate *c = &in->candidates[i];
+        if (!c->listener || c->listener->pid == 0)
+            continue;
+        if (c->listener->pid != last) {
+            last = c->listener->pid;
+            forwards = is_forwarder(last);
+        }
+        struct net_listener *inner = forwards ? behind_forwarder(in, last, c->port) : NULL;
+        if (inner) {
+            c->listener = inner;
+            c->remark = " (behind a forwarded port)";
+            any = true;
+        }
+    }
+    if (any)
+        find_owners(in);
+}
+
+/* A process's --port; 0 where it has none. */
+static uint16_t port_argument(pid_t pid)
+{
+    _cleanup_(freep)
+    char *data = NULL;
+    struct strings args = {0};
+    int port;
+
+    if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)
+        return 0;
+    args.data = data;
+    const char *text = flag_value(&args, "--port");
+    return text && sscanf(text, "%5d", &port) == 1 && port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+/*
+ * Where profd may not see who holds a socket, everybody may still read command lines: the oldest process of
+ * the socket's user and namespace whose --port it is. Two sockets on one port stay unknown.
+ */
+static void find_by_argument(struct inspection *in)
+{
+    struct candidate several = {0};
+    _cleanup_(freep)
+    struct candidate **by_port = xcalloc(UINT16_MAX + 1, sizeof(struct candidate *));
+    size_t missing = 0;
+
+    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+        struct candidate *c = &in->candidates[i];
+        if (!c->listener || c->listener->pid != 0)
+            continue;
+        struct candidate **slot = &by_port[c->listener->port];
+        *slot = *slot && (*slot)->listener != c->listener ? &several : c;
+        missing++;
+    }
+    for (size_t i = 0; i < in->survey.n_processes && missing > 0; i++) {
+        const struct net_process *p = &in->survey.processes[i];
+        struct candidate *c = by_port[port_argument(p->pid)];
+        if (!c || !c->listener || c->listener->pid != 0 || c->listener->uid != p->uid ||
+            c->listener->space != p->space)
+            continue;
+        c->listener->pid = p->pid;
+        c->remark = " (known by its --port)";
+        missing--;
+    }
+}
+
+/* trace_dir= of profd.conf, the worker's section first. --trace-dir, which discovery has set, wins over both.
+ */
+static void take_given_dir(const struct inspection *in, struct worker *w)
+{
+    static const char *const by_option = "--trace-dir";
+    const struct worker_config *own = settings_worker(in->settings, w->url);
+    const char *dir = own && own->trace_dir ? own->trace_dir : in->config ? in->config->trace_dir : NULL;
+
+    if (streq(w->place.found_by, by_option)) {
+        if (!w->place.local_dir)
+            w->place.local_dir = xstrdup(w->place.dir);
+        return;
+    }
+    if (!dir)
+        return;
+    replace_str(&w->place.dir, dir);
+    replace_str(&w->place.local_dir, dir);
+    replace_str(&w->place.found_by, "trace_dir in profd.conf");
+}
+
+static void explain_unseen(const struct worker *w, const struct candidate *c, struct problem *p)
+{
+    _cleanup_(freep)
+    char *what = w->place.dir ? xasprintf("trace directory %s cannot be reached", w->place.dir)
+                              : xstrdup("trace directory unknown");
+
+    if (c->listener) {
+        _cleanup_(freep)
+        char *user = process_user_name(c->listener->uid);
+        problem_set(p, -EACCES, PROBLEM_DENIED,
+                    "%s: the process on port %d belongs to %s (profd may not see which it is)", what, c->port,
+                    user);
+        process_remedy_denied(w, p);
+    } else if (c->own_host) {
+        problem_set(p, -ESRCH, PROBLEM_NOT_FOUND, "%s: no process of this host is seen to listen on port %d",
+                    what, c->port);
+    } else if (c->host->n == 0) {
+        problem_set(p, -EHOSTUNREACH, PROBLEM_NOT_FOUND, "%s: the name %s was not resolved in time", what,
+                    c->host->name);
+    } else {
+        problem_set(p, -EREMOTE, PROBLEM_NOT_FOUND, "traces are on %s, not on this host", c->host->name);
+        problem_remedy(p,
+                       "run profd on %s as well, or name the directory where it is mounted here\n"
+                       "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
+                       c->host->name, w->url);
+    }
+}
+
+static void fill_worker(const struct inspection *in, struct worker *w, const struct candidate *c)
+{
+    struct process_status status;
+    struct problem p = {0};
+
+    take_given_dir(in, w);
+    w->local = c->listener != NULL;
+    if (c->listener && c->listener->pid > 0 && process_status_read(c->listener->pid, &status) == 0) {
+        w->pid = c->listener->pid;
+        w->uid = status.uid;
+        process_place(w, in->settings, in->config, c->remark);
+        return;
+    }
+    explain_unseen(w, c, &p);
+    process_place_unseen(w, in->settings, in->config, &p);
+}
+
+static void find_candidates(struct inspection *in)
+{
+    const char *reason;
+    struct url url;
+
+    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+        struct candidate *c = &in->candidates[i];
+        c->remark = "";
+        if (url_parse(in->fleet->workers[i].url, &url, &reason) < 0)
+            continue;
+        c->port = (uint16_t)url.port;
+        c->host = find_host(in, url.host);
+        find_listener(in, c);
+    }
+    find_owners(in);
+    follow_forwarders(in);
+    find_by_argument(in);
+}
+
+void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings)
+{
+    struct inspection in = {.fleet = fleet,
+                            .settings = settings,
+                            .config = settings_fleet(settings, fleet->name),
+                            .names_until_ns = mono_ns() + HOST_NAMES_TIME_NS};
+
+    if (fleet->n_workers == 0)
+        return;
+    in.candidates = xcalloc(fleet->n_workers, sizeof(*in.candidates));
+    in.hosts = xcalloc(fleet->n_workers, sizeof(*in.hosts));
+    net_survey_read(&in.survey);
+    find_candidates(&in);
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        if (in.candidates[i].host)
+            fill_worker(&in, &fleet->workers[i], &in.candidates[i]);
+    for (size_t i = 0; i < in.n_hosts; i++)
+        free(in.hosts[i].name);
+    free(in.hosts);
+    free(in.candidates);
+    net_survey_done(&in.survey);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a worker's profiler was set at its launch, read from the command line, the configuration file and the
+ * environment of its process, by the rules of the engine's own argument parser. Pure functions over text
+ * that anybody may have written.
+ */
+#pragma once
+
+#include "daemon/fleet/process_info.h"
+#include "daemon/fleet/worker.h"
+
+#define ENGINE_CONFIG_MAX (256 << 10) /* of a --config file */
+
+/* All borrowed; texts with data NULL could not be read. */
+struct launch {
+    struct strings args, env;
+    const char *config; /* content of the --config file; NULL: there is none */
+    size_t config_size;
+};
+
+struct profiler_launch {
+    struct profiler_setup setup; /* all unknown where nothing was found */
+    char *dir;                   /* as written: relative, with ~, or a URI; NULL: none */
+    const char *source;          /* where it was said: "--profiler-config"; NULL: nowhere */
+    char *error;                 /* why something that is there could not be understood */
+};
+void profiler_launch_done(struct profiler_launch *p);
+
+/* version is the engine's, NULL unknown: old variables are honoured only by old engines. */
+void profiler_launch_read(enum engine engine, const char *version, const struct launch *launch,
+                          struct profiler_launch *ret);
+
+/* True for "s3://bucket/dir", which no directory of a host is. */
+bool path_is_uri(const char *path);
+/*
+ * The absolute path that the engine makes of one: ~ is the home, relative is to cwd, "." and ".." are taken
+ * out. NULL where home or cwd are needed and not known (NULL).
+ */
+char *path_absolute(const char *path, const char *cwd, const char *home);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system server of a Dynamo worker: GET /metrics_endpoints gives the system URLs of the whole cluster as
+ * {"object": "list", "data": [{"namespace": ..., "instance_id": ..., "url": ...}]}.
+ */
+#include "daemon/fleet/router_table.h"
+
+static const json_t *entries(const json_t *root)
+{
+    const json_t *data = json_object_get(root, "data");
+    return json_is_array(data) ? data : NULL;
+}
+
+static bool recognise(const json_t *root)
+{
+    const json_t *data = entries(root);
+    return data && (json_array_size(data) == 0 || json_get_str(json_array_get(data, 0), "url"));
+}
+
+const struct router_dialect router_dynamo = {
+    .name = "dynamo",
+    .path = "/metrics_endpoints",
+    .recognise = recognise,
+    .entries = entries,
+};

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routers that nobody described to us, in the shapes that are common: {"workers": [...]}, {"urls": [...]}, a
+ * plain array, an object keyed by URL; entries are objects with "url", or URLs. LMDeploy's proxy is one of
+ * them, at a path of its own.
+ */
+#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/url.h"
+
+static const char *const list_keys[] = {"workers", "urls", "servers", "data"};
+
+/* Every key a URL with its scheme, since a bare word would also do for a host. */
+static bool is_keyed_by_url(const json_t *root)
+{
+    struct url u;
+    const char *key, *reason;
+    json_t *value;
+
+    if (json_object_size(root) == 0)
+        return false;
+    json_object_foreach((json_t *)root, key,
+                        value) if (!strstr(key, "://") || url_parse(key, &u, &reason) < 0) return false;
+    return true;
+}
+
+static bool is_list(const json_t *j)
+{
+    const json_t *first = json_array_get(j, 0);
+    return json_is_array(j) &&
+           (json_array_size(j) == 0 || json_is_string(first) || json_get_str(first, "url"));
+}
+
+static const json_t *entries(const json_t *root)
+{
+    if (is_list(root) || is_keyed_by_url(root))
+        return root;
+    for (size_t i = 0; i < ARRAY_SIZE(list_keys); i++) {
+        const json_t *list = json_object_get(root, list_keys[i]);
+        if (is_list(list) || is_keyed_by_url(list))
+            return list;
+    }
+    return NULL;
+}
+
+static bool recognise(const json_t *root)
+{
+    return entries(root) != NULL;
+}
+
+/* Its proxy without workers answers {}. */
+static const json_t *lmdeploy_entries(const json_t *root)
+{
+    return json_is_object(root) && json_object_size(root) == 0 ? root : entries(root);
+}
+
+const struct router_dialect router_generic = {
+    .name = "generic",
+    .path = "/workers",
+    .recognise = recognise,
+    .entries = entries,
+};
+
+const struct router_dialect router_lmdeploy = {
+    .name = "lmdeploy",
+    .path = "/nodes/status",
+    .recognise = recognise,
+    .entries = lmdeploy_entries,
+};

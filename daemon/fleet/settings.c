@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What profd.conf says of fleets and workers, and what a user asks for: their lives and look-ups. */
+#include "base/alloc.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/fleet/url.h"
+
+static void strings_done(char **strings, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(strings[i]);
+    free(strings);
+}
+
+static void credentials_done(struct credentials *c)
+{
+    free(c->token_file);
+    free(c->admin_token_file);
+    free(c->ca_file);
+    free(c->cert_file);
+    free(c->key_file);
+}
+
+static void fleet_config_done(struct fleet_config *f)
+{
+    free(f->name);
+    free(f->router);
+    free(f->router_log);
+    strings_done(f->workers, f->n_workers);
+    free(f->dialect);
+    free(f->trace_dir);
+    free(f->output_dir);
+    for (size_t i = 0; i < f->n_maps; i++) {
+        free(f->maps[i].from);
+        free(f->maps[i].to);
+    }
+    free(f->maps);
+    credentials_done(&f->credentials);
+}
+
+void fleet_settings_done(struct fleet_settings *s)
+{
+    for (size_t i = 0; i < s->n_fleets; i++)
+        fleet_config_done(&s->fleets[i]);
+    for (size_t i = 0; i < s->n_workers; i++) {
+        free(s->workers[i].url);
+        free(s->workers[i].trace_dir);
+        free(s->workers[i].output_dir);
+        credentials_done(&s->workers[i].credentials);
+    }
+    free(s->fleets);
+    free(s->workers);
+    *s = (struct fleet_settings){0};
+}
+
+void fleet_query_done(struct fleet_query *q)
+{
+    free(q->fleet);
+    free(q->router);
+    free(q->dialect);
+    strings_done(q->workers, q->n_workers);
+    free(q->trace_dir);
+    *q = (struct fleet_query){0};
+}
+
+static bool any_credentials(const struct credentials *c)
+{
+    return c->token_file || c->admin_token_file || c->ca_file || c->cert_file || c->key_file;
+}
+
+/* a is as a person wrote it, b is normalised. */
+static bool same_url(const char *a, const char *b)
+{
+    const char *reason;
+    _cleanup_(freep)
+    char *normal = NULL;
+    return streq(a, b) || (a && url_normalise(a, &normal, &reason) == 0 && streq(normal, b));
+}
+
+const struct fleet_config *settings_fleet(const struct fleet_settings *s, const char *name)
+{
+    for (size_t i = 0; name && i < s->n_fleets; i++)
+        if (streq(s->fleets[i].name, name))
+            return &s->fleets[i];
+    return NULL;
+}
+
+const struct worker_config *settings_worker(const struct fleet_settings *s, const char *url)
+{
+    for (size_t i = 0; url && i < s->n_workers; i++)
+        if (same_url(s->workers[i].url, url))
+            return &s->workers[i];
+    return NULL;
+}
+
+const struct credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
+                                               const char *worker_url)
+{
+    const struct worker_config *w = settings_worker(s, worker_url);
+    const struct fleet_config *f = settings_fleet(s, fleet_name);
+    if (w && any_credentials(&w->credentials))
+        return &w->credentials;
+    return f ? &f->credentials : NULL;
+}

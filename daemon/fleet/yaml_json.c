@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/yaml_json.h"
+
+#include "base/alloc.h"
+#include <errno.h>
+#include <yaml.h>
+
+struct reader {
+    yaml_parser_t parser;
+    unsigned n_nodes;
+    char *error;
+};
+
+static void set_error(struct reader *r, const char *text)
+{
+    if (r->error[0])
+        return;
+    const yaml_mark_t *mark = r->parser.problem ? &r->parser.problem_mark : &r->parser.mark;
+    snprintf(r->error, 200, "%s (line %zu)", text, mark->line + 1);
+}
+
+static bool next_event(struct reader *r, yaml_event_t *event)
+{
+    if (yaml_parser_parse(&r->parser, event))
+        return true;
+    set_error(r, r->parser.problem ? r->parser.problem : "not YAML");
+    return false;
+}
+
+static json_t *plain_number(const char *text)
+{
+    char *end;
+    if (!*text || strspn(text, "+-.0123456789eE") != strlen(text))
+        return NULL;
+    errno = 0;
+    long long integer = strtoll(text, &end, 10);
+    if (!*end && errno == 0)
+        return json_integer(integer);
+    double real = strtod(text, &end);
+    return *end || errno ? NULL : json_real(real);
+}
+
+static json_t *plain_scalar(const char *text)
+{
+    static const struct {
+        const char *word;
+        char value;
+    } words[] = {{"true", 't'}, {"yes", 't'}, {"on", 't'},   {"false", 'f'}, {"no", 'f'},
+                 {"off", 'f'},  {"~", 'n'},   {"null", 'n'}, {"", 'n'}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (strcasecmp(text, words[i].word) == 0)
+            return words[i].value == 'n' ? json_null() : json_boolean(words[i].value == 't');
+    json_t *number = plain_number(text);
+    return number ? number : json_text(text);
+}
+
+static json_t *scalar_value(const yaml_event_t *event)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_scalar(text) : json_text(text);
+}
+
+static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned depth);
+
+static json_t *read_sequence(struct reader *r, unsigned depth)
+{
+    _cleanup_json_ array = json_array();
+    for (;;) {
+        _cleanup_(yaml_event_delete)
+        yaml_event_t event = {0};
+        if (!next_event(r, &event))
+            return NULL;
+        if (event.type == YAML_SEQUENCE_END_EVENT)
+            return TAKE_PTR(array);
+        json_t *item = read_value(r, &event, depth);
+        if (!item)
+            return NULL;
+        json_array_append_new(array, item);
+    }
+}
+
+static json_t *read_mapping(struct reader *r, unsigned depth)
+{
+    _cleanup_json_ object = json_object();
+    for (;;) {
+        _cleanup_(yaml_event_delete)
+        yaml_event_t key = {0};
+        _cleanup_(yaml_event_delete)
+        yaml_event_t event = {0};
+        if (!next_event(r, &key))
+            return NULL;
+        if (key.type == YAML_MAPPING_END_EVENT)
+            return TAKE_PTR(object);
+        if (key.type != YAML_SCALAR_EVENT) {
+            set_error(r, "a key is not plain text");
+            return NULL;
+        }
+        if (!next_event(r, &event))
+            return NULL;
+        json_t *value = read_value(r, &event, depth);
+        if (!value)
+            return NULL;
+        /* A key that is not UTF-8 cannot be one that anybody looks for. */
+        json_object_set_new(object, (const char *)key.data.scalar.value, value);
+    }
+}
+
+static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned depth)
+{
+    if (depth >= YAML_DEPTH_MAX || ++r->n_nodes > YAML_NODES_MAX) {
+        set_error(r, "nested too deeply or too long");
+        return NULL;
+    }
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return scalar_value(event);
+    case YAML_SEQUENCE_START_EVENT:
+        return read_sequence(r, depth + 1);
+    case YAML_MAPPING_START_EVENT:
+        return read_mapping(r, depth + 1);
+    case YAML_ALIAS_EVENT:
+        set_error(r, "aliases are not read");
+        return NULL;
+    default:
+        set_error(r, "no value");
+        return NULL;
+    }
+}
+
+static json_t *read_document(struct reader *r)
+{
+    for (;;) {
+        _cleanup_(yaml_event_delete)
+        yaml_event_t event = {0};
+        if (!next_event(r, &event))
+            return NULL;
+        if (event.type != YAML_STREAM_START_EVENT && event.type != YAML_DOCUMENT_START_EVENT)
+            return read_value(r, &event, 0);
+    }
+}
+
+json_t *yaml_parse(const char *data, size_t size, char error[static 200])
+{
+    struct reader r = {.error = error};
+
+    error[0] = '\0';
+    if (!yaml_parser_initialize(&r.parser)) {
+        snprintf(error, 200, "out of memory");
+        return NULL;
+    }
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)data, size);
+    json_t *root = read_document(&r);
+    yaml_parser_delete(&r.parser);
+    return root;
+}

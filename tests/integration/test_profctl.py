@@ -1,0 +1,792 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profctl as its users see it, against a door that answers what each test needs."""
+import errno
+import hashlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from fake_door import FAILURE, MIB, SECOND, T0, USAGE, FakeDoor, problem, session, steps, target, trace
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]) / "client" / "profctl"
+PERFETTO = "https://ui.perfetto.dev"
+
+
+def environment(**more):
+    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "ASAN_OPTIONS", "LSAN_OPTIONS")}
+    return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
+
+
+def run(*args, door=None, env=None, **more):
+    at = ["--socket", door.path] if door else []
+    return subprocess.run([PROFCTL, *at, *args], capture_output=True, text=True, timeout=30, env=environment(**(env or {})),
+                          stdin=subprocess.DEVNULL, **more)
+
+
+def verbs():
+    section = run("help").stdout.split("Verbs:\n")[1].split("\n\n")[0]
+    return re.findall(r"^  ([a-z-]+)", section, re.M)
+
+
+def long_options(text):
+    return set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.M))
+
+
+@pytest.fixture
+def door(tmp_path):
+    with FakeDoor(tmp_path / "door.sock") as d:
+        yield d
+
+
+# Help, usage, completion, manual
+
+
+def test_help_fits_and_is_data():
+    for words in [[], *[[v] for v in verbs()]]:
+        r = run(*words, "--help")
+        assert r.returncode == 0 and r.stderr == "", words
+        assert r.stdout.startswith("profctl")
+        assert max(map(len, r.stdout.splitlines())) <= 100, words
+
+
+@pytest.mark.parametrize("words", [
+    ["--bogus"], ["no-such-verb"], [], ["start", "--bogus"], ["list-traces", "--since", "whenever"], ["show"], ["show", "x7"],
+    ["du", "word"], ["vacuum"], ["status", "t1"], ["open", "s1"], ["get", "s1"], ["get", "t1", "-o", "a", "-d", "b"],
+    ["start", "--label", "novalue"], ["start", "--wait", "--detach"], ["start", "--timeout", "1s"],
+    ["start", "--router", "http://a", "--fleet", "b"], ["--host", "ftp://x", "du"],
+])
+def test_usage_errors(words, door):
+    r = run(*words, door=None if "--host" in words else door)
+    assert r.returncode == 2, r.stderr
+    assert r.stdout == ""
+    assert re.match(r"profctl: \S", r.stderr)
+    assert door.requests == []
+
+
+def test_every_verb_refuses_an_unknown_option():
+    for verb in verbs():
+        r = run(verb, "--no-such-option")
+        assert (r.returncode, r.stdout) == (2, "")
+        assert "--no-such-option" in r.stderr
+
+
+def complete(tmp_path, line, door=None):
+    words = line.split(" ")
+    quoted = " ".join(f"'{w}'" for w in words)
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    if not (tmp_path / "bin" / "profctl").exists():
+        (tmp_path / "bin" / "profctl").symlink_to(PROFCTL)
+    script = (f"source {SOURCE}/client/completion/profctl.bash; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
+              "_profctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
+    env = environment(PROFD_SOCKET=door.path if door else "/nonexistent")
+    env["PATH"] = f"{tmp_path}/bin:{env['PATH']}"
+    return set(subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, env=env).stdout.split())
+
+
+def test_completion_knows_every_verb_and_option(tmp_path):
+    assert complete(tmp_path, "profctl ") == set(verbs())
+    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-traces"}
+    for verb in verbs():
+        options = long_options(run(verb, "--help").stdout)
+        assert "--help" in options
+        assert complete(tmp_path, f"profctl {verb} --") == options, verb
+
+
+def test_completion_offers_ids(tmp_path, door):
+    door.answers["GET /v1/traces"] = {"traces": [trace(41), trace(42)], "usage": USAGE}
+    door.answers["GET /v1/sessions"] = {"sessions": [session()]}
+    assert complete(tmp_path, "profctl show t", door) == {"t41", "t42"}
+    assert complete(tmp_path, "profctl get ", door) == {"t41", "t42", "s7"}
+    assert complete(tmp_path, "profctl stop ", door) == {"s7"}
+    assert complete(tmp_path, "profctl list-traces --session ", door) == {"s7"}
+    assert complete(tmp_path, "profctl start --count ", door) == set()
+
+
+def test_manual_has_every_verb_and_option():
+    manual = (SOURCE / "docs" / "profctl.1.scd").read_text()
+    bold = set(re.findall(r"\*([^*\n]+)\*", manual))
+    for verb in verbs():
+        assert verb in bold, verb
+        assert long_options(run(verb, "--help").stdout) <= bold, verb
+
+
+def test_version():
+    assert re.fullmatch(r"profctl \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+# Where profd is
+
+
+def test_no_profd(tmp_path):
+    path = str(tmp_path / "none.sock")
+    r = run("du", env={"PROFD_SOCKET": path})
+    assert r.returncode == 1 and r.stdout == ""
+    first, *remedy = r.stderr.splitlines()
+    assert first == f"profctl: cannot reach profd at {path}: No such file or directory"
+    assert "systemctl enable --now profd" in remedy[0] and all(line.startswith("  ") for line in remedy)
+
+
+def test_socket_path_too_long(tmp_path):
+    r = run("du", "--socket", "/" + 200 * "x")
+    assert r.returncode == 2 and "the path of a socket cannot be as long as /xxx" in r.stderr
+
+
+def test_environment_and_option(door, tmp_path):
+    assert run("du", env={"PROFD_SOCKET": door.path}).returncode == 0
+    r = run("du", "--socket", door.path, env={"PROFD_SOCKET": str(tmp_path / "other")})
+    assert r.returncode == 0, r.stderr
+
+
+def test_own_socket_of_a_user(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become another user")
+    os.chmod(tmp_path, 0o755)
+    for parent in tmp_path.parents[:3]:
+        os.chmod(parent, 0o755)
+    run_dir = tmp_path / "run"
+    r = run("du", env={"XDG_RUNTIME_DIR": str(run_dir)}, user=65534)
+    assert f"{run_dir}/profd/profd.sock" in r.stderr
+    r = run("du", env={"HOME": "/home/nobody"}, user=65534)
+    assert "/home/nobody/.local/state/profd/profd.sock" in r.stderr
+
+
+def test_host(door):
+    r = run("du", "--host", "http://127.0.0.1:1")
+    assert r.returncode == 1 and "cannot reach profd at http://127.0.0.1:1" in r.stderr
+
+
+def test_proxies_are_ignored(door):
+    r = run("du", "--host", "127.0.0.1:1", env={"http_proxy": "http://127.0.0.1:2", "ALL_PROXY": "http://127.0.0.1:2"})
+    assert "cannot reach profd at http://127.0.0.1:1" in r.stderr
+
+
+# Problems and statuses
+
+
+@pytest.mark.parametrize("status,code,exit_status", [
+    (404, "not-found", 4), (410, "gone", 4), (400, "bad-request", 2), (409, "busy", 1), (422, "unsupported", 1), (500, "internal", 1),
+    (507, "storage", 1),
+])
+def test_problem_is_two_lines(door, status, code, exit_status):
+    door.answers["GET /v1/traces/t1"] = problem(status, code, "cannot do it: \033[2Jwhy", "do that\nand this")
+    r = run("show", "t1", door=door)
+    assert (r.returncode, r.stdout) == (exit_status, "")
+    assert r.stderr == "profctl: cannot do it: ?[2Jwhy\n  do that\n  and this\n"
+
+
+@pytest.mark.parametrize("body", [b"<html>nginx</html>", b"", b"[]", b"\xff\xfe"])
+def test_something_else_answers(door, body):
+    door.answers["GET /v1/usage"] = (502, body)
+    r = run("du", door=door)
+    assert r.returncode == 1 and "profd answered 502" in r.stderr
+
+
+def test_answer_that_is_not_json(door):
+    door.answers["GET /v1/usage"] = (200, b"{")
+    r = run("du", door=door)
+    assert r.returncode == 1 and "not JSON" in r.stderr
+
+
+def test_json_is_what_profd_said(door):
+    t = trace(41, note="ä\x1b")
+    door.answers |= {"GET /v1/traces/t41": t, "GET /v1/workers": {"dialect": "static", "workers": []},
+                     "GET /v1/doctor": {"checks": [], "problems": 0, "warnings": 0}, "GET /v1/sessions/s7": session(),
+                     "GET /v1/sessions": {"sessions": [session()]}, "POST /v1/vacuum": {"removed": 0, "freed": 0},
+                     "DELETE /v1/traces/t41": {"removed": 1}, "PUT /v1/traces/t41/pin": {"pinned": True}}
+    for words, expected in [
+        (["show", "t41"], t), (["list-workers"], {"dialect": "static", "workers": []}), (["du"], USAGE), (["status", "s7"], session()),
+        (["doctor"], {"checks": [], "problems": 0, "warnings": 0}), (["list-sessions"], {"sessions": [session()]}),
+        (["vacuum", "--keep", "0"], {"removed": 0, "freed": 0}), (["rm", "t41"], {"removed": 1}), (["pin", "t41"], {"pinned": True}),
+    ]:
+        r = run("--json", *words, door=door)
+        assert r.returncode == 0, r.stderr
+        assert json.loads(r.stdout) == expected
+        assert r.stdout.count("\n") == 1
+
+
+def test_closed_pipe_is_not_a_crash(door):
+    door.answers["GET /v1/traces"] = {"traces": [trace(n) for n in range(1, 2000)], "usage": USAGE}
+    r = subprocess.run(f"{PROFCTL} --socket {door.path} list-traces --all | head -1; exit ${{PIPESTATUS[0]}}", shell=True,
+                       executable="/bin/bash", capture_output=True, text=True, env=environment(), timeout=30)
+    assert r.stdout.startswith("TRACE") and r.returncode in (0, 1)
+
+
+def test_full_disk_is_said(door):
+    r = subprocess.run(f"{PROFCTL} --socket {door.path} du > /dev/full", shell=True, capture_output=True, text=True,
+                       env=environment(), timeout=30)
+    assert r.returncode == 1 and "No space left" in r.stderr
+
+
+# Workers
+
+
+def worker(n, **more):
+    return {"url": f"http://10.0.0.{n}:15000", "engine": "vllm", "version": "0.19.1", "role": "decode", "health": "healthy",
+            "model": "/models/Llama-3", "load": 3, "profilable": True, "local": True,
+            "traces": {"dir": "/traces", "local_dir": "/var/tmp/traces"}} | more
+
+
+def test_list_workers(door):
+    dead = [worker(n, profilable=False, reason="has no /start_profile", remedy="Start vLLM with\n  --profiler-config '{}'")
+            for n in range(12, 18)]
+    door.answers["GET /v1/workers"] = {"router": "http://r:1", "dialect": "smg", "workers": [worker(11), *dead], "notes": ["1 merged"]}
+    r = run("list-workers", "--router", "http://r:1", "--worker", "http://a", "--worker", "http://b", "--dialect", "smg", door=door)
+    assert r.returncode == 0
+    lines = r.stdout.splitlines()
+    assert lines[0].split() == ["WORKER", "ENGINE", "ROLE", "HEALTH", "MODEL", "LOAD", "PROFILE", "TRACES"]
+    assert re.split("  +", lines[1]) == ["http://10.0.0.11:15000", "vllm 0.19.1", "decode", "healthy", "Llama-3", "3", "yes", "/var/tmp/traces"]
+    assert "http://r:1: smg, 7 workers, 1 can be profiled" in lines
+    # Six workers with one reason are one reason.
+    assert r.stdout.count("has no /start_profile") == 1 and "and 4 more: has no /start_profile" in r.stdout
+    assert "    --profiler-config '{}'" in lines
+    assert r.stderr == "1 merged\n"
+    assert door.requests[0][1] == "/v1/workers?router=http%3A%2F%2Fr%3A1&dialect=smg&worker=http%3A%2F%2Fa&worker=http%3A%2F%2Fb"
+    bare = run("list-workers", "--no-legend", "-q", door=door)
+    assert len(bare.stdout.splitlines()) == 7 and bare.stderr == ""
+
+
+def test_router_log_is_read_here(door, tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("noise\nRouter launched at 10.0.0.9:1111\nmore\nRouter launched at 10.0.0.9:2222\n")
+    door.answers["GET /v1/workers"] = {"dialect": "smg", "workers": []}
+    assert run("list-workers", "--router-log", "train.log", door=door, cwd=tmp_path).returncode == 0
+    assert door.requests[0][1] == "/v1/workers?router=http%3A%2F%2F10.0.0.9%3A2222"
+    r = run("list-workers", "--router-log", str(tmp_path / "none.log"), door=door)
+    assert r.returncode != 0 and "none.log" in r.stderr and len(door.requests) == 1
+
+
+def test_doctor(door):
+    door.answers["GET /v1/doctor"] = {"problems": 1, "warnings": 1, "checks": [
+        {"result": "ok", "text": "router answers"}, {"result": "fail", "worker": "http://a", "text": "has none", "remedy": "add\n  this 'one'"},
+        {"result": "warn", "text": 40 * "word "}]}
+    r = run("doctor", door=door)
+    assert r.returncode == 1
+    lines = r.stdout.splitlines()
+    assert lines[:4] == ["ok    router answers", "FAIL  http://a: has none", "      add", "        this 'one'"]
+    assert lines[-1] == "1 problem, 1 warning"
+    assert max(map(len, lines)) <= 100
+    door.answers["GET /v1/doctor"] = {"problems": 0, "warnings": 0, "checks": []}
+    assert run("doctor", door=door).returncode == 0
+
+
+# Sessions
+
+
+def live(state, *targets, **more):
+    """A session whose times are about now."""
+    shift = time.time_ns() - T0
+
+    def moved(o):
+        return {k: v + shift if k.endswith("_at") else v for k, v in o.items()}
+
+    return moved(session(state, [moved(t) for t in targets], **more))
+
+
+def test_start_asks_for_what_was_said(door, tmp_path):
+    door.answers["POST /v1/sessions"] = (201, session("starting", remarks=[
+        {"refuses": False, "option": "with_stack", "worker": "http://a", "text": "set at launch"}],
+        skipped=[{"worker": "http://b", "reason": "is unhealthy"}]))
+    before = time.time_ns()
+    r = run("start", "--router", "http://r:1", "--worker", "http://a", "--steps", "5", "--duration", "1min", "--start-at", "+10s",
+            "--start-step", "9", "--activities", "cpu,cuda", "--with-stack", "--record-shapes", "--by-stage", "--role", "decode",
+            "--count", "3", "--one-per-role", "--include-unhealthy", "--stagger", "--when-running", "16", "--timeout", "30s",
+            "--require-all", "--queue", "--label", "job=grpo", "--label", "a=b=c", "--trace-dir", "traces", door=door, cwd=tmp_path)
+    assert (r.returncode, r.stdout) == (0, "s7\n"), r.stderr
+    body = door.requests[0][2]
+    assert before + 9 * SECOND < body.pop("start_at") < time.time_ns() + 10 * SECOND
+    assert body == {
+        "router": "http://r:1", "workers": ["http://a"], "steps": 5, "duration_ns": 60 * SECOND, "start_step": 9,
+        "activities": ["cpu", "cuda"], "with_stack": True, "record_shapes": True, "by_stage": True, "role": "decode", "count": 3,
+        "one_per_role": True, "include_unhealthy": True, "stagger": True, "when_running": 16, "when_timeout_ns": 30 * SECOND,
+        "require_all": True, "queue": True, "labels": {"job": "grpo", "a": "b=c"}, "trace_dir": f"{tmp_path}/traces"}
+    assert "with_stack: set at launch" in r.stderr and "left out: is unhealthy" in r.stderr
+    assert "profctl status s7" in r.stderr
+
+
+def test_start_with_nothing_said(door):
+    door.answers["POST /v1/sessions"] = (201, session("starting"))
+    r = run("start", door=door)
+    assert door.requests[0][2] == {}
+    assert "2 engines will not serve requests" in r.stderr
+    assert run("start", "-q", door=door).stderr == ""
+
+
+def test_start_refused(door):
+    door.answers["POST /v1/sessions"] = problem(409, "busy", "http://a is held by s3 until 14:02:11", "--queue waits for it")
+    r = run("start", "--wait", door=door)
+    assert (r.returncode, r.stdout) == (1, "")
+    assert r.stderr == "profctl: http://a is held by s3 until 14:02:11\n  --queue waits for it\n"
+
+
+@pytest.mark.parametrize("state,exit_status", [("complete", 0), ("partial", 3), ("failed", 1), ("cancelled", 1)])
+def test_start_and_wait(door, state, exit_status):
+    begun, end = live("recording", target(1, "recording")), live(state, target(1), target(2, "failed", **FAILURE))
+    door.answers["POST /v1/sessions"] = (201, begun)
+    door.answers["GET /v1/sessions/s7"] = steps(begun, end)
+    r = run("start", "--wait", door=door)
+    assert r.returncode == exit_status
+    assert r.stdout.splitlines()[0] == f"Session s7 is {state}: 1 of 2 workers, 1 trace, 61.0 MiB" + (
+        " in 14.0s" if state != "cancelled" else "")
+    assert "http://10.0.0.12:15000: POST /start_profile answered 404 Not Found" in r.stdout
+    assert "      --profiler-config" in r.stdout
+    assert re.search(r"s7  recording \d+\.\ds of 5\.0s", r.stderr)
+    assert re.search(rf"s7  {state}", r.stderr)
+
+
+def test_wait_asks_at_most_four_times_a_second(door):
+    begun = live("recording", target(1, "recording"))
+    door.events = [b"event: target-state\ndata: {}\n\n"] * 2000
+    door.answers["POST /v1/sessions"] = (201, begun)
+    door.answers["GET /v1/sessions/s7"] = steps(begun, live("complete", target(1)), every=1.5)
+    assert run("start", "--wait", door=door).returncode == 0
+    assert 2 <= len(door.asked("GET", "/v1/sessions/s7")) <= 9
+
+
+def interrupt(process, door, wanted):
+    """Sends SIGINT when the door has heard of what is wanted."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not wanted():
+        time.sleep(0.02)
+    assert wanted()
+    process.send_signal(signal.SIGINT)
+
+
+def start_waiting(door):
+    return subprocess.Popen([PROFCTL, "--socket", door.path, "start", "--wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=environment())
+
+
+def test_interrupt_stops_the_session(door):
+    stopped = []
+
+    def stop(query, body):
+        stopped.append(True)
+        return live("stopping", target(1, "stopping"))
+
+    def look(query, body):
+        return live("complete", target(1)) if stopped else live("recording", target(1, "recording"))
+
+    door.answers |= {"POST /v1/sessions": (201, look(None, None)), "GET /v1/sessions/s7": look, "POST /v1/sessions/s7/stop": stop}
+    process = start_waiting(door)
+    interrupt(process, door, lambda: door.asked("GET", "/v1/sessions/s7"))
+    out, err = process.communicate(timeout=10)
+    assert stopped == [True] and process.returncode == 0
+    assert out.startswith("Session s7 is complete") and "stopping s7" in err
+
+
+def test_interrupt_while_workers_are_looked_for(door):
+    door.answers["POST /v1/sessions"] = lambda query, body: door.closing.wait(10) and None
+    process = start_waiting(door)
+    interrupt(process, door, lambda: door.asked("POST", "/v1/sessions"))
+    out, err = process.communicate(timeout=5)
+    assert process.returncode == 1 and out == "" and "interrupted" in err
+
+
+def test_second_interrupt_leaves_it_to_profd(door):
+    busy = live("stopping", target(1, "stopping"))
+    door.answers |= {"POST /v1/sessions": (201, busy), "GET /v1/sessions/s7": busy, "POST /v1/sessions/s7/stop": busy}
+    process = start_waiting(door)
+    interrupt(process, door, lambda: door.asked("GET", "/v1/sessions/s7"))
+    interrupt(process, door, lambda: door.asked("POST", "/v1/sessions/s7/stop"))
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 1 and out == ""
+    assert "s7 goes on in profd" in err and len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
+
+
+def test_restart_of_profd_is_waited_for(door):
+    begun = live("recording", target(1, "recording"))
+    door.answers |= {"POST /v1/sessions": (201, begun), "GET /v1/sessions/s7": begun}
+    process = start_waiting(door)
+    deadline = time.monotonic() + 10
+    while not door.asked("GET", "/v1/events") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    door.end()
+    time.sleep(0.6)
+    assert process.poll() is None
+    door.answers["GET /v1/sessions/s7"] = live("complete", target(1))
+    door.begin()
+    out, err = process.communicate(timeout=15)
+    assert process.returncode == 0, err
+    assert "profd does not answer" in err and out.startswith("Session s7 is complete")
+
+
+def on_terminal(door, *args, columns=100, rows=24, keys=b""):
+    """Runs profctl on a terminal; returns what it wrote and its exit status."""
+    import fcntl
+    import struct
+    import termios
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen([PROFCTL, "--socket", door.path, *args], stdin=slave, stdout=slave, stderr=slave, env=environment())
+    os.close(slave)
+    os.write(master, keys)
+    out = b""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if not select.select([master], [], [], 0.1)[0]:
+            continue
+        try:
+            data = os.read(master, 1 << 16)
+        except OSError as e:
+            assert e.errno == errno.EIO
+            break
+        if not data:
+            break
+        out += data
+    os.close(master)
+    return out.decode(), process.wait(timeout=5)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
+
+
+def test_long_call_says_what_it_does(door):
+    def slow(query, body):
+        time.sleep(2.2)
+        return {"dialect": "static", "workers": []}
+
+    door.answers["GET /v1/workers"] = slow
+    out, status = on_terminal(door, "list-workers", "--router", "http://r:1")
+    assert status == 0 and "asking http://r:1 for its workers (1 s)" in out
+    assert "asking" not in run("list-workers", door=door).stderr
+
+
+def test_live_block_is_drawn_over(door):
+    begun = live("recording", target(1, "recording", bytes_seen=38 * MIB))
+    door.answers |= {"POST /v1/sessions": (201, begun), "GET /v1/sessions/s7": steps(begun, live("complete", target(1)), every=0.8)}
+    out, status = on_terminal(door, "start", "--wait")
+    assert status == 0
+    assert "\x1b[3A" in out  # heading, one worker, progress
+    assert "38.0 MiB so far" in out
+    assert plain(out).splitlines()[-2].startswith("Session s7 is complete")
+    assert max(map(len, plain(out).splitlines())) <= 100
+
+
+def test_live_block_fits_the_terminal(door):
+    many = live("recording", *[target(n, "recording") for n in range(1, 60)], target(60, "failed", failure=200 * "x"))
+    end = live("partial", *[target(n) for n in range(1, 60)], target(60, "failed", failure=200 * "x"))
+    door.answers |= {"GET /v1/sessions/s7": steps(many, end, every=0.8)}
+    out, status = on_terminal(door, "status", "s7", columns=60, rows=20)
+    assert status == 0
+    block = plain(out).split("WORKER")[1].split("WORKER")[0].splitlines()
+    assert len(block) <= 20
+    assert "10.0.0.70" in block[1] and "failed" in block[1]
+    assert any("... and " in line for line in block)
+    assert all(len(line) <= 60 for line in block)
+
+
+def test_no_colour_where_not_wanted(door):
+    door.answers["GET /v1/sessions/s7"] = session("partial", [target(1), target(2, "failed", **FAILURE)])
+    coloured, _ = on_terminal(door, "status", "s7")
+    assert "\x1b[3" in coloured
+    bare, _ = on_terminal(door, "status", "s7", "--no-color")
+    assert "\x1b" not in bare
+    assert "\x1b" not in run("status", "s7", door=door).stdout
+
+
+def test_status_once(door):
+    door.answers["GET /v1/sessions/s7"] = live("stopping", target(1, "stopping", bytes_seen=5 * MIB))
+    for words in (["status", "s7"], ["status", "7"]):
+        r = run(*words, door=door)
+        assert r.returncode == 0 and "5.0 MiB so far" in r.stdout and "stopping" in r.stdout
+    out, status = on_terminal(door, "status", "--once", "s7")
+    assert status == 0 and "\x1b[3A" not in out
+    assert run("status", "s9", door=door).returncode == 4
+
+
+def test_status_without_id(door):
+    door.answers["GET /v1/sessions"] = lambda query, body: {"sessions": [] if query.get("state") == ["active"] else [session()]}
+    door.answers["GET /v1/sessions/s7"] = session()
+    r = run("status", door=door)
+    assert r.stdout.splitlines()[0] == f"profd 0.1.0 at {door.path}: 48 traces, 3.0 GiB of 200 GiB"
+    assert "Session s7 is complete" in r.stdout
+    door.answers["GET /v1/sessions"] = {"sessions": []}
+    r = run("status", door=door)
+    assert r.returncode == 0 and "Nothing was recorded yet" in r.stderr
+
+
+def test_stop(door):
+    door.answers |= {"GET /v1/sessions": {"sessions": []}, "POST /v1/sessions/s7/stop": live("stopping", target(1, "stopping"))}
+    r = run("stop", door=door)
+    assert r.returncode == 4 and "no session is running" in r.stderr
+    door.answers["GET /v1/sessions"] = {"sessions": [session("recording")]}
+    r = run("stop", door=door)
+    assert r.returncode == 0 and "s7 is stopping" in r.stderr
+    assert len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
+    door.answers["GET /v1/sessions"] = {"sessions": [session("recording"), session("stopping", session="s8")]}
+    r = run("stop", door=door)
+    assert r.returncode == 2 and "profctl stop s7" in r.stderr and "profctl stop s8" in r.stderr
+    assert len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
+    assert run("stop", "7", door=door).returncode == 0
+    door.answers["GET /v1/sessions/s7"] = live("partial", target(1), target(2, "failed", **FAILURE))
+    r = run("stop", "s7", "--wait", door=door)
+    assert r.returncode == 3 and r.stdout.startswith("Session s7 is partial: 1 of 2 workers")
+
+
+def test_list_sessions(door):
+    door.answers["GET /v1/sessions"] = {"sessions": [session(counts={"targets": 2, "complete": 1, "traces": 2, "bytes": 122 * MIB})]}
+    r = run("list-sessions", "--limit", "3", "--state", "complete", door=door)
+    assert r.stdout.splitlines()[1].split("  ")[0] == "s7" and "job=grpo" in r.stdout and "uid 1000 (anna)" in r.stdout
+    assert re.split("  +", r.stdout.splitlines()[1])[5:8] == ["1/2", "2", "122 MiB"]
+    assert door.requests[0][1] == "/v1/sessions?limit=3&state=complete"
+
+
+def test_events(door):
+    door.events = [b'id: 1\nevent: session-state\ndata: {"at": %d, "session": "s7", "text": "recording\\u001b"}\n\n' % T0]
+    for options, expected in ([], "2026-11-20 14:02:11  session-state      s7  recording?\n"), (["--json"], None):
+        process = subprocess.Popen([PROFCTL, "--socket", door.path, "events", "--session", "7", "--after", "5", *options],
+                                   stdout=subprocess.PIPE, text=True, env=environment())
+        line = process.stdout.readline()
+        process.terminate()
+        process.wait(timeout=5)
+        assert line == expected if expected else json.loads(line)["session"] == "s7"
+    assert door.asked("GET", "/v1/events")[0][1] == "/v1/events?session=s7&after=5"
+
+
+# Traces
+
+
+def test_list_traces(door):
+    door.answers["GET /v1/traces"] = {"usage": USAGE, "traces": [
+        trace(48, ranks={"dp": 1, "pp": 0, "tp": 3, "ep": 0, "rank": 7}), trace(47, state="truncated", reason="gzip ends\033[1m early"),
+        trace(46, session=None, worker=None, candidates=["http://a", "http://b"], kind="frontend", ranks={"rank": 5}, stage="decode"),
+        trace(45, session=None, worker=None, ranks={}, span_ns=None)]}
+    r = run("list-traces", door=door)
+    lines = r.stdout.splitlines()
+    assert lines[0].split() == ["TRACE", "SESSION", "RECORDED", "WORKER", "RANK", "SIZE", "SPAN", "STATE"]
+    assert re.split("  +", lines[1]) == ["t48", "s7", "2026-11-20 14:02:11", "http://10.0.0.11:15000", "dp1 tp3", "61.0 MiB", "5.0s", "complete"]
+    assert lines[2].endswith("truncated: gzip ends?[1m early")
+    assert re.split("  +", lines[3])[3:5] == ["ambiguous", "rank 5 decode"] and lines[3].endswith("complete, frontend, unclaimed")
+    assert re.split("  +", lines[4])[3:] == ["-", "-", "61.0 MiB", "-", "complete, unclaimed"]
+    assert lines[5] == "48 traces, 3.0 GiB of 200 GiB"
+    assert len(run("list-traces", "--no-legend", door=door).stdout.splitlines()) == 4
+
+
+def test_list_traces_filters(door):
+    door.answers["GET /v1/traces"] = {"usage": USAGE, "traces": []}
+    now = time.time_ns()
+    run("list-traces", "--session", "7", "--worker", "http://a", "--since", "1h", "--until", "@1700000000", "--unclaimed", "--limit", "9", door=door)
+    path = door.requests[0][1]
+    since = int(re.search(r"since=(\d+)", path)[1])
+    assert abs(now - 3600 * SECOND - since) < 10 * SECOND
+    assert path == f"/v1/traces?session=s7&worker=http%3A%2F%2Fa&since={since}&until=1700000000000000000&unclaimed=true&limit=9"
+
+
+def test_list_traces_pages(door):
+    def page(query, body):
+        first = int(query.get("before", ["t2501"])[0][1:]) - 1
+        n = min(int(query["limit"][0]), first)
+        more = {"next": f"t{first - n + 1}"} if first > n else {}
+        return {"traces": [trace(k) for k in range(first, first - n, -1)], "usage": USAGE, **more}
+
+    door.answers["GET /v1/traces"] = page
+    every = json.loads(run("list-traces", "--all", "--json", door=door).stdout)
+    assert [t["trace"] for t in every["traces"]] == [f"t{n}" for n in range(2500, 0, -1)] and "next" not in every
+    some = json.loads(run("list-traces", "--limit", "1200", "--json", door=door).stdout)
+    assert len(some["traces"]) == 1200 and some["next"] == "t1301"
+    assert "the newest 50 are shown, --all shows more; in all 48 traces" in run("list-traces", door=door).stdout
+
+
+def test_show(door):
+    door.answers |= {"GET /v1/traces/t41": trace(41, state="truncated", reason="ends early", pinned=True, ranks={"dp": 0, "tp": 1}),
+                     "GET /v1/sessions/s7": session("partial", [target(1), target(2, "failed", **FAILURE)])}
+    r = run("show", "41", door=door)
+    fields = {k.strip(): v.strip() for k, v in (line.split(":", 1) for line in r.stdout.splitlines())}
+    assert fields["State"] == "truncated: ends early" and fields["Rank"] == "dp0 tp1" and fields["Size"] == "61.0 MiB (63,963,136 bytes)"
+    assert fields["Events"] == "1,234,567" and fields["Kept in"].endswith("(pinned)")
+    r = run("show", "s7", door=door)
+    assert "Skew:  3.1 ms between the first and the last start" in r.stdout
+    assert "http://10.0.0.12:15000: POST /start_profile answered 404" in r.stdout
+
+
+CONTENT = os.urandom(1 << 20)
+
+
+def with_file(door, n=41, content=CONTENT, **more):
+    door.answers[f"GET /v1/traces/t{n}"] = trace(n, content, **more)
+    door.answers[f"GET /v1/traces/t{n}/file"] = content
+    return door.answers[f"GET /v1/traces/t{n}"]
+
+
+def test_get(door, tmp_path):
+    name = with_file(door)["name"]
+    out = tmp_path / "out"
+    out.mkdir()
+    assert run("get", "t41", "-o", "rank0.json.gz", door=door, cwd=out).returncode == 0
+    assert (out / "rank0.json.gz").read_bytes() == CONTENT
+    assert run("get", "t41", door=door, cwd=out).returncode == 0
+    assert (out / name).read_bytes() == CONTENT
+    again = run("get", "t41", door=door, cwd=out)
+    assert again.returncode == 1 and "exists" in again.stderr
+    piped = subprocess.run([PROFCTL, "--socket", door.path, "get", "t41", "-o", "-"], capture_output=True, env=environment())
+    assert piped.stdout == CONTENT
+    assert sorted(p.name for p in out.iterdir()) == sorted(["rank0.json.gz", name])
+    assert out.joinpath(name).stat().st_mode & 0o777 == 0o666 & ~current_umask()
+
+
+def current_umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("more", [{"sha256": hashlib.sha256(b"other").hexdigest()}, {"size": 5}])
+def test_get_leaves_nothing_that_is_wrong(door, tmp_path, more):
+    with_file(door, **more)
+    out = tmp_path / "out"
+    out.mkdir()
+    r = run("get", "t41", "-o", str(out / "x"), door=door)
+    assert r.returncode == 1 and "is not what was recorded" in r.stderr
+    door.answers["GET /v1/traces/t41/file"] = problem(410, "gone", "the file of t41 is gone")
+    assert run("get", "t41", "-o", str(out / "x"), door=door).returncode == 4
+    assert list(out.iterdir()) == []
+    assert run("get", "t41", "-o", str(out / "none" / "x"), door=door).returncode == 1
+
+
+def test_get_of_a_name_that_leads_elsewhere(door, tmp_path):
+    with_file(door, name="../../evil")
+    out = tmp_path / "out"
+    out.mkdir()
+    r = run("get", "t41", door=door, cwd=out)
+    assert r.returncode == 1 and "-o FILE" in r.stderr and list(out.iterdir()) == []
+
+
+def test_get_session(door, tmp_path):
+    traces = [with_file(door, 41, b"one", name="same"), with_file(door, 42, b"two", name="same", worker="http://10.0.0.12:15000"),
+              with_file(door, 43, b"three", name="own"), with_file(door, 44, b"four", name="dp", worker=None),
+              with_file(door, 45, b"five", name="dp", worker=None)]
+    door.answers["GET /v1/traces"] = {"traces": traces, "usage": USAGE}
+    out = tmp_path / "deep" / "out"
+    r = run("get", "s7", "-d", str(out), door=door)
+    assert r.returncode == 0, r.stderr
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == {
+        "10.0.0.11_15000-same": b"one", "10.0.0.12_15000-same": b"two", "own": b"three", "t44-dp": b"four", "t45-dp": b"five"}
+    fetched = len(door.asked("GET", "/v1/traces/t"))
+    (out / "own").unlink()
+    assert run("get", "s7", "-d", str(out), door=door).returncode == 0
+    assert len(door.asked("GET", "/v1/traces/t")) == fetched + 1
+    (out / "own").unlink()
+    door.answers["GET /v1/traces/t43/file"] = problem(410, "gone", "the file of t43 is gone")
+    assert run("get", "s7", "-d", str(out), door=door).returncode == 3
+    door.answers["GET /v1/traces"] = {"traces": [], "usage": USAGE}
+    assert run("get", "s7", "-d", str(out), door=door).returncode == 4
+
+
+def test_rm(door):
+    door.answers |= {"DELETE /v1/traces/t41": {}, "DELETE /v1/sessions/s7": {}, "GET /v1/sessions/s7": session()}
+    r = run("rm", "41", "t99", "s7", door=door)
+    assert r.returncode == 4 and "removed t41" in r.stderr and "removed s7" in r.stderr
+    door.requests.clear()
+    out, status = on_terminal(door, "rm", "s7", keys=b"n\n")
+    assert "Remove session s7 and its 2 traces? [y/N]" in out and status == 0 and not door.asked("DELETE", "/")
+    on_terminal(door, "rm", "s7", keys=b"y\n")
+    assert len(door.asked("DELETE", "/v1/sessions/s7")) == 1
+    out, _ = on_terminal(door, "rm", "--yes", "s7")
+    assert "[y/N]" not in out and len(door.asked("DELETE", "/v1/sessions/s7")) == 2
+
+
+def test_pin(door):
+    door.answers |= {"PUT /v1/traces/t41/pin": {}, "DELETE /v1/sessions/s7/pin": {}}
+    assert run("pin", "41", door=door).returncode == 0 and run("unpin", "s7", door=door).returncode == 0
+    assert [r[0:2] for r in door.requests] == [("PUT", "/v1/traces/t41/pin"), ("DELETE", "/v1/sessions/s7/pin")]
+
+
+def test_du(door):
+    door.answers["GET /v1/sessions"] = {"sessions": [session(session=f"s{n}", counts={"targets": 1, "traces": 1, "bytes": n * MIB})
+                                                     for n in range(15)]}
+    r = run("du", door=door)
+    assert "48 traces, 3.0 GiB" in r.stdout and "200 GiB (max_use)" in r.stdout
+    rows = r.stdout.split("SESSION")[1].splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [f"s{n}" for n in range(14, 4, -1)]
+
+
+def test_vacuum(door):
+    door.answers["POST /v1/vacuum"] = {"removed": 12, "freed": 5 << 30, "usage": USAGE}
+    r = run("vacuum", "--keep", "20G", "--dry-run", door=door)
+    assert r.stdout == "would remove 12 traces, 5.0 GiB\n"
+    assert door.requests[0][2] == {"keep": 20 << 30, "dry_run": True}
+    assert run("vacuum", "--keep", "0", door=door).stdout == "removed 12 traces, 5.0 GiB\n"
+    assert door.requests[1][2] == {"keep": 0}
+
+
+# Perfetto
+
+
+def serve(door, *args, **env):
+    process = subprocess.Popen([PROFCTL, "--socket", door.path, "open", "t41", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment(**env))
+    return process, process.stdout.readline().strip()
+
+
+def fetch(url, method="GET", **headers):
+    request = urllib.request.Request(url, method=method, headers=headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=5) as r:
+            return r.status, r.headers, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+
+
+@pytest.fixture
+def port_9001():
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", 9001))
+        except OSError:
+            pytest.skip("something else on this machine has port 9001")
+
+
+def test_open_serves_once_and_only_that_page(door, port_9001):
+    with_file(door, content=CONTENT * 8)
+    process, link = serve(door, "--no-browser", "--timeout", "20s")
+    page, url = link.split("#!/?url=")
+    assert page == PERFETTO + "/" and re.fullmatch(r"http://127\.0\.0\.1:9001/[0-9a-f]{32}/rank0\.1763647331\.pt\.trace\.json\.gz", url)
+    assert fetch(url, Host="evil.example:9001")[0] == 403
+    assert fetch(url, Origin="https://evil.example")[0] == 403
+    assert fetch("http://127.0.0.1:9001/", Origin=PERFETTO)[0] == 404
+    assert fetch(url.rsplit("/", 2)[0] + "/" + 32 * "0" + "/x")[0] == 404
+    status, headers, _ = fetch(url, "OPTIONS", Origin=PERFETTO)
+    assert status == 204 and headers["Access-Control-Allow-Private-Network"] == "true"
+    status, headers, body = fetch(url, "HEAD", Origin=PERFETTO)
+    assert status == 200 and headers["Content-Length"] == str(8 << 20) and body == b""
+    assert process.poll() is None
+    status, headers, body = fetch(url, Origin=PERFETTO)
+    assert status == 200 and body == CONTENT * 8 and headers["Access-Control-Allow-Origin"] == PERFETTO
+    assert process.wait(timeout=5) == 0
+
+
+def test_open_ends_when_nobody_comes(door, port_9001):
+    with_file(door)
+    process, _ = serve(door, "--no-browser", "--timeout", "300ms", SSH_CONNECTION="10.0.0.5 1 10.0.0.6 22")
+    assert process.wait(timeout=5) == 1
+    err = process.stderr.read()
+    assert "ssh -L 9001:127.0.0.1:9001" in err and "nobody fetched it within" in err
+    process, _ = serve(door, "--no-browser")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=5) == 1
+
+
+def test_open_when_the_port_is_taken(door, port_9001):
+    with_file(door)
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 9001))
+        s.listen()
+        r = run("open", "t41", door=door)
+    assert r.returncode == 1 and "Address already in use" in r.stderr and "ss -ltnp" in r.stderr
+    assert not door.asked("GET", "/v1/traces/t41/file")

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What profctl makes of profd's answers: problems, sessions. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "client/place.h"
+#include "client/request.h"
+#include "client/session.h"
+#include "tests/unit/cmocka-all.h"
+
+static void assert_problem(long status, const char *body, enum problem_kind kind, const char *what,
+                           const char *remedy)
+{
+    struct problem p = {0};
+
+    assert_true(problem_from_answer(status, body, strlen(body), &p) < 0);
+    assert_int_equal(p.kind, kind);
+    assert_string_equal(p.what, what);
+    if (remedy)
+        assert_string_equal(p.remedy, remedy);
+    else
+        assert_null(p.remedy);
+    problem_done(&p);
+}
+
+static void test_problems(void **state)
+{
+    assert_problem(409, "{\"code\":\"busy\",\"detail\":\"s3 holds it\",\"remedy\":\"--queue waits\"}",
+                   PROBLEM_BUSY, "s3 holds it", "--queue waits");
+    assert_problem(404, "{\"code\":\"not-found\",\"detail\":\"no session s9\"}", PROBLEM_NOT_FOUND,
+                   "no session s9", NULL);
+    assert_problem(500, "{\"code\":\"from-the-future\",\"detail\":\"x\"}", PROBLEM_INTERNAL, "x", NULL);
+}
+
+static void test_problem_of_another_server(void **state)
+{
+    static const char *const bodies[] = {"<html>502</html>", "", "[1]", "{\"code\":5,\"detail\":null}"};
+    for (size_t i = 0; i < ARRAY_SIZE(bodies); i++) {
+        struct problem p = {0};
+        assert_true(problem_from_answer(502, bodies[i], strlen(bodies[i]), &p) < 0);
+        assert_non_null(strstr(p.what, "profd answered 502"));
+        assert_non_null(p.remedy);
+        problem_done(&p);
+    }
+}
+
+/* Beside the first refusal, which is the problem's own line, the others are told too; what is no refusal is
+ * not. */
+static void test_remarks_of_a_refusal(void **state)
+{
+    assert_problem(
+        422,
+        "{\"code\":\"unsupported\",\"detail\":\"by_stage on http://a: decode only\",\"remedy\":\"leave it "
+        "out\",\"remarks\":["
+        "{\"refuses\":true,\"worker\":\"http://a\",\"text\":\"decode only\"},"
+        "{\"refuses\":true,\"worker\":\"http://b\",\"text\":\"speculative\",\"remedy\":\"leave b out\"},"
+        "{\"refuses\":false,\"text\":\"stacks are set at launch\"}]}",
+        PROBLEM_UNSUPPORTED, "by_stage on http://a: decode only",
+        "leave it out\nhttp://b: speculative\n  leave b out");
+}
+
+static void test_urls(void **state)
+{
+    char *path = xstrdup("/v1/traces");
+
+    url_add(&path, "worker", NULL);
+    assert_string_equal(path, "/v1/traces");
+    url_add(&path, "worker", "http://10.0.0.1:80/?a&b");
+    url_add_int(&path, "limit", 50);
+    assert_string_equal(path, "/v1/traces?worker=http%3A%2F%2F10.0.0.1%3A80%2F%3Fa%26b&limit=50");
+    free(path);
+}
+
+static void test_places(void **state)
+{
+    struct place place;
+    struct problem p = {0};
+
+    setenv("PROFD_SOCKET", "/run/other.sock", 1);
+    assert_int_equal(place_find("/tmp/given.sock", NULL, &place, NULL), 0);
+    assert_string_equal(place.socket, "/tmp/given.sock");
+    place_done(&place);
+    assert_int_equal(place_find(NULL, NULL, &place, NULL), 0);
+    assert_string_equal(place.socket, "/run/other.sock");
+    place_done(&place);
+    assert_int_equal(place_find(NULL, "gpu7:7070/", &place, NULL), 0);
+    assert_null(place.socket);
+    assert_string_equal(place.url, "http://gpu7:7070");
+    place_done(&place);
+    assert_int_equal(place_find(NULL, "ftp://gpu7", &place, &p), -EINVAL);
+    problem_done(&p);
+    assert_int_equal(place_find("/a", "b", &place, &p), -EINVAL);
+    problem_done(&p);
+}
+
+#define S "000000000"
+
+static json_t *a_session(void)
+{
+    static const char text[] =
+        "{\"session\":\"s7\",\"state\":\"stopping\",\"router\":\"http://"
+        "r:1\",\"dialect\":\"smg\",\"skew_ns\":3100000,\"targets\":["
+        "{\"worker\":\"http://"
+        "a:1\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"prefill\",\"state\":\"collecting\","
+        "\"start_sent_at\":100" S ",\"stop_sent_at\":105" S ",\"stop_answered_at\":108" S
+        ",\"traces\":[\"t1\",\"t2\"],\"bytes\":1048576},"
+        "{\"worker\":\"http://"
+        "b:1\",\"engine\":\"sglang\",\"role\":\"decode\",\"state\":\"stopping\",\"start_sent_at\":100" S ","
+        "\"stop_sent_at\":105" S ",\"bytes_seen\":2097152},"
+        "{\"worker\":\"http://"
+        "c:1\",\"engine\":\"sglang\",\"role\":\"decode\",\"state\":\"failed\",\"failure\":\"start: "
+        "404\\nmore\"}]}";
+    return json_loads(text, 0, NULL);
+}
+
+static void test_session_text(void **state)
+{
+    _cleanup_json_ session = a_session();
+    const struct screen plain = {.file = stdout};
+    _cleanup_(freep)
+    char *title = session_title(session);
+    _cleanup_(freep)
+    char *block = session_block(session, &plain, 0, 110 * NS_PER_S);
+
+    assert_string_equal(title, "Session s7 on http://r:1 (smg, 3 workers: 1 prefill, 2 decode)");
+    assert_string_equal(
+        block, "  WORKER      ENGINE       ROLE     STATE        FOR  TRACE\n"
+               "  http://a:1  vllm 0.19.1  prefill  collecting  5.0s  2 traces  1.0 MiB\n"
+               "  http://b:1  sglang       decode   stopping    5.0s  2.0 MiB so far\n"
+               "  http://c:1  sglang       decode   failed         -  start: 404\n"
+               "  stopping · started within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
+}
+
+static void test_trouble_is_shown_first(void **state)
+{
+    _cleanup_json_ session = a_session();
+    const struct screen plain = {.file = stdout};
+    _cleanup_(freep)
+    char *block = session_block(session, &plain, 1, 110 * NS_PER_S);
+
+    assert_non_null(strstr(block, "http://c:1"));
+    assert_null(strstr(block, "http://a:1"));
+    assert_non_null(strstr(block, "... and 2 more\n"));
+}
+
+static void test_exit_status(void **state)
+{
+    static const struct {
+        const char *state;
+        int status;
+    } cases[] = {{"complete", EXIT_DONE},
+                 {"partial", EXIT_PARTIAL},
+                 {"failed", EXIT_FAILED},
+                 {"cancelled", EXIT_FAILED}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_json_ session = json_pack("{ss}", "state", cases[i].state);
+        assert_true(session_is_over(session));
+        assert_int_equal(session_exit_status(session), cases[i].status);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_problem_of_another_server),
+        cmocka_unit_test(test_remarks_of_a_refusal),
+        cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_session_text),
+        cmocka_unit_test(test_trouble_is_shown_first),
+        cmocka_unit_test(test_exit_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls to a small server in this process, on the same loop. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "daemon/fleet/call.h"
+#include "tests/unit/cmocka-all.h"
+#include <arpa/inet.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <fcntl.h>
+#include <signal.h>
+
+#define LIMIT_S 10
+
+struct outcome {
+    struct event_base *base;
+    unsigned n_done, wanted;
+    struct call_result result; /* of the last one */
+    char body[4096], error[512];
+};
+
+struct test {
+    struct event_base *base;
+    struct caller *caller;
+    struct evhttp *http;
+    struct evconnlistener *raw;        /* answers with raw_answer, then closes (or not) */
+    const char *raw_answer, *raw_more; /* first, and then for ever */
+    unsigned n_raw_requests;
+    bool raw_keeps_open;
+    int port, raw_port;
+    struct outcome outcome;
+};
+
+static void on_done(const struct call_result *r, void *arg)
+{
+    struct outcome *o = arg;
+    o->result = *r;
+    snprintf(o->body, sizeof(o->body), "%s", r->body);
+    snprintf(o->error, sizeof(o->error), "%s", r->error ? r->error : "");
+    if (++o->n_done == o->wanted)
+        event_base_loopbreak(o->base);
+}
+
+static void on_request(struct evhttp_request *q, void *arg)
+{
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(q));
+    struct evkeyvalq *in = evhttp_request_get_input_headers(q), *out = evhttp_request_get_output_headers(q);
+    struct evbuffer *body = evbuffer_new(), *sent = evhttp_request_get_input_buffer(q);
+    int status = 200;
+
+    if (streq(path, "/redirect")) {
+        status = 302;
+        evhttp_add_header(out, "Location", "/hello");
+    } else if (streq(path, "/missing")) {
+        status = 404;
+        evbuffer_add_printf(body, "{\"error\":\n  \"no such \x01thing\"}");
+    } else if (streq(path, "/date")) {
+        evhttp_add_header(out, "Date", "Thu, 20 Nov 2025 14:02:11 GMT");
+    } else if (streq(path, "/big")) {
+        for (int i = 0; i < 5000; i++)
+            evbuffer_add_printf(body, "0123456789");
+    } else if (streq(path, "/echo")) {
+        const char *keys[] = {"Content-Length", "Content-Type", "Authorization", "Expect"};
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+            const char *value = evhttp_find_header(in, keys[i]);
+            evbuffer_add_printf(body, "%s=%s;", keys[i], value ? value : "-");
+        }
+        evbuffer_add_buffer(body, sent);
+    } else {
+        evbuffer_add_printf(body, "hello");
+    }
+    if (!streq(path, "/never"))
+        evhttp_send_reply(q, status, NULL, body);
+    evbuffer_free(body);
+}
+
+static void raw_write(struct bufferevent *bev, void *arg)
+{
+    struct test *t = arg;
+    if (t->raw_more)
+        bufferevent_write(bev, t->raw_more, strlen(t->raw_more));
+    else if (!t->raw_keeps_open)
+        bufferevent_free(bev);
+}
+
+static void raw_read(struct bufferevent *bev, void *arg)
+{
+    struct test *t = arg;
+    struct evbuffer *in = bufferevent_get_input(bev);
+
+    evbuffer_drain(in, evbuffer_get_length(in));
+    t->n_raw_requests++;
+    if (!t->raw_answer[0]) {
+        bufferevent_free(bev);
+        return;
+    }
+    bufferevent_write(bev, t->raw_answer, strlen(t->raw_answer));
+    bufferevent_enable(bev, EV_WRITE);
+}
+
+static void raw_event(struct bufferevent *bev, short what, void *arg)
+{
+    if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
+        bufferevent_free(bev);
+}
+
+static void on_raw(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *address, int size,
+                   void *arg)
+{
+    struct test *t = arg;
+    struct bufferevent *bev = bufferevent_socket_new(t->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    bufferevent_setcb(bev, raw_read, raw_write, raw_event, t);
+    bufferevent_disable(bev, EV_WRITE);
+    bufferevent_enable(bev, EV_READ);
+}
+
+static int port_of(evutil_socket_t fd)
+{
+    struct sockaddr_in address;
+    socklen_t size = sizeof(address);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    return ntohs(address.sin_port);
+}
+
+static int setup(void **state)
+{
+    struct test *t = xcalloc(1, sizeof(*t));
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    t->base = event_base_new();
+    t->outcome = (struct outcome){.base = t->base, .wanted = 1};
+    assert_int_equal(caller_new(t->base, &t->caller), 0);
+    t->http = evhttp_new(t->base);
+    evhttp_set_gencb(t->http, on_request, t);
+    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(t->http, "127.0.0.1", 0);
+    t->port = port_of(evhttp_bound_socket_get_fd(bound));
+    t->raw = evconnlistener_new_bind(t->base, on_raw, t, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE, -1,
+                                     (struct sockaddr *)&loopback, sizeof(loopback));
+    t->raw_port = port_of(evconnlistener_get_fd(t->raw));
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct test *t = *state;
+    caller_free(t->caller);
+    /* The raw server's connections end with those of the caller. */
+    for (int i = 0; i < 10; i++)
+        event_base_loop(t->base, EVLOOP_NONBLOCK);
+    evhttp_free(t->http);
+    evconnlistener_free(t->raw);
+    event_base_free(t->base);
+    free(t);
+    return 0;
+}
+
+static struct call_request request(const char *method, int64_t timeout_ns)
+{
+    return (struct call_request){
+        .method = method, .connect_timeout_ns = NS_PER_S, .deadline_ns = mono_ns() + timeout_ns};
+}
+
+static void start(struct test *t, struct call_request q, int port, const char *path)
+{
+    _cleanup_(freep)
+    char *url = xasprintf("http://127.0.0.1:%d%s", port, path);
+    q.url = url;
+    assert_non_null(call_start(t->caller, &q, on_done, &t->outcome));
+}
+
+static const struct call_result *wait_done(struct test *t)
+{
+    struct timeval limit = {.tv_sec = LIMIT_S};
+    event_base_loopexit(t->base, &limit);
+    event_base_dispatch(t->base);
+    assert_int_equal(t->outcome.n_done, t->outcome.wanted);
+    return &t->outcome.result;
+}
+
+static const struct call_result *get(struct test *t, const char *path)
+{
+    t->outcome.n_done = 0;
+    start(t, request("GET", 5 * NS_PER_S), t->port, path);
+    assert_int_equal(t->outcome.n_done, 0);
+    return wait_done(t);
+}
+
+static void test_answer(void **state)
+{
+    struct test *t = *state;
+    int64_t before = wall_ns();
+    const struct call_result *r = get(t, "/hello");
+
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->status, 200);
+    assert_int_equal(r->body_size, 5);
+    assert_string_equal(t->outcome.body, "hello");
+    assert_true(r->sent_at_ns >= before && r->answered_at_ns >= r->sent_at_ns &&
+                wall_ns() >= r->answered_at_ns);
+    assert_true(r->answered_mono_ns >= r->sent_mono_ns && r->sent_mono_ns > 0);
+    assert_false(r->cut);
+}
+
+static void test_redirect_is_not_followed(void **state)
+{
+    const struct call_result *r = get(*state, "/redirect");
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->status, 302);
+}
+
+static void test_date(void **state)
+{
+    struct test *t = *state;
+    assert_int_equal(get(t, "/date")->date_s, 1763647331);
+}
+
+static void test_text(void **state)
+{
+    struct test *t = *state;
+    char text[200], tiny[20];
+    struct call_result r = *get(t, "/missing");
+
+    r.body = t->outcome.body;
+    assert_string_equal(call_result_text(&r, text, sizeof(text)),
+                        "404 Not Found: {\"error\": \"no such thing\"}");
+    assert_string_equal(call_result_text(&r, tiny, sizeof(tiny)), "404 Not Found: {\"er");
+}
+
+static void test_long_answer_is_cut(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("GET", 5 * NS_PER_S);
+
+    q.answer_max = 1000;
+    start(t, q, t->port, "/big");
+    const struct call_result *r = wait_done(t);
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->status, 200);
+    assert_true(r->cut);
+    assert_int_equal(r->body_size, 1000);
+}
+
+static const struct call_result *get_raw(struct test *t, const char *method)
+{
+    t->outcome.n_done = 0;
+    start(t, request(method, 5 * NS_PER_S), t->raw_port, "/");
+    return wait_done(t);
+}
+
+static void test_endless_body(void **state)
+{
+    struct test *t = *state;
+
+    t->raw_answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n";
+    t->raw_more = "for ever and ever, and so on for a long time";
+    const struct call_result *r = get_raw(t, "GET");
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->status, 200);
+    assert_true(r->cut);
+    assert_int_equal(r->body_size, CALL_ANSWER_MAX_DEFAULT);
+}
+
+static void test_endless_head(void **state)
+{
+    struct test *t = *state;
+
+    t->raw_answer = "HTTP/1.1 200 OK\r\n";
+    t->raw_more = "X-More: and more\r\n";
+    assert_int_equal(get_raw(t, "GET")->err, -EPROTO);
+    assert_string_equal(t->outcome.error, "the answer's head is too long");
+}
+
+static void test_endless_preludes(void **state)
+{
+    struct test *t = *state;
+
+    t->raw_answer = t->raw_more = "HTTP/1.1 100 Continue\r\n\r\n";
+    assert_int_equal(get_raw(t, "GET")->err, -EPROTO);
+    assert_int_equal(t->outcome.result.status, 0);
+}
+
+static void test_no_answer(void **state)
+{
+    struct test *t = *state;
+    int64_t before = mono_ns();
+
+    start(t, request("GET", 200 * NS_PER_MS), t->port, "/never");
+    const struct call_result *r = wait_done(t);
+    assert_int_equal(r->err, -ETIMEDOUT);
+    assert_int_equal(r->status, 0);
+    assert_true(r->sent_at_ns > 0);
+    assert_true(mono_ns() - before < 3 * NS_PER_S);
+}
+
+static void test_past_deadline(void **state)
+{
+    struct test *t = *state;
+    start(t, request("GET", -1), t->port, "/hello");
+    assert_int_equal(t->outcome.n_done, 0);
+    assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
+}
+
+static void test_refused(void **state)
+{
+    struct test *t = *state;
+    char text[100];
+
+    evconnlistener_free(t->raw);
+    start(t, request("GET", 5 * NS_PER_S), t->raw_port, "/");
+    struct call_result r = *wait_done(t);
+    t->raw =
+        evconnlistener_new(t->base, on_raw, t, LEV_OPT_CLOSE_ON_FREE, 0, socket(AF_INET, SOCK_STREAM, 0));
+    assert_int_equal(r.err, -ECONNREFUSED);
+    assert_int_equal(r.sent_at_ns, 0);
+    assert_string_equal(call_result_text(&r, text, sizeof(text)), "connection refused");
+}
+
+static void test_broken_answers(void **state)
+{
+    static const struct {
+        const char *answer;
+        int err;
+    } cases[] = {
+        {"", -ECONNRESET},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", -ECONNRESET},
+        {"SSH-2.0-OpenSSH_9.2\r\n\r\n", -EPROTO},
+    };
+    struct test *t = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        t->raw_answer = cases[i].answer;
+        assert_int_equal(get_raw(t, "GET")->err, cases[i].err);
+        assert_true(t->outcome.error[0] != '\0');
+    }
+}
+
+static void test_only_http(void **state)
+{
+    static const char *const urls[] = {"file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/",
+                                       "http://user:pw@127.0.0.1:1/", "::"};
+    struct test *t = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+        struct call_request q = request("GET", NS_PER_S);
+        t->outcome.n_done = 0;
+        q.url = urls[i];
+        call_start(t->caller, &q, on_done, &t->outcome);
+        const struct call_result *r = wait_done(t);
+        assert_true(r->err < 0 && r->status == 0 && r->body_size == 0);
+    }
+}
+
+static void test_environment_proxy_is_ignored(void **state)
+{
+    struct test *t = *state;
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
+    int err = get(t, "/hello")->err;
+    unsetenv("http_proxy");
+    unsetenv("ALL_PROXY");
+    assert_int_equal(err, 0);
+}
+
+static void test_bodies(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("POST", 5 * NS_PER_S);
+
+    start(t, q, t->port, "/echo");
+    wait_done(t);
+    assert_string_equal(t->outcome.body, "Content-Length=0;Content-Type=-;Authorization=-;Expect=-;");
+    t->outcome.n_done = 0;
+    q.body = "{\"a\":1}";
+    start(t, q, t->port, "/echo");
+    wait_done(t);
+    assert_string_equal(t->outcome.body,
+                        "Content-Length=7;Content-Type=application/json;Authorization=-;Expect=-;{\"a\":1}");
+}
+
+static void write_token(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write_all(fd, text, strlen(text)), 0);
+    close(fd);
+}
+
+static void call_with(struct test *t, const struct credentials *c, bool admin)
+{
+    struct call_request q = request("GET", 5 * NS_PER_S);
+    q.credentials = c;
+    q.admin = admin;
+    t->outcome.n_done = 0;
+    start(t, q, t->port, "/echo");
+    wait_done(t);
+}
+
+static void test_tokens(void **state)
+{
+    struct test *t = *state;
+    char path[] = "/tmp/call-token-XXXXXX", admin[] = "/tmp/call-token-XXXXXX";
+    struct credentials c = {.token_file = path};
+
+    close(mkstemp(path));
+    close(mkstemp(admin));
+    write_token(path, "sk-one\n");
+    write_token(admin, "sk-root");
+    call_with(t, &c, true);
+    assert_non_null(strstr(t->outcome.body, "Authorization=Bearer sk-one;"));
+    write_token(path, "sk-two");
+    c.admin_token_file = admin;
+    call_with(t, &c, false);
+    assert_non_null(strstr(t->outcome.body, "Authorization=Bearer sk-two;"));
+    call_with(t, &c, true);
+    assert_non_null(strstr(t->outcome.body, "Authorization=Bearer sk-root;"));
+    call_with(t, NULL, true);
+    assert_non_null(strstr(t->outcome.body, "Authorization=-;"));
+    write_token(path, "sk\r\nX-Evil: 1");
+    call_with(t, &c, false);
+    assert_int_equal(t->outcome.result.err, -EACCES);
+    write_token(path, "");
+    call_with(t, &c, false);
+    assert_non_null(strstr(t->outcome.error, "token_file"));
+    unlink(path);
+    call_with(t, &c, false);
+    assert_int_equal(t->outcome.result.err, -EACCES);
+    assert_non_null(strstr(t->outcome.error, "cannot use token_file /tmp/call-token-"));
+    assert_non_null(strstr(t->outcome.error, "No such file"));
+    unlink(admin);
+}
+
+/* A server that ends the kept connection instead of answering gets a GET again, and a POST never. */
+static void test_a_post_is_sent_once(void **state)
+{
+    static const char *const methods[] = {"GET", "POST"};
+    struct test *t = *state;
+
+    t->raw_keeps_open = true;
+    for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+        t->raw_answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        assert_int_equal(get_raw(t, methods[i])->err, 0);
+        t->raw_answer = "";
+        t->n_raw_requests = 0;
+        assert_int_equal(get_raw(t, methods[i])->err, -ECONNRESET);
+        assert_int_equal(t->n_raw_requests, i == 0 ? 2 : 1);
+    }
+}
+
+static void test_cancel(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("GET", 5 * NS_PER_S);
+    _cleanup_(freep)
+    char *never = xasprintf("http://127.0.0.1:%d/never", t->port),
+         *late = xasprintf("http://127.0.0.1:%d/x", t->port);
+
+    q.url = never;
+    call_cancel(call_start(t->caller, &q, on_done, &t->outcome));
+    struct call *running = call_start(t->caller, &q, on_done, &t->outcome);
+    event_base_loop(t->base, EVLOOP_ONCE);
+    event_base_loop(t->base, EVLOOP_ONCE);
+    call_cancel(running);
+    q.url = late;
+    q.deadline_ns = 0;
+    call_cancel(call_start(t->caller, &q, on_done, &t->outcome));
+    assert_int_equal(get(t, "/hello")->status, 200);
+    assert_int_equal(t->outcome.n_done, 1);
+}
+
+static void test_caller_ends_with_calls_under_way(void **state)
+{
+    struct test *t = *state;
+
+    start(t, request("GET", 5 * NS_PER_S), t->port, "/never");
+    start(t, request("GET", -1), t->port, "/never");
+    event_base_loop(t->base, EVLOOP_NONBLOCK);
+    caller_free(t->caller);
+    unsigned n = t->outcome.n_done;
+    assert_int_equal(caller_new(t->base, &t->caller), 0);
+    event_base_loop(t->base, EVLOOP_NONBLOCK);
+    assert_int_equal(t->outcome.n_done, n);
+}
+
+static void test_many_at_once(void **state)
+{
+    struct test *t = *state;
+
+    t->outcome.wanted = 100; /* fewer than a listener's backlog */
+    for (int round = 0; round < 2; round++) {
+        t->outcome.n_done = 0;
+        for (unsigned i = 0; i < t->outcome.wanted; i++)
+            start(t, request("POST", 5 * NS_PER_S), t->port, "/hello");
+        assert_int_equal(wait_done(t)->status, 200);
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_answer),
+        TEST(test_redirect_is_not_followed),
+        TEST(test_date),
+        TEST(test_text),
+        TEST(test_long_answer_is_cut),
+        TEST(test_endless_body),
+        TEST(test_endless_head),
+        TEST(test_endless_preludes),
+        TEST(test_no_answer),
+        TEST(test_past_deadline),
+        TEST(test_refused),
+        TEST(test_broken_answers),
+        TEST(test_only_http),
+        TEST(test_environment_proxy_is_ignored),
+        TEST(test_bodies),
+        TEST(test_tokens),
+        TEST(test_a_post_is_sent_once),
+        TEST(test_cancel),
+        TEST(test_caller_ends_with_calls_under_way),
+        TEST(test_many_at_once),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

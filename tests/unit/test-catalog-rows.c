@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows: what is written comes back, filters and pages, what follows from removing, JSON, query plans. */
+#include "tests/unit/cmocka-all.h"
+
+#include "daemon/catalog/fields.h"
+#include "daemon/catalog/statements.h"
+#include "tests/unit/catalog-room.h"
+#include <inttypes.h>
+
+#define W1 "http://10.0.0.1:8000"
+#define W2 "http://10.0.0.2:8000"
+
+/* -- Round trips -- */
+
+static bool is_number(enum field_type t)
+{
+    return t == FIELD_NUMBER || t == FIELD_COUNT || t == FIELD_RANK || t == FIELD_SESSION || t == FIELD_REF ||
+           t == FIELD_ID;
+}
+
+/* Every field of a record, as text. */
+static char *dump(const struct field_list *l, const void *record)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (size_t i = 0; i < l->n; i++) {
+        const char *at = (const char *)record + l->fields[i].offset;
+        fprintf(f, "%zu %s=", i, l->fields[i].name);
+        if (is_number(l->fields[i].type))
+            fprintf(f, "%" PRId64 "\n", *(const int64_t *)at);
+        else if (l->fields[i].type == FIELD_BOOL)
+            fprintf(f, "%d\n", *(const bool *)at);
+        else if (l->fields[i].type == FIELD_STATE || l->fields[i].type == FIELD_TRACE_STATE ||
+                 l->fields[i].type == FIELD_TRACE_KIND)
+            fprintf(f, "%d\n", *(const int *)at);
+        else
+            fprintf(f, "%s\n", *(char *const *)at ? *(char *const *)at : "(none)");
+    }
+    fclose(f);
+    return text;
+}
+
+static void assert_same(const struct field_list *l, const void *a, const void *b)
+{
+    _cleanup_(freep)
+    char *x = dump(l, a);
+    _cleanup_(freep)
+    char *y = dump(l, b);
+    assert_string_equal(x, y);
+}
+
+static struct session_record full_session(void)
+{
+    return (struct session_record){.state = STATE_COLLECTING,
+                                   .router = "http://r:3000",
+                                   .dialect = "vllm-router",
+                                   .fleet = "prod",
+                                   .options = "{\"steps\":5}",
+                                   .labels = "{\"team\":\"rl\"}",
+                                   .requested_at = 1,
+                                   .requested_by = "uid 1000 (anna)",
+                                   .start_at = 2,
+                                   .starts_sent_at = 3,
+                                   .recording_at = 4,
+                                   .stop_at = 5,
+                                   .hard_stop_at = 6,
+                                   .stopped_at = 7,
+                                   .finished_at = 8,
+                                   .skew_ns = 9,
+                                   .reason = "reason",
+                                   .remedy = "remedy\nin two lines",
+                                   .pinned = true};
+}
+
+static struct target_record full_target(int64_t session_id)
+{
+    return (struct target_record){
+        .session_id = session_id,
+        .state = STATE_STOPPING,
+        .worker_url = W1,
+        .worker = "{\"url\":\"" W1 "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\"}",
+        .profile_id = "s1-w1",
+        .output_dir = "/tmp/out",
+        .trace_dir = "/tmp/traces",
+        .ranks_expected = 8,
+        .owes_stop = true,
+        .start_sent_at = 11,
+        .start_answered_at = 12,
+        .start_status = 200,
+        .stop_sent_at = 13,
+        .stop_answered_at = 14,
+        .stop_status = 500,
+        .failure = "failure",
+        .remedy = "remedy"};
+}
+
+static struct trace_record full_trace(int64_t session_id, int64_t target_id)
+{
+    return (struct trace_record){.session_id = session_id,
+                                 .target_id = target_id,
+                                 .worker_url = W1,
+                                 .kind = TRACE_KIND_FRONTEND,
+                                 .state = TRACE_TRUNCATED,
+                                 .reason = "gzip ends after 17 events",
+                                 .name = "rank0.json.gz",
+                                 .path = "/store/s1/rank0.json.gz",
+                                 .origin = "/tmp/traces/rank0.json.gz",
+                                 .stored = true,
+                                 .size = 4096,
+                                 .sha256 = "ab12",
+                                 .format = "kineto-json",
+                                 .uncompressed = 99999,
+                                 .rank = 5,
+                                 .dp = 1,
+                                 .pp = 0,
+                                 .tp = 3,
+                                 .ep = 2,
+                                 .stage = "decode",
+                                 .world_size = 8,
+                                 .pid = 4711,
+                                 .devices = 1,
+                                 .device_name = "NVIDIA H200",
+                                 .events = 17,
+                                 .first_event_at = 21,
+                                 .span_ns = 22,
+                                 .candidates = "[\"" W1 "\",\"" W2 "\"]",
+                                 .owner_uid = 1000,
+                                 .recorded_at = 23,
+                                 .collected_at = 24,
+                                 .pinned = true};
+}
+
+static int take_target(const struct target_record *r, void *arg)
+{
+    const struct target_record *expected = arg;
+    assert_same(&target_fields, r, expected);
+    return 7;
+}
+
+static void check_trace(struct room *room, int64_t id, const struct trace_record *expected)
+{
+    struct trace_record r;
+    assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
+    assert_same(&trace_fields, &r, expected);
+    trace_record_done(&r);
+}
+
+static void test_round_trips(void **state)
+{
+    struct room *room = *state;
+    struct session_record s = full_session(), s2;
+    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    struct target_record t = full_target(s.session_id);
+    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    struct trace_record tr = full_trace(s.session_id, t.target_id);
+    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
+    room_reopen(room);
+
+    assert_int_equal(catalog_get_session(room->catalog, s.session_id, &s2), 0);
+    assert_same(&session_fields, &s2, &s);
+    session_record_done(&s2);
+    /* What the function returns ends the walk and comes back. */
+    assert_int_equal(catalog_each_target(room->catalog, s.session_id, take_target, &t), 7);
+    check_trace(room, tr.trace_id, &tr);
+}
+
+static void test_saving_writes_every_column(void **state)
+{
+    struct room *room = *state;
+    struct session_record s, s2;
+    session_record_init(&s);
+    s.requested_at = 1;
+    s.requested_by = "test";
+    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    int64_t id = s.session_id;
+    s = full_session();
+    s.session_id = id;
+    /* The router becomes known by a discovery, as a session keeps the one it began with. */
+    struct fleet f = {.router = s.router, .dialect = s.dialect};
+    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
+    assert_int_equal(catalog_save_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_get_session(room->catalog, id, &s2), 0);
+    assert_same(&session_fields, &s2, &s);
+    session_record_done(&s2);
+
+    struct target_record t;
+    target_record_init(&t);
+    t.session_id = id;
+    t.worker_url = W1;
+    t.worker = "{}";
+    t.profile_id = "p";
+    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    int64_t target_id = t.target_id;
+    t = full_target(id);
+    t.target_id = target_id;
+    assert_int_equal(catalog_save_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_each_target(room->catalog, id, take_target, &t), 7);
+
+    struct trace_record tr = full_trace(id, target_id);
+    tr.trace_id = add_trace(room, RECORD_NONE, NULL, 1, 1);
+    assert_int_equal(catalog_save_trace(room->catalog, &tr), 0);
+    check_trace(room, tr.trace_id, &tr);
+}
+
+static void test_absent_rows(void **state)
+{
+    struct room *room = *state;
+    struct session_record s = full_session();
+    struct target_record t = full_target(1);
+    struct trace_record tr = full_trace(RECORD_NONE, RECORD_NONE);
+    json_t *j = NULL;
+    s.session_id = t.target_id = tr.trace_id = 404;
+    assert_int_equal(catalog_save_session(room->catalog, &s), -ENOENT);
+    assert_int_equal(catalog_save_target(room->catalog, &t), -ENOENT);
+    assert_int_equal(catalog_save_trace(room->catalog, &tr), -ENOENT);
+    assert_int_equal(catalog_get_session(room->catalog, 404, &s), -ENOENT);
+    assert_int_equal(catalog_get_trace(room->catalog, 404, &tr), -ENOENT);
+    assert_int_equal(catalog_pin_session(room->catalog, 404, true), -ENOENT);
+    assert_int_equal(catalog_pin_trace(room->catalog, 404, true), -ENOENT);
+    assert_int_equal(catalog_remove_session(room->catalog, 404), -ENOENT);
+    assert_int_equal(catalog_remove_trace(room->catalog, 404), -ENOENT);
+    assert_int_equal(catalog_find_trace_by_path(room->catalog, "/no", &tr), -ENOENT);
+    assert_int_equal(catalog_session_json(room->catalog, 404, true, &j), -ENOENT);
+    assert_null(j);
+    assert_null(catalog_last_router(room->catalog));
+}
+
+static void test_found_by_path_and_origin(void **state)
+{
+    struct room *room = *state;
+    struct trace_record a = full_trace(RECORD_NONE, RECORD_NONE), b = a, found;
+    assert_int_equal(catalog_add_trace(room->catalog, &a), 0);
+    b.path = "/store/s1/rank0-2.json.gz";
+    assert_int_equal(catalog_add_trace(room->catalog, &b), 0);
+    assert_int_equal(catalog_find_trace_by_path(room->catalog, a.path, &found), 0);
+    assert_int_equal(found.trace_id, a.trace_id);
+    trace_record_done(&found);
+    assert_int_equal(catalog_find_trace_by_origin(room->catalog, a.origin, &found), 0);
+    assert_int_equal(found.trace_id, b.trace_id);
+    trace_record_done(&found);
+}
+
+/* -- Listings -- */
+
+struct ids {
+    char text[4000];
+    int n;
+    int64_t last;
+};
+
+static int collect_id(const struct trace_record *r, void *arg)
+{
+    struct ids *ids = arg;
+    size_t n = strlen(ids->text);
+    snprintf(ids->text + n, sizeof(ids->text) - n, "%" PRId64 " ", r->trace_id);
+    ids->n++;
+    ids->last = r->trace_id;
+    return 0;
+}
+
+static const struct trace_filter any = {.session_id = RECORD_NONE,
+                                        .since = RECORD_NONE,
+                                        .until = RECORD_NONE,
+                                        .before_id = RECORD_NONE,
+                                        .limit = RECORD_NONE};
+
+static void lists(struct room *room, struct trace_filter f, const char *expected)
+{
+    struct ids ids = {0};
+    assert_int_equal(catalog_each_trace(room->catalog, &f, collect_id, &ids), 0);
+    assert_string_equal(ids.text, expected);
+}
+
+#define FILTER(...)                                                                                          \
+    ({                                                                                                       \
+        struct trace_filter _f = any;                                                                        \
+        struct trace_filter *f = &_f;                                                                        \
+        __VA_ARGS__;                                                                                         \
+        _f;                                                                                                  \
+    })
+
+static void test_filters(void **state)
+{
+    struct room *room = *state;
+    int64_t s1 = add_session(room, STATE_COMPLETE), s2 = add_session(room, STATE_COMPLETE);
+    /* Ids and times do not go together; 3 and 4 were recorded at the same moment. */
+    add_trace(room, s1, W1, 500, 1);
+    add_trace(room, s1, W2, 100, 2);
+    add_trace(room, s2, W1, 300, 3);
+    add_trace(room, s2, W2, 300, 4);
+    add_trace(room, RECORD_NONE, NULL, 400, 5);
+    add_trace(room, RECORD_NONE, W1, 200, 6);
+
+    lists(room, any, "1 5 4 3 6 2 ");
+    lists(room, FILTER(f->limit = 3), "1 5 4 ");
+    lists(room, FILTER(f->limit = 0), "");
+    lists(room, FILTER(f->limit = 2, f->before_id = 4), "3 6 ");
+    lists(room, FILTER(f->session_id = s1), "1 2 ");
+    lists(room, FILTER(f->session_id = s2, f->before_id = 4), "3 ");
+    lists(room, FILTER(f->session_id = s2, f->worker_url = W2), "4 ");
+    lists(room, FILTER(f->session_id = 404), "");
+    lists(room, FILTER(f->worker_url = W1), "1 3 6 ");
+    lists(room, FILTER(f->worker_url = "http://nobody:1"), "");
+    lists(room, FILTER(f->unclaimed = true), "5 6 ");
+    lists(room, FILTER(f->unclaimed = true, f->worker_url = W1), "6 ");
+    lists(room, FILTER(f->since = 300), "1 5 4 3 ");
+    lists(room, FILTER(f->until = 300), "4 3 6 2 ");
+    lists(room, FILTER(f->since = 200, f->until = 400, f->before_id = 5), "4 3 6 ");
+    /* A page that begins above the upper bound. */
+    lists(room, FILTER(f->until = 300, f->before_id = 1), "4 3 6 2 ");
+
+    struct trace_filter gone = FILTER(f->before_id = 404);
+    struct ids ids = {0};
+    assert_int_equal(catalog_each_trace(room->catalog, &gone, collect_id, &ids), -ENOENT);
+}
+
+static void test_long_listings(void **state)
+{
+    struct room *room = *state;
+    for (int i = 0; i < 600; i++)
+        add_trace(room, RECORD_NONE, NULL, i / 10, i);
+    struct ids all = {0};
+    assert_int_equal(catalog_each_trace(room->catalog, &any, collect_id, &all), 0);
+    assert_int_equal(all.n, 600);
+    /* Pages join without a gap or an overlap. */
+    struct ids paged = {0};
+    struct trace_filter page = FILTER(f->limit = 37);
+    do {
+        paged.n = 0;
+        assert_int_equal(catalog_each_trace(room->catalog, &page, collect_id, &paged), 0);
+        page.before_id = paged.last;
+    } while (paged.n == 37);
+    assert_string_equal(paged.text, all.text);
+    assert_true(starts_with(all.text, "600 599 598 "));
+}
+
+static int count_active(const struct session_record *r, void *arg)
+{
+    struct ids *ids = arg;
+    size_t n = strlen(ids->text);
+    snprintf(ids->text + n, sizeof(ids->text) - n, "%" PRId64 "=%s ", r->session_id, state_name(r->state));
+    return 0;
+}
+
+static void test_unfinished(void **state)
+{
+    struct room *room = *state;
+    struct ids ids = {0};
+    for (enum state s = 0; s < _STATE_MAX; s++)
+        add_session(room, s);
+    assert_int_equal(catalog_each_unfinished(room->catalog, count_active, &ids), 0);
+    assert_string_equal(ids.text, "1=requested 2=starting 3=recording 4=stopping 5=collecting ");
+}
+
+/* -- What follows from removing and pinning -- */
+
+static void assert_usage(struct room *room, int64_t traces, int64_t bytes)
+{
+    int64_t n, b;
+    assert_int_equal(catalog_usage(room->catalog, &n, &b), 0);
+    assert_int_equal(n, traces);
+    assert_int_equal(b, bytes);
+}
+
+static void test_usage(void **state)
+{
+    struct room *room = *state;
+    struct trace_record r;
+    assert_usage(room, 0, 0);
+    int64_t id = add_trace(room, RECORD_NONE, NULL, 1, 1);
+    add_trace(room, RECORD_NONE, NULL, 1, 2);
+    assert_usage(room, 2, 200);
+    assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
+    r.size = 1000;
+    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
+    assert_usage(room, 2, 1100);
+    r.stored = false;
+    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
+    assert_usage(room, 2, 100);
+    trace_record_done(&r);
+    assert_int_equal(catalog_remove_trace(room->catalog, id), 0);
+    assert_usage(room, 1, 100);
+}
+
+static void test_removing_a_session(void **state)
+{
+    struct room *room = *state;
+    struct session_record s = full_session();
+    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    struct target_record t = full_target(s.session_id);
+    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    struct trace_record tr = full_trace(s.session_id, t.target_id);
+    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
+    add_trace(room, RECORD_NONE, W1, 1, 1);
+    catalog_add_event(room->catalog, "session-removed", "uid 0 (root)", s.session_id, RECORD_NONE,
+                      RECORD_NONE, "x");
+    assert_int_equal(catalog_remove_session(room->catalog, s.session_id), 0);
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path, "select count(*) from targets"), 0);
+    assert_int_equal(ask(room->path, "select count(*) from traces"), 1);
+    /* The worker and the audit log stay, and a number is never given again. */
+    assert_int_equal(ask(room->path, "select count(*) from workers"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from events"), 1);
+    assert_usage(room, 1, 100);
+    assert_int_equal(add_session(room, STATE_REQUESTED), s.session_id + 1);
+}
+
+static int remove_it(const struct trace_record *r, void *arg)
+{
+    struct room *room = arg;
+    return catalog_remove_trace(room->catalog, r->trace_id);
+}
+
+static void test_evictable(void **state)
+{
+    struct room *room = *state;
+    struct ids ids = {0};
+    int64_t running = add_session(room, STATE_COLLECTING), over = add_session(room, STATE_PARTIAL),
+            pinned = add_session(room, STATE_COMPLETE);
+    assert_int_equal(catalog_pin_session(room->catalog, pinned, true), 0);
+    add_trace(room, running, W1, 10, 1);
+    add_trace(room, over, W1, 30, 2);
+    add_trace(room, pinned, W1, 10, 3);
+    add_trace(room, RECORD_NONE, NULL, 20, 4);
+    int64_t kept = add_trace(room, over, W1, 5, 5);
+    assert_int_equal(catalog_pin_trace(room->catalog, kept, true), 0);
+    struct trace_record in_place = full_trace(over, RECORD_NONE);
+    in_place.stored = in_place.pinned = false;
+    assert_int_equal(catalog_add_trace(room->catalog, &in_place), 0);
+    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "4 2 ");
+    assert_int_equal(catalog_pin_trace(room->catalog, kept, false), 0);
+    assert_int_equal(catalog_pin_session(room->catalog, pinned, false), 0);
+    ids = (struct ids){0};
+    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "5 3 4 2 ");
+}
+
+static void test_removing_while_walking(void **state)
+{
+    struct room *room = *state;
+    for (int i = 0; i < 700; i++)
+        add_trace(room, RECORD_NONE, NULL, i, i);
+    /* Outside of a transaction, with another writer between the batches' reads and the removing. */
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(catalog_each_evictable(room->catalog, remove_it, room), 0);
+    assert_usage(room, 0, 0);
+}
+
+/* -- Fleet -- */
+
+static void test_fleet_is_remembered(void **state)
+{
+    struct room *room = *state;
+    struct worker w = {.url = W1,
+                       .engine = ENGINE_VLLM,
+                       .role = ROLE_DECODE,
+                       .health = HEALTH_HEALTHY,
+                       .version = "0.19.1",
+                       .profilable = true,
+                       .place = {.dir = "/tmp/traces"}};
+    struct fleet f = {
+        .name = "prod", .router = "http://r:1", .dialect = "vllm-router", .workers = &w, .n_workers = 1};
+    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
+    /* Seen again while it does not answer: what is known stays. */
+    w = (struct worker){.url = W1, .reason = "no answer", .remedy = "wait"};
+    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path,
+                         "select count(*) from workers where url = '" W1 "' and router = 'http://r:1' "
+                         "and version = '0.19.1' and trace_dir = '/tmp/traces' and engine = 'unknown' "
+                         "and profilable = 0 and reason = 'no answer' and health = 'unknown'"),
+                     1);
+
+    /* Discovery does not make a router the default; a session does. */
+    assert_null(catalog_last_router(room->catalog));
+    struct session_record s = full_session();
+    s.router = "http://r:2";
+    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
+    _cleanup_(freep)
+    char *last = catalog_last_router(room->catalog);
+    assert_string_equal(last, "http://r:2");
+
+    _cleanup_json_ routers = NULL;
+    assert_int_equal(catalog_routers_json(room->catalog, &routers), 0);
+    assert_int_equal(json_array_size(routers), 2);
+    assert_string_equal(json_get_str(json_array_get(routers, 0), "url"), "http://r:2");
+    assert_int_equal(json_get_int(json_array_get(routers, 0), "last_used_at", 0), s.requested_at);
+    assert_string_equal(json_get_str(json_array_get(routers, 1), "fleet"), "prod");
+    assert_int_equal(json_get_int(json_array_get(routers, 1), "workers", 0), 1);
+    assert_null(json_object_get(json_array_get(routers, 1), "last_used_at"));
+}
+
+/* -- JSON -- */
+
+static void assert_json(const json_t *value, const char *expected)
+{
+    _cleanup_(freep)
+    char *text = json_dumps(value, JSON_COMPACT);
+    assert_string_equal(text, expected);
+}
+
+static void test_session_json(void **state)
+{
+    struct room *room = *state;
+    struct session_record s = full_session();
+    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    struct target_record t = full_target(s.session_id);
+    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    t.target_id = 0;
+    t.worker_url = W2;
+    t.state = STATE_COMPLETE;
+    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    struct trace_record tr = full_trace(s.session_id, 1);
+    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
+    add_trace(room, s.session_id, NULL, 5, 77);
+
+    _cleanup_json_ j = NULL;
+    assert_int_equal(catalog_session_json(room->catalog, s.session_id, true, &j), 0);
+    _cleanup_json_ targets = json_incref(json_object_get(j, "targets"));
+    json_object_del(j, "targets");
+    assert_json(
+        j, "{\"session\":\"s1\",\"state\":\"collecting\",\"router\":\"http://"
+           "r:3000\",\"dialect\":\"vllm-router\","
+           "\"fleet\":\"prod\",\"options\":{\"steps\":5},\"labels\":{\"team\":\"rl\"},\"requested_at\":1,"
+           "\"requested_by\":\"uid 1000 (anna)\",\"start_at\":2,\"starts_sent_at\":3,\"recording_at\":4,"
+           "\"stop_at\":5,\"hard_stop_at\":6,\"stopped_at\":7,\"finished_at\":8,\"skew_ns\":9,"
+           "\"reason\":\"reason\",\"remedy\":\"remedy\\nin two lines\",\"pinned\":true,"
+           "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
+           "\"traces\":2,\"bytes\":4196}}");
+    assert_int_equal(json_array_size(targets), 2);
+    assert_json(json_array_get(targets, 0),
+                "{\"target\":1,\"worker\":\"" W1
+                "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\","
+                "\"state\":\"stopping\",\"profile_id\":\"s1-w1\",\"output_dir\":\"/tmp/out\","
+                "\"trace_dir\":\"/tmp/traces\",\"ranks_expected\":8,\"owes_stop\":true,\"start_sent_at\":11,"
+                "\"start_answered_at\":12,\"start_status\":200,\"stop_sent_at\":13,\"stop_answered_at\":14,"
+                "\"stop_status\":500,\"failure\":\"failure\",\"remedy\":\"remedy\",\"traces\":[\"t1\"],"
+                "\"bytes\":4096}");
+    assert_int_equal(json_array_size(json_object_get(json_array_get(targets, 1), "traces")), 0);
+}
+
+static void test_trace_json(void **state)
+{
+    struct trace_record r = full_trace(7, 3);
+    r.trace_id = 12;
+    _cleanup_json_ j = trace_record_to_json(&r);
+    assert_json(
+        j, "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
+           "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
+           "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
+           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto-json\",\"uncompressed\":99999,"
+           "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
+           "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
+           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"pinned\":true,"
+           "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
+    trace_record_init(&r);
+    r.trace_id = 13;
+    r.name = "bad \xff name";
+    _cleanup_json_ bare = trace_record_to_json(&r);
+    assert_json(
+        bare,
+        "{\"trace\":\"t13\",\"kind\":\"trace\",\"state\":\"complete\",\"name\":\"bad \xef\xbf\xbd name\","
+        "\"stored\":false,\"size\":0,\"pinned\":false}");
+}
+
+static void assert_sessions(struct room *room, int64_t limit, int64_t before, const char *state,
+                            const char *expected)
+{
+    char text[200] = "";
+    _cleanup_json_ list = NULL;
+    size_t i;
+    json_t *s;
+    assert_int_equal(catalog_sessions_json(room->catalog, limit, before, state, &list), 0);
+    json_array_foreach(list, i, s)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ", json_get_str(s, "session"));
+    assert_string_equal(text, expected);
+}
+
+static void test_session_lists(void **state)
+{
+    struct room *room = *state;
+    json_t *none = NULL;
+    for (int i = 0; i < 6; i++)
+        add_session(room, i % 2 ? STATE_COMPLETE : STATE_RECORDING);
+    assert_sessions(room, 50, RECORD_NONE, NULL, "s6 s5 s4 s3 s2 s1 ");
+    assert_sessions(room, 2, 5, NULL, "s4 s3 ");
+    assert_sessions(room, 50, RECORD_NONE, "complete", "s6 s4 s2 ");
+    assert_sessions(room, 2, 6, "complete", "s4 s2 ");
+    assert_sessions(room, 50, RECORD_NONE, "active", "s5 s3 s1 ");
+    assert_sessions(room, 50, 5, "active", "s3 s1 ");
+    assert_sessions(room, 50, RECORD_NONE, "failed", "");
+    assert_int_equal(catalog_sessions_json(room->catalog, 50, RECORD_NONE, "tired", &none), -EINVAL);
+    assert_null(none);
+}
+
+static void test_event_lists(void **state)
+{
+    struct room *room = *state;
+    for (int i = 1; i <= 5; i++)
+        assert_int_equal(catalog_add_event(room->catalog, "k", "profd", i % 2 ? 1 : RECORD_NONE,
+                                           i == 3 ? 9 : RECORD_NONE, i == 3 ? 12 : RECORD_NONE, "event %d",
+                                           i),
+                         0);
+    static const struct {
+        int64_t session_id, after_id, limit;
+        int64_t first, n;
+    } lists_of[] = {
+        {RECORD_NONE, RECORD_NONE, 2, 4, 2}, {RECORD_NONE, 0, 2, 1, 2}, {RECORD_NONE, 3, 50, 4, 2},
+        {1, RECORD_NONE, 2, 3, 2},           {1, 1, 50, 3, 2},          {2, 0, 50, 0, 0},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(lists_of); i++) {
+        _cleanup_json_ list = NULL;
+        assert_int_equal(catalog_events_json(room->catalog, lists_of[i].session_id, lists_of[i].after_id,
+                                             lists_of[i].limit, &list),
+                         0);
+        assert_int_equal(json_array_size(list), lists_of[i].n);
+        assert_int_equal(json_get_int(json_array_get(list, 0), "event_id", 0), lists_of[i].first);
+    }
+    _cleanup_json_ one = NULL;
+    assert_int_equal(catalog_events_json(room->catalog, 1, 2, 1, &one), 0);
+    json_t *e = json_array_get(one, 0);
+    assert_true(json_get_int(e, "at", 0) > 0);
+    json_object_del(e, "at");
+    assert_json(e, "{\"event_id\":3,\"kind\":\"k\",\"actor\":\"profd\",\"session\":\"s1\",\"target\":9,"
+                   "\"trace\":\"t12\",\"text\":\"event 3\"}");
+}
+
+/* -- Query plans -- */
+
+/* The plan's lines, one behind the other. */
+static void plan_of(sqlite3 *db, const char *sql, char *plan, size_t size)
+{
+    _cleanup_(freep)
+    char *explain = xasprintf("explain query plan %s", sql);
+    sqlite3_stmt *s;
+    plan[0] = '\0';
+    if (sqlite3_prepare_v2(db, explain, -1, &s, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    while (sqlite3_step(s) == SQLITE_ROW)
+        snprintf(plan + strlen(plan), size - strlen(plan), "%s; ", sqlite3_column_text(s, 3));
+    sqlite3_finalize(s);
+}
+
+static void check_plans(struct room *room)
+{
+    static const struct {
+        enum statement statement;
+        const char *uses;
+    } plans[] = {
+        {STATEMENT_TRACES, "USING INDEX trace_recorded (recorded_at>? AND recorded_at<?)"},
+        {STATEMENT_TRACES_OF_WORKER,
+         "USING INDEX trace_worker (worker_id=? AND recorded_at>? AND recorded_at<?)"},
+        {STATEMENT_TRACES_OF_SESSION,
+         "USING INDEX trace_session (session_id=? AND recorded_at>? AND recorded_at<?)"},
+        {STATEMENT_TRACES_OF_SESSION_WORKER,
+         "USING INDEX trace_session (session_id=? AND recorded_at>? AND recorded_at<?)"},
+        {STATEMENT_TRACES_UNCLAIMED,
+         "USING INDEX trace_session (session_id=? AND recorded_at>? AND recorded_at<?)"},
+        {STATEMENT_TRACES_UNCLAIMED_OF_WORKER, "USING INDEX trace_"},
+        {STATEMENT_TRACE_OF_PATH, "(path=?)"},
+        {STATEMENT_TRACE_OF_ORIGIN, "USING INDEX trace_origin (origin=?)"},
+        {STATEMENT_EVICTABLE, "USING INDEX trace_evictable"},
+        {STATEMENT_COUNT_TRACES, "USING COVERING INDEX trace_session"},
+        {STATEMENT_TARGET_TRACES, "USING INDEX trace_target"},
+        {STATEMENT_COUNT_TARGETS, "USING COVERING INDEX target_session"},
+        {STATEMENT_SESSION_EVENTS_AFTER, "USING INDEX event_session"},
+    };
+    sqlite3 *db;
+    char plan[2000];
+    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(plans); i++) {
+        plan_of(db, statement_text(plans[i].statement), plan, sizeof(plan));
+        if (!strstr(plan, plans[i].uses) || strstr(plan, "SCAN t;") || strstr(plan, "SCAN trace_row") ||
+            strstr(plan, "TEMP B-TREE"))
+            fail_msg("%s\n%s", statement_text(plans[i].statement), plan);
+    }
+    plan_of(db, "select * from traces order by recorded_at desc limit 5", plan, sizeof(plan));
+    if (!strstr(plan, "USING INDEX trace_recorded") || strstr(plan, "TEMP B-TREE"))
+        fail_msg("%s", plan);
+    sqlite3_close(db);
+}
+
+static void test_plans(void **state)
+{
+    struct room *room = *state;
+    check_plans(room);
+    /* And with statistics, which change what SQLite believes: few workers, many sessions, most traces
+     * claimed. */
+    for (int i = 0; i < 40; i++) {
+        int64_t s = add_session(room, STATE_COMPLETE);
+        for (int k = 0; k < 25; k++)
+            add_trace(room, k == 3 ? RECORD_NONE : s, k % 2 ? W1 : W2, 1000 * i + k, 100 * i + k);
+    }
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    execute(room->path, "analyze");
+    check_plans(room);
+}
+
+#define ROOM_TEST(f) cmocka_unit_test_setup_teardown(f, room_begin_open, room_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROOM_TEST(test_round_trips),
+        ROOM_TEST(test_saving_writes_every_column),
+        ROOM_TEST(test_absent_rows),
+        ROOM_TEST(test_found_by_path_and_origin),
+        ROOM_TEST(test_filters),
+        ROOM_TEST(test_long_listings),
+        ROOM_TEST(test_unfinished),
+        ROOM_TEST(test_usage),
+        ROOM_TEST(test_removing_a_session),
+        ROOM_TEST(test_evictable),
+        ROOM_TEST(test_removing_while_walking),
+        ROOM_TEST(test_fleet_is_remembered),
+        ROOM_TEST(test_session_json),
+        ROOM_TEST(test_trace_json),
+        ROOM_TEST(test_session_lists),
+        ROOM_TEST(test_event_lists),
+        ROOM_TEST(test_plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

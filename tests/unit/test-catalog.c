@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, the turn's transaction, a disk that cannot be written, upkeep. */
+#include "tests/unit/cmocka-all.h"
+
+#include "daemon/catalog/internal.h"
+#include "daemon/catalog/migrate.h"
+#include "tests/unit/catalog-room.h"
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+/* SQLite's calls end here: the program's own symbol comes before that of the C library. */
+static int n_syncs;
+
+int fsync(int fd)
+{
+    n_syncs++;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    n_syncs++;
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* -- Opening -- */
+
+static void assert_mode(const char *path, const char *suffix, mode_t mode)
+{
+    struct stat st;
+    _cleanup_(freep)
+    char *name = xasprintf("%s%s", path, suffix);
+    assert_int_equal(stat(name, &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+}
+
+static void test_makes_directory_and_files(void **state)
+{
+    struct room *room = *state;
+    free(room->path);
+    room->path = xasprintf("%s/state/profd/catalog.db", room->directory);
+    mode_t before = umask(077);
+    room_open(room);
+    add_session(room, STATE_REQUESTED);
+    run_turn(room);
+    umask(before);
+
+    _cleanup_(freep)
+    char *directory = xasprintf("%s/state/profd", room->directory);
+    assert_mode(directory, "", 02750);
+    assert_mode(room->path, "", 0640);
+    assert_mode(room->path, "-wal", 0640);
+    assert_mode(room->path, "-shm", 0640);
+    assert_int_equal(ask(room->path, "pragma application_id"), CATALOG_APPLICATION_ID);
+    assert_int_equal(ask(room->path, "pragma user_version"), CATALOG_VERSION);
+    assert_string_equal(catalog_path(room->catalog), room->path);
+
+    room_reopen(room);
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+}
+
+static void test_keeps_the_log_when_closed(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+    _cleanup_(freep)
+    char *log = xasprintf("%s-wal", room->path);
+    add_session(room, STATE_REQUESTED);
+    room->catalog = catalog_close(room->catalog);
+    assert_int_equal(stat(log, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    assert_mode(room->path, "-shm", 0640);
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+}
+
+static void refused(struct room *room, int err, enum problem_kind kind, const char *words)
+{
+    struct catalog *c = NULL;
+    struct problem p = {0};
+    assert_int_equal(catalog_open(room->path, room->base, room->offload, &c, &p), err);
+    assert_null(c);
+    assert_int_equal(p.kind, kind);
+    assert_non_null(p.remedy);
+    if (!strstr(p.what, words) || !strstr(p.what, room->path))
+        fail_msg("\"%s\" does not say \"%s\" of %s", p.what, words, room->path);
+    problem_done(&p);
+}
+
+static void test_refuses_a_second_opener(void **state)
+{
+    struct room *room = *state;
+    char words[64];
+    snprintf(words, sizeof(words), "in use by process %d", (int)getpid());
+    refused(room, -EBUSY, PROBLEM_BUSY, words);
+    room_reopen(room);
+}
+
+static void test_refuses_a_newer_version(void **state)
+{
+    struct room *room = *state;
+    room->catalog = catalog_close(room->catalog);
+    execute(room->path, "pragma user_version = 9");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 1");
+    assert_int_equal(ask(room->path, "pragma user_version"), 9);
+}
+
+static void test_refuses_foreign_databases(void **state)
+{
+    struct room *room = *state;
+    execute(room->path, "create table cookies (a)");
+    refused(room, -EMEDIUMTYPE, PROBLEM_STORAGE, "another application");
+    assert_int_equal(ask(room->path, "select count(*) from sqlite_schema"), 1);
+    execute(room->path, "drop table cookies; pragma application_id = 77");
+    refused(room, -EMEDIUMTYPE, PROBLEM_STORAGE, "0x0000004d");
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void test_refuses_what_is_no_database(void **state)
+{
+    struct room *room = *state;
+    write_text(room->path, "Dear diary, this file is long enough to be looked at and still no database.\n");
+    refused(room, -EMEDIUMTYPE, PROBLEM_STORAGE, "no SQLite database");
+    unlink(room->path);
+    mkdir(room->path, 0700);
+    refused(room, -EISDIR, PROBLEM_STORAGE, "directory");
+    rmdir(room->path);
+    free(room->path);
+    room->path = xasprintf("%s/catalog.db.lock/catalog.db", room->directory);
+    refused(room, -ENOTDIR, PROBLEM_STORAGE, "no directory");
+}
+
+static void test_refuses_damaged_files(void **state)
+{
+    struct room *room = *state;
+    struct stat st;
+    room->catalog = catalog_close(room->catalog);
+    execute(room->path, "drop view traces; drop table event_row");
+    refused(room, -EUCLEAN, PROBLEM_STORAGE, "no such table");
+    assert_int_equal(stat(room->path, &st), 0);
+    assert_int_equal(truncate(room->path, st.st_size / 2), 0);
+    refused(room, -EUCLEAN, PROBLEM_STORAGE, "damaged");
+}
+
+/* Root may everything: as somebody else, for a moment. */
+static void refused_without_rights(struct room *room)
+{
+    bool root = geteuid() == 0;
+    if (root)
+        assert_int_equal(setegid(65534) < 0 || seteuid(65534) < 0, 0);
+    refused(room, -EACCES, PROBLEM_STORAGE, "permission denied");
+    if (root)
+        assert_int_equal(seteuid(0) < 0 || setegid(0) < 0, 0);
+}
+
+static void test_explains_missing_rights(void **state)
+{
+    struct room *room = *state;
+    /* The directory, then the file in it. */
+    assert_int_equal(chmod(room->directory, 0555), 0);
+    refused_without_rights(room);
+    assert_int_equal(chmod(room->directory, 0755), 0);
+    room_open(room);
+    room->catalog = catalog_close(room->catalog);
+    assert_int_equal(chmod(room->path, 0444), 0);
+    refused_without_rights(room);
+}
+
+/* -- Migration -- */
+
+static const char *const two_steps[] = {
+    "unused", "create table added (a integer) strict; insert into added values (1)"};
+static const char *const bad_step[] = {
+    "unused", "create table added (a integer) strict; insert into nowhere values (1)"};
+
+static int migrate_file(struct room *room, const char *const *steps, struct problem *p)
+{
+    sqlite3 *db;
+    int version = -1;
+    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
+    int r = migrate_check(db, room->path, 2, &version, p);
+    if (r == 0)
+        r = migrate(db, room->path, version, steps, 2, p);
+    sqlite3_close(db);
+    return r;
+}
+
+static void test_migrates_behind_a_copy(void **state)
+{
+    struct room *room = *state;
+    struct problem p = {0};
+    _cleanup_(freep)
+    char *copy = xasprintf("%s.v1.bak", room->path);
+    add_session(room, STATE_COMPLETE);
+    room->catalog = catalog_close(room->catalog);
+
+    assert_int_equal(migrate_file(room, bad_step, &p), -EINVAL);
+    assert_non_null(strstr(p.what, "nowhere"));
+    problem_done(&p);
+    assert_int_equal(ask(room->path, "pragma user_version"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from sqlite_schema where name = 'added'"), 0);
+
+    assert_int_equal(migrate_file(room, two_steps, &p), 0);
+    assert_int_equal(ask(room->path, "pragma user_version"), 2);
+    assert_int_equal(ask(room->path, "select count(*) from added"), 1);
+    assert_int_equal(ask(copy, "pragma user_version"), 1);
+    assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
+    assert_mode(copy, "", 0640);
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 2");
+}
+
+/* -- The turn -- */
+
+/* What the functions of a test said, in order. */
+struct story {
+    struct room *room;
+    char text[200];
+    int last_err;
+};
+
+static void tell(struct story *s, const char *words)
+{
+    size_t n = strlen(s->text);
+    snprintf(s->text + n, sizeof(s->text) - n, "%s ", words);
+}
+
+static void one(int err, void *arg)
+{
+    struct story *s = arg;
+    s->last_err = err;
+    tell(s, err ? "one-failed" : "one");
+}
+
+static void two(int err, void *arg)
+{
+    struct story *s = arg;
+    s->last_err = err;
+    tell(s, err ? "two-failed" : "two");
+}
+
+static void writes_and_queues(int err, void *arg)
+{
+    struct story *s = arg;
+    tell(s, "writes");
+    add_session(s->room, STATE_REQUESTED);
+    catalog_then(s->room->catalog, false, two, s);
+}
+
+static void commits_inside(int err, void *arg)
+{
+    struct story *s = arg;
+    tell(s, "commits");
+    catalog_then(s->room->catalog, false, two, s);
+    add_session(s->room, STATE_REQUESTED);
+    assert_int_equal(catalog_commit(s->room->catalog, false), 0);
+    tell(s, "committed");
+}
+
+static void test_turn_is_one_transaction(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+
+    add_session(room, STATE_REQUESTED);
+    catalog_then(room->catalog, false, one, &story);
+    add_session(room, STATE_REQUESTED);
+    catalog_then(room->catalog, false, two, &story);
+    /* Not on disk yet, but this side sees it. */
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 0);
+    struct session_record r;
+    assert_int_equal(catalog_get_session(room->catalog, 2, &r), 0);
+    session_record_done(&r);
+    assert_string_equal(story.text, "");
+
+    run_turn(room);
+    assert_string_equal(story.text, "one two ");
+    assert_int_equal(story.last_err, 0);
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 2);
+}
+
+static void test_functions_write_and_queue(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    catalog_then(room->catalog, false, writes_and_queues, &story);
+    catalog_then(room->catalog, false, one, &story);
+    run_turn(room);
+    run_turn(room);
+    assert_string_equal(story.text, "writes one two ");
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+}
+
+static void test_commit_at_once(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    add_session(room, STATE_REQUESTED);
+    catalog_then(room->catalog, false, commits_inside, &story);
+    catalog_then(room->catalog, false, one, &story);
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_string_equal(story.text, "commits committed one two ");
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 2);
+    run_turn(room);
+    assert_string_equal(story.text, "commits committed one two ");
+}
+
+static void test_close_commits(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    catalog_then(room->catalog, false, writes_and_queues, &story);
+    room->catalog = catalog_close(room->catalog);
+    assert_string_equal(story.text, "writes two ");
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+}
+
+static int syncs_of_turn(struct room *room, bool full_sync, bool writes)
+{
+    struct story story = {.room = room};
+    int before = n_syncs;
+    if (writes)
+        add_session(room, STATE_REQUESTED);
+    catalog_then(room->catalog, full_sync, one, &story);
+    run_turn(room);
+    assert_string_equal(story.text, "one ");
+    return n_syncs - before;
+}
+
+static void test_syncs_only_where_asked(void **state)
+{
+    struct room *room = *state;
+    syncs_of_turn(room, false, true);
+    assert_int_equal(syncs_of_turn(room, false, true), 0);
+    assert_int_equal(syncs_of_turn(room, true, true), 1);
+    assert_int_equal(syncs_of_turn(room, true, false), 0);
+    assert_int_equal(syncs_of_turn(room, false, true), 0);
+    /* The commit before was not synced, and this one vouches for all. */
+    assert_int_equal(syncs_of_turn(room, true, false), 1);
+    int before = n_syncs;
+    add_session(room, STATE_REQUESTED);
+    assert_int_equal(catalog_commit(room->catalog, true), 0);
+    assert_int_equal(n_syncs - before, 1);
+}
+
+static void test_refused_value_spares_the_turn(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    struct session_record r;
+
+    add_session(room, STATE_REQUESTED);
+    session_record_init(&r);
+    r.options = "{not json";
+    r.requested_at = 1;
+    r.requested_by = "test";
+    assert_int_equal(catalog_add_session(room->catalog, &r), -EINVAL);
+    add_trace(room, RECORD_NONE, NULL, 5, 1);
+    struct trace_record t;
+    trace_record_init(&t);
+    t.name = t.path = t.origin = "/store/1.json.gz";
+    t.recorded_at = t.collected_at = 6;
+    assert_int_equal(catalog_add_trace(room->catalog, &t), -EEXIST);
+    catalog_then(room->catalog, false, one, &story);
+    run_turn(room);
+    assert_string_equal(story.text, "one ");
+    assert_false(catalog_is_broken(room->catalog));
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from traces"), 1);
+}
+
+static void test_idle_catalog_waits_for_nothing(void **state)
+{
+    struct room *room = *state;
+    int before = event_base_get_num_events(room->base, EVENT_BASE_COUNT_ADDED | EVENT_BASE_COUNT_ACTIVE);
+    add_session(room, STATE_REQUESTED);
+    run_turn(room);
+    assert_int_equal(event_base_get_num_events(room->base, EVENT_BASE_COUNT_ADDED | EVENT_BASE_COUNT_ACTIVE),
+                     before);
+}
+
+/* -- Listeners -- */
+
+static void on_event(const json_t *event, void *arg)
+{
+    struct story *s = arg;
+    tell(s, json_get_str(event, "kind"));
+    tell(s, json_get_str(event, "session"));
+    tell(s, json_get_str(event, "text"));
+    assert_int_equal(ask(s->room->path, "select count(*) from events"), json_get_int(event, "event_id", 0));
+}
+
+static void test_events_are_heard_after_the_commit(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    catalog_on_event(room->catalog, on_event, &story);
+    assert_int_equal(catalog_add_event(room->catalog, "session-state", "profd", 7, RECORD_NONE, RECORD_NONE,
+                                       "%s", "starting"),
+                     0);
+    catalog_then(room->catalog, false, one, &story);
+    assert_string_equal(story.text, "");
+    run_turn(room);
+    assert_string_equal(story.text, "session-state s7 starting one ");
+}
+
+/* -- A disk that cannot be written -- */
+
+static void fill_turn(struct room *room, struct story *story, size_t bytes)
+{
+    _cleanup_(freep)
+    char *text = xcalloc(bytes + 1, 1);
+    memset(text, 'x', bytes);
+    catalog_add_event(room->catalog, "big", "test", 1, RECORD_NONE, RECORD_NONE, "%s", text);
+    catalog_then(room->catalog, false, one, story);
+    run_turn(room);
+}
+
+#define BIG (256 * 1024)
+
+static void check_broken_and_back(struct room *room, struct story *story, int err)
+{
+    assert_string_equal(story->text, "one-failed ");
+    assert_int_equal(story->last_err, err);
+    assert_true(catalog_is_broken(room->catalog));
+    assert_non_null(strstr(catalog_broken_reason(room->catalog), strerror(-err)));
+    /* Reading goes on. */
+    struct session_record r;
+    assert_int_equal(catalog_get_session(room->catalog, 1, &r), 0);
+    session_record_done(&r);
+}
+
+static void check_repaired(struct room *room, struct story *story)
+{
+    assert_int_equal(catalog_probe(room->catalog), 0);
+    assert_false(catalog_is_broken(room->catalog));
+    assert_null(catalog_broken_reason(room->catalog));
+    story->text[0] = '\0';
+    fill_turn(room, story, BIG);
+    assert_string_equal(story->text, "big s1 one ");
+    assert_int_equal(catalog_commit(room->catalog, true), 0);
+    assert_int_equal(ask(room->path, "select count(*) from events"), 1);
+    assert_int_equal(ask(room->path, "select 1 from pragma_integrity_check where integrity_check = 'ok'"), 1);
+}
+
+static void on_big_event(const json_t *event, void *arg)
+{
+    tell(arg, json_get_str(event, "kind"));
+    tell(arg, json_get_str(event, "session"));
+}
+
+static void queue_then_listen(struct room *room, struct story *story)
+{
+    add_session(room, STATE_REQUESTED);
+    run_turn(room);
+    catalog_on_event(room->catalog, on_big_event, story);
+}
+
+static void test_file_size_limit(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    struct rlimit before, limit;
+    struct stat st;
+
+    queue_then_listen(room, &story);
+    _cleanup_(freep)
+    char *log = xasprintf("%s-wal", room->path);
+    assert_int_equal(stat(log, &st), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)st.st_size + 8192;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+
+    fill_turn(room, &story, BIG);
+    check_broken_and_back(room, &story, -ENOSPC);
+    story.text[0] = '\0';
+    /* Once more, without a second of waiting. */
+    fill_turn(room, &story, BIG);
+    check_broken_and_back(room, &story, -ENOSPC);
+
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    check_repaired(room, &story);
+}
+
+/* A file that takes what room is left. */
+static void fill_disk(struct room *room)
+{
+    static const char zeros[4096];
+    _cleanup_(freep)
+    char *path = xasprintf("%s/filler", room->directory);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    setbuf(f, NULL);
+    while (fwrite(zeros, 1, sizeof(zeros), f) == sizeof(zeros))
+        ;
+    fclose(f);
+}
+
+static void free_disk(struct room *room)
+{
+    _cleanup_(freep)
+    char *path = xasprintf("%s/filler", room->directory);
+    unlink(path);
+}
+
+static void test_full_disk(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    if (mount("small", room->directory, "tmpfs", 0, "size=600k,mode=0750") < 0) {
+        print_message("skipped: a small file system can be mounted by root only\n");
+        skip();
+    }
+    /* A disk that is full from the start. */
+    fill_disk(room);
+    refused(room, -ENOSPC, PROBLEM_STORAGE, "full");
+    free_disk(room);
+    room_open(room);
+    queue_then_listen(room, &story);
+    fill_disk(room);
+    fill_turn(room, &story, BIG);
+    check_broken_and_back(room, &story, -ENOSPC);
+    free_disk(room);
+    check_repaired(room, &story);
+    room->catalog = catalog_close(room->catalog);
+    assert_int_equal(mount(NULL, room->directory, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    refused(room, -EROFS, PROBLEM_STORAGE, "cannot be written");
+    assert_int_equal(umount(room->directory), 0);
+}
+
+/* Another writer that does not end is an error after a while, and not for ever. */
+static void test_another_writer(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "text"), -EBUSY);
+    /* The rest of the turn does not wait again. */
+    assert_int_equal(catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "text"), -EBUSY);
+    catalog_then(room->catalog, false, one, &story);
+    run_turn(room);
+    assert_string_equal(story.text, "one-failed ");
+    assert_int_equal(story.last_err, -EBUSY);
+    sqlite3_close(db);
+    assert_int_equal(catalog_probe(room->catalog), 0);
+}
+
+/* -- Upkeep -- */
+
+static int64_t file_size(const char *path, const char *suffix)
+{
+    struct stat st;
+    _cleanup_(freep)
+    char *name = xasprintf("%s%s", path, suffix);
+    return stat(name, &st) == 0 ? st.st_size : -1;
+}
+
+static void test_checkpoints_itself(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    /* 24 MiB through a log that is written back every 4 MiB, with a pause for it. */
+    for (int i = 0; i < 96; i++) {
+        story.text[0] = '\0';
+        fill_turn(room, &story, BIG);
+        for (int wait = 0; wait < 1000 && room->catalog->upkeep; wait++) {
+            usleep(5000);
+            run_turn(room);
+        }
+    }
+    assert_true(file_size(room->path, "") > 20 * 1024 * 1024);
+    assert_true(file_size(room->path, "-wal") < 8 * 1024 * 1024);
+}
+
+static void test_upkeep_removes_what_is_old(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+    struct worker workers[] = {{.url = "http://a:1"}, {.url = "http://b:1"}};
+    struct fleet fleet = {
+        .router = "http://r:1", .dialect = "vllm-router", .workers = workers, .n_workers = 2};
+    assert_int_equal(catalog_saw_fleet(room->catalog, &fleet), 0);
+    fleet.router = "http://gone:1";
+    fleet.n_workers = 0;
+    assert_int_equal(catalog_saw_fleet(room->catalog, &fleet), 0);
+    add_trace(room, RECORD_NONE, "http://b:1", 5, 1);
+    run_turn(room);
+    /* Long ago; and a log of events that has had its million. */
+    execute(room->path,
+            "update worker_row set last_seen_at = 1, router_id = 1; update router_row set last_seen_at = 1;"
+            "with recursive n (i) as (select 1 union all select i + 1 from n where i < 1200)"
+            "insert into event_row (at, kind, actor, text) select i, 'k', 'a', 't' from n;"
+            "insert into event_row (event_id, at, kind, actor, text) values (1001100, 1, 'k', 'a', 't')");
+    catalog_upkeep(room->catalog, one, &story);
+    catalog_upkeep(room->catalog, two, &story);
+    for (int i = 0; i < 400 && !strstr(story.text, "two"); i++) {
+        usleep(5000);
+        run_turn(room);
+    }
+    assert_string_equal(story.text, "one two ");
+    assert_int_equal(file_size(room->path, "-wal"), 0);
+    assert_int_equal(ask(room->path, "select count(*) from events"), 101);
+    assert_int_equal(ask(room->path, "select min(event_id) from events"), 1101);
+    assert_int_equal(ask(room->path, "select count(*) from workers where url = 'http://b:1'"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from workers"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from routers where url = 'http://r:1'"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from routers"), 1);
+    assert_true(ask(room->path, "select count(*) from sqlite_stat1") > 0);
+    /* The loop's connection goes on after all that. */
+    add_session(room, STATE_REQUESTED);
+    assert_int_equal(catalog_commit(room->catalog, true), 0);
+}
+
+static void count_call(int err, void *arg)
+{
+    assert_true(err == 0 || err == -ECANCELED);
+    ++*(int *)arg;
+}
+
+static void test_close_during_upkeep(void **state)
+{
+    struct room *room = *state;
+    int calls = 0;
+    add_session(room, STATE_REQUESTED);
+    catalog_upkeep(room->catalog, count_call, &calls);
+    catalog_upkeep(room->catalog, count_call, &calls);
+    room->catalog = catalog_close(room->catalog);
+    for (int i = 0; i < 400 && calls < 2; i++) {
+        usleep(5000);
+        run_turn(room);
+    }
+    assert_int_equal(calls, 2);
+    room_open(room);
+    assert_int_equal(ask(room->path, "select count(*) from sessions"), 1);
+}
+
+#define ROOM_TEST(f)  cmocka_unit_test_setup_teardown(f, room_begin_open, room_end)
+#define EMPTY_TEST(f) cmocka_unit_test_setup_teardown(f, room_begin, room_end)
+
+int main(void)
+{
+    /* What a test mounts is seen by this process only. */
+    if (unshare(CLONE_NEWNS) == 0)
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    const struct CMUnitTest tests[] = {
+        EMPTY_TEST(test_makes_directory_and_files),
+        ROOM_TEST(test_keeps_the_log_when_closed),
+        ROOM_TEST(test_refuses_a_second_opener),
+        ROOM_TEST(test_refuses_a_newer_version),
+        EMPTY_TEST(test_refuses_foreign_databases),
+        EMPTY_TEST(test_refuses_what_is_no_database),
+        ROOM_TEST(test_refuses_damaged_files),
+        EMPTY_TEST(test_explains_missing_rights),
+        ROOM_TEST(test_migrates_behind_a_copy),
+        ROOM_TEST(test_turn_is_one_transaction),
+        ROOM_TEST(test_functions_write_and_queue),
+        ROOM_TEST(test_commit_at_once),
+        ROOM_TEST(test_close_commits),
+        ROOM_TEST(test_syncs_only_where_asked),
+        ROOM_TEST(test_refused_value_spares_the_turn),
+        ROOM_TEST(test_idle_catalog_waits_for_nothing),
+        ROOM_TEST(test_events_are_heard_after_the_commit),
+        ROOM_TEST(test_file_size_limit),
+        EMPTY_TEST(test_full_disk),
+        ROOM_TEST(test_another_writer),
+        ROOM_TEST(test_checkpoints_itself),
+        ROOM_TEST(test_upkeep_removes_what_is_old),
+        ROOM_TEST(test_close_during_upkeep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "daemon/fleet/engine.h"
+#include "daemon/fleet/openapi.h"
+#include "tests/unit/cmocka-all.h"
+
+#define OPENAPI_ON                                                                                           \
+    "{\"openapi\":\"3.1.0\",\"paths\":{\"/health\":{\"get\":{}},\"/start_profile\":{\"post\":{}}}}"
+#define OPENAPI_OFF   "{\"paths\":{\"/health\":{\"get\":{\"description\":\"not /start_profile\"}}}}"
+#define NOT_FOUND     404
+#define NO_CONNECTION -ECONNREFUSED
+
+struct test {
+    struct worker worker;
+    struct answers answers;
+};
+
+static int setup(void **state)
+{
+    struct test *t = xcalloc(1, sizeof(*t));
+    worker_init(&t->worker);
+    t->worker.url = xstrdup("http://w:1");
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct test *t = *state;
+    worker_done(&t->worker);
+    answers_done(&t->answers);
+    free(t);
+    return 0;
+}
+
+static void ok(struct test *t, enum question q, const char *body)
+{
+    answers_set(&t->answers, q, 0, 200, "200 OK", body, strlen(body));
+}
+
+static void status(struct test *t, enum question q, int code)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%d", code);
+    answers_set(&t->answers, q, 0, code, text, "", 0);
+}
+
+static void all_fail(struct test *t, int err, const char *text)
+{
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        answers_set(&t->answers, (enum question)q, err, 0, text, "", 0);
+}
+
+static void vllm(struct test *t, const char *version, const char *openapi)
+{
+    _cleanup_(freep)
+    char *body = xasprintf("{\"version\":\"%s\"}", version);
+    status(t, QUESTION_SERVER_INFO, NOT_FOUND);
+    ok(t, QUESTION_VERSION, body);
+    ok(t, QUESTION_OPENAPI, openapi);
+    ok(t, QUESTION_MODELS, "{\"data\":[{\"id\":\"llama\",\"owned_by\":\"vllm\"}]}");
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_VLLM);
+}
+
+static void test_vllm(void **state)
+{
+    struct test *t = *state;
+    vllm(t, "0.19.1", OPENAPI_ON);
+    assert_true(t->worker.profilable);
+    assert_null(t->worker.note);
+    assert_string_equal(t->worker.version, "0.19.1");
+    assert_string_equal(t->worker.model, "llama");
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_SLEEPING);
+    ok(t, QUESTION_SLEEPING, "{\"is_sleeping\":true}");
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.sleeping, 1);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+}
+
+static void test_vllm_without_profiler(void **state)
+{
+    struct test *t = *state;
+    vllm(t, "0.19.1", OPENAPI_OFF);
+    assert_false(t->worker.profilable);
+    assert_non_null(strstr(t->worker.remedy,
+                           "--profiler-config '{\"profiler\":\"torch\",\"torch_profiler_dir\":"
+                           "\"/var/tmp/traces\",\"ignore_frontend\":true}'"));
+}
+
+static void test_old_vllm_without_profiler(void **state)
+{
+    struct test *t = *state;
+    vllm(t, "0.12.0rc1", OPENAPI_OFF);
+    assert_false(t->worker.profilable);
+    assert_non_null(strstr(t->worker.remedy, "VLLM_TORCH_PROFILER_DIR="));
+    assert_null(strstr(t->worker.remedy, "--profiler-config"));
+}
+
+static void test_vllm_without_docs(void **state)
+{
+    struct test *t = *state;
+    status(t, QUESTION_OPENAPI, NOT_FOUND);
+    ok(t, QUESTION_VERSION, "{\"version\":\"0.19.1\"}");
+    worker_identify(&t->worker, &t->answers);
+    worker_identify(&t->worker, &t->answers);
+    assert_true(t->worker.profilable);
+    assert_string_equal(t->worker.note,
+                        "whether its profiler is on shows only at a start, because it has no openapi.json");
+}
+
+static void test_vllm_configuration(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+    ok(t, QUESTION_SERVER_INFO,
+       "{\"vllm_config\":{\"model_config\":{\"model\":\"m\"},\"parallel_config\":{\"tensor_parallel_size\":4,"
+       "\"pipeline_parallel_size\":2,\"data_parallel_size\":3,\"enable_expert_parallel\":true},"
+       "\"kv_transfer_config\":{\"kv_role\":\"kv_producer\"},\"profiler_config\":{\"profiler\":\"torch\","
+       "\"torch_profiler_dir\":\"/traces\",\"torch_profiler_with_stack\":true,\"max_iterations\":7,"
+       "\"torch_profiler_record_shapes\":false}}}");
+    ok(t, QUESTION_OPENAPI, OPENAPI_ON);
+    worker_identify(w, &t->answers);
+    assert_int_equal(w->engine, ENGINE_VLLM);
+    assert_true(w->profilable);
+    assert_string_equal(w->model, "m");
+    assert_int_equal(w->role, ROLE_PREFILL);
+    assert_int_equal(worker_ranks_expected(w), 24);
+    assert_int_equal(w->sizes.ep, 12);
+    assert_string_equal(w->place.dir, "/traces");
+    assert_string_equal(w->place.found_by, "/server_info");
+    assert_string_equal(w->setup.kind, "torch");
+    assert_int_equal(w->setup.with_stack, 1);
+    assert_int_equal(w->setup.record_shapes, 0);
+    assert_int_equal(w->setup.max_iterations, 7);
+    assert_int_equal(w->setup.use_gzip, -1);
+}
+
+static void test_vllm_profiler_null(void **state)
+{
+    struct test *t = *state;
+    ok(t, QUESTION_SERVER_INFO, "{\"vllm_config\":{\"profiler_config\":{\"profiler\":null}}}");
+    status(t, QUESTION_OPENAPI, NOT_FOUND);
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_VLLM);
+    assert_false(t->worker.profilable);
+}
+
+#define SGLANG_INFO                                                                                          \
+    "{\"model_path\":\"/"                                                                                    \
+    "m\",\"served_model_name\":\"ds\",\"tp_size\":8,\"dp_size\":2,\"pp_size\":1,\"ep_size\":8,"              \
+    "\"nnodes\":2,\"disaggregation_mode\":\"decode\",\"speculative_algorithm\":\"EAGLE\",\"version\":\"0.5." \
+    "9\","                                                                                                   \
+    "\"api_key\":\"sk-secret-1\",\"admin_api_key\":%s,\"hf_token\":\"sk-secret-3\",\"internal_states\":[{}]" \
+    "}"
+
+static void test_sglang(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+    char info[1024];
+
+    snprintf(info, sizeof(info), SGLANG_INFO, "null");
+    ok(t, QUESTION_SERVER_INFO, info);
+    ok(t, QUESTION_VERSION, "{\"version\":\"9\"}");
+    worker_identify(w, &t->answers);
+    assert_int_equal(w->engine, ENGINE_SGLANG);
+    assert_true(w->profilable);
+    assert_string_equal(w->version, "0.5.9");
+    assert_string_equal(w->model, "ds");
+    assert_int_equal(w->sizes.tp, 8);
+    assert_int_equal(w->sizes.nodes, 2);
+    assert_int_equal(worker_ranks_expected(w), 16);
+    assert_int_equal(w->role, ROLE_DECODE);
+    assert_true(w->speculative);
+    assert_int_equal(worker_more_questions(w, &t->answers), 0);
+}
+
+static void test_secrets_stay_out(void **state)
+{
+    struct test *t = *state;
+    char info[1024];
+
+    snprintf(info, sizeof(info), SGLANG_INFO, "\"sk-secret-2\"");
+    ok(t, QUESTION_SERVER_INFO, info);
+    worker_identify(&t->worker, &t->answers);
+    _cleanup_json_ j = worker_to_json(&t->worker);
+    _cleanup_(freep)
+    char *text = json_dumps(j, 0);
+    assert_null(strstr(text, "secret"));
+    assert_false(t->worker.profilable);
+    assert_string_equal(t->worker.reason, "credentials needed: admin_token_file");
+    assert_non_null(strstr(t->worker.remedy, "[worker http://w:1]"));
+    t->answers.has_admin_token = true;
+    worker_identify(&t->worker, &t->answers);
+    assert_true(t->worker.profilable);
+    assert_null(t->worker.reason);
+}
+
+static void test_old_sglang(void **state)
+{
+    struct test *t = *state;
+    char info[1024];
+
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        status(t, (enum question)q, NOT_FOUND);
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_OLD_SERVER_INFO);
+    snprintf(info, sizeof(info), SGLANG_INFO, "null");
+    ok(t, QUESTION_OLD_SERVER_INFO, info);
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_SGLANG);
+    assert_true(t->worker.profilable);
+    assert_null(t->worker.reason);
+}
+
+static void test_busy_sglang(void **state)
+{
+    struct test *t = *state;
+    all_fail(t, -ETIMEDOUT, "timed out");
+    ok(t, QUESTION_MODELS, "{\"data\":[{\"id\":\"m\",\"owned_by\":\"sglang\"}]}");
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_SGLANG);
+    assert_true(t->worker.profilable);
+    assert_non_null(strstr(t->worker.note, "parallel sizes are not known"));
+}
+
+static void test_unknown(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+
+    all_fail(t, NO_CONNECTION, "connection refused");
+    worker_identify(w, &t->answers);
+    assert_int_equal(w->engine, ENGINE_UNKNOWN);
+    assert_string_equal(w->reason, "does not answer: connection refused");
+    assert_non_null(w->remedy);
+
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        status(t, (enum question)q, 401);
+    worker_identify(w, &t->answers);
+    assert_string_equal(w->reason, "credentials needed: token_file");
+    t->answers.has_token = true;
+    worker_identify(w, &t->answers);
+    assert_non_null(strstr(w->reason, "not accepted"));
+
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        status(t, (enum question)q, 302);
+    worker_identify(w, &t->answers);
+    assert_non_null(strstr(w->reason, "redirect"));
+
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        ok(t, (enum question)q, "<!doctype html>");
+    worker_identify(w, &t->answers);
+    assert_non_null(strstr(w->reason, "HTML"));
+
+    for (int q = 0; q <= QUESTION_MODELS; q++)
+        ok(t, (enum question)q, "{\"version\":4,\"tp_size\":\"x\",\"data\":{},\"vllm_config\":[]}");
+    worker_identify(w, &t->answers);
+    assert_int_equal(w->engine, ENGINE_UNKNOWN);
+    assert_non_null(strstr(w->reason, "not an engine"));
+}
+
+static void test_openapi(void **state)
+{
+    static const char *const paths[] = {"/a", "/b"};
+    static const struct {
+        const char *text;
+        int r;
+        unsigned found;
+    } cases[] = {
+        {"{\"paths\":{\"/a\":{},\"/b\":[1,{\"x\":\"}\"}]}}", 0, 3},
+        {" { \"x\" : [ \"paths\" , { \"paths\" : { \"/b\" : 1 } } ] , \"paths\" : { \"\\/a\" : { \"/b\" : 1 "
+         "} } } ",
+         0, 1},
+        {"{\"paths\":{}}", 0, 0},
+        {"{\"info\":{\"title\":\"\\\"paths\\\":{\\\"/a\\\":\"},\"paths\":{\"/c\":\"/a\"}}", 0, 0},
+        {"{\"x\":-1.5e3,\"y\":null,\"paths\":{\"/a\":true}}", 0, 1},
+        {"{}", -EPROTO, 0},
+        {"[]", -EPROTO, 0},
+        {"", -EPROTO, 0},
+        {"{\"paths\":[]}", -EPROTO, 0},
+        {"{\"paths\":{\"/a\":{}", -EPROTO, 0},
+        {"{\"paths\":{\"/a\":{}},\"x\":\"", -EPROTO, 0},
+        {"<html>", -EPROTO, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        unsigned found = 0;
+        assert_int_equal(openapi_find_paths(cases[i].text, strlen(cases[i].text), paths, 2, &found),
+                         cases[i].r);
+        assert_int_equal(found, cases[i].found);
+    }
+}
+
+static bool has_remark(const struct review *r, bool refuses, const char *option, const char *part)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->items[i].refuses == refuses && streq(r->items[i].option, option) &&
+            strstr(r->items[i].text, part))
+            return true;
+    return false;
+}
+
+static void expect_remark(enum engine e, const struct recording *rec, const struct worker *w, bool refuses,
+                          const char *option, const char *part)
+{
+    struct review review = {0};
+    engine_ops(e)->review(rec, w, &review);
+    assert_true(has_remark(&review, refuses, option, part));
+    review_done(&review);
+}
+
+static void test_vllm_review(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+
+    w->setup.with_stack = 1;
+    expect_remark(ENGINE_VLLM, &(struct recording){0}, w, false, NULL, "tenfold");
+    w->setup.with_stack = w->setup.record_shapes = 0;
+    expect_remark(ENGINE_VLLM, &(struct recording){.with_stack = true}, w, true, "--with-stack", "without");
+    expect_remark(ENGINE_VLLM, &(struct recording){.record_shapes = true}, w, true, "--record-shapes",
+                  "without");
+    w->setup.with_stack = -1;
+    expect_remark(ENGINE_VLLM, &(struct recording){.with_stack = true}, w, false, "--with-stack", "launch");
+    expect_remark(ENGINE_VLLM, &(struct recording){.by_stage = true}, w, true, "--by-stage", "separate");
+    expect_remark(ENGINE_VLLM, &(struct recording){.start_step = 9}, w, true, "--start-step", "at once");
+    expect_remark(ENGINE_VLLM, &(struct recording){.steps = 9}, w, false, "--steps", "approximate");
+    expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_CPU}, w, false, "--activities",
+                  "together");
+    expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_MEM}, w, true, "--activities",
+                  "memory");
+    expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_CUDA_PROFILER}, w, true,
+                  "--activities", "CUDA profiler");
+    w->setup.wait_iterations = 2;
+    expect_remark(ENGINE_VLLM, &(struct recording){0}, w, false, NULL, "only one session");
+    w->setup.max_iterations = 3;
+    expect_remark(ENGINE_VLLM, &(struct recording){.steps = 9}, w, false, NULL, "max_iterations");
+    w->sleeping = 1;
+    expect_remark(ENGINE_VLLM, &(struct recording){0}, w, false, NULL, "sleeps");
+}
+
+static void test_vllm_review_is_silent(void **state)
+{
+    struct test *t = *state;
+    struct review review = {0};
+
+    t->worker.setup.with_stack = t->worker.setup.record_shapes = 0;
+    engine_ops(ENGINE_VLLM)
+        ->review(&(struct recording){.activities = ACTIVITY_CPU | ACTIVITY_CUDA}, &t->worker, &review);
+    assert_int_equal(review.n, 0);
+    review_done(&review);
+}
+
+static void test_sglang_review(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+    const struct recording by_stage = {.steps = 3, .by_stage = true};
+    struct review review = {0};
+
+    engine_ops(ENGINE_SGLANG)->review(&by_stage, w, &review);
+    assert_int_equal(review.n, 0);
+    expect_remark(ENGINE_SGLANG, &(struct recording){.by_stage = true}, w, true, "--by-stage",
+                  "number of steps");
+    w->role = ROLE_DECODE;
+    expect_remark(ENGINE_SGLANG, &by_stage, w, true, "--by-stage", "decode");
+    w->speculative = true;
+    expect_remark(ENGINE_SGLANG, &by_stage, w, true, "--by-stage", "speculative");
+    expect_remark(ENGINE_SGLANG, &(struct recording){.activities = ACTIVITY_CUDA_PROFILER}, w, false,
+                  "--activities", "no file");
+}
+
+static void test_sglang_body(void **state)
+{
+    struct test *t = *state;
+    const struct recording rec = {
+        .steps = 5,
+        .start_step = 100,
+        .activities = ACTIVITY_CPU | ACTIVITY_CUDA | ACTIVITY_MEM | ACTIVITY_CUDA_PROFILER,
+        .record_shapes = true,
+        .profile_id = "s7-t1",
+        .output_dir = "/tmp/s7/t1",
+    };
+    _cleanup_json_ body = engine_ops(ENGINE_SGLANG)->start_body(&rec, &t->worker);
+    _cleanup_(freep)
+    char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text,
+                        "{\"activities\":[\"CPU\",\"GPU\",\"MEM\",\"CUDA_PROFILER\"],\"num_steps\":5,"
+                        "\"output_dir\":\"/tmp/s7/t1\",\"profile_by_stage\":false,\"profile_id\":\"s7-t1\","
+                        "\"record_shapes\":true,\"start_step\":100,\"with_stack\":false}");
+    _cleanup_json_ plain =
+        engine_ops(ENGINE_SGLANG)->start_body(&(struct recording){.profile_id = "x"}, &t->worker);
+    _cleanup_(freep)
+    char *short_text = json_dumps(plain, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(short_text,
+                        "{\"profile_by_stage\":false,\"profile_id\":\"x\",\"record_shapes\":false,"
+                        "\"with_stack\":false}");
+    assert_null(engine_ops(ENGINE_VLLM)->start_body(&rec, &t->worker));
+}
+
+static void test_failures(void **state)
+{
+    struct test *t = *state;
+    struct problem p = {0};
+    const struct recording steps = {.steps = 5}, none = {0};
+
+    engine_ops(ENGINE_VLLM)->explain_start(&t->worker, 404, "{\"error\":{\"message\":\"Not Found\"}}", &p);
+    assert_string_equal(p.what, "POST /start_profile answered 404 Not Found");
+    assert_non_null(strstr(p.remedy, "--profiler-config"));
+    problem_done(&p);
+    engine_ops(ENGINE_VLLM)
+        ->explain_start(&t->worker, 500,
+                        "{\"error\":{\"message\":\"Call to profile method failed: disk\",\"code\":500}}", &p);
+    assert_string_equal(
+        p.what,
+        "POST /start_profile answered 500 Internal Server Error: Call to profile method failed: disk");
+    problem_done(&p);
+    engine_ops(ENGINE_SGLANG)->explain_start(&t->worker, 401, "no", &p);
+    assert_non_null(strstr(p.remedy, "admin_token_file"));
+    problem_done(&p);
+    assert_true(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&steps, 500));
+    assert_false(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&none, 500));
+    assert_false(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&steps, 404));
+    assert_false(engine_ops(ENGINE_VLLM)->stop_failure_is_benign(&steps, 500));
+    assert_null(engine_ops(ENGINE_UNKNOWN));
+}
+
+static void test_worker_json(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker, back;
+
+    w->engine = ENGINE_SGLANG;
+    w->role = ROLE_PREFILL;
+    w->health = HEALTH_HEALTHY;
+    w->version = xstrdup("0.5");
+    w->sizes = (struct parallel){.tp = 2, .nodes = 3};
+    w->sleeping = 0;
+    w->setup.kind = xstrdup("torch");
+    w->setup.with_stack = 0;
+    w->setup.max_iterations = 4;
+    w->place.dir = xstrdup("/t");
+    w->place.note = xstrdup("n\xff");
+    w->local = w->profilable = w->clock_known = true;
+    w->pid = 77;
+    w->uid = 1000;
+    w->clock_offset_ns = -5;
+    _cleanup_json_ j = worker_to_json(w);
+    assert_int_equal(worker_from_json(j, &back), 0);
+    _cleanup_json_ again = worker_to_json(&back);
+    assert_true(json_equal(j, again));
+    assert_int_equal(back.setup.record_shapes, -1);
+    assert_int_equal(back.setup.with_stack, 0);
+    assert_int_equal(back.sizes.nodes, 3);
+    worker_done(&back);
+    json_object_set_new(j, "engine", json_string("abacus"));
+    assert_int_equal(worker_from_json(j, &back), -EINVAL);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_vllm),
+        TEST(test_vllm_without_profiler),
+        TEST(test_old_vllm_without_profiler),
+        TEST(test_vllm_without_docs),
+        TEST(test_vllm_configuration),
+        TEST(test_vllm_profiler_null),
+        TEST(test_sglang),
+        TEST(test_secrets_stay_out),
+        TEST(test_old_sglang),
+        TEST(test_busy_sglang),
+        TEST(test_unknown),
+        TEST(test_openapi),
+        TEST(test_vllm_review),
+        TEST(test_vllm_review_is_silent),
+        TEST(test_sglang_review),
+        TEST(test_sglang_body),
+        TEST(test_failures),
+        TEST(test_worker_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

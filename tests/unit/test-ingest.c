@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real profd-ingest under its parent's care, and programs that behave as it must not. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "daemon/ingest/ingest.h"
+#include "daemon/ingest/sandbox.h"
+#include "tests/unit/cmocka-all.h"
+#include "tests/unit/pack.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#define SIZE_LIMIT (INT64_C(64) << 20)
+#define MANY_JOBS  40
+/* Longer than any of these tests takes; a loop that hangs ends with a failure. */
+#define PATIENCE_S 60
+
+struct fixture {
+    char dir[32];
+    struct event_base *base;
+    struct ingest *ingest;
+};
+
+struct outcome {
+    int times;
+    int err;
+    enum trace_state state;
+    char *reason;
+    json_t *facts;
+    struct event_base *base;
+};
+
+static void on_done(const struct ingest_result *result, void *arg)
+{
+    struct outcome *o = arg;
+    o->times++;
+    o->err = result->err;
+    o->state = result->state;
+    o->reason = xstrdup(result->reason ? result->reason : "");
+    o->facts = json_incref(result->facts);
+    event_base_loopbreak(o->base);
+}
+
+static void outcome_done(struct outcome *o)
+{
+    free(o->reason);
+    json_decref(o->facts);
+    *o = (struct outcome){.base = o->base};
+}
+
+/* So that a test may use 3 and 4: nothing else of the process gets these numbers. */
+static void keep_low_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (int low = 3; low <= 4; low++)
+        if (fd != low)
+            assert_int_equal(dup3(fd, low, O_CLOEXEC), low);
+    if (fd > 4)
+        close(fd);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof(*f));
+    strcpy(f->dir, "/tmp/test-ingest-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    f->base = event_base_new();
+    assert_int_equal(ingest_new(f->base, INGEST_PROGRAM, 2, &f->ingest), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[64];
+
+    ingest_free(f->ingest);
+    event_base_free(f->base);
+    snprintf(command, sizeof(command), "rm -r %s", f->dir);
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+static int new_file(struct fixture *f, const char *name, const void *data, size_t size, mode_t mode)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    assert_true(fd >= 0);
+    assert_int_equal(write_all(fd, data, size), 0);
+    return fd;
+}
+
+static void wait_for(struct fixture *f, struct outcome *o)
+{
+    int64_t end = mono_ns() + PATIENCE_S * NS_PER_S;
+    while (o->times == 0 && mono_ns() < end) {
+        struct timeval second = {1, 0};
+        event_base_loopexit(f->base, &second);
+        event_base_dispatch(f->base);
+    }
+    assert_int_equal(o->times, 1);
+}
+
+/* Runs one check to its end, with the size limit and destination given. */
+static struct outcome run_limited(struct fixture *f, const void *data, size_t size, int dest_fd,
+                                  int64_t size_max)
+{
+    struct outcome o = {.base = f->base};
+    ingest_run(f->ingest, new_file(f, "source", data, size, 0600), dest_fd, size_max, on_done, &o);
+    assert_int_equal(o.times, 0);
+    wait_for(f, &o);
+    return o;
+}
+
+static struct outcome run(struct fixture *f, const void *data, size_t size)
+{
+    return run_limited(f, data, size, -1, SIZE_LIMIT);
+}
+
+static void expect(struct outcome o, enum trace_state state, const char *reason_part)
+{
+    print_message("%s: %s\n", trace_state_name(o.state), o.reason);
+    assert_int_equal(o.err, 0);
+    assert_int_equal(o.state, state);
+    if (!strstr(o.reason, reason_part))
+        fail_msg("reason '%s' has no '%s'", o.reason, reason_part);
+    outcome_done(&o);
+}
+
+static const char trace[] =
+    "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\"}],\n"
+    "\"baseTimeNanoseconds\": 1735632360000000000, \"traceEvents\": [\n"
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"a\", \"pid\": 77, \"tid\": 1, \"ts\": 10.500, \"dur\": "
+    "2.000},\n"
+    "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"b\", \"pid\": 0, \"tid\": 7, \"ts\": 11.000, \"dur\": "
+    "9.250}\n"
+    "],\n\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 3, \"world_size\": 8}, \"traceName\": "
+    "\"t.json\"}\n";
+/* By sha256sum. */
+static const char trace_sha256[] = "9ca5cef6c677008971509ded9a08499ed3fce87f3f4889774414283d653c465e";
+
+static void check_facts(const struct outcome *o)
+{
+    const json_t *facts = o->facts;
+
+    assert_int_equal(o->err, 0);
+    assert_int_equal(o->state, TRACE_COMPLETE);
+    assert_string_equal(o->reason, "");
+    assert_string_equal(json_get_str(facts, "format"), "kineto");
+    assert_int_equal(json_get_int(facts, "uncompressed", -1), strlen(trace));
+    assert_int_equal(json_get_int(facts, "rank", -1), 3);
+    assert_int_equal(json_get_int(facts, "world_size", -1), 8);
+    assert_int_equal(json_get_int(facts, "pid", -1), 77);
+    assert_int_equal(json_get_int(facts, "devices", -1), 1);
+    assert_string_equal(json_get_str(facts, "device_name"), "NVIDIA H200");
+    assert_string_equal(json_get_str(facts, "trace_name"), "t.json");
+    assert_string_equal(json_get_str(facts, "backend"), "nccl");
+    assert_null(json_get_str(facts, "engine_version"));
+    assert_int_equal(json_get_int(facts, "events", -1), 2);
+    assert_int_equal(json_get_int(facts, "base_time_ns", -1), 1735632360000000000);
+    assert_int_equal(json_get_int(facts, "first_ts_ns", -1), 1735632360000010500);
+    assert_int_equal(json_get_int(facts, "last_ts_ns", -1), 1735632360000020250);
+    assert_int_equal(json_get_int(facts, "span_ns", -1), 9750);
+}
+
+static void test_facts(void **state)
+{
+    struct outcome o = run(*state, trace, strlen(trace));
+    check_facts(&o);
+    assert_string_equal(json_get_str(o.facts, "coding"), "plain");
+    assert_string_equal(json_get_str(o.facts, "sha256"), trace_sha256);
+    assert_int_equal(json_get_int(o.facts, "size", -1), strlen(trace));
+    outcome_done(&o);
+}
+
+static void check_copy(struct fixture *f, const void *data, size_t size)
+{
+    _cleanup_(freep)
+    char *copy = NULL;
+    char path[64];
+    size_t copy_size;
+
+    snprintf(path, sizeof(path), "%s/dest", f->dir);
+    assert_int_equal(read_file(AT_FDCWD, path, SIZE_LIMIT, &copy, &copy_size), 0);
+    assert_int_equal(copy_size, size);
+    assert_memory_equal(copy, data, size);
+}
+
+static void test_copies(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep)
+    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+
+    struct outcome o = run_limited(f, gzip, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT);
+    check_facts(&o);
+    assert_string_equal(json_get_str(o.facts, "coding"), "gzip");
+    outcome_done(&o);
+    check_copy(f, gzip, size);
+
+    _cleanup_(freep)
+    uint8_t *zstd = pack_zstd(trace, strlen(trace), &size);
+    o = run_limited(f, zstd, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT);
+    check_facts(&o);
+    outcome_done(&o);
+    check_copy(f, zstd, size);
+}
+
+static void test_defects_are_copied_too(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep)
+    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+
+    gzip[size - 6] ^= 1;
+    expect(run_limited(f, gzip, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT), TRACE_CORRUPT,
+           "checksum");
+    check_copy(f, gzip, size);
+}
+
+static void test_states(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep)
+    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+    char reason[64];
+
+    expect(run(f, "", 0), TRACE_EMPTY, "0 bytes");
+    snprintf(reason, sizeof(reason), "gzip ends after %zu bytes", size - 9);
+    expect(run(f, gzip, size - 9), TRACE_TRUNCATED, reason);
+    expect(run(f, trace, strlen(trace) - 4), TRACE_TRUNCATED, "without closing, 2 events read");
+    gzip[14] ^= 0xff;
+    expect(run(f, gzip, size), TRACE_CORRUPT, "gzip");
+    free(gzip);
+    gzip = pack_gzip("\n", 1, &size);
+    expect(run(f, gzip, size), TRACE_EMPTY, "no text");
+    expect(run(f, "\x80\x04\x95zz", 5), TRACE_COMPLETE, "");
+}
+
+static void test_larger_than_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    expect(run_limited(f, trace, strlen(trace), -1, 100), TRACE_UNREADABLE,
+           "larger than the limit of 100 bytes");
+    expect(run_limited(f, trace, strlen(trace), new_file(f, "dest", NULL, 0, 0600), 100), TRACE_UNREADABLE,
+           "larger than the limit");
+}
+
+/* Zeros beyond the floor below which the ratio does not matter. */
+static void test_bomb(void **state)
+{
+    struct fixture *f = *state;
+    const size_t piece = 64 << 20;
+    _cleanup_(freep)
+    uint8_t *zeros = xcalloc(piece, 1);
+    size_t size;
+    _cleanup_(freep)
+    uint8_t *once = pack_zstd(zeros, piece, &size);
+    _cleanup_(freep)
+    uint8_t *bomb = xcalloc(10, size);
+
+    for (size_t i = 0; i < 10; i++)
+        memcpy(bomb + i * size, once, size);
+    struct outcome o = run(f, bomb, 10 * size);
+    assert_true(json_get_int(o.facts, "uncompressed", -1) < INT64_C(300) << 20);
+    expect(o, TRACE_CORRUPT, "multiple of its size");
+}
+
+static void test_source_is_no_file(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o = {.base = f->base};
+    int fds[2];
+
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    ingest_run(f->ingest, fds[0], -1, SIZE_LIMIT, on_done, &o);
+    wait_for(f, &o);
+    close(fds[1]);
+    expect(o, TRACE_UNREADABLE, "cannot be read");
+}
+
+/* The destination is full at once. */
+static void test_destination_fails(void **state)
+{
+    struct fixture *f = *state;
+    int full = open("/dev/full", O_RDWR | O_CLOEXEC);
+    assert_true(full >= 0);
+    struct outcome o = run_limited(f, trace, strlen(trace), full, SIZE_LIMIT);
+    assert_int_equal(o.err, -ENOSPC);
+    assert_int_equal(o.state, TRACE_UNREADABLE);
+    assert_non_null(strstr(o.reason, "cannot write the copy"));
+    outcome_done(&o);
+}
+
+static void test_many_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o[MANY_JOBS];
+    char name[32];
+
+    for (int i = 0; i < MANY_JOBS; i++) {
+        o[i] = (struct outcome){.base = f->base};
+        snprintf(name, sizeof(name), "source-%d", i);
+        ingest_run(f->ingest, new_file(f, name, trace, strlen(trace), 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+    }
+    for (int i = 0; i < MANY_JOBS; i++) {
+        wait_for(f, &o[i]);
+        check_facts(&o[i]);
+        outcome_done(&o[i]);
+    }
+}
+
+/* Descriptors of the parent whose numbers are the child's, each in the other's place. */
+static void test_descriptors_that_collide(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o = {.base = f->base};
+    _cleanup_(closep)
+    int source = new_file(f, "source", trace, strlen(trace), 0600);
+    _cleanup_(closep)
+    int dest = new_file(f, "dest", NULL, 0, 0600);
+
+    assert_int_equal(dup3(source, 4, O_CLOEXEC), 4);
+    assert_int_equal(dup3(dest, 3, O_CLOEXEC), 3);
+    ingest_run(f->ingest, 4, 3, SIZE_LIMIT, on_done, &o);
+    wait_for(f, &o);
+    keep_low_descriptors();
+    check_facts(&o);
+    check_copy(f, trace, strlen(trace));
+    outcome_done(&o);
+}
+
+/* Puts a shell script in profd-ingest's place. */
+static struct ingest *misbehaving(struct fixture *f, const char *script, unsigned children_max)
+{
+    char path[64], text[256];
+    struct ingest *ingest;
+    int n = snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", script);
+
+    snprintf(path, sizeof(path), "%s/program", f->dir);
+    close(new_file(f, "program", text, (size_t)n, 0700));
+    assert_int_equal(ingest_new(f->base, path, children_max, &ingest), 0);
+    return ingest;
+}
+
+static void test_child_goes_wrong(void **state)
+{
+    static const struct {
+        const char *script, *reason;
+    } cases[] = {
+        {"kill -SEGV $$", "profd-ingest was killed by SIGSEGV"},
+        {"kill -SYS $$", "profd-ingest was killed by SIGSYS"},
+        {"kill -XCPU $$", "used up its processor time"},
+        {"exit 3", "profd-ingest ended with status 3"},
+        {"echo '{\"state\": '", "answered no JSON object"},
+        {"echo '[1]'", "answered no JSON object"},
+        {"true", "answered no JSON object"},
+        {"echo '{\"state\": \"splendid\"}'", "named no state"},
+        {"head -c 200000 /dev/zero", "answered 65536 bytes or more"},
+        {"yes", "answered 65536 bytes or more"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(ingest_freep)
+        struct ingest *ingest = misbehaving(f, cases[i].script, 2);
+        struct outcome o = {.base = f->base};
+        ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+        wait_for(f, &o);
+        expect(o, TRACE_UNREADABLE, cases[i].reason);
+    }
+}
+
+static void test_child_hangs(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(ingest_freep)
+    struct ingest *ingest = misbehaving(f, "exec sleep 1000", 2);
+    struct outcome o = {.base = f->base};
+
+    ingest_set_deadline(ingest, 200 * NS_PER_MS);
+    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+    wait_for(f, &o);
+    expect(o, TRACE_UNREADABLE, "did not end in the time");
+}
+
+static void test_no_such_program(void **state)
+{
+    struct fixture *f = *state;
+    struct ingest *ingest;
+    struct outcome o = {.base = f->base};
+
+    assert_int_equal(ingest_new(f->base, "/nonexistent/profd-ingest", 2, &ingest), 0);
+    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+    assert_int_equal(o.times, 0);
+    wait_for(f, &o);
+    assert_int_equal(o.err, -ENOENT);
+    assert_non_null(strstr(o.reason, "/nonexistent/profd-ingest"));
+    outcome_done(&o);
+    ingest_free(ingest);
+}
+
+/* With one child at a time: cancels the job that runs and the one that waits; the third goes on. */
+static void test_cancel(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o[3];
+    struct ingest_job *jobs[3];
+    struct ingest *ingest = misbehaving(f, "exec sleep 1000", 1);
+
+    for (int i = 0; i < 3; i++) {
+        o[i] = (struct outcome){.base = f->base};
+        jobs[i] = ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+    }
+    ingest_cancel(jobs[1]);
+    ingest_cancel(jobs[0]);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(o[i].times, 0);
+    for (int i = 0; i < 2; i++) {
+        wait_for(f, &o[i]);
+        assert_int_equal(o[i].err, -ECANCELED);
+        outcome_done(&o[i]);
+    }
+    assert_int_equal(o[2].times, 0);
+    ingest_free(ingest);
+    assert_int_equal(o[2].times, 1);
+    assert_int_equal(o[2].err, -ECANCELED);
+    outcome_done(&o[2]);
+}
+
+static void test_too_many_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome last = {.base = f->base};
+    static struct outcome o[INGEST_WAITING_MAX + 1];
+    struct ingest *ingest;
+
+    assert_int_equal(ingest_new(f->base, "/bin/true", 1, &ingest), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(o); i++) {
+        assert_false(ingest_is_full(ingest));
+        o[i].base = f->base;
+        ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+    }
+    assert_true(ingest_is_full(ingest));
+    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &last);
+    wait_for(f, &last);
+    assert_int_equal(last.err, -EAGAIN);
+    outcome_done(&last);
+    ingest_free(ingest);
+    for (size_t i = 0; i < ARRAY_SIZE(o); i++) {
+        assert_int_equal(o[i].times, 1);
+        outcome_done(&o[i]);
+    }
+}
+
+/* Ends a child in the sandbox by what it tries to do there; returns what waitpid() saw. */
+static int run_in_sandbox(void (*act)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct sandbox s = {.fds = 5,
+                            .cpu_s = 5,
+                            .file_size = 1 << 20,
+                            .memory = 1 << 30,
+                            .clone_from_fd = 3,
+                            .clone_to_fd = 4};
+        if (sandbox_enter(&s) < 0)
+            _exit(100);
+        act();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void act_write(void)
+{
+    free(malloc(10 << 20));
+}
+
+static void act_open(void)
+{
+    (void)!open("/etc/hostname", O_RDONLY);
+}
+
+static void act_fork(void)
+{
+    fork();
+}
+
+static void act_ioctl(void)
+{
+    ioctl(0, 0x5401, NULL);
+}
+
+static void act_kill(void)
+{
+    kill(getppid(), 0);
+}
+
+static void test_sandbox(void **state)
+{
+    static void (*const forbidden[])(void) = {act_open, act_fork, act_ioctl, act_kill};
+
+    assert_int_equal(run_in_sandbox(act_write), 0);
+    if (SANDBOX_WITHOUT_FILTER) {
+        print_message("skipped: sanitized builds have no filter\n");
+        skip();
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++) {
+        int status = run_in_sandbox(forbidden[i]);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGSYS);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_facts),
+        TEST(test_copies),
+        TEST(test_defects_are_copied_too),
+        TEST(test_states),
+        TEST(test_larger_than_the_limit),
+        TEST(test_bomb),
+        TEST(test_source_is_no_file),
+        TEST(test_destination_fails),
+        TEST(test_many_at_once),
+        TEST(test_descriptors_that_collide),
+        TEST(test_child_goes_wrong),
+        TEST(test_child_hangs),
+        TEST(test_no_such_program),
+        TEST(test_cancel),
+        TEST(test_too_many_wait),
+        cmocka_unit_test(test_sandbox),
+    };
+    keep_low_descriptors();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

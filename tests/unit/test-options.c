@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "client/options.h"
+#include "tests/unit/cmocka-all.h"
+
+struct values {
+    bool wait;
+    const char *router;
+    struct option_list workers;
+    int64_t count, duration, keep, at, since;
+};
+
+#define AT(member) offsetof(struct values, member)
+
+static const struct option_def defs[] = {
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "wait"},
+    {"router", 0, "URL", OPTION_TEXT, AT(router), "a router"},
+    {"worker", 'W', "URL", OPTION_LIST, AT(workers), "a worker"},
+    {"count", 'n', "N", OPTION_COUNT, AT(count), "how many"},
+    {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long"},
+    {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "how much"},
+    {"start-at", 0, "TIME", OPTION_TIME, AT(at), "when"},
+    {"since", 0, "TIME", OPTION_AGO, AT(since), "since when"},
+};
+
+#define WORDS(...) ((char *[]){(char *)"verb", __VA_ARGS__, NULL})
+
+/* Parses the words of WORDS(); returns what options_parse() returned. */
+static int parse(struct values *v, char **words, bool stop_at_word, struct problem *p)
+{
+    const struct option_set set = {defs, ARRAY_SIZE(defs), v};
+    int n = 0;
+
+    *v = (struct values){0};
+    while (words[n])
+        n++;
+    options_init(&set);
+    int r = options_parse(&set, 1, n, words, stop_at_word, p);
+    options_done(&set);
+    return r;
+}
+
+static void test_values(void **state)
+{
+    struct values v;
+    int64_t now = wall_ns();
+    char **words = WORDS("--wait", "t1", "--router=http://a", "-n", "12", "--duration", "250ms", "--keep",
+                         "2G", "--start-at", "+10s", "--since", "1h", "s2");
+
+    assert_int_equal(parse(&v, words, false, NULL), 13);
+    assert_true(v.wait);
+    assert_string_equal(v.router, "http://a");
+    assert_int_equal(v.count, 12);
+    assert_int_equal(v.duration, 250 * NS_PER_MS);
+    assert_int_equal(v.keep, INT64_C(2) << 30);
+    assert_in_range(v.at - now, 10 * NS_PER_S, 15 * NS_PER_S);
+    assert_in_range(now - v.since, 3590 * NS_PER_S, 3600 * NS_PER_S);
+    assert_string_equal(words[13], "t1");
+    assert_string_equal(words[14], "s2");
+}
+
+static void test_absent(void **state)
+{
+    struct values v;
+
+    assert_int_equal(parse(&v, WORDS("x"), false, NULL), 1);
+    assert_false(v.wait);
+    assert_null(v.router);
+    assert_int_equal(v.count, OPTION_ABSENT);
+    assert_int_equal(v.since, OPTION_ABSENT);
+}
+
+static void test_list(void **state)
+{
+    struct values v = {0};
+    const struct option_set set = {defs, ARRAY_SIZE(defs), &v};
+
+    assert_int_equal(options_parse(&set, 1, 4, WORDS("-Wa", "--worker", "b"), false, NULL), 4);
+    assert_int_equal(v.workers.n, 2);
+    assert_string_equal(v.workers.items[0], "a");
+    assert_string_equal(v.workers.items[1], "b");
+    options_done(&set);
+}
+
+static void test_stops_at_word(void **state)
+{
+    struct values v;
+
+    assert_int_equal(parse(&v, WORDS("--wait", "start", "--bogus"), true, NULL), 2);
+    assert_true(v.wait);
+    assert_int_equal(parse(&v, WORDS("--", "--bogus"), false, NULL), 2);
+}
+
+static void assert_refused(char **words, const char *what)
+{
+    struct values v;
+    struct problem p = {0};
+
+    assert_int_equal(parse(&v, words, false, &p), -EINVAL);
+    assert_int_equal(p.kind, PROBLEM_BAD_REQUEST);
+    assert_string_equal(p.what, what);
+    problem_done(&p);
+}
+
+static void test_refused(void **state)
+{
+    assert_refused(WORDS("--bogus"), "unknown or ambiguous option --bogus");
+    assert_refused(WORDS("--bo\033gus=1"), "unknown or ambiguous option --bo?gus");
+    assert_refused(WORDS("-x"), "unknown option -x");
+    assert_refused(WORDS("--w"), "unknown or ambiguous option --w");
+    assert_refused(WORDS("--router"), "--router needs a value: URL");
+    assert_refused(WORDS("-n"), "--count needs a value: N");
+    assert_refused(WORDS("--wait=yes"), "--wait takes no value");
+    assert_refused(WORDS("-n", "0"), "--count: '0' is not a number of at least 1");
+    assert_refused(WORDS("-n", "-3"), "--count: '-3' is not a number of at least 1");
+    assert_refused(WORDS("--duration", "fast"),
+                   "--duration: 'fast' is not a duration such as 5s, 250ms or 1h30min");
+    assert_refused(WORDS("--keep", "20X"), "--keep: '20X' is not a size such as 20G, 512M or bytes");
+}
+
+static void test_help(void **state)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    options_help(out, &(struct option_set){defs, 3, NULL});
+    fclose(out);
+    assert_string_equal(text, "  -w, --wait                wait\n"
+                              "      --router URL          a router\n"
+                              "  -W, --worker URL          a worker\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_absent),  cmocka_unit_test(test_list),
+        cmocka_unit_test(test_stops_at_word), cmocka_unit_test(test_refused), cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util.h"
+#include "daemon/fleet/profiler_config.h"
+#include "daemon/fleet/yaml_json.h"
+#include "tests/unit/cmocka-all.h"
+
+/* Strings with their NULs; the literal's own NUL ends the last one. */
+#define STRINGS(text) ((struct strings){(text), sizeof(text)})
+#define NOTHING       STRINGS("x\0")
+
+struct expected {
+    const char *dir, *source, *kind;
+    int with_stack;
+};
+
+static void check(enum engine engine, const char *version, struct launch launch, struct expected want)
+{
+    struct profiler_launch got;
+    profiler_launch_read(engine, version, &launch, &got);
+    assert_true(streq(got.dir, want.dir));
+    assert_true(streq(got.source, want.source));
+    assert_true(streq(got.setup.kind, want.kind));
+    assert_int_equal(got.setup.with_stack, want.with_stack);
+    profiler_launch_done(&got);
+}
+
+static void check_args(struct strings args, struct expected want)
+{
+    check(ENGINE_VLLM, "0.19.1", (struct launch){.args = args, .env = NOTHING}, want);
+}
+
+static void test_vllm_json(void **state)
+{
+    const struct expected torch = {"/d", "--profiler-config", "torch", 0};
+
+    check_args(
+        STRINGS("vllm\0serve\0m\0--profiler-config\0"
+                "{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\",\"torch_profiler_with_stack\":false}"),
+        torch);
+    check_args(
+        STRINGS("python3\0-m\0vllm\0--profiler_config="
+                "{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\",\"torch_profiler_with_stack\":0}"),
+        torch);
+    /* Of two the last is the one that the engine takes. */
+    check_args(
+        STRINGS(
+            "vllm\0--profiler-config\0{\"profiler\":\"cuda\"}\0--profiler-config\0"
+            "{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\",\"torch_profiler_with_stack\":\"False\"}"),
+        torch);
+    check_args(
+        STRINGS("vllm\0--profiler-config\0"
+                "{\"profiler\":\"proton\",\"proton_profiler_dir\":\"/p\",\"torch_profiler_dir\":\"/t\"}"),
+        (struct expected){"/p", "--profiler-config", "proton", 1});
+    check_args(STRINGS("vllm\0--profiler-config\0{\"profiler\":\"cuda\"}"),
+               (struct expected){NULL, "--profiler-config", "cuda", 1});
+}
+
+static void test_vllm_dotted(void **state)
+{
+    const struct expected torch = {"/d", "--profiler-config.*", "torch", 0};
+
+    check_args(STRINGS("vllm\0--profiler-config.profiler=torch\0--profiler-config.torch_profiler_dir=/d\0"
+                       "--profiler-config.torch_profiler_with_stack=false"),
+               torch);
+    check_args(STRINGS("vllm\0--profiler_config.profiler\0torch\0--profiler_config.torch_profiler_dir\0/d\0"
+                       "--profiler_config.torch_profiler_with_stack\0false"),
+               torch);
+    /* The engine puts all dotted options behind the whole one, which they replace. */
+    check_args(STRINGS("vllm\0--profiler-config.profiler=torch\0--profiler-config.torch_profiler_dir=/e\0"
+                       "--profiler-config\0{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\"}"),
+               (struct expected){"/e", "--profiler-config.*", "torch", 1});
+    /* A dot in the value makes no dotted option. */
+    check_args(STRINGS("vllm\0--model=a.b\0--profiler-config.\0"), (struct expected){.with_stack = -1});
+}
+
+static void test_vllm_says_nothing(void **state)
+{
+    const struct expected none = {.with_stack = -1};
+
+    check_args(STRINGS("vllm\0serve\0m"), none);
+    check_args(STRINGS("vllm\0--profiler-config"), none);
+    check_args(STRINGS("vllm\0--profiler-configuration\0{\"profiler\":\"torch\"}"), none);
+    check_args((struct strings){NULL, 0}, none);
+    /* One argument of a shell is not an option of its own. */
+    check_args(STRINGS("bash\0-c\0vllm serve --profiler-config {}"), none);
+}
+
+static void test_vllm_errors(void **state)
+{
+    static const char *const bad[] = {"{\"profiler\":", "[1]", "torch", ""};
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        char args[128];
+        int n = snprintf(args, sizeof(args), "vllm%c--profiler-config%c%s", 0, 0, bad[i]);
+        const struct launch launch = {.args = {args, (size_t)n + 1}, .env = NOTHING};
+        struct profiler_launch got;
+        profiler_launch_read(ENGINE_VLLM, NULL, &launch, &got);
+        assert_non_null(got.error);
+        assert_non_null(strstr(got.error, "--profiler-config"));
+        assert_null(got.dir);
+        profiler_launch_done(&got);
+    }
+}
+
+static void check_file(const char *yaml, struct strings args, struct expected want)
+{
+    check(ENGINE_VLLM, "0.19.1",
+          (struct launch){.args = args, .env = NOTHING, .config = yaml, .config_size = strlen(yaml)}, want);
+}
+
+static void test_vllm_config_file(void **state)
+{
+    static const char *const file = "--profiler-config in the --config file";
+    const struct strings args = STRINGS("vllm\0serve\0--config\0c.yaml");
+
+    check_file("model: m\n# comment\nprofiler-config:\n  profiler: torch\n  torch_profiler_dir: \"/d\"\n"
+               "  torch_profiler_with_stack: off\n",
+               args, (struct expected){"/d", file, "torch", 0});
+    check_file("profiler_config: '{\"profiler\": \"torch\", \"torch_profiler_dir\": \"/d\"}'\n", args,
+               (struct expected){"/d", file, "torch", 1});
+    check_file("profiler-config.profiler: torch\nprofiler-config.torch_profiler_dir: /d\n", args,
+               (struct expected){"/d", file, "torch", 1});
+    /* The command line wins over the file. */
+    check_file("profiler-config: {profiler: torch, torch_profiler_dir: /f}\n",
+               STRINGS("vllm\0--config\0c.yaml\0--profiler-config={\"profiler\":\"torch\",\"torch_profiler_"
+                       "dir\":\"/a\"}"),
+               (struct expected){"/a", "--profiler-config", "torch", 1});
+    check_file("- a list\n", args, (struct expected){.with_stack = -1});
+}
+
+static void check_env(enum engine engine, const char *version, struct strings env, struct expected want)
+{
+    check(engine, version, (struct launch){.args = NOTHING, .env = env}, want);
+}
+
+static void test_vllm_variables(void **state)
+{
+    const struct strings env =
+        STRINGS("PATH=/bin\0VLLM_TORCH_PROFILER_DIR=/e\0VLLM_TORCH_PROFILER_WITH_STACK=0");
+    const struct expected honoured = {"/e", "VLLM_TORCH_PROFILER_DIR", "torch", 0},
+                          ignored = {.with_stack = -1};
+
+    check_env(ENGINE_VLLM, "0.15.1", env, honoured);
+    check_env(ENGINE_VLLM, "v0.9.0.1rc1", env, honoured);
+    check_env(ENGINE_VLLM, NULL, env, honoured);
+    check_env(ENGINE_VLLM, "0.16.0", env, ignored);
+    check_env(ENGINE_VLLM, "0.16.0rc2.dev7+gabc", env, ignored);
+    check_env(ENGINE_VLLM, "1.0.0", env, ignored);
+    check_env(ENGINE_VLLM, "0.15.1", STRINGS("VLLM_TORCH_PROFILER_DIR="), ignored);
+    check_env(ENGINE_VLLM, "0.15.1", STRINGS("XVLLM_TORCH_PROFILER_DIR=/e"), ignored);
+    check_env(ENGINE_VLLM, "0.14.0", STRINGS("VLLM_TORCH_CUDA_PROFILE=1"),
+              (struct expected){NULL, "VLLM_TORCH_CUDA_PROFILE", "cuda", 1});
+    /* Where they count, the variables win over the option. */
+    check(ENGINE_VLLM, "0.15.0",
+          (struct launch){
+              .args =
+                  STRINGS("vllm\0--profiler-config\0{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/a\"}"),
+              .env = env},
+          honoured);
+}
+
+static void test_vllm_counts(void **state)
+{
+    const struct launch launch = {
+        .args = STRINGS("vllm\0--profiler-config\0{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\","
+                        "\"ignore_frontend\":true,\"delay_iterations\":3,\"max_iterations\":\"7\","
+                        "\"wait_iterations\":-1,\"torch_profiler_use_gzip\":\"maybe\"}"),
+        .env = NOTHING};
+    struct profiler_launch got;
+
+    profiler_launch_read(ENGINE_VLLM, "0.19.1", &launch, &got);
+    assert_int_equal(got.setup.ignore_frontend, 1);
+    assert_int_equal(got.setup.record_shapes, 0);
+    assert_int_equal(got.setup.use_gzip, -1);
+    assert_int_equal(got.setup.delay_iterations, 3);
+    assert_int_equal(got.setup.max_iterations, 7);
+    assert_int_equal(got.setup.wait_iterations, -1);
+    assert_int_equal(got.setup.warmup_iterations, 0);
+    assert_int_equal(got.setup.active_iterations, 5);
+    profiler_launch_done(&got);
+}
+
+static void test_sglang(void **state)
+{
+    check_env(ENGINE_SGLANG, "0.5.1",
+              STRINGS("SGLANG_TORCH_PROFILER_DIR=/s\0SGLANG_PROFILE_WITH_STACK=False"),
+              (struct expected){"/s", "SGLANG_TORCH_PROFILER_DIR", "torch", 0});
+    check_env(ENGINE_SGLANG, "0.5.1", STRINGS("PATH=/bin"), (struct expected){NULL, NULL, "torch", 1});
+    check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
+}
+
+static void test_yaml(void **state)
+{
+    static const struct {
+        const char *yaml, *json; /* NULL: an error */
+    } cases[] = {
+        {"a: 1\nb: [true, no, ~, 'true', 1.5, 1.2.3, -, 0x10]",
+         "{\"a\":1,\"b\":[true,false,null,\"true\",1.5,\"1.2.3\",\"-\",\"0x10\"]}"},
+        {"{a: {b: c}}", "{\"a\":{\"b\":\"c\"}}"},
+        {"--- x\n--- y\n", "\"x\""},
+        {"a: &x 1\nb: *x\n", NULL},
+        {"a: [1", NULL},
+        {"? [a]\n: b", NULL},
+        {"", NULL},
+        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char error[200];
+        _cleanup_json_ root = yaml_parse(cases[i].yaml, strlen(cases[i].yaml), error);
+        _cleanup_(freep)
+        char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        assert_true(streq(text, cases[i].json));
+        assert_int_equal(error[0] != '\0', cases[i].json == NULL);
+    }
+}
+
+static void test_paths(void **state)
+{
+    static const struct {
+        const char *path, *cwd, *home, *absolute;
+    } cases[] = {
+        {"/a/b", NULL, NULL, "/a/b"},         {"//a/./b/../c//", NULL, NULL, "/a/c"},
+        {"/../..", NULL, NULL, "/"},          {"traces", "/work", NULL, "/work/traces"},
+        {"../t", "/work/x", NULL, "/work/t"}, {"~/t", "/work", "/home/u", "/home/u/t"},
+        {"~", NULL, "/home/u", "/home/u"},    {"~u/t", "/w", "/home/u", "/w/~u/t"},
+        {"t", NULL, "/home/u", NULL},         {"~/t", "/work", NULL, NULL},
+        {"t", "(unreachable)", NULL, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep)
+        char *got = path_absolute(cases[i].path, cases[i].cwd, cases[i].home);
+        assert_true(streq(got, cases[i].absolute));
+    }
+    assert_true(path_is_uri("s3://bucket/dir"));
+    assert_true(path_is_uri("hdfs://x"));
+    assert_false(path_is_uri("/a/s3://x"));
+    assert_false(path_is_uri("dir/s3://x"));
+    assert_false(path_is_uri("/tmp"));
+    assert_false(path_is_uri("c://x"));
+}
+
+static void test_flags(void **state)
+{
+    const struct strings args = STRINGS("x\0--port\0"
+                                        "1\0--port=2\0--a_b=c\0-container-ip\0"
+                                        "10.0.0.1\0--last");
+    const struct strings env = STRINGS("A=1\0AB=2\0A=3\0B");
+
+    assert_string_equal(flag_value(&args, "--port"), "2");
+    assert_string_equal(flag_value(&args, "--a-b"), "c");
+    assert_string_equal(flag_value(&args, "-container-ip"), "10.0.0.1");
+    assert_null(flag_value(&args, "--last"));
+    assert_null(flag_value(&args, "--por"));
+    assert_string_equal(env_value(&env, "A"), "1");
+    assert_null(env_value(&env, "B"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vllm_json),
+        cmocka_unit_test(test_vllm_dotted),
+        cmocka_unit_test(test_vllm_says_nothing),
+        cmocka_unit_test(test_vllm_errors),
+        cmocka_unit_test(test_vllm_config_file),
+        cmocka_unit_test(test_vllm_variables),
+        cmocka_unit_test(test_vllm_counts),
+        cmocka_unit_test(test_sglang),
+        cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_flags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

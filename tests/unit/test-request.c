@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/session/plan.h"
+#include "tests/unit/cmocka-all.h"
+
+static int parse(const char *text, struct start_request *ret, struct problem *p)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse(text, strlen(text), error);
+    return start_request_parse(j, ret, p);
+}
+
+static void test_defaults(void **state)
+{
+    struct start_request r;
+    struct problem p = {0};
+
+    assert_int_equal(parse("{}", &r, &p), 0);
+    assert_int_equal(r.recording.duration_ns, 5 * NS_PER_S);
+    assert_int_equal(r.recording.steps, 0);
+    assert_false(r.recording.with_stack);
+    assert_int_equal(r.role, -1);
+    start_request_done(&r);
+
+    assert_int_equal(parse("{\"steps\": 7}", &r, &p), 0);
+    assert_int_equal(r.recording.steps, 7);
+    assert_int_equal(r.recording.duration_ns, 0);
+    start_request_done(&r);
+}
+
+static void test_workers_choose_or_list(void **state)
+{
+    struct start_request r;
+    struct problem p = {0};
+
+    assert_int_equal(parse("{\"workers\": [\"http://a:1\", \"http://b:2\"]}", &r, &p), 0);
+    assert_int_equal(r.source.n_workers, 2);
+    assert_int_equal(r.n_only, 0);
+    start_request_done(&r);
+    assert_int_equal(parse("{\"router\": \"http://r\", \"workers\": [\"http://a:1\"]}", &r, &p), 0);
+    assert_int_equal(r.source.n_workers, 0);
+    assert_int_equal(r.n_only, 1);
+    start_request_done(&r);
+}
+
+static void test_cuda_profiler_requires_all(void **state)
+{
+    struct start_request r;
+    struct problem p = {0};
+
+    assert_int_equal(parse("{\"activities\": [\"cuda-profiler\"]}", &r, &p), 0);
+    assert_true(r.require_all);
+    assert_int_equal(r.recording.activities, ACTIVITY_CUDA_PROFILER);
+    start_request_done(&r);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"[]", "object"},
+        {"{\"step\": 5}", "\"step\""},
+        {"{\"steps\": 0}", "steps"},
+        {"{\"steps\": -3}", "steps"},
+        {"{\"steps\": \"5\"}", "steps"},
+        {"{\"steps\": 100001}", "steps"},
+        {"{\"by_stage\": true}", "by_stage needs steps"},
+        {"{\"activities\": [\"gpu\"]}", "activities"},
+        {"{\"role\": \"leader\"}", "role"},
+        {"{\"labels\": {\"a\": 1}}", "labels"},
+        {"{\"router\": \"\"}", "router"},
+        {"{\"router\": \"http://r\", \"fleet\": \"f\"}", "exclude"},
+        {"{\"workers\": \"http://a\"}", "workers"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct start_request r;
+        struct problem p = {0};
+        assert_int_equal(parse(cases[i].text, &r, &p), -EINVAL);
+        assert_int_equal(p.kind, PROBLEM_BAD_REQUEST);
+        assert_non_null(strstr(p.what, cases[i].says));
+        problem_done(&p);
+    }
+}
+
+/* -- Plans
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static struct fleet *fleet_of_four(void)
+{
+    static const enum role roles[] = {ROLE_PREFILL, ROLE_DECODE, ROLE_DECODE, ROLE_PREFILL};
+    struct fleet *f = xcalloc(1, sizeof(*f));
+
+    f->router = xstrdup("http://r");
+    for (int i = 0; i < 4; i++) {
+        struct worker *w = fleet_add_worker(f);
+        w->url = xasprintf("http://w%d:1", i);
+        w->role = roles[i];
+        w->engine = ENGINE_SGLANG;
+        w->health = HEALTH_HEALTHY;
+        w->profilable = true;
+    }
+    return f;
+}
+
+static size_t planned(struct fleet *f, const char *options, struct plan *plan, struct problem *p)
+{
+    struct start_request r;
+
+    assert_int_equal(parse(options, &r, p), 0);
+    int err = plan_make(f, &r, plan, p);
+    start_request_done(&r);
+    return err < 0 ? 0 : plan->n_chosen;
+}
+
+static void test_choice(void **state)
+{
+    static const struct {
+        const char *options;
+        size_t n;
+    } cases[] = {
+        {"{\"router\": \"http://r\"}", 4},
+        {"{\"router\": \"http://r\", \"role\": \"decode\"}", 2},
+        {"{\"router\": \"http://r\", \"count\": 3}", 3},
+        {"{\"router\": \"http://r\", \"one_per_role\": true}", 2},
+        {"{\"router\": \"http://r\", \"workers\": [\"http://w3:1/\"]}", 1},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(fleet_freep)
+        struct fleet *f = fleet_of_four();
+        struct problem p = {0};
+        struct plan plan = {0};
+        assert_int_equal(planned(f, cases[i].options, &plan, &p), cases[i].n);
+        plan_done(&plan);
+    }
+}
+
+static void test_unfit_workers_are_named(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = fleet_of_four();
+    struct problem p = {0};
+    struct plan plan = {0};
+
+    f->workers[0].profilable = false;
+    f->workers[0].reason = xstrdup("has no /start_profile");
+    f->workers[1].health = HEALTH_UNHEALTHY;
+    assert_int_equal(planned(f, "{\"router\": \"http://r\"}", &plan, &p), 2);
+    assert_int_equal(json_array_size(plan.skipped), 2);
+    assert_string_equal(json_get_str(json_array_get(plan.skipped, 0), "reason"), "has no /start_profile");
+    plan_done(&plan);
+    assert_int_equal(planned(f, "{\"router\": \"http://r\", \"include_unhealthy\": true}", &plan, &p), 3);
+    plan_done(&plan);
+    assert_int_equal(planned(f, "{\"router\": \"http://r\", \"require_all\": true}", &plan, &p), 0);
+    assert_int_equal(p.kind, PROBLEM_NO_WORKERS);
+    problem_done(&p);
+}
+
+static void test_engine_refusals(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = fleet_of_four();
+    struct problem p = {0};
+    struct plan plan = {0};
+
+    /* SGLang's decode workers crash when recorded by stage. */
+    assert_int_equal(planned(f, "{\"router\": \"http://r\", \"steps\": 5, \"by_stage\": true}", &plan, &p),
+                     0);
+    assert_int_equal(p.kind, PROBLEM_UNSUPPORTED);
+    assert_non_null(strstr(p.what, "http://w1:1"));
+    problem_done(&p);
+    assert_int_equal(
+        planned(f, "{\"router\": \"http://r\", \"steps\": 5, \"by_stage\": true, \"role\": \"prefill\"}",
+                &plan, &p),
+        2);
+    plan_done(&plan);
+}
+
+static void test_nobody_left(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = fleet_of_four();
+    struct problem p = {0};
+    struct plan plan = {0};
+
+    assert_int_equal(planned(f, "{\"router\": \"http://r\", \"role\": \"encode\"}", &plan, &p), 0);
+    assert_non_null(strstr(p.what, "none of the 4 workers"));
+    problem_done(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_workers_choose_or_list),
+        cmocka_unit_test(test_cuda_profiler_requires_all),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_unfit_workers_are_named),
+        cmocka_unit_test(test_engine_refusals),
+        cmocka_unit_test(test_nobody_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

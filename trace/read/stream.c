@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/stream.h"
+
+#include "trace/read/gzip_header.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <isa-l/igzip_lib.h>
+#include <zstd.h>
+
+#define MAGIC_MAX 4
+
+enum phase {
+    PHASE_PROBE,  /* collecting the first bytes of the file, or of what follows a member */
+    PHASE_MEMBER, /* within plain text, a gzip member or a zstd frame */
+    PHASE_IGNORE, /* behind the last member, or after a defect */
+};
+
+enum guess {
+    GUESS_MORE, /* could still become a magic number */
+    GUESS_YES,
+    GUESS_NO,
+};
+
+struct stream {
+    struct stream_limits limits;
+    struct stream_summary sum;
+    enum phase phase;
+    bool ignored_nonzero;
+    char defect[96];
+    uint64_t defect_at;
+    uint8_t probe[MAGIC_MAX];
+    size_t probe_size, probe_used;
+    ZSTD_DStream *zstd;
+    struct gzip_header header;
+    struct inflate_state inflate;
+};
+
+static enum guess guess_gzip(const uint8_t *p, size_t n)
+{
+    if (p[0] != 0x1f || (n > 1 && p[1] != 0x8b))
+        return GUESS_NO;
+    return n > 1 ? GUESS_YES : GUESS_MORE;
+}
+
+/* A frame, or one of the sixteen kinds of skippable frames that parallel compressors put before it. */
+static enum guess guess_zstd(const uint8_t *p, size_t n)
+{
+    static const uint8_t frame[MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
+    static const uint8_t skippable[MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
+    bool is_frame = memcmp(p, frame, n) == 0;
+    bool is_skippable = (p[0] & 0xf0) == skippable[0] && memcmp(p + 1, skippable + 1, n - 1) == 0;
+
+    if (!is_frame && !is_skippable)
+        return GUESS_NO;
+    return n == MAGIC_MAX ? GUESS_YES : GUESS_MORE;
+}
+
+static void start_gzip(struct stream *s)
+{
+    isal_inflate_init(&s->inflate);
+    s->inflate.crc_flag = ISAL_GZIP_NO_HDR_VER;
+    s->header = (struct gzip_header){0};
+}
+
+static void start_zstd(struct stream *s)
+{
+    ZSTD_DCtx_reset(s->zstd, ZSTD_reset_session_only);
+}
+
+static void start_plain(struct stream *s _unused_)
+{
+}
+
+static void defect(struct stream *s, enum stream_verdict verdict, const char *what)
+{
+    s->sum.verdict = verdict;
+    s->phase = PHASE_IGNORE;
+    snprintf(s->defect, sizeof(s->defect), "%s", what);
+}
+
+static const char *inflate_error(int r)
+{
+    static const struct {
+        int code;
+        const char *what;
+    } errors[] = {
+        {ISAL_INVALID_BLOCK, "gzip block is invalid"},
+        {ISAL_INVALID_SYMBOL, "gzip symbol is invalid"},
+        {ISAL_INVALID_LOOKBACK, "gzip refers to bytes before its start"},
+        {ISAL_INCORRECT_CHECKSUM, "gzip checksum or length is wrong"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+        if (errors[i].code == r)
+            return errors[i].what;
+    return "gzip cannot be read";
+}
+
+static void read_gzip_header(struct stream *s, struct stream_io *io)
+{
+    while (!s->header.done && s->phase == PHASE_MEMBER && io->in_size > 0) {
+        const char *why = gzip_header_take(&s->header, *io->in++);
+        io->in_size--;
+        if (why)
+            defect(s, STREAM_CORRUPT, why);
+    }
+}
+
+/* Each step decodes what it can and returns true at the end of a member. */
+static bool step_gzip(struct stream *s, struct stream_io *io)
+{
+    struct inflate_state *z = &s->inflate;
+
+    read_gzip_header(s, io);
+    if (!s->header.done)
+        return false;
+    uint32_t in = (uint32_t)MIN(io->in_size, (size_t)INT32_MAX);
+    uint32_t out = (uint32_t)MIN(io->out_size, (size_t)INT32_MAX);
+
+    z->next_in = (uint8_t *)io->in;
+    z->avail_in = in;
+    z->next_out = io->out;
+    z->avail_out = out;
+    int r = isal_inflate(z);
+    io->in += in - z->avail_in;
+    io->in_size -= in - z->avail_in;
+    io->out += out - z->avail_out;
+    io->out_size -= out - z->avail_out;
+    if (r < 0)
+        defect(s, STREAM_CORRUPT, inflate_error(r));
+    return r >= 0 && z->block_state == ISAL_BLOCK_FINISH;
+}
+
+static bool step_zstd(struct stream *s, struct stream_io *io)
+{
+    ZSTD_inBuffer in = {io->in, io->in_size, 0};
+    ZSTD_outBuffer out = {io->out, io->out_size, 0};
+    size_t r = ZSTD_decompressStream(s->zstd, &out, &in);
+    char what[96];
+
+    io->in += in.pos;
+    io->in_size -= in.pos;
+    io->out += out.pos;
+    io->out_size -= out.pos;
+    if (!ZSTD_isError(r))
+        return r == 0;
+    snprintf(what, sizeof(what), "zstd: %s", ZSTD_getErrorName(r));
+    defect(s, STREAM_CORRUPT, what);
+    return false;
+}
+
+static bool step_plain(struct stream *s _unused_, struct stream_io *io)
+{
+    size_t n = MIN(io->in_size, io->out_size);
+
+    memcpy(io->out, io->in, n);
+    io->in += n;
+    io->in_size -= n;
+    io->out += n;
+    io->out_size -= n;
+    return false;
+}
+
+static const struct coding {
+    const char *name;
+    enum guess (*guess)(const uint8_t *p, size_t n);
+    void (*start)(struct stream *s);
+    bool (*step)(struct stream *s, struct stream_io *io);
+} codings[_STREAM_CODING_MAX] = {
+    [STREAM_PLAIN] = {"plain", NULL, start_plain, step_plain},
+    [STREAM_GZIP] = {"gzip", guess_gzip, start_gzip, step_gzip},
+    [STREAM_ZSTD] = {"zstd", guess_zstd, start_zstd, step_zstd},
+};
+
+const char *stream_coding_name(enum stream_coding coding)
+{
+    return codings[coding].name;
+}
+
+int stream_new(struct stream_limits limits, struct stream **ret)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->limits = limits;
+    s->zstd = ZSTD_createDStream();
+    if (!s->zstd) {
+        stream_free(s);
+        return -ENOMEM;
+    }
+    ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, STREAM_ZSTD_WINDOW_LOG_MAX);
+    *ret = s;
+    return 0;
+}
+
+struct stream *stream_free(struct stream *s)
+{
+    if (s)
+        ZSTD_freeDStream(s->zstd);
+    free(s);
+    return NULL;
+}
+
+static void ignore(struct stream *s, const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n && !s->ignored_nonzero; i++)
+        s->ignored_nonzero = p[i] != 0;
+    s->sum.ignored += n;
+}
+
+static void start_member(struct stream *s, enum stream_coding coding)
+{
+    s->sum.coding = coding;
+    s->sum.members++;
+    s->probe_used = 0;
+    s->phase = PHASE_MEMBER;
+    codings[coding].start(s);
+}
+
+/* Takes one byte; a file may begin with any coding, a member is followed only by its own kind. */
+static void probe_byte(struct stream *s, uint8_t byte)
+{
+    enum guess best = GUESS_NO;
+
+    s->sum.in++;
+    s->probe[s->probe_size++] = byte;
+    for (unsigned c = STREAM_GZIP; c < _STREAM_CODING_MAX; c++) {
+        if (s->sum.members > 0 && c != s->sum.coding)
+            continue;
+        enum guess g = codings[c].guess(s->probe, s->probe_size);
+        if (g == GUESS_YES) {
+            start_member(s, c);
+            return;
+        }
+        if (g == GUESS_MORE)
+            best = GUESS_MORE;
+    }
+    if (best == GUESS_MORE)
+        return;
+    if (s->sum.members == 0) {
+        start_member(s, STREAM_PLAIN);
+        return;
+    }
+    ignore(s, s->probe, s->probe_size);
+    s->probe_size = s->probe_used = 0;
+    s->phase = PHASE_IGNORE;
+}
+
+static void check_limits(struct stream *s)
+{
+    if (s->sum.verdict != STREAM_COMPLETE)
+        return;
+    if (s->sum.out > s->limits.out_max)
+        defect(s, STREAM_OVER_LIMIT, "unpacks to more than the size limit");
+    else if (s->sum.coding != STREAM_PLAIN && s->sum.out > s->limits.ratio_floor &&
+             s->sum.out / s->limits.ratio_max > s->sum.in)
+        defect(s, STREAM_OVER_LIMIT, "unpacks to more than the allowed multiple of its size");
+}
+
+/* Runs the coding's step over the probed bytes first, then over the caller's; false when it cannot go on. */
+static bool decode_member(struct stream *s, struct stream_io *io)
+{
+    bool from_probe = s->probe_used < s->probe_size;
+    struct stream_io step = *io;
+    if (from_probe) {
+        step.in = s->probe + s->probe_used;
+        step.in_size = s->probe_size - s->probe_used;
+    }
+    size_t in_before = step.in_size, out_before = step.out_size;
+    bool ended = codings[s->sum.coding].step(s, &step);
+    size_t taken = in_before - step.in_size, given = out_before - step.out_size;
+
+    if (from_probe) {
+        s->probe_used += taken;
+    } else {
+        io->in = step.in;
+        io->in_size = step.in_size;
+        s->sum.in += taken;
+    }
+    io->out = step.out;
+    io->out_size = step.out_size;
+    s->sum.out += given;
+    check_limits(s);
+    if (s->phase == PHASE_IGNORE)
+        s->defect_at = s->sum.in;
+    if (ended && s->phase == PHASE_MEMBER) {
+        s->phase = PHASE_PROBE;
+        s->probe_size = s->probe_used = 0;
+        return true;
+    }
+    return s->phase != PHASE_MEMBER || taken > 0 || given > 0;
+}
+
+void stream_decode(struct stream *s, struct stream_io *io)
+{
+    for (;;) {
+        if (s->phase == PHASE_IGNORE) {
+            if (s->sum.verdict == STREAM_COMPLETE)
+                ignore(s, io->in, io->in_size);
+            s->sum.in += io->in_size;
+            io->in += io->in_size;
+            io->in_size = 0;
+            return;
+        }
+        if (s->phase == PHASE_PROBE) {
+            if (io->in_size == 0)
+                return;
+            io->in_size--;
+            probe_byte(s, *io->in++);
+            continue;
+        }
+        if (io->out_size == 0)
+            return;
+        if (!decode_member(s, io)) {
+            if (io->in_size == 0)
+                return;
+            defect(s, STREAM_CORRUPT, "decoder makes no progress");
+            s->defect_at = s->sum.in;
+        }
+    }
+}
+
+void stream_finish(struct stream *s, struct stream_summary *ret)
+{
+    struct stream_summary *sum = &s->sum;
+    const char *name = codings[sum->coding].name;
+
+    if (s->phase == PHASE_PROBE && s->probe_size > 0) {
+        if (sum->members > 0) {
+            ignore(s, s->probe, s->probe_size);
+        } else {
+            sum->verdict = STREAM_TRUNCATED;
+            name = "file";
+        }
+    }
+    if (s->phase == PHASE_MEMBER && sum->coding != STREAM_PLAIN)
+        sum->verdict = STREAM_TRUNCATED;
+    if (s->defect[0])
+        snprintf(sum->reason, sizeof(sum->reason), "%s near byte %" PRIu64, s->defect, s->defect_at);
+    else if (sum->verdict == STREAM_TRUNCATED)
+        snprintf(sum->reason, sizeof(sum->reason), "%s ends after %" PRIu64 " bytes", name, sum->in);
+    else if (sum->verdict == STREAM_COMPLETE && sum->ignored > 0)
+        snprintf(sum->reason, sizeof(sum->reason), "%" PRIu64 " %s behind the end of the %s data",
+                 sum->ignored, s->ignored_nonzero ? "bytes that do not belong to it" : "zero bytes", name);
+    *ret = *sum;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of a file in, bytes of the trace out: gzip by ISA-L, zstd by libzstd, or plain, told apart by
+ * content.
+ *
+ * The caller owns both buffers: it calls stream_decode() with input until that is used up and the room was
+ * not filled, then stream_finish() for the verdict. Several members or frames in a row are one stream; their
+ * checksums and lengths are verified. After a defect the rest of the input is taken and thrown away, so that
+ * the caller's loop needs no special case. No I/O, no threads.
+ */
+#pragma once
+
+#include "base/util.h"
+
+enum stream_coding {
+    STREAM_PLAIN,
+    STREAM_GZIP,
+    STREAM_ZSTD,
+    _STREAM_CODING_MAX,
+};
+
+enum stream_verdict {
+    STREAM_COMPLETE,
+    STREAM_TRUNCATED,  /* the input ends within a member; what came out until there is good */
+    STREAM_CORRUPT,    /* bad block, wrong checksum or length */
+    STREAM_OVER_LIMIT, /* unpacks to more than the limits allow */
+};
+
+/* A real trace unpacks to 10 to 60 times its size; deflate cannot exceed 1032. */
+#define STREAM_OUT_MAX   (UINT64_C(1) << 38)
+#define STREAM_RATIO_MAX 500
+/* Below this much output the ratio is not looked at: small files of zeros are harmless. */
+#define STREAM_RATIO_FLOOR (UINT64_C(256) << 20)
+/* Memory that a zstd frame may ask for: 2 to this power. */
+#define STREAM_ZSTD_WINDOW_LOG_MAX 27
+
+struct stream_limits {
+    uint64_t out_max;
+    uint64_t ratio_max;
+    uint64_t ratio_floor;
+};
+#define STREAM_LIMITS_DEFAULT ((struct stream_limits){STREAM_OUT_MAX, STREAM_RATIO_MAX, STREAM_RATIO_FLOOR})
+
+/* Both sides move on as they are used, as with zlib. */
+struct stream_io {
+    const uint8_t *in;
+    size_t in_size;
+    uint8_t *out;
+    size_t out_size;
+};
+
+struct stream_summary {
+    enum stream_coding coding;
+    enum stream_verdict verdict;
+    uint64_t in;      /* bytes taken */
+    uint64_t out;     /* bytes given */
+    uint64_t ignored; /* of `in`: padding or garbage behind the last member */
+    unsigned members;
+    char reason[160]; /* why it is not complete, or what was ignored; empty where there is nothing to say */
+};
+
+struct stream;
+
+int stream_new(struct stream_limits limits, struct stream **ret);
+struct stream *stream_free(struct stream *s);
+void stream_decode(struct stream *s, struct stream_io *io);
+void stream_finish(struct stream *s, struct stream_summary *ret);
+
+const char *stream_coding_name(enum stream_coding coding);
+
+DEFINE_CLEANUP(struct stream *, stream_free)

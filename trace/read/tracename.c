@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/tracename.h"
+
+#define NS_PER_S INT64_C(1000000000)
+/* Fields and optional parts are tried by recursion; names are at most this long, patterns nest no deeper. */
+#define NAME_SIZE_MAX 255
+
+/*
+ * A pattern is text with <fields> and [optional parts]. A number takes all digits that stand there; a text
+ * takes as much as lets the rest match, at least one byte.
+ */
+static const struct pattern {
+    const char *text;
+    enum trace_name_kind kind;
+    enum trace_name_writer writer;
+} patterns[] = {
+    {"profiler_out_<local_rank>.txt", TRACE_NAME_ATTACHMENT, TRACE_WRITER_VLLM},
+    {"proton[_dp<dp>_pp<pp>_tp<tp>_dcp<dcp>_ep<ep>_rank<rank>][_pid<pid>]_<any>", TRACE_NAME_ATTACHMENT,
+     TRACE_WRITER_VLLM},
+    {"<host>_<pid>.async_llm.<time_ns>[.pt].trace.json", TRACE_NAME_FRONTEND, TRACE_WRITER_VLLM},
+    {"<any>async_llm<any>.trace.json", TRACE_NAME_FRONTEND, TRACE_WRITER_VLLM},
+    {"[<prefix>_]dp<dp>_pp<pp>_tp<tp>_dcp<dcp>_ep<ep>_rank<rank>.<time_ns>[.pt].trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_VLLM},
+    {"[<prefix>_]rank<rank>.<time_ns>[.pt].trace.json", TRACE_NAME_RANK, TRACE_WRITER_VLLM},
+    {"<prefix>-rank-<rank>.<time_ns>[.pt].trace.json", TRACE_NAME_RANK, TRACE_WRITER_VLLM},
+    {"cuda_graph_capture-<any>-TP-<tp>.json", TRACE_NAME_CAPTURE, TRACE_WRITER_SGLANG},
+    {"merged-<profile_id>.trace.json", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
+    {"rpd-<profile_id>-TP-<tp>.trace.json", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
+    {"<profile_id>-TP-<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
+    {"<profile_id>-TP-<tp>[-DP-<dp>][-PP-<pp>][-EP-<ep>][-<stage>].trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_SGLANG},
+    {"<host>_<pid>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
+    {"libkineto_activities_<pid>[_<any>].json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
+    {"<host>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
+    {"<any>.trace.json", TRACE_NAME_RANK, TRACE_WRITER_UNKNOWN},
+    {"<any>.pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.hatchet", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.chrome_trace", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.msgpack", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.sqlite", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.ncu-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+};
+
+enum field_type { FIELD_NUMBER, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
+
+#define NUMBER(name)                                                                                         \
+    {                                                                                                        \
+#name, FIELD_NUMBER, offsetof(struct trace_name, name)                                               \
+    }
+#define TEXT(name)                                                                                           \
+    {                                                                                                        \
+#name, FIELD_TEXT, offsetof(struct trace_name, name)                                                 \
+    }
+
+static const struct field {
+    const char *name;
+    enum field_type type;
+    size_t offset;
+} fields[] = {
+    NUMBER(dp),
+    NUMBER(pp),
+    NUMBER(tp),
+    NUMBER(dcp),
+    NUMBER(ep),
+    NUMBER(rank),
+    NUMBER(pid),
+    NUMBER(time_ns),
+    NUMBER(local_rank),
+    TEXT(host),
+    TEXT(prefix),
+    TEXT(profile_id),
+    {"stage", FIELD_STAGE, 0},
+    {"any", FIELD_ANY, 0},
+};
+
+static const struct stage_word {
+    const char *word;
+    enum trace_stage stage;
+} stage_words[] = {
+    {"EXTEND", TRACE_STAGE_PREFILL},
+    {"DECODE", TRACE_STAGE_DECODE},
+    {"prefill", TRACE_STAGE_PREFILL},
+    {"decode", TRACE_STAGE_DECODE},
+};
+
+static bool match(const char *pattern, const char *s, struct trace_name *n);
+
+static const struct field *find_field(const char *name, size_t size)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+        if (strlen(fields[i].name) == size && memcmp(fields[i].name, name, size) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+static bool match_number(const char *rest, const char *s, int64_t *ret, struct trace_name *n)
+{
+    const char *p = s;
+    int64_t value = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *p - '0', &value))
+            return false;
+    if (p == s || !match(rest, p, n))
+        return false;
+    *ret = value;
+    return true;
+}
+
+/* ret is NULL where the text is of no interest. */
+static bool match_text(const char *rest, const char *s, char *ret, struct trace_name *n)
+{
+    for (size_t size = strlen(s); size > 0; size--) {
+        if (!match(rest, s + size, n))
+            continue;
+        if (ret) {
+            memcpy(ret, s, size);
+            ret[size] = '\0';
+        }
+        return true;
+    }
+    return false;
+}
+
+static bool match_stage(const char *rest, const char *s, struct trace_name *n)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(stage_words); i++) {
+        const struct stage_word *w = &stage_words[i];
+        if (!starts_with(s, w->word) || !match(rest, s + strlen(w->word), n))
+            continue;
+        n->stage = w->stage;
+        return true;
+    }
+    return false;
+}
+
+static bool match_field(const char *pattern, const char *s, struct trace_name *n)
+{
+    const char *close = strchr(pattern, '>');
+    const struct field *f = find_field(pattern + 1, (size_t)(close - pattern) - 1);
+    char *place = (char *)n + f->offset;
+
+    switch (f->type) {
+    case FIELD_NUMBER:
+        return match_number(close + 1, s, (int64_t *)(void *)place, n);
+    case FIELD_TEXT:
+        return match_text(close + 1, s, place, n);
+    case FIELD_STAGE:
+        return match_stage(close + 1, s, n);
+    case FIELD_ANY:
+        return match_text(close + 1, s, NULL, n);
+    }
+    return false;
+}
+
+/* Fields are stored on the way back from a match of the whole name, so that a way that failed leaves nothing.
+ */
+static bool match(const char *pattern, const char *s, struct trace_name *n)
+{
+    for (;; pattern++, s++) {
+        while (*pattern == ']')
+            pattern++;
+        if (*pattern == '<')
+            return match_field(pattern, s, n);
+        if (*pattern == '[')
+            return match(pattern + 1, s, n) || match(strchr(pattern, ']') + 1, s, n);
+        if (*pattern != *s)
+            return false;
+        if (!*s)
+            return true;
+    }
+}
+
+/* SGLang's ids are the seconds of time.time() unless the caller named one. */
+static int64_t time_of_profile_id(const char *id)
+{
+    static const int64_t earliest_s = 1500000000, latest_s = 4000000000;
+    int64_t s = 0, unit = NS_PER_S, fraction = 0;
+
+    for (; *id >= '0' && *id <= '9' && s <= latest_s; id++)
+        s = s * 10 + *id - '0';
+    if (*id == '.')
+        for (id++; *id >= '0' && *id <= '9'; id++) {
+            unit /= 10;
+            fraction += (*id - '0') * unit;
+        }
+    return *id || s < earliest_s || s > latest_s ? -1 : s * NS_PER_S + fraction;
+}
+
+/* torch's older handler writes milliseconds. */
+static int64_t time_in_ns(int64_t time)
+{
+    static const int64_t ms_max = INT64_C(100000000000000), ns_per_ms = 1000000;
+    return time > 0 && time < ms_max ? time * ns_per_ms : time;
+}
+
+static bool is_below(const char *path, const char *directory)
+{
+    const char *p = strstr(path, directory);
+    return p && (p == path || p[-1] == '/') && p[strlen(directory)] == '/';
+}
+
+static void cut_suffix(char *name, const char *suffix, bool *ret)
+{
+    if (!ends_with(name, suffix))
+        return;
+    name[strlen(name) - strlen(suffix)] = '\0';
+    *ret = true;
+}
+
+void trace_name_parse(const char *path, struct trace_name *ret)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char name[NAME_SIZE_MAX + 1];
+    bool packed = false;
+
+    *ret = (struct trace_name){.dp = -1,
+                               .pp = -1,
+                               .tp = -1,
+                               .dcp = -1,
+                               .ep = -1,
+                               .rank = -1,
+                               .local_rank = -1,
+                               .pid = -1,
+                               .time_ns = -1};
+    if (strlen(base) > NAME_SIZE_MAX)
+        return;
+    strcpy(name, base);
+    cut_suffix(name, ".tmp", &ret->unfinished);
+    cut_suffix(name, ".gz", &packed);
+    cut_suffix(name, ".zst", &packed);
+    for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+        if (!match(patterns[i].text, name, ret))
+            continue;
+        ret->kind = patterns[i].kind;
+        ret->writer = patterns[i].writer;
+        break;
+    }
+    if (ret->profile_id[0])
+        ret->time_ns = time_of_profile_id(ret->profile_id);
+    else
+        ret->time_ns = time_in_ns(ret->time_ns);
+    if (is_below(path, "capture_traces") || is_below(path, "graph_capture_profile"))
+        ret->kind = TRACE_NAME_CAPTURE;
+}
+
+const char *trace_name_kind_name(enum trace_name_kind kind)
+{
+    static const char *const names[_TRACE_NAME_KIND_MAX] = {
+        [TRACE_NAME_OTHER] = "other",       [TRACE_NAME_RANK] = "rank",
+        [TRACE_NAME_FRONTEND] = "frontend", [TRACE_NAME_ATTACHMENT] = "attachment",
+        [TRACE_NAME_CAPTURE] = "capture",
+    };
+    return names[kind];
+}
+
+const char *trace_stage_name(enum trace_stage stage)
+{
+    static const char *const names[] = {
+        [TRACE_STAGE_NONE] = "",
+        [TRACE_STAGE_PREFILL] = "prefill",
+        [TRACE_STAGE_DECODE] = "decode",
+    };
+    return names[stage];
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the name of a file says about the trace in it, by the patterns of the engines and of torch itself.
+ *
+ * A pure function over the name, with the directories above it if the caller has them: they tell a capture
+ * from a trace. A name proves nothing, it only helps to attribute.
+ */
+#pragma once
+
+#include "base/util.h"
+
+enum trace_name_kind {
+    TRACE_NAME_OTHER,      /* no known pattern */
+    TRACE_NAME_RANK,       /* a trace of one rank or process */
+    TRACE_NAME_FRONTEND,   /* of an engine's front end (async_llm): not a rank */
+    TRACE_NAME_ATTACHMENT, /* belongs to the session, is no rank's trace */
+    TRACE_NAME_CAPTURE,    /* written while CUDA graphs were captured */
+    _TRACE_NAME_KIND_MAX,
+};
+
+enum trace_stage {
+    TRACE_STAGE_NONE,
+    TRACE_STAGE_PREFILL, /* "EXTEND", "prefill" */
+    TRACE_STAGE_DECODE,
+};
+
+/* Whose pattern it is; a pattern that several engines share is torch's. */
+enum trace_name_writer {
+    TRACE_WRITER_UNKNOWN,
+    TRACE_WRITER_TORCH,
+    TRACE_WRITER_VLLM,
+    TRACE_WRITER_SGLANG,
+};
+
+#define TRACE_NAME_TEXT_MAX 256
+
+struct trace_name {
+    enum trace_name_kind kind;
+    enum trace_name_writer writer;
+    enum trace_stage stage;
+    bool unfinished;                   /* ".tmp": its writer died or has not come to the end */
+    int64_t dp, pp, tp, dcp, ep, rank; /* -1 where the name does not say, as are pid and time_ns */
+    int64_t local_rank;
+    int64_t pid;
+    int64_t time_ns; /* wall clock */
+    /* Empty where the name does not say. */
+    char host[TRACE_NAME_TEXT_MAX];
+    char prefix[TRACE_NAME_TEXT_MAX];     /* vLLM's profile_prefix */
+    char profile_id[TRACE_NAME_TEXT_MAX]; /* SGLang's, with its prefix, from which it cannot be told */
+};
+
+void trace_name_parse(const char *path, struct trace_name *ret);
+/* "other", "rank", "frontend", "attachment", "capture" */
+const char *trace_name_kind_name(enum trace_name_kind kind);
+/* "", "prefill", "decode" */
+const char *trace_stage_name(enum trace_stage stage);
