@@ -1,11 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: a profd of their own, and how figures are told (median, least, most)."""
+"""What the benchmarks share: a profd and a fault fleet of their own, and how figures are told (median, least, most)."""
 import os
 import pathlib
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = ROOT / os.environ.get("PROFD_BUILD", "build-bench")
+os.environ.setdefault("PROFD_BUILD", str(ROOT / "build-bench"))
+BUILD = pathlib.Path(os.environ["PROFD_BUILD"]).resolve()
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
-from daemon import Daemon  # noqa: E402
+from daemon import Daemon, FaultFleet  # noqa: E402, F401
+
+
+def percentile(sorted_values, percent):
+    """The nearest rank."""
+    return sorted_values[min(len(sorted_values) - 1, max(0, -(-len(sorted_values) * percent // 100) - 1))]
+
+
+def figure(value):
+    return float(f"{value:.3g}")
+
+
+def summary(values):
+    return {"median": figure(statistics.median(values)), "least": figure(min(values)), "most": figure(max(values)),
+            "runs": len(values)}

@@ -1,40 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Idle: what profd costs a host while nobody asks for anything. Memory of the process, and every system call in ten seconds.
-
-The limit beside it is `sleep`: a process that does nothing at all.
-"""
-import json
+"""Idle: what profd costs a host while nobody asks for anything: its memory, and every system call in ten seconds, first as
+started, then after a session. Beside it `sleep`, a process that does nothing at all."""
 import subprocess
 import time
 
-from common import Profd
+from common import Daemon, FaultFleet
 
 SECONDS = 10
+SETTLE_S = 2
 
 
 def memory_kib(pid):
-    fields = {}
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
-        for line in rollup:
-            name, _, rest = line.partition(":")
-            if rest.strip().endswith("kB"):
-                fields[name] = int(rest.split()[0])
-    return {"resident": fields["Rss"], "private dirty": fields["Private_Dirty"]}
+        fields = dict(line.split(":", 1) for line in rollup if ":" in line and line.rstrip().endswith("kB"))
+    return {"resident": int(fields["Rss"].split()[0]), "private dirty": int(fields["Private_Dirty"].split()[0])}
+
+
+def calls_while_idle(pid, file):
+    """System calls that began while it was watched: those that strace finds waiting, and cuts off at its end, do not count."""
+    subprocess.run(["timeout", str(SECONDS), "strace", "-f", "-o", file, "-p", str(pid)], stderr=subprocess.DEVNULL, check=False)
+    lines = file.read_text().splitlines()
+    threads = {line.split()[0] for line in lines}
+    begun = [line for line in lines if "(" in line and "<... " not in line]
+    return max(0, len(begun) - len(threads)), lines
 
 
 def run(directory):
-    sleeper = subprocess.Popen(["sleep", "60"])
-    with Profd(directory / "profd-idle") as profd:
-        time.sleep(1)
-        trace = directory / "idle.strace"
-        subprocess.run(["timeout", str(SECONDS), "strace", "-f", "-o", trace, "-p", str(profd.pid)], stderr=subprocess.DEVNULL,
-                       check=False)
-        # What strace itself interrupts on attaching is shown as resumed calls, once for each thread.
-        calls = [line for line in trace.read_text().splitlines()
-                 if "strace: " not in line and "<detached" not in line and "unfinished" not in line and "restart" not in line]
-        row = {"profd KiB": memory_kib(profd.pid), "sleep KiB": memory_kib(sleeper.pid), "seconds watched": SECONDS,
-               "system calls": len([c for c in calls if "epoll_wait" not in c and "futex" not in c]), "wake-ups": len(calls)}
-    sleeper.terminate()
-    sleeper.wait()
-    print(json.dumps(row), flush=True)
-    return [row]
+    sleeper = subprocess.Popen(["sleep", "120"])
+    try:
+        with FaultFleet(directory / "fleet", "vllm", 8) as fleet, Daemon(directory / "profd") as profd:
+            for when in ("as started", "after a session of 8 workers"):
+                time.sleep(SETTLE_S)
+                calls, _ = calls_while_idle(profd.pid, directory / "strace.txt")
+                yield {"when": when, "profd KiB": memory_kib(profd.pid), "sleep KiB": memory_kib(sleeper.pid),
+                       "system calls in 10 s": calls}
+                if when == "as started":
+                    session = profd.start_session(router=fleet.router, duration_ns=100_000_000)
+                    profd.wait_session(session["session"])
+                    time.sleep(15)  # kept connections to workers go away
+    finally:
+        sleeper.terminate()
+        sleeper.wait()
