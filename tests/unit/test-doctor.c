@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/fleet/doctor.h"
+#include "tests/unit/cmocka-all.h"
+
+static struct fleet *a_fleet(size_t n)
+{
+    struct fleet *f = xcalloc(1, sizeof(*f));
+    f->router = xstrdup("http://router:1");
+    f->dialect = xstrdup("vllm-router");
+    f->latency_ns = 900 * NS_PER_US;
+    for (size_t i = 0; i < n; i++) {
+        struct worker *w = fleet_add_worker(f);
+        w->url = xasprintf("http://worker:%zu", i + 1);
+        w->engine = ENGINE_VLLM;
+        w->version = xstrdup("0.19.1");
+        w->health = HEALTH_HEALTHY;
+        w->profilable = w->local = w->clock_known = true;
+        w->place.dir = xstrdup("/traces");
+        w->place.local_dir = xstrdup("/traces");
+    }
+    return f;
+}
+
+static json_t *examine(const struct fleet *f, int64_t free_bytes, int err)
+{
+    struct place_spaces spaces = {0};
+    struct checks checks = {0};
+
+    place_spaces_of(f, &spaces);
+    for (size_t i = 0; i < spaces.n; i++) {
+        spaces.items[i].free = free_bytes;
+        spaces.items[i].err = err;
+    }
+    fleet_check(f, &spaces, &checks);
+    json_t *j = checks_to_json(&checks);
+    checks_done(&checks);
+    place_spaces_done(&spaces);
+    return j;
+}
+
+/* The check with that text in it, NULL where there is none. */
+static const json_t *check_of(const json_t *answer, const char *text)
+{
+    size_t i;
+    json_t *check;
+    json_array_foreach(json_object_get(answer, "checks"), i,
+                       check) if (strstr(json_get_str(check, "text"), text)) return check;
+    return NULL;
+}
+
+static void assert_check(const json_t *answer, const char *result, const char *text, const char *remedy)
+{
+    const json_t *check = check_of(answer, text);
+    if (!check) {
+        _cleanup_(freep)
+        char *all = json_dumps(answer, JSON_INDENT(1));
+        fail_msg("no check says \"%s\": %s", text, all);
+    }
+    assert_string_equal(json_get_str(check, "result"), result);
+    if (remedy)
+        assert_non_null(strstr(json_get_str(check, "remedy"), remedy));
+    else
+        assert_null(json_get_str(check, "remedy"));
+}
+
+static void test_healthy(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(3);
+    _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
+
+    assert_int_equal(json_get_int(answer, "problems", -1), 0);
+    assert_int_equal(json_get_int(answer, "warnings", -1), 0);
+    assert_check(answer, "ok", "http://router:1 answers as vllm-router (900.0 us), 3 workers", NULL);
+    assert_check(answer, "ok", "3 of 3 healthy", NULL);
+    assert_check(answer, "ok", "3 of 3 run vllm 0.19.1", NULL);
+    assert_check(answer, "ok", "3 of 3 can be profiled", NULL);
+    assert_check(answer, "ok", "/traces (trace directory of http://worker:1 and 2 others): 100 GiB free",
+                 NULL);
+}
+
+static void test_ill(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(5);
+    struct worker *w = f->workers;
+
+    w[0].profilable = false;
+    w[0].reason = xstrdup("has no /start_profile");
+    w[0].remedy = xstrdup("--profiler-config");
+    w[1].health = HEALTH_UNHEALTHY;
+    w[1].setup.with_stack = w[2].setup.with_stack = 1;
+    w[2].setup.wait_iterations = 4;
+    w[3].clock_offset_ns = -90 * NS_PER_S;
+    w[3].sleeping = 1;
+    replace_str(&w[4].place.local_dir, NULL);
+    w[4].place.note = xstrdup("its process belongs to root");
+    w[4].place.remedy = xstrdup("run profd as root");
+    _cleanup_json_ answer = examine(f, INT64_C(1) << 30, 0);
+
+    assert_check(answer, "fail", "http://worker:1 has no /start_profile", "--profiler-config");
+    assert_check(answer, "fail", "http://worker:2 is unhealthy", "--include-unhealthy");
+    assert_check(answer, "warn", "http://worker:2 and 1 other profiles with Python stacks",
+                 "\"torch_profiler_with_stack\":false");
+    assert_check(answer, "warn", "http://worker:3 was started with wait_iterations", "before each session");
+    assert_check(answer, "warn", "http://worker:4 has a clock that is 1min 30s behind ours", "timedatectl");
+    assert_check(answer, "warn", "http://worker:4 sleeps", "wake");
+    assert_check(answer, "unknown", "http://worker:5 has a trace directory that cannot be used",
+                 "run profd as root");
+    assert_check(answer, "warn", "only 1.0 GiB free", "Free space");
+    assert_check(answer, "ok", "4 of 5 can be profiled", NULL);
+    assert_int_equal(json_get_int(answer, "problems", -1), 2);
+    assert_int_equal(json_get_int(answer, "warnings", -1), 5);
+}
+
+static void test_full_and_unreadable_disks(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(1);
+    _cleanup_json_ full = examine(f, 1000, 0);
+    _cleanup_json_ unreadable = examine(f, 0, -EACCES);
+
+    assert_check(full, "fail", "only 1000 B free", "Free space");
+    assert_check(unreadable, "fail", "cannot be read: Permission denied", "run it as a user");
+}
+
+static void test_no_workers(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(0);
+    _cleanup_json_ answer = examine(f, 0, 0);
+
+    assert_check(answer, "fail", "no workers are listed", "--worker URL");
+    assert_int_equal(json_array_size(json_object_get(answer, "checks")), 2);
+}
+
+/* A thousand workers that are ill alike are one line. */
+static void test_alike(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(1000);
+    for (size_t i = 0; i < f->n_workers; i++)
+        f->workers[i].sleeping = 1;
+    _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
+
+    assert_check(answer, "warn", "http://worker:1 and 999 others", "wake");
+    assert_int_equal(json_get_int(answer, "warnings", -1), 1);
+    assert_true(json_array_size(json_object_get(answer, "checks")) < 10);
+}
+
+static void test_disks_are_asked(void **state)
+{
+    _cleanup_(fleet_freep)
+    struct fleet *f = a_fleet(4);
+    struct place_spaces spaces = {0};
+
+    replace_str(&f->workers[0].place.local_dir, "/tmp/no-such-dir-of-test-doctor/a");
+    replace_str(&f->workers[1].place.local_dir, "/tmp");
+    replace_str(&f->workers[2].place.local_dir, "/dev/null");
+    f->workers[3].place.temp_dir = xstrdup("/tmp/no-such-dir-of-test-doctor");
+    replace_str(&f->workers[3].place.local_dir, "/tmp");
+    place_spaces_of(f, &spaces);
+    assert_int_equal(spaces.n, 4);
+    place_spaces_look(&spaces);
+    /* What is not there yet is on its parent's disk. */
+    assert_int_equal(spaces.n, 3);
+    assert_int_equal(spaces.items[0].err, 0);
+    assert_int_equal(spaces.items[0].n_paths, 2);
+    assert_int_equal(spaces.items[0].n_workers, 3);
+    assert_true(spaces.items[0].free > 0);
+    assert_int_equal(spaces.items[1].err, -ENOTDIR);
+    assert_true(spaces.items[2].temporary);
+    assert_int_equal(spaces.items[2].err, -ENOENT);
+    place_spaces_done(&spaces);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_healthy),
+        cmocka_unit_test(test_ill),
+        cmocka_unit_test(test_full_and_unreadable_disks),
+        cmocka_unit_test(test_no_workers),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_disks_are_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
