@@ -13,6 +13,9 @@ import requests
 from common import Daemon, FaultFleet, percentile, summary
 
 COUNTS = (1, 100, 1000)
+# How long a worker takes to answer its start: at once, which measures the senders, and as an engine that passes it on to its
+# ranks, which is what the fan-out is for.
+ANSWERS_S = (0, 0.01)
 ROUNDS = 5
 TIMEOUT_S = 60
 
@@ -43,16 +46,21 @@ def session(profd, router):
     return [ns / 1e6 for ns in (answered - began, answered - sent[0], percentile(spread, 99), spread[-1])]
 
 
+def measure(directory, engine, count, answer_s):
+    faults = ["--fault", f"slow-start={answer_s}"] if answer_s else []
+    with FaultFleet(directory / "fleet", engine, count, *faults, life_s=300) as fleet, Daemon(directory / "profd") as profd:
+        session(profd, fleet.router)
+        pairs = [(session(profd, fleet.router), script(fleet.router)) for _ in range(ROUNDS)]
+    whole, starts, p99, skew = ([pair[0][i] for pair in pairs] for i in range(4))
+    peer = [pair[1] for pair in pairs]
+    return {"engine": engine, "workers": count, "a start takes ms": answer_s * 1e3, "whole ms": summary(whole),
+            "starts ms": summary(starts), "skew p99 ms": summary(p99), "skew ms": summary(skew), "script ms": summary(peer),
+            "script / starts": summary([b / a for a, b in zip(starts, peer)]),
+            "script / whole": summary([b / a for a, b in zip(whole, peer)])}
+
+
 def run(directory):
     for engine in ("vllm", "sglang"):
-        for count in COUNTS:
-            place = directory / f"{engine}-{count}"
-            with FaultFleet(place / "fleet", engine, count, life_s=300) as fleet, Daemon(place / "profd") as profd:
-                session(profd, fleet.router)
-                pairs = [(session(profd, fleet.router), script(fleet.router)) for _ in range(ROUNDS)]
-            whole, starts, p99, skew = ([pair[0][i] for pair in pairs] for i in range(4))
-            peer = [pair[1] for pair in pairs]
-            yield {"engine": engine, "workers": count, "whole ms": summary(whole), "starts ms": summary(starts),
-                   "skew p99 ms": summary(p99), "skew ms": summary(skew), "script ms": summary(peer),
-                   "script / starts": summary([b / a for a, b in zip(starts, peer)]),
-                   "script / whole": summary([b / a for a, b in zip(whole, peer)])}
+        for answer_s in ANSWERS_S:
+            for count in COUNTS:
+                yield measure(directory / f"{engine}-{count}-{answer_s}", engine, count, answer_s)
