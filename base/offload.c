@@ -17,9 +17,10 @@ STAILQ_HEAD(job_list, job);
 
 struct offload {
     pthread_mutex_t lock;
-    pthread_cond_t wake;
+    pthread_cond_t wake, ended;
     struct job_list waiting, finished;
     bool closing;
+    unsigned n_running;
     int finished_fd;
     struct event *finished_event;
     unsigned n_threads;
@@ -40,11 +41,14 @@ static void *thread_main(void *arg)
             continue;
         }
         STAILQ_REMOVE_HEAD(&o->waiting, next);
+        o->n_running++;
         pthread_mutex_unlock(&o->lock);
         job->work(job->arg);
         pthread_mutex_lock(&o->lock);
+        o->n_running--;
         STAILQ_INSERT_TAIL(&o->finished, job, next);
         eventfd_write(o->finished_fd, 1);
+        pthread_cond_signal(&o->ended);
     }
     pthread_mutex_unlock(&o->lock);
     return NULL;
@@ -65,6 +69,20 @@ static void run_finished(struct offload *o)
     }
 }
 
+void offload_drain(struct offload *o)
+{
+    bool idle;
+
+    do {
+        pthread_mutex_lock(&o->lock);
+        while (!STAILQ_EMPTY(&o->waiting) || o->n_running > 0)
+            pthread_cond_wait(&o->ended, &o->lock);
+        idle = STAILQ_EMPTY(&o->finished);
+        pthread_mutex_unlock(&o->lock);
+        run_finished(o);
+    } while (!idle);
+}
+
 static void on_finished(evutil_socket_t fd, short what _unused_, void *arg)
 {
     eventfd_t count;
@@ -80,6 +98,7 @@ int offload_new(struct event_base *base, unsigned n_threads, struct offload **re
     struct offload *o = xcalloc(1, sizeof(*o));
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->wake, NULL);
+    pthread_cond_init(&o->ended, NULL);
     STAILQ_INIT(&o->waiting);
     STAILQ_INIT(&o->finished);
     o->finished_fd = fd;
@@ -112,6 +131,7 @@ struct offload *offload_free(struct offload *o)
     close(o->finished_fd);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->wake);
+    pthread_cond_destroy(&o->ended);
     free(o->threads);
     free(o);
     return NULL;

@@ -92,7 +92,7 @@ int door_transfer_problem(const struct door *d, CURL *curl, CURLcode code, const
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
     else if (!d->place.socket)
         problem_remedy(
-            p, "profd listens on TCP only where profd.conf says so ([api] listen=); is the port right?");
+            p, "profd listens on TCP only where profd.conf says so ([profd] listen=); is the port right?");
     else
         problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
                           "--socket PATH or --host URL name one that is elsewhere.");

@@ -81,7 +81,7 @@ struct parse {
     char *heading;       /* within the brackets; NULL before the first */
     int section;         /* enum config_section, -1: to be skipped */
     char *name;          /* of the section, NULL where it has none */
-    int *fleet_lines;    /* of the headings, by fleet */
+    int *fleet_lines;    /* of the headings, by fleet; 0 where a line of it was refused */
     size_t n_fleet_lines;
 };
 
@@ -125,6 +125,7 @@ static void read_heading(struct parse *p, const char *line)
 
     p->section = -1;
     if (!close) {
+        replace_str(&p->heading, line);
         ERROR_HERE(p, "%s: must be a heading such as [profd]", line);
         return;
     }
@@ -233,7 +234,10 @@ static int on_value(void *arg, const char *section, const char *name, const char
     void *object = config_section_object(p->config, p->section, p->name, &reason);
     _cleanup_(freep)
     char *where = xasprintf("%s:%d: [%s] %s=%s", p->file_name, p->line, p->heading, name, value);
+    size_t before = p->errors->n;
     take_value(key, value, object, where, p->errors);
+    if (p->section == SECTION_FLEET && p->errors->n > before)
+        p->fleet_lines[(struct fleet_config *)object - p->config->fleet.fleets] = 0;
     return 1;
 }
 
@@ -242,7 +246,7 @@ static void check_fleets(struct parse *p)
     for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
         const struct fleet_config *f = &p->config->fleet.fleets[i];
         int sources = !!f->router + !!f->router_log + (f->n_workers > 0);
-        if (sources == 1)
+        if (sources == 1 || p->fleet_lines[i] == 0)
             continue;
         add_error(p->errors,
                   "%s:%d: [fleet %s]: must have %s of router=, router_log= and worker=", p->file_name,

@@ -42,7 +42,7 @@ struct config_overrides {
 void config_init(struct config *c); /* every key at its default */
 void config_done(struct config *c);
 
-/* Reads the text of a file over what is there. -EINVAL where errors were added. */
+/* Reads the text of a file over the defaults; once for a config. -EINVAL where errors were added. */
 int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
                  struct config_errors *errors);
 

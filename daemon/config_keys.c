@@ -219,8 +219,8 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
 
 #define ABSOLUTE          "an absolute path"
 #define PLACE             "an absolute path on the worker's host; what is written to s3:// or gs:// cannot be collected"
-#define LONGER            "a duration such as 30min, from 1s to 7d"
-#define TIMEOUT           LONGER, FROM_TO(NS_PER_S, 7 * DAY_NS)
+#define LONGER            "a duration such as 30min, from 100ms to 7d"
+#define TIMEOUT           LONGER, FROM_TO(100 * NS_PER_MS, 7 * DAY_NS)
 #define CREDENTIALS(section, object)                                                                         \
     {section, "token_file", take_path, object(credentials.token_file), .allowed = ABSOLUTE},                 \
         {section, "admin_token_file", take_path, object(credentials.admin_token_file), .allowed = ABSOLUTE}, \

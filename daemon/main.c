@@ -296,7 +296,7 @@ static int setup(struct manager *m, struct problem *p)
         r = sessions_new(m->base, m->offload, m->caller, m->finder, m->catalog, &c->fleet, &c->session,
                          &m->sessions);
     if (r >= 0)
-        r = store_new(&c->store, m->catalog, &m->store, p);
+        r = store_new(&c->store, m->catalog, m->offload, &m->store, p);
     if (r >= 0)
         r = setup_ingest(m, p);
     if (r >= 0)
@@ -305,19 +305,31 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = sessions_recover(m->sessions);
     if (r >= 0)
-        r = collector_begin(m->collector);
-    if (r >= 0)
         r = setup_door(m, p);
+    if (r >= 0)
+        collector_begin(m->collector);
     return r;
+}
+
+/* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. */
+static void let_end(struct manager *m)
+{
+    door_close(m->door);
+    if (m->collector)
+        collector_close(m->collector);
+    if (m->store)
+        store_close(m->store);
+    m->ingest = ingest_free(m->ingest);
+    if (m->offload)
+        offload_drain(m->offload);
+    if (m->catalog)
+        catalog_commit(m->catalog, false);
 }
 
 static void take_down(struct manager *m)
 {
-    door_close(m->door);
-    if (m->catalog)
-        catalog_commit(m->catalog, false); /* what waits for it still finds its rooms */
+    let_end(m);
     collector_free(m->collector);
-    ingest_free(m->ingest);
     store_free(m->store);
     sessions_free(m->sessions);
     fleet_finder_free(m->finder);

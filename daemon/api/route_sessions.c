@@ -138,6 +138,42 @@ void stop_session(struct door *d, struct http_request *r, int64_t id)
                       state_name(record.state));
 }
 
+/* -- Remove ------------------------------------------------------------------------------------------- */
+
+/* The store goes on where the client leaves. */
+struct removing {
+    struct door *door;
+    struct http_request *request; /* NULL: the client left */
+    int64_t id;
+};
+
+static void on_remover_left(struct http_request *r, void *arg)
+{
+    ((struct removing *)arg)->request = NULL;
+}
+
+static void on_removed(const struct store_removed *removed, void *arg)
+{
+    struct removing m = *(struct removing *)arg;
+
+    free(arg);
+    if (!m.request)
+        return;
+    http_on_close(m.request, NULL, NULL);
+    if (removed->err == -ENOENT) {
+        reply_missing(m.request, 's', m.id);
+    } else if (removed->err < 0) {
+        reply_error(m.door, m.request, removed->err, "remove the session");
+    } else {
+        _cleanup_(freep)
+        char *name = xasprintf("s%" PRId64, m.id);
+        json_t *body = json_object();
+        json_put_str(body, "removed", name);
+        json_put_int(body, "freed", removed->bytes);
+        http_reply_json(m.request, 200, body);
+    }
+}
+
 void remove_session(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done)
@@ -147,27 +183,24 @@ void remove_session(struct door *d, struct http_request *r, int64_t id)
 
     session_record_init(&record);
     int err = catalog_get_session(d->rooms.catalog, id, &record);
-    if (err == 0 && (sessions_find(d->rooms.sessions, id) || !state_is_final(record.state))) {
+    if (err == -ENOENT) {
+        reply_missing(r, 's', id);
+    } else if (err < 0) {
+        reply_error(d, r, err, "read the session");
+    } else if (sessions_find(d->rooms.sessions, id) || !state_is_final(record.state)) {
         _cleanup_(freep)
         char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "session s%" PRId64 " is not over: it is %s", id,
                       state_name(record.state));
-        return;
-    }
-    if (err == 0)
-        err = store_remove_session(d->rooms.store, id, actor);
-    if (err == -ENOENT) {
-        reply_missing(r, 's', id);
-    } else if (err < 0) {
-        reply_error(d, r, err, "remove the session");
     } else {
-        _cleanup_(freep)
-        char *name = xasprintf("s%" PRId64, id);
-        json_t *body = json_object();
-        json_put_str(body, "removed", name);
-        http_reply_json(r, 200, body);
+        struct removing *m = xcalloc(1, sizeof(*m));
+        *m = (struct removing){.door = d, .request = r, .id = id};
+        http_on_close(r, on_remover_left, m);
+        store_remove_session(d->rooms.store, id, actor, on_removed, m);
     }
 }
+
+/* -- Pins --------------------------------------------------------------------------------------------- */
 
 static void set_pin(struct door *d, struct http_request *r, int64_t id, bool pinned)
 {

@@ -50,6 +50,40 @@ static int read_vacuum(const json_t *body, int64_t *ret_keep, bool *ret_dry_run,
     return 0;
 }
 
+/* The store goes on where the client leaves. */
+struct vacuuming {
+    struct door *door;
+    struct http_request *request; /* NULL: the client left */
+};
+
+static void on_client_left(struct http_request *r, void *arg)
+{
+    ((struct vacuuming *)arg)->request = NULL;
+}
+
+static void on_removed(const struct store_removed *removed, void *arg)
+{
+    struct vacuuming v = *(struct vacuuming *)arg;
+    struct store_usage usage;
+
+    free(arg);
+    if (!v.request)
+        return;
+    http_on_close(v.request, NULL, NULL);
+    int err = removed->err;
+    if (err == 0)
+        err = store_usage(v.door->rooms.store, &usage);
+    if (err < 0) {
+        reply_error(v.door, v.request, err, "make the store smaller");
+        return;
+    }
+    json_t *answer = json_object();
+    json_put_int(answer, "removed", removed->traces);
+    json_put_int(answer, "freed", removed->bytes);
+    json_object_set_new(answer, "usage", usage_to_json(&usage));
+    http_reply_json(v.request, 200, answer);
+}
+
 void vacuum_store(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done)
@@ -57,24 +91,15 @@ void vacuum_store(struct door *d, struct http_request *r, int64_t id)
     _cleanup_(freep)
     char *actor = request_actor(r);
     _cleanup_json_ body = NULL;
-    struct store_usage usage;
-    int64_t keep = 0, removed = 0, freed = 0;
+    int64_t keep = 0;
     bool dry_run = false;
 
     if (body_object(r, &body, &p) < 0 || read_vacuum(body, &keep, &dry_run, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }
-    int err = store_vacuum(d->rooms.store, keep, dry_run, actor, &removed, &freed);
-    if (err == 0)
-        err = store_usage(d->rooms.store, &usage);
-    if (err < 0) {
-        reply_error(d, r, err, "make the store smaller");
-        return;
-    }
-    json_t *answer = json_object();
-    json_put_int(answer, "removed", removed);
-    json_put_int(answer, "freed", freed);
-    json_object_set_new(answer, "usage", usage_to_json(&usage));
-    http_reply_json(r, 200, answer);
+    struct vacuuming *v = xcalloc(1, sizeof(*v));
+    *v = (struct vacuuming){.door = d, .request = r};
+    http_on_close(r, on_client_left, v);
+    store_vacuum(d->rooms.store, keep, dry_run, actor, on_removed, v);
 }

@@ -68,9 +68,9 @@ static bool pattern_fits(const char *pattern, const char *path, struct id_text *
 {
     *ret = (struct id_text){.placeholder = ARRAY_SIZE(placeholders)};
     while (*pattern || *path) {
-        size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + (*path != '\0'), "/");
         if (*pattern != '/' || *path != '/')
             return false;
+        size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + 1, "/");
         bool is_id = false;
         for (size_t i = 0; i < ARRAY_SIZE(placeholders); i++)
             if (strlen(placeholders[i].segment) == n &&

@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -29,6 +30,12 @@ FAULT_WORKER = BUILD / "tests/fleet/fault-worker"
 READY_S = 10  # of a start on a busy machine
 END_S = 20  # of a stop, which waits up to 10 s for the stops of workers
 FINAL = {"complete", "partial", "failed", "cancelled"}
+
+
+def quick_config(start="1s", clean="2s", stop="4s", session="1min", settle="1s", more=""):
+    """A profd.conf whose patience fits a test."""
+    return (f"[timeouts]\nidentify=1s\nstart={start}\nclean={clean}\nstop={stop}\nsession={session}\n"
+            f"[collect]\nsettle={settle}\n{more}")
 
 
 def wait_for(what, timeout_s=10, interval_s=0.02, why=None):
@@ -209,6 +216,12 @@ class Daemon:
         """Waits until it is over."""
         return self.wait_state(session, *FINAL, timeout_s=timeout_s)
 
+    def rows(self, sql, *values):
+        """What the catalog's public views say, as anybody may ask them."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.catalog}?mode=ro", uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(sql, values)]
+
     def traces(self, **query):
         return self.get("/v1/traces", **query)["traces"]
 
@@ -296,3 +309,15 @@ class FaultFleet:
     def journal(self, worker=None):
         """What the workers were asked: summed up, or one worker's calls."""
         return self._request("GET", "/journal" + (f"?worker={worker}" if worker is not None else "")).json()
+
+    def calls(self, worker, path=None):
+        """One worker's profile calls, or those of one path, in order: dicts of path, at_ns and body."""
+        wanted = {path} if path else {"/start_profile", "/stop_profile"}
+        return [call for call in self.journal(worker)["requests"] if call["path"] in wanted]
+
+    def start_elsewhere(self, worker):
+        """Somebody other than profd starts that worker's profiler, and leaves it running."""
+        connection = http.client.HTTPConnection(self.workers[worker].removeprefix("http://"), timeout=10)
+        with contextlib.closing(connection):
+            connection.request("POST", "/start_profile")
+            assert connection.getresponse().status == 200

@@ -663,6 +663,7 @@ static void check_plans(struct room *room)
         {STATEMENT_TRACE_OF_PATH, "(path=?)"},
         {STATEMENT_TRACE_OF_ORIGIN, "USING INDEX trace_origin (origin=?)"},
         {STATEMENT_EVICTABLE, "USING INDEX trace_evictable"},
+        {STATEMENT_TWIN, "USING INDEX trace_session (session_id=?)"},
         {STATEMENT_COUNT_TRACES, "USING COVERING INDEX trace_session"},
         {STATEMENT_TARGET_TRACES, "USING INDEX trace_target"},
         {STATEMENT_COUNT_TARGETS, "USING COVERING INDEX target_session"},

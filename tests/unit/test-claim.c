@@ -4,7 +4,7 @@
 
 static const pid_t tree_a[] = {100, 101, 102}, tree_b[] = {200, 201}, inner[] = {1, 7, 8};
 
-static int decide(const struct claimant *c, size_t n, struct claim_evidence e, uint64_t *candidates)
+static int decide(const struct claimant *c, size_t n, struct claim_evidence e, bool *candidates)
 {
     const char *how;
     return claim_decide(c, n, &e, candidates, &how);
@@ -12,50 +12,66 @@ static int decide(const struct claimant *c, size_t n, struct claim_evidence e, u
 
 static void test_nobody_asked(void **state)
 {
-    uint64_t candidates;
-    assert_int_equal(decide(NULL, 0, (struct claim_evidence){.pid = -1}, &candidates), CLAIM_NONE);
+    bool candidates[3];
+    assert_int_equal(decide(NULL, 0, (struct claim_evidence){.pid = -1}, candidates), CLAIM_NONE);
 }
 
 static void test_only_one_could(void **state)
 {
     const struct claimant c[] = {{.n_pids = 0}};
-    uint64_t candidates;
-    assert_int_equal(decide(c, 1, (struct claim_evidence){.pid = 999}, &candidates), 0);
+    bool candidates[3];
+    assert_int_equal(decide(c, 1, (struct claim_evidence){.pid = 999}, candidates), 0);
 }
 
 static void test_process_id(void **state)
 {
     const struct claimant c[] = {{.pids = tree_a, .inner_pids = inner, .n_pids = 3},
                                  {.pids = tree_b, .inner_pids = tree_b, .n_pids = 2}};
-    uint64_t candidates;
+    bool candidates[3];
 
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 101}, &candidates), 0);
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 201}, &candidates), 1);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 101}, candidates), 0);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 201}, candidates), 1);
     /* A container's process writes the id that it has inside. */
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 7}, &candidates), 0);
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 300}, &candidates), CLAIM_AMBIGUOUS);
-    assert_int_equal(candidates, 3);
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1}, &candidates), CLAIM_AMBIGUOUS);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 7}, candidates), 0);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 300}, candidates), CLAIM_AMBIGUOUS);
+    assert_true(candidates[0] && candidates[1]);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1}, candidates), CLAIM_AMBIGUOUS);
 }
 
 static void test_open_file_beats_process_id(void **state)
 {
     const struct claimant c[] = {{.pids = inner, .inner_pids = inner, .n_pids = 3, .had_it_open = true},
                                  {.pids = tree_b, .inner_pids = inner, .n_pids = 2}};
-    uint64_t candidates;
-    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 200}, &candidates), 0);
+    bool candidates[3];
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = 200}, candidates), 0);
 }
 
 static void test_profile_id(void **state)
 {
     const struct claimant c[] = {{.profile_id = "s7-w0-1700000000"}, {.profile_id = "s7-w1-1700000000"}};
-    uint64_t candidates;
+    bool candidates[3];
 
     assert_int_equal(
-        decide(c, 2, (struct claim_evidence){.profile_id = "s7-w1-1700000000", .pid = -1}, &candidates), 1);
+        decide(c, 2, (struct claim_evidence){.profile_id = "s7-w1-1700000000", .pid = -1}, candidates), 1);
     assert_int_equal(
-        decide(c, 2, (struct claim_evidence){.profile_id = "pre-s7-w0-1700000000", .pid = -1}, &candidates),
+        decide(c, 2, (struct claim_evidence){.profile_id = "pre-s7-w0-1700000000", .pid = -1}, candidates),
         0);
+}
+
+static void test_more_than_a_word_has_bits(void **state)
+{
+    enum { N = 200 };
+    pid_t pids[N];
+    struct claimant c[N];
+    bool candidates[N];
+
+    for (int i = 0; i < N; i++) {
+        pids[i] = 1000 + i;
+        c[i] = (struct claimant){.pids = &pids[i], .inner_pids = &pids[i], .n_pids = 1};
+    }
+    assert_int_equal(decide(c, N, (struct claim_evidence){.pid = 1150}, candidates), 150);
+    assert_int_equal(decide(c, N, (struct claim_evidence){.pid = 1}, candidates), CLAIM_AMBIGUOUS);
+    assert_true(candidates[0] && candidates[N - 1]);
 }
 
 static void test_rules_narrow_together(void **state)
@@ -65,20 +81,24 @@ static void test_rules_narrow_together(void **state)
         {.pids = tree_a, .inner_pids = inner, .n_pids = 2, .uid_known = true, .uid = 1000},
         {.pids = tree_b, .inner_pids = inner, .n_pids = 2, .uid_known = true, .uid = 1001},
         {.uid_known = true, .uid = 1001}};
-    uint64_t candidates;
+    bool candidates[3];
 
-    assert_int_equal(decide(c, 3, (struct claim_evidence){.pid = 7, .owner = 1001}, &candidates), 1);
-    assert_int_equal(decide(c, 3, (struct claim_evidence){.pid = 7, .owner = 0}, &candidates),
+    assert_int_equal(decide(c, 3, (struct claim_evidence){.pid = 7, .owner = 1001}, candidates), 1);
+    assert_int_equal(decide(c, 3, (struct claim_evidence){.pid = 7, .owner = 0}, candidates),
                      CLAIM_AMBIGUOUS);
-    assert_int_equal(candidates, 3);
+    assert_true(candidates[0] && candidates[1] && !candidates[2]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_asked), cmocka_unit_test(test_only_one_could),
-        cmocka_unit_test(test_process_id),   cmocka_unit_test(test_open_file_beats_process_id),
-        cmocka_unit_test(test_profile_id),   cmocka_unit_test(test_rules_narrow_together),
+        cmocka_unit_test(test_nobody_asked),
+        cmocka_unit_test(test_only_one_could),
+        cmocka_unit_test(test_process_id),
+        cmocka_unit_test(test_open_file_beats_process_id),
+        cmocka_unit_test(test_profile_id),
+        cmocka_unit_test(test_rules_narrow_together),
+        cmocka_unit_test(test_more_than_a_word_has_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
