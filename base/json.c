@@ -26,9 +26,36 @@ bool json_get_bool(const json_t *object, const char *key, bool fallback)
     return json_is_boolean(v) ? json_is_true(v) : fallback;
 }
 
+/* An upper bound, before anything is allocated: commas and brackets, those within texts left out. */
+static size_t count_values(const char *data, size_t size)
+{
+    size_t n = 1;
+    bool quoted = false;
+
+    for (size_t i = 0; i < size; i++) {
+        char c = data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == ',' || c == '[' || c == '{'))
+            n++;
+    }
+    return n;
+}
+
 json_t *json_parse(const char *data, size_t size, char error[static 200])
 {
+    return json_parse_bounded(data, size, JSON_VALUES_MAX, error);
+}
+
+json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, char error[static 200])
+{
     json_error_t e;
+    if (count_values(data, size) > values_max) {
+        snprintf(error, 200, "more than %zu values", values_max);
+        return NULL;
+    }
     json_t *root = json_loadb(data, size, JSON_DECODE_ANY, &e);
     if (!root)
         snprintf(error, 200, "%s (line %d, column %d)", e.text, e.line, e.column);

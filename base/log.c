@@ -26,6 +26,19 @@ static bool stderr_is_journal(void)
            st.st_dev == device && st.st_ino == inode;
 }
 
+/* A message may quote a worker's answer: one message stays one line, and no terminal is driven by it. Beside
+ * the ASCII controls terminals obey U+0080 to U+009F, which UTF-8 writes as C2 80 to C2 9F. */
+static void blank_controls(char *line)
+{
+    for (unsigned char *c = (unsigned char *)line; *c; c++) {
+        bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
+        if (*c < ' ' || *c == 0x7f || is_c1)
+            *c = ' ';
+        if (is_c1)
+            *++c = ' ';
+    }
+}
+
 void log_line(int level, const char *format, ...)
 {
     if (level > max_level)
@@ -35,10 +48,7 @@ void log_line(int level, const char *format, ...)
     va_start(ap, format);
     vsnprintf(line, sizeof(line), format, ap);
     va_end(ap);
-    /* A message may quote a worker's answer: one message stays one line, and no terminal is driven by it. */
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';
+    blank_controls(line);
     if (stderr_is_journal())
         fprintf(stderr, "<%d>%s\n", level, line);
     else

@@ -202,15 +202,23 @@ char *format_size(char *buf, int64_t bytes)
     return buf;
 }
 
+/* "3.1 ms", "49 us": a tenth of what is ten or more tells nobody anything. */
+static void format_small(char *buf, double n, const char *unit)
+{
+    snprintf(buf, UNIT_TEXT_MAX, n < 9.95 ? "%.1f %s" : "%.0f %s", n, unit);
+}
+
 char *format_duration(char *buf, int64_t ns)
 {
     int64_t s = (ns + NS_PER_S / 2) / NS_PER_S;
     if (ns == INT64_MAX)
         snprintf(buf, UNIT_TEXT_MAX, "infinity");
-    else if (ns < NS_PER_MS)
-        snprintf(buf, UNIT_TEXT_MAX, "%.1f us", ns / 1e3);
-    else if (ns < NS_PER_S)
-        snprintf(buf, UNIT_TEXT_MAX, "%.1f ms", ns / 1e6);
+    else if (ns == 0)
+        snprintf(buf, UNIT_TEXT_MAX, "0s");
+    else if (ns < NS_PER_MS - NS_PER_US / 2)
+        format_small(buf, ns / 1e3, "us");
+    else if (ns < NS_PER_S - NS_PER_MS / 2)
+        format_small(buf, ns / 1e6, "ms");
     else if (ns < 60 * NS_PER_S)
         snprintf(buf, UNIT_TEXT_MAX, "%.1fs", ns / 1e9);
     else if (s < 3600)

@@ -55,8 +55,10 @@ static int on_bytes(const void *data, size_t size, void *arg)
 {
     struct download *d = arg;
 
-    EVP_DigestUpdate(d->hash, data, size);
     d->size += (int64_t)size;
+    if (d->expected >= 0 && d->size > d->expected)
+        return -EBADMSG;
+    EVP_DigestUpdate(d->hash, data, size);
     show(d);
     return write_all(d->fd, data, size);
 }
@@ -92,8 +94,10 @@ int download_trace(struct client *c, const json_t *trace, int fd, struct problem
         abort();
     int r = door_download(c->door, path, on_bytes, &d, p);
     screen_clear(&c->err);
-    if (r == 0)
+    if (r == -EBADMSG || r == 0) {
+        problem_done(p);
         r = check(&d, trace, p);
+    }
     EVP_MD_CTX_free(d.hash);
     return r;
 }

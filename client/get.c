@@ -48,21 +48,26 @@ static int get_to_stdout(struct client *c, const json_t *trace)
     return download_trace(c, trace, fileno(c->out.file), &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
 }
 
-/* A name that profd gives is used only as a name. */
-static int own_name(struct client *c, const json_t *trace, const char **ret)
+static int bad_name(struct client *c, const json_t *trace)
 {
     _cleanup_(problem_done)
     struct problem p = {0};
-    const char *name = json_get_str(trace, "name");
 
-    if (name && is_plain_name(name)) {
-        *ret = name;
-        return EXIT_DONE;
-    }
     problem_set(&p, -EINVAL, PROBLEM_UPSTREAM, "%s has a name that cannot be used here",
                 json_get_str(trace, "trace"));
     problem_remedy(&p, "profctl get %s -o FILE gives it another.", json_get_str(trace, "trace"));
     return client_fail(c, &p);
+}
+
+/* A name that profd gives is used only as a name. */
+static int own_name(struct client *c, const json_t *trace, const char **ret)
+{
+    const char *name = json_get_str(trace, "name");
+
+    if (!name || !is_plain_name(name))
+        return bad_name(c, trace);
+    *ret = name;
+    return EXIT_DONE;
 }
 
 static int get_one(struct client *c, const struct options *o, const char *ref)
@@ -144,10 +149,14 @@ static void get_into(struct client *c, const char *directory, const json_t *trac
     struct problem p = {0};
     const char *id = json_get_str(trace, "trace"), *plain;
     int status = own_name(c, trace, &plain);
+    _cleanup_(freep)
+    char *name = status == EXIT_DONE ? name_of(traces, trace) : NULL;
 
+    if (name && !is_plain_name(name))
+        status = bad_name(c, trace);
     if (status == EXIT_DONE) {
         _cleanup_(freep)
-        char *name = name_of(traces, trace), *path = xasprintf("%s/%s", directory, name);
+        char *path = xasprintf("%s/%s", directory, name);
         bool there = is_there(path, trace);
         int r = there ? 0 : download_to_file(c, trace, path, &p);
         if (r == 0) {

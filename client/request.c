@@ -75,7 +75,7 @@ int door_transfer_problem(const struct door *d, CURL *curl, CURLcode code, const
     long os_error = 0;
     const char *why = *text ? text : curl_easy_strerror(code);
 
-    if (code != CURLE_COULDNT_CONNECT) {
+    if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST) {
         problem_set(p, -EIO, PROBLEM_UPSTREAM, "the answer of profd at %s did not arrive whole: %s",
                     door_name(d), why);
         problem_remedy(p, "journalctl -u profd says whether it ended; try again.");
@@ -84,7 +84,7 @@ int door_transfer_problem(const struct door *d, CURL *curl, CURLcode code, const
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
     if (d->place.socket)
         os_error = place_socket_error(d->place.socket);
-    if (os_error)
+    if (os_error && code == CURLE_COULDNT_CONNECT)
         why = strerror((int)os_error);
     problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd at %s: %s", door_name(d), why);
     if (os_error == EACCES || os_error == EPERM)

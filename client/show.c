@@ -15,11 +15,13 @@ static void show_size(struct client *c, const json_t *t)
 
     format_size(size, n);
     text_number(bytes, n);
+    _cleanup_(freep)
+    char *exact = n < 1024 ? xstrdup("") : xasprintf(" (%s bytes)", bytes);
     if (uncompressed > 0 && uncompressed != n)
-        field_printf(&c->out, "Size:", "%s (%s bytes), %s uncompressed", size, bytes,
+        field_printf(&c->out, "Size:", "%s%s, %s uncompressed", size, exact,
                      format_size(whole, uncompressed));
     else
-        field_printf(&c->out, "Size:", "%s (%s bytes)", size, bytes);
+        field_printf(&c->out, "Size:", "%s%s", size, exact);
 }
 
 static void show_candidates(struct client *c, const json_t *t)

@@ -10,15 +10,17 @@ char *trace_rank(const json_t *trace, bool in_short)
 {
     static const char *const groups[] = {"dp", "pp", "tp", "ep"};
     const json_t *ranks = json_object_get(trace, "ranks");
-    const char *stage = json_get_str(trace, "stage"), *gap = "";
+    const char *stage = json_get_str(trace, "stage"), *kind = json_get_str(trace, "kind"), *gap = "";
     int64_t rank = json_get_int(ranks, "rank", -1);
+    /* A frontend's process says "rank 0" of itself, and has none. */
+    bool has_rank = !kind || streq(kind, "trace");
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     if (!out)
         return NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(groups) && has_rank; i++) {
         int64_t place = json_get_int(ranks, groups[i], -1);
         bool is_dull = in_short && place == 0 && !streq(groups[i], "tp");
         if (place < 0 || is_dull)
@@ -26,7 +28,7 @@ char *trace_rank(const json_t *trace, bool in_short)
         fprintf(out, "%s%s%lld", gap, groups[i], (long long)place);
         gap = " ";
     }
-    if (!*gap && rank >= 0) {
+    if (!*gap && rank >= 0 && has_rank) {
         fprintf(out, "rank %lld", (long long)rank);
         gap = " ";
     }
@@ -45,8 +47,8 @@ char *trace_state(const json_t *trace)
     const char *kind = json_get_str(trace, "kind");
     bool is_claimed = json_get_str(trace, "session"), is_plain = !kind || streq(kind, "trace");
 
-    return xasprintf("%s%s%s%s%s%s", state ? state : "?", reason ? ": " : "", reason ? reason : "",
-                     is_plain ? "" : ", ", is_plain ? "" : kind, is_claimed ? "" : ", unclaimed");
+    return xasprintf("%s%s%s%s%s%s", state ? state : "?", is_plain ? "" : ", ", is_plain ? "" : kind,
+                     is_claimed ? "" : ", unclaimed", reason ? ": " : "", reason ? reason : "");
 }
 
 enum colour trace_colour(const json_t *trace)

@@ -220,7 +220,11 @@ static int setup_loop(struct manager *m)
         void (*fn)(evutil_socket_t number, short what, void *arg);
     } signals[] = {{SIGTERM, on_stop_signal}, {SIGINT, on_stop_signal}, {SIGHUP, on_reload_signal}};
 
-    m->base = event_base_new();
+    /* A cached time is that of the turn's beginning: timers armed late in a long turn would fire early. */
+    struct event_config *config = event_config_new();
+    event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
+    m->base = event_base_new_with_config(config);
+    event_config_free(config);
     if (!m->base)
         return -ENOMEM;
     for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
@@ -322,8 +326,8 @@ static void let_end(struct manager *m)
     m->ingest = ingest_free(m->ingest);
     if (m->offload)
         offload_drain(m->offload);
-    if (m->catalog)
-        catalog_commit(m->catalog, false);
+    /* Its last commits call into every room, so it is the first that goes. */
+    m->catalog = catalog_close(m->catalog);
 }
 
 static void take_down(struct manager *m)
@@ -333,7 +337,6 @@ static void take_down(struct manager *m)
     store_free(m->store);
     sessions_free(m->sessions);
     fleet_finder_free(m->finder);
-    catalog_close(m->catalog);
     door_free(m->door);
     caller_free(m->caller);
     offload_free(m->offload);

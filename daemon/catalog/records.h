@@ -116,6 +116,15 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
                        int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* Unpinned stored traces of finished sessions (and unclaimed ones), oldest first: what a budget may take. */
 int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
+/* A place in that order, for whoever takes it in portions. */
+struct trace_position {
+    int64_t recorded_at, trace_id; /* RECORD_NONE, 0: before the oldest */
+};
+int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit,
+                            int (*fn)(const struct trace_record *r, void *arg), void *arg);
+/* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
+ */
+int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
 
 /* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.

@@ -109,6 +109,10 @@ static const char *const texts[_STATEMENT_MAX] = {
         WITH(SELECT_FROM, TRACE) "where t.stored = 1 and t.pinned = 0 and (t.recorded_at, t.trace_id) > (?1, ?2) "
         "and (t.session_id is null or exists (select 1 from session_row s where s.session_id = t.session_id "
         "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.recorded_at, t.trace_id limit ?3",
+    [STATEMENT_TWIN] =
+        "select trace_id from trace_row indexed by trace_session where session_id = ?1 and size = ?2 and sha256 = ?3 "
+        "and kind = 'trace' and state = 'complete' and trace_id is not ?5 "
+        "and (?4 is null or worker_id = (select worker_id from worker_row where url = ?4)) limit 1",
     [STATEMENT_USAGE] = "select traces, bytes from usage_row",
 
     [STATEMENT_ADD_EVENT] =

@@ -55,15 +55,10 @@ int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned)
 
 /* -- Listings -- */
 
-/* Where a walk is: the row that it saw last. */
-struct position {
-    int64_t recorded_at, trace_id;
-};
-
 typedef int (*trace_fn)(const struct trace_record *r, void *arg);
 
 /* Hands on at most WALK_BATCH rows and moves the position behind them. Sets *ret_n to how many came. */
-static int walk_batch(struct catalog *c, sqlite3_stmt *s, struct position *at, trace_fn fn, void *arg,
+static int walk_batch(struct catalog *c, sqlite3_stmt *s, struct trace_position *at, trace_fn fn, void *arg,
                       size_t *ret_n)
 {
     void *records;
@@ -73,7 +68,7 @@ static int walk_batch(struct catalog *c, sqlite3_stmt *s, struct position *at, t
         return r;
     for (size_t i = 0; i < *ret_n && r == 0; i++) {
         const struct trace_record *t = (struct trace_record *)records + i;
-        *at = (struct position){t->recorded_at, t->trace_id};
+        *at = (struct trace_position){t->recorded_at, t->trace_id};
         r = fn(t, arg);
     }
     free_records(&trace_fields, sizeof(struct trace_record), records, *ret_n);
@@ -91,9 +86,9 @@ static enum statement listing_of(const struct trace_filter *f)
 }
 
 /* The place in the list from which on a filter wants rows. */
-static int first_position(struct catalog *c, const struct trace_filter *f, struct position *ret)
+static int first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret)
 {
-    struct position at = {INT64_MAX, INT64_MAX};
+    struct trace_position at = {INT64_MAX, INT64_MAX};
 
     if (f->until != RECORD_NONE)
         at.recorded_at = f->until;
@@ -103,7 +98,7 @@ static int first_position(struct catalog *c, const struct trace_filter *f, struc
         if (r < 0)
             return r;
         if (before.recorded_at <= at.recorded_at)
-            at = (struct position){before.recorded_at, before.trace_id};
+            at = (struct trace_position){before.recorded_at, before.trace_id};
         trace_record_done(&before);
     }
     *ret = at;
@@ -120,7 +115,7 @@ static void bind_if_used(sqlite3_stmt *s, int i, int64_t number)
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn fn, void *arg)
 {
     int64_t left = f->limit == RECORD_NONE ? INT64_MAX : f->limit;
-    struct position at;
+    struct trace_position at;
     size_t n = WALK_BATCH;
     int r = first_position(c, f, &at);
 
@@ -139,20 +134,48 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
     return r;
 }
 
+static int evictable_batch(struct catalog *c, struct trace_position *at, int64_t limit, trace_fn fn,
+                           void *arg, size_t *ret_n)
+{
+    sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
+    bind_number(s, 1, MAX(at->recorded_at, INT64_MIN + 1));
+    bind_number(s, 2, at->trace_id);
+    bind_number(s, 3, limit);
+    return walk_batch(c, s, at, fn, arg, ret_n);
+}
+
 int catalog_each_evictable(struct catalog *c, trace_fn fn, void *arg)
 {
-    struct position at = {INT64_MIN + 1, 0};
+    struct trace_position at = {.recorded_at = RECORD_NONE};
     size_t n = WALK_BATCH;
     int r = 0;
 
-    while (r == 0 && n == WALK_BATCH) {
-        sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
-        bind_number(s, 1, at.recorded_at);
-        bind_number(s, 2, at.trace_id);
-        bind_number(s, 3, WALK_BATCH);
-        r = walk_batch(c, s, &at, fn, arg, &n);
-    }
+    while (r == 0 && n == WALK_BATCH)
+        r = evictable_batch(c, &at, WALK_BATCH, fn, arg, &n);
     return r;
+}
+
+int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit, trace_fn fn,
+                            void *arg)
+{
+    struct trace_position at = *after;
+    size_t n;
+    return evictable_batch(c, &at, limit, fn, arg, &n);
+}
+
+int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TWIN);
+    bind_number(s, 1, r->session_id);
+    bind_number(s, 2, r->size);
+    bind_text(s, 3, r->sha256);
+    bind_text(s, 4, r->worker_url);
+    bind_number(s, 5, r->trace_id);
+    int e = next_row(c, s);
+    if (e <= 0)
+        return e < 0 ? e : -ENOENT;
+    *ret_id = column_number(s, 0);
+    return 0;
 }
 
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes)

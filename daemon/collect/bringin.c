@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/internal.h"
+#include "trace/read/format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,7 +23,8 @@ struct bringing {
     uid_t uid;
     bool patient; /* quiet for so long that it is taken as it is */
     char *incoming;
-    bool adopted;     /* a file that is in the store already */
+    int64_t expected; /* bytes that the store keeps for it */
+    bool adopted;     /* a file that stays where it is */
     char *store_note; /* why it was left in place */
     struct trace_record row;
     char *store_dir;
@@ -32,9 +34,13 @@ struct bringing {
 
 static void bringing_free(struct bringing *b)
 {
+    struct collector *c = b->collector;
+
     if (b->incoming)
         unlink(b->incoming);
-    b->collector->n_bringing--;
+    store_incoming_done(c->store, b->expected);
+    c->n_bringing--;
+    c->n_adopting -= b->adopted;
     trace_record_done(&b->row);
     free(b->incoming);
     free(b->dir_path);
@@ -43,22 +49,17 @@ static void bringing_free(struct bringing *b)
     free(b->store_note);
     free(b->store_dir);
     free(b);
+    reconcile_go_on(c);
 }
 
 /* The file's entry, which may have been forgotten meanwhile. */
 static struct file *its_file(const struct bringing *b)
 {
     struct dir *d;
-    struct file *f;
 
     TAILQ_FOREACH(d, &b->collector->dirs, next)
-    {
-        if (!streq(d->path, b->dir_path))
-            continue;
-        TAILQ_FOREACH(f, &d->files, next)
-        if (streq(f->name, b->name))
-            return f;
-    }
+    if (!b->adopted && streq(d->path, b->dir_path))
+        return dir_find_file(d, b->name);
     return NULL;
 }
 
@@ -66,26 +67,29 @@ static struct file *its_file(const struct bringing *b)
 static void report_trouble(struct file *f, const char *remedy, const char *format, ...) _printf_(3, 4);
 static void report_trouble(struct file *f, const char *remedy, const char *format, ...)
 {
-    struct collector *c = f->dir->collector;
-    struct collection *claimants[SCAN_TREES_MAX];
-    size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
+    const struct collection *first = NULL;
+    struct collection *k;
     va_list ap;
 
     va_start(ap, format);
     _cleanup_(freep)
     char *text = xvasprintf(format, ap);
     va_end(ap);
-    log_warning("%s", text);
-    catalog_add_event(c->catalog, "trace-refused", "profd",
-                      n > 0 ? claimants[0]->target->session->record.session_id : RECORD_NONE, RECORD_NONE,
-                      RECORD_NONE, "%s", text);
-    for (size_t i = 0; i < n; i++) {
-        if (claimants[i]->trouble)
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    {
+        if (!file_may_be_of(f, k))
             continue;
-        claimants[i]->trouble = xstrdup(text);
-        replace_str(&claimants[i]->trouble_remedy, remedy);
+        first = first ? first : k;
+        if (k->trouble)
+            continue;
+        k->trouble = xstrdup(text);
+        replace_str(&k->trouble_remedy, remedy);
     }
-    f->state = FILE_DONE;
+    log_warning("%s", text);
+    catalog_add_event(f->dir->collector->catalog, "trace-refused", "profd",
+                      first ? first->target->record.session_id : RECORD_NONE, RECORD_NONE, RECORD_NONE, "%s",
+                      text);
+    file_set_state(f, FILE_DONE);
 }
 
 /* -- The row
@@ -131,131 +135,106 @@ static void take_name(struct trace_record *row, const struct trace_name *n)
                                                : TRACE_KIND_ATTACHMENT;
 }
 
-static struct claimant claimant_of(const struct collection *c, const struct file *f)
-{
-    const struct worker *w = &c->target->worker;
-    struct claimant claimant = {.profile_id =
-                                    c->target->record.output_dir ? c->target->record.profile_id : NULL,
-                                .pids = c->pids,
-                                .inner_pids = c->inner_pids,
-                                .n_pids = c->n_pids,
-                                .uid_known = w->pid > 0,
-                                .uid = w->uid};
-    for (size_t i = 0; i < f->n_openers; i++)
-        claimant.had_it_open = claimant.had_it_open || f->openers[i] == c->target->record.target_id;
-    return claimant;
-}
-
-static void claim_for(struct trace_record *row, struct file *f, const struct target *t)
-{
-    row->session_id = t->record.session_id;
-    row->target_id = t->record.target_id;
-    row->worker_url = xstrdup(t->worker.url);
-    f->claimed_by = t->record.target_id;
-}
-
-static void claim_ambiguously(struct trace_record *row, struct collection **claimants, size_t n,
-                              uint64_t candidates)
-{
-    _cleanup_json_ urls = json_array();
-    bool one_session = true;
-    const struct target *first = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!(candidates & UINT64_C(1) << i))
-            continue;
-        const struct target *t = claimants[i]->target;
-        json_array_append_new(urls, json_text(t->worker.url));
-        first = first ? first : t;
-        one_session = one_session && t->session == first->session;
-    }
-    if (one_session)
-        row->session_id = first->record.session_id;
-    row->candidates = json_dumps(urls, JSON_COMPACT);
-}
-
-static void claim(struct bringing *b, struct file *f)
-{
-    struct collection *claimants[SCAN_TREES_MAX];
-    struct claimant facts[SCAN_TREES_MAX];
-    struct claim_evidence evidence = {.profile_id = f->parsed.profile_id[0] ? f->parsed.profile_id : NULL,
-                                      .pid = b->row.pid == RECORD_NONE ? -1 : b->row.pid,
-                                      .owner = f->uid};
-    uint64_t candidates;
-    const char *how;
-
-    size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
-    for (size_t i = 0; i < n; i++)
-        facts[i] = claimant_of(claimants[i], f);
-    int which = claim_decide(facts, n, &evidence, &candidates, &how);
-    if (which >= 0) {
-        claim_for(&b->row, f, claimants[which]->target);
-        log_debug("%s is of %s, by %s", b->origin, claimants[which]->target->worker.url, how);
-    } else if (which == CLAIM_AMBIGUOUS) {
-        claim_ambiguously(&b->row, claimants, n, candidates);
-    }
-}
-
 /* The same bytes twice in a session: two names, or a file that was written again. */
-static int find_twin(const struct trace_record *other, void *arg)
-{
-    struct trace_record *row = arg;
-
-    if (other->kind != TRACE_KIND_TRACE || other->size != row->size || !streq(other->sha256, row->sha256))
-        return 0;
-    row->state = TRACE_DUPLICATE;
-    free(row->reason);
-    row->reason = xasprintf("same bytes as t%" PRId64, other->trace_id);
-    return 1;
-}
-
 static void mark_duplicate(struct collector *c, struct trace_record *row)
 {
-    struct trace_filter filter = {.session_id = row->session_id,
-                                  .worker_url = row->worker_url,
-                                  .since = RECORD_NONE,
-                                  .until = RECORD_NONE,
-                                  .before_id = RECORD_NONE,
-                                  .limit = INT64_MAX};
-    if (row->session_id != RECORD_NONE && row->sha256 && row->kind == TRACE_KIND_TRACE &&
-        row->state == TRACE_COMPLETE)
-        catalog_each_trace(c->catalog, &filter, find_twin, row);
+    int64_t twin;
+
+    if (row->session_id == RECORD_NONE || !row->sha256 || row->kind != TRACE_KIND_TRACE ||
+        row->state != TRACE_COMPLETE || catalog_find_twin(c->catalog, row, &twin) < 0)
+        return;
+    row->state = TRACE_DUPLICATE;
+    free(row->reason);
+    row->reason = xasprintf("same bytes as t%" PRId64, twin);
 }
 
-static void count_for_collections(struct collector *c, const struct trace_record *row, const struct file *f)
+static void count_whole(struct collection *k, const struct trace_record *row, enum trace_stage stage)
+{
+    k->n_whole_of[stage]++;
+    k->n_whole = MAX(k->n_whole, k->n_whole_of[stage]);
+    if (row->rank >= 0 && row->rank < 64)
+        k->ranks |= UINT64_C(1) << row->rank;
+}
+
+static void note_damage(struct collection *k, const struct trace_record *row)
+{
+    free(k->damage);
+    k->damage = xasprintf("t%" PRId64 " is %s%s%s", row->trace_id, trace_state_name(row->state),
+                          row->reason ? ": " : "", row->reason ? row->reason : "");
+}
+
+static void count_for_collections(struct file *f, const struct trace_record *row, bool again)
 {
     struct collection *k;
 
-    TAILQ_FOREACH(k, &c->collections, next)
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
     {
         bool its_own = k->target->record.target_id == row->target_id;
-        bool perhaps = row->candidates && k->dir && f && k->dir == f->dir;
+        bool perhaps = row->candidates && k->may_have_more;
         if (!its_own && !perhaps)
             continue;
-        k->last_news_ns = mono_ns();
+        k->last_news_ns = MAX(k->last_news_ns, f->changed_ns);
         if (row->kind != TRACE_KIND_TRACE)
             continue;
-        k->n_traces++;
+        k->n_traces += !again;
         k->ambiguous = k->ambiguous || perhaps;
-        if (!its_own || row->state != TRACE_COMPLETE)
-            continue;
-        k->n_whole++;
-        if (row->rank >= 0 && row->rank < 64)
-            k->ranks |= UINT64_C(1) << row->rank;
+        if (its_own && row->state == TRACE_COMPLETE)
+            count_whole(k, row, f->parsed.stage);
+        else if (its_own && row->state != TRACE_DUPLICATE)
+            note_damage(k, row);
     }
 }
 
-static int save_row(struct bringing *b)
+/* What was known of a trace before stays with the file that was read again: whose it is, and that it is
+ * pinned. */
+static void keep_claims(struct trace_record *row, struct trace_record *known)
+{
+    row->trace_id = known->trace_id;
+    row->pinned = known->pinned;
+    if (row->target_id != RECORD_NONE || row->candidates)
+        return;
+    row->session_id = known->session_id;
+    row->target_id = known->target_id;
+    row->worker_url = TAKE_PTR(known->worker_url);
+    row->candidates = TAKE_PTR(known->candidates);
+}
+
+/* A file that was read where it lies in the store did not come from there. */
+static void keep_origin(struct trace_record *row, struct trace_record *known)
+{
+    row->recorded_at = known->recorded_at;
+    replace_str(&row->origin, known->origin);
+    replace_str(&row->name, known->name);
+}
+
+/* The row that this one takes the place of: of the same path, or of the same file when it was not whole yet.
+ */
+static bool find_known(const struct bringing *b, const struct file *f, struct trace_record *known)
+{
+    struct catalog *catalog = b->collector->catalog;
+
+    if (f && f->trace_id != 0 && catalog_get_trace(catalog, f->trace_id, known) == 0)
+        return true;
+    return b->row.path && catalog_find_trace_by_path(catalog, b->row.path, known) == 0;
+}
+
+static int save_row(struct bringing *b, struct file *f)
 {
     struct collector *c = b->collector;
     struct trace_record known;
+    _cleanup_(freep)
+    char *outdated = NULL;
 
     trace_record_init(&known);
-    int r = catalog_find_trace_by_path(c->catalog, b->row.path, &known);
-    if (r == 0) {
-        b->row.trace_id = known.trace_id;
+    int r = 0;
+    if (find_known(b, f, &known)) {
+        if (b->adopted)
+            keep_origin(&b->row, &known);
+        keep_claims(&b->row, &known);
+        if (known.stored && !streq(known.path, b->row.path) && store_holds(c->store, known.path))
+            outdated = xstrdup(known.path);
         r = catalog_save_trace(c->catalog, &b->row);
-    } else if (r == -ENOENT) {
+    } else {
         r = catalog_add_trace(c->catalog, &b->row);
     }
     trace_record_done(&known);
@@ -263,28 +242,64 @@ static int save_row(struct bringing *b)
         catalog_add_event(c->catalog, "trace-added", "profd", b->row.session_id, b->row.target_id,
                           b->row.trace_id, "%s: %s%s%s", b->row.name, trace_state_name(b->row.state),
                           b->row.reason ? ": " : "", b->row.reason ? b->row.reason : "");
+    if (r >= 0 && outdated && catalog_commit(c->catalog, false) >= 0)
+        unlink(outdated);
     return r;
+}
+
+struct original {
+    char *path;
+    int64_t size, mtime_ns;
+};
+
+/* Only the very file that was copied: the worker may have written another one meanwhile. */
+static void remove_original(void *arg)
+{
+    const struct original *o = arg;
+    struct stat st;
+
+    if (lstat(o->path, &st) == 0 && st.st_size == o->size &&
+        st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec == o->mtime_ns && unlink(o->path) < 0)
+        log_warning("cannot remove %s, which was copied: %s", o->path, strerror(errno));
+}
+
+static void original_free(void *arg)
+{
+    struct original *o = arg;
+
+    free(o->path);
+    free(o);
 }
 
 static void finish(struct bringing *b)
 {
+    struct collector *c = b->collector;
     struct file *f = its_file(b);
+    bool again = f && f->trace_id != 0;
 
-    if (b->err == 0 || !b->row.stored) {
-        mark_duplicate(b->collector, &b->row);
-        int r = save_row(b);
-        if (r < 0)
-            log_error("cannot catalog %s: %s", b->row.path, strerror(-r));
+    mark_duplicate(c, &b->row);
+    int r = save_row(b, f);
+    if (r < 0)
+        log_error("cannot catalog %s: %s", b->row.path, strerror(-r));
+    if (r >= 0 && b->remove_original && catalog_commit(c->catalog, false) >= 0) {
+        struct original *o = xcalloc(1, sizeof(*o));
+        *o = (struct original){.path = xstrdup(b->origin), .size = b->size, .mtime_ns = b->mtime_ns};
+        offload_run(c->offload, remove_original, original_free, o);
     }
     if (f) {
-        count_for_collections(b->collector, &b->row, f);
+        f->trace_id =
+            r >= 0 && b->row.state != TRACE_COMPLETE && b->row.state != TRACE_DUPLICATE ? b->row.trace_id : 0;
+        count_for_collections(f, &b->row, again);
         if (f->state == FILE_CHECKING)
-            f->state = f->size == b->size && f->mtime_ns == b->mtime_ns ? FILE_DONE : FILE_GROWING;
+            file_set_state(f, f->size == b->size && f->mtime_ns == b->mtime_ns ? FILE_DONE : FILE_GROWING);
     }
-    struct collector *c = b->collector;
+    struct dir *d = f ? f->dir : NULL;
     bringing_free(b);
-    collections_check(c);
-    collector_look(c);
+    if (c->closing)
+        return;
+    if (d)
+        dir_check_collections(d);
+    collector_arm_tick(c);
 }
 
 /* -- Into the store
@@ -295,12 +310,12 @@ static void place(void *arg)
     struct bringing *b = arg;
 
     b->err = store_place(b->collector->store, b->incoming, b->store_dir, b->name, &b->row.path);
-    if (b->row.path) {
-        free(b->incoming);
-        b->incoming = NULL;
-    }
-    if (b->err == 0 && b->remove_original)
-        unlink(b->origin);
+    if (!b->row.path)
+        return;
+    if (b->err < 0)
+        unlink(b->row.path);
+    free(b->incoming);
+    b->incoming = NULL;
 }
 
 static void leave_in_place(struct bringing *b, const char *why)
@@ -329,11 +344,12 @@ static void into_store(struct bringing *b)
 {
     if (b->adopted) {
         b->row.path = xstrdup(b->origin);
-        b->row.stored = true;
+        b->row.stored = store_holds(b->collector->store, b->origin);
         finish(b);
         return;
     }
-    if (!b->incoming) {
+    /* What could not be read to its end was not copied to its end either. */
+    if (!b->incoming || !b->row.sha256) {
         leave_in_place(b, b->store_note);
         finish(b);
         return;
@@ -343,6 +359,17 @@ static void into_store(struct bringing *b)
                                                     : xasprintf("s%" PRId64, b->row.session_id);
     b->remove_original = b->collector->settings->remove_original && b->row.state == TRACE_COMPLETE;
     offload_run(b->collector->offload, place, on_placed, b);
+}
+
+/* Engines name JSON traces; what else is under such a name is none. */
+static bool is_what_its_name_says(const struct bringing *b)
+{
+    struct trace_name parsed;
+    int format = b->row.format ? format_from_name(b->row.format) : -1;
+
+    trace_name_parse(b->name, &parsed);
+    return (parsed.kind != TRACE_NAME_RANK && parsed.kind != TRACE_NAME_FRONTEND) || format < 0 ||
+           format_is_trace_json((enum trace_format)format);
 }
 
 static void fill_row(struct bringing *b, const struct ingest_result *r)
@@ -360,6 +387,11 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     b->row.owner_uid = b->uid;
     b->row.recorded_at = b->mtime_ns;
     b->row.collected_at = wall_ns();
+    if (b->row.state == TRACE_COMPLETE && !is_what_its_name_says(b)) {
+        b->row.state = TRACE_CORRUPT;
+        free(b->row.reason);
+        b->row.reason = xasprintf("not a JSON trace (%s)", b->row.format);
+    }
 }
 
 /* A file in the store whose row is missing belongs to the session whose directory it is in. */
@@ -376,6 +408,13 @@ static void claim_adopted(struct bringing *b)
     session_record_done(&session);
 }
 
+static void take_again_later(struct bringing *b, struct file *f)
+{
+    if (f)
+        file_set_state(f, FILE_GROWING);
+    bringing_free(b);
+}
+
 static void on_ingested(const struct ingest_result *r, void *arg)
 {
     struct bringing *b = arg;
@@ -385,27 +424,24 @@ static void on_ingested(const struct ingest_result *r, void *arg)
         bringing_free(b);
         return;
     }
-    bool store_failed = r->err < 0 && r->err != -EAGAIN && b->incoming;
+    bool store_failed = json_get_int(r->facts, "error", 0) > 0;
     if (r->err == -EAGAIN || store_failed) {
-        if (f) {
-            f->state = FILE_GROWING;
+        if (f)
             f->in_place = store_failed;
-        }
-        bringing_free(b);
-        return;
-    }
-    if (f && r->state != TRACE_COMPLETE && !b->patient) {
-        /* Not whole yet: its writer may still be at it. Looked at again when it changed, or when patience
-         * ends. */
-        f->checked_size = b->size;
-        f->state = FILE_GROWING;
-        bringing_free(b);
+        take_again_later(b, f);
         return;
     }
     fill_row(b, r);
+    if (f && b->row.state != TRACE_COMPLETE && !b->patient && f->parsed.kind != TRACE_NAME_ATTACHMENT) {
+        /* Not whole yet: its writer may still be at it. Looked at again when it changed, or when patience
+         * ends. */
+        f->checked_size = b->size;
+        take_again_later(b, f);
+        return;
+    }
     if (f)
-        claim(b, f);
-    else if (b->adopted)
+        file_attribute(f, &b->row);
+    else if (b->adopted && store_holds(b->collector->store, b->origin))
         claim_adopted(b);
     into_store(b);
 }
@@ -419,10 +455,12 @@ static void open_incoming(struct bringing *b, int *ret_fd)
 
     if (c->settings->collect_mode == COLLECT_REFERENCE)
         return;
-    int r = store_make_room(c->store, b->size);
+    int r = store_make_room(c->store, b->size, b->mtime_ns);
     if (r >= 0)
-        r = store_incoming(c->store, ret_fd, &b->incoming);
-    if (r < 0)
+        r = store_incoming(c->store, b->size, ret_fd, &b->incoming);
+    if (r >= 0)
+        b->expected = b->size;
+    else
         b->store_note =
             r == -ENOSPC ? xstrdup("no room in the store (see profctl du)") : xstrdup(strerror(-r));
 }
@@ -442,6 +480,12 @@ static struct bringing *bringing_new(struct collector *c, const char *dir_path, 
     trace_record_init(&b->row);
     c->n_bringing++;
     return b;
+}
+
+/* Of this moment, not of the file. */
+static bool is_passing(int err)
+{
+    return err == -ENOENT || err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EINTR;
 }
 
 static void explain_unopened(struct file *f, int err)
@@ -466,7 +510,7 @@ void file_bring_in(struct file *f)
     _cleanup_(freep)
     char *path = xasprintf("%s/%s", f->dir->path, f->name);
     int source_fd = open_regular(AT_FDCWD, path, &st);
-    if (source_fd == -ENOENT)
+    if (is_passing(source_fd))
         return;
     if (source_fd < 0) {
         explain_unopened(f, source_fd);
@@ -479,9 +523,8 @@ void file_bring_in(struct file *f)
         return;
     }
     struct bringing *b = bringing_new(c, f->dir->path, f->name, &st);
-    b->patient = mono_ns() - f->changed_ns >= c->settings->settle_ns ||
-                 wall_ns() - b->mtime_ns >= c->settings->settle_ns;
-    f->state = FILE_CHECKING;
+    b->patient = file_quiet_for(f) >= c->settings->settle_ns;
+    file_set_state(f, FILE_CHECKING);
     if (f->in_place)
         b->store_note = xstrdup("the store could not take it");
     else
@@ -489,7 +532,7 @@ void file_bring_in(struct file *f)
     ingest_run(c->ingest, source_fd, dest_fd, c->settings->file_max, on_ingested, b);
 }
 
-void adopt_file(struct collector *c, const char *path, const char *name)
+void adopt_file(struct collector *c, const char *path)
 {
     struct stat st;
     const char *slash = strrchr(path, '/');
@@ -499,9 +542,9 @@ void adopt_file(struct collector *c, const char *path, const char *name)
     int fd = open_regular(AT_FDCWD, path, &st);
     if (fd < 0)
         return;
-    struct bringing *b = bringing_new(c, dir, name, &st);
+    struct bringing *b = bringing_new(c, dir, slash + 1, &st);
     b->adopted = true;
+    c->n_adopting++;
     b->patient = true;
-    log_notice("%s is in the store and not in the catalog: adopted", path);
     ingest_run(c->ingest, fd, -1, c->settings->file_max, on_ingested, b);
 }

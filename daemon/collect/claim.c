@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/collect/claim.h"
 
-#define CLAIMANTS_MAX 64
+#include "base/alloc.h"
 
 static bool has_pid(const struct claimant *c, int64_t pid)
 {
@@ -42,26 +42,68 @@ static const struct {
     {"its owner", by_owner},
 };
 
-/* Each rule narrows the candidates, unless none of them fits it: then it says nothing. */
-int claim_decide(const struct claimant *claimants, size_t n, const struct claim_evidence *e,
-                 uint64_t *ret_candidates, const char **ret_how)
+static size_t count(const bool *set, size_t n)
 {
-    if (n == 0)
-        return CLAIM_NONE;
-    n = MIN(n, (size_t)CLAIMANTS_MAX);
-    uint64_t left = n == CLAIMANTS_MAX ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-    const char *how = "its place and time";
-    for (size_t r = 0; r < ARRAY_SIZE(rules) && (left & (left - 1)); r++) {
-        uint64_t fits = 0;
-        for (size_t i = 0; i < n; i++)
-            if (left & UINT64_C(1) << i && rules[r].matches(&claimants[i], e))
-                fits |= UINT64_C(1) << i;
-        if (fits == 0)
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += set[i];
+    return found;
+}
+
+/*
+ * A worker's next session starts when the stop of the one before was answered, and so its traces written: a
+ * file is of the latest session that had been started when it was written. Returns how many are left.
+ */
+static size_t keep_latest_session(const struct claimant *claimants, size_t n, int64_t written_at,
+                                  bool *candidates)
+{
+    size_t latest = n;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!candidates[i])
             continue;
-        left = fits;
+        if (latest < n && !streq(claimants[i].worker, claimants[latest].worker))
+            return count(candidates, n);
+        bool has_begun = claimants[i].started_at <= written_at;
+        if (latest == n || (has_begun && claimants[i].started_at > claimants[latest].started_at) ||
+            (claimants[latest].started_at > written_at &&
+             claimants[i].started_at < claimants[latest].started_at))
+            latest = i;
+    }
+    if (latest == n || !claimants[latest].worker)
+        return count(candidates, n);
+    memset(candidates, 0, n * sizeof(*candidates));
+    candidates[latest] = true;
+    return 1;
+}
+
+/* Each rule narrows the candidates, unless none of them fits it: then it says nothing. */
+int claim_decide(const struct claimant *claimants, size_t n, const struct claim_evidence *e, bool *candidates,
+                 const char **ret_how)
+{
+    const char *how = "its place and time";
+    size_t left = n, first = 0;
+
+    for (size_t i = 0; i < n; i++)
+        candidates[i] = true;
+    for (size_t r = 0; r < ARRAY_SIZE(rules) && left > 1; r++) {
+        _cleanup_(freep)
+        bool *fits = xcalloc(n, sizeof(*fits));
+        for (size_t i = 0; i < n; i++)
+            fits[i] = candidates[i] && rules[r].matches(&claimants[i], e);
+        size_t n_fits = count(fits, n);
+        if (n_fits == 0)
+            continue;
+        memcpy(candidates, fits, n * sizeof(*fits));
+        left = n_fits;
         how = rules[r].how;
     }
+    if (left > 1 && e->written_at > 0)
+        left = keep_latest_session(claimants, n, e->written_at, candidates);
+    if (left != 1)
+        return left == 0 ? CLAIM_NONE : CLAIM_AMBIGUOUS;
     *ret_how = how;
-    *ret_candidates = left;
-    return left & (left - 1) ? CLAIM_AMBIGUOUS : __builtin_ctzll(left);
+    while (!candidates[first])
+        first++;
+    return (int)first;
 }

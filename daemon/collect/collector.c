@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/internal.h"
+#include <assert.h>
 #include <errno.h>
 #include <sys/inotify.h>
 
@@ -25,22 +25,13 @@ static struct dir *dir_find(struct collector *c, const char *path)
     return NULL;
 }
 
-static void dir_try_watch(struct dir *d)
-{
-    if (d->watch >= 0 || d->remote || d->collector->inotify_fd < 0)
-        return;
-    d->remote = is_remote_fs(d->path);
-    if (!d->remote)
-        d->watch = inotify_add_watch(d->collector->inotify_fd, d->path,
-                                     IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR);
-}
-
 static void dir_free(struct dir *d)
 {
     if (d->watch >= 0)
         inotify_rm_watch(d->collector->inotify_fd, d->watch);
     while (TAILQ_FIRST(&d->files))
         file_free(TAILQ_FIRST(&d->files));
+    assert(TAILQ_EMPTY(&d->collections));
     TAILQ_REMOVE(&d->collector->dirs, d, next);
     free(d->path);
     free(d);
@@ -73,8 +64,8 @@ static struct dir *dir_get(struct collector *c, const char *path)
     d = xcalloc(1, sizeof(*d));
     *d = (struct dir){.collector = c, .path = xstrdup(path), .watch = -1, .dirty = true};
     TAILQ_INIT(&d->files);
+    TAILQ_INIT(&d->collections);
     TAILQ_INSERT_TAIL(&c->dirs, d, next);
-    dir_try_watch(d);
     return d;
 }
 
@@ -93,8 +84,9 @@ struct look {
 static bool is_expectant(const struct collection *k)
 {
     const struct target *t = k->target;
-    return k->dir && (t->record.state == STATE_STOPPING || t->record.state == STATE_COLLECTING ||
-                      (t->record.state == STATE_RECORDING && t->session->request.recording.steps > 0));
+    return k->collecting ||
+           (k->dir && (t->record.state == STATE_STOPPING ||
+                       (t->record.state == STATE_RECORDING && t->session->request.recording.steps > 0)));
 }
 
 static bool dir_is_active(const struct dir *d)
@@ -103,10 +95,10 @@ static bool dir_is_active(const struct dir *d)
 
     if (d->dirty || !d->looked_at || dir_has_pending(d, NULL))
         return true;
-    TAILQ_FOREACH(k, &d->collector->collections, next)
-    if (k->dir == d && is_expectant(k))
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    if (is_expectant(k))
         return true;
-    return d->remote && d->configured;
+    return d->configured && d->watch < 0;
 }
 
 /* The process trees of the workers that share a directory, to see who has which file open. */
@@ -117,8 +109,8 @@ static void add_trees(struct scan_dir *scan, const struct dir *d)
     if (d->n_targets < 2)
         return;
     scan->trees = xcalloc(SCAN_TREES_MAX, sizeof(*scan->trees));
-    TAILQ_FOREACH(k, &d->collector->collections, next)
-    if (k->dir == d && k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX)
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    if (k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX)
         scan->trees[scan->n_trees++] =
             (struct scan_tree){.root = k->target->worker.pid, .target_id = k->target->record.target_id};
 }
@@ -130,13 +122,13 @@ static void look_work(void *arg)
         scan_directory(&look->dirs[i]);
 }
 
-static void keep_trees(struct collector *c, struct scan_dir *scan)
+static void keep_trees(struct dir *d, struct scan_dir *scan)
 {
     struct collection *k;
 
     for (size_t i = 0; i < scan->n_trees; i++) {
         struct scan_tree *tree = &scan->trees[i];
-        TAILQ_FOREACH(k, &c->collections, next)
+        TAILQ_FOREACH(k, &d->collections, next_in_dir)
         {
             if (k->target->record.target_id != tree->target_id || tree->n_pids == 0)
                 continue;
@@ -150,7 +142,18 @@ static void keep_trees(struct collector *c, struct scan_dir *scan)
     }
 }
 
-static void arm_tick(struct collector *c)
+/* A tick that comes sooner is left as it is: whoever arms it again and again does not put it off. */
+static void tick_within(struct collector *c, int64_t interval_ns)
+{
+    struct timeval tv = timeval_of(interval_ns), planned, now, latest;
+
+    event_base_gettimeofday_cached(c->base, &now);
+    evutil_timeradd(&now, &tv, &latest);
+    if (!evtimer_pending(c->tick, &planned) || evutil_timercmp(&planned, &latest, >))
+        event_add(c->tick, &tv);
+}
+
+void collector_arm_tick(struct collector *c)
 {
     const struct dir *d;
     const struct collection *k;
@@ -158,9 +161,9 @@ static void arm_tick(struct collector *c)
 
     TAILQ_FOREACH(d, &c->dirs, next)
     {
-        if (dir_has_pending(d, NULL))
+        if (d->dirty || dir_has_pending(d, NULL))
             interval = TICK_ACTIVE_NS;
-        else if (d->configured && (d->remote || d->watch < 0))
+        else if (d->configured && d->watch < 0)
             interval = MIN(interval, TICK_REMOTE_NS);
     }
     TAILQ_FOREACH(k, &c->collections, next)
@@ -170,8 +173,7 @@ static void arm_tick(struct collector *c)
         event_del(c->tick);
         return;
     }
-    struct timeval tv = timeval_of(interval);
-    event_add(c->tick, &tv);
+    tick_within(c, interval);
 }
 
 static void look_free(struct look *look)
@@ -183,25 +185,48 @@ static void look_free(struct look *look)
     free(look);
 }
 
+static void keep_watch(struct dir *d, const struct scan_dir *scan)
+{
+    struct collector *c = d->collector;
+
+    if (d->watch >= 0)
+        return;
+    d->remote = scan->remote;
+    d->watch = scan->watch;
+    /* What the watch told before it was known to be this directory's was not heard. */
+    d->dirty = d->dirty || d->watch >= 0;
+    c->scan_again = c->scan_again || d->dirty;
+    if (scan->watch_err == -ENOSPC && !c->said_unwatched) {
+        c->said_unwatched = true;
+        log_warning("cannot watch %s: the user's inotify watches are used up; directories are polled "
+                    "(sysctl fs.inotify.max_user_watches raises the limit)",
+                    d->path);
+    }
+}
+
+static void dir_looked_at(struct dir *d, struct look *look, struct scan_dir *scan)
+{
+    struct collection *k;
+
+    keep_watch(d, scan);
+    keep_trees(d, scan);
+    dir_merge(d, scan);
+    dir_settle(d);
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    if (k->collecting && look->began_ns >= k->began_ns)
+        k->looked_since_stop = true;
+}
+
 static void on_looked(void *arg)
 {
     struct look *look = arg;
     struct collector *c = look->collector;
-    struct collection *k;
     struct dir *d;
 
     c->scanning = false;
-    for (size_t i = 0; i < look->n && !c->closing; i++) {
-        d = dir_find(c, look->dirs[i].path);
-        if (!d)
-            continue;
-        keep_trees(c, &look->dirs[i]);
-        dir_merge(d, &look->dirs[i]);
-        dir_settle(d);
-        TAILQ_FOREACH(k, &c->collections, next)
-        if (k->dir == d && k->collecting && look->began_ns >= k->began_ns)
-            k->looked_since_stop = true;
-    }
+    for (size_t i = 0; i < look->n && !c->closing; i++)
+        if ((d = dir_find(c, look->dirs[i].path)))
+            dir_looked_at(d, look, &look->dirs[i]);
     for (size_t i = 0; i < look->n_sessions && !c->closing; i++) {
         struct session *s = sessions_find(c->sessions, look->sessions[i]);
         if (s)
@@ -214,7 +239,7 @@ static void on_looked(void *arg)
     if (c->scan_again)
         collector_look(c);
     else
-        arm_tick(c);
+        collector_arm_tick(c);
 }
 
 void collector_look(struct collector *c)
@@ -229,7 +254,7 @@ void collector_look(struct collector *c)
     TAILQ_FOREACH(d, &c->dirs, next)
     n += dir_is_active(d);
     if (n == 0 && c->n_preparing == 0) {
-        arm_tick(c);
+        collector_arm_tick(c);
         return;
     }
     look = xcalloc(1, sizeof(*look));
@@ -244,9 +269,10 @@ void collector_look(struct collector *c)
         if (!dir_is_active(d))
             continue;
         struct scan_dir *scan = &look->dirs[look->n++];
-        *scan = (struct scan_dir){.path = xstrdup(d->path), .newer_than_ns = wall_ns() - 60 * NS_PER_S};
+        *scan = (struct scan_dir){.path = xstrdup(d->path),
+                                  .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
+                                  .newer_than_ns = wall_ns() - 60 * NS_PER_S};
         add_trees(scan, d);
-        dir_try_watch(d);
         d->dirty = false;
     }
     c->scanning = true;
@@ -255,7 +281,10 @@ void collector_look(struct collector *c)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-    collector_look(arg);
+    struct collector *c = arg;
+
+    collections_check(c);
+    collector_look(c);
 }
 
 static void on_inotify(evutil_socket_t fd, short what, void *arg)
@@ -273,13 +302,16 @@ static void on_inotify(evutil_socket_t fd, short what, void *arg)
                 if (d->watch != e->wd && !(e->mask & IN_Q_OVERFLOW))
                     continue;
                 d->dirty = true;
-                if (e->mask & IN_IGNORED)
+                if (e->mask & IN_MOVE_SELF)
+                    inotify_rm_watch(fd, d->watch);
+                if (e->mask & (IN_IGNORED | IN_MOVE_SELF))
                     d->watch = -1;
             }
             p += sizeof(*e) + e->len;
         }
     }
-    collector_look(c);
+    /* Not at once: in a directory where much else happens there would be no end of it. */
+    collector_arm_tick(c);
 }
 
 /* -- What the sessions ask for
@@ -297,6 +329,7 @@ static struct collection *collection_of(struct target *t, struct collector *c)
         k->dir = dir_get(c, t->record.trace_dir);
         k->dir->n_targets++;
         k->dir->dirty = true;
+        TAILQ_INSERT_TAIL(&k->dir->collections, k, next_in_dir);
     }
     TAILQ_INSERT_TAIL(&c->collections, k, next);
     t->collecting = k;
@@ -320,7 +353,7 @@ static void op_recording(struct target *t, void *collector)
     struct collector *c = collector;
 
     collection_of(t, c);
-    arm_tick(c);
+    collector_arm_tick(c);
 }
 
 static void op_collect(struct target *t, void *collector)
@@ -334,8 +367,7 @@ static void op_collect(struct target *t, void *collector)
         k->dir->dirty = true;
     /* Not at once: ending the target here would end its session in the middle of a turn that still walks it.
      */
-    struct timeval soon = {0};
-    event_add(c->tick, &soon);
+    tick_within(c, 0);
 }
 
 static void op_forget(struct target *t, void *collector)
@@ -346,9 +378,12 @@ static void op_forget(struct target *t, void *collector)
     if (!k)
         return;
     t->collecting = NULL;
-    if (k->dir)
+    if (k->dir) {
         k->dir->n_targets--;
+        TAILQ_REMOVE(&k->dir->collections, k, next_in_dir);
+    }
     TAILQ_REMOVE(&c->collections, k, next);
+    free(k->damage);
     free(k->trouble);
     free(k->trouble_remedy);
     free(k->pids);
@@ -356,16 +391,24 @@ static void op_forget(struct target *t, void *collector)
     free(k);
 }
 
-static bool may_be_its_own(const struct file *f, const struct target *t)
+static bool only_one_may_be(const struct file *f, const struct collection *k)
 {
-    struct collection *claimants[2];
+    const struct collection *other;
 
+    TAILQ_FOREACH(other, &f->dir->collections, next_in_dir)
+    if (other != k && file_may_be_of(f, other))
+        return false;
+    return file_may_be_of(f, k);
+}
+
+static bool may_be_its_own(const struct file *f, const struct collection *k)
+{
     if (f->claimed_by != 0)
-        return f->claimed_by == t->record.target_id;
+        return f->claimed_by == k->target->record.target_id;
     for (size_t i = 0; i < f->n_openers; i++)
-        if (f->openers[i] == t->record.target_id)
+        if (f->openers[i] == k->target->record.target_id)
             return true;
-    return f->n_openers == 0 && file_claimants(f, claimants, 2) == 1 && claimants[0]->target == t;
+    return f->n_openers == 0 && only_one_may_be(f, k);
 }
 
 static int64_t op_bytes_seen(const struct target *t, void *collector)
@@ -377,7 +420,7 @@ static int64_t op_bytes_seen(const struct target *t, void *collector)
     if (!k || !k->dir)
         return 0;
     TAILQ_FOREACH(f, &k->dir->files, next)
-    if (f->state != FILE_OLD && may_be_its_own(f, t))
+    if (f->state != FILE_OLD && may_be_its_own(f, k))
         bytes += f->size;
     return bytes;
 }
@@ -421,25 +464,20 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
     return 0;
 }
 
-static void adopt(const char *path, const char *name, void *arg)
-{
-    adopt_file(arg, path, name);
-}
-
-int collector_begin(struct collector *c)
+void collector_begin(struct collector *c)
 {
     for (size_t i = 0; i < c->settings->n_watch; i++) {
         struct dir *d = dir_get(c, c->settings->watch[i]);
         d->configured = true;
     }
-    int r = store_reconcile(c->store, adopt, c);
+    reconcile_begin(c);
     collector_look(c);
-    return r;
 }
 
 void collector_close(struct collector *c)
 {
     c->closing = true;
+    event_del(c->tick);
 }
 
 struct collector *collector_free(struct collector *c)
@@ -455,6 +493,7 @@ struct collector *collector_free(struct collector *c)
     if (c->inotify_fd >= 0)
         close(c->inotify_fd);
     event_free(c->tick);
+    reconcile_free(c->reconcile);
     free(c->preparing);
     free(c);
     return NULL;

@@ -30,8 +30,9 @@ struct collector;
 int collector_new(struct event_base *base, struct offload *offload, struct catalog *catalog,
                   struct sessions *sessions, struct store *store, struct ingest *ingest,
                   const struct collect_settings *settings, struct collector **ret);
-/* Begins to watch the configured directories and takes in what the store holds without a row. */
-int collector_begin(struct collector *c);
-/* From here on nothing is begun; what is under way may end. Then profd-ingest and the offload can be freed, then this. */
+/* Begins to watch the configured directories, and to compare store and catalog. */
+void collector_begin(struct collector *c);
+/* From here on nothing is begun; what is under way may end. Then profd-ingest can be freed and the offload
+ * drained, then this can be freed. */
 void collector_close(struct collector *c);
 struct collector *collector_free(struct collector *c);

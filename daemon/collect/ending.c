@@ -11,6 +11,8 @@
 #include <inttypes.h>
 
 #define MISSING_LISTED_MAX 8
+/* A file that still grows then is another program's, or will never end. */
+#define COLLECTING_MAX_NS (1800 * NS_PER_S)
 
 static void explain_nothing(const struct collection *k, char **ret_reason, const char **ret_remedy)
 {
@@ -23,8 +25,8 @@ static void explain_nothing(const struct collection *k, char **ret_reason, const
         return;
     }
     if (k->n_traces > 0) {
-        *ret_reason =
-            xasprintf("%u traces in %s may be its own or another worker's", k->n_traces, k->dir->path);
+        *ret_reason = xasprintf("%u trace%s in %s may be its own or another worker's", k->n_traces,
+                                k->n_traces == 1 ? "" : "s", k->dir->path);
         *ret_remedy = "Give each worker a directory of its own.";
         return;
     }
@@ -56,33 +58,48 @@ static char *missing_ranks(const struct collection *k)
     return list;
 }
 
+/* Some ranks came whole. */
+static void explain_some(const struct collection *k, char **ret_reason, const char **ret_remedy)
+{
+    _cleanup_(freep)
+    char *missing = missing_ranks(k);
+    const char *why = k->trouble ? k->trouble : k->damage;
+
+    *ret_reason =
+        xasprintf("%u of %" PRId64 " ranks%s%s%s%s", k->n_whole, k->target->record.ranks_expected,
+                  missing[0] ? "; missing or damaged: " : "", missing, why ? "; " : "", why ? why : "");
+    *ret_remedy = k->target->worker.sizes.nodes > 1
+                      ? "Ranks of other nodes write to their own disks: a profd there collects them."
+                      : k->trouble_remedy;
+}
+
+/* There are traces, and none of them is both whole and its own. */
+static void explain_damaged(const struct collection *k, char **ret_reason, const char **ret_remedy)
+{
+    if (k->n_traces == 1)
+        *ret_reason = xasprintf("its trace is not whole: %s", k->damage);
+    else
+        *ret_reason = xasprintf("none of its %u traces is whole; %s", k->n_traces, k->damage);
+    *ret_remedy = "profctl list-traces says what is wrong with each.";
+}
+
 static void end_collection(struct collection *k)
 {
-    const int64_t expected = k->target->record.ranks_expected;
     _cleanup_(freep)
     char *reason = NULL;
     const char *remedy = NULL;
     enum state outcome = STATE_PARTIAL;
 
-    if (k->n_whole >= expected) {
+    if (dir_has_pending(k->dir, k) && !k->trouble)
+        k->trouble = xasprintf("a file in %s still grows, long after the stop", k->dir->path);
+    if (k->n_whole >= k->target->record.ranks_expected) {
         outcome = STATE_COMPLETE;
     } else if (k->n_whole > 0) {
-        _cleanup_(freep)
-        char *missing = missing_ranks(k);
-        reason = xasprintf("%u of %" PRId64 " ranks; missing or damaged: %s%s%s", k->n_whole, expected,
-                           missing, k->trouble ? "; " : "", k->trouble ? k->trouble : "");
-        remedy = k->target->worker.sizes.nodes > 1
-                     ? "Ranks of other nodes write to their own disks: a profd there collects them."
-                     : k->trouble_remedy;
-    } else if (k->n_traces > 0 && !k->trouble) {
-        explain_nothing(k, &reason, &remedy);
-        if (!k->ambiguous) {
-            free(reason);
-            reason = xasprintf("none of its %u traces is whole", k->n_traces);
-            remedy = "profctl list-traces says what is wrong with each.";
-        }
+        explain_some(k, &reason, &remedy);
+    } else if (k->damage) {
+        explain_damaged(k, &reason, &remedy);
     } else {
-        outcome = STATE_FAILED;
+        outcome = k->n_traces > 0 && !k->trouble ? STATE_PARTIAL : STATE_FAILED;
         explain_nothing(k, &reason, &remedy);
     }
     target_collected(k->target, outcome, reason, remedy);
@@ -111,39 +128,42 @@ static void check_by_itself(struct collection *k)
 
 static bool is_over(const struct collection *k)
 {
-    if (dir_has_pending(k->dir, k))
+    if (mono_ns() - k->began_ns >= COLLECTING_MAX_NS)
+        return true;
+    if (!k->looked_since_stop || dir_has_pending(k->dir, k))
         return false;
-    if (k->n_whole >= k->target->record.ranks_expected && k->looked_since_stop)
+    if (k->n_whole >= k->target->record.ranks_expected)
         return true;
     return mono_ns() - k->last_news_ns >= k->dir->collector->settings->settle_ns;
 }
 
-/* Ending one can end its session and remove others from the list: begins anew after each. */
+/* May end it, which forgets it. */
+static void check(struct collection *k)
+{
+    if (k->collecting && !k->dir)
+        end_unseen(k);
+    else if (k->collecting && is_over(k))
+        end_collection(k);
+    else if (!k->collecting && k->dir && k->target->record.state == STATE_RECORDING)
+        check_by_itself(k);
+}
+
 void collections_check(struct collector *c)
 {
-    struct collection *k;
-    bool again = true;
+    struct collection *k, *next;
 
-    while (again) {
-        again = false;
-        TAILQ_FOREACH(k, &c->collections, next)
-        {
-            if (!k->dir && k->collecting) {
-                end_unseen(k);
-                again = true;
-                break;
-            }
-            if (k->dir && k->collecting && is_over(k)) {
-                end_collection(k);
-                again = true;
-                break;
-            }
-        }
-    }
-    struct collection *next;
     for (k = TAILQ_FIRST(&c->collections); k; k = next) {
         next = TAILQ_NEXT(k, next);
-        if (k->dir && !k->collecting && k->target->record.state == STATE_RECORDING)
-            check_by_itself(k);
+        check(k);
+    }
+}
+
+void dir_check_collections(struct dir *d)
+{
+    struct collection *k, *next;
+
+    for (k = TAILQ_FIRST(&d->collections); k; k = next) {
+        next = TAILQ_NEXT(k, next_in_dir);
+        check(k);
     }
 }

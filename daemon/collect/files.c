@@ -8,7 +8,9 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "daemon/collect/internal.h"
+#include <errno.h>
 #include <search.h>
 
 #define QUIET_AFTER_STOP_NS (200 * NS_PER_MS) /* the worker said that it is done */
@@ -22,11 +24,23 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct file *)a)->name, ((const struct file *)b)->name);
 }
 
-static struct file *find_file(struct dir *d, const char *name)
+struct file *dir_find_file(struct dir *d, const char *name)
 {
     struct file key = {.name = (char *)name};
     struct file **found = tfind(&key, &d->by_name, compare_names);
     return found ? *found : NULL;
+}
+
+static bool is_pending(enum file_state state)
+{
+    return state == FILE_GROWING || state == FILE_CHECKING;
+}
+
+void file_set_state(struct file *f, enum file_state state)
+{
+    f->dir->n_pending += is_pending(state);
+    f->dir->n_pending -= is_pending(f->state);
+    f->state = state;
 }
 
 static struct file *add_file(struct dir *d, const struct scan_entry *e)
@@ -42,6 +56,7 @@ static struct file *add_file(struct dir *d, const struct scan_entry *e)
 
 void file_free(struct file *f)
 {
+    file_set_state(f, FILE_OLD);
     tdelete(f, &f->dir->by_name, compare_names);
     TAILQ_REMOVE(&f->dir->files, f, next);
     free(f->name);
@@ -57,31 +72,34 @@ static bool writer_fits(const struct file *f, enum engine engine)
     return true;
 }
 
-size_t file_claimants(const struct file *f, struct collection **ret, size_t max)
+bool file_may_be_of(const struct file *f, const struct collection *k)
 {
-    struct collection *c;
-    size_t n = 0;
+    const struct target *t = k->target;
 
-    TAILQ_FOREACH(c, &f->dir->collector->collections, next)
-    {
-        const struct target *t = c->target;
-        if (c->dir != f->dir || !t->record.start_sent_at || t->record.start_sent_at == RECORD_NONE ||
-            n == max)
-            continue;
-        if (t->record.state < STATE_RECORDING || state_is_final(t->record.state))
-            continue;
-        if (f->mtime_ns >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t->worker.engine))
-            ret[n++] = c;
-    }
-    return n;
+    if (k->dir != f->dir || !t->record.start_sent_at || t->record.start_sent_at == RECORD_NONE)
+        return false;
+    if (t->record.state < STATE_RECORDING || state_is_final(t->record.state))
+        return false;
+    /* Another host's clock may be behind, then what was seen here counts. */
+    int64_t written_at = f->dir->remote ? MAX(f->mtime_ns, f->arrived_at) : f->mtime_ns;
+    return written_at >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t->worker.engine);
+}
+
+static bool may_be_of_any(const struct file *f)
+{
+    const struct collection *k;
+
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    if (file_may_be_of(f, k))
+        return true;
+    return false;
 }
 
 /* At the first look at a directory: files that a recording under way may have written are news, all others
  * were there. */
 static bool is_news_at_first(const struct dir *d, const struct file *f)
 {
-    struct collection *claimants[1];
-    return d->configured || file_claimants(f, claimants, 1) > 0;
+    return d->configured || may_be_of_any(f);
 }
 
 static bool is_cataloged(const struct file *f)
@@ -101,7 +119,7 @@ static void remember_openers(struct file *f, const struct scan_entry *e, const s
 {
     for (size_t i = 0; i < scan->n_trees; i++) {
         int64_t id = scan->trees[i].target_id;
-        bool known = !(e->opened_by & 1u << i);
+        bool known = !(e->opened_by & UINT64_C(1) << i);
         for (size_t k = 0; k < f->n_openers; k++)
             known = known || f->openers[k] == id;
         if (!known && f->n_openers < OPENERS_MAX)
@@ -111,7 +129,7 @@ static void remember_openers(struct file *f, const struct scan_entry *e, const s
 
 static void merge_entry(struct dir *d, const struct scan_entry *e, const struct scan_dir *scan)
 {
-    struct file *f = find_file(d, e->name);
+    struct file *f = dir_find_file(d, e->name);
     bool is_new = !f;
 
     if (is_new)
@@ -119,8 +137,11 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
     remember_openers(f, e, scan);
     if (!is_new && f->inode == e->inode && f->size == e->size && f->mtime_ns == e->mtime_ns)
         return;
-    if (!is_new && f->inode != e->inode)
+    if (!is_new && f->inode != e->inode) {
         f->n_openers = 0;
+        f->trace_id = 0;
+        f->in_place = false;
+    }
     f->regular = e->regular;
     f->size = e->size;
     f->mtime_ns = e->mtime_ns;
@@ -128,12 +149,13 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
     f->inode = e->inode;
     f->uid = e->uid;
     f->changed_ns = mono_ns();
+    f->arrived_at = d->looked_at ? wall_ns() : 0;
     if (f->state == FILE_CHECKING)
         return;
     if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->looked_at && !is_news_at_first(d, f)))
-        f->state = FILE_OLD;
+        file_set_state(f, FILE_OLD);
     else
-        f->state = is_cataloged(f) ? FILE_DONE : FILE_GROWING;
+        file_set_state(f, is_cataloged(f) ? FILE_DONE : FILE_GROWING);
 }
 
 /* A file that is gone before it was collected leaves nothing to collect. */
@@ -148,7 +170,7 @@ static void forget_vanished(struct dir *d, const struct scan_dir *scan)
         f->vanished = f->state != FILE_CHECKING;
     }
     for (size_t i = 0; i < scan->n_entries; i++)
-        if ((f = find_file(d, scan->entries[i].name)))
+        if ((f = dir_find_file(d, scan->entries[i].name)))
             f->vanished = false;
     for (f = TAILQ_FIRST(&d->files); f; f = next) {
         next = TAILQ_NEXT(f, next);
@@ -157,39 +179,55 @@ static void forget_vanished(struct dir *d, const struct scan_dir *scan)
     }
 }
 
+static void say_full(struct dir *d, const struct scan_dir *scan)
+{
+    if (scan->n_entries < SCAN_ENTRIES_MAX || d->said_full)
+        return;
+    d->said_full = true;
+    log_warning("%s holds more than %d files: traces in it may be overlooked; make room in it", d->path,
+                SCAN_ENTRIES_MAX);
+}
+
 void dir_merge(struct dir *d, const struct scan_dir *scan)
 {
     d->err = scan->err;
-    if (scan->err < 0)
+    /* A directory that is gone is one without files; what cannot be read may still hold them. */
+    if (scan->err < 0 && scan->err != -ENOENT && scan->err != -ENOTDIR)
         return;
+    say_full(d, scan);
     for (size_t i = 0; i < scan->n_entries; i++)
         merge_entry(d, &scan->entries[i], scan);
     forget_vanished(d, scan);
-    d->looked_at = true;
+    d->looked_at = d->looked_at || scan->err == 0;
 }
 
-/* Time since anything was written to it. */
-static int64_t quiet_for(const struct file *f)
+int64_t file_quiet_for(const struct file *f)
 {
-    return MAX(mono_ns() - f->changed_ns, wall_ns() - f->mtime_ns);
+    int64_t unchanged_ns = mono_ns() - f->changed_ns;
+    /* The times of another host's file may be by another clock. */
+    return f->dir->remote ? unchanged_ns : MAX(unchanged_ns, wall_ns() - f->mtime_ns);
 }
 
 static bool is_finished(const struct file *f)
 {
-    struct collection *claimants[SCAN_TREES_MAX];
-    size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
-    int64_t quiet = quiet_for(f), patience = f->dir->collector->settings->settle_ns;
-    bool all_stopped = true, by_steps = false;
+    const struct collection *k;
+    int64_t quiet = file_quiet_for(f), patience = f->dir->collector->settings->settle_ns;
+    bool claimed = false, all_stopped = true, by_steps = false;
 
     if (quiet >= patience)
         return true;
-    if (f->checked_size == f->size || f->size == 0 || f->parsed.unfinished)
+    bool waits_for_more = f->size == 0 && f->parsed.kind != TRACE_NAME_ATTACHMENT;
+    if (f->checked_size == f->size || waits_for_more || f->parsed.unfinished)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        all_stopped = all_stopped && claimants[i]->collecting;
-        by_steps = by_steps || claimants[i]->target->session->request.recording.steps > 0;
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    {
+        if (!file_may_be_of(f, k))
+            continue;
+        claimed = true;
+        all_stopped = all_stopped && k->collecting;
+        by_steps = by_steps || k->target->session->request.recording.steps > 0;
     }
-    if (n == 0)
+    if (!claimed)
         return quiet >= QUIET_UNCLAIMED_NS;
     return all_stopped ? quiet >= QUIET_AFTER_STOP_NS : by_steps && quiet >= QUIET_BY_STEPS_NS;
 }
@@ -209,17 +247,10 @@ bool dir_has_pending(const struct dir *d, const struct collection *for_whom)
 {
     const struct file *f;
 
+    if (d->n_pending == 0 || !for_whom)
+        return d->n_pending > 0;
     TAILQ_FOREACH(f, &d->files, next)
-    {
-        if (f->state != FILE_GROWING && f->state != FILE_CHECKING)
-            continue;
-        if (!for_whom)
-            return true;
-        struct collection *claimants[SCAN_TREES_MAX];
-        size_t n = file_claimants(f, claimants, SCAN_TREES_MAX);
-        for (size_t i = 0; i < n; i++)
-            if (claimants[i] == for_whom)
-                return true;
-    }
+    if (is_pending(f->state) && file_may_be_of(f, for_whom))
+        return true;
     return false;
 }

@@ -10,6 +10,7 @@
 #include "trace/read/tracename.h"
 
 #define OPENERS_MAX 8
+#define N_STAGES    (TRACE_STAGE_DECODE + 1)
 
 enum file_state {
     FILE_OLD,      /* was there before, or is no trace: ignored until it changes */
@@ -23,56 +24,66 @@ struct file {
     struct dir *dir;
     char *name;
     struct trace_name parsed;
-    enum file_state state;
+    enum file_state state; /* changed by file_set_state() */
     bool regular, vanished;
     int64_t size, mtime_ns;
     dev_t device;
     ino_t inode;
     uid_t uid;
-    int64_t changed_ns;           /* monotonic: when it was last seen to differ */
-    int64_t checked_size;         /* an earlier check found it unfinished at this size; -1 none */
+    int64_t changed_ns;   /* monotonic: when it was last seen to differ */
+    int64_t arrived_at;   /* wall: when it was seen to come or change; 0 where it was there at first */
+    int64_t checked_size; /* an earlier check found it unfinished at this size; -1 none */
     int64_t openers[OPENERS_MAX]; /* targets that had it open */
     size_t n_openers;
     int64_t claimed_by; /* target id, 0 none */
+    int64_t trace_id;   /* its row, where it was cataloged unfinished; 0 none */
     bool in_place;      /* the store could not take it */
 };
 TAILQ_HEAD(file_list, file);
+TAILQ_HEAD(collection_list, collection);
 
 struct dir {
     TAILQ_ENTRY(dir) next;
     struct collector *collector;
     char *path;
     struct file_list files;
-    void *by_name; /* tsearch(3) tree of struct file */
-    int watch;     /* inotify, -1 none */
-    bool remote;   /* inotify does not see other hosts */
+    unsigned n_pending; /* files that grow or are checked */
+    void *by_name;      /* tsearch(3) tree of struct file */
+    struct collection_list collections;
+    unsigned n_targets; /* of its collections */
+    int watch;          /* inotify, -1 none */
+    bool remote;        /* inotify does not see other hosts */
     bool configured;
     bool looked_at; /* at least once */
     bool dirty;     /* something happened: look again */
-    unsigned n_targets;
-    int err; /* of the last look */
+    bool said_full; /* that it has more files than are looked at */
+    int err;        /* of the last look */
 };
 TAILQ_HEAD(dir_list, dir);
 
 /* A target's part in all this. */
 struct collection {
-    TAILQ_ENTRY(collection) next;
+    TAILQ_ENTRY(collection) next, next_in_dir;
     struct target *target;
     struct dir *dir; /* NULL: not visible on this host */
     bool collecting; /* its stop is over, since began_ns */
     int64_t began_ns;
     bool looked_since_stop;
-    bool ambiguous;       /* traces that may be its own were not attributed */
-    int64_t last_news_ns; /* monotonic: stop over, or a file changed */
-    unsigned n_whole;     /* complete rank traces */
-    unsigned n_traces;    /* of any state, ambiguous ones of its directory included */
-    uint64_t ranks;       /* bit of each rank below 64 that is there */
-    char *trouble;        /* why a file could not be had, the first one */
+    bool may_have_more;            /* is a candidate of an ambiguous file */
+    bool ambiguous;                /* traces that may be its own were not attributed */
+    int64_t last_news_ns;          /* monotonic: stop over, or one of its files changed */
+    unsigned n_whole_of[N_STAGES]; /* complete rank traces, by stage: an engine may split each rank's */
+    unsigned n_whole;              /* the most of them */
+    unsigned n_traces;             /* of any state, ambiguous ones of its directory included */
+    uint64_t ranks;                /* bit of each rank below 64 that is there */
+    char *damage;                  /* what is wrong with a trace of its own, the latest one */
+    char *trouble;                 /* why a file could not be had, the first one */
     char *trouble_remedy;
     pid_t *pids, *inner_pids;
     size_t n_pids;
 };
-TAILQ_HEAD(collection_list, collection);
+
+struct reconcile;
 
 struct collector {
     struct event_base *base;
@@ -85,25 +96,48 @@ struct collector {
     struct dir_list dirs;
     struct collection_list collections;
     int inotify_fd;
+    bool said_unwatched; /* that inotify's watches are used up */
     struct event *inotify_event, *tick;
     bool scanning, scan_again;
     int64_t *preparing; /* sessions that wait for the look that is under way or next */
     size_t n_preparing, cap_preparing;
-    unsigned n_bringing; /* files on their way into the catalog */
+    unsigned n_bringing;         /* files on their way into the catalog */
+    unsigned n_adopting;         /* of them, files of the store */
+    struct reconcile *reconcile; /* NULL once it is over */
     bool closing;
 };
 
 /* collector.c */
 void collector_look(struct collector *c);
+void collector_arm_tick(struct collector *c);
+
 /* files.c: what a look at a directory found, and which files are finished. */
 void dir_merge(struct dir *d, const struct scan_dir *scan);
 void dir_settle(struct dir *d);
+/* Files that may yet come to something, for one collection or (NULL) anybody. */
 bool dir_has_pending(const struct dir *d, const struct collection *for_whom);
+struct file *dir_find_file(struct dir *d, const char *name);
 void file_free(struct file *f);
-/* Targets that could have written it. Returns how many, at most max. */
-size_t file_claimants(const struct file *f, struct collection **ret, size_t max);
+void file_set_state(struct file *f, enum file_state state);
+/* Time since anything was written to it. */
+int64_t file_quiet_for(const struct file *f);
+/* Whether the target could have written it: by place, time and the pattern of its name. */
+bool file_may_be_of(const struct file *f, const struct collection *k);
+
+/* attribute.c: puts whose the file is into its row. */
+void file_attribute(struct file *f, struct trace_record *row);
+
 /* bringin.c: from a finished file to its row. */
 void file_bring_in(struct file *f);
-void adopt_file(struct collector *c, const char *path, const char *name);
+/* A file of the store, or one that was missing: into the catalog as it lies. */
+void adopt_file(struct collector *c, const char *path);
+
+/* reconcile.c: store and catalog are compared when profd starts. */
+void reconcile_begin(struct collector *c);
+/* A file less is being adopted. */
+void reconcile_go_on(struct collector *c);
+struct reconcile *reconcile_free(struct reconcile *r);
+
 /* ending.c: when a target has everything. */
 void collections_check(struct collector *c);
+void dir_check_collections(struct dir *d);

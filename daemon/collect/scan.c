@@ -3,10 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "daemon/fleet/process.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 
 static void fill_tree(struct scan_tree *tree)
@@ -37,13 +39,27 @@ static void look_at(struct scan_dir *d, int dir_fd, const char *name)
         return;
     for (size_t i = 0; i < d->n_trees; i++)
         if (process_has_open(d->trees[i].pids, d->trees[i].n_pids, e->device, e->inode))
-            e->opened_by |= 1u << i;
+            e->opened_by |= UINT64_C(1) << i;
+}
+
+static void add_watch(struct scan_dir *d)
+{
+    d->watch = -1;
+    d->remote = is_remote_fs(d->path);
+    if (d->inotify_fd < 0 || d->remote)
+        return;
+    d->watch = inotify_add_watch(d->inotify_fd, d->path,
+                                 IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF |
+                                     IN_ONLYDIR);
+    d->watch_err = d->watch < 0 ? -errno : 0;
 }
 
 void scan_directory(struct scan_dir *d)
 {
     struct dirent *entry;
 
+    /* Before the listing: what comes in between is seen twice rather than never. */
+    add_watch(d);
     int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         d->err = -errno;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One look at directories: which files are there, how large, and which processes have the growing ones open.
- * Blocks, runs on the offload's threads; touches nothing but its own struct.
+ * Blocks, runs on the offload's threads; touches nothing but its own struct and, to add a watch, the inotify
+ * descriptor.
  */
 #pragma once
 
 #include "base/util.h"
 #include <sys/types.h>
 
-#define SCAN_ENTRIES_MAX   20000 /* in one directory; more are left for the next look, and said */
-#define SCAN_PROCESSES_MAX 512   /* of one worker's process tree */
+#define SCAN_ENTRIES_MAX   100000 /* in one directory; more are not seen, which is said */
+#define SCAN_PROCESSES_MAX 512    /* of one worker's process tree */
 
 struct scan_entry {
     char *name;
@@ -18,7 +19,7 @@ struct scan_entry {
     dev_t device;
     ino_t inode;
     uid_t uid;
-    unsigned opened_by; /* bit i: a process of scan_dir.trees[i] has it open for writing */
+    uint64_t opened_by; /* bit i: a process of scan_dir.trees[i] has it open for writing */
 };
 
 /* A worker's process tree, asked about because several workers write into one directory. */
@@ -28,10 +29,13 @@ struct scan_tree {
     pid_t *pids, *inner_pids; /* filled by the scan */
     size_t n_pids;
 };
-#define SCAN_TREES_MAX 32 /* bits of opened_by */
+#define SCAN_TREES_MAX 64 /* bits of opened_by */
 
 struct scan_dir {
     char *path;
+    int inotify_fd;        /* to watch it by, < 0 where it is watched or cannot be */
+    int watch, watch_err;  /* filled by the scan: the watch, or -1 and why */
+    bool remote;           /* filled by the scan: inotify does not see other hosts */
     int64_t newer_than_ns; /* open files are looked for only among those modified since */
     struct scan_tree *trees;
     size_t n_trees;

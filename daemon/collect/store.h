@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/catalog/records.h"
 
@@ -21,30 +22,48 @@ struct store_settings {
 
 struct store;
 
-/* Makes the directory and removes what an interrupted copy left behind. Borrows settings. */
-int store_new(const struct store_settings *settings, struct catalog *catalog, struct store **ret,
-              struct problem *p);
+/* Makes the directory and removes what an interrupted copy left behind. Borrows everything. */
+int store_new(const struct store_settings *settings, struct catalog *catalog, struct offload *offload,
+              struct store **ret, struct problem *p);
+/* Removals under way end after their portion. Then the offload can be drained, then the store freed. */
+void store_close(struct store *s);
 struct store *store_free(struct store *s);
 
-/* A file to write an incoming trace to. The caller closes *ret_fd and frees *ret_path. */
-int store_incoming(struct store *s, int *ret_fd, char **ret_path);
+/* A file to write an incoming trace of so many bytes to, which count as used until store_incoming_done(). The
+ * caller closes *ret_fd and frees *ret_path. */
+int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path);
+void store_incoming_done(struct store *s, int64_t bytes);
 /* Blocks. Renames to <dir>/<name> (a free variant of the name where it is taken), syncs the directory. Frees
  * nothing. */
 int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
                 char **ret_path);
-/* Removes files and rows of the oldest unpinned traces until bytes more fit into the budget; -ENOSPC where
- * they cannot. */
-int store_make_room(struct store *s, int64_t bytes);
-/* The same down to a total; counts what it removed. With dry_run only counts. */
-int store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, int64_t *ret_removed,
-                 int64_t *ret_freed);
+/* For a trace of that time: removes files and rows of the oldest unpinned traces, none that is newer, until
+ * bytes more fit into the budget; -ENOSPC, and nothing is removed, where they cannot. */
+int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at);
 /* Removes a trace's row and, where it is in the store, its file. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor);
-/* Removes a session's rows, files and directory. */
-int store_remove_session(struct store *s, int64_t session_id, const char *actor);
-/* Marks rows whose file is gone, adopts files without a row. Blocks for as long as the store is large; used
- * at start. */
-int store_reconcile(struct store *s, void (*adopt)(const char *path, const char *name, void *arg), void *arg);
+
+/*
+ * remove.c: removals that may be large, in portions: the loop stays free for others. done() comes later,
+ * once; what was removed by then stays removed where err says that it did not get to its end.
+ */
+struct store_removed {
+    int err;
+    int64_t traces, bytes;
+};
+typedef void (*store_removed_fn)(const struct store_removed *removed, void *arg);
+/* The oldest unpinned traces, until at most keep bytes are in use. With dry_run only counts. */
+void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, store_removed_fn done,
+                  void *arg);
+/* A session with its rows, files and directory. */
+void store_remove_session(struct store *s, int64_t session_id, const char *actor, store_removed_fn done,
+                          void *arg);
+
+const char *store_path(const struct store *s);
+/* While a large removal is under way a file may still be there whose row is gone. */
+bool store_is_removing(const struct store *s);
+/* Whether a path is one of the store's own. */
+bool store_holds(const struct store *s, const char *path);
 
 struct store_usage {
     int64_t traces, bytes, max_use, keep_free, free;

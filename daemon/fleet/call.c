@@ -19,11 +19,15 @@
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
 #define KEEPALIVE_S                30L /* a stop is silent for minutes */
 #define ANSWER_HEAD_MAX            (64 << 10)
-#define TOKEN_MAX                  (16 << 10)
-#define BODY_EXCERPT_MAX           400
-#define RECEIVE_BUFFER_SIZE        8192L
-#define IDLE_CALLS_MAX             64 /* kept with their easy handles */
-#define OPEN_FILES_DEFAULT         1024
+/* The year 2116. A later date has no sense, and in nanoseconds no room. */
+#define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
+#define TOKEN_MAX  (16 << 10)
+/* A shorter one would be found in words that have nothing to do with it. */
+#define TOKEN_HIDDEN_MIN    6
+#define BODY_EXCERPT_MAX    400
+#define RECEIVE_BUFFER_SIZE 8192L
+#define IDLE_CALLS_MAX      64 /* kept with their easy handles */
+#define OPEN_FILES_DEFAULT  1024
 /* Idle connections may take one descriptor of so many. */
 #define IDLE_CONNECTIONS_SHARE 4
 
@@ -36,7 +40,7 @@ struct call {
     bool once;       /* must not be sent a second time */
     unsigned n_sent; /* how often it was */
     size_t head_size, answer_max, body_room;
-    char *body, *own_error;
+    char *body, *own_error, *token;
     char curl_error[CURL_ERROR_SIZE];
     struct call_result result;
     void (*done)(const struct call_result *result, void *arg);
@@ -120,7 +124,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
         char value[64];
         snprintf(value, sizeof(value), "%.*s", (int)(size - sizeof(date) + 1), line + sizeof(date) - 1);
         time_t when = curl_getdate(value, NULL);
-        call->result.date_s = when > 0 ? when : 0;
+        call->result.date_s = when > 0 && when < DATE_MAX_S ? when : 0;
     }
     return size;
 }
@@ -142,6 +146,28 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return take;
 }
 
+static void wipe(char *secret)
+{
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+/* What is said of a refusal is stored and shown: a server that quotes what it was sent gives no token away.
+ */
+static void hide_token(struct call *call)
+{
+    size_t n = call->token ? strlen(call->token) : 0;
+    char *end = call->body + call->result.body_size, *at = call->body;
+
+    if (!call->body || n < TOKEN_HIDDEN_MIN || call->result.status < 300)
+        return;
+    while ((at = memmem(at, (size_t)(end - at), call->token, n))) {
+        memset(at, '*', n);
+        at += n;
+    }
+}
+
 /* Keeps its easy handle; everything else of the last call goes. */
 static void call_reset(struct call *call)
 {
@@ -151,6 +177,7 @@ static void call_reset(struct call *call)
     curl_slist_free_all(call->headers);
     free(call->body);
     free(call->own_error);
+    wipe(call->token);
     *call = (struct call){.easy = easy, .caller = call->caller};
 }
 
@@ -160,6 +187,7 @@ static void call_free(struct call *call)
     curl_slist_free_all(call->headers);
     free(call->body);
     free(call->own_error);
+    wipe(call->token);
     free(call);
 }
 
@@ -203,6 +231,7 @@ static void call_end(struct call *call)
 
     if (r->err != 0 || r->answered_mono_ns == 0)
         mark_answered(call);
+    hide_token(call);
     r->body = call->body ? call->body : "";
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     log_debug("%s: %s", url ? url : "?", call_result_text(r, text, sizeof(text)));
@@ -472,11 +501,10 @@ static int add_token(struct call *call, const char *key, const char *path)
     if (r == 0) {
         char *line = xasprintf("Authorization: Bearer %s", token);
         add_header(call, line);
-        explicit_bzero(line, strlen(line));
-        free(line);
+        wipe(line);
+        call->token = TAKE_PTR(token);
     }
-    explicit_bzero(token, size);
-    free(token);
+    wipe(token);
     return r;
 }
 
@@ -555,6 +583,9 @@ static void set_connection(struct call *call)
     CURL *e = call->easy;
 
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    /* A name server may take minutes over a name that a router listed: its thread is left behind, not waited
+     * for. */
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);

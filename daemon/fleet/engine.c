@@ -10,6 +10,8 @@
 
 #define GROUP_SIZE_MAX 65536 /* more is nonsense */
 #define EXPLAIN_MAX    300
+/* SGLang's /server_info repeats its few hundred settings for each data-parallel rank. */
+#define ANSWER_VALUES_MAX 30000
 
 /* In the order in which they are tried: SGLang's marks are the surer ones. */
 static const struct engine_ops *const engines[] = {&engine_sglang, &engine_vllm};
@@ -58,7 +60,7 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
             openapi_find_paths(body, size, endpoint_paths, ARRAY_SIZE(endpoint_paths), &a->endpoints) == 0;
         return;
     }
-    item->json = json_parse(body, size, error);
+    item->json = json_parse_bounded(body, size, ANSWER_VALUES_MAX, error);
     replace_str(&item->text, item->json                    ? "JSON of another kind"
                              : looks_like_html(body, size) ? "HTML"
                                                            : "something that is not JSON");

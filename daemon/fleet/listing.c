@@ -44,7 +44,7 @@ static void rewrite_loopback(struct fleet *f, bool router_is_here)
 static void merge_into(struct worker *first, const struct worker *other)
 {
     if (other->load >= 0)
-        first->load = MAX(first->load, INT64_C(0)) + MIN(other->load, INT64_C(1) << 32);
+        first->load = MAX(first->load, INT64_C(0)) + other->load;
     if (other->health == HEALTH_HEALTHY || first->health == HEALTH_UNKNOWN)
         first->health = other->health;
     if (first->role == ROLE_UNKNOWN)

@@ -16,9 +16,10 @@
 
 const char *strings_next(const struct strings *s, const char *previous)
 {
-    const char *end = s->data + s->size;
+    if (!s->data)
+        return NULL;
     const char *next = previous ? previous + strlen(previous) + 1 : s->data;
-    return s->data && next < end ? next : NULL;
+    return next < s->data + s->size ? next : NULL;
 }
 
 const char *env_value(const struct strings *env, const char *name)

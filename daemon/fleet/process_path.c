@@ -346,6 +346,53 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
     return local;
 }
 
+/* The worker's user and what it may do. */
+static int read_user(const struct worker *w, struct process_status *ret)
+{
+    int r = w->pid > 0 ? process_status_read(w->pid, ret) : -ESRCH;
+    if (r == 0 && !same_user_namespace(w->pid))
+        ret->capabilities = 0;
+    return r;
+}
+
+/* Above a container's root the process never walks. Cuts path. */
+static int may_walk_to(const struct process_status *user, char *path)
+{
+    struct stat st;
+    size_t n = strlen(path);
+    int may = 1;
+
+    while (may == 1 && n > 1 && !starts_with(path, "/proc/")) {
+        n = parent_length(path, n);
+        path[n] = '\0';
+        may = stat(path, &st) < 0 ? -1 : may_use(user, path, &st, 1);
+    }
+    return may;
+}
+
+static bool same_root(pid_t pid)
+{
+    char link[PROC_PATH_MAX];
+    struct stat theirs, ours;
+
+    snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
+    return stat(link, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
+           theirs.st_ino == ours.st_ino;
+}
+
+bool process_is_kept_out(const struct worker *w, const char *local_dir)
+{
+    struct process_status user;
+    struct stat st;
+    _cleanup_(freep)
+    char *path = xstrdup(local_dir);
+
+    /* Who may do what on a network is for its server to say. */
+    if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
+        return false;
+    return may_use(&user, local_dir, &st, 2 | 1) == 0 || (same_root(w->pid) && may_walk_to(&user, path) == 0);
+}
+
 int process_can_write(const struct worker *w, const char *local_path)
 {
     struct process_status user;
@@ -355,10 +402,8 @@ int process_can_write(const struct worker *w, const char *local_path)
     _cleanup_(freep)
     char *path = xstrdup(local_path);
 
-    if (w->pid <= 0 || local_path[0] != '/' || process_status_read(w->pid, &user) < 0)
+    if (local_path[0] != '/' || read_user(w, &user) < 0)
         return -1;
-    if (!same_user_namespace(w->pid))
-        user.capabilities = 0;
     while (stat(path, &st) < 0) {
         if (errno != ENOENT || n <= 1)
             return -1;
@@ -371,11 +416,5 @@ int process_can_write(const struct worker *w, const char *local_path)
     if (statvfs(path, &fs) < 0 || (fs.f_flag & ST_RDONLY))
         return -1;
     int may = may_use(&user, path, &st, 2 | 1);
-    /* Above a container's root the process never walks. */
-    while (may == 1 && n > 1 && !starts_with(path, "/proc/")) {
-        n = parent_length(path, n);
-        path[n] = '\0';
-        may = stat(path, &st) < 0 ? -1 : may_use(&user, path, &st, 1);
-    }
-    return may;
+    return may == 1 ? may_walk_to(&user, path) : may;
 }

@@ -15,6 +15,10 @@ int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_
 /* A directory of profd's own view must be one that it can list; one that is missing is made by the engine. */
 int process_check_dir(const struct worker *w, const char *local, struct problem *p);
 
+/* Whether the worker's user surely may not write to a directory of profd's own view: then what lies there is
+ * others', and profd lends nobody its rights to it. */
+bool process_is_kept_out(const struct worker *w, const char *local_dir);
+
 /* What a person can do where a worker's directory is not known, and where profd may not look. */
 void process_remedy_unknown(const struct worker *w, struct problem *p);
 void process_remedy_denied(const struct worker *w, struct problem *p);

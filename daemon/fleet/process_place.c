@@ -200,8 +200,21 @@ static void note_missing(struct worker *w)
     take_note(w, &p);
 }
 
-/* What a person gave (--trace-dir, trace_dir=) is a name of profd's own view already. */
-static void resolve_place(struct worker *w, const struct fleet_config *config)
+static void refuse_foreign_dir(struct worker *w, struct problem *p)
+{
+    _cleanup_(freep)
+    char *user = process_user_name(w->uid);
+
+    problem_set(p, -EACCES, PROBLEM_DENIED,
+                "trace directory %s is not taken: %s, as whom the worker runs, may not write there",
+                w->place.dir, user);
+    process_remedy_unknown(w, p);
+    replace_str(&w->place.local_dir, NULL);
+}
+
+/* What a person gave (--trace-dir, trace_dir=) is a name of profd's own view already. What a worker says of
+ * itself is believed as far as its user's rights go. */
+static void resolve_place(struct worker *w, const struct fleet_config *config, bool said_by_worker)
 {
     struct problem p = {0};
 
@@ -209,6 +222,8 @@ static void resolve_place(struct worker *w, const struct fleet_config *config)
         w->place.local_dir = process_resolve_path(w, config, w->place.dir, &p);
     else if (process_check_dir(w, w->place.local_dir, &p) < 0)
         replace_str(&w->place.local_dir, NULL);
+    if (w->place.local_dir && said_by_worker && process_is_kept_out(w, w->place.local_dir))
+        refuse_foreign_dir(w, &p);
     if (w->place.local_dir)
         note_missing(w);
     else
@@ -229,19 +244,21 @@ static void resolve_temp_dir(struct worker *w, const struct fleet_config *config
     problem_done(&p);
 }
 
-static void choose_dir(struct worker *w, const struct fleet_settings *settings,
+/* True where the worker itself named it. */
+static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
                        const struct fleet_config *config, const struct finding *f, const char *remark)
 {
     const char *output_dir = settings_output_dir(settings, config, w->url);
 
     if (w->place.dir)
-        return;
+        return !w->place.local_dir;
     if (w->engine == ENGINE_SGLANG && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     else if (f->launch.dir)
         take_dir(w, f, remark);
     else if (w->engine == ENGINE_SGLANG && f->saw_env)
         set_dir(&w->place, SGLANG_DEFAULT_DIR, "SGLang's default");
+    return f->launch.dir && !(w->engine == ENGINE_SGLANG && output_dir);
 }
 
 void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
@@ -253,9 +270,9 @@ void process_place(struct worker *w, const struct fleet_settings *settings, cons
 
     find_launch(w, &f);
     take_setup(w, &f);
-    choose_dir(w, settings, config, &f, remark);
+    bool said_by_worker = choose_dir(w, settings, config, &f, remark);
     if (w->place.dir) {
-        resolve_place(w, config);
+        resolve_place(w, config, said_by_worker);
     } else {
         explain(w, &f, &p);
         take_note(w, &p);
@@ -271,7 +288,7 @@ void process_place_unseen(struct worker *w, const struct fleet_settings *setting
     if (!w->place.dir && w->engine == ENGINE_SGLANG && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     if (w->place.dir)
-        resolve_place(w, config);
+        resolve_place(w, config, false);
     if (!w->place.local_dir) {
         process_remedy_unknown(w, reason);
         take_note(w, reason);

@@ -11,6 +11,7 @@
 #define URL_EXCERPT_MAX   120
 #define WORD_MAX          32
 #define IGNORED_NOTES_MAX 3
+#define LOAD_MAX          (INT64_C(1) << 32) /* those of ten thousand entries still add up */
 
 /* Words of routers that are not ours. */
 static const struct {
@@ -108,7 +109,7 @@ static void take_fields(struct worker *w, const json_t *entry)
     take_health(w, entry);
     take_model_name(w, entry);
     for (size_t k = 0; k < ARRAY_SIZE(load_keys) && w->load < 0; k++)
-        w->load = MAX(json_get_int(entry, load_keys[k], -1), INT64_C(-1));
+        w->load = MIN(MAX(json_get_int(entry, load_keys[k], -1), INT64_C(-1)), LOAD_MAX);
     if (connection) {
         lower_word(connection, word);
         replace_str(&w->connection, word);

@@ -20,22 +20,33 @@ static void mark_unsaved(struct session *s, int err)
         log_error("session s%" PRId64 ": the catalog cannot take its state: %s; going on, and trying again",
                   s->record.session_id, strerror(-err));
     s->unsaved = true;
+    s->resaved = false;
     struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);
     event_add(s->all->resave, &tv);
 }
 
+static void on_saved(int err, void *arg)
+{
+    if (err < 0)
+        mark_unsaved(arg, err);
+}
+
+/* A write that was taken can still be lost with its turn's commit, or by what another room wrote in it. */
+static void watch_commit(struct session *s, int written)
+{
+    if (written < 0)
+        mark_unsaved(s, written);
+    catalog_then(s->all->catalog, false, on_saved, s);
+}
+
 void session_save(struct session *s)
 {
-    int r = catalog_save_session(s->all->catalog, &s->record);
-    if (r < 0)
-        mark_unsaved(s, r);
+    watch_commit(s, catalog_save_session(s->all->catalog, &s->record));
 }
 
 void target_save(struct target *t)
 {
-    int r = catalog_save_target(t->session->all->catalog, &t->record);
-    if (r < 0)
-        mark_unsaved(t->session, r);
+    watch_commit(t->session, catalog_save_target(t->session->all->catalog, &t->record));
 }
 
 void session_edge(struct session *s, enum state to)
@@ -133,12 +144,26 @@ static void on_finished(int err, void *arg)
 {
     struct session *s = arg;
 
-    if (err < 0)
-        mark_unsaved(s, err);
+    (void)err; /* on_saved() heard it before */
     if (s->unsaved)
         s->finished_unsaved = true;
     else
         session_free(s);
+}
+
+/* A session follows its targets to their end, wherever it was itself. */
+static void walk_to(struct session *s, enum state outcome)
+{
+    static const enum state on_the_way[_STATE_MAX] = {
+        [STATE_STARTING] = STATE_STOPPING,
+        [STATE_RECORDING] = STATE_STOPPING,
+        [STATE_STOPPING] = STATE_COLLECTING,
+    };
+
+    if (s->record.state == STATE_RECORDING)
+        session_edge(s, STATE_STOPPING);
+    while (!edge_exists(s->record.state, outcome))
+        session_edge(s, on_the_way[s->record.state]);
 }
 
 static void explain_outcome(struct session *s)
@@ -169,10 +194,7 @@ void session_check_finished(struct session *s)
             return;
     }
     enum state outcome = outcome_of(states, s->n_targets);
-    if (s->record.state == STATE_RECORDING)
-        session_edge(s, STATE_STOPPING);
-    if (s->record.state == STATE_STOPPING && outcome == STATE_PARTIAL)
-        session_edge(s, STATE_COLLECTING);
+    walk_to(s, outcome);
     session_timer_off(s);
     if (s->hard_timer)
         event_del(s->hard_timer);

@@ -43,10 +43,13 @@ struct session *session_alloc(struct sessions *all, size_t n_targets);
 
 /* waiting.c: from the request to the moment when it begins. */
 void session_proceed(struct session *s);
-struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *except);
+/* Who has this worker, or has waited for it longer than the session that asks (NULL: than anybody new). */
+struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *asking);
 
-/* starting.c, recording.c, stopping.c: the phases. */
+/* starting.c, directories.c, recording.c, stopping.c: the phases. */
 void session_begin(struct session *s);
+/* Ends in session_prepared(). */
+void session_prepare_directories(struct session *s);
 void session_check_started(struct session *s);
 void session_arm_hard_limit(struct session *s);
 void session_record(struct session *s);
@@ -68,6 +71,9 @@ static inline const struct engine_ops *target_engine(const struct target *t)
 {
     return engine_ops(t->worker.engine);
 }
+
+/* hints.c: for a call that was not answered; key of [timeouts]. The caller frees it. */
+char *unanswered_remedy(const struct call_result *r, const char *timeout_key);
 
 /* probe.c: /metrics of several workers at once. */
 struct probe_answer {

@@ -49,38 +49,65 @@ static void refuse(struct session_order *o, const struct problem *p)
     order_free(o);
 }
 
-/* -- The rows
- * ----------------------------------------------------------------------------------------------------- */
+/* -- The checks -- */
 
-static void on_created(int err, void *arg)
+static int storage_problem(struct problem *p, const struct sessions *all, int err)
 {
-    struct session_order *o = arg;
-    struct session *s = sessions_find(o->all, o->session_id);
+    const char *reason = catalog_broken_reason(all->catalog);
 
-    if (err < 0) {
-        _cleanup_(problem_done)
-        struct problem p = {0};
-        problem_set(&p, err, PROBLEM_STORAGE, "the catalog cannot take the session: %s", strerror(-err));
-        problem_remedy(&p, "Free space for %s, or make it writable.", catalog_path(o->all->catalog));
-        session_free(s);
-        if (o->cancelled)
-            order_free(o);
-        else
-            refuse(o, &p);
-        return;
-    }
-    s->created = true;
-    if (o->cancelled) {
-        sessions_stop(o->all, s->record.session_id, "its requester, who left");
-        order_free(o);
-        return;
-    }
-    struct session_started answer = {
-        .session_id = o->session_id, .remarks = o->plan.remarks, .skipped = o->plan.skipped};
-    o->done(&answer, o->arg);
-    order_free(o);
-    session_proceed(s);
+    problem_set(p, err, PROBLEM_STORAGE, "the catalog cannot take a session: %s",
+                reason ? reason : strerror(-err));
+    problem_remedy(p, "Free space for %s, or make it writable.", catalog_path(all->catalog));
+    return err;
 }
+
+static int check_free(struct session_order *o, struct problem *p)
+{
+    char until[UNIT_TEXT_MAX];
+
+    for (size_t i = 0; i < o->plan.n_chosen && !o->request.queue; i++) {
+        const char *url = o->fleet->workers[o->plan.chosen[i]].url;
+        const struct session *holder = sessions_holder(o->all, url, NULL);
+        if (!holder)
+            continue;
+        int64_t end =
+            holder->record.stop_at != RECORD_NONE ? holder->record.stop_at : holder->record.hard_stop_at;
+        problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
+                    holder->record.session_id, holder->record.requested_by, state_name(holder->record.state),
+                    end != RECORD_NONE ? " until " : "", end != RECORD_NONE ? format_time(until, end) : "");
+        problem_remedy(p, "profctl stop s%" PRId64 " ends it; --queue waits for it.",
+                       holder->record.session_id);
+        return -EBUSY;
+    }
+    return 0;
+}
+
+static int check_limits(const struct sessions *all, const struct start_request *request, struct problem *p)
+{
+    char limit[UNIT_TEXT_MAX];
+
+    if (all->closing)
+        return problem_set(p, -ESHUTDOWN, PROBLEM_CONFLICT, "profd is stopping");
+    int r = catalog_probe(all->catalog);
+    if (r < 0)
+        return storage_problem(p, all, r);
+    if (sessions_count(all) >= all->settings->sessions_max) {
+        problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%u sessions are under way, as many as may be",
+                    sessions_count(all));
+        problem_remedy(p, "[limits] sessions= in profd.conf; profctl status shows them.");
+        return -EAGAIN;
+    }
+    if (request->recording.duration_ns > all->settings->session_limit_ns) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the duration is longer than the limit of %s",
+                    format_duration(limit, all->settings->session_limit_ns));
+        problem_remedy(p,
+                       "[timeouts] session= in profd.conf sets the limit; a trace of minutes is gigabytes.");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* -- The rows -- */
 
 /*
  * Where an engine is told where to write, each target gets a directory of its own below the one it was
@@ -145,16 +172,49 @@ static int add_rows(struct session_order *o, struct session *s)
     return r;
 }
 
-static void create(struct session_order *o)
+static void on_created(int err, void *arg)
 {
-    struct session *s = session_alloc(o->all, o->plan.n_chosen);
+    struct session_order *o = arg;
+    struct session *s = sessions_find(o->all, o->session_id);
 
-    int r = add_rows(o, s);
-    if (r < 0) {
+    if (err < 0) {
         _cleanup_(problem_done)
         struct problem p = {0};
-        problem_set(&p, r, PROBLEM_STORAGE, "the catalog cannot take the session: %s", strerror(-r));
-        problem_remedy(&p, "Free space for %s, or make it writable.", catalog_path(o->all->catalog));
+        storage_problem(&p, o->all, err);
+        session_free(s);
+        if (o->cancelled)
+            order_free(o);
+        else
+            refuse(o, &p);
+        return;
+    }
+    s->created = true;
+    if (o->cancelled) {
+        sessions_stop(o->all, s->record.session_id, "its requester, who left");
+        order_free(o);
+        return;
+    }
+    struct session_started answer = {
+        .session_id = o->session_id, .remarks = o->plan.remarks, .skipped = o->plan.skipped};
+    o->done(&answer, o->arg);
+    order_free(o);
+    session_proceed(s);
+}
+
+static void create(struct session_order *o)
+{
+    _cleanup_(problem_done)
+    struct problem p = {0};
+
+    /* Looked at before, but somebody may have been quicker meanwhile. */
+    if (check_limits(o->all, &o->request, &p) < 0 || check_free(o, &p) < 0) {
+        refuse(o, &p);
+        return;
+    }
+    struct session *s = session_alloc(o->all, o->plan.n_chosen);
+    int r = add_rows(o, s);
+    if (r < 0) {
+        storage_problem(&p, o->all, r);
         session_free(s);
         refuse(o, &p);
         return;
@@ -163,30 +223,6 @@ static void create(struct session_order *o)
     s->request = o->request;
     o->request = (struct start_request){0};
     catalog_then(o->all->catalog, false, on_created, o);
-}
-
-/* -- The checks
- * ---------------------------------------------------------------------------------------------------- */
-
-static int check_free(struct session_order *o, struct problem *p)
-{
-    char until[UNIT_TEXT_MAX];
-
-    for (size_t i = 0; i < o->plan.n_chosen && !o->request.queue; i++) {
-        const char *url = o->fleet->workers[o->plan.chosen[i]].url;
-        const struct session *holder = sessions_holder(o->all, url, NULL);
-        if (!holder)
-            continue;
-        int64_t end =
-            holder->record.stop_at != RECORD_NONE ? holder->record.stop_at : holder->record.hard_stop_at;
-        problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
-                    holder->record.session_id, holder->record.requested_by, state_name(holder->record.state),
-                    end != RECORD_NONE ? " until " : "", end != RECORD_NONE ? format_time(until, end) : "");
-        problem_remedy(p, "profctl stop s%" PRId64 " ends it; --queue waits for it.",
-                       holder->record.session_id);
-        return -EBUSY;
-    }
-    return 0;
 }
 
 static void on_steps_known(const struct probe_answer *answers, void *arg)
@@ -244,28 +280,6 @@ static void on_fleet(struct fleet *fleet, const struct problem *problem, void *a
         workers[i] = &fleet->workers[o->plan.chosen[i]];
     o->probe = probe_start(o->all, fleet->name, workers, o->plan.n_chosen, STEPS_PROBE_TIMEOUT_NS,
                            on_steps_known, o);
-}
-
-static int check_limits(const struct sessions *all, const struct start_request *request, struct problem *p)
-{
-    char limit[UNIT_TEXT_MAX];
-
-    if (all->closing)
-        return problem_set(p, -ESHUTDOWN, PROBLEM_CONFLICT, "profd is stopping");
-    if (sessions_count(all) >= all->settings->sessions_max) {
-        problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%u sessions are under way, as many as may be",
-                    sessions_count(all));
-        problem_remedy(p, "[limits] sessions= in profd.conf; profctl status shows them.");
-        return -EAGAIN;
-    }
-    if (request->recording.duration_ns > all->settings->session_limit_ns) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the duration is longer than the limit of %s",
-                    format_duration(limit, all->settings->session_limit_ns));
-        problem_remedy(p,
-                       "[timeouts] session= in profd.conf sets the limit; a trace of minutes is gigabytes.");
-        return -EINVAL;
-    }
-    return 0;
 }
 
 static void refuse_later(void *arg)

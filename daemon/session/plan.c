@@ -68,6 +68,26 @@ static void choose(struct plan *plan, const struct fleet *fleet, const struct st
     }
 }
 
+static bool is_listed(const struct fleet *fleet, const struct start_request *request, size_t only)
+{
+    struct start_request one = {.role = -1, .only = &request->only[only], .n_only = 1};
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        if (is_asked_for(&one, &fleet->workers[i]))
+            return true;
+    return false;
+}
+
+/* Whoever names a worker hears where there is none of that name. */
+static void skip_unlisted(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+{
+    for (size_t i = 0; i < request->n_only; i++) {
+        const struct worker unlisted = {.url = request->only[i]};
+        if (!is_listed(fleet, request, i))
+            skip(plan, &unlisted, "is not listed by the router or fleet",
+                 "profctl list-workers shows what is.");
+    }
+}
+
 static void add_remark(struct plan *plan, const struct worker *w, const struct remark *remark)
 {
     json_t *item = json_object();
@@ -126,6 +146,7 @@ int plan_make(const struct fleet *fleet, const struct start_request *request, st
     int r = 0;
 
     choose(&plan, fleet, request);
+    skip_unlisted(&plan, fleet, request);
     int refusing = review_all(&plan, fleet, request);
     if (plan.n_chosen == 0) {
         r = nothing_left(&plan, fleet, p);
@@ -144,12 +165,8 @@ int plan_make(const struct fleet *fleet, const struct start_request *request, st
                        json_get_str(first, "remedy") ? json_get_str(first, "remedy")
                                                      : "Leave --require-all out.");
     }
-    if (r < 0) {
-        plan_done(&plan);
-        return r;
-    }
     *ret = plan;
-    return 0;
+    return r;
 }
 
 void plan_done(struct plan *plan)

@@ -55,8 +55,9 @@ static void watch_steps(struct session *s)
     _cleanup_(freep)
     const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
     size_t n = 0;
+    int64_t left = s->record.stop_at != RECORD_NONE ? s->record.stop_at - wall_ns() : STEPS_CALL_TIMEOUT_NS;
 
-    if (s->record.stop_at != RECORD_NONE && wall_ns() >= s->record.stop_at) {
+    if (left <= 0) {
         session_stop_all(s);
         return;
     }
@@ -68,7 +69,8 @@ static void watch_steps(struct session *s)
         workers[n++] = &t->worker;
     }
     if (n > 0)
-        s->probe = probe_start(s->all, s->record.fleet, workers, n, STEPS_CALL_TIMEOUT_NS, on_steps, s);
+        s->probe =
+            probe_start(s->all, s->record.fleet, workers, n, MIN(left, STEPS_CALL_TIMEOUT_NS), on_steps, s);
     else if (s->record.stop_at != RECORD_NONE)
         rest_until_next_look(s);
 }
@@ -112,6 +114,8 @@ void session_resume_recording(struct session *s)
 void session_record(struct session *s)
 {
     s->record.recording_at = wall_ns();
+    s->record.hard_stop_at = s->record.recording_at + s->all->settings->session_limit_ns;
+    session_arm_hard_limit(s);
     if (s->request.recording.duration_ns > 0)
         s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
     session_edge(s, STATE_RECORDING);

@@ -3,10 +3,12 @@
  * After a restart: each unfinished session of the catalog is built again and goes on where its last committed
  * edge left it.
  *
- *   requested   goes on waiting where it waits for a time or a queue, else it is cancelled (its requester is
- * gone) starting    no start is sent again; what owes a stop gets one recording   goes on until its planned
- * end, or is stopped at once where that has passed stopping    every owed stop is sent again; the files judge
- * it collecting  the collecting room looks again
+ * - requested: goes on waiting for its time or in its queue, else it is cancelled, as its requester is gone
+ * - starting: no start is sent again; what owes a stop gets one
+ * - recording: goes on until its planned end; stopped at once where that has passed, or where steps were to
+ * be counted, of which nobody knows how many were done meanwhile
+ * - stopping: every owed stop is sent again; the files judge it
+ * - collecting: the collecting room looks again
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -54,7 +56,7 @@ static void rebuild_target(struct target *t, const struct target_record *r)
         t->worker.engine = ENGINE_VLLM;
     }
     t->start_settled = true;
-    t->stop_repeated = r->stop_sent_at != RECORD_NONE;
+    t->stop_repeated = r->state == STATE_STOPPING; /* it may have left */
     t->recorded = r->start_status != RECORD_NONE && r->start_status / 100 == 2;
 }
 
@@ -124,29 +126,24 @@ static void resume_requested(struct session *s)
     session_check_finished(s);
 }
 
-/* A start may have left and not been answered: whatever came of it, it is not a recording anybody can rely
- * on. */
+/* A start that was not answered: whatever came of it, it is not a recording anybody can rely on. */
 static void settle_starting(struct target *t)
 {
     if (t->record.state != STATE_STARTING)
         return;
     target_fail(t, "profd was restarted while it was being started", NULL);
-    if (!t->record.owes_stop)
+    if (t->record.owes_stop)
+        target_stop(t);
+    else
         target_edge(t, STATE_FAILED);
 }
 
+/* Of a session that is over, or whose end has passed. */
 static void resume_stops(struct session *s)
 {
-    if (s->record.state == STATE_STARTING || s->record.state == STATE_RECORDING)
-        session_stop_all(s);
-    for (size_t i = 0; i < s->n_targets; i++) {
-        struct target *t = &s->targets[i];
-        if (t->record.state == STATE_STOPPING && !t->call)
-            t->stop_queued = true;
-        else if (t->record.state == STATE_STARTING || t->record.state == STATE_RECORDING)
-            target_stop(t);
-    }
-    session_stop_owed(s);
+    session_stop_all(s);
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_stop(&s->targets[i]);
     session_check_stopped(s);
 }
 
@@ -163,6 +160,7 @@ static void resume(struct session *s)
     s->starts_left = true;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
+        t->stop_queued = t->record.state == STATE_STOPPING;
         settle_starting(t);
         if (t->record.state == STATE_COLLECTING)
             s->all->collector_ops->collect(t, s->all->collector);
@@ -171,6 +169,7 @@ static void resume(struct session *s)
     }
     if (was_starting)
         session_explain(s, NULL, "profd was restarted while it was being started");
+    session_stop_owed(s);
     if (in_time && s->request.recording.steps == 0) {
         session_arm_hard_limit(s);
         session_resume_recording(s);

@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* -- Helpers of all phases
- * --------------------------------------------------------------------------------------- */
+/* -- Helpers of all phases -- */
 
 struct timer_arg {
     void (*fn)(struct session *s);
@@ -94,14 +93,14 @@ unsigned sessions_count(const struct sessions *all)
     return n;
 }
 
-/* -- The object
- * --------------------------------------------------------------------------------------------------- */
+/* -- The object -- */
 
+/* mark_unsaved() takes `resaved` back where one of them fails. */
 static void save_again(struct session *s)
 {
-    s->unsaved = false;
+    s->resaved = true;
     session_save(s);
-    for (size_t i = 0; i < s->n_targets && !s->unsaved; i++)
+    for (size_t i = 0; i < s->n_targets && s->resaved; i++)
         target_save(&s->targets[i]);
 }
 
@@ -112,14 +111,12 @@ static void on_saved_again(int err, void *arg)
 
     for (s = TAILQ_FIRST(&all->list); s; s = next) {
         next = TAILQ_NEXT(s, next);
-        if (err == 0 && !s->unsaved && s->finished_unsaved)
+        if (err < 0 || !s->resaved)
+            continue;
+        log_notice("session s%" PRId64 ": the catalog has its state again", s->record.session_id);
+        s->unsaved = s->resaved = false;
+        if (s->finished_unsaved)
             session_free(s);
-        else if (err < 0)
-            s->unsaved = true;
-    }
-    if (err < 0) {
-        struct timeval tv = {.tv_sec = 2};
-        event_add(all->resave, &tv);
     }
 }
 
@@ -209,8 +206,7 @@ void sessions_set_collector(struct sessions *all, const struct collector_ops *op
     all->collector = collector;
 }
 
-/* -- Operations
- * --------------------------------------------------------------------------------------------------- */
+/* -- Operations -- */
 
 static void cancel_requested(struct session *s)
 {
@@ -246,7 +242,7 @@ int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
 {
     struct session *s = sessions_find(all, session_id);
 
-    if (!s || state_is_final(s->record.state))
+    if (!s || !s->created || state_is_final(s->record.state))
         return -ENOENT;
     catalog_add_event(all->catalog, "session-stop", actor, session_id, RECORD_NONE, RECORD_NONE,
                       "stop asked for while %s", state_name(s->record.state));

@@ -33,6 +33,7 @@ struct target {
     struct call *call;           /* under way: clean, start or stop */
     struct event *retry;         /* of a stop that did not get through */
     unsigned stop_tries;
+    unsigned stop_refusals;   /* of these, the latest ones whose connection was refused */
     int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
     bool start_settled;       /* its start was answered, or failed */
     bool recorded;            /* its start was accepted before its stop */
@@ -59,7 +60,10 @@ struct session {
     bool stop_wanted;         /* a stop came before the starts had left */
     bool rolled_back;
     bool created;          /* in the catalog, and its requester was told */
+    bool in_line;          /* waits for a worker that another session holds */
+    bool stops_asked;      /* its queued stops leave after the commit under way */
     bool unsaved;          /* the catalog could not take its last edge */
+    bool resaved;          /* it took it at a later try, which is not committed yet */
     bool finished_unsaved; /* over, and only kept until the catalog took its last edge */
     struct probe *probe;
     unsigned n_outstanding; /* calls of the phase it is in */

@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/fleet/process.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -21,33 +20,34 @@
 #define FAILURE_TEXT_MAX 600
 
 static void send_starts(struct session *s);
+static void give_up_before_start(struct session *s, enum state to);
 
-/* -- The stop that goes before a start
- * -------------------------------------------------------------------------- */
-
-static void after_clean(struct session *s);
+/* -- The stop that goes before a start -- */
 
 static void on_cleaned(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
     struct session *s = t->session;
 
+    _cleanup_(freep)
+    char *remedy = r->err < 0 ? unanswered_remedy(r, "clean") : NULL;
+
     t->call = NULL;
-    if (r->err == -ETIMEDOUT) {
+    if (r->err == -ETIMEDOUT && r->sent_at_ns > 0) {
         target_fail(t,
                     "is still writing an earlier trace, or hangs: the stop before the start was not answered",
-                    "Wait for it, or raise [timeouts] clean= in profd.conf.");
+                    remedy);
         target_edge(t, STATE_FAILED);
-    } else if (r->err < 0) {
+    } else if (r->err < 0 && r->err != -ECONNRESET) {
         char text[FAILURE_TEXT_MAX];
         call_result_text(r, text, sizeof(text));
         _cleanup_(freep)
         char *failure = xasprintf("cannot be reached: %s", text);
-        target_fail(t, failure, NULL);
+        target_fail(t, failure, remedy);
         target_edge(t, STATE_FAILED);
     }
     if (--s->n_outstanding == 0)
-        after_clean(s);
+        session_prepare_directories(s);
 }
 
 static void send_cleaning_stops(int err, void *arg)
@@ -55,6 +55,10 @@ static void send_cleaning_stops(int err, void *arg)
     struct session *s = arg;
 
     (void)err;
+    if (s->stop_wanted) {
+        give_up_before_start(s, STATE_CANCELLED);
+        return;
+    }
     s->n_outstanding = 1;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
@@ -65,83 +69,10 @@ static void send_cleaning_stops(int err, void *arg)
         s->n_outstanding++;
     }
     if (--s->n_outstanding == 0)
-        after_clean(s);
+        session_prepare_directories(s);
 }
 
-/* -- Directories
- * ------------------------------------------------------------------------------------------------ */
-
-struct writable_check {
-    struct sessions *all;
-    int64_t session_id;
-    struct worker *workers; /* borrowed facts: only pid, uid and place are read */
-    char **dirs;
-    int *can_write;
-    size_t n;
-};
-
-static void check_writable(void *arg)
-{
-    struct writable_check *c = arg;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->dirs[i])
-            c->can_write[i] = process_can_write(&c->workers[i], c->dirs[i]);
-}
-
-static void on_writable_checked(void *arg)
-{
-    struct writable_check *c = arg;
-    struct session *s = sessions_find(c->all, c->session_id);
-
-    for (size_t i = 0; i < c->n && s; i++) {
-        struct target *t = &s->targets[i];
-        if (c->dirs[i] && c->can_write[i] == 0 && t->record.state == STATE_STARTING) {
-            _cleanup_(freep)
-            char *failure =
-                xasprintf("its user cannot write to %s; the server could die when it is stopped", c->dirs[i]);
-            target_fail(
-                t, failure,
-                "Name a directory that it can write to: output_dir= in [fleet] or [worker] of profd.conf.");
-            target_edge(t, STATE_FAILED);
-        }
-    }
-    for (size_t i = 0; i < c->n; i++) {
-        worker_done(&c->workers[i]);
-        free(c->dirs[i]);
-    }
-    free(c->workers);
-    free(c->dirs);
-    free(c->can_write);
-    free(c);
-    if (s)
-        s->all->collector_ops->prepare(s, s->all->collector);
-}
-
-static void after_clean(struct session *s)
-{
-    struct writable_check *c = xcalloc(1, sizeof(*c));
-
-    *c = (struct writable_check){.all = s->all,
-                                 .session_id = s->record.session_id,
-                                 .workers = xcalloc(s->n_targets, sizeof(*c->workers)),
-                                 .dirs = xcalloc(s->n_targets, sizeof(*c->dirs)),
-                                 .can_write = xcalloc(s->n_targets, sizeof(*c->can_write)),
-                                 .n = s->n_targets};
-    for (size_t i = 0; i < s->n_targets; i++) {
-        struct target *t = &s->targets[i];
-        worker_init(&c->workers[i]);
-        if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0)
-            continue;
-        c->workers[i].local = t->worker.local;
-        c->workers[i].pid = t->worker.pid;
-        c->workers[i].uid = t->worker.uid;
-        c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
-    }
-    offload_run(s->all->offload, check_writable, on_writable_checked, c);
-}
-
-/* -- The starts
- * ------------------------------------------------------------------------------------------------- */
+/* -- The starts -- */
 
 static void fail_living(struct session *s, enum state to)
 {
@@ -216,9 +147,7 @@ void session_prepared(struct session *s)
 /* Whether a start that failed like this may all the same have started something. */
 static bool may_have_started(const struct call_result *r)
 {
-    if (r->err == 0)
-        return r->status >= 500;
-    return r->err != -ECONNREFUSED && r->err != -EHOSTUNREACH && r->err != -ENETUNREACH;
+    return r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0;
 }
 
 static void fail_start(struct target *t, const struct call_result *r)
@@ -232,6 +161,8 @@ static void fail_start(struct target *t, const struct call_result *r)
     char *failure = xasprintf("POST %s: %s", target_engine(t)->start_path, text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
+    else
+        p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
     t->record.owes_stop = may_have_started(r);
 }
@@ -253,10 +184,10 @@ static void on_started(const struct call_result *r, void *arg)
         s->all->collector_ops->recording(t, s->all->collector);
     } else {
         fail_start(t, r);
-        if (!t->record.owes_stop)
-            target_edge(t, STATE_FAILED);
+        if (t->record.owes_stop)
+            target_stop(t);
         else
-            target_save(t);
+            target_edge(t, STATE_FAILED);
     }
     s->n_outstanding--;
     if (s->record.state == STATE_STOPPING)
@@ -281,6 +212,8 @@ void session_arm_hard_limit(struct session *s)
 {
     struct timeval tv = timeval_of(s->record.hard_stop_at - wall_ns());
 
+    if (s->hard_timer)
+        event_free(s->hard_timer);
     s->hard_timer = event_new(s->all->base, -1, 0, on_hard_limit, s);
     event_add(s->hard_timer, &tv);
 }
@@ -349,14 +282,20 @@ static void on_grace_over(struct session *s)
         session_record(s);
 }
 
+/* Nothing records, but some may owe a stop. */
+static void finish_unrecorded(struct session *s)
+{
+    session_check_finished(s);
+    session_stop_all(s);
+}
+
 void session_check_started(struct session *s)
 {
     size_t n_recording = count_state(s, STATE_RECORDING);
 
     record_skew(s);
     if (s->request.require_all && any_failed(s)) {
-        if (s->n_outstanding == 0 || s->record.state == STATE_RECORDING)
-            roll_back(s);
+        roll_back(s);
         return;
     }
     if (s->record.state != STATE_STARTING)
@@ -371,10 +310,8 @@ void session_check_started(struct session *s)
         session_stop_all(s);
     else if (n_recording > 0)
         session_record(s);
-    else if (count_state(s, STATE_STARTING) > 0)
-        session_stop_all(s); /* none records for certain, but some owe a stop */
     else
-        session_check_finished(s);
+        finish_unrecorded(s);
 }
 
 void session_begin(struct session *s)

@@ -9,13 +9,18 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
+#include <inttypes.h>
 
 #define RETRY_FIRST_NS   NS_PER_S
 #define RETRY_MAX_NS     (30 * NS_PER_S)
 #define REFUSED_TRIES    3 /* nobody listens any more: the process is gone, and its profiler with it */
 #define FAILURE_TEXT_MAX 600
+
+/* Of who stands before the profiler and did not let the stop through: it is still running. */
+static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
 
 static void send_stop(struct target *t);
 static void next_in_line(struct session *s);
@@ -51,7 +56,9 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
     call_result_text(r, text, sizeof(text));
     _cleanup_(freep)
     char *failure = xasprintf("POST %s: %s%s", target_engine(t)->stop_path, text, meaning);
-    target_fail(t, failure, NULL);
+    _cleanup_(freep)
+    char *remedy = r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
+    target_fail(t, failure, remedy);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -59,11 +66,16 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     send_stop(arg);
 }
 
-static void retry_stop(struct target *t)
+static void retry_stop(struct target *t, const struct call_result *r)
 {
-    int64_t pause = RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
+    char text[FAILURE_TEXT_MAX];
+    int64_t pause = t->stop_refusals > 0 ? RETRY_FIRST_NS : RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
     struct timeval tv = timeval_of(MIN(pause, RETRY_MAX_NS));
 
+    if (t->stop_tries == 1)
+        log_warning("session s%" PRId64 ": %s: POST %s: %s; it is sent again until it gets through",
+                    t->session->record.session_id, t->worker.url, target_engine(t)->stop_path,
+                    call_result_text(r, text, sizeof(text)));
     if (!t->retry)
         t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
     event_add(t->retry, &tv);
@@ -75,6 +87,14 @@ static bool stop_was_accepted(const struct target *t, const struct call_result *
            target_engine(t)->stop_failure_is_benign(&t->session->request.recording, r->status);
 }
 
+static bool was_delivered(const struct call_result *r)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(not_delivered); i++)
+        if (r->status == not_delivered[i])
+            return false;
+    return r->err == 0;
+}
+
 static void on_stopped(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
@@ -83,20 +103,20 @@ static void on_stopped(const struct call_result *r, void *arg)
     t->record.stop_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.stop_status = r->status;
-    if (r->err == 0 && stop_was_accepted(t, r)) {
+    t->stop_refusals = r->err == -ECONNREFUSED ? t->stop_refusals + 1 : 0;
+    if (was_delivered(r)) {
+        if (!stop_was_accepted(t, r))
+            fail_stop(t, r, "");
         after_stop(t);
-    } else if (r->err == 0) {
-        fail_stop(t, r, "");
-        after_stop(t);
-    } else if (r->err == -ECONNREFUSED && t->stop_tries >= REFUSED_TRIES) {
+    } else if (t->stop_refusals >= REFUSED_TRIES) {
         fail_stop(t, r, "; the worker is gone");
         after_stop(t);
     } else if (mono_ns() >= t->stop_deadline_ns) {
         fail_stop(t, r, "; its stop was given up");
         after_stop(t);
     } else {
-        t->stop_repeated = t->stop_repeated || r->err != -ECONNREFUSED;
-        retry_stop(t);
+        t->stop_repeated = t->stop_repeated || (r->err < 0 && r->sent_at_ns > 0);
+        retry_stop(t, r);
     }
 }
 
@@ -106,8 +126,10 @@ static void send_stop(struct target *t)
 
     if (t->stop_deadline_ns == 0)
         t->stop_deadline_ns = now + t->session->all->settings->stop_timeout_ns;
-    if (t->record.stop_sent_at == RECORD_NONE)
+    if (t->record.stop_sent_at == RECORD_NONE) {
         t->record.stop_sent_at = wall_ns();
+        target_save(t);
+    }
     t->stop_tries++;
     t->call = target_call(t, target_engine(t)->stop_path, NULL, MAX(t->stop_deadline_ns - now, NS_PER_S),
                           on_stopped);
@@ -132,16 +154,22 @@ static void next_in_line(struct session *s)
     }
 }
 
-void session_stop_owed(struct session *s)
+static void on_stops_saved(int err, void *arg)
 {
+    struct session *s = arg;
+
+    /* Whether the catalog could take the edge or not: a profiler is never left running. */
+    (void)err;
+    s->stops_asked = false;
     next_in_line(s);
 }
 
-static void on_stops_saved(int err, void *arg)
+void session_stop_owed(struct session *s)
 {
-    /* Whether the catalog could take the edge or not: a profiler is never left running. */
-    (void)err;
-    next_in_line(arg);
+    if (s->stops_asked)
+        return;
+    s->stops_asked = true;
+    catalog_then(s->all->catalog, false, on_stops_saved, s);
 }
 
 void target_stop(struct target *t)
@@ -151,7 +179,7 @@ void target_stop(struct target *t)
     t->recorded = t->record.state == STATE_RECORDING;
     t->stop_queued = true;
     target_edge(t, STATE_STOPPING);
-    catalog_then(t->session->all->catalog, false, on_stops_saved, t->session);
+    session_stop_owed(t->session);
 }
 
 void session_stop_late(struct target *t)
@@ -199,12 +227,27 @@ void session_check_stopped(struct session *s)
     session_check_finished(s);
 }
 
+/* What went wrong with a stop is only a remark where everything came all the same. */
+static void files_speak_for(struct target *t)
+{
+    if (!t->record.failure)
+        return;
+    catalog_add_event(t->session->all->catalog, "remark", "profd", t->session->record.session_id,
+                      t->record.target_id, RECORD_NONE, "%s: %s; its traces are whole all the same",
+                      t->worker.url, t->record.failure);
+    replace_str(&t->record.failure, NULL);
+    replace_str(&t->record.remedy, NULL);
+}
+
 void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy)
 {
     if (t->record.state != STATE_COLLECTING)
         return;
-    if (outcome != STATE_COMPLETE && reason)
-        target_fail(t, reason, remedy);
+    if (outcome == STATE_COMPLETE)
+        files_speak_for(t);
+    else if (reason)
+        target_fail(t, reason,
+                    remedy ? remedy : "profctl list-traces shows what came; the worker's log may say more.");
     target_edge(t, outcome);
     session_check_finished(t->session);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A requested session before it begins: waits for its time (--start-at), for its workers to be free
- * (--queue), for load
+ * A requested session before it begins: waits for its time (--start-at), for its workers (--queue), for load
  * (--when-running). session_proceed() is called whenever one of these may have changed.
  */
 #include "base/alloc.h"
@@ -16,35 +15,35 @@
 #define WHEN_INTERVAL_NS     (500 * NS_PER_MS)
 #define WHEN_CALL_TIMEOUT_NS (5 * NS_PER_S)
 
-static bool holds_worker(const struct target *t)
+/* Whether this session will begin in the next turn of the loop. */
+static bool begins_at_once(const struct session *s)
 {
-    return t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING;
+    return !s->created && !s->request.queue && s->request.start_at == 0 && s->request.when_running == 0;
 }
 
-struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *except)
+/* For a session that asks: workers under profile, and those that somebody before it waits for. */
+static bool holds_worker(const struct target *t, const struct session *asking)
+{
+    const struct session *s = t->session;
+
+    if (t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING)
+        return true;
+    if (t->record.state != STATE_REQUESTED || (asking && s->record.session_id > asking->record.session_id))
+        return false;
+    return s->in_line || begins_at_once(s);
+}
+
+struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *asking)
 {
     struct session *s;
 
     TAILQ_FOREACH(s, &all->list, next)
     {
-        if (s == except)
+        if (s == asking)
             continue;
         for (size_t i = 0; i < s->n_targets; i++)
-            if (holds_worker(&s->targets[i]) && streq(s->targets[i].worker.url, worker_url))
+            if (holds_worker(&s->targets[i], asking) && streq(s->targets[i].worker.url, worker_url))
                 return s;
-    }
-    return NULL;
-}
-
-/* The session before this one in the queue, or recording, that has one of its workers. */
-static struct session *blocker(struct session *s, const char **ret_url)
-{
-    for (size_t i = 0; i < s->n_targets; i++) {
-        struct session *holder = sessions_holder(s->all, s->targets[i].worker.url, s);
-        if (holder) {
-            *ret_url = s->targets[i].worker.url;
-            return holder;
-        }
     }
     return NULL;
 }
@@ -53,6 +52,22 @@ static void wait_for(struct session *s, char *take_text)
 {
     free(s->waiting_for);
     s->waiting_for = take_text;
+}
+
+/* Whether another session has one of its workers; says so. */
+static bool is_blocked(struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++) {
+        const char *url = s->targets[i].worker.url;
+        const struct session *holder = sessions_holder(s->all, url, s);
+        if (!holder)
+            continue;
+        wait_for(s, xasprintf("%s, %s s%" PRId64, url,
+                              holder->record.state == STATE_REQUESTED ? "wanted before by" : "held by",
+                              holder->record.session_id));
+        return true;
+    }
+    return false;
 }
 
 static void give_up_waiting(struct session *s, const char *remedy, const char *what)
@@ -76,16 +91,20 @@ static void on_load(const struct probe_answer *answers, void *arg)
         if (answers[i].running < answers[lowest].running)
             lowest = i;
     }
-    if (n_ready == s->n_targets) {
+    if (s->all->closing)
+        return;
+    bool blocked = is_blocked(s); /* somebody may have been quicker */
+    if (n_ready == s->n_targets && !blocked) {
         wait_for(s, NULL);
         session_begin(s);
         return;
     }
     const char *url = s->targets[lowest].worker.url;
-    wait_for(s, answers[lowest].running < 0
-                    ? xasprintf("%s does not tell how many requests it runs (/metrics)", url)
-                    : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running, url,
-                                answers[lowest].running));
+    if (n_ready < s->n_targets)
+        wait_for(s, answers[lowest].running < 0
+                        ? xasprintf("%s does not tell how many requests it runs (/metrics)", url)
+                        : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running, url,
+                                    answers[lowest].running));
     if (mono_ns() >= s->when_deadline_ns) {
         _cleanup_(freep)
         char *text = xasprintf("gave up waiting for %s", s->waiting_for);
@@ -107,11 +126,11 @@ static void poll_load(struct session *s)
 
 void session_proceed(struct session *s)
 {
-    const char *url;
     char text[UNIT_TEXT_MAX];
 
-    if (s->record.state != STATE_REQUESTED || s->probe)
+    if (s->record.state != STATE_REQUESTED || s->probe || s->all->closing)
         return;
+    s->in_line = false;
     int64_t lead = s->request.start_at - START_LEAD_NS - wall_ns();
     if (s->request.start_at > 0 && lead > 0) {
         wait_for(s, xasprintf("%s", format_time(text, s->request.start_at)));
@@ -119,9 +138,8 @@ void session_proceed(struct session *s)
         session_timer(s, mono_ns() + MIN(lead, 60 * NS_PER_S), session_proceed);
         return;
     }
-    struct session *holder = blocker(s, &url);
-    if (holder) {
-        wait_for(s, xasprintf("%s, held by s%" PRId64, url, holder->record.session_id));
+    if (is_blocked(s)) {
+        s->in_line = true;
         return;
     }
     if (s->request.when_running > 0) {

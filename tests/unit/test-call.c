@@ -6,11 +6,13 @@
 #include "daemon/fleet/call.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <signal.h>
 
 #define LIMIT_S 10
@@ -33,6 +35,21 @@ struct test {
     int port, raw_port;
     struct outcome outcome;
 };
+
+/* Names below slow.invalid are those of a name server that does not answer. */
+#define SLOW_NAME_S 4
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+
+    if (ends_with(name, ".slow.invalid")) {
+        sleep(SLOW_NAME_S);
+        return EAI_AGAIN;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return real(name, service, hints, ret);
+}
 
 static void on_done(const struct call_result *r, void *arg)
 {
@@ -497,6 +514,22 @@ static void test_many_at_once(void **state)
     }
 }
 
+static void test_a_silent_name_server_blocks_nobody(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("GET", NS_PER_S / 4);
+    int64_t begin = mono_ns();
+
+    q.url = "http://worker.slow.invalid:80/version";
+    q.connect_timeout_ns = NS_PER_S / 4;
+    call_start(t->caller, &q, on_done, &t->outcome);
+    assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
+    call_start(t->caller, &q, on_done, &t->outcome);
+    event_base_loop(t->base, EVLOOP_ONCE);
+    t->caller = caller_free(t->caller);
+    assert_true(mono_ns() - begin < SLOW_NAME_S * NS_PER_S / 2);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -521,6 +554,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_caller_ends_with_calls_under_way),
         TEST(test_many_at_once),
+        TEST(test_a_silent_name_server_blocks_nobody),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,22 @@ static void test_rules_narrow_together(void **state)
     assert_true(candidates[0] && candidates[1] && !candidates[2]);
 }
 
+static void test_sessions_of_one_worker(void **state)
+{
+    const struct claimant c[] = {{.worker = "http://a", .started_at = 100},
+                                 {.worker = "http://a", .started_at = 300},
+                                 {.worker = "http://b", .started_at = 300}};
+    bool candidates[3];
+
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1, .written_at = 299}, candidates), 0);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1, .written_at = 300}, candidates), 1);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1, .written_at = 90}, candidates), 0);
+    assert_int_equal(decide(c, 2, (struct claim_evidence){.pid = -1}, candidates), CLAIM_AMBIGUOUS);
+    assert_int_equal(decide(c, 3, (struct claim_evidence){.pid = -1, .written_at = 299}, candidates),
+                     CLAIM_AMBIGUOUS);
+    assert_true(candidates[0] && candidates[1] && candidates[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_process_id),
         cmocka_unit_test(test_open_file_beats_process_id),
         cmocka_unit_test(test_profile_id),
+        cmocka_unit_test(test_sessions_of_one_worker),
         cmocka_unit_test(test_rules_narrow_together),
         cmocka_unit_test(test_more_than_a_word_has_bits),
     };

@@ -114,6 +114,13 @@ static void test_closing(void **state)
     assert_int_equal(e.format, FORMAT_KINETO);
     assert_int_equal(e.pid, 8);
     assert_int_equal(e.rank, -1);
+    /* Of a worker that had nothing to do. */
+    e = read_whole(
+        "{\"traceEvents\": [{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": 0, \"args\": "
+        "{\"labels\": \"GPU 0\"}}, {\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": 77, "
+        "\"args\": {\"labels\": \"CPU\"}}, {\"ph\": \"X\", \"cat\": \"Trace\", \"pid\": \"Spans\", "
+        "\"args\": 1}]}");
+    assert_int_equal(e.pid, 77);
     assert_true(read_whole("{\"traceEvents\": [{\"ph\": \"X\"},\n ],}").closes);
     assert_false(read_whole("{\"traceEvents\": [{\"ph\": \"X\"},").closes);
     assert_false(read_whole("{\"traceEvents\": [{\"ph\": \"X\"}").closes);

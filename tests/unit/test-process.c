@@ -709,6 +709,40 @@ static void test_root_can_write(void **state)
     assert_int_equal(process_can_write(&f->workers[0], s.dir), 1);
 }
 
+/* What a worker says of itself opens no directory to it that its user may not write to. */
+static void test_foreign_directory(void **state)
+{
+    need_root();
+    _cleanup_server_ s;
+    server_init(&s);
+    _cleanup_(freep)
+    char *traces = server_path(&s, "closed/traces");
+    _cleanup_(freep)
+    char *closed = server_path(&s, "closed");
+    _cleanup_(freep)
+    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", traces);
+    const struct {
+        mode_t closed, traces;
+        bool is_taken;
+    } cases[] = {{0755, 0777, true}, {0755, 0755, false}, {0700, 0777, false}, {0755, 0700, false}};
+
+    assert_int_equal(mkdir(closed, 0755), 0);
+    assert_int_equal(mkdir(traces, 0755), 0);
+    start(&s, "u", (const char *const[]){"vllm", "--profiler-config", config, NULL}, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        assert_int_equal(chmod(closed, cases[i].closed), 0);
+        assert_int_equal(chmod(traces, cases[i].traces), 0);
+        _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, NULL);
+        const struct trace_place *place = &f->workers[0].place;
+        assert_string_equal(place->dir, traces);
+        assert_int_equal(place->local_dir != NULL, cases[i].is_taken);
+        if (!cases[i].is_taken) {
+            assert_non_null(strstr(place->note, "may not write there"));
+            assert_non_null(strstr(place->remedy, "trace_dir="));
+        }
+    }
+}
+
 static void test_thousand_ports(void **state)
 {
     _cleanup_server_ s;
@@ -759,6 +793,7 @@ int main(void)
         cmocka_unit_test(test_other_user_by_argument),
         cmocka_unit_test(test_can_write),
         cmocka_unit_test(test_root_can_write),
+        cmocka_unit_test(test_foreign_directory),
         cmocka_unit_test(test_thousand_ports),
     };
     const char *role = getenv(ROLE_VARIABLE);

@@ -112,7 +112,10 @@ static size_t planned(struct fleet *f, const char *options, struct plan *plan, s
     assert_int_equal(parse(options, &r, p), 0);
     int err = plan_make(f, &r, plan, p);
     start_request_done(&r);
-    return err < 0 ? 0 : plan->n_chosen;
+    if (err == 0)
+        return plan->n_chosen;
+    plan_done(plan);
+    return 0;
 }
 
 static void test_choice(void **state)

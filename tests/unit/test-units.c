@@ -79,6 +79,10 @@ static void test_duration_text(void **state)
 
     assert_string_equal(format_duration(buf, 8200 * NS_PER_MS), "8.2s");
     assert_string_equal(format_duration(buf, 3100 * NS_PER_US), "3.1 ms");
+    assert_string_equal(format_duration(buf, 437 * NS_PER_US), "437 us");
+    assert_string_equal(format_duration(buf, NS_PER_MS - 1), "1.0 ms");
+    assert_string_equal(format_duration(buf, NS_PER_S - 1), "1.0s");
+    assert_string_equal(format_duration(buf, 0), "0s");
     assert_string_equal(format_duration(buf, 724 * NS_PER_S), "12min 4s");
     assert_string_equal(format_duration(buf, 5400 * NS_PER_S), "1h 30min");
 }

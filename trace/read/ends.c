@@ -45,21 +45,35 @@ static bool is_host_category(struct slice cat)
     return false;
 }
 
+/* Kineto labels each process of a trace; of those only the traced one is a CPU. A trace without any event of
+ * the host still has this. */
+static bool is_host_label(struct slice args)
+{
+    struct slice members = json_inside(args), key, v;
+
+    while (json_next(&members, &key, &v))
+        if (slice_is(key, "labels"))
+            return slice_is(slice_unquoted(v), "CPU");
+    return false;
+}
+
 static bool read_event(struct trace_ends *e, struct slice event, bool *ret_is_event)
 {
     struct slice members = json_inside(event), key, v;
     int64_t pid = -1;
-    bool host = false;
+    bool host = false, label = false;
 
     while (json_next(&members, &key, &v)) {
         if (slice_is(key, "ph"))
             *ret_is_event = true;
+        else if (slice_is(key, "args"))
+            label = is_host_label(v);
         else if (slice_is(key, "pid"))
             slice_int(v, &pid);
         else if (slice_is(key, "cat"))
             host = is_host_category(slice_unquoted(v));
     }
-    if (host && pid >= 0)
+    if ((host || label) && pid >= 0)
         e->pid = pid;
     return host;
 }

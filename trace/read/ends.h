@@ -21,7 +21,7 @@ struct trace_ends {
     bool closes;  /* the last bracket closes the first; true for what is not JSON */
     int64_t rank; /* -1 unknown, like the numbers below */
     int64_t world_size;
-    int64_t pid; /* of the first host events */
+    int64_t pid; /* of the first host event, or of the process that is labelled as the host */
     int64_t devices;
     int64_t base_time_ns; /* what ts is relative to; absent where ts is absolute */
     /* Empty where unknown. */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removals that may be large. A portion is: a few rows, their commit, then their files on the offload; then
+ * the next portion. The rows of a portion go before its files: a file without a row is adopted again at the
+ * next start, the reverse would be a lie.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/collect/store_internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* Rows of a portion: their deletion takes some milliseconds. */
+#define PORTION 100
+
+struct removal {
+    struct store *store;
+    char *actor;
+    store_removed_fn done;
+    void *arg;
+    struct store_removed removed;
+
+    int64_t session_id;       /* RECORD_NONE: a vacuum */
+    int64_t goal;             /* of a vacuum: bytes to be freed */
+    struct trace_position at; /* of a vacuum: how far it came */
+    bool dry_run;
+
+    struct trace_record *portion; /* with what is needed of each */
+    size_t n;
+    char *directory; /* to be removed when all is; NULL not yet */
+};
+
+static void end(struct removal *m, int err)
+{
+    m->removed.err = err;
+    m->store->n_removals--;
+    m->done(&m->removed, m->arg);
+    free(m->portion);
+    free(m->directory);
+    free(m->actor);
+    free(m);
+}
+
+static int take(const struct trace_record *t, void *arg)
+{
+    struct removal *m = arg;
+
+    if (m->session_id == RECORD_NONE && m->removed.bytes >= m->goal)
+        return 1;
+    m->at = (struct trace_position){t->recorded_at, t->trace_id};
+    m->removed.traces++;
+    m->removed.bytes += t->stored ? t->size : 0;
+    m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
+                                               .session_id = t->session_id,
+                                               .name = xstrdup(t->name),
+                                               .path = xstrdup(t->path),
+                                               .stored = t->stored};
+    return 0;
+}
+
+static int choose(struct removal *m)
+{
+    struct trace_filter filter = {.session_id = m->session_id,
+                                  .since = RECORD_NONE,
+                                  .until = RECORD_NONE,
+                                  .before_id = RECORD_NONE,
+                                  .limit = PORTION};
+
+    int r = m->session_id != RECORD_NONE
+                ? catalog_each_trace(m->store->catalog, &filter, take, m)
+                : catalog_evictable_after(m->store->catalog, &m->at, PORTION, take, m);
+    return MIN(r, 0);
+}
+
+static int remove_rows(struct removal *m)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < m->n && r >= 0; i++) {
+        const struct trace_record *t = &m->portion[i];
+        r = m->session_id != RECORD_NONE ? catalog_remove_trace(m->store->catalog, t->trace_id)
+                                         : remove_row(m->store, t, m->actor);
+    }
+    return r;
+}
+
+static void remove_files(void *arg)
+{
+    struct removal *m = arg;
+
+    for (size_t i = 0; i < m->n; i++)
+        if (m->portion[i].stored && store_holds(m->store, m->portion[i].path) &&
+            unlink(m->portion[i].path) < 0 && errno != ENOENT)
+            log_warning("cannot remove %s: %s", m->portion[i].path, strerror(errno));
+    if (m->directory)
+        rmdir(m->directory);
+}
+
+static void go_on(struct removal *m);
+
+static void drop_portion(struct removal *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        free(m->portion[i].name);
+        free(m->portion[i].path);
+    }
+    m->n = 0;
+}
+
+static void on_files_removed(void *arg)
+{
+    struct removal *m = arg;
+
+    drop_portion(m);
+    if (m->directory || m->removed.err < 0)
+        end(m, m->removed.err);
+    else if (m->store->closing)
+        end(m, -ECANCELED);
+    else
+        go_on(m);
+}
+
+/* The session's own row, when it has no traces any more. */
+static int remove_session(struct removal *m)
+{
+    int r = catalog_remove_session(m->store->catalog, m->session_id);
+    if (r < 0)
+        return r;
+    m->directory = xasprintf("%s/s%" PRId64, store_path(m->store), m->session_id);
+    return catalog_add_event(m->store->catalog, "session-removed", m->actor, m->session_id, RECORD_NONE,
+                             RECORD_NONE, "%" PRId64 " traces", m->removed.traces);
+}
+
+static void go_on(struct removal *m)
+{
+    int r = choose(m);
+    bool at_end = r >= 0 && m->n == 0;
+
+    if (r >= 0 && !m->dry_run)
+        r = at_end && m->session_id != RECORD_NONE ? remove_session(m) : remove_rows(m);
+    if (r >= 0 && !m->dry_run)
+        r = catalog_commit(m->store->catalog, false);
+    if (r < 0)
+        drop_portion(m);
+    if (r < 0 || (at_end && !m->directory)) {
+        end(m, r);
+        return;
+    }
+    if (m->dry_run)
+        drop_portion(m);
+    offload_run(m->store->offload, remove_files, on_files_removed, m);
+}
+
+static struct removal *removal_new(struct store *s, int64_t session_id, const char *actor,
+                                   store_removed_fn done, void *arg)
+{
+    struct removal *m = xcalloc(1, sizeof(*m));
+
+    *m = (struct removal){.store = s,
+                          .actor = xstrdup(actor),
+                          .done = done,
+                          .arg = arg,
+                          .session_id = session_id,
+                          .at = {.recorded_at = RECORD_NONE},
+                          .portion = xcalloc(PORTION, sizeof(*m->portion))};
+    return m;
+}
+
+/* With an empty portion: done() is not called before the caller returns. */
+static void begin(struct removal *m)
+{
+    m->store->n_removals++;
+    offload_run(m->store->offload, remove_files, on_files_removed, m);
+}
+
+void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, store_removed_fn done,
+                  void *arg)
+{
+    struct removal *m = removal_new(s, RECORD_NONE, actor, done, arg);
+    struct store_usage u = {.bytes = 0};
+
+    m->removed.err = store_usage(s, &u);
+    m->goal = u.bytes - keep;
+    m->dry_run = dry_run;
+    begin(m);
+}
+
+void store_remove_session(struct store *s, int64_t session_id, const char *actor, store_removed_fn done,
+                          void *arg)
+{
+    begin(removal_new(s, session_id, actor, done, arg));
+}
