@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/reasons.h"
 #include "client/session.h"
 #include "client/stream.h"
 #include "client/text.h"
@@ -29,7 +30,8 @@ struct follow {
     enum interrupt on_interrupt;
     struct stream *stream;
     int signal_fd;
-    json_t *now, *before; /* the session as it is, and as it was when last told */
+    json_t *now, *before;    /* the session as it is, and as it was when last told */
+    struct reasons *remarks; /* that came and were not told yet */
     bool changed, left, stop_sent, told_lost;
     int64_t next_look, next_draw;
 };
@@ -40,6 +42,7 @@ static void follow_done(struct follow *f)
     closep(&f->signal_fd);
     json_decref(f->now);
     json_decref(f->before);
+    reasons_free(f->remarks);
 }
 
 static sigset_t held_signals(void)
@@ -60,7 +63,32 @@ void follow_hold_signals(void)
 static void on_event(const struct sse_event *event, void *arg)
 {
     struct follow *f = arg;
+    char error[200];
+
     f->changed = true;
+    if (!streq(event->kind, "remark"))
+        return;
+    _cleanup_json_ data = json_parse(event->data, strlen(event->data), error);
+    const char *text = json_get_str(data, "text"), *space = text ? strchr(text, ' ') : NULL;
+    if (!space)
+        return;
+    /* "URL runs no request": the same of many workers is said once. */
+    _cleanup_(freep)
+    char *worker = xstrndup(text, (size_t)(space - text));
+    reasons_add(f->remarks, worker, space + 1, NULL);
+}
+
+/* What profd noticed since the last look, above the live block. */
+static void tell_remarks(struct follow *f)
+{
+    if (reasons_count(f->remarks) == 0)
+        return;
+    screen_clear(f->screen);
+    reasons_print(f->remarks, f->screen, 2);
+    fflush(f->screen->file);
+    reasons_free(f->remarks);
+    f->remarks = reasons_new();
+    f->next_draw = 0;
 }
 
 /* A session that profd does not know ends it; a profd that does not answer is waited for. */
@@ -99,8 +127,8 @@ static void draw(struct follow *f)
     char *text =
         xasprintf("%s%s", block,
                   lost ? "  profd does not answer; the session goes on when it is back (Ctrl-C leaves)\n"
-                  : f->stop_sent ? "  stopping; Ctrl-C again leaves it to profd\n"
-                                 : "");
+                  : f->stop_sent && !session_is_over(f->now) ? "  stopping; Ctrl-C again leaves it to profd\n"
+                                                             : "");
     screen_draw(f->screen, text);
 }
 
@@ -144,6 +172,7 @@ static void show(struct follow *f)
     /* On stdout it is what was asked for, on stderr only talk. */
     if ((f->c->quiet && f->screen == &f->c->err) || f->c->json || !f->now)
         return;
+    tell_remarks(f);
     if (!f->screen->is_terminal) {
         tell_changes(f);
     } else if (is_over || mono_ns() >= f->next_draw) {
@@ -245,16 +274,24 @@ int follow_session(struct client *c, const char *session, struct screen *screen,
     _cleanup_(problem_done)
     struct problem p = {0};
     _cleanup_(freep)
-    char *path = xasprintf("/v1/events?session=%s", session);
+    char *path = xasprintf("/v1/events?session=%s&after=0", session);
     _cleanup_(follow_done)
     struct follow f = {
         .c = c, .screen = screen, .session = session, .on_interrupt = on_interrupt, .changed = true};
+
+    f.remarks = reasons_new();
 
     follow_hold_signals();
     f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     f.stream = stream_new(c->door, path, on_event, &f);
     int r = watch(&f, &p);
+    /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
+    if (f.left && screen->is_terminal)
+        fputc('\n', screen->file);
     screen_settle(screen);
+    /* The caller says how it goes on: by what the stop made of it. */
+    if (r >= 0 && f.left && f.stop_sent)
+        r = look(&f, &p);
     if (r < 0)
         return client_fail(c, &p);
     if (!f.now)

@@ -225,8 +225,13 @@ static int get_all(struct client *c, const struct options *o, int n_words, char 
         client_print_json(c, files);
     _cleanup_(freep)
     char *got = text_count((int64_t)h.n_got, "file");
-    client_say(c, "%s, %s in %s%s", got, format_size(size, h.bytes), o->directory,
-               h.n_there > 0 ? "; the others were there already" : "");
+    _cleanup_(freep)
+    char *there = text_count((int64_t)h.n_there, "file");
+    if (h.n_got == 0 && h.n_there > 0)
+        client_say(c, "%s in %s already", there, o->directory);
+    else
+        client_say(c, "%s, %s in %s%s", got, format_size(size, h.bytes), o->directory,
+                   h.n_there > 0 ? "; the others were there already" : "");
     return h.n_failed == 0 ? EXIT_DONE : h.n_got + h.n_there > 0 ? EXIT_PARTIAL : h.worst;
 }
 

@@ -34,12 +34,12 @@ static const struct column columns[_CELL_MAX] = {
     {"SESSION", 0},
     {"STATE", 0},
     {"REQUESTED", 0},
-    {"BY", COLUMN_SHORTEN},
-    {"ROUTER", COLUMN_SHORTEN},
+    {"BY", COLUMN_SHORTEN | COLUMN_SPARE},
+    {"ROUTER", COLUMN_URL | COLUMN_SHORTEN},
     {"WORKERS", COLUMN_RIGHT},
     {"TRACES", COLUMN_RIGHT},
     {"SIZE", COLUMN_RIGHT},
-    {"LABELS", COLUMN_SHORTEN},
+    {"LABELS", COLUMN_SHORTEN | COLUMN_SPARE},
 };
 
 /* "job=grpo step=12" */
@@ -69,6 +69,15 @@ static char *workers_text(const json_t *session, const json_t *counts)
     return xasprintf("%lld", (long long)n);
 }
 
+/* "anna" of "uid 1000 (anna)". */
+static char *asker_text(const char *requested_by)
+{
+    size_t n = requested_by ? strlen(requested_by) : 0;
+    const char *name = n > 0 && requested_by[n - 1] == ')' ? strchr(requested_by, '(') : NULL;
+
+    return name ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(requested_by);
+}
+
 static enum colour colour_of(int state)
 {
     return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
@@ -84,13 +93,15 @@ static void add_session(struct table *table, const json_t *session)
     char *labels = labels_text(json_object_get(session, "labels"));
     _cleanup_(freep)
     char *workers = workers_text(session, counts);
+    _cleanup_(freep)
+    char *by = asker_text(json_get_str(session, "requested_by"));
     int state = session_state(session);
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_SESSION] = json_get_str(session, "session"),
                          [CELL_STATE] = json_get_str(session, "state"),
                          [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
-                         [CELL_BY] = json_get_str(session, "requested_by"),
+                         [CELL_BY] = by,
                          [CELL_ROUTER] = router ? router : fleet,
                          [CELL_WORKERS] = workers,
                          [CELL_TRACES] = text_number(traces, json_get_int(counts, "traces", 0)),
@@ -121,6 +132,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_array_foreach(json_object_get(answer, "sessions"), i, session) add_session(table, session);
     table_print(table, &c->out);
+    if (json_array_size(json_object_get(answer, "sessions")) == 0)
+        client_say(c, o->state ? "No session is in that state."
+                               : "Nothing was recorded yet: profctl start --router URL --wait");
     return EXIT_DONE;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "client/table.h"
 #include "client/text.h"
@@ -42,8 +43,14 @@ enum {
 };
 
 static const struct column columns[_CELL_MAX] = {
-    {"TRACE", 0}, {"SESSION", 0},         {"RECORDED", 0},        {"WORKER", 0},
-    {"RANK", 0},  {"SIZE", COLUMN_RIGHT}, {"SPAN", COLUMN_RIGHT}, {"STATE", COLUMN_SHORTEN},
+    {"TRACE", 0},
+    {"SESSION", 0},
+    {"RECORDED", 0},
+    {"WORKER", COLUMN_URL},
+    {"RANK", 0},
+    {"SIZE", COLUMN_RIGHT},
+    {"SPAN", COLUMN_RIGHT | COLUMN_SPARE},
+    {"STATE", COLUMN_SHORTEN},
 };
 
 static void add_trace(struct table *table, const json_t *trace)
@@ -66,6 +73,41 @@ static void add_trace(struct table *table, const json_t *trace)
                          [CELL_STATE] = state,
                      });
     table_colour(table, CELL_STATE, trace_colour(trace));
+}
+
+/* Texts of two traces; one that lacks it comes last. */
+static int compare_member(const json_t *x, const json_t *y, const char *key)
+{
+    const char *a = json_get_str(x, key), *b = json_get_str(y, key);
+    return a && b ? strverscmp(a, b) : !a - !b;
+}
+
+/* Newest first; what was recorded in the same second stands together by worker and rank, which names have. */
+static int compare_rows(const void *a, const void *b)
+{
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    int64_t x_at = json_get_int(x, "recorded_at", 0) / NS_PER_S;
+    int64_t y_at = json_get_int(y, "recorded_at", 0) / NS_PER_S;
+
+    if (x_at != y_at)
+        return x_at < y_at ? 1 : -1;
+    int r = compare_member(x, y, "worker");
+    if (r == 0)
+        r = compare_member(x, y, "name");
+    return r != 0 ? r : compare_member(y, x, "trace");
+}
+
+static void add_traces(struct table *table, const json_t *traces)
+{
+    size_t n = json_array_size(traces);
+    _cleanup_(freep)
+    json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
+
+    for (size_t i = 0; i < n; i++)
+        rows[i] = json_array_get(traces, i);
+    qsort(rows, n, sizeof(json_t *), compare_rows);
+    for (size_t i = 0; i < n; i++)
+        add_trace(table, rows[i]);
 }
 
 /* "48 traces, 3.1 GiB of 200 GiB" are what the store holds; where more were found than shown, that comes
@@ -121,9 +163,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return client_print_json(c, answer);
     _cleanup_(table_freep)
     struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
-    size_t i;
-    json_t *trace;
-    json_array_foreach(json_object_get(answer, "traces"), i, trace) add_trace(table, trace);
+    add_traces(table, json_object_get(answer, "traces"));
     table_print(table, &c->out);
     if (!c->no_legend)
         print_footer(c, answer);

@@ -28,12 +28,12 @@ enum {
 };
 
 static const struct column columns[_CELL_MAX] = {
-    {"WORKER", 0},
+    {"WORKER", COLUMN_URL},
     {"ENGINE", 0},
     {"ROLE", 0},
     {"HEALTH", 0},
-    {"MODEL", COLUMN_SHORTEN},
-    {"LOAD", COLUMN_RIGHT},
+    {"MODEL", COLUMN_SHORTEN | COLUMN_SPARE},
+    {"LOAD", COLUMN_RIGHT | COLUMN_SPARE},
     {"PROFILE", 0},
     {"TRACES", COLUMN_SHORTEN},
 };

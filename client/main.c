@@ -114,7 +114,7 @@ static int run(struct client *c, int argc, char **argv)
         return EXIT_DONE;
     }
     if (first == argc) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "what shall be done?");
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "no verb was given");
         problem_remedy(&p, "profctl help lists the verbs.");
         return client_fail(c, &p);
     }

@@ -11,7 +11,14 @@
 enum { CELL_WORKER, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
 
 static const struct column columns[_CELL_MAX] = {
-    {"WORKER", 0}, {"ENGINE", 0}, {"ROLE", 0}, {"STATE", 0}, {"FOR", COLUMN_RIGHT}, {"TRACE", COLUMN_SHORTEN},
+    {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE}, {"ROLE", COLUMN_SPARE},
+    {"STATE", 0},           {"FOR", COLUMN_RIGHT},    {"TRACE", COLUMN_SHORTEN},
+};
+
+/* Of a session that is over: for how long each worker did not serve. */
+static const struct column columns_at_end[_CELL_MAX] = {
+    {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE},    {"ROLE", COLUMN_SPARE},
+    {"STATE", 0},           {"STOP TOOK", COLUMN_RIGHT}, {"TRACE", COLUMN_SHORTEN},
 };
 
 static const enum colour state_colours[_STATE_MAX] = {
@@ -221,7 +228,7 @@ static size_t add_rows(struct table *table, const json_t *targets, unsigned max_
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now)
 {
     _cleanup_(table_freep)
-    struct table *table = table_new(columns, _CELL_MAX, true);
+    struct table *table = table_new(session_is_over(session) ? columns_at_end : columns, _CELL_MAX, true);
     size_t n_hidden = add_rows(table, json_object_get(session, "targets"), max_rows, now);
     _cleanup_(freep)
     char *rows = table_text(table, s, 2), *progress = session_progress(session, now);

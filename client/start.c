@@ -131,8 +131,11 @@ static int wait_for(struct client *c, const char *id)
     if (status != EXIT_DONE)
         return status;
     if (!session_is_over(session)) {
-        client_say(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id, id,
-                   id);
+        if (session_state(session) >= STATE_STOPPING)
+            client_say(c, "%s is stopping; profctl status %s shows when its traces are there", id, id);
+        else
+            client_say(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id,
+                       id, id);
         return EXIT_FAILED;
     }
     if (c->json)

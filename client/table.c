@@ -5,9 +5,16 @@
 #include "client/text.h"
 #include <libsmartcols/libsmartcols.h>
 
+#define SEPARATOR "  "
+#define SCHEME    "http://"
+/* What is left of a column that may be shortened tells something down to here. */
+#define SHORTENED_MIN 10u
+
 struct table {
     struct libscols_table *scols;
     struct libscols_line *last;
+    const struct column *columns;
+    unsigned *widths; /* of the widest cell of each column */
     size_t n_columns;
 };
 
@@ -16,17 +23,25 @@ static const char *const colour_names[_COLOUR_MAX] = {
     [COLOUR_DIM] = "halfbright", [COLOUR_BOLD] = "bold",
 };
 
+static void scols_free_iterp(struct libscols_iter **iter)
+{
+    scols_free_iter(*iter);
+}
+
 struct table *table_new(const struct column *columns, size_t n_columns, bool with_heading)
 {
     struct table *t = xcalloc(1, sizeof(*t));
 
     t->scols = scols_new_table();
+    t->columns = columns;
     t->n_columns = n_columns;
+    t->widths = xcalloc(n_columns, sizeof(*t->widths));
     if (!t->scols)
         abort();
     scols_table_enable_noheadings(t->scols, !with_heading);
-    scols_table_set_column_separator(t->scols, "  ");
+    scols_table_set_column_separator(t->scols, SEPARATOR);
     for (size_t i = 0; i < n_columns; i++) {
+        t->widths[i] = with_heading ? text_columns(columns[i].name) : 0;
         int flags = (columns[i].flags & COLUMN_RIGHT ? SCOLS_FL_RIGHT : 0) |
                     (columns[i].flags & COLUMN_SHORTEN ? SCOLS_FL_TRUNC : 0);
         scols_table_new_column(t->scols, columns[i].name, 0, flags);
@@ -36,8 +51,10 @@ struct table *table_new(const struct column *columns, size_t n_columns, bool wit
 
 struct table *table_free(struct table *t)
 {
-    if (t)
+    if (t) {
         scols_unref_table(t->scols);
+        free(t->widths);
+    }
     free(t);
     return NULL;
 }
@@ -47,6 +64,7 @@ void table_add(struct table *t, const char *const *cells)
     t->last = scols_table_new_line(t->scols, NULL);
     for (size_t i = 0; i < t->n_columns; i++) {
         char *clean = text_clean(cells[i] && *cells[i] ? cells[i] : "-", false);
+        t->widths[i] = MAX(t->widths[i], text_columns(clean));
         scols_line_refer_data(t->last, i, clean);
     }
 }
@@ -55,6 +73,47 @@ void table_colour(struct table *t, size_t column, enum colour c)
 {
     if (colour_names[c])
         scols_cell_set_color(scols_line_get_cell(t->last, column), colour_names[c]);
+}
+
+/* Of a row, where as much is shortened as may be, or nothing. */
+static unsigned row_width(const struct table *t, bool shortened)
+{
+    unsigned width = 0;
+
+    for (size_t i = 0; i < t->n_columns; i++) {
+        bool cut = shortened && t->columns[i].flags & COLUMN_SHORTEN;
+        if (t->widths[i] > 0)
+            width += (cut ? MIN(t->widths[i], SHORTENED_MIN) : t->widths[i]) + strlen(SEPARATOR);
+    }
+    return width - MIN(width, (unsigned)strlen(SEPARATOR));
+}
+
+static void drop_scheme(struct table *t, size_t column)
+{
+    _cleanup_(scols_free_iterp)
+    struct libscols_iter *lines = scols_new_iter(SCOLS_ITER_FORWARD);
+    struct libscols_line *line;
+    unsigned widest = 0;
+
+    while (lines && scols_table_next_line(t->scols, lines, &line) == 0) {
+        const char *text = scols_cell_get_data(scols_line_get_cell(line, column));
+        if (starts_with(text, SCHEME))
+            scols_line_set_data(line, column, text + strlen(SCHEME));
+        widest = MAX(widest, text_columns(scols_cell_get_data(scols_line_get_cell(line, column))));
+    }
+    t->widths[column] = MAX(widest, text_columns(t->columns[column].name));
+}
+
+static void squeeze(struct table *t, unsigned width)
+{
+    for (size_t i = 0; i < t->n_columns && row_width(t, false) > width; i++)
+        if (t->columns[i].flags & COLUMN_URL)
+            drop_scheme(t, i);
+    for (size_t i = t->n_columns; i > 0 && row_width(t, true) > width; i--)
+        if (t->columns[i - 1].flags & COLUMN_SPARE) {
+            scols_column_set_flags(scols_table_get_column(t->scols, i - 1), SCOLS_FL_HIDDEN);
+            t->widths[i - 1] = 0;
+        }
 }
 
 /* Cells beside the last are padded, and so is the last one of a line: that is cut off here. */
@@ -82,8 +141,10 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
 
     scols_table_enable_colors(t->scols, s->has_colour);
     scols_table_set_termforce(t->scols, width > indent ? SCOLS_TERMFORCE_ALWAYS : SCOLS_TERMFORCE_NEVER);
-    if (width > indent)
+    if (width > indent) {
+        squeeze(t, width - indent);
         scols_table_set_termwidth(t->scols, width - indent);
+    }
     if (scols_print_table_to_string(t->scols, &data) < 0 || !data) {
         free(data);
         return xstrdup("");

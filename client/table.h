@@ -2,14 +2,15 @@
 /*
  * Aligned tables by libsmartcols. Cells are copied and cleaned; an absent one (NULL) shows as "-".
  *
- * On a terminal, columns that may be shortened are, so that a row stays on its line; elsewhere nothing is
- * ever cut.
+ * On a terminal that is too narrow, addresses lose their "http://", columns that can be spared are left out,
+ * the last one first, and those that may be shortened are, so that a row stays on its line; elsewhere nothing
+ * is ever cut.
  */
 #pragma once
 
 #include "client/screen.h"
 
-enum { COLUMN_RIGHT = 1 << 0, COLUMN_SHORTEN = 1 << 1 };
+enum { COLUMN_RIGHT = 1 << 0, COLUMN_SHORTEN = 1 << 1, COLUMN_URL = 1 << 2, COLUMN_SPARE = 1 << 3 };
 
 struct column {
     const char *name;

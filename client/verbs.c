@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "client/text.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 
 static const struct verb verb_help_page;
@@ -80,6 +81,11 @@ int verb_unknown(struct client *c, const char *name)
     struct problem p = {0};
 
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no verb '%s'", clean);
+    for (const struct verb *const *v = verbs; *v; v++)
+        if (*name && (strstr((*v)->name, name) || starts_with(name, (*v)->name))) {
+            problem_remedy(&p, "Is it %s? profctl help lists them all.", (*v)->name);
+            return client_fail(c, &p);
+        }
     problem_remedy(&p, "profctl help lists them.");
     return client_fail(c, &p);
 }
@@ -119,18 +125,25 @@ static int exit_status_of(enum problem_kind kind)
     }
 }
 
+/* Where nobody looks, a line stays a line, for grep. */
+static char *wrap(const struct screen *s, const char *text, unsigned indent)
+{
+    return text_wrap(text, indent, s->is_terminal ? screen_text_width(s) : UINT_MAX);
+}
+
 int client_fail(struct client *c, const struct problem *p)
 {
     FILE *err = c->err.file;
     _cleanup_(freep)
     char *what = text_clean(p->what, false), *remedy = text_clean(p->remedy, true);
 
-    fprintf(err, "%sprofctl: %s%s\n", screen_colour(&c->err, COLOUR_BAD), what ? what : "failed",
-            screen_plain(&c->err));
-    for (const char *line = remedy; line && *line;) {
-        size_t n = strcspn(line, "\n");
-        fprintf(err, "  %.*s\n", (int)n, line);
-        line += n + (line[n] == '\n');
+    _cleanup_(freep)
+    char *line = xasprintf("profctl: %s", what ? what : "failed"), *wrapped_line = wrap(&c->err, line, 4);
+    fprintf(err, "%s%s%s\n", screen_colour(&c->err, COLOUR_BAD), wrapped_line, screen_plain(&c->err));
+    if (remedy) {
+        _cleanup_(freep)
+        char *wrapped = wrap(&c->err, remedy, 2);
+        fprintf(err, "  %s\n", wrapped);
     }
     return exit_status_of(p->kind);
 }
@@ -144,7 +157,10 @@ void client_say(struct client *c, const char *format, ...)
     _cleanup_(freep)
     char *text = xvasprintf(format, ap), *clean = text_clean(text, true);
     va_end(ap);
-    fprintf(c->err.file, "%s\n", clean);
+    size_t indent = strspn(clean, " ");
+    _cleanup_(freep)
+    char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
+    fprintf(c->err.file, "%*s%s\n", (int)indent, "", wrapped);
 }
 
 int client_print_json(struct client *c, const json_t *j)

@@ -33,6 +33,8 @@
 #define REFUSED_MAX 32
 /* Accepting is tried again this long after descriptors ran out, or when a connection ends. */
 #define ACCEPT_RETRY_NS NS_PER_S
+/* Of the connections, this part is kept for Unix sockets where there are both. */
+#define LOCAL_SHARE_DIVISOR 4
 /* A lack that comes and goes is logged this often. */
 #define SHORTAGE_LOG_NS (60 * NS_PER_S)
 
@@ -94,7 +96,7 @@ struct http_server {
     evhtp_t **doors; /* one for each listening socket */
     size_t n_doors, doors_cap;
     struct conn_list conns;
-    unsigned n_conns, n_served;
+    unsigned n_conns, n_served, n_served_remote;
     bool stopping, accept_paused;
     struct event *accept_timer;
     int64_t shortage_logged_ns;
@@ -511,6 +513,7 @@ static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
     LIST_REMOVE(c, link);
     s->n_conns--;
     s->n_served -= c->served;
+    s->n_served_remote -= c->served && !c->peer.local;
     evbuffer_remove_cb(http_conn_output(c), on_sent, c);
     if (c->request)
         http_request_abandon(TAKE_PTR(c->request));
@@ -533,6 +536,13 @@ static void prepare_socket(int fd, bool local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+/* Whoever can reach the TCP door must not be able to shut the Unix socket, which only the permitted can reach. */
+static bool may_serve(const struct http_server *s, bool local)
+{
+    unsigned max = s->limits.connections_max, reserved = s->n_doors > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
+    return s->n_served < max && (local || s->n_served_remote < max - reserved);
+}
+
 static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
 {
     struct http_server *s = arg;
@@ -541,13 +551,14 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     *c = (struct http_conn){.server = s,
                             .evhtp = evhtp,
                             .bev = evhtp_connection_get_bev(evhtp),
-                            .served = s->n_served < s->limits.connections_max,
                             .armed_ns = DEADLINE_NEVER};
     c->timer = evtimer_new(s->base, on_timer, c);
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
-    s->n_served += c->served;
     http_peer_read(evhtp->sock, &c->peer);
+    c->served = may_serve(s, c->peer.local);
+    s->n_served += c->served;
+    s->n_served_remote += c->served && !c->peer.local;
     prepare_socket(evhtp->sock, c->peer.local);
     bufferevent_getcb(c->bev, &c->evhtp_read, &c->evhtp_write, NULL, &c->evhtp_arg);
     bufferevent_setcb(c->bev, on_readable, on_written, on_event, c);

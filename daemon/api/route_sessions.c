@@ -44,8 +44,10 @@ void list_sessions(struct door *d, struct http_request *r, int64_t id)
     }
     int err = catalog_sessions_json(d->rooms.catalog, limit, before, state, &sessions);
     if (err == -EINVAL) {
-        reply_refused(r, PROBLEM_BAD_REQUEST, NULL, "state=%s is no state of a session, nor \"active\"",
-                      state);
+        reply_refused(r, PROBLEM_BAD_REQUEST,
+                      "It is one of requested, starting, recording, stopping, collecting, complete, partial, "
+                      "failed, cancelled; active is all that are not over.",
+                      "'%s' is no state of a session", state);
         return;
     }
     if (err < 0) {

@@ -21,7 +21,7 @@ static struct claimant claimant_of(const struct collection *k, const struct file
                                 .worker = w->url,
                                 .started_at = k->target->record.start_sent_at};
     for (size_t i = 0; i < f->n_openers; i++)
-        claimant.had_it_open = claimant.had_it_open || f->openers[i] == k->target->record.target_id;
+        claimant.had_it_open = claimant.had_it_open || f->openers[i] == w->pid;
     return claimant;
 }
 

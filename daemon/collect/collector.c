@@ -101,6 +101,14 @@ static bool dir_is_active(const struct dir *d)
     return d->configured && d->watch < 0;
 }
 
+static bool has_tree(const struct scan_dir *scan, pid_t root)
+{
+    for (size_t i = 0; i < scan->n_trees; i++)
+        if (scan->trees[i].root == root)
+            return true;
+    return false;
+}
+
 /* The process trees of the workers that share a directory, to see who has which file open. */
 static void add_trees(struct scan_dir *scan, const struct dir *d)
 {
@@ -110,9 +118,8 @@ static void add_trees(struct scan_dir *scan, const struct dir *d)
         return;
     scan->trees = xcalloc(SCAN_TREES_MAX, sizeof(*scan->trees));
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX)
-        scan->trees[scan->n_trees++] =
-            (struct scan_tree){.root = k->target->worker.pid, .target_id = k->target->record.target_id};
+    if (k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX && !has_tree(scan, k->target->worker.pid))
+        scan->trees[scan->n_trees++] = (struct scan_tree){.root = k->target->worker.pid};
 }
 
 static void look_work(void *arg)
@@ -122,24 +129,26 @@ static void look_work(void *arg)
         scan_directory(&look->dirs[i]);
 }
 
-static void keep_trees(struct dir *d, struct scan_dir *scan)
+static void keep_tree(struct collection *k, const struct scan_tree *tree)
+{
+    free(k->pids);
+    free(k->inner_pids);
+    k->n_pids = tree->n_pids;
+    k->pids = xcalloc(tree->n_pids, sizeof(*k->pids));
+    k->inner_pids = xcalloc(tree->n_pids, sizeof(*k->inner_pids));
+    memcpy(k->pids, tree->pids, tree->n_pids * sizeof(*k->pids));
+    memcpy(k->inner_pids, tree->inner_pids, tree->n_pids * sizeof(*k->inner_pids));
+}
+
+/* Of a worker that has died the last known tree is kept. */
+static void keep_trees(struct dir *d, const struct scan_dir *scan)
 {
     struct collection *k;
 
-    for (size_t i = 0; i < scan->n_trees; i++) {
-        struct scan_tree *tree = &scan->trees[i];
-        TAILQ_FOREACH(k, &d->collections, next_in_dir)
-        {
-            if (k->target->record.target_id != tree->target_id || tree->n_pids == 0)
-                continue;
-            free(k->pids);
-            free(k->inner_pids);
-            k->pids = TAKE_PTR(tree->pids);
-            k->inner_pids = TAKE_PTR(tree->inner_pids);
-            k->n_pids = tree->n_pids;
-            break;
-        }
-    }
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    for (size_t i = 0; i < scan->n_trees; i++)
+        if (scan->trees[i].root == k->target->worker.pid && scan->trees[i].n_pids > 0)
+            keep_tree(k, &scan->trees[i]);
 }
 
 /* A tick that comes sooner is left as it is: whoever arms it again and again does not put it off. */
@@ -406,7 +415,7 @@ static bool may_be_its_own(const struct file *f, const struct collection *k)
     if (f->claimed_by != 0)
         return f->claimed_by == k->target->record.target_id;
     for (size_t i = 0; i < f->n_openers; i++)
-        if (f->openers[i] == k->target->record.target_id)
+        if (f->openers[i] == k->target->worker.pid)
             return true;
     return f->n_openers == 0 && only_one_may_be(f, k);
 }

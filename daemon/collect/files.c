@@ -118,12 +118,12 @@ static bool is_cataloged(const struct file *f)
 static void remember_openers(struct file *f, const struct scan_entry *e, const struct scan_dir *scan)
 {
     for (size_t i = 0; i < scan->n_trees; i++) {
-        int64_t id = scan->trees[i].target_id;
+        pid_t worker = scan->trees[i].root;
         bool known = !(e->opened_by & UINT64_C(1) << i);
         for (size_t k = 0; k < f->n_openers; k++)
-            known = known || f->openers[k] == id;
+            known = known || f->openers[k] == worker;
         if (!known && f->n_openers < OPENERS_MAX)
-            f->openers[f->n_openers++] = id;
+            f->openers[f->n_openers++] = worker;
     }
 }
 
@@ -134,11 +134,12 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
 
     if (is_new)
         f = add_file(d, e);
+    if (!is_new && f->inode != e->inode)
+        f->n_openers = 0;
     remember_openers(f, e, scan);
     if (!is_new && f->inode == e->inode && f->size == e->size && f->mtime_ns == e->mtime_ns)
         return;
     if (!is_new && f->inode != e->inode) {
-        f->n_openers = 0;
         f->trace_id = 0;
         f->in_place = false;
     }

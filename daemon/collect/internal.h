@@ -30,10 +30,10 @@ struct file {
     dev_t device;
     ino_t inode;
     uid_t uid;
-    int64_t changed_ns;   /* monotonic: when it was last seen to differ */
-    int64_t arrived_at;   /* wall: when it was seen to come or change; 0 where it was there at first */
-    int64_t checked_size; /* an earlier check found it unfinished at this size; -1 none */
-    int64_t openers[OPENERS_MAX]; /* targets that had it open */
+    int64_t changed_ns;         /* monotonic: when it was last seen to differ */
+    int64_t arrived_at;         /* wall: when it was seen to come or change; 0 where it was there at first */
+    int64_t checked_size;       /* an earlier check found it unfinished at this size; -1 none */
+    pid_t openers[OPENERS_MAX]; /* workers whose processes had it open */
     size_t n_openers;
     int64_t claimed_by; /* target id, 0 none */
     int64_t trace_id;   /* its row, where it was cataloged unfinished; 0 none */

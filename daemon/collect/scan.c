@@ -11,6 +11,9 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+/* For writing, by one worker. */
+#define OPEN_FILES_MAX 4096
+
 static void fill_tree(struct scan_tree *tree)
 {
     tree->pids = xcalloc(SCAN_PROCESSES_MAX, sizeof(*tree->pids));
@@ -35,11 +38,20 @@ static void look_at(struct scan_dir *d, int dir_fd, const char *name)
                              .device = st.st_dev,
                              .inode = st.st_ino,
                              .uid = st.st_uid};
-    if (e->mtime_ns < d->newer_than_ns)
-        return;
-    for (size_t i = 0; i < d->n_trees; i++)
-        if (process_has_open(d->trees[i].pids, d->trees[i].n_pids, e->device, e->inode))
-            e->opened_by |= UINT64_C(1) << i;
+}
+
+static void look_for_openers(struct scan_dir *d, size_t tree)
+{
+    _cleanup_(freep)
+    struct open_file *files = xcalloc(OPEN_FILES_MAX, sizeof(*files));
+    size_t n = process_open_files(d->trees[tree].pids, d->trees[tree].n_pids, files, OPEN_FILES_MAX);
+
+    for (size_t i = 0; i < d->n_entries && n > 0; i++) {
+        struct scan_entry *e = &d->entries[i];
+        for (size_t k = 0; k < n && e->mtime_ns >= d->newer_than_ns; k++)
+            if (files[k].device == e->device && files[k].inode == e->inode)
+                e->opened_by |= UINT64_C(1) << tree;
+    }
 }
 
 static void add_watch(struct scan_dir *d)
@@ -66,12 +78,14 @@ void scan_directory(struct scan_dir *d)
         return;
     }
     DIR *dir = fdopendir(fd);
-    for (size_t i = 0; i < d->n_trees; i++)
-        fill_tree(&d->trees[i]);
     while (d->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             look_at(d, fd, entry->d_name);
     closedir(dir);
+    for (size_t i = 0; i < d->n_trees; i++) {
+        fill_tree(&d->trees[i]);
+        look_for_openers(d, i);
+    }
 }
 
 void scan_dir_done(struct scan_dir *d)

@@ -22,10 +22,9 @@ struct scan_entry {
     uint64_t opened_by; /* bit i: a process of scan_dir.trees[i] has it open for writing */
 };
 
-/* A worker's process tree, asked about because several workers write into one directory. */
+/* The process tree of a worker, asked about because several workers write into one directory. */
 struct scan_tree {
     pid_t root;
-    int64_t target_id;        /* whose it is */
     pid_t *pids, *inner_pids; /* filled by the scan */
     size_t n_pids;
 };

@@ -158,10 +158,10 @@ static void wipe(char *secret)
 static void hide_token(struct call *call)
 {
     size_t n = call->token ? strlen(call->token) : 0;
-    char *end = call->body + call->result.body_size, *at = call->body;
 
     if (!call->body || n < TOKEN_HIDDEN_MIN || call->result.status < 300)
         return;
+    char *end = call->body + call->result.body_size, *at = call->body;
     while ((at = memmem(at, (size_t)(end - at), call->token, n))) {
         memset(at, '*', n);
         at += n;

@@ -256,8 +256,7 @@ static void check_health(const struct fleet *f, struct checks *c)
 
 static void check_clocks(const struct fleet *f, struct checks *c)
 {
-    int64_t widest = 0;
-    size_t n_known = 0;
+    size_t n_known = 0, n_off = 0;
     char text[UNIT_TEXT_MAX];
 
     for (size_t i = 0; i < f->n_workers; i++) {
@@ -266,19 +265,18 @@ static void check_clocks(const struct fleet *f, struct checks *c)
             continue;
         int64_t offset = w->clock_offset_ns < 0 ? -w->clock_offset_ns : w->clock_offset_ns;
         n_known++;
-        if (offset > CLOCK_WARN_NS)
-            checks_add(
-                c, CHECK_WARN, w->url,
-                "Let both hosts follow one time server (timedatectl); traces of several hosts cannot be "
-                "laid over each other before.",
-                "has a clock that is %s %s ours", format_duration(text, offset),
-                w->clock_offset_ns > 0 ? "ahead of" : "behind");
-        else
-            widest = MAX(widest, offset);
+        if (offset <= CLOCK_WARN_NS)
+            continue;
+        n_off++;
+        checks_add(c, CHECK_WARN, w->url,
+                   "Let both hosts follow one time server (timedatectl); traces of several hosts cannot be "
+                   "laid over each other before.",
+                   "has a clock that is %s %s ours", format_duration(text, offset),
+                   w->clock_offset_ns > 0 ? "ahead of" : "behind");
     }
     if (n_known > 0)
-        checks_add(c, CHECK_OK, NULL, NULL, "clocks of %zu of %zu are within %s of ours", n_known,
-                   f->n_workers, format_duration(text, MAX(widest, NS_PER_S)));
+        checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu could be compared%s", n_known, f->n_workers,
+                   n_off == 0 ? ", and agree within two seconds" : "");
 }
 
 /* "6 run vllm 0.19.1", for each engine and version. */
@@ -310,7 +308,7 @@ static void check_engines(const struct fleet *f, struct checks *c)
                    engine_name(kinds[k].engine),
                    kinds[k].version ? kinds[k].version : "of an unknown version");
     if (n_kinds > 1)
-        checks_add(c, CHECK_OK, NULL, NULL, "the engines differ: so may what they can honour");
+        checks_add(c, CHECK_OK, NULL, NULL, "engines or versions differ: an option may be for some only");
 }
 
 /* -- Each worker -------------------------------------------------------------------------------------- */
@@ -330,12 +328,11 @@ static void check_setup(const struct worker *w, struct checks *c)
 {
     const struct profiler_setup *s = &w->setup;
 
-    if (s->with_stack == 1)
+    /* SGLang is told with each start. */
+    if (s->with_stack == 1 && w->engine == ENGINE_VLLM)
         checks_add(
             c, CHECK_WARN, w->url,
-            w->engine == ENGINE_VLLM
-                ? "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default)."
-                : "Set SGLANG_PROFILE_WITH_STACK=false in its environment, or leave out --with-stack.",
+            "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default).",
             "profiles with Python stacks: traces grow tenfold and a stop takes minutes");
     if (s->wait_iterations > 0 || s->warmup_iterations > 0)
         checks_add(

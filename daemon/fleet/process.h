@@ -3,8 +3,8 @@
  * The processes behind workers of this host, read from /proc: who listens on a port, with which command line,
  * environment and directory, in which container, which children it has, and which of them has a file open.
  *
- * Everything here may block and is called on the offload's threads, but for the small process_has_open() of
- * known pids. Nothing is ever written to /proc, no signal is ever sent.
+ * Everything here may block and is called on the offload's threads. Nothing is ever written to /proc, no
+ * signal is ever sent.
  */
 #pragma once
 
@@ -16,8 +16,12 @@ void processes_inspect(struct fleet *fleet, const struct fleet_settings *setting
 
 /* pid and all its descendants, at most max of them. Returns how many. */
 size_t process_tree(pid_t pid, pid_t *ret, size_t max);
-/* True where one of the processes has the file open for writing. */
-bool process_has_open(const pid_t *pids, size_t n, dev_t device, ino_t inode);
+/* The regular files that one of the processes has open for writing, at most max of them. Returns how many. */
+struct open_file {
+    dev_t device;
+    ino_t inode;
+};
+size_t process_open_files(const pid_t *pids, size_t n, struct open_file *ret, size_t max);
 /* The pid inside its own (innermost) pid namespace, which is what a container's profiler writes into names
  * and events. */
 pid_t process_inner_pid(pid_t pid);

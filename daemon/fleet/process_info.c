@@ -259,30 +259,36 @@ size_t process_tree(pid_t pid, pid_t *ret, size_t max)
 
 /* The permission bits of the link itself tell how the file was opened, so only what is open for writing is
  * ever looked up. */
-static bool has_open(pid_t pid, dev_t device, ino_t inode)
+static bool is_open_for_writing(int fd_dir, const char *name, struct stat *ret)
+{
+    return isdigit((unsigned char)name[0]) && fstatat(fd_dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (ret->st_mode & S_IWUSR) && fstatat(fd_dir, name, ret, 0) == 0 && S_ISREG(ret->st_mode);
+}
+
+static size_t open_files_of(pid_t pid, struct open_file *ret, size_t max)
 {
     char path[PROC_PATH_MAX];
     struct dirent *entry;
     struct stat st;
-    bool found = false;
+    size_t n = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
-    while (dir && !found && (entry = readdir(dir)))
-        found = isdigit((unsigned char)entry->d_name[0]) &&
-                fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (st.st_mode & S_IWUSR) &&
-                fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && st.st_dev == device && st.st_ino == inode;
+    while (dir && n < max && (entry = readdir(dir)))
+        if (is_open_for_writing(dirfd(dir), entry->d_name, &st))
+            ret[n++] = (struct open_file){st.st_dev, st.st_ino};
     if (dir)
         closedir(dir);
-    return found;
+    return n;
 }
 
-bool process_has_open(const pid_t *pids, size_t n, dev_t device, ino_t inode)
+size_t process_open_files(const pid_t *pids, size_t n, struct open_file *ret, size_t max)
 {
+    size_t n_files = 0;
+
     for (size_t i = 0; i < n; i++)
-        if (has_open(pids[i], device, inode))
-            return true;
-    return false;
+        n_files += open_files_of(pids[i], ret + n_files, max - n_files);
+    return n_files;
 }
 
 pid_t process_inner_pid(pid_t pid)

@@ -55,8 +55,9 @@ class Demo:
             self.failed = True
         return status
 
-    def newest(self, column, view):
-        result = subprocess.run(["sqlite3", "-readonly", str(self.state / "catalog.db"), f"select max({column}) from {view}"],
+    def newest(self, column, view, condition="true"):
+        query = f"select max({column}) from {view} where {condition}"
+        result = subprocess.run(["sqlite3", "-readonly", str(self.state / "catalog.db"), query],
                                 capture_output=True, text=True, check=True)
         return result.stdout.strip()
 
@@ -74,14 +75,15 @@ def run(demo, directory, fleet, router, seconds):
 
     heading("What came out")
     demo.type("profctl", "list-traces")
-    trace, session = demo.newest("trace_id", "traces"), demo.newest("session_id", "sessions")
+    trace = demo.newest("trace_id", "traces", "kind = 'trace'")  # not the tables that vLLM writes beside them
+    session = demo.newest("session_id", "sessions")
     if trace:
         demo.type("profctl", "show", f"t{trace}")
         demo.type("profctl", "get", f"s{session}", "-d", str(directory / "traces-of-the-session"))
     demo.type("profctl", "list-sessions")
     demo.type("sqlite3", "-readonly", "-box", str(demo.state / "catalog.db"),
-              "select trace_id, worker, state, size, events, span_ns / 1000000 as span_ms from traces "
-              "order by recorded_at desc limit 5")
+              "select trace_id, worker, kind, state, size, events, span_ns / 1000000 as span_ms from traces "
+              "order by kind = 'trace' desc, recorded_at desc limit 5")
     return trace
 
 

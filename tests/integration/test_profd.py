@@ -84,7 +84,7 @@ def test_health_and_version(profd):
         ("GET", "/v1/traces?limit=0", None, 400, "bad-request", "limit=0 must be a whole number from 1 to 1000"),
         ("GET", "/v1/traces?since=yesterday", None, 400, "bad-request", "since=yesterday must be a whole number"),
         ("GET", "/v1/traces?unclaimed=maybe", None, 400, "bad-request", "unclaimed=maybe must be true or false"),
-        ("GET", "/v1/sessions?state=ready", None, 400, "bad-request", "state=ready is no state"),
+        ("GET", "/v1/sessions?state=ready", None, 400, "bad-request", "'ready' is no state"),
         ("GET", "/v1/events?after=-1", None, 400, "bad-request", "after=-1 must be a whole number"),
         ("POST", "/v1/sessions", b"{", 400, "bad-request", "the request's body is not JSON"),
         ("POST", "/v1/sessions", [], 400, "bad-request", "the request's body must be a JSON object"),
@@ -628,3 +628,11 @@ def test_unit_file(tmp_path):
     (tmp_path / "profd.service").write_text(text)
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "profd.service"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_idle_clients_on_tcp_do_not_shut_the_unix_socket(tcp):
+    idle = [socket.create_connection(("127.0.0.1", tcp.port), 10) for _ in range(260)]
+    assert b"503" in idle[-1].recv(100)
+    assert tcp.request("GET", "/healthz").status == 200
+    for client in idle:
+        client.close()

@@ -329,6 +329,29 @@ def test_store_and_catalog_agree_again_after_a_start(tmp_path, fleet):
         profd.stop()
 
 
+def test_a_session_that_goes_on_brings_in_its_own_files(tmp_path):
+    """A crash between the copy's appearing and its row leaves a file that the session is about to collect again."""
+    with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "late=2") as fleet:
+        profd = Daemon(tmp_path / "profd", config(settle="4s")).start()
+        try:
+            profd.start_session(router=fleet.router, duration_ns=SHORT)
+            profd.wait_state("s1", "collecting")
+            profd.kill()
+            left = profd.state / "traces/s1" / NAME
+            left.parent.mkdir()
+            left.write_bytes(made_trace())
+            profd.start()
+            assert profd.wait_session("s1")["state"] == "complete"
+            (trace,) = profd.traces()
+            assert trace["worker"] == fleet.workers[0] and trace["path"] != str(left)
+            profd.restart()  # nobody is at it any more
+            wait_for(lambda: len(profd.traces()) == 2)
+            assert [t["path"] for t in profd.traces() if "worker" not in t] == [str(left)]
+            check_agreement(profd)
+        finally:
+            profd.stop()
+
+
 def test_a_large_store_is_compared_beside_the_work(tmp_path, fleet):
     n, strangers = 10_000, 300
     profd = Daemon(tmp_path / "profd", config()).start()

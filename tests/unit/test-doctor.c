@@ -73,7 +73,7 @@ static void test_healthy(void **state)
 
     assert_int_equal(json_get_int(answer, "problems", -1), 0);
     assert_int_equal(json_get_int(answer, "warnings", -1), 0);
-    assert_check(answer, "ok", "http://router:1 answers as vllm-router (900.0 us), 3 workers", NULL);
+    assert_check(answer, "ok", "http://router:1 answers as vllm-router (900 us), 3 workers", NULL);
     assert_check(answer, "ok", "3 of 3 healthy", NULL);
     assert_check(answer, "ok", "3 of 3 run vllm 0.19.1", NULL);
     assert_check(answer, "ok", "3 of 3 can be profiled", NULL);
