@@ -119,7 +119,7 @@ static void place_output(struct target *t, int index)
     const char *base = place->dir ? place->dir : "/tmp";
     _cleanup_(freep)
     char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
-                            t->session->record.requested_at / NS_PER_S, index);
+                            t->session->record.requested_at / NS_PER_MS, index);
 
     if (!target_engine(t)->takes_output_dir) {
         t->record.trace_dir = xstrdup(place->local_dir);
@@ -141,7 +141,7 @@ static int add_target(struct target *t, const struct worker *w, int index)
     t->record.worker = json_dumps(facts, JSON_COMPACT);
     t->record.ranks_expected = worker_ranks_expected(w);
     t->record.profile_id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->record.session_id, index,
-                                     s->record.requested_at / NS_PER_S);
+                                     s->record.requested_at / NS_PER_MS);
     place_output(t, index);
     return catalog_add_target(s->all->catalog, &t->record);
 }
