@@ -310,9 +310,11 @@ void session_print_outcome(const json_t *session, const struct screen *s)
     json_t *item;
 
     print_outcome_line(session, s);
-    reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
     json_array_foreach(json_object_get(session, "targets"), i, item) reasons_add(
         reasons, json_get_str(item, "worker"), json_get_str(item, "failure"), json_get_str(item, "remedy"));
+    /* The session's own reason sums up those of its workers, where they have any. */
+    if (reasons_count(reasons) == 0)
+        reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
     reasons_print(reasons, s, 2);
 }
 

@@ -160,6 +160,8 @@ void client_say(struct client *c, const char *format, ...)
     size_t indent = strspn(clean, " ");
     _cleanup_(freep)
     char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
+    /* In the order in which it was said, where both are one terminal. */
+    fflush(c->out.file);
     fprintf(c->err.file, "%*s%s\n", (int)indent, "", wrapped);
 }
 

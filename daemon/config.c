@@ -331,11 +331,13 @@ static void read_config_file(struct config *c, const char *path, bool named, cha
 
 static void apply_overrides(struct config *c, const struct config_overrides *o, struct config_errors *errors)
 {
+    const char *socket = getenv("PROFD_SOCKET");
     const struct {
         const char *option, *key, *value;
         bool is_path;
     } options[] = {
         {"--state-dir", "state_dir", o->state_dir, true},
+        {"$PROFD_SOCKET", "socket", socket && *socket ? socket : NULL, true},
         {"--socket", "socket", o->socket, true},
         {"--listen", "listen", o->listen, false},
         {"--log-level", "log_level", o->log_level, false},

@@ -359,7 +359,7 @@ static void check_place(const struct worker *w, struct checks *c)
                              : "Run profd on its host, or name the directory where it is mounted here: "
                                "trace_dir= in profd.conf, or --trace-dir.";
     if (place->note)
-        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "has a trace directory that cannot be used: %s",
+        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "writes traces that cannot be collected: %s",
                    place->note);
     else if (!w->local)
         checks_add(c, CHECK_UNKNOWN, w->url, remedy,

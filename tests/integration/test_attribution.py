@@ -155,7 +155,7 @@ def test_engines_that_share_a_directory(tmp_path):
     place = tmp_path / "traces"
     with FaultFleet(place, "vllm", 1, "--shared-dir") as vllm, FaultFleet(tmp_path / "sg", "sglang", 3) as sglang:
         more = "".join(f"[worker {url}]\noutput_dir={place}\n" for url in sglang.workers)
-        more += f"[fleet both]\n" + "".join(f"worker={url}\n" for url in vllm.workers + sglang.workers)
+        more += "[fleet both]\n" + "".join(f"worker={url}\n" for url in vllm.workers + sglang.workers)
         with Daemon(tmp_path / "profd", config(more=more)) as profd:
             session = profd.wait_session(profd.start_session(fleet="both", duration_ns=100 * MS)["session"])
             assert session["state"] == "complete", (session, profd.traces())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import BUILD, FAULT_WORKER, PROFD, Daemon, FaultFleet, wait_for
+from daemon import BUILD, PROFD, Daemon, FaultFleet, wait_for
 
 MS = 1_000_000
 SHORT = 100 * MS

@@ -107,7 +107,7 @@ static void test_ill(void **state)
     assert_check(answer, "warn", "http://worker:3 was started with wait_iterations", "before each session");
     assert_check(answer, "warn", "http://worker:4 has a clock that is 1min 30s behind ours", "timedatectl");
     assert_check(answer, "warn", "http://worker:4 sleeps", "wake");
-    assert_check(answer, "unknown", "http://worker:5 has a trace directory that cannot be used",
+    assert_check(answer, "unknown", "http://worker:5 writes traces that cannot be collected",
                  "run profd as root");
     assert_check(answer, "warn", "only 1.0 GiB free", "Free space");
     assert_check(answer, "ok", "4 of 5 can be profiled", NULL);
