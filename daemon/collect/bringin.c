@@ -20,10 +20,13 @@ struct bringing {
     struct collector *collector;
     char *dir_path, *name, *origin;
     int64_t size, mtime_ns;
+    dev_t device;
+    ino_t inode;
     uid_t uid;
     bool patient; /* quiet for so long that it is taken as it is */
     char *incoming;
     int64_t expected; /* bytes that the store keeps for it */
+    bool check_first; /* there is no room: none is made for what may not be whole */
     bool adopted;     /* a file that stays where it is */
     char *store_note; /* why it was left in place */
     struct trace_record row;
@@ -250,6 +253,8 @@ static int save_row(struct bringing *b, struct file *f)
 struct original {
     char *path;
     int64_t size, mtime_ns;
+    dev_t device;
+    ino_t inode;
 };
 
 /* Only the very file that was copied: the worker may have written another one meanwhile. */
@@ -258,7 +263,7 @@ static void remove_original(void *arg)
     const struct original *o = arg;
     struct stat st;
 
-    if (lstat(o->path, &st) == 0 && st.st_size == o->size &&
+    if (lstat(o->path, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode && st.st_size == o->size &&
         st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec == o->mtime_ns && unlink(o->path) < 0)
         log_warning("cannot remove %s, which was copied: %s", o->path, strerror(errno));
 }
@@ -283,7 +288,7 @@ static void finish(struct bringing *b)
         log_error("cannot catalog %s: %s", b->row.path, strerror(-r));
     if (r >= 0 && b->remove_original && catalog_commit(c->catalog, false) >= 0) {
         struct original *o = xcalloc(1, sizeof(*o));
-        *o = (struct original){.path = xstrdup(b->origin), .size = b->size, .mtime_ns = b->mtime_ns};
+        *o = (struct original){.path = xstrdup(b->origin), .size = b->size, .mtime_ns = b->mtime_ns, .device = b->device, .inode = b->inode};
         offload_run(c->offload, remove_original, original_free, o);
     }
     if (f) {
@@ -439,6 +444,11 @@ static void on_ingested(const struct ingest_result *r, void *arg)
         take_again_later(b, f);
         return;
     }
+    if (f && b->check_first && b->row.state == TRACE_COMPLETE) {
+        f->worth_room = true;
+        take_again_later(b, f);
+        return;
+    }
     if (f)
         file_attribute(f, &b->row);
     else if (b->adopted && store_holds(b->collector->store, b->origin))
@@ -449,12 +459,17 @@ static void on_ingested(const struct ingest_result *r, void *arg)
 /* -- The beginning
  * ------------------------------------------------------------------------------------------------- */
 
-static void open_incoming(struct bringing *b, int *ret_fd)
+static void open_incoming(struct bringing *b, bool worth_room, int *ret_fd)
 {
     struct collector *c = b->collector;
 
     if (c->settings->collect_mode == COLLECT_REFERENCE)
         return;
+    if (!worth_room && !store_has_room(c->store, b->size)) {
+        b->check_first = true;
+        b->store_note = xstrdup("no room in the store (see profctl du)");
+        return;
+    }
     int r = store_make_room(c->store, b->size, b->mtime_ns);
     if (r >= 0)
         r = store_incoming(c->store, b->size, ret_fd, &b->incoming);
@@ -476,6 +491,8 @@ static struct bringing *bringing_new(struct collector *c, const char *dir_path, 
                            .origin = xasprintf("%s/%s", dir_path, name),
                            .size = st->st_size,
                            .mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec,
+                           .device = st->st_dev,
+                           .inode = st->st_ino,
                            .uid = st->st_uid};
     trace_record_init(&b->row);
     c->n_bringing++;
@@ -522,13 +539,19 @@ void file_bring_in(struct file *f)
                        "%s is larger than profd collects", path);
         return;
     }
+    const char *distrust = file_distrust(f, source_fd, &st);
+    if (distrust) {
+        close(source_fd);
+        report_trouble(f, NULL, "%s %s: not collected", path, distrust);
+        return;
+    }
     struct bringing *b = bringing_new(c, f->dir->path, f->name, &st);
     b->patient = file_quiet_for(f) >= c->settings->settle_ns;
     file_set_state(f, FILE_CHECKING);
     if (f->in_place)
         b->store_note = xstrdup("the store could not take it");
     else
-        open_incoming(b, &dest_fd);
+        open_incoming(b, f->worth_room, &dest_fd);
     ingest_run(c->ingest, source_fd, dest_fd, c->settings->file_max, on_ingested, b);
 }
 

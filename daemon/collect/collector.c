@@ -62,7 +62,7 @@ static struct dir *dir_get(struct collector *c, const char *path)
         return d;
     limit_idle_dirs(c);
     d = xcalloc(1, sizeof(*d));
-    *d = (struct dir){.collector = c, .path = xstrdup(path), .watch = -1, .dirty = true};
+    *d = (struct dir){.collector = c, .path = xstrdup(path), .watch = -1, .writer_uid = -1, .dirty = true};
     TAILQ_INIT(&d->files);
     TAILQ_INIT(&d->collections);
     TAILQ_INSERT_TAIL(&c->dirs, d, next);
@@ -326,6 +326,16 @@ static void on_inotify(evutil_socket_t fd, short what, void *arg)
 /* -- What the sessions ask for
  * ------------------------------------------------------------------------------------- */
 
+/* Whose worker writes there: of one user as long as all of them are. */
+static void note_writer(struct dir *d, const struct worker *w)
+{
+    int64_t uid = w->pid > 0 ? (int64_t)w->uid : -1;
+    bool first = d->n_targets == 0 && !d->looked_at;
+
+    if (first || d->writer_uid != uid)
+        d->writer_uid = first ? uid : -1;
+}
+
 static struct collection *collection_of(struct target *t, struct collector *c)
 {
     struct collection *k = t->collecting;
@@ -336,6 +346,7 @@ static struct collection *collection_of(struct target *t, struct collector *c)
     *k = (struct collection){.target = t};
     if (t->record.trace_dir) {
         k->dir = dir_get(c, t->record.trace_dir);
+        note_writer(k->dir, &t->worker);
         k->dir->n_targets++;
         k->dir->dirty = true;
         TAILQ_INSERT_TAIL(&k->dir->collections, k, next_in_dir);

@@ -8,6 +8,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/collect/scan.h"
 #include "trace/read/tracename.h"
+#include <sys/stat.h>
 
 #define OPENERS_MAX 8
 #define N_STAGES    (TRACE_STAGE_DECODE + 1)
@@ -38,6 +39,7 @@ struct file {
     int64_t claimed_by; /* target id, 0 none */
     int64_t trace_id;   /* its row, where it was cataloged unfinished; 0 none */
     bool in_place;      /* the store could not take it */
+    bool worth_room;    /* whole: older traces may go for it */
 };
 TAILQ_HEAD(file_list, file);
 TAILQ_HEAD(collection_list, collection);
@@ -54,6 +56,7 @@ struct dir {
     int watch;          /* inotify, -1 none */
     bool remote;        /* inotify does not see other hosts */
     bool configured;
+    int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
     bool looked_at; /* at least once */
     bool dirty;     /* something happened: look again */
     bool said_full; /* that it has more files than are looked at */
@@ -122,6 +125,8 @@ void file_set_state(struct file *f, enum file_state state);
 /* Time since anything was written to it. */
 int64_t file_quiet_for(const struct file *f);
 /* Whether the target could have written it: by place, time and the pattern of its name. */
+/* trust.c: why a file, open and looked at, is not collected; NULL where it may be. */
+const char *file_distrust(const struct file *f, int fd, const struct stat *st);
 bool file_may_be_of(const struct file *f, const struct collection *k);
 
 /* attribute.c: puts whose the file is into its row. */

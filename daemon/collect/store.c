@@ -168,10 +168,25 @@ static int remove_victim(struct store *s, int64_t id)
 
     trace_record_init(&t);
     int r = catalog_get_trace(s->catalog, id, &t);
-    if (r >= 0)
+    if (r >= 0) {
+        log_notice("t%" PRId64 " (%s) goes: the store is at its budget", id, t.name);
         r = store_remove_trace(s, &t, "profd, for the store's budget");
+    }
     trace_record_done(&t);
     return r;
+}
+
+/* By how much so many more bytes, with the copies under way, exceed the budget. */
+static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes)
+{
+    bytes += s->incoming_bytes;
+    return MAX(u->bytes + bytes - u->max_use, bytes + u->keep_free - u->free);
+}
+
+bool store_has_room(const struct store *s, int64_t bytes)
+{
+    struct store_usage u;
+    return store_usage(s, &u) >= 0 && excess(s, &u, bytes) <= 0;
 }
 
 int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at)
@@ -181,10 +196,10 @@ int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at)
     int r = store_usage(s, &u);
     if (r < 0)
         return r;
-    bytes += s->incoming_bytes;
-    int64_t over = MAX(u.bytes + bytes - u.max_use, bytes + u.keep_free - u.free);
+    int64_t over = excess(s, &u, bytes);
     if (over <= 0)
         return 0;
+    bytes += s->incoming_bytes;
     if (bytes > u.max_use)
         return -ENOSPC;
     struct eviction e = {.goal = over, .recorded_at = recorded_at};

@@ -37,6 +37,8 @@ void store_incoming_done(struct store *s, int64_t bytes);
  * nothing. */
 int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
                 char **ret_path);
+/* Whether so much fits into the budget as it is. */
+bool store_has_room(const struct store *s, int64_t bytes);
 /* For a trace of that time: removes files and rows of the oldest unpinned traces, none that is newer, until
  * bytes more fit into the budget; -ENOSPC, and nothing is removed, where they cannot. */
 int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at);

@@ -275,14 +275,16 @@ class FaultFleet:
     """A running fault worker: `FaultFleet(directory, "vllm", 3, "--fault", "stop-500@0")`. It ends by itself after
     --life seconds, should the test not get to it."""
 
-    def __init__(self, directory, engine="vllm", count=1, *options, life_s=120):
+    def __init__(self, directory, engine="vllm", count=1, *options, life_s=120, run_as=None):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.command = [FAULT_WORKER, "--engine", engine, "--count", str(count), "--dir", self.directory, "--life",
                         str(life_s), *options]
+        self.run_as = run_as  # a user id
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                        user=self.run_as)
         line = self.process.stdout.readline()
         assert line, f"the fault worker ended with {self.process.wait()}"
         ready = json.loads(line)

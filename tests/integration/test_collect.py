@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import threading
+import tempfile
 import time
 from pathlib import Path
 
@@ -500,12 +501,11 @@ class NobodysDaemon(Daemon):
 
 
 @pytest.fixture
-def open_path(tmp_path):
-    """A directory that others may pass through to."""
-    for parent in [tmp_path, *tmp_path.parents][:-2]:
-        if parent.stat().st_uid == os.getuid() and parent != Path("/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o011)
-    return tmp_path
+def open_path():
+    """A directory that every user can get at, unlike pytest's."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
 
 
 def passable(path):
@@ -566,3 +566,47 @@ def test_two_profds_on_one_state(tmp_path):
         assert status == 1 and "is in use by process" in said, said
         assert incoming.exists()  # what the first one is writing is not the second one's to remove
         assert profd.get("/v1/version")
+
+
+# What is not profd's to read, or to store
+
+
+def test_the_store_does_not_collect_itself(tmp_path):
+    place = tmp_path / "profd/state/traces"
+    with FaultFleet(tmp_path / "fleet") as fleet, \
+            Daemon(tmp_path / "profd", config(collect=f"watch={place / 's1'}")) as profd:
+        assert record(profd, fleet)["state"] == "complete"
+        time.sleep(3)  # settle, and what a look takes
+        assert len(profd.traces(limit=10)) == 1 and len(list((place / "s1").iterdir())) == 1
+
+
+def test_a_hard_link_lends_no_rights(tmp_path):
+    watched, secret = tmp_path / "watched", tmp_path / "secret.json.gz"
+    watched.mkdir()
+    secret.write_bytes(made_trace())
+    with Daemon(tmp_path / "profd", config(collect=f"watch={watched}")) as profd:
+        os.link(secret, watched / NAME)
+        wait_for(lambda: "is a hard link to a file that has other names" in profd.log())
+        assert profd.traces() == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: the worker and the victim are two other users")
+def test_a_swapped_directory_lends_no_rights(tmp_path, open_path):
+    """A worker puts a link to another user's directory in the place of its own, once profd knows it."""
+    worker, victim = 54321, 54322
+    fleet_place, victims = open_path / "fleet", open_path / "victims"
+    for place, uid in ((fleet_place, worker), (victims, victim)):
+        place.mkdir(mode=0o700)
+        os.chown(place, uid, uid)
+    with FaultFleet(fleet_place, "vllm", 1, run_as=worker) as fleet, \
+            Daemon(tmp_path / "profd", config(collect="remove_original=yes")) as profd:
+        session = profd.start_session(router=fleet.router, duration_ns=1_500_000_000)["session"]
+        profd.wait_state(session, "recording")
+        secret = victims / NAME
+        secret.write_bytes(made_trace())
+        os.chown(secret, victim, victim)
+        (fleet_place / "w0").symlink_to(victims)
+        profd.wait_session(session)
+        assert all(trace["owner_uid"] != victim for trace in profd.traces())
+        assert secret.exists()
+        assert "does not belong to the user of the worker" in profd.log()

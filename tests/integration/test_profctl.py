@@ -408,7 +408,7 @@ def test_second_interrupt_leaves_it_to_profd(door):
     interrupt(process, door, lambda: door.asked("POST", "/v1/sessions/s7/stop"))
     out, err = process.communicate(timeout=10)
     assert process.returncode == 1 and out == ""
-    assert "s7 goes on in profd" in err and len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
+    assert "s7 is stopping; profctl status s7" in err and len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
 
 
 def test_restart_of_profd_is_waited_for(door):

@@ -227,6 +227,18 @@ def test_old_files_do_not_drive_out_newer_traces(tmp_path, fleet):
         profd.stop()
 
 
+def test_what_is_not_whole_drives_out_nothing(tmp_path, fleet):
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    with Daemon(tmp_path / "profd", config(collect=f"watch={watched}", more="[store]\nmax_use=5M\nkeep_free=1M")) as profd:
+        assert record(profd, fleet)["state"] == "complete"
+        with open(watched / NAME, "wb") as junk:
+            junk.truncate(4500 << 10)  # costs its writer nothing
+        trace = wait_for(lambda: unclaimed(profd))[0]
+        assert trace["state"] == "corrupt" and not trace["stored"] and "no room in the store" in trace["reason"]
+        assert profd.get("/v1/traces/t1")["stored"]
+
+
 def test_nothing_is_removed_in_vain(tmp_path, fleet):
     free = shutil.disk_usage(tmp_path).free
     profd = Daemon(tmp_path / "profd", config()).start()
