@@ -220,9 +220,10 @@ static int setup_loop(struct manager *m)
         void (*fn)(evutil_socket_t number, short what, void *arg);
     } signals[] = {{SIGTERM, on_stop_signal}, {SIGINT, on_stop_signal}, {SIGHUP, on_reload_signal}};
 
-    /* A cached time is that of the turn's beginning: timers armed late in a long turn would fire early. */
+    /* By default libevent's clock is coarse, and its time that of the turn's beginning: timers would fire milliseconds early. */
     struct event_config *config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
+    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
     m->base = event_base_new_with_config(config);
     event_config_free(config);
     if (!m->base)

@@ -216,8 +216,14 @@ static bool find_known(const struct bringing *b, const struct file *f, struct tr
 {
     struct catalog *catalog = b->collector->catalog;
 
-    if (f && f->trace_id != 0 && catalog_get_trace(catalog, f->trace_id, known) == 0)
-        return true;
+    if (f && f->trace_id != 0 && catalog_get_trace(catalog, f->trace_id, known) == 0) {
+        bool of_another = b->row.session_id != RECORD_NONE && known->session_id != RECORD_NONE &&
+                          b->row.session_id != known->session_id;
+        if (!of_another)
+            return true;
+        trace_record_done(known);
+        trace_record_init(known);
+    }
     return b->row.path && catalog_find_trace_by_path(catalog, b->row.path, known) == 0;
 }
 
@@ -292,8 +298,10 @@ static void finish(struct bringing *b)
         offload_run(c->offload, remove_original, original_free, o);
     }
     if (f) {
-        f->trace_id =
-            r >= 0 && b->row.state != TRACE_COMPLETE && b->row.state != TRACE_DUPLICATE ? b->row.trace_id : 0;
+        /* A trace that was cut off may still be completed. An attachment under the same name is the next one. */
+        bool may_go_on = r >= 0 && b->row.kind != TRACE_KIND_ATTACHMENT && b->row.state != TRACE_COMPLETE &&
+                         b->row.state != TRACE_DUPLICATE;
+        f->trace_id = may_go_on ? b->row.trace_id : 0;
         count_for_collections(f, &b->row, again);
         if (f->state == FILE_CHECKING)
             file_set_state(f, f->size == b->size && f->mtime_ns == b->mtime_ns ? FILE_DONE : FILE_GROWING);

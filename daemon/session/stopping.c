@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
+/* A call that timed out at the deadline may end a moment before it. */
+#define DEADLINE_SLACK_NS (50 * NS_PER_MS)
 #define RETRY_FIRST_NS   NS_PER_S
 #define RETRY_MAX_NS     (30 * NS_PER_S)
 #define REFUSED_TRIES    3 /* nobody listens any more: the process is gone, and its profiler with it */
@@ -111,7 +113,7 @@ static void on_stopped(const struct call_result *r, void *arg)
     } else if (t->stop_refusals >= REFUSED_TRIES) {
         fail_stop(t, r, "; the worker is gone");
         after_stop(t);
-    } else if (mono_ns() >= t->stop_deadline_ns) {
+    } else if (mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS) {
         fail_stop(t, r, "; its stop was given up");
         after_stop(t);
     } else {

@@ -82,8 +82,8 @@ def run(demo, directory, fleet, router, seconds):
         demo.type("profctl", "get", f"s{session}", "-d", str(directory / "traces-of-the-session"))
     demo.type("profctl", "list-sessions")
     demo.type("sqlite3", "-readonly", "-box", str(demo.state / "catalog.db"),
-              "select trace_id, worker, kind, state, size, events, span_ns / 1000000 as span_ms from traces "
-              "order by kind = 'trace' desc, recorded_at desc limit 5")
+              "select trace_id, worker, state, size, events, span_ns / 1000000 as span_ms from traces "
+              "order by events desc limit 5")
     return trace
 
 

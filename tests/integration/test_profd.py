@@ -521,12 +521,13 @@ def test_places_of_a_user(request, tmp_path):
         request.addfinalizer(lambda: shutil.rmtree(tmp_path))
         os.chmod(tmp_path, 0o777)
         drop = {"user": 65534, "group": 65534, "extra_groups": []}
-        if not os.access(PROFD, os.X_OK) or run("--version", **drop).returncode != 0:
-            pytest.skip("nobody cannot run the program where it was built")
     else:
         drop = {}
+    # The build may lie where another user cannot go, such as /root.
+    for program in (PROFD, PROFD.parent / "ingest" / "profd-ingest"):
+        shutil.copy(program, tmp_path)
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path / "run")}
-    process = subprocess.Popen([PROFD], stderr=subprocess.PIPE, text=True, env=environment, **drop)
+    process = subprocess.Popen([tmp_path / "profd"], stderr=subprocess.PIPE, text=True, env=environment, **drop)
     try:
         line = process.stderr.readline()
         assert f"socket {tmp_path}/run/profd/profd.sock, state in {tmp_path}/.local/state/profd, no profd.conf" in line

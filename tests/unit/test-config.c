@@ -268,6 +268,7 @@ static void test_load_orders(void **state)
     fclose(f);
 
     struct config_overrides o = {.file = path, .state_dir = "relative", .log_level = "debug"};
+    unsetenv("PROFD_SOCKET");
     assert_int_equal(config_load(&o, &c, &file, &errors), 0);
     _cleanup_(freep)
     char *cwd = getcwd(NULL, 0);
@@ -281,6 +282,20 @@ static void test_load_orders(void **state)
     assert_string_equal(c.socket, "/of/the/file.sock");
     assert_int_equal(c.log_level, LOG_DEBUG);
     assert_int_equal(c.fleet.connect_timeout_ns, 9 * NS_PER_S);
+
+    _cleanup_(config_done)
+    struct config in_place = {0};
+    _cleanup_(freep)
+    char *same_file = NULL;
+    setenv("PROFD_SOCKET", "/of/the/environment.sock", 1);
+    assert_int_equal(config_load(&o, &in_place, &same_file, &errors), 0);
+    assert_string_equal(in_place.socket, "/of/the/environment.sock");
+    config_done(&in_place);
+    replace_str(&same_file, NULL);
+    o.socket = "/of/the/option.sock";
+    assert_int_equal(config_load(&o, &in_place, &same_file, &errors), 0);
+    assert_string_equal(in_place.socket, "/of/the/option.sock");
+    unsetenv("PROFD_SOCKET");
     unlink(path);
 
     struct config unused;
