@@ -18,13 +18,11 @@
 
 int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
 {
-    _cleanup_(closep)
-    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    _cleanup_(closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -errno;
     size_t size = 0, room = 4096;
-    _cleanup_(freep)
-    char *data = xcalloc(room, 1);
+    _cleanup_(freep) char *data = xcalloc(room, 1);
     for (;;) {
         if (room - size < 2) {
             room *= 2;
@@ -65,8 +63,7 @@ int write_all(int fd, const void *data, size_t size)
 
 int make_dirs(const char *path, mode_t mode)
 {
-    _cleanup_(freep)
-    char *copy = xstrdup(path);
+    _cleanup_(freep) char *copy = xstrdup(path);
     struct stat st;
 
     for (char *p = copy + 1; *p; p++) {
@@ -86,8 +83,7 @@ int make_dirs(const char *path, mode_t mode)
 
 int fsync_path(const char *directory)
 {
-    _cleanup_(closep)
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) < 0)
         return -errno;
     return 0;
@@ -96,8 +92,8 @@ int fsync_path(const char *directory)
 int open_regular(int dir_fd, const char *path, struct stat *ret_st)
 {
     struct stat st;
-    _cleanup_(closep)
-    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    _cleanup_(closep) int fd =
+        openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode))

@@ -99,8 +99,7 @@ json_t *json_text(const char *s)
     json_t *plain = json_string(s);
     if (plain)
         return plain;
-    _cleanup_(freep)
-    char *clean = xcalloc(strlen(s) * 3 + 1, 1);
+    _cleanup_(freep) char *clean = xcalloc(strlen(s) * 3 + 1, 1);
     char *out = clean;
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
         size_t n = utf8_length(p);

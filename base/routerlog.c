@@ -24,8 +24,7 @@ static char *host_of(const char *host, size_t n)
 {
     struct in6_addr v6;
     bool brackets = n >= 2 && host[0] == '[' && host[n - 1] == ']';
-    _cleanup_(freep)
-    char *bare = brackets ? xstrndup(host + 1, n - 2) : xstrndup(host, n);
+    _cleanup_(freep) char *bare = brackets ? xstrndup(host + 1, n - 2) : xstrndup(host, n);
 
     if (inet_pton(AF_INET6, bare, &v6) == 1)
         return IN6_IS_ADDR_UNSPECIFIED(&v6) ? xstrdup("[::1]") : xasprintf("[%s]", bare);
@@ -68,8 +67,7 @@ static char *parse_address(const char *text, size_t size)
     }
     if (digits == 0 || port == 0)
         return NULL;
-    _cleanup_(freep)
-    char *host = host_of(text, (size_t)(colon - text));
+    _cleanup_(freep) char *host = host_of(text, (size_t)(colon - text));
     return host ? xasprintf("%s%s:%lu", scheme, host, port) : NULL;
 }
 
@@ -107,8 +105,7 @@ char *routerlog_find(const char *text, size_t size)
 static int open_log(const char *path, int64_t *ret_size)
 {
     struct stat st;
-    _cleanup_(closep)
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) < 0)
@@ -137,8 +134,7 @@ static ssize_t pread_all(int fd, char *data, size_t size, int64_t at)
 
 static int search_backwards(int fd, int64_t size, char **ret_url)
 {
-    _cleanup_(freep)
-    char *block = xcalloc(BLOCK_SIZE + OVERLAP, 1);
+    _cleanup_(freep) char *block = xcalloc(BLOCK_SIZE + OVERLAP, 1);
     int64_t lowest = MAX(INT64_C(0), size - ROUTERLOG_SCAN_MAX);
 
     for (int64_t end = size; end > lowest;) {
@@ -157,8 +153,7 @@ static int search_backwards(int fd, int64_t size, char **ret_url)
 int routerlog_read(const char *path, char **ret_url, struct problem *p)
 {
     int64_t size = 0;
-    _cleanup_(closep)
-    int fd = open_log(path, &size);
+    _cleanup_(closep) int fd = open_log(path, &size);
     if (fd < 0)
         return problem_set(p, fd, PROBLEM_BAD_REQUEST, "cannot read the router's log %s: %s", path,
                            fd == -EINVAL ? "it is not a regular file" : strerror(-fd));

@@ -38,34 +38,27 @@ static void print_check(struct client *c, const json_t *check)
             shown = results[i].shown;
             colour = results[i].colour;
         }
-    _cleanup_(freep)
-    char *line = xasprintf("%s%s%s", names_worker ? worker : "", names_worker ? ": " : "", text ? text : "");
-    _cleanup_(freep)
-    char *clean = text_clean(line, true), *wrapped = text_wrap(clean, TEXT_COLUMN, width);
-    _cleanup_(freep)
-    char *tag = text_clean(shown, false);
+    _cleanup_(freep) char *line =
+        xasprintf("%s%s%s", names_worker ? worker : "", names_worker ? ": " : "", text ? text : "");
+    _cleanup_(freep) char *clean = text_clean(line, true), *wrapped = text_wrap(clean, TEXT_COLUMN, width);
+    _cleanup_(freep) char *tag = text_clean(shown, false);
     int pad = MAX(TEXT_COLUMN - (int)strlen(tag), 2);
     fprintf(c->out.file, "%s%s%s%*s%s\n", screen_colour(&c->out, colour), tag, screen_plain(&c->out), pad, "",
             wrapped);
 
-    _cleanup_(freep)
-    char *remedy = text_clean(json_get_str(check, "remedy"), true);
+    _cleanup_(freep) char *remedy = text_clean(json_get_str(check, "remedy"), true);
     if (!remedy)
         return;
-    _cleanup_(freep)
-    char *wrapped_remedy = text_wrap(remedy, TEXT_COLUMN, width);
+    _cleanup_(freep) char *wrapped_remedy = text_wrap(remedy, TEXT_COLUMN, width);
     fprintf(c->out.file, "%*s%s\n", TEXT_COLUMN, "", wrapped_remedy);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    char *path = xstrdup("/v1/doctor"), *name = source_name(&o->source);
-    _cleanup_(freep)
-    char *doing = xasprintf("examining %s", name);
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup("/v1/doctor"), *name = source_name(&o->source);
+    _cleanup_(freep) char *doing = xasprintf("examining %s", name);
     _cleanup_json_ answer = NULL;
 
     if (source_to_query(&o->source, &path, &p) < 0)
@@ -82,8 +75,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     size_t i;
     json_t *check;
     json_array_foreach(json_object_get(answer, "checks"), i, check) print_check(c, check);
-    _cleanup_(freep)
-    char *problems = text_count(n_problems, "problem"), *warnings = text_count(n_warnings, "warning");
+    _cleanup_(freep) char *problems = text_count(n_problems, "problem"),
+                          *warnings = text_count(n_warnings, "warning");
     if (!c->no_legend)
         fprintf(c->out.file, "%s, %s\n", problems, warnings);
     return n_problems > 0 ? EXIT_FAILED : EXIT_DONE;

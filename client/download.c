@@ -42,12 +42,10 @@ static void show(struct download *d)
         return;
     d->next_show = now + SHOW_INTERVAL_NS;
     int percent = d->expected > 0 ? (int)(100.0 * (double)d->size / (double)d->expected) : 0;
-    _cleanup_(freep)
-    char *name = text_clean(d->name, false);
-    _cleanup_(freep)
-    char *line = xasprintf("%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, d->size),
-                           format_size(whole, d->expected),
-                           format_size(rate, (int64_t)((double)d->size * 1e9 / (double)elapsed)), name);
+    _cleanup_(freep) char *name = text_clean(d->name, false);
+    _cleanup_(freep) char *line = xasprintf(
+        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, d->size), format_size(whole, d->expected),
+        format_size(rate, (int64_t)((double)d->size * 1e9 / (double)elapsed)), name);
     screen_draw(&d->c->err, line);
 }
 
@@ -81,8 +79,7 @@ static int check(const struct download *d, const json_t *trace, struct problem *
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p)
 {
     const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
     struct download d = {.c = c,
                          .name = name ? name : "",
                          .fd = fd,
@@ -118,11 +115,9 @@ static mode_t default_mode(void)
 int download_to_file(struct client *c, const json_t *trace, const char *path, struct problem *p)
 {
     const char *slash = strrchr(path, '/');
-    _cleanup_(freep)
-    char *part = xasprintf("%.*s.profctl-XXXXXX", slash ? (int)(slash + 1 - path) : 0, path);
+    _cleanup_(freep) char *part = xasprintf("%.*s.profctl-XXXXXX", slash ? (int)(slash + 1 - path) : 0, path);
     follow_hold_signals();
-    _cleanup_(closep)
-    int fd = mkostemp(part, O_CLOEXEC);
+    _cleanup_(closep) int fd = mkostemp(part, O_CLOEXEC);
 
     if (fd < 0)
         return cannot_write(path, errno, p);
@@ -136,10 +131,8 @@ int download_to_file(struct client *c, const json_t *trace, const char *path, st
 
 int file_sha256(const char *path, char *ret)
 {
-    _cleanup_(closep)
-    int fd = open_regular(AT_FDCWD, path, NULL);
-    _cleanup_(freep)
-    char *block = xcalloc(HASH_BLOCK, 1);
+    _cleanup_(closep) int fd = open_regular(AT_FDCWD, path, NULL);
+    _cleanup_(freep) char *block = xcalloc(HASH_BLOCK, 1);
     ssize_t n = 0;
 
     if (fd < 0)

@@ -44,10 +44,8 @@ static void add_session(struct table *table, const json_t *session)
 static void print_largest(struct client *c, const json_t *sessions)
 {
     size_t n = json_array_size(sessions), n_shown = 0, i;
-    _cleanup_(freep)
-    const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
-    _cleanup_(table_freep)
-    struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    _cleanup_(freep) const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_t *session;
 
     json_array_foreach(sessions, i, session) sorted[i] = session;
@@ -75,8 +73,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     int64_t max_use = json_get_int(usage, "max_use", 0), keep_free = json_get_int(usage, "keep_free", 0);
-    _cleanup_(freep)
-    char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
     field_print(&c->out, "Store:", json_get_str(usage, "store"));
     field_printf(&c->out, "Holds:", "%s, %s", traces, format_size(text, json_get_int(usage, "bytes", 0)));
     if (max_use > 0 && max_use < INT64_MAX)

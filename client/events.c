@@ -23,12 +23,10 @@ static void print_event(struct client *c, const json_t *event, const char *kind)
     char at[UNIT_TEXT_MAX];
     const char *session = json_get_str(event, "session"), *trace = json_get_str(event, "trace");
     const char *text = json_get_str(event, "text");
-    _cleanup_(freep)
-    char *line =
+    _cleanup_(freep) char *line =
         xasprintf("%s  %-17s  %s%s%s  %s", format_time(at, json_get_int(event, "at", wall_ns())), kind,
                   session ? session : "-", trace ? " " : "", trace ? trace : "", text ? text : "");
-    _cleanup_(freep)
-    char *clean = text_clean(line, false);
+    _cleanup_(freep) char *clean = text_clean(line, false);
     fprintf(c->out.file, "%s\n", clean);
 }
 
@@ -52,10 +50,8 @@ static void on_event(const struct sse_event *event, void *arg)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    char *path = xstrdup("/v1/events");
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup("/v1/events");
     _cleanup_json_ version = NULL;
     char session[REF_TEXT_MAX];
     bool was_lost = false;
@@ -69,8 +65,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     int status = client_get(c, "/v1/version", NULL, &version);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(stream_freep)
-    struct stream *stream = stream_new(c->door, path, on_event, c);
+    _cleanup_(stream_freep) struct stream *stream = stream_new(c->door, path, on_event, c);
     for (;;) {
         if (stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
             return client_fail(c, &p);

@@ -11,10 +11,8 @@ void field_print(const struct screen *s, const char *name, const char *value)
 {
     if (!value)
         return;
-    _cleanup_(freep)
-    char *clean = text_clean(value, true);
-    _cleanup_(freep)
-    char *wrapped = text_wrap(clean, VALUE_COLUMN, screen_text_width(s));
+    _cleanup_(freep) char *clean = text_clean(value, true);
+    _cleanup_(freep) char *wrapped = text_wrap(clean, VALUE_COLUMN, screen_text_width(s));
     fprintf(s->file, "%s%*s%s  %s\n", screen_colour(s, COLOUR_DIM), VALUE_COLUMN - 2, name, screen_plain(s),
             wrapped);
 }
@@ -23,8 +21,7 @@ void field_printf(const struct screen *s, const char *name, const char *format, 
 {
     va_list ap;
     va_start(ap, format);
-    _cleanup_(freep)
-    char *value = xvasprintf(format, ap);
+    _cleanup_(freep) char *value = xvasprintf(format, ap);
     va_end(ap);
     field_print(s, name, value);
 }

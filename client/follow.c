@@ -73,8 +73,7 @@ static void on_event(const struct sse_event *event, void *arg)
     if (!space)
         return;
     /* "URL runs no request": the same of many workers is said once. */
-    _cleanup_(freep)
-    char *worker = xstrndup(text, (size_t)(space - text));
+    _cleanup_(freep) char *worker = xstrndup(text, (size_t)(space - text));
     reasons_add(f->remarks, worker, space + 1, NULL);
 }
 
@@ -94,10 +93,8 @@ static void tell_remarks(struct follow *f)
 /* A session that profd does not know ends it; a profd that does not answer is waited for. */
 static int look(struct follow *f, struct problem *p)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/sessions/%s", f->session);
-    _cleanup_(problem_done)
-    struct problem mine = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", f->session);
+    _cleanup_(problem_done) struct problem mine = {0};
     json_t *session = NULL;
     int64_t begin = mono_ns();
     int r = door_call(f->c->door, "GET", path, NULL, NULL, &session, &mine);
@@ -121,10 +118,8 @@ static void draw(struct follow *f)
     unsigned height = screen_height(f->screen);
     int64_t lost = stream_lost_since(f->stream);
     unsigned rows = height > LINES_RESERVED ? height - LINES_RESERVED : 1;
-    _cleanup_(freep)
-    char *block = session_block(f->now, f->screen, rows, wall_ns());
-    _cleanup_(freep)
-    char *text =
+    _cleanup_(freep) char *block = session_block(f->now, f->screen, rows, wall_ns());
+    _cleanup_(freep) char *text =
         xasprintf("%s%s", block,
                   lost ? "  profd does not answer; the session goes on when it is back (Ctrl-C leaves)\n"
                   : f->stop_sent && !session_is_over(f->now) ? "  stopping; Ctrl-C again leaves it to profd\n"
@@ -146,8 +141,7 @@ static void tell_changes(struct follow *f)
 
     format_time(at, wall_ns());
     if (session_state(f->now) != session_state(f->before)) {
-        _cleanup_(freep)
-        char *progress = session_progress(f->now, wall_ns());
+        _cleanup_(freep) char *progress = session_progress(f->now, wall_ns());
         fprintf(f->screen->file, "%s  %s  %s\n", at, f->session, progress);
     }
     json_array_foreach(json_object_get(f->now, "targets"), i, target)
@@ -155,10 +149,8 @@ static void tell_changes(struct follow *f)
         const char *failure = json_get_str(target, "failure");
         if (!failure || json_get_str(target_before(f, i), "failure"))
             continue;
-        _cleanup_(freep)
-        char *worker = text_clean(json_get_str(target, "worker"), false);
-        _cleanup_(freep)
-        char *text = text_clean(failure, false);
+        _cleanup_(freep) char *worker = text_clean(json_get_str(target, "worker"), false);
+        _cleanup_(freep) char *text = text_clean(failure, false);
         fprintf(f->screen->file, "%s  %s  %s: %s\n", at, f->session, worker, text);
     }
     fflush(f->screen->file);
@@ -195,10 +187,8 @@ static void tell_lost(struct follow *f)
 
 static void ask_to_stop(struct follow *f)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/sessions/%s/stop", f->session);
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/stop", f->session);
+    _cleanup_(problem_done) struct problem p = {0};
 
     f->stop_sent = true;
     if (!f->screen->is_terminal)
@@ -271,12 +261,9 @@ int follow_session(struct client *c, const char *session, struct screen *screen,
                    json_t **ret)
 {
     sigset_t set = held_signals();
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/events?session=%s&after=0", session);
-    _cleanup_(follow_done)
-    struct follow f = {
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/events?session=%s&after=0", session);
+    _cleanup_(follow_done) struct follow f = {
         .c = c, .screen = screen, .session = session, .on_interrupt = on_interrupt, .changed = true};
 
     f.remarks = reasons_new();

@@ -30,15 +30,13 @@ struct haul {
 
 static int fetch_trace(struct client *c, const char *ref, json_t **ret)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/traces/%s", ref);
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
     return client_get(c, path, NULL, ret);
 }
 
 static int get_to_stdout(struct client *c, const json_t *trace)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     if (c->out.is_terminal) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "a trace is not for a terminal");
@@ -50,8 +48,7 @@ static int get_to_stdout(struct client *c, const json_t *trace)
 
 static int bad_name(struct client *c, const json_t *trace)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     problem_set(&p, -EINVAL, PROBLEM_UPSTREAM, "%s has a name that cannot be used here",
                 json_get_str(trace, "trace"));
@@ -72,8 +69,7 @@ static int own_name(struct client *c, const json_t *trace, const char **ret)
 
 static int get_one(struct client *c, const struct options *o, const char *ref)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ trace = NULL;
     const char *path = o->output;
     char size[UNIT_TEXT_MAX];
@@ -145,18 +141,15 @@ static bool is_there(const char *path, const json_t *trace)
 static void get_into(struct client *c, const char *directory, const json_t *traces, const json_t *trace,
                      struct haul *h)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     const char *id = json_get_str(trace, "trace"), *plain;
     int status = own_name(c, trace, &plain);
-    _cleanup_(freep)
-    char *name = status == EXIT_DONE ? name_of(traces, trace) : NULL;
+    _cleanup_(freep) char *name = status == EXIT_DONE ? name_of(traces, trace) : NULL;
 
     if (name && !is_plain_name(name))
         status = bad_name(c, trace);
     if (status == EXIT_DONE) {
-        _cleanup_(freep)
-        char *path = xasprintf("%s/%s", directory, name);
+        _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
         bool there = is_there(path, trace);
         int r = there ? 0 : download_to_file(c, trace, path, &p);
         if (r == 0) {
@@ -183,8 +176,7 @@ static int list_of_words(struct client *c, int n_words, char **words, json_t *tr
         json_t *answer = NULL;
         if (verb_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
-        _cleanup_(freep)
-        char *path = xasprintf("/v1/traces?session=%s", ref);
+        _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
         int status = ref[0] == 's' ? traces_get(c, path, INT64_MAX, &answer) : fetch_trace(c, ref, &answer);
         if (status != EXIT_DONE)
             return status;
@@ -200,8 +192,7 @@ static int list_of_words(struct client *c, int n_words, char **words, json_t *tr
 
 static int get_all(struct client *c, const struct options *o, int n_words, char **words)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ traces = json_array();
     _cleanup_json_ files = json_array();
     struct haul h = {.files = files};
@@ -223,10 +214,8 @@ static int get_all(struct client *c, const struct options *o, int n_words, char 
     json_array_foreach(traces, i, trace) if (!h.interrupted) get_into(c, o->directory, traces, trace, &h);
     if (c->json)
         client_print_json(c, files);
-    _cleanup_(freep)
-    char *got = text_count((int64_t)h.n_got, "file");
-    _cleanup_(freep)
-    char *there = text_count((int64_t)h.n_there, "file");
+    _cleanup_(freep) char *got = text_count((int64_t)h.n_got, "file");
+    _cleanup_(freep) char *there = text_count((int64_t)h.n_there, "file");
     if (h.n_got == 0 && h.n_there > 0)
         client_say(c, "%s in %s already", there, o->directory);
     else
@@ -238,8 +227,7 @@ static int get_all(struct client *c, const struct options *o, int n_words, char 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     char ref[REF_TEXT_MAX];
 
     if (o->output && o->directory) {

@@ -89,12 +89,9 @@ static void add_session(struct table *table, const json_t *session)
     const json_t *counts = json_object_get(session, "counts");
     const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
     int64_t at = json_get_int(session, "requested_at", 0);
-    _cleanup_(freep)
-    char *labels = labels_text(json_object_get(session, "labels"));
-    _cleanup_(freep)
-    char *workers = workers_text(session, counts);
-    _cleanup_(freep)
-    char *by = asker_text(json_get_str(session, "requested_by"));
+    _cleanup_(freep) char *labels = labels_text(json_object_get(session, "labels"));
+    _cleanup_(freep) char *workers = workers_text(session, counts);
+    _cleanup_(freep) char *by = asker_text(json_get_str(session, "requested_by"));
     int state = session_state(session);
 
     table_add(table, (const char *[_CELL_MAX]){
@@ -114,8 +111,7 @@ static void add_session(struct table *table, const json_t *session)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(freep)
-    char *path = xstrdup("/v1/sessions");
+    _cleanup_(freep) char *path = xstrdup("/v1/sessions");
     _cleanup_json_ answer = NULL;
     size_t i;
     json_t *session;
@@ -128,8 +124,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(table_freep)
-    struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_array_foreach(json_object_get(answer, "sessions"), i, session) add_session(table, session);
     table_print(table, &c->out);
     if (json_array_size(json_object_get(answer, "sessions")) == 0)

@@ -59,8 +59,7 @@ static void add_trace(struct table *table, const json_t *trace)
     int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
     const char *worker = json_get_str(trace, "worker");
     bool is_ambiguous = !worker && json_array_size(json_object_get(trace, "candidates")) > 0;
-    _cleanup_(freep)
-    char *rank = trace_rank(trace, true), *state = trace_state(trace);
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace);
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_TRACE] = json_get_str(trace, "trace"),
@@ -100,8 +99,7 @@ static int compare_rows(const void *a, const void *b)
 static void add_traces(struct table *table, const json_t *traces)
 {
     size_t n = json_array_size(traces);
-    _cleanup_(freep)
-    json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
+    _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
 
     for (size_t i = 0; i < n; i++)
         rows[i] = json_array_get(traces, i);
@@ -117,8 +115,7 @@ static void print_footer(struct client *c, const json_t *answer)
     const json_t *usage = json_object_get(answer, "usage");
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
     int64_t max_use = json_get_int(usage, "max_use", 0);
-    _cleanup_(freep)
-    char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
     size_t n = json_array_size(json_object_get(answer, "traces"));
 
     fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
@@ -149,8 +146,7 @@ static int make_path(struct client *c, const struct options *o, char **path)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(freep)
-    char *path = xstrdup("/v1/traces");
+    _cleanup_(freep) char *path = xstrdup("/v1/traces");
     _cleanup_json_ answer = NULL;
     int64_t limit = o->all ? INT64_MAX : o->limit != OPTION_ABSENT ? o->limit : LIMIT_DEFAULT;
 
@@ -161,8 +157,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(table_freep)
-    struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     add_traces(table, json_object_get(answer, "traces"));
     table_print(table, &c->out);
     if (!c->no_legend)

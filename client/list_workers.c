@@ -57,10 +57,9 @@ static void add_worker(struct table *table, const json_t *w)
     const char *health = json_get_str(w, "health");
     const json_t *traces = json_object_get(w, "traces");
     const char *local_dir = json_get_str(traces, "local_dir"), *dir = json_get_str(traces, "dir");
-    _cleanup_(freep)
-    char *engine_cell = xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
-    _cleanup_(freep)
-    char *model = short_model(json_get_str(w, "model"));
+    _cleanup_(freep) char *engine_cell =
+        xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
+    _cleanup_(freep) char *model = short_model(json_get_str(w, "model"));
     bool profilable = json_get_bool(w, "profilable", false);
     int64_t load = json_get_int(w, "load", -1);
     char load_cell[32];
@@ -89,23 +88,18 @@ static void print_footer(struct client *c, const json_t *fleet)
     json_t *w;
 
     json_array_foreach(workers, i, w) n_profilable += json_get_bool(w, "profilable", false);
-    _cleanup_(freep)
-    char *count = text_count((int64_t)json_array_size(workers), "worker");
-    _cleanup_(freep)
-    char *line = xasprintf("%s%s%s, %s, %zu can be profiled", router ? router : "", router ? ": " : "",
-                           dialect ? dialect : "?", count, n_profilable);
-    _cleanup_(freep)
-    char *clean = text_clean(line, false);
+    _cleanup_(freep) char *count = text_count((int64_t)json_array_size(workers), "worker");
+    _cleanup_(freep) char *line = xasprintf("%s%s%s, %s, %zu can be profiled", router ? router : "",
+                                            router ? ": " : "", dialect ? dialect : "?", count, n_profilable);
+    _cleanup_(freep) char *clean = text_clean(line, false);
     fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_DIM), clean, screen_plain(&c->out));
 }
 
 /* Why a worker cannot be profiled belongs to the answer; what was merely noticed is talk. */
 static void print_reasons(struct client *c, const json_t *fleet)
 {
-    _cleanup_(reasons_freep)
-    struct reasons *reasons = reasons_new();
-    _cleanup_(reasons_freep)
-    struct reasons *notes = reasons_new();
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    _cleanup_(reasons_freep) struct reasons *notes = reasons_new();
     size_t i;
     json_t *item;
 
@@ -130,12 +124,9 @@ static void print_reasons(struct client *c, const json_t *fleet)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    char *path = xstrdup("/v1/workers"), *name = source_name(&o->source);
-    _cleanup_(freep)
-    char *doing = xasprintf("asking %s for its workers", name);
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup("/v1/workers"), *name = source_name(&o->source);
+    _cleanup_(freep) char *doing = xasprintf("asking %s for its workers", name);
     _cleanup_json_ fleet = NULL;
 
     if (source_to_query(&o->source, &path, &p) < 0)
@@ -145,8 +136,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (c->json)
         return client_print_json(c, fleet);
-    _cleanup_(table_freep)
-    struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     size_t i;
     json_t *w;
     json_array_foreach(json_object_get(fleet, "workers"), i, w) add_worker(table, w);

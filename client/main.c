@@ -34,8 +34,7 @@ static void set_locale(void)
 
 static int count_words(struct client *c, const struct verb *v, unsigned n)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     if (n >= v->min_words && n <= v->max_words)
         return 0;
@@ -48,8 +47,7 @@ static int count_words(struct client *c, const struct verb *v, unsigned n)
 
 static int open_door(struct client *c, const struct globals *g)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     return door_new(g->socket, g->host, c->quiet ? NULL : &c->err, &c->door, &p) < 0 ? client_fail(c, &p) : 0;
 }
 
@@ -64,10 +62,8 @@ static void take_globals(struct client *c, const struct globals *g)
 
 static int run_verb(struct client *c, const struct verb *v, struct globals *g, int argc, char **argv)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
     const struct option_set sets[] = {
         {v->options, v->n_options, values},
         {global_options, n_global_options, g},
@@ -96,8 +92,7 @@ static int run(struct client *c, int argc, char **argv)
 {
     struct globals g = {0};
     const struct option_set set = {global_options, n_global_options, &g};
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     int first = options_parse(&set, 1, argc, argv, true, &p);
 
     take_globals(c, &g);
@@ -125,8 +120,7 @@ static int run(struct client *c, int argc, char **argv)
 /* A full disk or a closed pipe behind stdout is a failure, even where everything else went well. */
 static int flush_output(struct client *c, int status)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;

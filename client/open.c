@@ -162,8 +162,7 @@ static int temp_file(struct problem *p)
     const char *directory = getenv("TMPDIR");
     if (!directory || !*directory)
         directory = TEMP_DEFAULT;
-    _cleanup_(freep)
-    char *name = xasprintf("%s/profctl-XXXXXX", directory);
+    _cleanup_(freep) char *name = xasprintf("%s/profctl-XXXXXX", directory);
     int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
         return problem_set(p, -errno, PROBLEM_STORAGE, "cannot keep the trace in %s: %s", directory,
@@ -228,8 +227,8 @@ static void say_link(struct client *c, const struct options *o, const struct ser
 {
     const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
     char host[256] = "HOST";
-    _cleanup_(freep)
-    char *link = xasprintf("%s/#!/?url=http://%s:%d%s", PERFETTO_ORIGIN, SERVE_ADDRESS, SERVE_PORT, s->path);
+    _cleanup_(freep) char *link =
+        xasprintf("%s/#!/?url=http://%s:%d%s", PERFETTO_ORIGIN, SERVE_ADDRESS, SERVE_PORT, s->path);
 
     if (c->json) {
         _cleanup_json_ answer = json_object();
@@ -278,17 +277,14 @@ static int serve(struct client *c, const struct options *o, struct server *s)
 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(server_done)
-    struct server s = {.fd = -1};
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(server_done) struct server s = {.fd = -1};
     _cleanup_json_ trace = NULL;
     char ref[REF_TEXT_MAX];
 
     if (verb_ref(c, words[0], 't', "t", ref) < 0)
         return EXIT_USAGE;
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/traces/%s", ref);
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
     int status = client_get(c, path, NULL, &trace);
     if (status != EXIT_DONE)
         return status;

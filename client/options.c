@@ -149,8 +149,7 @@ static int refuse(const struct option_set *sets, size_t n_sets, int code, const 
     if (optopt)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option -%c",
                            optopt > ' ' && optopt < 0x7f ? optopt : '?');
-    _cleanup_(freep)
-    char *name = text_clean(word, false);
+    _cleanup_(freep) char *name = text_clean(word, false);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown or ambiguous option %.*s",
                        (int)strcspn(name, "="), name);
 }
@@ -158,8 +157,7 @@ static int refuse(const struct option_set *sets, size_t n_sets, int code, const 
 int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,
                   struct problem *p)
 {
-    _cleanup_(spec_done)
-    struct spec spec = make_spec(sets, n_sets, stop_at_word);
+    _cleanup_(spec_done) struct spec spec = make_spec(sets, n_sets, stop_at_word);
 
     opterr = 0;
     optind = 0;
@@ -186,8 +184,7 @@ void options_help(FILE *out, const struct option_set *set)
             snprintf(letter, sizeof(letter), "-%c, ", def->letter);
         int n = fprintf(out, "  %s--%s%s%s", letter, def->name, def->argument ? " " : "",
                         def->argument ? def->argument : "");
-        _cleanup_(freep)
-        char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
+        _cleanup_(freep) char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
         if (n >= HELP_COLUMN)
             fprintf(out, "\n%*s%s\n", HELP_COLUMN, "", help);
         else

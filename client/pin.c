@@ -6,13 +6,11 @@ static int pin_all(struct client *c, const char *method, const char *done, int n
 {
     for (int i = 0; i < n_words; i++) {
         char ref[REF_TEXT_MAX];
-        _cleanup_(problem_done)
-        struct problem p = {0};
+        _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
         if (verb_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
-        _cleanup_(freep)
-        char *path = xasprintf("/v1/%s/%s/pin", ref[0] == 's' ? "sessions" : "traces", ref);
+        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/pin", ref[0] == 's' ? "sessions" : "traces", ref);
         if (door_call(c->door, method, path, NULL, NULL, &answer, &p) < 0)
             return client_fail(c, &p);
         if (c->json)

@@ -15,8 +15,7 @@ int place_socket_error(const char *path)
     if (strlen(path) >= sizeof(address.sun_path))
         return ENAMETOOLONG;
     strcpy(address.sun_path, path);
-    _cleanup_(closep)
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return errno;
     return 0;
@@ -40,8 +39,7 @@ static char *default_socket(void)
     if (geteuid() == 0)
         return xstrdup(SYSTEM_SOCKET);
     int system_error = place_socket_error(SYSTEM_SOCKET);
-    _cleanup_(freep)
-    char *own = own_socket();
+    _cleanup_(freep) char *own = own_socket();
     /* Where the system's one may not be used and there is no own one, its error is the one that helps. */
     if (system_error == 0 || (system_error == EACCES && place_socket_error(own) != 0))
         return xstrdup(SYSTEM_SOCKET);

@@ -57,8 +57,7 @@ void reasons_add(struct reasons *r, const char *worker, const char *text, const 
 {
     if (!text)
         return;
-    _cleanup_(freep)
-    char *clean_text = text_clean(text, true), *clean_remedy = text_clean(remedy, true);
+    _cleanup_(freep) char *clean_text = text_clean(text, true), *clean_remedy = text_clean(remedy, true);
     struct group *g = find(r, clean_text, clean_remedy);
     if (!worker)
         return;
@@ -91,17 +90,13 @@ void reasons_print(const struct reasons *r, const struct screen *s, unsigned ind
 
     for (size_t i = 0; i < r->n; i++) {
         const struct group *g = &r->groups[i];
-        _cleanup_(freep)
-        char *workers = who(g);
-        _cleanup_(freep)
-        char *line = xasprintf("%s%s", workers, g->text);
-        _cleanup_(freep)
-        char *wrapped = text_wrap(line, indent + 2, width);
+        _cleanup_(freep) char *workers = who(g);
+        _cleanup_(freep) char *line = xasprintf("%s%s", workers, g->text);
+        _cleanup_(freep) char *wrapped = text_wrap(line, indent + 2, width);
         fprintf(s->file, "%*s%s\n", (int)indent, "", wrapped);
         if (!g->remedy)
             continue;
-        _cleanup_(freep)
-        char *remedy = text_wrap(g->remedy, indent + 2, width);
+        _cleanup_(freep) char *remedy = text_wrap(g->remedy, indent + 2, width);
         fprintf(s->file, "%*s%s\n", (int)indent + 2, "", remedy);
     }
 }

@@ -56,8 +56,7 @@ const char *door_name(const struct door *d)
 
 void door_prepare(const struct door *d, CURL *curl, const char *path)
 {
-    _cleanup_(freep)
-    char *url = xasprintf("%s%s", d->place.url, path);
+    _cleanup_(freep) char *url = xasprintf("%s%s", d->place.url, path);
 
     curl_easy_setopt(curl, CURLOPT_URL, url);
     if (d->place.socket)
@@ -152,8 +151,7 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t 
         return 1;
     }
     if (a->doing && a->door->talk && a->door->talk->is_terminal && elapsed_ns >= SHOW_AFTER_NS) {
-        _cleanup_(freep)
-        char *line = xasprintf("%s (%d s)\n", a->doing, (int)(elapsed_ns / NS_PER_S));
+        _cleanup_(freep) char *line = xasprintf("%s (%d s)\n", a->doing, (int)(elapsed_ns / NS_PER_S));
         screen_draw(a->door->talk, line);
     }
     return 0;
@@ -204,8 +202,7 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     const char *code = json_get_str(j, "code"), *detail = json_get_str(j, "detail");
 
     if (!code || !detail) {
-        _cleanup_(freep)
-        char *text = xstrndup(data ? data : "", MIN(size, (size_t)EXCERPT_BYTES));
+        _cleanup_(freep) char *text = xstrndup(data ? data : "", MIN(size, (size_t)EXCERPT_BYTES));
         problem_set(p, -EPROTO, http_status == 404 ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL,
                     "profd answered %ld%s%s", http_status, size ? ": " : "", text);
         problem_remedy(p, "Is it a profd that listens there, of this version? profctl status shows both.");
@@ -242,8 +239,7 @@ int door_call(struct door *d, const char *method, const char *path, const json_t
     struct answer a = {.doing = doing};
     long status = 0;
     char error[200];
-    _cleanup_(freep)
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
     curl_easy_reset(d->curl);

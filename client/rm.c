@@ -18,16 +18,14 @@ static bool is_confirmed(struct client *c, const struct options *o, const char *
 
     if (o->yes || ref[0] != 's' || !isatty(STDIN_FILENO) || !c->err.is_terminal)
         return true;
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/sessions/%s", ref);
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
     /* One that is not there is left to the removal to complain about. */
     if (door_call(c->door, "GET", path, NULL, NULL, &session, &p) < 0)
         return true;
-    _cleanup_(freep)
-    char *traces = text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
+    _cleanup_(freep) char *traces =
+        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
     fprintf(c->err.file, "Remove session %s and its %s? [y/N] ", ref, traces);
     fflush(c->err.file);
     return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
@@ -40,8 +38,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     for (int i = 0; i < n_words; i++) {
         char ref[REF_TEXT_MAX];
-        _cleanup_(problem_done)
-        struct problem p = {0};
+        _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
         if (verb_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
@@ -49,8 +46,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
             client_say(c, "kept %s", ref);
             continue;
         }
-        _cleanup_(freep)
-        char *path = xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : "traces", ref);
+        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : "traces", ref);
         if (door_call(c->door, "DELETE", path, NULL, "removing files", &answer, &p) < 0)
             worst = client_fail(c, &p);
         else if (c->json)

@@ -108,8 +108,7 @@ char *session_title(const json_t *session)
     const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
     const char *dialect = json_get_str(session, "dialect");
     struct tally t = tally_of(session);
-    _cleanup_(freep)
-    char *workers = text_count((int64_t)t.n_targets, "worker");
+    _cleanup_(freep) char *workers = text_count((int64_t)t.n_targets, "worker");
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -184,10 +183,9 @@ static void add_row(struct table *table, const json_t *target, int64_t now)
 {
     char duration[UNIT_TEXT_MAX];
     const char *engine = json_get_str(target, "engine"), *version = json_get_str(target, "version");
-    _cleanup_(freep)
-    char *engine_cell = xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
-    _cleanup_(freep)
-    char *trace = trace_cell(target);
+    _cleanup_(freep) char *engine_cell =
+        xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
+    _cleanup_(freep) char *trace = trace_cell(target);
     int64_t ns = time_in_state(target, now);
     int state = session_state(target);
 
@@ -227,13 +225,11 @@ static size_t add_rows(struct table *table, const json_t *targets, unsigned max_
 
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now)
 {
-    _cleanup_(table_freep)
-    struct table *table = table_new(session_is_over(session) ? columns_at_end : columns, _CELL_MAX, true);
+    _cleanup_(table_freep) struct table *table =
+        table_new(session_is_over(session) ? columns_at_end : columns, _CELL_MAX, true);
     size_t n_hidden = add_rows(table, json_object_get(session, "targets"), max_rows, now);
-    _cleanup_(freep)
-    char *rows = table_text(table, s, 2), *progress = session_progress(session, now);
-    _cleanup_(freep)
-    char *hidden = n_hidden > 0 ? xasprintf("  ... and %zu more\n", n_hidden) : xstrdup("");
+    _cleanup_(freep) char *rows = table_text(table, s, 2), *progress = session_progress(session, now);
+    _cleanup_(freep) char *hidden = n_hidden > 0 ? xasprintf("  ... and %zu more\n", n_hidden) : xstrdup("");
 
     return xasprintf("%s%s  %s%s%s\n", rows, hidden, screen_colour(s, COLOUR_DIM), progress, screen_plain(s));
 }
@@ -290,8 +286,7 @@ static void print_outcome_line(const json_t *session, const struct screen *s)
     int64_t begin = json_get_int(session, "starts_sent_at", json_get_int(session, "requested_at", 0));
     int64_t end = json_get_int(session, "finished_at", 0);
     char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
-    _cleanup_(freep)
-    char *traces = text_count((int64_t)t.n_traces, "trace");
+    _cleanup_(freep) char *traces = text_count((int64_t)t.n_traces, "trace");
 
     fprintf(s->file, "Session %s is %s%s%s: %zu of %zu worker%s, %s, %s", json_get_str(session, "session"),
             state < 0 ? "" : screen_colour(s, state_colours[state]), json_get_str(session, "state"),
@@ -304,8 +299,7 @@ static void print_outcome_line(const json_t *session, const struct screen *s)
 
 void session_print_outcome(const json_t *session, const struct screen *s)
 {
-    _cleanup_(reasons_freep)
-    struct reasons *reasons = reasons_new();
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
     size_t i;
     json_t *item;
 
@@ -320,23 +314,21 @@ void session_print_outcome(const json_t *session, const struct screen *s)
 
 void session_print_remarks(const json_t *session, const struct screen *s)
 {
-    _cleanup_(reasons_freep)
-    struct reasons *reasons = reasons_new();
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
     size_t i;
     json_t *item;
 
     json_array_foreach(json_object_get(session, "skipped"), i, item)
     {
         const char *reason = json_get_str(item, "reason");
-        _cleanup_(freep)
-        char *text = xasprintf("left out: %s", reason ? reason : "?");
+        _cleanup_(freep) char *text = xasprintf("left out: %s", reason ? reason : "?");
         reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
     }
     json_array_foreach(json_object_get(session, "remarks"), i, item)
     {
         const char *option = json_get_str(item, "option"), *said = json_get_str(item, "text");
-        _cleanup_(freep)
-        char *text = xasprintf("%s%s%s", option ? option : "", option ? ": " : "", said ? said : "");
+        _cleanup_(freep) char *text =
+            xasprintf("%s%s%s", option ? option : "", option ? ": " : "", said ? said : "");
         reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
     }
     reasons_print(reasons, s, 2);

@@ -15,8 +15,7 @@ static void show_size(struct client *c, const json_t *t)
 
     format_size(size, n);
     text_number(bytes, n);
-    _cleanup_(freep)
-    char *exact = n < 1024 ? xstrdup("") : xasprintf(" (%s bytes)", bytes);
+    _cleanup_(freep) char *exact = n < 1024 ? xstrdup("") : xasprintf(" (%s bytes)", bytes);
     if (uncompressed > 0 && uncompressed != n)
         field_printf(&c->out, "Size:", "%s%s, %s uncompressed", size, exact,
                      format_size(whole, uncompressed));
@@ -48,8 +47,7 @@ static void show_content(struct client *c, const json_t *t)
     int64_t n_events = json_get_int(t, "events", -1), span_ns = json_get_int(t, "span_ns", -1);
     int64_t devices = json_get_int(t, "devices", -1), world = json_get_int(t, "world_size", 0);
     const char *device = json_get_str(t, "device_name");
-    _cleanup_(freep)
-    char *rank = trace_rank(t, false);
+    _cleanup_(freep) char *rank = trace_rank(t, false);
 
     if (rank && world > 0)
         field_printf(&c->out, "Rank:", "%s, of a world of %lld", rank, (long long)world);
@@ -70,8 +68,7 @@ static void show_content(struct client *c, const json_t *t)
 static void show_trace(struct client *c, const json_t *t)
 {
     const char *session = json_get_str(t, "session");
-    _cleanup_(freep)
-    char *state = trace_state(t);
+    _cleanup_(freep) char *state = trace_state(t);
 
     field_printf(&c->out, "Trace:", "%s  %s", json_get_str(t, "trace"), json_get_str(t, "name"));
     field_print(&c->out, "State:", state);
@@ -95,13 +92,11 @@ static void show_options(struct client *c, const json_t *session)
 {
     const json_t *options = json_object_get(session, "options");
     if (json_object_size(options) > 0) {
-        _cleanup_(freep)
-        char *text = json_dumps(options, JSON_COMPACT);
+        _cleanup_(freep) char *text = json_dumps(options, JSON_COMPACT);
         field_print(&c->out, "Options:", text);
     }
     if (json_object_size(json_object_get(session, "labels")) > 0) {
-        _cleanup_(freep)
-        char *text = json_dumps(json_object_get(session, "labels"), JSON_COMPACT);
+        _cleanup_(freep) char *text = json_dumps(json_object_get(session, "labels"), JSON_COMPACT);
         field_print(&c->out, "Labels:", text);
     }
 }
@@ -109,10 +104,8 @@ static void show_options(struct client *c, const json_t *session)
 static void show_session(struct client *c, const json_t *session)
 {
     char skew[UNIT_TEXT_MAX];
-    _cleanup_(freep)
-    char *title = session_title(session);
-    _cleanup_(freep)
-    char *block = session_block(session, &c->out, 0, wall_ns());
+    _cleanup_(freep) char *title = session_title(session);
+    _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
 
     fprintf(c->out.file, "%s\n", title);
     field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
@@ -141,8 +134,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         if (verb_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
         bool is_session = ref[0] == 's';
-        _cleanup_(freep)
-        char *path = xasprintf("/v1/%s/%s", is_session ? "sessions" : "traces", ref);
+        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", is_session ? "sessions" : "traces", ref);
         int status = client_get(c, path, NULL, &answer);
         if (status != EXIT_DONE)
             return status;

@@ -30,8 +30,7 @@ static int resolve(const struct source *s, struct resolved *ret, struct problem 
         ret->router = xstrdup(s->router);
     }
     if (s->trace_dir && *s->trace_dir != '/') {
-        _cleanup_(freep)
-        char *cwd = getcwd(NULL, 0);
+        _cleanup_(freep) char *cwd = getcwd(NULL, 0);
         ret->trace_dir = xasprintf("%s/%s", cwd ? cwd : "", s->trace_dir);
     } else {
         ret->trace_dir = xstrdup(s->trace_dir);
@@ -41,8 +40,7 @@ static int resolve(const struct source *s, struct resolved *ret, struct problem 
 
 int source_to_query(const struct source *s, char **path, struct problem *p)
 {
-    _cleanup_(resolved_done)
-    struct resolved r = {0};
+    _cleanup_(resolved_done) struct resolved r = {0};
     int err = resolve(s, &r, p);
 
     if (err < 0)
@@ -58,8 +56,7 @@ int source_to_query(const struct source *s, char **path, struct problem *p)
 
 int source_to_json(const struct source *s, json_t *request, struct problem *p)
 {
-    _cleanup_(resolved_done)
-    struct resolved r = {0};
+    _cleanup_(resolved_done) struct resolved r = {0};
     int err = resolve(s, &r, p);
 
     if (err < 0)

@@ -59,8 +59,7 @@ static void put_activities(json_t *request, const char *list)
     json_t *activities = json_array();
     for (const char *p = list; p;) {
         size_t n = strcspn(p, ",");
-        _cleanup_(freep)
-        char *word = xstrndup(p, n);
+        _cleanup_(freep) char *word = xstrndup(p, n);
         json_array_append_new(activities, json_text(word));
         p = p[n] ? p + n + 1 : NULL;
     }
@@ -77,8 +76,7 @@ static int put_labels(json_t *request, const struct option_list *list, struct pr
         if (!equals || equals == list->items[i])
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--label: '%s' is not KEY=VALUE",
                                list->items[i]);
-        _cleanup_(freep)
-        char *key = xstrndup(list->items[i], (size_t)(equals - list->items[i]));
+        _cleanup_(freep) char *key = xstrndup(list->items[i], (size_t)(equals - list->items[i]));
         json_put_str(labels, key, equals + 1);
     }
     return 0;
@@ -108,8 +106,7 @@ static int make_request(const struct options *o, json_t *request, struct problem
 /* What this will mean for those who are served meanwhile. */
 static void say_what_begins(struct client *c, const json_t *session)
 {
-    _cleanup_(freep)
-    char *title = session_title(session);
+    _cleanup_(freep) char *title = session_title(session);
     size_t n = json_array_size(json_object_get(session, "targets"));
 
     if (c->quiet)
@@ -152,12 +149,11 @@ static int wait_for(struct client *c, const char *id)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
     _cleanup_json_ session = NULL;
-    _cleanup_(freep)
-    char *name = source_name(&o->source), *doing = xasprintf("finding the workers of %s", name);
+    _cleanup_(freep) char *name = source_name(&o->source),
+                          *doing = xasprintf("finding the workers of %s", name);
 
     if (make_request(o, request, &p) < 0)
         return client_fail(c, &p);

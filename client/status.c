@@ -17,19 +17,16 @@ static const struct option_def options[] = {
 
 static int get_session(struct client *c, const char *ref, json_t **ret)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
     return client_get(c, path, NULL, ret);
 }
 
 static void print_session(struct client *c, const json_t *session)
 {
-    _cleanup_(freep)
-    char *title = session_title(session);
+    _cleanup_(freep) char *title = session_title(session);
     fprintf(c->out.file, "%s\n", title);
     if (json_array_size(json_object_get(session, "targets")) > 0) {
-        _cleanup_(freep)
-        char *block = session_block(session, &c->out, 0, wall_ns());
+        _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
         fputs(block, c->out.file);
     }
     if (session_is_over(session))
@@ -51,8 +48,7 @@ static int show_session(struct client *c, const struct options *o, const char *r
         print_session(c, session);
         return EXIT_DONE;
     }
-    _cleanup_(freep)
-    char *title = session_title(session);
+    _cleanup_(freep) char *title = session_title(session);
     fprintf(c->out.file, "%s\n", title);
     status = follow_session(c, ref, &c->out, INTERRUPT_LEAVES, &last);
     if (status != EXIT_DONE)
@@ -76,13 +72,11 @@ static int print_daemon(struct client *c)
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
     int64_t max_use = json_get_int(usage, "max_use", 0);
     const char *number = json_get_str(version, "version");
-    _cleanup_(freep)
-    char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
-    _cleanup_(freep)
-    char *line = xasprintf("profd %s at %s: %s, %s", number ? number : "?", door_name(c->door), traces,
-                           format_size(bytes, json_get_int(usage, "bytes", 0)));
-    _cleanup_(freep)
-    char *clean = text_clean(line, false);
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    _cleanup_(freep) char *line =
+        xasprintf("profd %s at %s: %s, %s", number ? number : "?", door_name(c->door), traces,
+                  format_size(bytes, json_get_int(usage, "bytes", 0)));
+    _cleanup_(freep) char *clean = text_clean(line, false);
     fputs(clean, c->out.file);
     if (max_use > 0 && max_use < INT64_MAX)
         fprintf(c->out.file, " of %s", format_size(budget, max_use));

@@ -18,8 +18,7 @@ static const struct option_def options[] = {
 static int find_the_one(struct client *c, char *ref)
 {
     _cleanup_json_ answer = NULL;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     size_t i;
     json_t *session;
     int status = client_get(c, "/v1/sessions?state=active", NULL, &answer);
@@ -63,8 +62,7 @@ static int wait_for(struct client *c, const char *ref)
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
     char ref[REF_TEXT_MAX];
     int status = EXIT_DONE;
@@ -75,8 +73,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         status = find_the_one(c, ref);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(freep)
-    char *path = xasprintf("/v1/sessions/%s/stop", ref);
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/stop", ref);
     if (door_call(c->door, "POST", path, NULL, NULL, &session, &p) < 0)
         return client_fail(c, &p);
     if (o->wait)

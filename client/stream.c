@@ -104,8 +104,7 @@ static void dial(struct stream *s)
     door_prepare(s->door, s->curl, s->path);
     s->headers = curl_slist_append(NULL, "Accept: text/event-stream");
     if (s->sse.id && *s->sse.id) {
-        _cleanup_(freep)
-        char *last = xasprintf("Last-Event-ID: %s", s->sse.id);
+        _cleanup_(freep) char *last = xasprintf("Last-Event-ID: %s", s->sse.id);
         s->headers = curl_slist_append(s->headers, last);
     }
     curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);

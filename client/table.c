@@ -90,8 +90,7 @@ static unsigned row_width(const struct table *t, bool shortened)
 
 static void drop_scheme(struct table *t, size_t column)
 {
-    _cleanup_(scols_free_iterp)
-    struct libscols_iter *lines = scols_new_iter(SCOLS_ITER_FORWARD);
+    _cleanup_(scols_free_iterp) struct libscols_iter *lines = scols_new_iter(SCOLS_ITER_FORWARD);
     struct libscols_line *line;
     unsigned widest = 0;
 
@@ -165,7 +164,6 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
 
 void table_print(struct table *t, const struct screen *s)
 {
-    _cleanup_(freep)
-    char *text = table_text(t, s, 0);
+    _cleanup_(freep) char *text = table_text(t, s, 0);
     fputs(text, s->file);
 }

@@ -116,8 +116,7 @@ static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent,
         size_t n = 0;
         while (p + n < end && p[n] != ' ')
             n++;
-        _cleanup_(freep)
-        char *word = xstrndup(p, n);
+        _cleanup_(freep) char *word = xstrndup(p, n);
         unsigned columns = text_columns(word);
         if (p > line && used + 1 + columns > width) {
             fprintf(out, "\n%*s", (int)indent, "");

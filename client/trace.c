@@ -62,13 +62,11 @@ enum colour trace_colour(const json_t *trace)
 int traces_get(struct client *c, const char *path, int64_t limit, json_t **ret)
 {
     _cleanup_json_ whole = NULL;
-    _cleanup_(freep)
-    char *next = NULL;
+    _cleanup_(freep) char *next = NULL;
 
     for (;;) {
         _cleanup_json_ page = NULL;
-        _cleanup_(freep)
-        char *url = xstrdup(path);
+        _cleanup_(freep) char *url = xstrdup(path);
         int64_t have = (int64_t)json_array_size(json_object_get(whole, "traces"));
         url_add_int(&url, "limit", MIN(limit - have, (int64_t)PAGE_MAX));
         url_add(&url, "before", next);

@@ -17,8 +17,7 @@ static const struct option_def options[] = {
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
     _cleanup_json_ answer = NULL;
     char freed[UNIT_TEXT_MAX];
@@ -35,8 +34,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return client_fail(c, &p);
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(freep)
-    char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
+    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
     fprintf(c->out.file, "%s %s, %s\n", o->dry_run ? "would remove" : "removed", traces,
             format_size(freed, json_get_int(answer, "freed", 0)));
     return EXIT_DONE;

@@ -41,8 +41,7 @@ void verbs_help(FILE *out)
           "Record LLM inference workers together, and get at their traces.\n\nVerbs:\n",
           out);
     for (const struct verb *const *v = verbs; *v; v++) {
-        _cleanup_(freep)
-        char *usage = xasprintf("%s%s%s", (*v)->name, *(*v)->words ? " " : "", (*v)->words);
+        _cleanup_(freep) char *usage = xasprintf("%s%s%s", (*v)->name, *(*v)->words ? " " : "", (*v)->words);
         fprintf(out, "  %-26s%s\n", usage, (*v)->summary);
     }
     fputs("\nOptions of every verb:\n", out);
@@ -75,10 +74,8 @@ static const struct verb verb_help_page = {
 
 int verb_unknown(struct client *c, const char *name)
 {
-    _cleanup_(freep)
-    char *clean = text_clean(name, false);
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(freep) char *clean = text_clean(name, false);
+    _cleanup_(problem_done) struct problem p = {0};
 
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no verb '%s'", clean);
     for (const struct verb *const *v = verbs; *v; v++)
@@ -92,8 +89,7 @@ int verb_unknown(struct client *c, const char *name)
 
 int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     int64_t id;
     char kind = parse_ref(word, own_kind, &id);
 
@@ -101,8 +97,7 @@ int verb_ref(struct client *c, const char *word, char own_kind, const char *kind
         snprintf(ret, REF_TEXT_MAX, "%c%lld", kind, (long long)id);
         return 0;
     }
-    _cleanup_(freep)
-    char *clean = text_clean(word, false);
+    _cleanup_(freep) char *clean = text_clean(word, false);
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is not %s", clean,
                 streq(kinds, "s")   ? "a session, such as s7"
                 : streq(kinds, "t") ? "a trace, such as t12"
@@ -134,15 +129,13 @@ static char *wrap(const struct screen *s, const char *text, unsigned indent)
 int client_fail(struct client *c, const struct problem *p)
 {
     FILE *err = c->err.file;
-    _cleanup_(freep)
-    char *what = text_clean(p->what, false), *remedy = text_clean(p->remedy, true);
+    _cleanup_(freep) char *what = text_clean(p->what, false), *remedy = text_clean(p->remedy, true);
 
-    _cleanup_(freep)
-    char *line = xasprintf("profctl: %s", what ? what : "failed"), *wrapped_line = wrap(&c->err, line, 4);
+    _cleanup_(freep) char *line = xasprintf("profctl: %s", what ? what : "failed"),
+                          *wrapped_line = wrap(&c->err, line, 4);
     fprintf(err, "%s%s%s\n", screen_colour(&c->err, COLOUR_BAD), wrapped_line, screen_plain(&c->err));
     if (remedy) {
-        _cleanup_(freep)
-        char *wrapped = wrap(&c->err, remedy, 2);
+        _cleanup_(freep) char *wrapped = wrap(&c->err, remedy, 2);
         fprintf(err, "  %s\n", wrapped);
     }
     return exit_status_of(p->kind);
@@ -154,12 +147,10 @@ void client_say(struct client *c, const char *format, ...)
         return;
     va_list ap;
     va_start(ap, format);
-    _cleanup_(freep)
-    char *text = xvasprintf(format, ap), *clean = text_clean(text, true);
+    _cleanup_(freep) char *text = xvasprintf(format, ap), *clean = text_clean(text, true);
     va_end(ap);
     size_t indent = strspn(clean, " ");
-    _cleanup_(freep)
-    char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
+    _cleanup_(freep) char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
     /* In the order in which it was said, where both are one terminal. */
     fflush(c->out.file);
     fprintf(c->err.file, "%*s%s\n", (int)indent, "", wrapped);
@@ -176,8 +167,7 @@ int client_print_json(struct client *c, const json_t *j)
 
 int client_get(struct client *c, const char *path, const char *doing, json_t **ret)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     json_t *j = NULL;
 
     if (door_call(c->door, "GET", path, NULL, doing, &j, &p) < 0)

@@ -91,8 +91,7 @@ struct parse {
 static void enter_section(struct parse *p, const char *heading)
 {
     const char *name = NULL;
-    _cleanup_(freep)
-    char *reason = NULL;
+    _cleanup_(freep) char *reason = NULL;
 
     replace_str(&p->heading, heading);
     p->section = config_section_find(p->heading, &name);
@@ -129,8 +128,7 @@ static void read_heading(struct parse *p, const char *line)
         ERROR_HERE(p, "%s: must be a heading such as [profd]", line);
         return;
     }
-    _cleanup_(freep)
-    char *heading = xstrndup(line + 1, (size_t)(close - line - 1));
+    _cleanup_(freep) char *heading = xstrndup(line + 1, (size_t)(close - line - 1));
     enter_section(p, heading);
 }
 
@@ -189,8 +187,7 @@ static void refuse_key(struct parse *p, const char *name)
         ERROR_HERE(p, "[%s] %s: no such key; did you mean %s?", p->heading, name, nearest);
         return;
     }
-    _cleanup_(freep)
-    char *known = NULL;
+    _cleanup_(freep) char *known = NULL;
     for (size_t i = 0; config_key_at(i); i++) {
         if ((int)config_key_at(i)->section != p->section)
             continue;
@@ -204,8 +201,7 @@ static void refuse_key(struct parse *p, const char *name)
 static void take_value(const struct config_key *key, const char *value, void *object, const char *where,
                        struct config_errors *errors)
 {
-    _cleanup_(freep)
-    char *reason = NULL;
+    _cleanup_(freep) char *reason = NULL;
 
     if (!*value)
         add_error(errors, "%s: must be %s", where, key->allowed);
@@ -216,8 +212,7 @@ static void take_value(const struct config_key *key, const char *value, void *ob
 static int on_value(void *arg, const char *section, const char *name, const char *value)
 {
     struct parse *p = arg;
-    _cleanup_(freep)
-    char *reason = NULL;
+    _cleanup_(freep) char *reason = NULL;
 
     p->awaits_handler = false;
     if (!p->heading) {
@@ -232,8 +227,8 @@ static int on_value(void *arg, const char *section, const char *name, const char
         return 1;
     }
     void *object = config_section_object(p->config, p->section, p->name, &reason);
-    _cleanup_(freep)
-    char *where = xasprintf("%s:%d: [%s] %s=%s", p->file_name, p->line, p->heading, name, value);
+    _cleanup_(freep) char *where =
+        xasprintf("%s:%d: [%s] %s=%s", p->file_name, p->line, p->heading, name, value);
     size_t before = p->errors->n;
     take_value(key, value, object, where, p->errors);
     if (p->section == SECTION_FLEET && p->errors->n > before)
@@ -285,8 +280,7 @@ static char *absolute_path(const char *path)
 {
     if (path[0] == '/')
         return xstrdup(path);
-    _cleanup_(freep)
-    char *cwd = getcwd(NULL, 0);
+    _cleanup_(freep) char *cwd = getcwd(NULL, 0);
     return xasprintf("%s/%s", cwd ? cwd : "", path);
 }
 
@@ -304,8 +298,7 @@ static char *user_dir(const char *variable, const char *fallback)
 
 static char *default_file(void)
 {
-    _cleanup_(freep)
-    char *dir = geteuid() == 0 ? NULL : user_dir("XDG_CONFIG_HOME", ".config");
+    _cleanup_(freep) char *dir = geteuid() == 0 ? NULL : user_dir("XDG_CONFIG_HOME", ".config");
 
     if (geteuid() == 0)
         return xstrdup(SYSTEM_FILE);
@@ -316,8 +309,7 @@ static char *default_file(void)
 static void read_config_file(struct config *c, const char *path, bool named, char **ret_file,
                              struct config_errors *errors)
 {
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     size_t size;
 
     int r = read_file(AT_FDCWD, path, CONFIG_FILE_MAX, &data, &size);
@@ -347,11 +339,10 @@ static void apply_overrides(struct config *c, const struct config_overrides *o, 
         if (!options[i].value)
             continue;
         const struct config_key *key = config_key_find(SECTION_PROFD, options[i].key);
-        _cleanup_(freep)
-        char *where = xasprintf("%s %s", options[i].option, options[i].value);
+        _cleanup_(freep) char *where = xasprintf("%s %s", options[i].option, options[i].value);
         bool made_absolute = options[i].is_path && *options[i].value;
-        _cleanup_(freep)
-        char *value = made_absolute ? absolute_path(options[i].value) : xstrdup(options[i].value);
+        _cleanup_(freep) char *value =
+            made_absolute ? absolute_path(options[i].value) : xstrdup(options[i].value);
         take_value(key, value, c, where, errors);
     }
 }
@@ -368,8 +359,7 @@ static void settle_paths(struct config *c, struct config_errors *errors)
         return;
     }
     if (!c->socket) {
-        _cleanup_(freep)
-        char *runtime = user_dir("XDG_RUNTIME_DIR", NULL);
+        _cleanup_(freep) char *runtime = user_dir("XDG_RUNTIME_DIR", NULL);
         c->socket =
             is_root ? xstrdup(SYSTEM_SOCKET) : xasprintf("%s/profd.sock", runtime ? runtime : c->state_dir);
     }
@@ -380,8 +370,7 @@ static void settle_paths(struct config *c, struct config_errors *errors)
 int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
                 struct config_errors *errors)
 {
-    _cleanup_(freep)
-    char *path = overrides->file ? xstrdup(overrides->file) : default_file();
+    _cleanup_(freep) char *path = overrides->file ? xstrdup(overrides->file) : default_file();
     struct config c;
     char *file = NULL;
 

@@ -152,8 +152,7 @@ static int take_url(const struct config_key *key, const char *value, void *objec
 static int take_dialect(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     if (!streq(value, "auto") && !router_dialect_find(value)) {
-        _cleanup_(freep)
-        char *names = router_dialect_names();
+        _cleanup_(freep) char *names = router_dialect_names();
         *ret_reason = xasprintf("must be one of %s", names);
         return -EINVAL;
     }
@@ -358,8 +357,7 @@ static void *fleet_object(struct config *c, const char *name, char **ret_reason)
 static void *worker_object(struct config *c, const char *name, char **ret_reason)
 {
     struct fleet_settings *s = &c->fleet;
-    _cleanup_(freep)
-    char *url = NULL;
+    _cleanup_(freep) char *url = NULL;
 
     if (normal_url(name, &url, ret_reason) < 0)
         return NULL;
@@ -432,8 +430,7 @@ const char *config_nearest_key(enum config_section s, const char *name)
 const char *config_nearest_section(const char *heading)
 {
     struct guess g = {0};
-    _cleanup_(freep)
-    char *word = xstrndup(heading, strcspn(heading, " \t"));
+    _cleanup_(freep) char *word = xstrndup(heading, strcspn(heading, " \t"));
     for (int s = 0; s < _SECTION_MAX; s++)
         consider(&g, word, sections[s].name, sections[s].shown);
     return g.word;

@@ -141,8 +141,7 @@ static void list_routes(void)
 
 static int load_config(const struct options *o, struct config *ret, char **ret_file)
 {
-    _cleanup_(config_errors_done)
-    struct config_errors errors = {0};
+    _cleanup_(config_errors_done) struct config_errors errors = {0};
 
     int r = config_load(&o->overrides, ret, ret_file, &errors);
     for (size_t i = 0; i < errors.n; i++)
@@ -220,7 +219,8 @@ static int setup_loop(struct manager *m)
         void (*fn)(evutil_socket_t number, short what, void *arg);
     } signals[] = {{SIGTERM, on_stop_signal}, {SIGINT, on_stop_signal}, {SIGHUP, on_reload_signal}};
 
-    /* By default libevent's clock is coarse, and its time that of the turn's beginning: timers would fire milliseconds early. */
+    /* By default libevent's clock is coarse, and its time that of the turn's beginning: timers would fire
+     * milliseconds early. */
     struct event_config *config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
     event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
@@ -256,8 +256,7 @@ static char *find_ingest(void)
 
 static int setup_ingest(struct manager *m, struct problem *p)
 {
-    _cleanup_(freep)
-    char *program = find_ingest();
+    _cleanup_(freep) char *program = find_ingest();
 
     if (access(program, X_OK) < 0) {
         problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which reads trace files: %s", program,
@@ -285,8 +284,7 @@ static int setup_door(struct manager *m, struct problem *p)
 static int setup(struct manager *m, struct problem *p)
 {
     const struct config *c = m->config;
-    _cleanup_(freep)
-    char *catalog = xasprintf("%s/catalog.db", c->state_dir);
+    _cleanup_(freep) char *catalog = xasprintf("%s/catalog.db", c->state_dir);
 
     int r = setup_loop(m);
     if (r >= 0)
@@ -360,8 +358,7 @@ static void say_ready(const struct config *c, const char *file)
 static int run(const struct config *c, const char *file)
 {
     struct manager m = {.config = c};
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     setup_process();
     int r = setup(&m, &p);
@@ -381,8 +378,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     struct config config;
-    _cleanup_(freep)
-    char *file = NULL;
+    _cleanup_(freep) char *file = NULL;
 
     if (parse_argv(argc, argv, &options) < 0)
         return EXIT_USAGE;

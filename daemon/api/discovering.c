@@ -29,10 +29,8 @@ void discover_for(struct door *d, struct http_request *r,
                   void (*done)(struct door *d, struct http_request *r, struct fleet *fleet,
                                const struct problem *p))
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(fleet_query_done)
-    struct fleet_query q = {0};
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(fleet_query_done) struct fleet_query q = {0};
 
     int err = source_from_query(r, &q, &p);
     if (err == 0)

@@ -18,8 +18,7 @@
 static bool names_loopback(const char *host)
 {
     size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-    _cleanup_(freep)
-    char *name = xstrndup(host, n);
+    _cleanup_(freep) char *name = xstrndup(host, n);
     return host_is_loopback(name);
 }
 
@@ -61,8 +60,7 @@ static void on_request(struct http_request *r, void *arg)
 {
     struct door *d = arg;
     struct route_match match;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     int err = check_browser(r, &p);
     if (err == 0)

@@ -536,7 +536,8 @@ static void prepare_socket(int fd, bool local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* Whoever can reach the TCP door must not be able to shut the Unix socket, which only the permitted can reach. */
+/* Whoever can reach the TCP door must not be able to shut the Unix socket, which only the permitted can
+ * reach. */
 static bool may_serve(const struct http_server *s, bool local)
 {
     unsigned max = s->limits.connections_max, reserved = s->n_doors > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
@@ -548,10 +549,8 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     struct http_server *s = arg;
     struct http_conn *c = xcalloc(1, sizeof(*c));
 
-    *c = (struct http_conn){.server = s,
-                            .evhtp = evhtp,
-                            .bev = evhtp_connection_get_bev(evhtp),
-                            .armed_ns = DEADLINE_NEVER};
+    *c = (struct http_conn){
+        .server = s, .evhtp = evhtp, .bev = evhtp_connection_get_bev(evhtp), .armed_ns = DEADLINE_NEVER};
     c->timer = evtimer_new(s->base, on_timer, c);
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
@@ -595,8 +594,7 @@ int http_server_new(struct event_base *base, const struct http_limits *limits, h
 
 int http_server_listen(struct http_server *s, int take_fd)
 {
-    _cleanup_(closep)
-    int fd = take_fd;
+    _cleanup_(closep) int fd = take_fd;
 
     /* A socket from systemd is blocking, and the second accept() would hang the loop. */
     if (evutil_make_socket_nonblocking(fd) < 0 || evutil_make_socket_closeonexec(fd) < 0)

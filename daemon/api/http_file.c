@@ -65,10 +65,8 @@ void http_file_etag(const struct stat *st, char ret[static HTTP_ETAG_MAX])
 char *http_file_disposition(const char *name)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~";
-    _cleanup_(freep)
-    char *ascii = xstrdup(name);
-    _cleanup_(freep)
-    char *escaped = xcalloc(strlen(name) * 3 + 1, 1);
+    _cleanup_(freep) char *ascii = xstrdup(name);
+    _cleanup_(freep) char *escaped = xcalloc(strlen(name) * 3 + 1, 1);
     char *out = escaped;
 
     for (char *s = ascii; *s; s++)

@@ -88,8 +88,7 @@ int http_path_decode(const char *data, size_t size, char **ret)
     if (size == 0 || data[0] != '/' || has_encoded_slash(data, size))
         return -EINVAL;
 
-    _cleanup_(freep)
-    char *path = xcalloc(size + 1, 1);
+    _cleanup_(freep) char *path = xcalloc(size + 1, 1);
     ssize_t n = decode(data, size, false, path);
     if (n < 0)
         return (int)n;

@@ -169,8 +169,7 @@ void http_reply_problem(struct http_request *r, const struct problem *p)
 
 static void reply_gone(struct http_request *r)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     problem_set(&p, -ENOENT, PROBLEM_GONE, "the file is not there as it was recorded");
     http_reply_problem(r, &p);
 }
@@ -192,8 +191,7 @@ static void add_file_headers(struct http_request *r, const char *etag, const cha
     http_reply_header(r, "Accept-Ranges", "bytes");
     http_reply_header(r, "ETag", etag);
     if (file_name) {
-        _cleanup_(freep)
-        char *disposition = http_file_disposition(file_name);
+        _cleanup_(freep) char *disposition = http_file_disposition(file_name);
         http_reply_header(r, "Content-Disposition", disposition);
     }
 }
@@ -214,10 +212,8 @@ static void add_content_range(struct http_request *r, enum http_range_kind kind,
 void http_reply_file(struct http_request *r, int take_fd, int64_t size, const char *content_type,
                      const char *file_name)
 {
-    _cleanup_(http_file_freep)
-    struct http_file *file = NULL;
-    _cleanup_(closep)
-    int fd = take_fd;
+    _cleanup_(http_file_freep) struct http_file *file = NULL;
+    _cleanup_(closep) int fd = take_fd;
     struct stat st;
     struct http_range range;
     char etag[HTTP_ETAG_MAX];

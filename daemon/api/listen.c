@@ -61,8 +61,7 @@ int listen_address_parse(const char *text, struct listen_address *ret, const cha
 static int bind_tcp(const struct listen_address *a, int *ret_fd)
 {
     const int yes = 1;
-    _cleanup_(closep)
-    int fd = socket(a->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    _cleanup_(closep) int fd = socket(a->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
         bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, BACKLOG) < 0)
@@ -90,8 +89,7 @@ int listen_tcp(const char *text, int *ret_fd, struct problem *p)
 
 static int prepare_directory(const char *path, struct problem *p)
 {
-    _cleanup_(freep)
-    char *copy = xstrdup(path);
+    _cleanup_(freep) char *copy = xstrdup(path);
     const char *directory = dirname(copy);
     struct stat st;
 
@@ -121,8 +119,7 @@ static int clear_path(const char *path, const struct sockaddr_un *address, struc
         problem_remedy(p, "Remove it, or name another place by --socket.");
         return -EEXIST;
     }
-    _cleanup_(closep)
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return problem_set(p, -errno, PROBLEM_INTERNAL, "socket: %s", strerror(errno));
     if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 && errno == ECONNREFUSED)
@@ -138,8 +135,7 @@ static int clear_path(const char *path, const struct sockaddr_un *address, struc
 /* Group names are only looked up in /etc/group: a directory service may take its time. */
 static gid_t find_group(const char *name)
 {
-    _cleanup_(fclosep)
-    FILE *f = fopen("/etc/group", "re");
+    _cleanup_(fclosep) FILE *f = fopen("/etc/group", "re");
     const struct group *g;
 
     while (f && (g = fgetgrent(f)))
@@ -150,8 +146,7 @@ static gid_t find_group(const char *name)
 
 static int bind_unix(const char *path, const struct sockaddr_un *address, const char *group, int *ret_fd)
 {
-    _cleanup_(closep)
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0 || bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
         return -errno;

@@ -13,8 +13,7 @@
 /* Only of /etc/passwd: a directory service may take its time, and this is the loop. */
 static char *user_name(uid_t uid)
 {
-    _cleanup_(fclosep)
-    FILE *f = fopen("/etc/passwd", "re");
+    _cleanup_(fclosep) FILE *f = fopen("/etc/passwd", "re");
     const struct passwd *pw;
 
     while (f && (pw = fgetpwent(f)))
@@ -33,16 +32,14 @@ char *request_actor(const struct http_request *r)
     }
     if (peer->uid == (uid_t)-1)
         return xstrdup("unknown");
-    _cleanup_(freep)
-    char *name = user_name(peer->uid);
+    _cleanup_(freep) char *name = user_name(peer->uid);
     return name ? xasprintf("uid %u (%s)", peer->uid, name) : xasprintf("uid %u", peer->uid);
 }
 
 void reply_refused(struct http_request *r, enum problem_kind kind, const char *remedy, const char *format,
                    ...)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     va_list ap;
 
     va_start(ap, format);
@@ -66,8 +63,7 @@ void reply_missing(struct http_request *r, char kind, int64_t id)
 void reply_error(struct door *d, struct http_request *r, int err, const char *doing)
 {
     const char *why = catalog_broken_reason(d->rooms.catalog);
-    _cleanup_(freep)
-    char *remedy =
+    _cleanup_(freep) char *remedy =
         xasprintf("Is there space below %s, and is it writable for profd?", d->rooms.config->state_dir);
 
     reply_refused(r, PROBLEM_STORAGE, remedy, "cannot %s: %s", doing, why ? why : strerror(-err));
@@ -81,8 +77,7 @@ void reply_problem(struct http_request *r, int status, const struct problem *p, 
 
     if (member && value)
         json_object_set(body, member, (json_t *)value);
-    _cleanup_(freep)
-    char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
     http_reply(r, shown, HTTP_PROBLEM_TYPE, text, strlen(text));
 }
 

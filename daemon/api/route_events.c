@@ -38,10 +38,8 @@ struct event_hub {
 
 static int write_event(struct stream *s, const json_t *event)
 {
-    _cleanup_(freep)
-    char *data = json_dumps(event, JSON_COMPACT);
-    _cleanup_(freep)
-    char *text =
+    _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
+    _cleanup_(freep) char *text =
         xasprintf("id: %" PRId64 "\nevent: %s\ndata: %s\n\n", s->last_id, json_get_str(event, "kind"), data);
 
     return http_stream_write(s->request, text, strlen(text));
@@ -170,10 +168,8 @@ static int read_place(const struct http_request *r, int64_t *ret_after, struct p
 
 void get_events(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(session_record_done)
-    struct session_record session;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(session_record_done) struct session_record session;
     int64_t session_id = RECORD_NONE, after = d->hub->committed_id;
 
     session_record_init(&session);

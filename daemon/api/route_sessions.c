@@ -31,8 +31,7 @@ static void reply_session(struct door *d, struct http_request *r, int status, in
 
 void list_sessions(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     int64_t limit = LIST_LIMIT_DEFAULT, before = RECORD_NONE;
     const char *state = http_query_get(r, "state");
     json_t *sessions;
@@ -88,12 +87,9 @@ static void on_started(const struct session_started *started, void *arg)
 
 void start_session(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(start_request_done)
-    struct start_request request = {0};
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(start_request_done) struct start_request request = {0};
+    _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ options = NULL;
 
     int err = body_object(r, &options, &p);
@@ -120,10 +116,8 @@ void get_session(struct door *d, struct http_request *r, int64_t id)
 
 void stop_session(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(session_record_done)
-    struct session_record record;
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(session_record_done) struct session_record record;
+    _cleanup_(freep) char *actor = request_actor(r);
 
     session_record_init(&record);
     if (sessions_stop(d->rooms.sessions, id, actor) == 0) {
@@ -167,8 +161,7 @@ static void on_removed(const struct store_removed *removed, void *arg)
     } else if (removed->err < 0) {
         reply_error(m.door, m.request, removed->err, "remove the session");
     } else {
-        _cleanup_(freep)
-        char *name = xasprintf("s%" PRId64, m.id);
+        _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
         json_t *body = json_object();
         json_put_str(body, "removed", name);
         json_put_int(body, "freed", removed->bytes);
@@ -178,10 +171,8 @@ static void on_removed(const struct store_removed *removed, void *arg)
 
 void remove_session(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(session_record_done)
-    struct session_record record;
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(session_record_done) struct session_record record;
+    _cleanup_(freep) char *actor = request_actor(r);
 
     session_record_init(&record);
     int err = catalog_get_session(d->rooms.catalog, id, &record);
@@ -190,8 +181,7 @@ void remove_session(struct door *d, struct http_request *r, int64_t id)
     } else if (err < 0) {
         reply_error(d, r, err, "read the session");
     } else if (sessions_find(d->rooms.sessions, id) || !state_is_final(record.state)) {
-        _cleanup_(freep)
-        char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
+        _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "session s%" PRId64 " is not over: it is %s", id,
                       state_name(record.state));
     } else {
@@ -206,8 +196,7 @@ void remove_session(struct door *d, struct http_request *r, int64_t id)
 
 static void set_pin(struct door *d, struct http_request *r, int64_t id, bool pinned)
 {
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(freep) char *actor = request_actor(r);
 
     int err = catalog_pin_session(d->rooms.catalog, id, pinned);
     if (err == 0)

@@ -86,10 +86,8 @@ static void on_removed(const struct store_removed *removed, void *arg)
 
 void vacuum_store(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ body = NULL;
     int64_t keep = 0;
     bool dry_run = false;

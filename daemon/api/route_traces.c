@@ -65,8 +65,7 @@ static int read_filter(const struct http_request *r, struct trace_filter *ret, s
 /* A session that was never there is an error, one without traces is an empty list. */
 static int check_session(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(session_record_done)
-    struct session_record session;
+    _cleanup_(session_record_done) struct session_record session;
 
     session_record_init(&session);
     int err = id == RECORD_NONE ? 0 : catalog_get_session(d->rooms.catalog, id, &session);
@@ -84,8 +83,7 @@ static void reply_page(struct door *d, struct http_request *r, struct page *page
 
     json_object_set(body, "traces", page->traces);
     if (page->more) {
-        _cleanup_(freep)
-        char *next = xasprintf("t%" PRId64, page->last_id);
+        _cleanup_(freep) char *next = xasprintf("t%" PRId64, page->last_id);
         json_put_str(body, "next", next);
     }
     if (store_usage(d->rooms.store, &usage) == 0)
@@ -95,8 +93,7 @@ static void reply_page(struct door *d, struct http_request *r, struct page *page
 
 void list_traces(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
 
     if (read_filter(r, &filter, &p) < 0) {
@@ -120,8 +117,7 @@ void list_traces(struct door *d, struct http_request *r, int64_t id)
 
 void get_trace(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(trace_record_done)
-    struct trace_record t;
+    _cleanup_(trace_record_done) struct trace_record t;
 
     if (find_trace(d, r, id, &t) == 0)
         http_reply_json(r, 200, trace_record_to_json(&t));
@@ -129,16 +125,13 @@ void get_trace(struct door *d, struct http_request *r, int64_t id)
 
 void remove_trace(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(trace_record_done)
-    struct trace_record t;
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(freep) char *actor = request_actor(r);
 
     if (find_trace(d, r, id, &t) < 0)
         return;
     if (t.session_id != RECORD_NONE && sessions_find(d->rooms.sessions, t.session_id)) {
-        _cleanup_(freep)
-        char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", t.session_id);
+        _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", t.session_id);
         reply_refused(r, PROBLEM_CONFLICT, remedy,
                       "trace t%" PRId64 " is of session s%" PRId64 ", which is not over", id, t.session_id);
         return;
@@ -148,8 +141,7 @@ void remove_trace(struct door *d, struct http_request *r, int64_t id)
         reply_error(d, r, err, "remove the trace");
         return;
     }
-    _cleanup_(freep)
-    char *name = xasprintf("t%" PRId64, id);
+    _cleanup_(freep) char *name = xasprintf("t%" PRId64, id);
     json_t *body = json_object();
     json_put_str(body, "removed", name);
     json_put_bool(body, "file", t.stored);
@@ -158,10 +150,8 @@ void remove_trace(struct door *d, struct http_request *r, int64_t id)
 
 static void set_pin(struct door *d, struct http_request *r, int64_t id, bool pinned)
 {
-    _cleanup_(trace_record_done)
-    struct trace_record t;
-    _cleanup_(freep)
-    char *actor = request_actor(r);
+    _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(freep) char *actor = request_actor(r);
 
     if (find_trace(d, r, id, &t) < 0)
         return;
@@ -250,8 +240,7 @@ static void on_client_left(struct http_request *r, void *arg)
 
 void get_trace_file(struct door *d, struct http_request *r, int64_t id)
 {
-    _cleanup_(trace_record_done)
-    struct trace_record t;
+    _cleanup_(trace_record_done) struct trace_record t;
 
     if (find_trace(d, r, id, &t) < 0)
         return;

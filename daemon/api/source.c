@@ -15,8 +15,7 @@ static int take_workers(const struct http_request *r, struct fleet_query *q, str
     if (n > REQUEST_WORKERS_MAX)
         return problem_set(p, -E2BIG, PROBLEM_BAD_REQUEST, "%zu workers are named, more than %d", n,
                            REQUEST_WORKERS_MAX);
-    _cleanup_(freep)
-    const char **urls = xcalloc(n, sizeof(*urls));
+    _cleanup_(freep) const char **urls = xcalloc(n, sizeof(*urls));
     http_query_all(r, "worker", urls, n);
     q->workers = xcalloc(n, sizeof(*q->workers));
     for (size_t i = 0; i < n; i++)
@@ -52,8 +51,7 @@ int source_from_query(const struct http_request *r, struct fleet_query *ret, str
 
 static int nothing_known(const struct fleet_settings *s, struct problem *p)
 {
-    _cleanup_(freep)
-    char *names = NULL;
+    _cleanup_(freep) char *names = NULL;
 
     for (size_t i = 0; i < s->n_fleets; i++) {
         char *longer = xasprintf("%s%s%s", names ? names : "", names ? ", " : "", s->fleets[i].name);

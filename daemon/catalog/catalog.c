@@ -46,8 +46,7 @@ static int in_use(struct catalog *c, struct problem *p)
 
 static int take_lock(struct catalog *c, struct problem *p)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("%s.lock", c->path);
+    _cleanup_(freep) char *path = xasprintf("%s.lock", c->path);
     char pid[16];
     int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 
@@ -65,8 +64,7 @@ static int take_lock(struct catalog *c, struct problem *p)
 /* SQLite would make the file with other rights; its log takes over those of the file. */
 static int make_file(struct catalog *c, struct problem *p)
 {
-    _cleanup_(closep)
-    int fd = open(c->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    _cleanup_(closep) int fd = open(c->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
         return errno == EEXIST ? 0 : storage_problem(-errno, c->path, p);
     if (fchmod(fd, FILE_MODE) < 0)
@@ -135,11 +133,10 @@ static int set_up(struct catalog *c, struct problem *p)
     }
     if (r < 0)
         return r;
-    _cleanup_(freep)
-    char *sql = xasprintf("pragma synchronous = normal; pragma journal_size_limit = %d; "
-                          "pragma cache_size = -1024; pragma temp_store = memory; "
-                          "pragma secure_delete = off;",
-                          CATALOG_WAL_KEPT_BYTES);
+    _cleanup_(freep) char *sql = xasprintf("pragma synchronous = normal; pragma journal_size_limit = %d; "
+                                           "pragma cache_size = -1024; pragma temp_store = memory; "
+                                           "pragma secure_delete = off;",
+                                           CATALOG_WAL_KEPT_BYTES);
     if (sqlite3_exec(c->db, sql, NULL, NULL, NULL) != SQLITE_OK)
         return fail(c, p);
     /* This hook takes the place of SQLite's own, which would checkpoint on the loop. */
@@ -206,8 +203,7 @@ static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
                  struct problem *p)
 {
-    _cleanup_(catalog_closep)
-    struct catalog *c = xcalloc(1, sizeof(*c));
+    _cleanup_(catalog_closep) struct catalog *c = xcalloc(1, sizeof(*c));
     *c = (struct catalog){
         .path = xstrdup(path),
         .base = base,
@@ -215,8 +211,7 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
         .lock_fd = -1,
         .checkpoint_at_pages = CATALOG_CHECKPOINT_PAGES,
     };
-    _cleanup_(freep)
-    char *copy = xstrdup(path);
+    _cleanup_(freep) char *copy = xstrdup(path);
     c->directory = xstrdup(dirname(copy));
     STAILQ_INIT(&c->upkeep_waiters);
     turn_init(c);

@@ -63,8 +63,7 @@ int catalog_add_event(struct catalog *c, const char *kind, const char *actor, in
 {
     va_list ap;
     va_start(ap, format);
-    _cleanup_(freep)
-    char *text = xvasprintf(format, ap);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
     struct event_row e = {.at = wall_ns(),
                           .session_id = session_id,

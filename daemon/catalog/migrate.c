@@ -65,12 +65,9 @@ int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, 
 /* A whole copy beside the catalog. It appears under its name when it is complete. */
 static int back_up(sqlite3 *db, const char *path, int version, struct problem *p)
 {
-    _cleanup_(freep)
-    char *copy = xasprintf("%s.v%d.bak", path, version);
-    _cleanup_(freep)
-    char *partial = xasprintf("%s.part", copy);
-    _cleanup_(closep)
-    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    _cleanup_(freep) char *copy = xasprintf("%s.v%d.bak", path, version);
+    _cleanup_(freep) char *partial = xasprintf("%s.part", copy);
+    _cleanup_(closep) int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     if (fd < 0)
         return storage_problem(-errno, partial, p);
     char *sql = sqlite3_mprintf("vacuum into %Q", partial);
@@ -88,9 +85,8 @@ static int back_up(sqlite3 *db, const char *path, int version, struct problem *p
 
 static int run_step(sqlite3 *db, const char *path, int from, const char *sql, struct problem *p)
 {
-    _cleanup_(freep)
-    char *stamp = xasprintf("pragma application_id = %d; pragma user_version = %d; commit",
-                            CATALOG_APPLICATION_ID, from + 1);
+    _cleanup_(freep) char *stamp = xasprintf("pragma application_id = %d; pragma user_version = %d; commit",
+                                             CATALOG_APPLICATION_ID, from + 1);
     const char *const parts[] = {"begin immediate", sql, stamp};
     int r = 0;
 

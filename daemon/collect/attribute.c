@@ -65,12 +65,9 @@ void file_attribute(struct file *f, struct trace_record *row)
     struct collection *k;
     const char *how;
     size_t n = 0;
-    _cleanup_(freep)
-    struct collection **could = xcalloc(f->dir->n_targets, sizeof(struct collection *));
-    _cleanup_(freep)
-    struct claimant *facts = xcalloc(f->dir->n_targets, sizeof(*facts));
-    _cleanup_(freep)
-    bool *candidates = xcalloc(f->dir->n_targets, sizeof(*candidates));
+    _cleanup_(freep) struct collection **could = xcalloc(f->dir->n_targets, sizeof(struct collection *));
+    _cleanup_(freep) struct claimant *facts = xcalloc(f->dir->n_targets, sizeof(*facts));
+    _cleanup_(freep) bool *candidates = xcalloc(f->dir->n_targets, sizeof(*candidates));
 
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
     if (file_may_be_of(f, k)) {

@@ -75,8 +75,7 @@ static void report_trouble(struct file *f, const char *remedy, const char *forma
     va_list ap;
 
     va_start(ap, format);
-    _cleanup_(freep)
-    char *text = xvasprintf(format, ap);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
     {
@@ -231,8 +230,7 @@ static int save_row(struct bringing *b, struct file *f)
 {
     struct collector *c = b->collector;
     struct trace_record known;
-    _cleanup_(freep)
-    char *outdated = NULL;
+    _cleanup_(freep) char *outdated = NULL;
 
     trace_record_init(&known);
     int r = 0;
@@ -269,8 +267,9 @@ static void remove_original(void *arg)
     const struct original *o = arg;
     struct stat st;
 
-    if (lstat(o->path, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode && st.st_size == o->size &&
-        st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec == o->mtime_ns && unlink(o->path) < 0)
+    if (lstat(o->path, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode &&
+        st.st_size == o->size && st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec == o->mtime_ns &&
+        unlink(o->path) < 0)
         log_warning("cannot remove %s, which was copied: %s", o->path, strerror(errno));
 }
 
@@ -294,11 +293,16 @@ static void finish(struct bringing *b)
         log_error("cannot catalog %s: %s", b->row.path, strerror(-r));
     if (r >= 0 && b->remove_original && catalog_commit(c->catalog, false) >= 0) {
         struct original *o = xcalloc(1, sizeof(*o));
-        *o = (struct original){.path = xstrdup(b->origin), .size = b->size, .mtime_ns = b->mtime_ns, .device = b->device, .inode = b->inode};
+        *o = (struct original){.path = xstrdup(b->origin),
+                               .size = b->size,
+                               .mtime_ns = b->mtime_ns,
+                               .device = b->device,
+                               .inode = b->inode};
         offload_run(c->offload, remove_original, original_free, o);
     }
     if (f) {
-        /* A trace that was cut off may still be completed. An attachment under the same name is the next one. */
+        /* A trace that was cut off may still be completed. An attachment under the same name is the next one.
+         */
         bool may_go_on = r >= 0 && b->row.kind != TRACE_KIND_ATTACHMENT && b->row.state != TRACE_COMPLETE &&
                          b->row.state != TRACE_DUPLICATE;
         f->trace_id = may_go_on ? b->row.trace_id : 0;
@@ -532,8 +536,7 @@ void file_bring_in(struct file *f)
 
     if (ingest_is_full(c->ingest))
         return; /* its turn comes with the next look */
-    _cleanup_(freep)
-    char *path = xasprintf("%s/%s", f->dir->path, f->name);
+    _cleanup_(freep) char *path = xasprintf("%s/%s", f->dir->path, f->name);
     int source_fd = open_regular(AT_FDCWD, path, &st);
     if (is_passing(source_fd))
         return;
@@ -567,8 +570,7 @@ void adopt_file(struct collector *c, const char *path)
 {
     struct stat st;
     const char *slash = strrchr(path, '/');
-    _cleanup_(freep)
-    char *dir = xstrndup(path, (size_t)(slash - path));
+    _cleanup_(freep) char *dir = xstrndup(path, (size_t)(slash - path));
 
     int fd = open_regular(AT_FDCWD, path, &st);
     if (fd < 0)

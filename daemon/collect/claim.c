@@ -87,8 +87,7 @@ int claim_decide(const struct claimant *claimants, size_t n, const struct claim_
     for (size_t i = 0; i < n; i++)
         candidates[i] = true;
     for (size_t r = 0; r < ARRAY_SIZE(rules) && left > 1; r++) {
-        _cleanup_(freep)
-        bool *fits = xcalloc(n, sizeof(*fits));
+        _cleanup_(freep) bool *fits = xcalloc(n, sizeof(*fits));
         for (size_t i = 0; i < n; i++)
             fits[i] = candidates[i] && rules[r].matches(&claimants[i], e);
         size_t n_fits = count(fits, n);

@@ -61,8 +61,7 @@ static char *missing_ranks(const struct collection *k)
 /* Some ranks came whole. */
 static void explain_some(const struct collection *k, char **ret_reason, const char **ret_remedy)
 {
-    _cleanup_(freep)
-    char *missing = missing_ranks(k);
+    _cleanup_(freep) char *missing = missing_ranks(k);
     const char *why = k->trouble ? k->trouble : k->damage;
 
     *ret_reason =
@@ -85,8 +84,7 @@ static void explain_damaged(const struct collection *k, char **ret_reason, const
 
 static void end_collection(struct collection *k)
 {
-    _cleanup_(freep)
-    char *reason = NULL;
+    _cleanup_(freep) char *reason = NULL;
     const char *remedy = NULL;
     enum state outcome = STATE_PARTIAL;
 
@@ -108,9 +106,8 @@ static void end_collection(struct collection *k)
 static void end_unseen(struct collection *k)
 {
     const struct trace_place *place = &k->target->worker.place;
-    _cleanup_(freep)
-    char *reason = xasprintf("recorded, but its traces cannot be collected from here: %s",
-                             place->note ? place->note : "its trace directory is not known");
+    _cleanup_(freep) char *reason = xasprintf("recorded, but its traces cannot be collected from here: %s",
+                                              place->note ? place->note : "its trace directory is not known");
 
     target_collected(
         k->target, STATE_PARTIAL, reason,

@@ -104,8 +104,7 @@ static bool is_news_at_first(const struct dir *d, const struct file *f)
 
 static bool is_cataloged(const struct file *f)
 {
-    _cleanup_(freep)
-    char *origin = xasprintf("%s/%s", f->dir->path, f->name);
+    _cleanup_(freep) char *origin = xasprintf("%s/%s", f->dir->path, f->name);
     struct trace_record known;
 
     trace_record_init(&known);

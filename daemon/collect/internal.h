@@ -57,10 +57,10 @@ struct dir {
     bool remote;        /* inotify does not see other hosts */
     bool configured;
     int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
-    bool looked_at; /* at least once */
-    bool dirty;     /* something happened: look again */
-    bool said_full; /* that it has more files than are looked at */
-    int err;        /* of the last look */
+    bool looked_at;     /* at least once */
+    bool dirty;         /* something happened: look again */
+    bool said_full;     /* that it has more files than are looked at */
+    int err;            /* of the last look */
 };
 TAILQ_HEAD(dir_list, dir);
 

@@ -117,8 +117,7 @@ static void list_files(void *arg)
 static bool is_of_living_session(const struct reconcile *r, const char *path)
 {
     const char *dir = path + strlen(store_path(r->collector->store)) + 1;
-    _cleanup_(freep)
-    char *name = xstrndup(dir, strcspn(dir, "/"));
+    _cleanup_(freep) char *name = xstrndup(dir, strcspn(dir, "/"));
     int64_t id;
 
     return name[0] == 's' && parse_ref(name, 's', &id) == 's' && sessions_find(r->collector->sessions, id);

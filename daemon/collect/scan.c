@@ -42,8 +42,7 @@ static void look_at(struct scan_dir *d, int dir_fd, const char *name)
 
 static void look_for_openers(struct scan_dir *d, size_t tree)
 {
-    _cleanup_(freep)
-    struct open_file *files = xcalloc(OPEN_FILES_MAX, sizeof(*files));
+    _cleanup_(freep) struct open_file *files = xcalloc(OPEN_FILES_MAX, sizeof(*files));
     size_t n = process_open_files(d->trees[tree].pids, d->trees[tree].n_pids, files, OPEN_FILES_MAX);
 
     for (size_t i = 0; i < d->n_entries && n > 0; i++) {

@@ -81,8 +81,8 @@ bool store_holds(const struct store *s, const char *path)
 
 int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("%s/" INCOMING_PREFIX "%d-%" PRIu64, s->settings->path, getpid(), s->n_incoming++);
+    _cleanup_(freep) char *path =
+        xasprintf("%s/" INCOMING_PREFIX "%d-%" PRIu64, s->settings->path, getpid(), s->n_incoming++);
 
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, STORE_FILE_MODE);
     if (fd < 0)
@@ -101,8 +101,7 @@ void store_incoming_done(struct store *s, int64_t bytes)
 int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
                 char **ret_path)
 {
-    _cleanup_(freep)
-    char *directory = xasprintf("%s/%s", s->settings->path, dir);
+    _cleanup_(freep) char *directory = xasprintf("%s/%s", s->settings->path, dir);
 
     if (!is_plain_name(name))
         return -EINVAL;
@@ -110,8 +109,8 @@ int store_place(const struct store *s, const char *incoming, const char *dir, co
     if (r < 0)
         return r;
     for (int i = 1; i <= NAME_VARIANTS_MAX; i++) {
-        _cleanup_(freep)
-        char *path = i == 1 ? xasprintf("%s/%s", directory, name) : xasprintf("%s/%d-%s", directory, i, name);
+        _cleanup_(freep) char *path =
+            i == 1 ? xasprintf("%s/%s", directory, name) : xasprintf("%s/%d-%s", directory, i, name);
         if (renameat2(AT_FDCWD, incoming, AT_FDCWD, path, RENAME_NOREPLACE) == 0) {
             *ret_path = TAKE_PTR(path);
             return fsync_path(directory);

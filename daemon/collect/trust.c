@@ -2,8 +2,9 @@
 /*
  * Which files are not touched, although they lie where traces appear under names that fit.
  *
- * profd may read what its workers may not. A worker that puts a link to another user's directory, or a hard link to another
- * user's file, in the place of its own must not get at it through profd; and what profd stored is never collected again.
+ * profd may read what its workers may not. A worker that puts a link to another user's directory, or a hard
+ * link to another user's file, in the place of its own must not get at it through profd; and what profd
+ * stored is never collected again.
  */
 #include "base/alloc.h"
 #include "daemon/collect/internal.h"
@@ -22,7 +23,8 @@ static bool is_foreign(const struct file *f, const struct stat *st)
 
     if (d->remote)
         return false; /* owners over a network are what its server makes of them */
-    TAILQ_FOREACH (k, &d->collections, next_in_dir) {
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    {
         const struct worker *w = &k->target->worker;
         if (!file_may_be_of(f, k))
             continue;
@@ -40,9 +42,9 @@ static bool has_other_names(const struct file *f, const struct stat *st)
 
     if (st->st_nlink <= 1)
         return false;
-    TAILQ_FOREACH (k, &f->dir->collections, next_in_dir)
-        if (is_of_worker(&k->target->worker, st))
-            return false;
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    if (is_of_worker(&k->target->worker, st))
+        return false;
     return true;
 }
 

@@ -76,8 +76,7 @@ static void explain_failure(struct router_ask *a, const struct call_result *r, s
 
 static void explain_tried(struct router_ask *a, struct problem *p)
 {
-    _cleanup_(freep)
-    char *names = router_dialect_names();
+    _cleanup_(freep) char *names = router_dialect_names();
 
     if (a->was_denied) {
         problem_set(p, -EACCES, PROBLEM_UPSTREAM,
@@ -139,8 +138,7 @@ static void on_answer(const struct call_result *r, void *arg)
         return;
     }
     if (r->status == 200) {
-        _cleanup_(fleet_freep)
-        struct fleet *f = xcalloc(1, sizeof(*f));
+        _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
         if (take_answer(a, r, f, &p)) {
             f->router = xstrdup(a->url);
             f->latency_ns = MAX(r->answered_mono_ns - r->sent_mono_ns, INT64_C(1));
@@ -178,8 +176,7 @@ static bool ask_next(struct router_ask *a)
     a->path = next_path(a);
     if (!a->path)
         return false;
-    _cleanup_(freep)
-    char *url = url_join(a->url, a->path);
+    _cleanup_(freep) char *url = url_join(a->url, a->path);
     const struct call_request request = {
         .method = "GET",
         .url = url,

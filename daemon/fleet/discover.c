@@ -234,8 +234,7 @@ static int take_router(struct discovery *d, const char *text)
 static int take_dialect(struct discovery *d)
 {
     const char *name = d->query.dialect ? d->query.dialect : d->config ? d->config->dialect : NULL;
-    _cleanup_(freep)
-    char *names = router_dialect_names();
+    _cleanup_(freep) char *names = router_dialect_names();
 
     if (!name || streq(name, "auto"))
         return 0;
@@ -263,8 +262,7 @@ static const struct fleet_config *config_of_router(const struct fleet_settings *
 {
     for (size_t i = 0; i < s->n_fleets; i++) {
         const char *reason;
-        _cleanup_(freep)
-        char *url = NULL;
+        _cleanup_(freep) char *url = NULL;
         if (s->fleets[i].router && url_normalise(s->fleets[i].router, &url, &reason) == 0 &&
             streq(url, router))
             return &s->fleets[i];
@@ -275,8 +273,7 @@ static const struct fleet_config *config_of_router(const struct fleet_settings *
 static int take_fleet(struct discovery *d)
 {
     const struct fleet_settings *s = d->settings;
-    _cleanup_(freep)
-    char *names = fleet_names(s);
+    _cleanup_(freep) char *names = fleet_names(s);
 
     if (d->query.fleet)
         d->config = settings_fleet(s, d->query.fleet);

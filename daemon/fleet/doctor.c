@@ -69,10 +69,8 @@ static json_t *check_to_json(const struct check *c)
     json_put_str(j, "result", names[c->result]);
     json_put_str(j, "worker", c->worker);
     if (c->worker) {
-        _cleanup_(freep)
-        char *subject = who(c->worker, c->n_workers);
-        _cleanup_(freep)
-        char *text = xasprintf("%s %s", subject, c->text);
+        _cleanup_(freep) char *subject = who(c->worker, c->n_workers);
+        _cleanup_(freep) char *text = xasprintf("%s %s", subject, c->text);
         json_put_int(j, "workers", c->n_workers);
         json_put_str(j, "text", text);
     } else {
@@ -125,8 +123,7 @@ void place_spaces_of(const struct fleet *f, struct place_spaces *ret)
 /* An engine makes its directory with its first trace: until then its parent tells the space. */
 static int stat_nearest(const char *path, bool may_be_missing, struct stat *ret, struct statvfs *ret_fs)
 {
-    _cleanup_(freep)
-    char *copy = xstrdup(path);
+    _cleanup_(freep) char *copy = xstrdup(path);
 
     while (stat(copy, ret) < 0) {
         char *slash = strrchr(copy, '/');
@@ -195,10 +192,8 @@ static void check_space(const struct place_space *s, struct checks *c)
 {
     char space[UNIT_TEXT_MAX];
     const char *what = s->temporary ? "$TMPDIR" : "trace directory";
-    _cleanup_(freep)
-    char *whose = who(s->a_worker, s->n_workers);
-    _cleanup_(freep)
-    char *where = who(s->path, s->n_paths);
+    _cleanup_(freep) char *whose = who(s->a_worker, s->n_workers);
+    _cleanup_(freep) char *where = who(s->path, s->n_paths);
 
     if (s->err < 0) {
         checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,

@@ -100,10 +100,10 @@ void worker_refuse(struct worker *w, const char *remedy, const char *format, ...
 
 void worker_needs_credentials(struct worker *w, const char *key)
 {
-    _cleanup_(freep)
-    char *remedy = xasprintf("Add to profd.conf\n  [worker %s]\n  %s = FILE\nor the key to its [fleet NAME] "
-                             "section.",
-                             w->url, key);
+    _cleanup_(freep) char *remedy =
+        xasprintf("Add to profd.conf\n  [worker %s]\n  %s = FILE\nor the key to its [fleet NAME] "
+                  "section.",
+                  w->url, key);
     worker_refuse(w, remedy, "credentials needed: %s", key);
 }
 
@@ -212,8 +212,7 @@ static char *error_message(const char *body)
 void explain_answer(struct problem *p, const char *path, int status, const char *body)
 {
     char text[EXPLAIN_MAX];
-    _cleanup_(freep)
-    char *message = error_message(body);
+    _cleanup_(freep) char *message = error_message(body);
     const char *said = message ? message : body;
 
     excerpt(said, strlen(said), text, sizeof(text));

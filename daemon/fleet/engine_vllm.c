@@ -83,8 +83,7 @@ static void take_config(struct worker *w, const json_t *config)
 
 static void judge(struct worker *w, const struct answers *a, bool profiler_is_off)
 {
-    _cleanup_(freep)
-    char *remedy = profiler_remedy(w);
+    _cleanup_(freep) char *remedy = profiler_remedy(w);
 
     if (profiler_is_off || (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))) {
         worker_refuse(w, remedy, "has no " START_PATH ": it was started without a profiler");
@@ -230,8 +229,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 {
     explain_answer(p, START_PATH, status, status == 404 ? "" : body);
     if (status == 404) {
-        _cleanup_(freep)
-        char *remedy = profiler_remedy(w);
+        _cleanup_(freep) char *remedy = profiler_remedy(w);
         problem_remedy(p, "%s", remedy);
     } else if (status == 401 || status == 403) {
         problem_remedy(p, "Set token_file for [worker %s] or its fleet in profd.conf.", w->url);

@@ -112,8 +112,7 @@ static void ask(struct worker_id *id, unsigned questions)
     for (int q = 0; q < _QUESTION_MAX; q++) {
         if (!(questions & 1u << q))
             continue;
-        _cleanup_(freep)
-        char *url = url_join(id->worker->url, question_path((enum question)q));
+        _cleanup_(freep) char *url = url_join(id->worker->url, question_path((enum question)q));
         const struct call_request request = {
             .method = "GET",
             .url = url,

@@ -89,8 +89,7 @@ static size_t find_duplicates(struct fleet *f, bool *drop)
 
 static void merge_duplicates(struct fleet *f)
 {
-    _cleanup_(freep)
-    bool *drop = xcalloc(MAX(f->n_workers, 1u), sizeof(*drop));
+    _cleanup_(freep) bool *drop = xcalloc(MAX(f->n_workers, 1u), sizeof(*drop));
     size_t kept = 0, n = find_duplicates(f, drop);
 
     if (n == 0)

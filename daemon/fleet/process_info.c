@@ -94,8 +94,7 @@ static uint64_t status_number(const char *data, const char *name, unsigned colum
 
 int process_status_parse(const char *data, size_t size, struct process_status *ret)
 {
-    _cleanup_(freep)
-    char *text = strndup(data, size);
+    _cleanup_(freep) char *text = strndup(data, size);
     uint64_t value;
 
     if (!text)
@@ -132,8 +131,7 @@ int process_stat_parse(const char *data, size_t size, struct process_stat *ret)
     const char *name_end = memrchr(data, ')', size);
     if (!name_end)
         return -EBADMSG;
-    _cleanup_(freep)
-    char *text = strndup(name_end + 1, (size_t)(data + size - name_end - 1));
+    _cleanup_(freep) char *text = strndup(name_end + 1, (size_t)(data + size - name_end - 1));
     struct process_stat stat = {0};
     char *saved = NULL, *field = text ? strtok_r(text, " ", &saved) : NULL;
 
@@ -158,8 +156,7 @@ int process_read(pid_t pid, const char *name, size_t max, char **ret, size_t *re
 
 int process_status_read(pid_t pid, struct process_status *ret)
 {
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     size_t size;
     int r = process_read(pid, "status", PROCESS_STATUS_MAX, &data, &size);
     return r < 0 ? r : process_status_parse(data, size, ret);
@@ -167,8 +164,7 @@ int process_status_read(pid_t pid, struct process_status *ret)
 
 int process_stat_read(pid_t pid, struct process_stat *ret)
 {
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     size_t size;
     int r = process_read(pid, "stat", PROCESS_STATUS_MAX, &data, &size);
     return r < 0 ? r : process_stat_parse(data, size, ret);
@@ -189,8 +185,7 @@ int process_link(pid_t pid, const char *name, char **ret)
 
 char *process_name(pid_t pid, char buf[static PROCESS_NAME_MAX])
 {
-    _cleanup_(freep)
-    char *name = NULL;
+    _cleanup_(freep) char *name = NULL;
     if (process_read(pid, "comm", PROCESS_NAME_MAX, &name, NULL) < 0)
         name = xstrdup("?");
     snprintf(buf, PROCESS_NAME_MAX, "%.*s", (int)strcspn(name, "\n"), name);
@@ -238,11 +233,9 @@ size_t process_list(pid_t **ret)
 
 size_t process_tree(pid_t pid, pid_t *ret, size_t max)
 {
-    _cleanup_(freep)
-    pid_t *pids = NULL;
+    _cleanup_(freep) pid_t *pids = NULL;
     size_t n_pids = process_list(&pids), n = 0;
-    _cleanup_(freep)
-    pid_t *parents = xcalloc(n_pids, sizeof(*parents));
+    _cleanup_(freep) pid_t *parents = xcalloc(n_pids, sizeof(*parents));
     struct process_stat stat;
 
     if (max == 0 || process_stat_read(pid, &stat) < 0)

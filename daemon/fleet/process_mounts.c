@@ -107,8 +107,7 @@ static bool leads_to(const char *table, size_t size, const char *path, const cha
     struct mount m;
     if (!covering_mount(table, size, path, &m))
         return false;
-    _cleanup_(freep)
-    char *there = join(m.root, below(path, m.point));
+    _cleanup_(freep) char *there = join(m.root, below(path, m.point));
     bool same = streq(m.device, device) && streq(there, inside);
     mount_done(&m);
     return same;
@@ -117,26 +116,22 @@ static bool leads_to(const char *table, size_t size, const char *path, const cha
 char *mounts_translate(const char *theirs, size_t theirs_size, const char *ours, size_t ours_size,
                        const char *path)
 {
-    _cleanup_(mount_done)
-    struct mount source = {0};
+    _cleanup_(mount_done) struct mount source = {0};
     const char *end = ours + ours_size;
 
     if (!covering_mount(theirs, theirs_size, path, &source))
         return NULL;
-    _cleanup_(freep)
-    char *inside = join(source.root, below(path, source.point));
+    _cleanup_(freep) char *inside = join(source.root, below(path, source.point));
     if (leads_to(ours, ours_size, path, source.device, inside))
         return xstrdup(path);
     for (const char *line = ours; line < end; line = next_line(line, end) + 1) {
-        _cleanup_(mount_done)
-        struct mount m = {0};
+        _cleanup_(mount_done) struct mount m = {0};
         if (!parse_line(line, next_line(line, end), &m))
             continue;
         const char *rest = streq(m.device, source.device) ? below(inside, m.root) : NULL;
         if (!rest)
             continue;
-        _cleanup_(freep)
-        char *here = join(m.point, rest);
+        _cleanup_(freep) char *here = join(m.point, rest);
         if (leads_to(ours, ours_size, here, source.device, inside))
             return TAKE_PTR(here);
     }

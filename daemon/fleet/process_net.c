@@ -176,10 +176,8 @@ static void read_table(pid_t pid, const char *name, unsigned space, struct net_s
 {
     char path[PROC_PATH_MAX];
     snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, name);
-    _cleanup_(closep)
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    _cleanup_(freep)
-    char *piece = xcalloc(TABLE_PIECE, 1);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    _cleanup_(freep) char *piece = xcalloc(TABLE_PIECE, 1);
     size_t held = 0, total = 0;
     bool ended = fd < 0;
 
@@ -217,10 +215,8 @@ static void read_own_addresses(struct net_space *space)
 
 static void read_addresses(struct net_space *space)
 {
-    _cleanup_(freep)
-    char *v4 = NULL;
-    _cleanup_(freep)
-    char *v6 = NULL;
+    _cleanup_(freep) char *v4 = NULL;
+    _cleanup_(freep) char *v6 = NULL;
     size_t size;
 
     if (process_read(space->member, "net/fib_trie", ADDRESS_TABLE_MAX, &v4, &size) == 0)
@@ -299,8 +295,7 @@ static int by_port(const void *a, const void *b)
 
 void net_survey_read(struct net_survey *ret)
 {
-    _cleanup_(freep)
-    pid_t *pids = NULL;
+    _cleanup_(freep) pid_t *pids = NULL;
     size_t n = process_list(&pids);
 
     *ret = (struct net_survey){0};
@@ -433,8 +428,7 @@ size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **
 
     if (n == 0)
         return 0;
-    _cleanup_(freep)
-    struct net_listener **sorted = xcalloc(n, sizeof(struct net_listener *));
+    _cleanup_(freep) struct net_listener **sorted = xcalloc(n, sizeof(struct net_listener *));
     memcpy(sorted, wanted, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), by_inode);
     for (size_t i = 0; i < n; i++)

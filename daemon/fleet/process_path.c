@@ -82,20 +82,16 @@ static int may_use(const struct process_status *user, const char *path, const st
 /* Capabilities count only where the process has them over profd's own users; what is not seen is not so. */
 static bool same_user_namespace(pid_t pid)
 {
-    _cleanup_(freep)
-    char *theirs = NULL;
-    _cleanup_(freep)
-    char *ours = NULL;
+    _cleanup_(freep) char *theirs = NULL;
+    _cleanup_(freep) char *ours = NULL;
     return process_link(pid, "ns/user", &theirs) == 0 && process_link(getpid(), "ns/user", &ours) == 0 &&
            streq(theirs, ours);
 }
 
 static char *translate_by_mounts(pid_t pid, const char *path)
 {
-    _cleanup_(freep)
-    char *theirs = NULL;
-    _cleanup_(freep)
-    char *ours = NULL;
+    _cleanup_(freep) char *theirs = NULL;
+    _cleanup_(freep) char *ours = NULL;
     size_t theirs_size, ours_size;
 
     if (process_read(pid, "mountinfo", MOUNTS_SIZE_MAX, &theirs, &theirs_size) < 0 ||
@@ -132,15 +128,12 @@ int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_
     if (!same_user_namespace(pid))
         user.capabilities = 0;
     snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
-    _cleanup_(closep)
-    int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_(closep)
-    int fd = -1;
+    _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int fd = -1;
     if (root_fd >= 0) {
         fd = open_inside(root_fd, path, 0);
     } else {
-        _cleanup_(freep)
-        char *local = translate_by_mounts(pid, path);
+        _cleanup_(freep) char *local = translate_by_mounts(pid, path);
         fd = open(local ? local : "", O_PATH | O_CLOEXEC);
         fd = fd < 0 ? -errno : fd;
     }
@@ -152,8 +145,7 @@ static int find_inside(int root_fd, const char *path, struct inside *ret)
     size_t n = strlen(path);
 
     for (;;) {
-        _cleanup_(freep)
-        char *prefix = xstrndup(path, n);
+        _cleanup_(freep) char *prefix = xstrndup(path, n);
         int fd = open_inside(root_fd, prefix, O_DIRECTORY);
         if (fd >= 0) {
             *ret = (struct inside){.fd = fd, .rest = n == 1 ? path : path + n};
@@ -221,10 +213,8 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
                           int root_fd, const struct inside *in)
 {
     size_t n_prefix = strlen(path) - strlen(in->rest);
-    _cleanup_(freep)
-    char *canonical = canonical_path(in->fd);
-    _cleanup_(freep)
-    char *root = canonical_path(root_fd);
+    _cleanup_(freep) char *canonical = canonical_path(in->fd);
+    _cleanup_(freep) char *root = canonical_path(root_fd);
     if (!canonical || !root)
         return NULL;
 
@@ -249,8 +239,7 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
 static char *not_readable(const struct worker *w, const char *path, int error, struct problem *p)
 {
     if (error == -EACCES || error == -EPERM) {
-        _cleanup_(freep)
-        char *user = process_user_name(w->uid);
+        _cleanup_(freep) char *user = process_user_name(w->uid);
         problem_set(
             p, error, PROBLEM_DENIED,
             "trace directory %s cannot be reached: process %d belongs to %s (its file system cannot be "
@@ -273,8 +262,7 @@ static char *resolve_in_process(const struct worker *w, const struct fleet_confi
     char *name;
 
     snprintf(link, sizeof(link), "/proc/%d/root", (int)w->pid);
-    _cleanup_(closep)
-    int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0) {
         int error = -errno;
         name = translate_by_map(config, path);
@@ -323,8 +311,7 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
         problem_remedy(p, "start the engine with a local profiler directory");
         return NULL;
     }
-    _cleanup_(freep)
-    char *clean = path_absolute(path, NULL, NULL);
+    _cleanup_(freep) char *clean = path_absolute(path, NULL, NULL);
     if (!clean) {
         problem_set(p, -EINVAL, PROBLEM_NOT_FOUND, "trace directory %s is relative to an unknown directory",
                     path);
@@ -384,8 +371,7 @@ bool process_is_kept_out(const struct worker *w, const char *local_dir)
 {
     struct process_status user;
     struct stat st;
-    _cleanup_(freep)
-    char *path = xstrdup(local_dir);
+    _cleanup_(freep) char *path = xstrdup(local_dir);
 
     /* Who may do what on a network is for its server to say. */
     if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
@@ -399,8 +385,7 @@ int process_can_write(const struct worker *w, const char *local_path)
     struct stat st;
     struct statvfs fs;
     size_t n = strlen(local_path);
-    _cleanup_(freep)
-    char *path = xstrdup(local_path);
+    _cleanup_(freep) char *path = xstrdup(local_path);
 
     if (local_path[0] != '/' || read_user(w, &user) < 0)
         return -1;

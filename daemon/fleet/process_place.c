@@ -44,8 +44,7 @@ static void read_config_file(struct launch_texts *t)
 {
     struct strings args = texts_args(t), env = texts_env(t);
     const char *file = flag_value(&args, "--config");
-    _cleanup_(freep)
-    char *path = file ? path_absolute(file, t->cwd, env_value(&env, "HOME")) : NULL;
+    _cleanup_(freep) char *path = file ? path_absolute(file, t->cwd, env_value(&env, "HOME")) : NULL;
     if (path && process_read_file(t->pid, path, ENGINE_CONFIG_MAX, &t->config, &t->config_size) < 0)
         t->config = NULL;
 }
@@ -132,11 +131,10 @@ static void take_dir(struct worker *w, const struct finding *f, const char *rema
 {
     struct strings env = texts_env(&f->texts);
     const char *said = f->launch.dir;
-    _cleanup_(freep)
-    char *dir =
+    _cleanup_(freep) char *dir =
         path_is_uri(said) ? xstrdup(said) : path_absolute(said, f->texts.cwd, env_value(&env, "HOME"));
-    _cleanup_(freep)
-    char *found_by = xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
+    _cleanup_(freep) char *found_by =
+        xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
     set_dir(&w->place, dir ? dir : said, found_by);
 }
 
@@ -154,8 +152,7 @@ static void explain(const struct worker *w, const struct finding *f, struct prob
             "the engine's profiler is \"cuda\", which only marks a range for nsys and writes no trace");
         problem_remedy(p, "start vLLM with \"profiler\":\"torch\" for traces that profd collects");
     } else if (f->texts.env_error == -EACCES || f->texts.env_error == -EPERM) {
-        _cleanup_(freep)
-        char *user = process_user_name(w->uid);
+        _cleanup_(freep) char *user = process_user_name(w->uid);
         problem_set(p, -EACCES, PROBLEM_DENIED,
                     "trace directory unknown: process %d (%s) belongs to %s (its environment cannot be read)",
                     (int)w->pid, name, user);
@@ -202,8 +199,7 @@ static void note_missing(struct worker *w)
 
 static void refuse_foreign_dir(struct worker *w, struct problem *p)
 {
-    _cleanup_(freep)
-    char *user = process_user_name(w->uid);
+    _cleanup_(freep) char *user = process_user_name(w->uid);
 
     problem_set(p, -EACCES, PROBLEM_DENIED,
                 "trace directory %s is not taken: %s, as whom the worker runs, may not write there",
@@ -264,8 +260,7 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
 void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
                    const char *remark)
 {
-    _cleanup_(finding_done)
-    struct finding f = {0};
+    _cleanup_(finding_done) struct finding f = {0};
     struct problem p = {0};
 
     find_launch(w, &f);

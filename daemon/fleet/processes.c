@@ -136,8 +136,8 @@ static void find_listener(const struct inspection *in, struct candidate *c)
 static void find_owners(struct inspection *in)
 {
     size_t n = 0;
-    _cleanup_(freep)
-    struct net_listener **wanted = xcalloc(in->fleet->n_workers, sizeof(struct net_listener *));
+    _cleanup_(freep) struct net_listener **wanted =
+        xcalloc(in->fleet->n_workers, sizeof(struct net_listener *));
 
     for (size_t i = 0; i < in->fleet->n_workers; i++)
         if (in->candidates[i].listener && in->candidates[i].listener->pid == 0)
@@ -161,8 +161,7 @@ static bool is_forwarder(pid_t pid)
 /* docker-proxy says on its command line where it forwards to; of others the port is taken to be the same. */
 static struct net_listener *behind_forwarder(const struct inspection *in, pid_t pid, uint16_t port)
 {
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     struct strings args = {0};
     struct in6_addr address;
 
@@ -204,8 +203,7 @@ static void follow_forwarders(struct inspection *in)
 /* A process's --port; 0 where it has none. */
 static uint16_t port_argument(pid_t pid)
 {
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     struct strings args = {0};
     int port;
 
@@ -223,8 +221,7 @@ static uint16_t port_argument(pid_t pid)
 static void find_by_argument(struct inspection *in)
 {
     struct candidate several = {0};
-    _cleanup_(freep)
-    struct candidate **by_port = xcalloc(UINT16_MAX + 1, sizeof(struct candidate *));
+    _cleanup_(freep) struct candidate **by_port = xcalloc(UINT16_MAX + 1, sizeof(struct candidate *));
     size_t missing = 0;
 
     for (size_t i = 0; i < in->fleet->n_workers; i++) {
@@ -269,13 +266,12 @@ static void take_given_dir(const struct inspection *in, struct worker *w)
 
 static void explain_unseen(const struct worker *w, const struct candidate *c, struct problem *p)
 {
-    _cleanup_(freep)
-    char *what = w->place.dir ? xasprintf("trace directory %s cannot be reached", w->place.dir)
-                              : xstrdup("trace directory unknown");
+    _cleanup_(freep) char *what = w->place.dir
+                                      ? xasprintf("trace directory %s cannot be reached", w->place.dir)
+                                      : xstrdup("trace directory unknown");
 
     if (c->listener) {
-        _cleanup_(freep)
-        char *user = process_user_name(c->listener->uid);
+        _cleanup_(freep) char *user = process_user_name(c->listener->uid);
         problem_set(p, -EACCES, PROBLEM_DENIED,
                     "%s: the process on port %d belongs to %s (profd may not see which it is)", what, c->port,
                     user);

@@ -126,8 +126,7 @@ static void take_text(struct vllm_options *o, const char *text, const char *sour
 static void take_dotted(struct vllm_options *o, const char *key, size_t key_size, json_t *value,
                         const char *source)
 {
-    _cleanup_(freep)
-    char *name = xstrndup(key, key_size);
+    _cleanup_(freep) char *name = xstrndup(key, key_size);
     if (!o->dotted)
         o->dotted = json_object();
     o->dotted_source = source;
@@ -178,8 +177,7 @@ static void take_config_file(struct vllm_options *o, const char *data, size_t si
     }
     json_object_foreach(root, name, value)
     {
-        _cleanup_(freep)
-        char *option = xasprintf("--%s", name);
+        _cleanup_(freep) char *option = xasprintf("--%s", name);
         if (!is_profiler_option(option, strlen(option), &key, &key_size))
             continue;
         if (key_size > 0)
@@ -200,8 +198,7 @@ static int loose_bool(const json_t *v)
     if (json_is_integer(v))
         return json_integer_value(v) != 0;
     if (json_is_string(v)) {
-        _cleanup_(freep)
-        char *word = xstrdup(json_string_value(v));
+        _cleanup_(freep) char *word = xstrdup(json_string_value(v));
         for (char *c = word; *c; c++)
             *c = (char)tolower((unsigned char)*c);
         return parse_bool(word, &value) == 0 ? value : -1;
@@ -295,8 +292,7 @@ static void vllm_from_variables(const struct strings *env, struct profiler_launc
 
 static void vllm_launch(const char *version, const struct launch *launch, struct profiler_launch *ret)
 {
-    _cleanup_(vllm_options_done)
-    struct vllm_options options = {0};
+    _cleanup_(vllm_options_done) struct vllm_options options = {0};
 
     if (launch->config)
         take_config_file(&options, launch->config, launch->config_size);

@@ -71,8 +71,7 @@ static bool any_credentials(const struct credentials *c)
 static bool same_url(const char *a, const char *b)
 {
     const char *reason;
-    _cleanup_(freep)
-    char *normal = NULL;
+    _cleanup_(freep) char *normal = NULL;
     return streq(a, b) || (a && url_normalise(a, &normal, &reason) == 0 && streq(normal, b));
 }
 

@@ -67,8 +67,7 @@ static json_t *read_sequence(struct reader *r, unsigned depth)
 {
     _cleanup_json_ array = json_array();
     for (;;) {
-        _cleanup_(yaml_event_delete)
-        yaml_event_t event = {0};
+        _cleanup_(yaml_event_delete) yaml_event_t event = {0};
         if (!next_event(r, &event))
             return NULL;
         if (event.type == YAML_SEQUENCE_END_EVENT)
@@ -84,10 +83,8 @@ static json_t *read_mapping(struct reader *r, unsigned depth)
 {
     _cleanup_json_ object = json_object();
     for (;;) {
-        _cleanup_(yaml_event_delete)
-        yaml_event_t key = {0};
-        _cleanup_(yaml_event_delete)
-        yaml_event_t event = {0};
+        _cleanup_(yaml_event_delete) yaml_event_t key = {0};
+        _cleanup_(yaml_event_delete) yaml_event_t event = {0};
         if (!next_event(r, &key))
             return NULL;
         if (key.type == YAML_MAPPING_END_EVENT)
@@ -131,8 +128,7 @@ static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned 
 static json_t *read_document(struct reader *r)
 {
     for (;;) {
-        _cleanup_(yaml_event_delete)
-        yaml_event_t event = {0};
+        _cleanup_(yaml_event_delete) yaml_event_t event = {0};
         if (!next_event(r, &event))
             return NULL;
         if (event.type != YAML_STREAM_START_EVENT && event.type != YAML_DOCUMENT_START_EVENT)

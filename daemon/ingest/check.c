@@ -48,8 +48,7 @@ static EVP_MD_CTX *new_hash(void)
 
 int check_new(int source_fd, int dest_fd, int64_t size_max, struct check **ret)
 {
-    _cleanup_(check_freep)
-    struct check *c = calloc(1, sizeof(*c));
+    _cleanup_(check_freep) struct check *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
     *c = (struct check){.read_fd = source_fd, .write_fd = dest_fd, .sync_fd = dest_fd, .size_max = size_max};

@@ -279,8 +279,7 @@ static int spawn(struct ingest_job *job, int result_fd)
 
 static int start_child(struct ingest_job *job)
 {
-    _cleanup_(closep)
-    int result_fd = -1;
+    _cleanup_(closep) int result_fd = -1;
     int fds[2];
 
     if (pipe2(fds, O_CLOEXEC) < 0)

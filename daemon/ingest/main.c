@@ -33,16 +33,14 @@ static int parse_positive(const char *text, int64_t *ret)
 
 static int print_result(const json_t *facts)
 {
-    _cleanup_(freep)
-    char *text = json_dumps(facts, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(facts, JSON_COMPACT);
     return text ? write_all(INGEST_FD_RESULT, text, strlen(text)) : -ENOMEM;
 }
 
 static int run(int64_t size_max, int64_t cpu_s)
 {
     bool has_dest = fcntl(INGEST_FD_DEST, F_GETFD) >= 0;
-    _cleanup_(check_freep)
-    struct check *check = NULL;
+    _cleanup_(check_freep) struct check *check = NULL;
     struct sandbox sandbox = {
         .fds = INGEST_FD_DEST + 1,
         .cpu_s = cpu_s,

@@ -32,8 +32,7 @@ static void on_writable_checked(void *arg)
     for (size_t i = 0; i < c->n && s; i++) {
         struct target *t = &s->targets[i];
         if (c->dirs[i] && c->can_write[i] == 0 && t->record.state == STATE_STARTING) {
-            _cleanup_(freep)
-            char *failure =
+            _cleanup_(freep) char *failure =
                 xasprintf("its user cannot write to %s; the server could die when it is stopped", c->dirs[i]);
             target_fail(
                 t, failure,

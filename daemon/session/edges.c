@@ -183,8 +183,7 @@ static void explain_outcome(struct session *s)
 
 void session_check_finished(struct session *s)
 {
-    _cleanup_(freep)
-    enum state *states = xcalloc(s->n_targets, sizeof(*states));
+    _cleanup_(freep) enum state *states = xcalloc(s->n_targets, sizeof(*states));
 
     if (state_is_final(s->record.state))
         return;

@@ -117,9 +117,8 @@ static void place_output(struct target *t, int index)
 {
     const struct trace_place *place = &t->worker.place;
     const char *base = place->dir ? place->dir : "/tmp";
-    _cleanup_(freep)
-    char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
-                            t->session->record.requested_at / NS_PER_MS, index);
+    _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
+                                             t->session->record.requested_at / NS_PER_MS, index);
 
     if (!target_engine(t)->takes_output_dir) {
         t->record.trace_dir = xstrdup(place->local_dir);
@@ -178,8 +177,7 @@ static void on_created(int err, void *arg)
     struct session *s = sessions_find(o->all, o->session_id);
 
     if (err < 0) {
-        _cleanup_(problem_done)
-        struct problem p = {0};
+        _cleanup_(problem_done) struct problem p = {0};
         storage_problem(&p, o->all, err);
         session_free(s);
         if (o->cancelled)
@@ -203,8 +201,7 @@ static void on_created(int err, void *arg)
 
 static void create(struct session_order *o)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     /* Looked at before, but somebody may have been quicker meanwhile. */
     if (check_limits(o->all, &o->request, &p) < 0 || check_free(o, &p) < 0) {
@@ -228,8 +225,7 @@ static void create(struct session_order *o)
 static void on_steps_known(const struct probe_answer *answers, void *arg)
 {
     struct session_order *o = arg;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     o->probe = NULL;
     for (size_t i = 0; i < o->plan.n_chosen; i++) {
@@ -257,8 +253,7 @@ static bool must_watch_steps(const struct session_order *o)
 static void on_fleet(struct fleet *fleet, const struct problem *problem, void *arg)
 {
     struct session_order *o = arg;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     o->discovery = NULL;
     if (!fleet) {
@@ -274,8 +269,7 @@ static void on_fleet(struct fleet *fleet, const struct problem *problem, void *a
         create(o);
         return;
     }
-    _cleanup_(freep)
-    const struct worker **workers = xcalloc(o->plan.n_chosen, sizeof(*workers));
+    _cleanup_(freep) const struct worker **workers = xcalloc(o->plan.n_chosen, sizeof(*workers));
     for (size_t i = 0; i < o->plan.n_chosen; i++)
         workers[i] = &fleet->workers[o->plan.chosen[i]];
     o->probe = probe_start(o->all, fleet->name, workers, o->plan.n_chosen, STEPS_PROBE_TIMEOUT_NS,
@@ -285,8 +279,7 @@ static void on_fleet(struct fleet *fleet, const struct problem *problem, void *a
 static void refuse_later(void *arg)
 {
     struct session_order *o = arg;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     check_limits(o->all, &o->request, &p);
     if (p.kind == PROBLEM_NONE)
         problem_set(&p, -EAGAIN, PROBLEM_TOO_MANY, "profd was at a limit a moment ago");
@@ -303,8 +296,7 @@ struct session_order *sessions_start(struct sessions *all, struct start_request 
                                      void (*done)(const struct session_started *, void *arg), void *arg)
 {
     struct session_order *o = xcalloc(1, sizeof(*o));
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     *o = (struct session_order){.all = all,
                                 .request = *take_request,

@@ -70,8 +70,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
                         .done = done,
                         .arg = arg};
     for (size_t i = 0; i < n; i++) {
-        _cleanup_(freep)
-        char *url = xasprintf("%s/metrics", workers[i]->url);
+        _cleanup_(freep) char *url = xasprintf("%s/metrics", workers[i]->url);
         struct call_request request = {
             .method = "GET",
             .url = url,

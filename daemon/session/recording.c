@@ -52,8 +52,7 @@ static void on_steps(const struct probe_answer *answers, void *arg)
 
 static void watch_steps(struct session *s)
 {
-    _cleanup_(freep)
-    const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
     size_t n = 0;
     int64_t left = s->record.stop_at != RECORD_NONE ? s->record.stop_at - wall_ns() : STEPS_CALL_TIMEOUT_NS;
 
@@ -95,8 +94,7 @@ static void on_idle_known(const struct probe_answer *answers, void *arg)
 
 static void look_for_idle(struct session *s)
 {
-    _cleanup_(freep)
-    const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
 
     for (size_t i = 0; i < s->n_targets; i++)
         workers[i] = &s->targets[i].worker;

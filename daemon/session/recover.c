@@ -63,8 +63,7 @@ static void rebuild_target(struct target *t, const struct target_record *r)
 static void rebuild_request(struct session *s)
 {
     char error[200];
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ options = json_parse(s->record.options, strlen(s->record.options), error);
 
     if (!options || start_request_parse(options, &s->request, &p) < 0) {

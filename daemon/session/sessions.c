@@ -46,10 +46,8 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
                          void (*done)(const struct call_result *result, void *arg))
 {
     struct sessions *all = t->session->all;
-    _cleanup_(freep)
-    char *url = xasprintf("%s%s", t->worker.url, path);
-    _cleanup_(freep)
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    _cleanup_(freep) char *url = xasprintf("%s%s", t->worker.url, path);
+    _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct call_request request = {
         .method = "POST",
         .url = url,

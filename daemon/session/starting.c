@@ -29,8 +29,7 @@ static void on_cleaned(const struct call_result *r, void *arg)
     struct target *t = arg;
     struct session *s = t->session;
 
-    _cleanup_(freep)
-    char *remedy = r->err < 0 ? unanswered_remedy(r, "clean") : NULL;
+    _cleanup_(freep) char *remedy = r->err < 0 ? unanswered_remedy(r, "clean") : NULL;
 
     t->call = NULL;
     if (r->err == -ETIMEDOUT && r->sent_at_ns > 0) {
@@ -41,8 +40,7 @@ static void on_cleaned(const struct call_result *r, void *arg)
     } else if (r->err < 0 && r->err != -ECONNRESET) {
         char text[FAILURE_TEXT_MAX];
         call_result_text(r, text, sizeof(text));
-        _cleanup_(freep)
-        char *failure = xasprintf("cannot be reached: %s", text);
+        _cleanup_(freep) char *failure = xasprintf("cannot be reached: %s", text);
         target_fail(t, failure, remedy);
         target_edge(t, STATE_FAILED);
     }
@@ -152,13 +150,11 @@ static bool may_have_started(const struct call_result *r)
 
 static void fail_start(struct target *t, const struct call_result *r)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
-    _cleanup_(freep)
-    char *failure = xasprintf("POST %s: %s", target_engine(t)->start_path, text);
+    _cleanup_(freep) char *failure = xasprintf("POST %s: %s", target_engine(t)->start_path, text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
     else

@@ -16,10 +16,10 @@
 
 /* A call that timed out at the deadline may end a moment before it. */
 #define DEADLINE_SLACK_NS (50 * NS_PER_MS)
-#define RETRY_FIRST_NS   NS_PER_S
-#define RETRY_MAX_NS     (30 * NS_PER_S)
-#define REFUSED_TRIES    3 /* nobody listens any more: the process is gone, and its profiler with it */
-#define FAILURE_TEXT_MAX 600
+#define RETRY_FIRST_NS    NS_PER_S
+#define RETRY_MAX_NS      (30 * NS_PER_S)
+#define REFUSED_TRIES     3 /* nobody listens any more: the process is gone, and its profiler with it */
+#define FAILURE_TEXT_MAX  600
 
 /* Of who stands before the profiler and did not let the stop through: it is still running. */
 static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
@@ -56,10 +56,9 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
 {
     char text[FAILURE_TEXT_MAX];
     call_result_text(r, text, sizeof(text));
-    _cleanup_(freep)
-    char *failure = xasprintf("POST %s: %s%s", target_engine(t)->stop_path, text, meaning);
-    _cleanup_(freep)
-    char *remedy = r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
+    _cleanup_(freep) char *failure = xasprintf("POST %s: %s%s", target_engine(t)->stop_path, text, meaning);
+    _cleanup_(freep) char *remedy =
+        r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
     target_fail(t, failure, remedy);
 }
 

@@ -106,8 +106,7 @@ static void on_load(const struct probe_answer *answers, void *arg)
                         : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running, url,
                                     answers[lowest].running));
     if (mono_ns() >= s->when_deadline_ns) {
-        _cleanup_(freep)
-        char *text = xasprintf("gave up waiting for %s", s->waiting_for);
+        _cleanup_(freep) char *text = xasprintf("gave up waiting for %s", s->waiting_for);
         give_up_waiting(s, "Send more requests, lower --when-running, or raise --timeout.", text);
         return;
     }
@@ -116,8 +115,7 @@ static void on_load(const struct probe_answer *answers, void *arg)
 
 static void poll_load(struct session *s)
 {
-    _cleanup_(freep)
-    const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
 
     for (size_t i = 0; i < s->n_targets; i++)
         workers[i] = &s->targets[i].worker;

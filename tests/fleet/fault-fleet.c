@@ -86,16 +86,14 @@ void worker_answer(struct worker *w, struct http_conn *c, int status, const char
 
 void worker_answer_json(struct worker *w, struct http_conn *c, json_t *body)
 {
-    _cleanup_(freep)
-    char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     worker_answer(w, c, 200, "application/json", text);
 }
 
 void plain_answer_json(struct http_conn *c, int status, json_t *body)
 {
-    _cleanup_(freep)
-    char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     http_answer(c,
                 &(struct http_answer){
@@ -187,8 +185,7 @@ static int apply(struct worker *w, const struct fault_spec *spec)
 
 int fleet_add_fault(struct fleet *f, const struct fault_spec *spec)
 {
-    _cleanup_(freep)
-    bool *chosen = xcalloc(f->n_workers, sizeof(*chosen));
+    _cleanup_(freep) bool *chosen = xcalloc(f->n_workers, sizeof(*chosen));
     if (!spec->indexes)
         memset(chosen, true, f->n_workers);
     int r = spec->indexes ? indexes_parse(spec->indexes, chosen, f->n_workers) : 0;
@@ -204,12 +201,10 @@ int fleet_change_faults(struct fleet *f, const char *indexes, const struct http_
     _cleanup_json_ body = json_parse(q->body, q->body_size, error);
     const char *name = json_get_str(body, "fault");
     const json_t *arg = json_object_get(body, "arg");
-    _cleanup_(freep)
-    char *text = !arg || json_is_null(arg) ? NULL
-                 : json_is_string(arg)     ? xstrdup(json_string_value(arg))
-                                           : json_dumps(arg, JSON_ENCODE_ANY);
-    _cleanup_(fault_spec_done)
-    struct fault_spec spec = {};
+    _cleanup_(freep) char *text = !arg || json_is_null(arg) ? NULL
+                                  : json_is_string(arg)     ? xstrdup(json_string_value(arg))
+                                                            : json_dumps(arg, JSON_ENCODE_ANY);
+    _cleanup_(fault_spec_done) struct fault_spec spec = {};
     int r = name ? fault_spec_make(name, text, &spec) : -EINVAL;
     if (r < 0)
         return r;
@@ -229,8 +224,7 @@ static void gate_auth(struct worker *w, struct http_conn *c)
 
 static void gate_redirect(struct worker *w, struct http_conn *c)
 {
-    _cleanup_(freep)
-    char *where =
+    _cleanup_(freep) char *where =
         xasprintf("location: http://127.0.0.1:%u/redirected\r\n", http_port_number(w->fleet->router));
     http_answer(c, &(struct http_answer){.status = 302, .headers = where, .body = ""});
 }
@@ -378,8 +372,7 @@ static void worker_done(struct worker *w)
 
 int fleet_new(struct event_base *base, const struct fleet_options *o, struct fleet **ret)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = xcalloc(1, sizeof(*f));
+    _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
     *f = (struct fleet){
         .base = base,
         .engine = o->engine,

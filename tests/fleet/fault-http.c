@@ -227,8 +227,7 @@ static void on_read(struct bufferevent *bev, void *arg)
     }
 
     size_t head_size = (size_t)end.pos + 4;
-    _cleanup_(freep)
-    char *text = xcalloc(head_size + 1, 1);
+    _cleanup_(freep) char *text = xcalloc(head_size + 1, 1);
     evbuffer_copyout(in, text, (size_t)end.pos);
     struct head h;
     if (parse_head(text, &h) < 0 || h.chunked || h.body_size > BODY_MAX) {
@@ -238,8 +237,7 @@ static void on_read(struct bufferevent *bev, void *arg)
     if (evbuffer_get_length(in) < head_size + h.body_size)
         return;
 
-    _cleanup_(freep)
-    char *body = xcalloc(h.body_size + 1, 1);
+    _cleanup_(freep) char *body = xcalloc(h.body_size + 1, 1);
     evbuffer_drain(in, head_size);
     evbuffer_remove(in, body, h.body_size);
     h.request.body = body;
@@ -285,8 +283,7 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 /* Bound to loopback and the number, 0 for any; sets *number. */
 static int bound_socket(unsigned *number)
 {
-    _cleanup_(closep)
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    _cleanup_(closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     int one = 1;

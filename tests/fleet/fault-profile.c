@@ -157,10 +157,8 @@ static int create(const char *path)
 /* Each of these takes data. */
 static int deliver_whole(struct worker *w, struct flush *f, const char *path, char *data, size_t size)
 {
-    _cleanup_(freep)
-    char *owned = data;
-    _cleanup_(closep)
-    int fd = create(path);
+    _cleanup_(freep) char *owned = data;
+    _cleanup_(closep) int fd = create(path);
     return fd < 0 ? fd : write_all(fd, owned, size);
 }
 
@@ -277,8 +275,7 @@ static int trace_bytes(struct worker *w, const struct flush *f, unsigned rank, c
         return 0;
     }
     struct trace_facts facts = facts_of(w, f, rank, name);
-    _cleanup_(freep)
-    char *text = NULL;
+    _cleanup_(freep) char *text = NULL;
     size_t size;
     trace_text(&facts, &text, &size);
     return trace_gzip(text, worker_has(w, FAULT_TRUNCATED_JSON) ? size / 2 : size, ret, ret_size);
@@ -287,16 +284,14 @@ static int trace_bytes(struct worker *w, const struct flush *f, unsigned rank, c
 static char *trace_path(struct worker *w, const struct flush *f, unsigned rank, const char *stage, bool copy)
 {
     struct fleet *fleet = w->fleet;
-    _cleanup_(freep)
-    char *name = fleet->engine->trace_name(fleet, f->recording, rank, stage, copy);
+    _cleanup_(freep) char *name = fleet->engine->trace_name(fleet, f->recording, rank, stage, copy);
     bool plain = fleet->template && !trace_is_gzip(fleet->template, fleet->template_size);
     return xasprintf("%s/%s%s%s", f->recording->dir, name, fleet->engine->trace_suffix, plain ? "" : ".gz");
 }
 
 static int emit(struct worker *w, struct flush *f, unsigned rank, const char *stage)
 {
-    _cleanup_(freep)
-    char *path = trace_path(w, f, rank, stage, false);
+    _cleanup_(freep) char *path = trace_path(w, f, rank, stage, false);
     char *data;
     size_t size;
     int r = trace_bytes(w, f, rank, path, &data, &size);
@@ -313,8 +308,7 @@ static int emit(struct worker *w, struct flush *f, unsigned rank, const char *st
     }
     r = f->deliver(w, f, path, data, size);
     if (twin && r == 0) {
-        _cleanup_(freep)
-        char *twin_path = trace_path(w, f, rank, stage, true);
+        _cleanup_(freep) char *twin_path = trace_path(w, f, rank, stage, true);
         r = f->deliver(w, f, twin_path, TAKE_PTR(twin), size);
     }
     free(twin);
@@ -371,8 +365,7 @@ static unsigned ranks_written(const struct worker *w)
 static int huge_next(struct worker *w, struct flush *f)
 {
     if (!f->huge) {
-        _cleanup_(freep)
-        char *path = trace_path(w, f, f->huge_rank, NULL, false);
+        _cleanup_(freep) char *path = trace_path(w, f, f->huge_rank, NULL, false);
         struct trace_facts facts = facts_of(w, f, f->huge_rank, path);
         f->huge_fd = create(path);
         if (f->huge_fd < 0)

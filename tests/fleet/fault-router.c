@@ -41,8 +41,8 @@ static void answer_never(struct fleet *f, struct http_conn *c)
 
 static void answer_redirect(struct fleet *f, struct http_conn *c)
 {
-    _cleanup_(freep)
-    char *where = xasprintf("location: http://127.0.0.1:%u/redirected\r\n", http_port_number(f->router));
+    _cleanup_(freep) char *where =
+        xasprintf("location: http://127.0.0.1:%u/redirected\r\n", http_port_number(f->router));
     http_answer(c, &(struct http_answer){.status = 302, .headers = where, .body = ""});
 }
 
@@ -91,8 +91,7 @@ static char *listed_url(const struct fleet *f, unsigned i)
 static json_t *listed_worker(const struct fleet *f, unsigned i)
 {
     const struct worker *w = i < f->n_workers ? &f->workers[i] : NULL;
-    _cleanup_(freep)
-    char *url = listed_url(f, i);
+    _cleanup_(freep) char *url = listed_url(f, i);
     enum role role = w ? w->role : ROLE_REGULAR;
     bool healthy = w && !w->dead && !worker_has(w, FAULT_UNHEALTHY);
     json_t *o = json_pack("{s:s, s:s, s:s, s:b, s:i, s:s, s:i, s:f}", "url", url, "model_id",
@@ -103,8 +102,7 @@ static json_t *listed_worker(const struct fleet *f, unsigned i)
         json_put_int(o, "bootstrap_port", 8998);
     if (!f->sglang_router)
         return o;
-    _cleanup_(freep)
-    char *id = xasprintf("00000000-0000-4000-8000-%012u", i);
+    _cleanup_(freep) char *id = xasprintf("00000000-0000-4000-8000-%012u", i);
     json_put_str(o, "id", id);
     json_put_str(o, "runtime_type", f->engine->name);
     json_put_str(o, "status", healthy ? "ready" : "not_ready");
@@ -132,8 +130,7 @@ static void list_urls(struct fleet *f, struct http_conn *c, const struct http_re
     unsigned n = lists_many(f) ? MAX(f->n_workers, MANY_WORKERS) : f->n_workers;
     json_t *urls = json_array();
     for (unsigned i = 0; i < n; i++) {
-        _cleanup_(freep)
-        char *url = listed_url(f, i);
+        _cleanup_(freep) char *url = listed_url(f, i);
         json_array_append_new(urls, json_string(url));
     }
     plain_answer_json(c, 200, json_pack("{s:o}", "urls", urls));

@@ -45,14 +45,13 @@ static void model_info(struct worker *w, struct http_conn *c, const struct http_
 static void metrics(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     bool idle = worker_has(w, FAULT_IDLE) || worker_has(w, FAULT_SLEEPING);
-    _cleanup_(freep)
-    char *text = xasprintf("# TYPE sglang:num_running_reqs gauge\n"
-                           "sglang:num_running_reqs{model_name=\"fault-model\"} %d.0\n"
-                           "# TYPE sglang:num_queue_reqs gauge\n"
-                           "sglang:num_queue_reqs{model_name=\"fault-model\"} 0.0\n"
-                           "# TYPE sglang:gen_throughput gauge\n"
-                           "sglang:gen_throughput{model_name=\"fault-model\"} %d.0\n",
-                           idle ? 0 : 4, idle ? 0 : 400);
+    _cleanup_(freep) char *text = xasprintf("# TYPE sglang:num_running_reqs gauge\n"
+                                            "sglang:num_running_reqs{model_name=\"fault-model\"} %d.0\n"
+                                            "# TYPE sglang:num_queue_reqs gauge\n"
+                                            "sglang:num_queue_reqs{model_name=\"fault-model\"} 0.0\n"
+                                            "# TYPE sglang:gen_throughput gauge\n"
+                                            "sglang:gen_throughput{model_name=\"fault-model\"} %d.0\n",
+                                            idle ? 0 : 4, idle ? 0 : 400);
     worker_answer(w, c, 200, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 

@@ -108,8 +108,7 @@ int fault_spec_make(const char *name, const char *arg, struct fault_spec *ret)
 
 int fault_spec_parse(const char *spec, struct fault_spec *ret)
 {
-    _cleanup_(freep)
-    char *name = xstrdup(spec);
+    _cleanup_(freep) char *name = xstrdup(spec);
     char *indexes = strrchr(name, '@');
     if (indexes)
         *indexes++ = '\0';

@@ -162,8 +162,7 @@ static void put_blob(struct huge_trace *h, FILE *out)
 int huge_trace_write(struct huge_trace *h, int fd)
 {
     static_assert(SLICE > EVENT_TEXT_MAX, "a slice has room for an event");
-    _cleanup_(freep)
-    char *text = NULL;
+    _cleanup_(freep) char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!h->opened)
@@ -178,8 +177,7 @@ int huge_trace_write(struct huge_trace *h, int fd)
     fclose(out);
 
     size_t bound = size + 64 * 1024;
-    _cleanup_(freep)
-    char *packed = xcalloc(bound, 1);
+    _cleanup_(freep) char *packed = xcalloc(bound, 1);
     h->z.next_in = (Bytef *)text;
     h->z.avail_in = (uInt)size;
     h->z.next_out = (Bytef *)packed;

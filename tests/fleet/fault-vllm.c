@@ -35,8 +35,7 @@ static void openapi(struct worker *w, struct http_conn *c, const struct http_req
 static void metrics(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     bool idle = worker_has(w, FAULT_IDLE) || worker_has(w, FAULT_SLEEPING);
-    _cleanup_(freep)
-    char *text =
+    _cleanup_(freep) char *text =
         xasprintf("# HELP vllm:num_requests_running Number of requests in model execution batches.\n"
                   "# TYPE vllm:num_requests_running gauge\n"
                   "vllm:num_requests_running{engine=\"0\",model_name=\"fault-model\"} %d.0\n"

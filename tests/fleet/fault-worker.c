@@ -119,8 +119,7 @@ static int parse_role(const char *text, struct fleet_options *o)
         const char *prefix;
         unsigned *ret;
     } roles[] = {{"prefill=", &o->n_prefill}, {"decode=", &o->n_decode}};
-    _cleanup_(freep)
-    char *copy = xstrdup(text);
+    _cleanup_(freep) char *copy = xstrdup(text);
     char *rest, *part;
     for (part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
         int r = -EINVAL;
@@ -204,8 +203,7 @@ static int parse_argv(int argc, char **argv, struct options *o)
 static int apply_faults(struct fleet *f, const struct options *o)
 {
     for (size_t i = 0; i < o->n_faults; i++) {
-        _cleanup_(fault_spec_done)
-        struct fault_spec spec = {};
+        _cleanup_(fault_spec_done) struct fault_spec spec = {};
         int r = fault_spec_parse(o->faults[i], &spec);
         if (r == 0)
             r = fleet_add_fault(f, &spec);
@@ -224,10 +222,8 @@ static int apply_faults(struct fleet *f, const struct options *o)
 /* The file appears whole, so that whoever waits for it reads all of it. */
 static int write_port_file(const char *path, const char *text)
 {
-    _cleanup_(freep)
-    char *temporary = xasprintf("%s.tmp", path);
-    _cleanup_(closep)
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    _cleanup_(freep) char *temporary = xasprintf("%s.tmp", path);
+    _cleanup_(closep) int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
     int r = write_all(fd, text, strlen(text));
@@ -240,16 +236,13 @@ static int announce(struct fleet *f, const char *port_file)
 {
     json_t *urls = json_array();
     for (unsigned i = 0; i < f->n_workers; i++) {
-        _cleanup_(freep)
-        char *url = worker_url(&f->workers[i]);
+        _cleanup_(freep) char *url = worker_url(&f->workers[i]);
         json_array_append_new(urls, json_string(url));
     }
-    _cleanup_(freep)
-    char *router = xasprintf("http://127.0.0.1:%u", http_port_number(f->router));
+    _cleanup_(freep) char *router = xasprintf("http://127.0.0.1:%u", http_port_number(f->router));
     _cleanup_json_ all =
         json_pack("{s:s, s:o, s:i}", "router", router, "workers", urls, "pid", (int)getpid());
-    _cleanup_(freep)
-    char *text = json_dumps(all, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(all, JSON_COMPACT);
     int r = port_file ? write_port_file(port_file, text) : 0;
     if (r < 0)
         fprintf(stderr, "fault-worker: cannot write %s: %s\n", port_file, strerror(-r));
@@ -267,8 +260,7 @@ static void on_end(evutil_socket_t fd, short what, void *base)
 
 static int serve(struct event_base *base, const struct options *o)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = NULL;
+    _cleanup_(fleet_freep) struct fleet *f = NULL;
     int r = fleet_new(base, &o->fleet, &f);
     if (r < 0) {
         fprintf(stderr, "fault-worker: cannot set up %u workers in %s: %s%s\n", o->fleet.n_workers,

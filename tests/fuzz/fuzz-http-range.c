@@ -13,8 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
-    _cleanup_(freep)
-    char *text = strndup((const char *)data + 1, size - 1);
+    _cleanup_(freep) char *text = strndup((const char *)data + 1, size - 1);
     int64_t file_size = file_sizes[data[0] % ARRAY_SIZE(file_sizes)];
     if (http_range_parse(text, file_size, &range) == HTTP_RANGE_PART)
         assert(range.offset >= 0 && range.size >= 1 && range.offset <= file_size - range.size);

@@ -12,10 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *ours = theirs ? memchr(theirs + 1, '\0', (size_t)(end - theirs - 1)) : NULL;
     if (!ours)
         return 0;
-    _cleanup_(freep)
-    char *path = path_absolute(text, "/", "/home");
-    _cleanup_(freep)
-    char *found =
+    _cleanup_(freep) char *path = path_absolute(text, "/", "/home");
+    _cleanup_(freep) char *found =
         mounts_translate(theirs + 1, (size_t)(ours - theirs - 1), ours + 1, (size_t)(end - ours - 1), path);
     if (path[0] != '/' || (found && found[0] != '/'))
         abort();

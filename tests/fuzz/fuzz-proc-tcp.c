@@ -8,8 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
-    _cleanup_(net_survey_done)
-    struct net_survey survey = {0};
+    _cleanup_(net_survey_done) struct net_survey survey = {0};
     struct net_space space = {0};
     struct process_status status;
     struct process_stat stat;

@@ -23,8 +23,8 @@ static void read_as(enum engine engine, const char *version, const struct launch
     struct profiler_launch found;
     profiler_launch_read(engine, version, launch, &found);
     if (found.dir) {
-        _cleanup_(freep)
-        char *path = path_is_uri(found.dir) ? NULL : path_absolute(found.dir, "/work", "/home");
+        _cleanup_(freep) char *path =
+            path_is_uri(found.dir) ? NULL : path_absolute(found.dir, "/work", "/home");
         if (path && (path[0] != '/' || strstr(path, "/../") || strstr(path, "//")))
             abort();
     }
@@ -36,12 +36,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct launch launch = {0};
     if (size == 0)
         return 0;
-    _cleanup_(freep)
-    char *args = take_part(&data, &size, &launch.args.size);
-    _cleanup_(freep)
-    char *env = take_part(&data, &size, &launch.env.size);
-    _cleanup_(freep)
-    char *config = take_part(&data, &size, &launch.config_size);
+    _cleanup_(freep) char *args = take_part(&data, &size, &launch.args.size);
+    _cleanup_(freep) char *env = take_part(&data, &size, &launch.env.size);
+    _cleanup_(freep) char *config = take_part(&data, &size, &launch.config_size);
 
     launch.args.data = args;
     launch.env.data = env;

@@ -6,8 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    _cleanup_(freep)
-    char *url = routerlog_find((const char *)data, size);
+    _cleanup_(freep) char *url = routerlog_find((const char *)data, size);
     if (url && !starts_with(url, "http"))
         abort();
     return 0;

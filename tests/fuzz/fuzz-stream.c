@@ -18,10 +18,8 @@ static struct stream_summary decode(const uint8_t *data, size_t size, size_t in_
 {
     struct stream_limits limits = {.out_max = OUT_MAX, .ratio_max = 2000, .ratio_floor = OUT_MAX};
     struct stream_summary sum;
-    _cleanup_(freep)
-    uint8_t *out = malloc(out_step);
-    _cleanup_(stream_freep)
-    struct stream *s = NULL;
+    _cleanup_(freep) uint8_t *out = malloc(out_step);
+    _cleanup_(stream_freep) struct stream *s = NULL;
 
     if (!out || stream_new(limits, &s) < 0)
         abort();

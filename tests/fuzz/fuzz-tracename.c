@@ -5,8 +5,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    _cleanup_(freep)
-    char *path = strndup((const char *)data, size);
+    _cleanup_(freep) char *path = strndup((const char *)data, size);
     struct trace_name name;
 
     if (!path)

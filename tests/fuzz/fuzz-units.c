@@ -6,8 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    _cleanup_(freep)
-    char *text = strndup((const char *)data, size);
+    _cleanup_(freep) char *text = strndup((const char *)data, size);
     int64_t value;
     int small;
     char buf[UNIT_TEXT_MAX];

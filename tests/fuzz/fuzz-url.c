@@ -6,8 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    _cleanup_(freep)
-    char *text = xstrndup((const char *)data, size), *normal = NULL, *again = NULL;
+    _cleanup_(freep) char *text = xstrndup((const char *)data, size), *normal = NULL, *again = NULL;
     const char *reason;
 
     if (url_normalise(text, &normal, &reason) < 0)

@@ -10,8 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_as(const struct router_dialect *d, const char *path, const uint8_t *data, size_t size)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = xcalloc(1, sizeof(*f));
+    _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
     char why[ROUTER_WHY_MAX];
 
     f->router = xstrdup("http://10.0.0.1:3000");

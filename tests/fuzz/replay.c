@@ -14,8 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Exactly-sized copies, so that a read past the end is one that the sanitizer sees. */
 static void run_copy(const char *data, size_t size)
 {
-    _cleanup_(freep)
-    uint8_t *copy = xcalloc(size, 1);
+    _cleanup_(freep) uint8_t *copy = xcalloc(size, 1);
     memcpy(copy, data, size);
     LLVMFuzzerTestOneInput(copy, size);
 }
@@ -29,8 +28,7 @@ static int replay_directory(const char *path)
     if (!dir)
         return -1;
     while ((entry = readdir(dir))) {
-        _cleanup_(freep)
-        char *data = NULL;
+        _cleanup_(freep) char *data = NULL;
         size_t size;
         if (entry->d_name[0] == '.' || read_file(dirfd(dir), entry->d_name, INPUT_MAX, &data, &size) < 0)
             continue;

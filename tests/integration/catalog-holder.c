@@ -26,8 +26,7 @@ static void answer(int err, void *arg _unused_)
 
 static void add(struct holder *h)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("/store/%d-%d.json.gz", (int)getpid(), h->added++);
+    _cleanup_(freep) char *path = xasprintf("/store/%d-%d.json.gz", (int)getpid(), h->added++);
     struct trace_record r;
     trace_record_init(&r);
     r.worker_url = "http://127.0.0.1:8000";

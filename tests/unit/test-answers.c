@@ -116,10 +116,8 @@ static void test_session_text(void **state)
 {
     _cleanup_json_ session = a_session();
     const struct screen plain = {.file = stdout};
-    _cleanup_(freep)
-    char *title = session_title(session);
-    _cleanup_(freep)
-    char *block = session_block(session, &plain, 0, 110 * NS_PER_S);
+    _cleanup_(freep) char *title = session_title(session);
+    _cleanup_(freep) char *block = session_block(session, &plain, 0, 110 * NS_PER_S);
 
     assert_string_equal(title, "Session s7 on http://r:1 (smg, 3 workers: 1 prefill, 2 decode)");
     assert_string_equal(
@@ -134,8 +132,7 @@ static void test_trouble_is_shown_first(void **state)
 {
     _cleanup_json_ session = a_session();
     const struct screen plain = {.file = stdout};
-    _cleanup_(freep)
-    char *block = session_block(session, &plain, 1, 110 * NS_PER_S);
+    _cleanup_(freep) char *block = session_block(session, &plain, 1, 110 * NS_PER_S);
 
     assert_non_null(strstr(block, "http://c:1"));
     assert_null(strstr(block, "http://a:1"));

@@ -184,8 +184,7 @@ static struct call_request request(const char *method, int64_t timeout_ns)
 
 static void start(struct test *t, struct call_request q, int port, const char *path)
 {
-    _cleanup_(freep)
-    char *url = xasprintf("http://127.0.0.1:%d%s", port, path);
+    _cleanup_(freep) char *url = xasprintf("http://127.0.0.1:%d%s", port, path);
     q.url = url;
     assert_non_null(call_start(t->caller, &q, on_done, &t->outcome));
 }
@@ -470,9 +469,8 @@ static void test_cancel(void **state)
 {
     struct test *t = *state;
     struct call_request q = request("GET", 5 * NS_PER_S);
-    _cleanup_(freep)
-    char *never = xasprintf("http://127.0.0.1:%d/never", t->port),
-         *late = xasprintf("http://127.0.0.1:%d/x", t->port);
+    _cleanup_(freep) char *never = xasprintf("http://127.0.0.1:%d/never", t->port),
+                          *late = xasprintf("http://127.0.0.1:%d/x", t->port);
 
     q.url = never;
     call_cancel(call_start(t->caller, &q, on_done, &t->outcome));

@@ -43,10 +43,8 @@ static char *dump(const struct field_list *l, const void *record)
 
 static void assert_same(const struct field_list *l, const void *a, const void *b)
 {
-    _cleanup_(freep)
-    char *x = dump(l, a);
-    _cleanup_(freep)
-    char *y = dump(l, b);
+    _cleanup_(freep) char *x = dump(l, a);
+    _cleanup_(freep) char *y = dump(l, b);
     assert_string_equal(x, y);
 }
 
@@ -479,8 +477,7 @@ static void test_fleet_is_remembered(void **state)
     s.router = "http://r:2";
     assert_int_equal(catalog_add_session(room->catalog, &s), 0);
     assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
-    _cleanup_(freep)
-    char *last = catalog_last_router(room->catalog);
+    _cleanup_(freep) char *last = catalog_last_router(room->catalog);
     assert_string_equal(last, "http://r:2");
 
     _cleanup_json_ routers = NULL;
@@ -497,8 +494,7 @@ static void test_fleet_is_remembered(void **state)
 
 static void assert_json(const json_t *value, const char *expected)
 {
-    _cleanup_(freep)
-    char *text = json_dumps(value, JSON_COMPACT);
+    _cleanup_(freep) char *text = json_dumps(value, JSON_COMPACT);
     assert_string_equal(text, expected);
 }
 
@@ -633,8 +629,7 @@ static void test_event_lists(void **state)
 /* The plan's lines, one behind the other. */
 static void plan_of(sqlite3 *db, const char *sql, char *plan, size_t size)
 {
-    _cleanup_(freep)
-    char *explain = xasprintf("explain query plan %s", sql);
+    _cleanup_(freep) char *explain = xasprintf("explain query plan %s", sql);
     sqlite3_stmt *s;
     plan[0] = '\0';
     if (sqlite3_prepare_v2(db, explain, -1, &s, NULL) != SQLITE_OK)

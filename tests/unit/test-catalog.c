@@ -31,8 +31,7 @@ int fdatasync(int fd)
 static void assert_mode(const char *path, const char *suffix, mode_t mode)
 {
     struct stat st;
-    _cleanup_(freep)
-    char *name = xasprintf("%s%s", path, suffix);
+    _cleanup_(freep) char *name = xasprintf("%s%s", path, suffix);
     assert_int_equal(stat(name, &st), 0);
     assert_int_equal(st.st_mode & 07777, mode);
 }
@@ -48,8 +47,7 @@ static void test_makes_directory_and_files(void **state)
     run_turn(room);
     umask(before);
 
-    _cleanup_(freep)
-    char *directory = xasprintf("%s/state/profd", room->directory);
+    _cleanup_(freep) char *directory = xasprintf("%s/state/profd", room->directory);
     assert_mode(directory, "", 02750);
     assert_mode(room->path, "", 0640);
     assert_mode(room->path, "-wal", 0640);
@@ -66,8 +64,7 @@ static void test_keeps_the_log_when_closed(void **state)
 {
     struct room *room = *state;
     struct stat st;
-    _cleanup_(freep)
-    char *log = xasprintf("%s-wal", room->path);
+    _cleanup_(freep) char *log = xasprintf("%s-wal", room->path);
     add_session(room, STATE_REQUESTED);
     room->catalog = catalog_close(room->catalog);
     assert_int_equal(stat(log, &st), 0);
@@ -198,8 +195,7 @@ static void test_migrates_behind_a_copy(void **state)
 {
     struct room *room = *state;
     struct problem p = {0};
-    _cleanup_(freep)
-    char *copy = xasprintf("%s.v1.bak", room->path);
+    _cleanup_(freep) char *copy = xasprintf("%s.v1.bak", room->path);
     add_session(room, STATE_COMPLETE);
     room->catalog = catalog_close(room->catalog);
 
@@ -416,8 +412,7 @@ static void test_events_are_heard_after_the_commit(void **state)
 
 static void fill_turn(struct room *room, struct story *story, size_t bytes)
 {
-    _cleanup_(freep)
-    char *text = xcalloc(bytes + 1, 1);
+    _cleanup_(freep) char *text = xcalloc(bytes + 1, 1);
     memset(text, 'x', bytes);
     catalog_add_event(room->catalog, "big", "test", 1, RECORD_NONE, RECORD_NONE, "%s", text);
     catalog_then(room->catalog, false, one, story);
@@ -472,8 +467,7 @@ static void test_file_size_limit(void **state)
     struct stat st;
 
     queue_then_listen(room, &story);
-    _cleanup_(freep)
-    char *log = xasprintf("%s-wal", room->path);
+    _cleanup_(freep) char *log = xasprintf("%s-wal", room->path);
     assert_int_equal(stat(log, &st), 0);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -496,8 +490,7 @@ static void test_file_size_limit(void **state)
 static void fill_disk(struct room *room)
 {
     static const char zeros[4096];
-    _cleanup_(freep)
-    char *path = xasprintf("%s/filler", room->directory);
+    _cleanup_(freep) char *path = xasprintf("%s/filler", room->directory);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     setbuf(f, NULL);
@@ -508,8 +501,7 @@ static void fill_disk(struct room *room)
 
 static void free_disk(struct room *room)
 {
-    _cleanup_(freep)
-    char *path = xasprintf("%s/filler", room->directory);
+    _cleanup_(freep) char *path = xasprintf("%s/filler", room->directory);
     unlink(path);
 }
 
@@ -562,8 +554,7 @@ static void test_another_writer(void **state)
 static int64_t file_size(const char *path, const char *suffix)
 {
     struct stat st;
-    _cleanup_(freep)
-    char *name = xasprintf("%s%s", path, suffix);
+    _cleanup_(freep) char *name = xasprintf("%s%s", path, suffix);
     return stat(name, &st) == 0 ? st.st_size : -1;
 }
 

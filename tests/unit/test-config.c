@@ -33,8 +33,7 @@ static void parsed_done(struct parsed *p)
 
 static void test_defaults(void **state)
 {
-    _cleanup_(parsed_done)
-    struct parsed p = parse("");
+    _cleanup_(parsed_done) struct parsed p = parse("");
 
     assert_null(p.config.state_dir);
     assert_null(p.config.listen);
@@ -57,23 +56,23 @@ static void test_defaults(void **state)
 
 static void test_every_section(void **state)
 {
-    _cleanup_(parsed_done)
-    struct parsed p = parse("\xef\xbb\xbf# a comment behind an editor's mark\r\n"
-                            "[profd]\r\n"
-                            "  state_dir = /srv/a path  ; with a comment\r\n"
-                            "listen=localhost:9460 # and another\n"
-                            "log_level: debug\n"
-                            "[timeouts]\n"
-                            "stop=1h30min\n"
-                            "[limits]\nworkers=7\nsessions=2\n"
-                            "[collect]\nmode=reference\nwatch=/a\nwatch=/b\nremove_original=yes\n"
-                            "[store]\nmax_use=1.5T\nkeep_free=auto\n"
-                            "[fleet east-1]\n"
-                            "worker=10.0.0.1:8000/\nworker=http://[::1]:8001\n"
-                            "map_path=/a:/b\nmap_path=/c:/d\n"
-                            "token_file=/t\n"
-                            "[worker http://[2001:db8::1]:15000/]\nrole=decode\n"
-                            "admin_token_file=/admin");
+    _cleanup_(parsed_done) struct parsed p =
+        parse("\xef\xbb\xbf# a comment behind an editor's mark\r\n"
+              "[profd]\r\n"
+              "  state_dir = /srv/a path  ; with a comment\r\n"
+              "listen=localhost:9460 # and another\n"
+              "log_level: debug\n"
+              "[timeouts]\n"
+              "stop=1h30min\n"
+              "[limits]\nworkers=7\nsessions=2\n"
+              "[collect]\nmode=reference\nwatch=/a\nwatch=/b\nremove_original=yes\n"
+              "[store]\nmax_use=1.5T\nkeep_free=auto\n"
+              "[fleet east-1]\n"
+              "worker=10.0.0.1:8000/\nworker=http://[::1]:8001\n"
+              "map_path=/a:/b\nmap_path=/c:/d\n"
+              "token_file=/t\n"
+              "[worker http://[2001:db8::1]:15000/]\nrole=decode\n"
+              "admin_token_file=/admin");
     const struct config *c = &p.config;
 
     for (size_t i = 0; i < p.errors.n; i++)
@@ -167,8 +166,7 @@ static void test_garbage(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(parsed_done)
-        struct parsed p = parse(cases[i].text);
+        _cleanup_(parsed_done) struct parsed p = parse(cases[i].text);
         if (p.errors.n != 1 || !starts_with(p.errors.items[0], cases[i].error))
             fail_msg("%s gave %zu errors, the first: %s", cases[i].text, p.errors.n,
                      p.errors.n ? p.errors.items[0] : "-");
@@ -177,8 +175,7 @@ static void test_garbage(void **state)
 
 static void test_all_errors_at_once(void **state)
 {
-    _cleanup_(parsed_done)
-    struct parsed p =
+    _cleanup_(parsed_done) struct parsed p =
         parse("[profd]\nlog_level=loud\n[timeots]\nanything=1\n[limits]\nworkers=0\nsessions=3\n");
 
     assert_int_equal(p.errors.n, 3);
@@ -190,14 +187,12 @@ static void test_all_errors_at_once(void **state)
 
 static void test_errors_are_bounded(void **state)
 {
-    _cleanup_(freep)
-    char *text = xcalloc(1, 100 * 4 + 16);
+    _cleanup_(freep) char *text = xcalloc(1, 100 * 4 + 16);
 
     strcpy(text, "[profd]\n");
     for (int i = 0; i < 100; i++)
         strcat(text, "x=1\n");
-    _cleanup_(parsed_done)
-    struct parsed p = parse(text);
+    _cleanup_(parsed_done) struct parsed p = parse(text);
     assert_int_equal(p.errors.n, CONFIG_ERRORS_MAX + 1);
     assert_string_equal(p.errors.items[CONFIG_ERRORS_MAX], "... and more");
 }
@@ -209,14 +204,12 @@ static void test_long_lines(void **state)
     memset(path, 'x', sizeof(path));
     path[0] = '/';
     snprintf(text, sizeof(text), "[profd]\nstate_dir=%.900s\n", path);
-    _cleanup_(parsed_done)
-    struct parsed fits = parse(text);
+    _cleanup_(parsed_done) struct parsed fits = parse(text);
     assert_int_equal(fits.errors.n, 0);
     assert_int_equal(strlen(fits.config.state_dir), 900);
 
     snprintf(text, sizeof(text), "[profd]\nstate_dir=%.1100s\nlog_level=err\n", path);
-    _cleanup_(parsed_done)
-    struct parsed longer = parse(text);
+    _cleanup_(parsed_done) struct parsed longer = parse(text);
     assert_int_equal(longer.errors.n, 2);
     assert_string_equal(longer.errors.items[0], "x.conf:2: the line is longer than 1000 bytes");
     assert_null(longer.config.state_dir);
@@ -226,8 +219,7 @@ static void test_long_lines(void **state)
 /* inih cuts a heading after 49 bytes and at the first ']'. */
 static void test_long_headings(void **state)
 {
-    _cleanup_(parsed_done)
-    struct parsed p = parse(
+    _cleanup_(parsed_done) struct parsed p = parse(
         "[worker http://a-host-with-a-rather-long-name.of-a-cluster.example.com:15000]\nrole=decode\n"
         "[worker http://a-host-with-a-rather-long-name.of-a-cluster.example.com:15001]\nrole=prefill\n");
 
@@ -241,8 +233,7 @@ static void test_long_headings(void **state)
 static void test_nul_bytes(void **state)
 {
     static const char text[] = "[profd]\nlog_level=debug\0garbage\n[limits]\nsessions=5";
-    _cleanup_(parsed_done)
-    struct parsed p = parse_bytes(text, sizeof(text) - 1);
+    _cleanup_(parsed_done) struct parsed p = parse_bytes(text, sizeof(text) - 1);
 
     assert_int_equal(p.errors.n, 1);
     assert_string_equal(p.errors.items[0], "x.conf:2: there is a control character (byte 0x00)");
@@ -252,12 +243,9 @@ static void test_nul_bytes(void **state)
 static void test_load_orders(void **state)
 {
     char dir[] = "/tmp/test-config-XXXXXX", path[64];
-    _cleanup_(config_errors_done)
-    struct config_errors errors = {0};
-    _cleanup_(config_done)
-    struct config c = {0};
-    _cleanup_(freep)
-    char *file = NULL;
+    _cleanup_(config_errors_done) struct config_errors errors = {0};
+    _cleanup_(config_done) struct config c = {0};
+    _cleanup_(freep) char *file = NULL;
 
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/profd.conf", dir);
@@ -270,12 +258,9 @@ static void test_load_orders(void **state)
     struct config_overrides o = {.file = path, .state_dir = "relative", .log_level = "debug"};
     unsetenv("PROFD_SOCKET");
     assert_int_equal(config_load(&o, &c, &file, &errors), 0);
-    _cleanup_(freep)
-    char *cwd = getcwd(NULL, 0);
-    _cleanup_(freep)
-    char *expected = xasprintf("%s/relative", cwd);
-    _cleanup_(freep)
-    char *store = xasprintf("%s/traces", expected);
+    _cleanup_(freep) char *cwd = getcwd(NULL, 0);
+    _cleanup_(freep) char *expected = xasprintf("%s/relative", cwd);
+    _cleanup_(freep) char *store = xasprintf("%s/traces", expected);
     assert_string_equal(file, path);
     assert_string_equal(c.state_dir, expected);
     assert_string_equal(c.store.path, store);
@@ -283,10 +268,8 @@ static void test_load_orders(void **state)
     assert_int_equal(c.log_level, LOG_DEBUG);
     assert_int_equal(c.fleet.connect_timeout_ns, 9 * NS_PER_S);
 
-    _cleanup_(config_done)
-    struct config in_place = {0};
-    _cleanup_(freep)
-    char *same_file = NULL;
+    _cleanup_(config_done) struct config in_place = {0};
+    _cleanup_(freep) char *same_file = NULL;
     setenv("PROFD_SOCKET", "/of/the/environment.sock", 1);
     assert_int_equal(config_load(&o, &in_place, &same_file, &errors), 0);
     assert_string_equal(in_place.socket, "/of/the/environment.sock");

@@ -184,8 +184,7 @@ static void test_router(void **state)
 static void test_static_list(void **state)
 {
     struct test *t = *state;
-    _cleanup_(freep)
-    char *rank = xasprintf("%s@1", t->url);
+    _cleanup_(freep) char *rank = xasprintf("%s@1", t->url);
 
     add_worker(t, t->url);
     add_worker(t, rank);

@@ -54,8 +54,7 @@ static void assert_check(const json_t *answer, const char *result, const char *t
 {
     const json_t *check = check_of(answer, text);
     if (!check) {
-        _cleanup_(freep)
-        char *all = json_dumps(answer, JSON_INDENT(1));
+        _cleanup_(freep) char *all = json_dumps(answer, JSON_INDENT(1));
         fail_msg("no check says \"%s\": %s", text, all);
     }
     assert_string_equal(json_get_str(check, "result"), result);
@@ -67,8 +66,7 @@ static void assert_check(const json_t *answer, const char *result, const char *t
 
 static void test_healthy(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(3);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(3);
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
 
     assert_int_equal(json_get_int(answer, "problems", -1), 0);
@@ -83,8 +81,7 @@ static void test_healthy(void **state)
 
 static void test_ill(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(5);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(5);
     struct worker *w = f->workers;
 
     w[0].profilable = false;
@@ -117,8 +114,7 @@ static void test_ill(void **state)
 
 static void test_full_and_unreadable_disks(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(1);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(1);
     _cleanup_json_ full = examine(f, 1000, 0);
     _cleanup_json_ unreadable = examine(f, 0, -EACCES);
 
@@ -128,8 +124,7 @@ static void test_full_and_unreadable_disks(void **state)
 
 static void test_no_workers(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(0);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(0);
     _cleanup_json_ answer = examine(f, 0, 0);
 
     assert_check(answer, "fail", "no workers are listed", "--worker URL");
@@ -139,8 +134,7 @@ static void test_no_workers(void **state)
 /* A thousand workers that are ill alike are one line. */
 static void test_alike(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(1000);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(1000);
     for (size_t i = 0; i < f->n_workers; i++)
         f->workers[i].sleeping = 1;
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
@@ -152,8 +146,7 @@ static void test_alike(void **state)
 
 static void test_disks_are_asked(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = a_fleet(4);
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(4);
     struct place_spaces spaces = {0};
 
     replace_str(&f->workers[0].place.local_dir, "/tmp/no-such-dir-of-test-doctor/a");

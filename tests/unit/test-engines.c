@@ -53,8 +53,7 @@ static void all_fail(struct test *t, int err, const char *text)
 
 static void vllm(struct test *t, const char *version, const char *openapi)
 {
-    _cleanup_(freep)
-    char *body = xasprintf("{\"version\":\"%s\"}", version);
+    _cleanup_(freep) char *body = xasprintf("{\"version\":\"%s\"}", version);
     status(t, QUESTION_SERVER_INFO, NOT_FOUND);
     ok(t, QUESTION_VERSION, body);
     ok(t, QUESTION_OPENAPI, openapi);
@@ -185,8 +184,7 @@ static void test_secrets_stay_out(void **state)
     ok(t, QUESTION_SERVER_INFO, info);
     worker_identify(&t->worker, &t->answers);
     _cleanup_json_ j = worker_to_json(&t->worker);
-    _cleanup_(freep)
-    char *text = json_dumps(j, 0);
+    _cleanup_(freep) char *text = json_dumps(j, 0);
     assert_null(strstr(text, "secret"));
     assert_false(t->worker.profilable);
     assert_string_equal(t->worker.reason, "credentials needed: admin_token_file");
@@ -385,16 +383,14 @@ static void test_sglang_body(void **state)
         .output_dir = "/tmp/s7/t1",
     };
     _cleanup_json_ body = engine_ops(ENGINE_SGLANG)->start_body(&rec, &t->worker);
-    _cleanup_(freep)
-    char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
     assert_string_equal(text,
                         "{\"activities\":[\"CPU\",\"GPU\",\"MEM\",\"CUDA_PROFILER\"],\"num_steps\":5,"
                         "\"output_dir\":\"/tmp/s7/t1\",\"profile_by_stage\":false,\"profile_id\":\"s7-t1\","
                         "\"record_shapes\":true,\"start_step\":100,\"with_stack\":false}");
     _cleanup_json_ plain =
         engine_ops(ENGINE_SGLANG)->start_body(&(struct recording){.profile_id = "x"}, &t->worker);
-    _cleanup_(freep)
-    char *short_text = json_dumps(plain, JSON_COMPACT | JSON_SORT_KEYS);
+    _cleanup_(freep) char *short_text = json_dumps(plain, JSON_COMPACT | JSON_SORT_KEYS);
     assert_string_equal(short_text,
                         "{\"profile_by_stage\":false,\"profile_id\":\"x\",\"record_shapes\":false,"
                         "\"with_stack\":false}");

@@ -179,8 +179,7 @@ static void test_facts(void **state)
 
 static void check_copy(struct fixture *f, const void *data, size_t size)
 {
-    _cleanup_(freep)
-    char *copy = NULL;
+    _cleanup_(freep) char *copy = NULL;
     char path[64];
     size_t copy_size;
 
@@ -194,8 +193,7 @@ static void test_copies(void **state)
 {
     struct fixture *f = *state;
     size_t size;
-    _cleanup_(freep)
-    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+    _cleanup_(freep) uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
 
     struct outcome o = run_limited(f, gzip, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT);
     check_facts(&o);
@@ -203,8 +201,7 @@ static void test_copies(void **state)
     outcome_done(&o);
     check_copy(f, gzip, size);
 
-    _cleanup_(freep)
-    uint8_t *zstd = pack_zstd(trace, strlen(trace), &size);
+    _cleanup_(freep) uint8_t *zstd = pack_zstd(trace, strlen(trace), &size);
     o = run_limited(f, zstd, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT);
     check_facts(&o);
     outcome_done(&o);
@@ -215,8 +212,7 @@ static void test_defects_are_copied_too(void **state)
 {
     struct fixture *f = *state;
     size_t size;
-    _cleanup_(freep)
-    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+    _cleanup_(freep) uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
 
     gzip[size - 6] ^= 1;
     expect(run_limited(f, gzip, size, new_file(f, "dest", NULL, 0, 0600), SIZE_LIMIT), TRACE_CORRUPT,
@@ -228,8 +224,7 @@ static void test_states(void **state)
 {
     struct fixture *f = *state;
     size_t size;
-    _cleanup_(freep)
-    uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+    _cleanup_(freep) uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
     char reason[64];
 
     expect(run(f, "", 0), TRACE_EMPTY, "0 bytes");
@@ -258,13 +253,10 @@ static void test_bomb(void **state)
 {
     struct fixture *f = *state;
     const size_t piece = 64 << 20;
-    _cleanup_(freep)
-    uint8_t *zeros = xcalloc(piece, 1);
+    _cleanup_(freep) uint8_t *zeros = xcalloc(piece, 1);
     size_t size;
-    _cleanup_(freep)
-    uint8_t *once = pack_zstd(zeros, piece, &size);
-    _cleanup_(freep)
-    uint8_t *bomb = xcalloc(10, size);
+    _cleanup_(freep) uint8_t *once = pack_zstd(zeros, piece, &size);
+    _cleanup_(freep) uint8_t *bomb = xcalloc(10, size);
 
     for (size_t i = 0; i < 10; i++)
         memcpy(bomb + i * size, once, size);
@@ -322,10 +314,8 @@ static void test_descriptors_that_collide(void **state)
 {
     struct fixture *f = *state;
     struct outcome o = {.base = f->base};
-    _cleanup_(closep)
-    int source = new_file(f, "source", trace, strlen(trace), 0600);
-    _cleanup_(closep)
-    int dest = new_file(f, "dest", NULL, 0, 0600);
+    _cleanup_(closep) int source = new_file(f, "source", trace, strlen(trace), 0600);
+    _cleanup_(closep) int dest = new_file(f, "dest", NULL, 0, 0600);
 
     assert_int_equal(dup3(source, 4, O_CLOEXEC), 4);
     assert_int_equal(dup3(dest, 3, O_CLOEXEC), 3);
@@ -369,8 +359,7 @@ static void test_child_goes_wrong(void **state)
     struct fixture *f = *state;
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(ingest_freep)
-        struct ingest *ingest = misbehaving(f, cases[i].script, 2);
+        _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, cases[i].script, 2);
         struct outcome o = {.base = f->base};
         ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
         wait_for(f, &o);
@@ -381,8 +370,7 @@ static void test_child_goes_wrong(void **state)
 static void test_child_hangs(void **state)
 {
     struct fixture *f = *state;
-    _cleanup_(ingest_freep)
-    struct ingest *ingest = misbehaving(f, "exec sleep 1000", 2);
+    _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, "exec sleep 1000", 2);
     struct outcome o = {.base = f->base};
 
     ingest_set_deadline(ingest, 200 * NS_PER_MS);

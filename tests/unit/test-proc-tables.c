@@ -32,8 +32,7 @@ static struct in6_addr address(const char *text)
 
 static void test_socket_tables(void **state)
 {
-    _cleanup_(net_survey_done)
-    struct net_survey s = {0};
+    _cleanup_(net_survey_done) struct net_survey s = {0};
     bool ended;
 
     size_t used = net_table_parse(tcp_table, strlen(tcp_table), 3, &s, &ended);
@@ -128,8 +127,7 @@ static void test_mounts(void **state)
         {container, "/over/x", NULL},    /* hidden below another mount of the host */
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(freep)
-        char *got =
+        _cleanup_(freep) char *got =
             mounts_translate(cases[i].theirs, strlen(cases[i].theirs), host, strlen(host), cases[i].path);
         assert_true(streq(got, cases[i].ours));
     }

@@ -182,8 +182,7 @@ static void remove_tree(const char *path)
     while (dir && (entry = readdir(dir))) {
         if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
             continue;
-        _cleanup_(freep)
-        char *inner = xasprintf("%s/%s", path, entry->d_name);
+        _cleanup_(freep) char *inner = xasprintf("%s/%s", path, entry->d_name);
         if (unlink(inner) < 0)
             remove_tree(inner);
     }
@@ -224,17 +223,12 @@ static struct fleet *inspect(const struct server *s, enum engine engine, const c
     return f;
 }
 
-#define _cleanup_fleet_                                                                                      \
-    _cleanup_(fleet_freep)                                                                                   \
-    struct fleet *
-#define _cleanup_server_                                                                                     \
-    _cleanup_(server_done)                                                                                   \
-    struct server
+#define _cleanup_fleet_  _cleanup_(fleet_freep) struct fleet *
+#define _cleanup_server_ _cleanup_(server_done) struct server
 
 static void assert_found_by(const struct worker *w, const char *what, pid_t pid)
 {
-    _cleanup_(freep)
-    char *want = xasprintf("%s of process %d", what, (int)pid);
+    _cleanup_(freep) char *want = xasprintf("%s of process %d", what, (int)pid);
     assert_non_null(w->place.found_by);
     assert_string_equal(w->place.found_by, want);
 }
@@ -251,10 +245,8 @@ static void test_vllm_json(void **state)
 {
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *dir = server_path(&s, "traces");
-    _cleanup_(freep)
-    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", dir);
+    _cleanup_(freep) char *dir = server_path(&s, "traces");
+    _cleanup_(freep) char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", dir);
     mkdir(dir, 0755);
     start(&s, "-", (const char *const[]){"vllm", "serve", "m", "--profiler-config", config, NULL},
           (const char *const[]){"TMPDIR=/var/tmp", NULL});
@@ -281,8 +273,7 @@ static void test_relative_and_missing(void **state)
           (const char *const[]){"vllm", "--profiler-config.profiler=torch",
                                 "--profiler-config.torch_profiler_dir=./a/../b", NULL},
           NULL);
-    _cleanup_(freep)
-    char *dir = server_path(&s, "b");
+    _cleanup_(freep) char *dir = server_path(&s, "b");
 
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
     assert_string_equal(f->workers[0].place.dir, dir);
@@ -295,10 +286,8 @@ static void test_config_file(void **state)
     static const char yaml[] = "model: m\nprofiler-config:\n  profiler: torch\n  torch_profiler_dir: sub\n";
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *file = server_path(&s, "c.yaml");
-    _cleanup_(freep)
-    char *dir = server_path(&s, "sub");
+    _cleanup_(freep) char *file = server_path(&s, "c.yaml");
+    _cleanup_(freep) char *dir = server_path(&s, "sub");
     int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     assert_int_equal(write_all(fd, yaml, strlen(yaml)), 0);
     close(fd);
@@ -313,10 +302,8 @@ static void test_variables(void **state)
 {
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *vllm = xasprintf("VLLM_TORCH_PROFILER_DIR=%s", s.dir);
-    _cleanup_(freep)
-    char *sglang = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", s.dir);
+    _cleanup_(freep) char *vllm = xasprintf("VLLM_TORCH_PROFILER_DIR=%s", s.dir);
+    _cleanup_(freep) char *sglang = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", s.dir);
     start(&s, "-", (const char *const[]){"python3", NULL}, (const char *const[]){vllm, sglang, NULL});
 
     _cleanup_fleet_ old = inspect(&s, ENGINE_VLLM, "0.15.1");
@@ -389,8 +376,8 @@ static void test_front_end(void **state)
 {
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
+    _cleanup_(freep) char *config =
+        xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
     start(&s, "ft", (const char *const[]){"vllm", "serve", "--profiler-config", config, NULL}, NULL);
 
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
@@ -424,10 +411,8 @@ static void test_tree_and_open_files(void **state)
 {
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *file = server_path(&s, "r0.json");
-    _cleanup_(freep)
-    char *variable = xasprintf("TEST_OPEN=%s", file);
+    _cleanup_(freep) char *file = server_path(&s, "r0.json");
+    _cleanup_(freep) char *variable = xasprintf("TEST_OPEN=%s", file);
     struct stat st, other;
     pid_t tree[8];
     int reader = open(file, O_CREAT | O_RDONLY | O_CLOEXEC, 0644);
@@ -492,8 +477,7 @@ static void test_own_network(void **state)
     need_root();
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", s.dir);
+    _cleanup_(freep) char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", s.dir);
     start(&s, "n", (const char *const[]){"sglang", NULL}, (const char *const[]){variable, NULL});
 
     /* By its port alone, as where the kernel forwards a published port. */
@@ -519,8 +503,7 @@ static void test_forwarded_port(void **state)
     char port[16];
     server_init(&container);
     server_init(&proxy);
-    _cleanup_(freep)
-    char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", container.dir);
+    _cleanup_(freep) char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", container.dir);
     start(&container, "n", (const char *const[]){"sglang", NULL}, (const char *const[]){variable, NULL});
     snprintf(port, sizeof(port), "%u", container.report.ports[0]);
     start(&proxy, "p",
@@ -541,14 +524,11 @@ static void test_own_root(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         _cleanup_server_ s;
         server_init(&s);
-        _cleanup_(freep)
-        char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", names[i]);
+        _cleanup_(freep) char *variable = xasprintf("SGLANG_TORCH_PROFILER_DIR=%s", names[i]);
         start(&s, "m", (const char *const[]){"sglang", NULL}, (const char *const[]){variable, NULL});
         _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
-        _cleanup_(freep)
-        char *want = xasprintf("/proc/%d/root/traces", (int)s.report.pid);
-        _cleanup_(freep)
-        char *file = xasprintf("%s/rank0.json", want);
+        _cleanup_(freep) char *want = xasprintf("/proc/%d/root/traces", (int)s.report.pid);
+        _cleanup_(freep) char *file = xasprintf("%s/rank0.json", want);
         assert_string_equal(f->workers[0].place.local_dir, want);
         assert_int_equal(access(file, R_OK), 0);
     }
@@ -560,10 +540,8 @@ static void test_changed_root(void **state)
     need_root();
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *dir = server_path(&s, "traces");
-    _cleanup_(freep)
-    char *later = server_path(&s, "traces/later");
+    _cleanup_(freep) char *dir = server_path(&s, "traces");
+    _cleanup_(freep) char *later = server_path(&s, "traces/later");
     mkdir(dir, 0755);
     start(&s, "c", (const char *const[]){"sglang", NULL},
           (const char *const[]){"SGLANG_TORCH_PROFILER_DIR=/traces", NULL});
@@ -571,8 +549,7 @@ static void test_changed_root(void **state)
     assert_string_equal(f->workers[0].place.local_dir, dir);
 
     struct problem p = {0};
-    _cleanup_(freep)
-    char *got = process_resolve_path(&f->workers[0], NULL, "/traces/later", &p);
+    _cleanup_(freep) char *got = process_resolve_path(&f->workers[0], NULL, "/traces/later", &p);
     assert_string_equal(got, later);
     problem_done(&p);
 }
@@ -586,8 +563,7 @@ static void test_map_of_container(void **state)
     struct fleet_config config = {.maps = &map, .n_maps = 1};
     start(&s, "m", (const char *const[]){"sglang", NULL}, NULL);
     _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
-    _cleanup_(freep)
-    char *got = process_resolve_path(&f->workers[0], &config, "/traces", NULL);
+    _cleanup_(freep) char *got = process_resolve_path(&f->workers[0], &config, "/traces", NULL);
     assert_string_equal(got, s.dir);
 }
 
@@ -657,8 +633,8 @@ static void test_other_user_by_argument(void **state)
     need_root();
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
+    _cleanup_(freep) char *config =
+        xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
     char port[16];
     uint16_t wanted;
     int low_fd = listen_any(&wanted), fd = fcntl(low_fd, F_DUPFD, 10); /* out of the pipes' way */
@@ -683,12 +659,9 @@ static void test_can_write(void **state)
     start(&s, "u", (const char *const[]){"sglang", NULL}, NULL);
     _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
     struct worker *w = &f->workers[0];
-    _cleanup_(freep)
-    char *missing = server_path(&s, "a/b");
-    _cleanup_(freep)
-    char *closed = server_path(&s, "closed");
-    _cleanup_(freep)
-    char *below = server_path(&s, "closed/open");
+    _cleanup_(freep) char *missing = server_path(&s, "a/b");
+    _cleanup_(freep) char *closed = server_path(&s, "closed");
+    _cleanup_(freep) char *below = server_path(&s, "closed/open");
 
     assert_int_equal(w->uid, NOBODY);
     assert_int_equal(process_can_write(w, s.dir), 0);
@@ -726,12 +699,10 @@ static void test_foreign_directory(void **state)
     need_root();
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *traces = server_path(&s, "closed/traces");
-    _cleanup_(freep)
-    char *closed = server_path(&s, "closed");
-    _cleanup_(freep)
-    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", traces);
+    _cleanup_(freep) char *traces = server_path(&s, "closed/traces");
+    _cleanup_(freep) char *closed = server_path(&s, "closed");
+    _cleanup_(freep) char *config =
+        xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", traces);
     const struct {
         mode_t closed, traces;
         bool is_taken;
@@ -758,8 +729,8 @@ static void test_thousand_ports(void **state)
 {
     _cleanup_server_ s;
     server_init(&s);
-    _cleanup_(freep)
-    char *config = xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
+    _cleanup_(freep) char *config =
+        xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
     const struct fleet_settings settings = {0};
     start(&s, "k", (const char *const[]){"fault-worker", "--profiler-config", config, NULL}, NULL);
 

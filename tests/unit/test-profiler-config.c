@@ -206,8 +206,7 @@ static void test_yaml(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         char error[200];
         _cleanup_json_ root = yaml_parse(cases[i].yaml, strlen(cases[i].yaml), error);
-        _cleanup_(freep)
-        char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        _cleanup_(freep) char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
         assert_true(streq(text, cases[i].json));
         assert_int_equal(error[0] != '\0', cases[i].json == NULL);
     }
@@ -226,8 +225,7 @@ static void test_paths(void **state)
         {"t", "(unreachable)", NULL, NULL},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(freep)
-        char *got = path_absolute(cases[i].path, cases[i].cwd, cases[i].home);
+        _cleanup_(freep) char *got = path_absolute(cases[i].path, cases[i].cwd, cases[i].home);
         assert_true(streq(got, cases[i].absolute));
     }
     assert_true(path_is_uri("s3://bucket/dir"));

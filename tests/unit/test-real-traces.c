@@ -36,10 +36,8 @@ static void decode(struct stream *s, struct window *w, struct span *span, const 
 static struct reading read_trace(const char *data, size_t size)
 {
     struct reading r = {0};
-    _cleanup_(stream_freep)
-    struct stream *s = NULL;
-    _cleanup_(window_freep)
-    struct window *w = NULL;
+    _cleanup_(stream_freep) struct stream *s = NULL;
+    _cleanup_(window_freep) struct window *w = NULL;
     struct ends_input in;
 
     assert_int_equal(stream_new(STREAM_LIMITS_DEFAULT, &s), 0);
@@ -58,8 +56,7 @@ static struct reading read_trace(const char *data, size_t size)
 static struct reading read_file_of(const char *name)
 {
     char path[512];
-    _cleanup_(freep)
-    char *data = NULL;
+    _cleanup_(freep) char *data = NULL;
     size_t size;
 
     snprintf(path, sizeof(path), "%s/%s", TRACES_DIR, name);

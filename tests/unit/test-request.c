@@ -131,8 +131,7 @@ static void test_choice(void **state)
         {"{\"router\": \"http://r\", \"workers\": [\"http://w3:1/\"]}", 1},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(fleet_freep)
-        struct fleet *f = fleet_of_four();
+        _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
         struct problem p = {0};
         struct plan plan = {0};
         assert_int_equal(planned(f, cases[i].options, &plan, &p), cases[i].n);
@@ -142,8 +141,7 @@ static void test_choice(void **state)
 
 static void test_unfit_workers_are_named(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = fleet_of_four();
+    _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
     struct plan plan = {0};
 
@@ -163,8 +161,7 @@ static void test_unfit_workers_are_named(void **state)
 
 static void test_engine_refusals(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = fleet_of_four();
+    _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
     struct plan plan = {0};
 
@@ -183,8 +180,7 @@ static void test_engine_refusals(void **state)
 
 static void test_nobody_left(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = fleet_of_four();
+    _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
     struct plan plan = {0};
 

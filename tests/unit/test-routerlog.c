@@ -6,8 +6,7 @@
 
 static void expect(const char *text, const char *url)
 {
-    _cleanup_(freep)
-    char *found = routerlog_find(text, strlen(text));
+    _cleanup_(freep) char *found = routerlog_find(text, strlen(text));
     if (url)
         assert_string_equal(found, url);
     else
@@ -79,8 +78,7 @@ static void test_files(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(tails); i++) {
         struct problem p = {0};
-        _cleanup_(freep)
-        char *path = make_log(100000, tails[i]), *url = NULL;
+        _cleanup_(freep) char *path = make_log(100000, tails[i]), *url = NULL;
         assert_int_equal(routerlog_read(path, &url, &p), 0);
         assert_string_equal(url, "http://10.9.8.7:3210");
         unlink(path);

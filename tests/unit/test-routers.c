@@ -31,8 +31,7 @@ static struct fleet *recognised(const char *path, const char *text, const char *
 
 static void test_vllm_router(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = recognised(
+    _cleanup_(fleet_freep) struct fleet *f = recognised(
         "/workers",
         "{\"workers\":[{\"url\":\"http://"
         "10.0.0.5:8000\",\"model_id\":\"unknown\",\"worker_type\":\"prefill\","
@@ -60,8 +59,7 @@ static void test_vllm_router(void **state)
 
 static void test_sglang_gateway(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *smg = recognised(
+    _cleanup_(fleet_freep) struct fleet *smg = recognised(
         "/workers",
         "{\"workers\":[{\"id\":\"1\",\"url\":\"http://h:1\",\"model_id\":\"m\",\"worker_type\":\"decode\","
         "\"connection_mode\":\"http\",\"runtime_type\":\"sglang\",\"status\":\"draining\",\"load\":0,"
@@ -70,8 +68,7 @@ static void test_sglang_gateway(void **state)
         "smg", 1);
     assert_int_equal(smg->workers[0].role, ROLE_DECODE);
     assert_int_equal(smg->workers[0].health, HEALTH_UNHEALTHY);
-    _cleanup_(fleet_freep)
-    struct fleet *in_tree = recognised(
+    _cleanup_(fleet_freep) struct fleet *in_tree = recognised(
         "/workers",
         "{\"workers\":[{\"id\":\"1\",\"url\":\"grpc://h:1\",\"worker_type\":\"encode\",\"is_healthy\":true,"
         "\"connection_mode\":\"grpc\",\"runtime_type\":\"sglang\"}],\"total\":1,\"stats\":{}}",
@@ -102,16 +99,14 @@ static void test_other_routers(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        _cleanup_(fleet_freep)
-        struct fleet *f = recognised(cases[i].path, cases[i].text, cases[i].dialect, 1);
+        _cleanup_(fleet_freep) struct fleet *f =
+            recognised(cases[i].path, cases[i].text, cases[i].dialect, 1);
         assert_string_equal(f->workers[0].url, "http://h:1");
     }
-    _cleanup_(fleet_freep)
-    struct fleet *lmdeploy = recognised(cases[2].path, cases[2].text, "lmdeploy", 1);
+    _cleanup_(fleet_freep) struct fleet *lmdeploy = recognised(cases[2].path, cases[2].text, "lmdeploy", 1);
     assert_int_equal(lmdeploy->workers[0].role, ROLE_REGULAR);
     assert_string_equal(lmdeploy->workers[0].model, "m");
-    _cleanup_(fleet_freep)
-    struct fleet *slime = recognised(cases[3].path, cases[3].text, "generic", 1);
+    _cleanup_(fleet_freep) struct fleet *slime = recognised(cases[3].path, cases[3].text, "generic", 1);
     assert_int_equal(slime->workers[0].load, 3);
     assert_int_equal(slime->workers[0].health, HEALTH_UNKNOWN);
 }
@@ -153,21 +148,18 @@ static void test_too_many(void **state)
 
     for (int i = 0; i <= MAX_WORKERS; i++)
         json_array_append_new(urls, json_sprintf("http://h:%d", i + 1));
-    _cleanup_(freep)
-    char *text = json_dumps(urls, 0);
+    _cleanup_(freep) char *text = json_dumps(urls, 0);
     fleet_free(parse(NULL, "/workers", text, &r));
     assert_int_equal(r, -E2BIG);
     json_array_remove(urls, 0);
-    _cleanup_(freep)
-    char *fewer = json_dumps(urls, 0);
+    _cleanup_(freep) char *fewer = json_dumps(urls, 0);
     fleet_free(parse(NULL, "/workers", fewer, &r));
     assert_int_equal(r, 0);
 }
 
 static void test_bad_entries_are_said(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = recognised(
+    _cleanup_(fleet_freep) struct fleet *f = recognised(
         "/workers", "{\"workers\":[{\"url\":\"http://h:1\"},{\"url\":\"tcp://h:2\"},{},7,null,\"\"]}",
         "generic", 1);
     assert_int_equal(f->n_notes, 4);
@@ -177,8 +169,7 @@ static void test_bad_entries_are_said(void **state)
 
 static void test_ranks_are_merged(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = recognised(
+    _cleanup_(fleet_freep) struct fleet *f = recognised(
         "/workers",
         "{\"workers\":[{\"url\":\"http://b:1@0\",\"load\":2,\"is_healthy\":false},{\"url\":\"http://a:1\"},"
         "{\"url\":\"http://b:1@1\",\"load\":3,\"is_healthy\":true,\"worker_type\":\"decode\"},"
@@ -205,8 +196,7 @@ static struct fleet *loopback_fleet(const char *router)
 
 static void test_loopback_of_a_remote_router(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = loopback_fleet("http://10.0.0.1:3521");
+    _cleanup_(fleet_freep) struct fleet *f = loopback_fleet("http://10.0.0.1:3521");
     listing_settle(f, false);
     assert_string_equal(f->workers[0].url, "http://10.0.0.1:1");
     assert_string_equal(f->workers[0].listed_url, "http://127.0.0.1:1");
@@ -220,8 +210,7 @@ static void test_loopback_of_a_remote_router(void **state)
 
 static void test_loopback_of_this_host(void **state)
 {
-    _cleanup_(fleet_freep)
-    struct fleet *f = loopback_fleet("http://10.0.0.1:3521");
+    _cleanup_(fleet_freep) struct fleet *f = loopback_fleet("http://10.0.0.1:3521");
     listing_settle(f, true);
     assert_string_equal(f->workers[0].url, "http://127.0.0.1:1");
     assert_string_equal(f->workers[1].url, "http://10.0.0.1:2");
@@ -229,8 +218,7 @@ static void test_loopback_of_this_host(void **state)
 
 static void test_dialect_names(void **state)
 {
-    _cleanup_(freep)
-    char *names = router_dialect_names();
+    _cleanup_(freep) char *names = router_dialect_names();
     for (size_t i = 0; router_dialect_at(i); i++) {
         assert_non_null(strstr(names, router_dialect_at(i)->name));
         assert_ptr_equal(router_dialect_find(router_dialect_at(i)->name), router_dialect_at(i));

@@ -4,8 +4,7 @@
 
 static int find(enum http_method method, const char *path, struct route_match *ret)
 {
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     int r = route_find(method, path, ret, &p);
     assert_int_equal(p.kind != PROBLEM_NONE, r < 0);
     return r;
@@ -104,8 +103,7 @@ static void test_ids(void **state)
 static void test_parameters(void **state)
 {
     struct route_match m;
-    _cleanup_(problem_done)
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
     assert_int_equal(find(HTTP_GET, "/v1/events", &m), 0);
     assert_int_equal(route_check_parameter(m.route, "session", &p), 0);

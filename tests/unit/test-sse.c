@@ -65,8 +65,7 @@ static void test_limits(void **state)
 {
     struct sse s = {0};
     struct heard h = {0};
-    _cleanup_(freep)
-    char *block = xcalloc(SSE_LINE_MAX + 1, 1);
+    _cleanup_(freep) char *block = xcalloc(SSE_LINE_MAX + 1, 1);
     int r = 0;
 
     memset(block, 'x', SSE_LINE_MAX);

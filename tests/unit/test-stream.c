@@ -16,8 +16,7 @@ static struct outcome decode(const uint8_t *in, size_t size, size_t in_step, siz
                              struct stream_limits limits)
 {
     struct outcome o = {.out = xcalloc(4 * TEXT_SIZE + out_step, 1)};
-    _cleanup_(stream_freep)
-    struct stream *s = NULL;
+    _cleanup_(stream_freep) struct stream *s = NULL;
 
     assert_int_equal(stream_new(limits, &s), 0);
     for (size_t at = 0; at < size; at += in_step) {
@@ -55,11 +54,9 @@ typedef uint8_t *packer(const void *data, size_t size, size_t *ret_size);
 static void check_round_trips(packer *pack, enum stream_coding coding)
 {
     static const size_t steps[] = {1, 2, 3, 7, 100, 4096, 1 << 20};
-    _cleanup_(freep)
-    char *text = make_text();
+    _cleanup_(freep) char *text = make_text();
     size_t size;
-    _cleanup_(freep)
-    uint8_t *packed = pack(text, TEXT_SIZE, &size);
+    _cleanup_(freep) uint8_t *packed = pack(text, TEXT_SIZE, &size);
 
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
         for (size_t k = 0; k < ARRAY_SIZE(steps); k++) {
@@ -88,8 +85,7 @@ static void check_cut_anywhere(packer *pack)
 {
     static const char text[] = "{\"traceEvents\": [{\"ph\": \"X\", \"ts\": 1, \"dur\": 2}]}\n";
     size_t size;
-    _cleanup_(freep)
-    uint8_t *packed = pack(text, strlen(text), &size);
+    _cleanup_(freep) uint8_t *packed = pack(text, strlen(text), &size);
     char reason[64];
 
     for (size_t cut = 1; cut < size; cut++) {
@@ -111,11 +107,9 @@ static void test_cut_anywhere(void **state)
 /* One bit of the last `n` bytes at a time. */
 static void check_wrong_trailer(packer *pack, size_t n)
 {
-    _cleanup_(freep)
-    char *text = make_text();
+    _cleanup_(freep) char *text = make_text();
     size_t size;
-    _cleanup_(freep)
-    uint8_t *packed = pack(text, TEXT_SIZE, &size);
+    _cleanup_(freep) uint8_t *packed = pack(text, TEXT_SIZE, &size);
 
     for (size_t i = size - n; i < size; i++) {
         packed[i] ^= 0x10;
@@ -167,8 +161,7 @@ static struct outcome decode_followed(packer *pack, const void *tail, size_t tai
 static void check_second_member(packer *pack)
 {
     size_t size;
-    _cleanup_(freep)
-    uint8_t *second = pack("[4]", 3, &size);
+    _cleanup_(freep) uint8_t *second = pack("[4]", 3, &size);
 
     for (size_t step = 1; step < 9; step++) {
         struct outcome o = decode_followed(pack, second, size, step);
@@ -215,8 +208,7 @@ static void test_header_fields(void **state)
     const size_t header_size = sizeof(header) - 1;
     uint8_t data[256];
     size_t size;
-    _cleanup_(freep)
-    uint8_t *packed = pack_gzip("[1, 2]", 6, &size);
+    _cleanup_(freep) uint8_t *packed = pack_gzip("[1, 2]", 6, &size);
 
     memcpy(data, header, header_size);
     memcpy(data + header_size, packed + 10, size - 10);
@@ -242,8 +234,7 @@ static void test_skippable_frame(void **state)
     static const uint8_t skip[] = {0x53, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 'h', 'i'};
     uint8_t data[256];
     size_t size;
-    _cleanup_(freep)
-    uint8_t *frame = pack_zstd("text", 4, &size);
+    _cleanup_(freep) uint8_t *frame = pack_zstd("text", 4, &size);
 
     memcpy(data, skip, sizeof(skip));
     memcpy(data + sizeof(skip), frame, size);
@@ -273,11 +264,9 @@ static void test_plain(void **state)
 
 static void test_limits(void **state)
 {
-    _cleanup_(freep)
-    uint8_t *zeros = xcalloc(4 * TEXT_SIZE, 1);
+    _cleanup_(freep) uint8_t *zeros = xcalloc(4 * TEXT_SIZE, 1);
     size_t size;
-    _cleanup_(freep)
-    uint8_t *packed = pack_gzip(zeros, 4 * TEXT_SIZE, &size);
+    _cleanup_(freep) uint8_t *packed = pack_gzip(zeros, 4 * TEXT_SIZE, &size);
     struct stream_limits ratio = {.out_max = 1 << 30, .ratio_max = 10, .ratio_floor = 50000};
     struct stream_limits total = {.out_max = 60000, .ratio_max = 100000, .ratio_floor = 0};
 

@@ -7,8 +7,7 @@
 
 static void assert_clean(const char *dirty, bool keep_lines, const char *clean)
 {
-    _cleanup_(freep)
-    char *got = text_clean(dirty, keep_lines);
+    _cleanup_(freep) char *got = text_clean(dirty, keep_lines);
     assert_string_equal(got, clean);
 }
 
@@ -42,8 +41,7 @@ static void test_fit(void **state)
 
 static void assert_wrapped(const char *text, unsigned indent, unsigned width, const char *wrapped)
 {
-    _cleanup_(freep)
-    char *got = text_wrap(text, indent, width);
+    _cleanup_(freep) char *got = text_wrap(text, indent, width);
     assert_string_equal(got, wrapped);
 }
 
@@ -66,8 +64,8 @@ static void assert_number(int64_t n, const char *text)
 
 static void test_numbers(void **state)
 {
-    _cleanup_(freep)
-    char *one = text_count(1, "trace"), *many = text_count(1200, "trace"), *none = text_count(0, "trace");
+    _cleanup_(freep) char *one = text_count(1, "trace"), *many = text_count(1200, "trace"),
+                          *none = text_count(0, "trace");
 
     assert_number(0, "0");
     assert_number(999, "999");
@@ -84,13 +82,11 @@ static void test_table(void **state)
 {
     static const struct column columns[] = {{"NAME", 0}, {"SIZE", COLUMN_RIGHT}, {"STATE", COLUMN_SHORTEN}};
     const struct screen plain = {.file = stdout};
-    _cleanup_(table_freep)
-    struct table *t = table_new(columns, ARRAY_SIZE(columns), true);
+    _cleanup_(table_freep) struct table *t = table_new(columns, ARRAY_SIZE(columns), true);
 
     table_add(t, (const char *[]){"a", "1", "all \033[2Jwell"});
     table_add(t, (const char *[]){"bcd·", NULL, ""});
-    _cleanup_(freep)
-    char *text = table_text(t, &plain, 2);
+    _cleanup_(freep) char *text = table_text(t, &plain, 2);
     assert_string_equal(text, "  NAME  SIZE  STATE\n"
                               "  a        1  all ?[2Jwell\n"
                               "  bcd·     -  -\n");
@@ -100,15 +96,12 @@ static void test_table_without_heading(void **state)
 {
     static const struct column columns[] = {{"NAME", 0}};
     const struct screen plain = {.file = stdout};
-    _cleanup_(table_freep)
-    struct table *t = table_new(columns, 1, false);
-    _cleanup_(freep)
-    char *empty = table_text(t, &plain, 0);
+    _cleanup_(table_freep) struct table *t = table_new(columns, 1, false);
+    _cleanup_(freep) char *empty = table_text(t, &plain, 0);
 
     assert_string_equal(empty, "");
     table_add(t, (const char *[]){"x"});
-    _cleanup_(freep)
-    char *text = table_text(t, &plain, 0);
+    _cleanup_(freep) char *text = table_text(t, &plain, 0);
     assert_string_equal(text, "x\n");
 }
 

@@ -28,12 +28,10 @@ static void test_normal_forms(void **state)
         struct url u;
         const char *reason = NULL;
         assert_int_equal(url_parse(cases[i].text, &u, &reason), 0);
-        _cleanup_(freep)
-        char *normal = url_format(&u);
+        _cleanup_(freep) char *normal = url_format(&u);
         assert_string_equal(normal, cases[i].normal);
         assert_int_equal(u.rank, cases[i].rank);
-        _cleanup_(freep)
-        char *again = NULL;
+        _cleanup_(freep) char *again = NULL;
         assert_int_equal(url_normalise(normal, &again, &reason), 0);
         assert_string_equal(again, normal);
     }
@@ -110,10 +108,8 @@ static void test_loopback(void **state)
 
 static void test_joins(void **state)
 {
-    _cleanup_(freep)
-    char *joined = url_join("http://h:1/base/", "/workers");
-    _cleanup_(freep)
-    char *moved = url_with_host_of("http://127.0.0.1:15000/x", "https://[2001:db8::1]:3000");
+    _cleanup_(freep) char *joined = url_join("http://h:1/base/", "/workers");
+    _cleanup_(freep) char *moved = url_with_host_of("http://127.0.0.1:15000/x", "https://[2001:db8::1]:3000");
 
     assert_string_equal(joined, "http://h:1/base/workers");
     assert_string_equal(moved, "http://[2001:db8::1]:15000/x");
