@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "client/text.h"
 
+/* A fleet whose workers each have a reason of their own must not fill the screen. */
+#define PRINTED_MAX 12
 /* Workers that are named of a group; the others are counted. */
 #define NAMED_MAX 2
 
@@ -88,7 +90,7 @@ void reasons_print(const struct reasons *r, const struct screen *s, unsigned ind
 {
     unsigned width = screen_text_width(s);
 
-    for (size_t i = 0; i < r->n; i++) {
+    for (size_t i = 0; i < MIN(r->n, (size_t)PRINTED_MAX); i++) {
         const struct group *g = &r->groups[i];
         _cleanup_(freep) char *workers = who(g);
         _cleanup_(freep) char *line = xasprintf("%s%s", workers, g->text);
@@ -99,4 +101,7 @@ void reasons_print(const struct reasons *r, const struct screen *s, unsigned ind
         _cleanup_(freep) char *remedy = text_wrap(g->remedy, indent + 2, width);
         fprintf(s->file, "%*s%s\n", (int)indent + 2, "", remedy);
     }
+    if (r->n > PRINTED_MAX)
+        fprintf(s->file, "%*sand %zu more like these; --json has them all\n", (int)indent, "",
+                r->n - PRINTED_MAX);
 }

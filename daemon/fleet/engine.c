@@ -134,7 +134,7 @@ static void explain_unknown(struct worker *w, const struct answers *a)
     } else {
         worker_refuse(w,
                       "profd profiles vLLM and SGLang servers. Is this the URL of one, and not of a router?",
-                      "not an engine that profd knows: /version answered %s, /server_info %s",
+                      "is not an engine that profd knows: /version answered %s, /server_info %s",
                       version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }
 }

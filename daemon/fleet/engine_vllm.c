@@ -128,7 +128,7 @@ static void review_stack(const struct recording *rec, const struct worker *w, st
     if (rec->with_stack && setup == 0)
         review_add(review, true, "--with-stack",
                    "Add \"torch_profiler_with_stack\":true to its --profiler-config and restart it.",
-                   "was started without Python stacks, and vLLM cannot turn them on later");
+                   "it was started without Python stacks, and vLLM cannot turn them on later");
     else if (rec->with_stack && setup < 0)
         review_add(review, false, "--with-stack", NULL,
                    "vLLM decides on stacks at its launch, and how this one was launched is not known");
@@ -150,7 +150,7 @@ static void review_shapes(const struct recording *rec, const struct worker *w, s
 
     if (rec->record_shapes && w->setup.record_shapes == 0)
         review_add(review, true, "--record-shapes", remedy,
-                   "was started without shapes, and vLLM cannot turn them on later");
+                   "it was started without shapes, and vLLM cannot turn them on later");
     else if (rec->record_shapes && w->setup.record_shapes < 0)
         review_add(review, false, "--record-shapes", remedy,
                    "vLLM decides on shapes at its launch (its default is off), and how this one was launched "

@@ -130,8 +130,11 @@ static int nothing_left(const struct plan *plan, const struct fleet *fleet, stru
                     fleet->n_workers, source);
         problem_remedy(p, "profctl list-workers shows their URLs and roles.");
     } else {
-        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "none of the %zu workers of %s can be recorded: %s %s",
-                    fleet->n_workers, source, json_get_str(first, "worker"), json_get_str(first, "reason"));
+        _cleanup_(freep) char *whom =
+            fleet->n_workers == 1 ? xasprintf("the only worker of %s cannot", source)
+                                  : xasprintf("none of the %zu workers of %s can", fleet->n_workers, source);
+        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s be recorded: %s %s", whom,
+                    json_get_str(first, "worker"), json_get_str(first, "reason"));
         const char *remedy = json_get_str(first, "remedy");
         if (remedy)
             problem_remedy(p, "%s", remedy);
