@@ -277,13 +277,24 @@ static int serve(struct event_base *base, const struct options *o)
     return event_base_dispatch(base) < 0 ? -EIO : 0;
 }
 
+/* By default libevent's clock is coarse: a fault that lasts a time would end milliseconds early. */
+static struct event_base *precise_base(void)
+{
+    struct event_config *config = event_config_new();
+    event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
+    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.fleet = {.n_ranks = 1}, .life_s = LIFE_DEFAULT_S};
     int r = parse_argv(argc, argv, &o);
     if (r == 0) {
         signal(SIGPIPE, SIG_IGN);
-        struct event_base *base = event_base_new();
+        struct event_base *base = precise_base();
         struct event *term = evsignal_new(base, SIGTERM, on_end, base);
         struct event *interrupt = evsignal_new(base, SIGINT, on_end, base);
         event_add(term, NULL);
