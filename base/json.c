@@ -14,12 +14,6 @@ int64_t json_get_int(const json_t *object, const char *key, int64_t fallback)
     return json_is_integer(v) ? json_integer_value(v) : fallback;
 }
 
-double json_get_real(const json_t *object, const char *key, double fallback)
-{
-    json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : fallback;
-}
-
 bool json_get_bool(const json_t *object, const char *key, bool fallback)
 {
     json_t *v = json_object_get(object, key);

@@ -17,7 +17,6 @@
 
 const char *json_get_str(const json_t *object, const char *key);
 int64_t json_get_int(const json_t *object, const char *key, int64_t fallback);
-double json_get_real(const json_t *object, const char *key, double fallback); /* integers too */
 bool json_get_bool(const json_t *object, const char *key, bool fallback);
 /* Values in one message: a fleet of ten thousand workers has half as many. Each takes up to 350 bytes. */
 #define JSON_VALUES_MAX 1000000

@@ -238,13 +238,3 @@ char *format_time(char *buf, int64_t wall_ns_)
     strftime(buf, UNIT_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &tm);
     return buf;
 }
-
-char *format_time_utc(char *buf, int64_t wall_ns_)
-{
-    time_t t = wall_ns_ / NS_PER_S;
-    struct tm tm;
-    gmtime_r(&t, &tm);
-    size_t n = strftime(buf, UNIT_TEXT_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(buf + n, UNIT_TEXT_MAX - n, ".%06dZ", (int)(wall_ns_ % NS_PER_S / NS_PER_US));
-    return buf;
-}

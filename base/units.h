@@ -26,7 +26,6 @@ int parse_bool(const char *s, int *ret);
 
 #define UNIT_TEXT_MAX 48
 /* All write into buf (at least UNIT_TEXT_MAX bytes) and return it. */
-char *format_size(char *buf, int64_t bytes);       /* "61.3 MiB" */
-char *format_duration(char *buf, int64_t ns);      /* "8.2s", "3.1 ms", "12min 4s" */
-char *format_time(char *buf, int64_t wall_ns);     /* local "2026-11-20 14:02:11" */
-char *format_time_utc(char *buf, int64_t wall_ns); /* RFC 3339 "2026-11-20T14:02:11.123456Z" */
+char *format_size(char *buf, int64_t bytes);   /* "61.3 MiB" */
+char *format_duration(char *buf, int64_t ns);  /* "8.2s", "3.1 ms", "12min 4s" */
+char *format_time(char *buf, int64_t wall_ns); /* local "2026-11-20 14:02:11" */

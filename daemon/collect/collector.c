@@ -294,6 +294,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     collections_check(c);
     collector_look(c);
+    if (c->scanning && !c->closing)
+        collector_arm_tick(c); /* patience ends also where a look at a dead mount does not */
 }
 
 static void on_inotify(evutil_socket_t fd, short what, void *arg)

@@ -4,8 +4,11 @@
  * its stop. Then the collecting room looks at what is there already.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "daemon/fleet/process.h"
 #include "daemon/session/internal.h"
+
+#define PREPARE_MAX_NS (30 * NS_PER_S)
 
 struct writable_check {
     struct sessions *all;
@@ -48,8 +51,16 @@ static void on_writable_checked(void *arg)
     free(c->dirs);
     free(c->can_write);
     free(c);
-    if (s)
+    if (s && s->record.state == STATE_STARTING)
         s->all->collector_ops->prepare(s, s->all->collector);
+}
+
+/* A mount whose server is gone blocks whoever looks at it, without end. */
+static void on_no_answer(struct session *s)
+{
+    session_explain(s, "Is its file system's server up? A plain ls of it would hang as well.",
+                    "a trace directory does not answer; nothing was started");
+    session_give_up(s);
 }
 
 void session_prepare_directories(struct session *s)
@@ -72,5 +83,6 @@ void session_prepare_directories(struct session *s)
         c->workers[i].uid = t->worker.uid;
         c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
     }
+    session_timer(s, mono_ns() + PREPARE_MAX_NS, on_no_answer);
     offload_run(s->all->offload, check_writable, on_writable_checked, c);
 }

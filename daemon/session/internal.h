@@ -50,6 +50,8 @@ struct session *sessions_holder(struct sessions *all, const char *worker_url, co
 void session_begin(struct session *s);
 /* Ends in session_prepared(). */
 void session_prepare_directories(struct session *s);
+/* Ends a session whose starts have not left. */
+void session_give_up(struct session *s);
 void session_check_started(struct session *s);
 void session_arm_hard_limit(struct session *s);
 void session_record(struct session *s);

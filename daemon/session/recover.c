@@ -92,6 +92,14 @@ struct rebuild {
     size_t n, cap;
 };
 
+static bool any_failure(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.failure)
+            return true;
+    return false;
+}
+
 static int rebuild_session(const struct session_record *r, void *arg)
 {
     struct rebuild *b = arg;
@@ -107,6 +115,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     for (size_t i = 0; i < list.n; i++)
         rebuild_target(&s->targets[i], &list.items[i]);
     free(list.items);
+    s->rolled_back = s->request.require_all && s->record.recording_at == RECORD_NONE && any_failure(s);
     s->created = true;
     VEC_GROW(b->sessions, b->n, b->cap);
     b->sessions[b->n++] = s;

@@ -77,11 +77,6 @@ struct session *sessions_find(struct sessions *all, int64_t session_id)
     return NULL;
 }
 
-struct session *sessions_first(struct sessions *all)
-{
-    return TAILQ_FIRST(&all->list);
-}
-
 unsigned sessions_count(const struct sessions *all)
 {
     const struct session *s;
@@ -226,7 +221,7 @@ static void stop_session(struct session *s)
         if (s->starts_left)
             session_stop_all(s);
         else if (s->timer)
-            session_timer(s, mono_ns(), session_prepared); /* it waited for its planned time */
+            session_give_up(s); /* it waited for its directories, or for its planned time */
         break;
     case STATE_RECORDING:
         session_stop_all(s);

@@ -56,6 +56,7 @@ struct session {
     struct event *timer;      /* of the state it is in */
     struct event *hard_timer; /* armed from the first start on */
     int64_t when_deadline_ns; /* monotonic, of --when-running */
+    bool prepared;            /* the directories were looked at */
     bool starts_left;         /* the starts were sent */
     bool stop_wanted;         /* a stop came before the starts had left */
     bool rolled_back;
@@ -117,7 +118,6 @@ unsigned sessions_count(const struct sessions *all);
 
 /* For the collector. */
 struct session *sessions_find(struct sessions *all, int64_t session_id);
-struct session *sessions_first(struct sessions *all);
 void session_prepared(struct session *s);
 void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy);
 /* Everything that was expected of it is there and whole: an engine that stops by itself has stopped. */

@@ -126,10 +126,20 @@ static void commit_to_start(struct session *s)
     catalog_then(s->all->catalog, true, on_durable, s);
 }
 
+void session_give_up(struct session *s)
+{
+    session_timer_off(s);
+    give_up_before_start(s, STATE_CANCELLED);
+}
+
 void session_prepared(struct session *s)
 {
     int64_t early = s->request.start_at - wall_ns();
 
+    if (s->prepared || s->record.state != STATE_STARTING)
+        return; /* it was given up meanwhile */
+    s->prepared = true;
+    session_timer_off(s);
     if (s->stop_wanted) {
         give_up_before_start(s, STATE_CANCELLED);
     } else if (s->request.require_all && any_failed(s)) {
@@ -312,6 +322,7 @@ void session_check_started(struct session *s)
 
 void session_begin(struct session *s)
 {
+    session_timer_off(s);
     session_edge(s, STATE_STARTING);
     for (size_t i = 0; i < s->n_targets; i++)
         target_edge(&s->targets[i], STATE_STARTING);

@@ -115,6 +115,8 @@ static void on_load(const struct probe_answer *answers, void *arg)
 
 static void poll_load(struct session *s)
 {
+    /* Whoever asks out of turn takes the place of the timer: one probe at a time. */
+    session_timer_off(s);
     _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
 
     for (size_t i = 0; i < s->n_targets; i++)

@@ -94,11 +94,6 @@ enum trace_format format_of(const char *head, size_t size)
     return is_text(head, size) ? FORMAT_TEXT : FORMAT_BINARY;
 }
 
-bool format_is_json(enum trace_format format)
-{
-    return format >= FORMAT_KINETO && format <= FORMAT_JSON;
-}
-
 bool format_is_trace_json(enum trace_format format)
 {
     return format == FORMAT_KINETO || format == FORMAT_CHROME;

@@ -25,7 +25,6 @@ enum trace_format {
 
 /* Looks at the first bytes; JSON stays FORMAT_JSON here, its keys tell the rest (ends.h). */
 enum trace_format format_of(const char *head, size_t size);
-bool format_is_json(enum trace_format format);
 /* The two formats that hold trace events as JSON. */
 bool format_is_trace_json(enum trace_format format);
 /* "kineto", "nsys-sqlite", ... */
