@@ -24,7 +24,7 @@ static void read_as(enum engine engine, const char *version, const struct launch
     profiler_launch_read(engine, version, launch, &found);
     if (found.dir) {
         _cleanup_(freep) char *path =
-            path_is_uri(found.dir) ? NULL : path_absolute(found.dir, "/work", "/home");
+            path_is_uri(found.dir) ? NULL : path_absolute(found.dir, "/srv", "/home");
         if (path && (path[0] != '/' || strstr(path, "/../") || strstr(path, "//")))
             abort();
     }

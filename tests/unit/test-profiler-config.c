@@ -217,11 +217,11 @@ static void test_paths(void **state)
     static const struct {
         const char *path, *cwd, *home, *absolute;
     } cases[] = {
-        {"/a/b", NULL, NULL, "/a/b"},         {"//a/./b/../c//", NULL, NULL, "/a/c"},
-        {"/../..", NULL, NULL, "/"},          {"traces", "/work", NULL, "/work/traces"},
-        {"../t", "/work/x", NULL, "/work/t"}, {"~/t", "/work", "/home/u", "/home/u/t"},
-        {"~", NULL, "/home/u", "/home/u"},    {"~u/t", "/w", "/home/u", "/w/~u/t"},
-        {"t", NULL, "/home/u", NULL},         {"~/t", "/work", NULL, NULL},
+        {"/a/b", NULL, NULL, "/a/b"},       {"//a/./b/../c//", NULL, NULL, "/a/c"},
+        {"/../..", NULL, NULL, "/"},        {"traces", "/srv", NULL, "/srv/traces"},
+        {"../t", "/srv/x", NULL, "/srv/t"}, {"~/t", "/srv", "/home/u", "/home/u/t"},
+        {"~", NULL, "/home/u", "/home/u"},  {"~u/t", "/w", "/home/u", "/w/~u/t"},
+        {"t", NULL, "/home/u", NULL},       {"~/t", "/srv", NULL, NULL},
         {"t", "(unreachable)", NULL, NULL},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
