@@ -54,7 +54,7 @@ static void on_line(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 
 int main(int argc, char **argv)
 {
-    struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0};
     struct holder h = {.base = event_base_new()};
     struct offload *offload;
     if (argc != 2 || offload_new(h.base, 1, &offload) < 0)
