@@ -151,6 +151,11 @@ static void keep_trees(struct dir *d, const struct scan_dir *scan)
             keep_tree(k, &scan->trees[i]);
 }
 
+static bool is_after(const struct timeval *a, const struct timeval *b)
+{
+    return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_usec > b->tv_usec);
+}
+
 /* A tick that comes sooner is left as it is: whoever arms it again and again does not put it off. */
 static void tick_within(struct collector *c, int64_t interval_ns)
 {
@@ -158,7 +163,7 @@ static void tick_within(struct collector *c, int64_t interval_ns)
 
     event_base_gettimeofday_cached(c->base, &now);
     evutil_timeradd(&now, &tv, &latest);
-    if (!evtimer_pending(c->tick, &planned) || evutil_timercmp(&planned, &latest, >))
+    if (!evtimer_pending(c->tick, &planned) || is_after(&planned, &latest))
         event_add(c->tick, &tv);
 }
 
