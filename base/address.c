@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+
+#define MAPPED_BITS 96 /* in front of an IPv4 address */
+#define ALL_BITS    128
+
+/* -- Addresses ---------------------------------------------------------------------------------------- */
+
+struct in6_addr address_v4(in_addr_t address)
+{
+    struct in6_addr mapped = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    memcpy(mapped.s6_addr + 12, &address, sizeof(address));
+    return mapped;
+}
+
+int address_parse(const char *text, struct in6_addr *ret)
+{
+    struct in_addr v4;
+
+    if (inet_pton(AF_INET, text, &v4) == 1) {
+        *ret = address_v4(v4.s_addr);
+        return 0;
+    }
+    return inet_pton(AF_INET6, text, ret) == 1 ? 0 : -EINVAL;
+}
+
+bool address_of_host(const char *host, struct in6_addr *ret)
+{
+    char bare[INET6_ADDRSTRLEN];
+    size_t n = strlen(host);
+
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+        host++;
+        n -= 2;
+    }
+    if (n >= sizeof(bare))
+        return false;
+    memcpy(bare, host, n);
+    bare[n] = '\0';
+    return address_parse(bare, ret) == 0;
+}
+
+bool address_of_socket(const struct sockaddr *address, struct in6_addr *ret)
+{
+    if (address->sa_family == AF_INET)
+        *ret = address_v4(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+    else if (address->sa_family == AF_INET6)
+        *ret = ((const struct sockaddr_in6 *)address)->sin6_addr;
+    else
+        return false;
+    return true;
+}
+
+void address_format(const struct in6_addr *address, char ret[static ADDRESS_TEXT_SIZE])
+{
+    char text[INET6_ADDRSTRLEN];
+    bool is_v4 = address_is_v4(address);
+
+    inet_ntop(is_v4 ? AF_INET : AF_INET6, address->s6_addr + (is_v4 ? 12 : 0), text, sizeof(text));
+    snprintf(ret, ADDRESS_TEXT_SIZE, is_v4 ? "%s" : "[%s]", text);
+}
+
+bool address_is_v4(const struct in6_addr *address)
+{
+    return IN6_IS_ADDR_V4MAPPED(address);
+}
+
+bool address_is_loopback(const struct in6_addr *address)
+{
+    return IN6_IS_ADDR_LOOPBACK(address) ||
+           (address_is_v4(address) && address->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool address_is_wildcard(const struct in6_addr *address)
+{
+    static const struct in6_addr any4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    return IN6_IS_ADDR_UNSPECIFIED(address) || IN6_ARE_ADDR_EQUAL(address, &any4);
+}
+
+/* -- Ranges ------------------------------------------------------------------------------------------- */
+
+int address_range_parse(const char *text, struct address_range *ret)
+{
+    size_t n = strcspn(text, "/");
+    const char *bits = text[n] ? text + n + 1 : NULL;
+    char address[INET6_ADDRSTRLEN];
+    struct address_range r = {.bits = ALL_BITS};
+
+    if (n >= sizeof(address))
+        return -EINVAL;
+    memcpy(address, text, n);
+    address[n] = '\0';
+    if (address_parse(address, &r.address) < 0)
+        return -EINVAL;
+    if (bits) {
+        size_t digits = strspn(bits, "0123456789");
+        if (digits == 0 || digits > 3 || bits[digits])
+            return -ERANGE;
+        r.bits = (strchr(address, ':') ? 0 : MAPPED_BITS) + (unsigned)atoi(bits);
+        if (r.bits > ALL_BITS)
+            return -ERANGE;
+    }
+    *ret = r;
+    return 0;
+}
+
+bool address_range_has(const struct address_range *r, const struct in6_addr *address)
+{
+    unsigned bytes = r->bits / 8, rest = r->bits % 8;
+
+    return address_is_v4(address) == address_is_v4(&r->address) &&
+           memcmp(r->address.s6_addr, address->s6_addr, bytes) == 0 &&
+           (rest == 0 || (r->address.s6_addr[bytes] ^ address->s6_addr[bytes]) >> (8 - rest) == 0);
+}
+
+bool address_range_has_host_part(const struct address_range *r)
+{
+    for (unsigned i = r->bits; i < ALL_BITS; i++)
+        if (r->address.s6_addr[i / 8] >> (7 - i % 8) & 1)
+            return true;
+    return false;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bus_json.h"
+
+#include "base/alloc.h"
+#include <errno.h>
+#include <math.h>
+
+#define DICTIONARY "a{sv}"
+
+/* -- JSON to D-Bus ------------------------------------------------------------------------------------ */
+
+struct writing {
+    sd_bus_message *m;
+    size_t bytes, bytes_max;
+    int depth;
+};
+
+static int append_members(struct writing *w, const json_t *object);
+
+/*
+ * Code points that Unicode keeps for nobody may stand in JSON, but sd-bus takes no text with them. The text
+ * is valid UTF-8; each becomes U+FFFD, which is as long or shorter.
+ */
+static void replace_noncharacters(char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    unsigned char *s = (unsigned char *)text;
+
+    while ((s = (unsigned char *)strpbrk((char *)s, "\xef\xf0\xf1\xf2\xf3\xf4"))) {
+        size_t n = *s == 0xef ? 3 : 4;
+        unsigned last = (unsigned)(s[n - 2] & 0x3f) << 6 | (s[n - 1] & 0x3f);
+        bool ends_plane = (last & 0xffe) == 0xffe && (n == 3 ? s[1] == 0xbf : (s[1] & 0xf) == 0xf);
+        bool is_reserved = n == 3 && s[1] == 0xb7 && s[2] >= 0x90 && s[2] <= 0xaf;
+        if (ends_plane || is_reserved) {
+            memcpy(s, replacement, 3);
+            memmove(s + 3, s + n, strlen((char *)s + n) + 1);
+            n = 3;
+        }
+        s += n;
+    }
+}
+
+static int append_text(struct writing *w, const char *text)
+{
+    _cleanup_(freep) char *copy = xstrdup(text);
+
+    replace_noncharacters(copy);
+    w->bytes += strlen(copy);
+    return w->bytes > w->bytes_max ? -E2BIG : sd_bus_message_append_basic(w->m, 's', copy);
+}
+
+static bool is_list_of(const json_t *list, json_type type)
+{
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(list, i, item)
+    {
+        if (json_typeof(item) != type)
+            return false;
+    }
+    return json_array_size(list) > 0;
+}
+
+static const char *signature_of(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return DICTIONARY;
+    case JSON_ARRAY:
+        return is_list_of(value, JSON_STRING) ? "as" : is_list_of(value, JSON_OBJECT) ? "a" DICTIONARY : "av";
+    case JSON_INTEGER:
+        return "x";
+    case JSON_REAL:
+        return "d";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "b";
+    default:
+        return "s";
+    }
+}
+
+static int append_value(struct writing *w, const json_t *value, const char *signature);
+
+static int append_variant(struct writing *w, const json_t *value)
+{
+    const char *signature = signature_of(value);
+
+    int r = sd_bus_message_open_container(w->m, 'v', signature);
+    if (r >= 0)
+        r = append_value(w, value, signature);
+    return r < 0 ? r : sd_bus_message_close_container(w->m);
+}
+
+static int append_list(struct writing *w, const json_t *list, const char *element)
+{
+    size_t i;
+    json_t *item;
+
+    int r = sd_bus_message_open_container(w->m, 'a', element);
+    json_array_foreach(list, i, item)
+    {
+        if (r < 0)
+            return r;
+        if (!json_is_null(item))
+            r = append_value(w, item, element);
+    }
+    return r < 0 ? r : sd_bus_message_close_container(w->m);
+}
+
+static int append_plain(struct writing *w, const json_t *value, const char *signature)
+{
+    int64_t number = json_integer_value(value);
+    double real = json_number_value(value);
+    int truth = json_is_true(value);
+
+    switch (signature[0]) {
+    case 'a':
+        return append_list(w, value, signature + 1);
+    case 'x':
+        return sd_bus_message_append_basic(w->m, 'x', &number);
+    case 'd':
+        return sd_bus_message_append_basic(w->m, 'd', &real);
+    case 'b':
+        return sd_bus_message_append_basic(w->m, 'b', &truth);
+    default:
+        return append_text(w, json_string_value(value));
+    }
+}
+
+static int append_value(struct writing *w, const json_t *value, const char *signature)
+{
+    w->bytes += BUS_JSON_VALUE_BYTES;
+    if (w->depth == BUS_JSON_DEPTH_MAX || w->bytes > w->bytes_max)
+        return -E2BIG;
+    bool is_variant = signature[0] == 'v';
+    w->depth += !is_variant;
+    int r = is_variant                     ? append_variant(w, value)
+            : streq(signature, DICTIONARY) ? append_members(w, value)
+                                           : append_plain(w, value, signature);
+    w->depth -= !is_variant;
+    return r;
+}
+
+static int append_member(struct writing *w, const char *key, const json_t *value)
+{
+    int r = sd_bus_message_open_container(w->m, 'e', "sv");
+    if (r >= 0)
+        r = append_text(w, key);
+    if (r >= 0)
+        r = append_variant(w, value);
+    return r < 0 ? r : sd_bus_message_close_container(w->m);
+}
+
+static int append_members(struct writing *w, const json_t *object)
+{
+    const char *key;
+    json_t *value;
+
+    int r = sd_bus_message_open_container(w->m, 'a', "{sv}");
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (r < 0)
+            return r;
+        if (!json_is_null(value))
+            r = append_member(w, key, value);
+    }
+    return r < 0 ? r : sd_bus_message_close_container(w->m);
+}
+
+int bus_append_object(sd_bus_message *m, const json_t *object, size_t bytes_max)
+{
+    struct writing w = {.m = m, .bytes_max = bytes_max};
+    return append_members(&w, object);
+}
+
+/* -- D-Bus to JSON ------------------------------------------------------------------------------------ */
+
+struct reading {
+    sd_bus_message *m;
+    size_t bytes, bytes_max;
+    int depth;
+};
+
+static int read_value(struct reading *r, json_t **ret);
+
+static json_t *read_text(struct reading *r, const char *text)
+{
+    r->bytes += strlen(text);
+    return json_string(text);
+}
+
+/* All basic types; NULL is one that JSON has no place for. */
+static json_t *basic_to_json(struct reading *r, char type, const void *data)
+{
+    switch (type) {
+    case 'y':
+        return json_integer(*(const uint8_t *)data);
+    case 'n':
+        return json_integer(*(const int16_t *)data);
+    case 'q':
+        return json_integer(*(const uint16_t *)data);
+    case 'i':
+        return json_integer(*(const int32_t *)data);
+    case 'u':
+        return json_integer(*(const uint32_t *)data);
+    case 'x':
+        return json_integer(*(const int64_t *)data);
+    case 't':
+        return *(const uint64_t *)data <= INT64_MAX ? json_integer(*(const int64_t *)data) : NULL;
+    case 'd':
+        return isfinite(*(const double *)data) ? json_real(*(const double *)data) : NULL;
+    case 'b':
+        return json_boolean(*(const int *)data);
+    case 's':
+    case 'o':
+    case 'g':
+        return read_text(r, *(const char *const *)data);
+    default:
+        return NULL;
+    }
+}
+
+static int read_basic(struct reading *r, char type, json_t **ret)
+{
+    union {
+        uint8_t y;
+        uint64_t t;
+        double d;
+        const char *s;
+    } value;
+
+    if (type == 'h')
+        return -EINVAL;
+    int err = sd_bus_message_read_basic(r->m, type, &value);
+    if (err < 0)
+        return err;
+    *ret = basic_to_json(r, type, &value);
+    return *ret ? 0 : -EINVAL;
+}
+
+static int read_member(struct reading *r, json_t *object)
+{
+    const char *contents, *key;
+    char type;
+    json_t *value;
+
+    int err = sd_bus_message_peek_type(r->m, &type, &contents);
+    if (err >= 0 && contents[0] != 's' && contents[0] != 'o')
+        return -EINVAL;
+    if (err >= 0)
+        err = sd_bus_message_enter_container(r->m, 'e', contents);
+    if (err >= 0)
+        err = sd_bus_message_read_basic(r->m, contents[0], &key);
+    if (err >= 0)
+        err = read_value(r, &value);
+    if (err < 0)
+        return err;
+    r->bytes += strlen(key);
+    json_object_set_new(object, key, value);
+    return sd_bus_message_exit_container(r->m);
+}
+
+static int read_element(struct reading *r, json_t *list)
+{
+    json_t *value;
+
+    int err = read_value(r, &value);
+    return err < 0 ? err : json_array_append_new(list, value);
+}
+
+/* Lists and structures are lists, dictionaries objects. */
+static int read_container(struct reading *r, char type, const char *contents, json_t **ret)
+{
+    bool is_object = type == 'a' && contents[0] == '{';
+    _cleanup_json_ all = is_object ? json_object() : json_array();
+
+    int err = sd_bus_message_enter_container(r->m, type, contents);
+    while (err >= 0 && (err = sd_bus_message_at_end(r->m, false)) == 0)
+        err = is_object ? read_member(r, all) : read_element(r, all);
+    if (err >= 0)
+        err = sd_bus_message_exit_container(r->m);
+    if (err < 0)
+        return err;
+    *ret = TAKE_PTR(all);
+    return 0;
+}
+
+static int read_variant(struct reading *r, const char *contents, json_t **ret)
+{
+    int err = sd_bus_message_enter_container(r->m, 'v', contents);
+    if (err >= 0)
+        err = read_value(r, ret);
+    if (err < 0)
+        return err;
+    err = sd_bus_message_exit_container(r->m);
+    if (err < 0)
+        json_decref(*ret);
+    return err;
+}
+
+static int read_value(struct reading *r, json_t **ret)
+{
+    const char *contents;
+    char type;
+
+    r->bytes += BUS_JSON_VALUE_BYTES;
+    if (r->bytes > r->bytes_max || r->depth == 2 * BUS_JSON_DEPTH_MAX)
+        return -E2BIG;
+    int err = sd_bus_message_peek_type(r->m, &type, &contents);
+    if (err <= 0)
+        return err < 0 ? err : -EINVAL;
+    r->depth++;
+    if (type == 'v')
+        err = read_variant(r, contents, ret);
+    else if (type == 'a' || type == 'r')
+        err = read_container(r, type, contents, ret);
+    else
+        err = read_basic(r, type, ret);
+    r->depth--;
+    return err;
+}
+
+int bus_read_object(sd_bus_message *m, size_t bytes_max, json_t **ret)
+{
+    struct reading r = {.m = m, .bytes_max = bytes_max};
+    json_t *all;
+
+    int err = read_value(&r, &all);
+    if (err < 0)
+        return err;
+    if (r.bytes > bytes_max) {
+        json_decref(all);
+        return -E2BIG;
+    }
+    *ret = all;
+    return 0;
+}

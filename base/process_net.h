@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who listens on which port of this host, in every network namespace that has a process profd can see.
+ *
+ * A survey is one look: namespaces with their addresses, listening sockets, processes by age. It is taken
+ * once for a whole fleet, so that a thousand ports cost one walk through /proc. The parsers are pure.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <netinet/in.h>
+#include <sys/types.h>
+
+#define NET_TABLE_MAX     (64 << 20) /* of one /proc/PID/net/tcp */
+#define NET_LISTENERS_MAX 200000     /* of all namespaces together */
+#define NET_SPACES_MAX    4096
+#define NET_ADDRESSES_MAX 65536 /* of one namespace */
+
+/* All addresses are IPv6; IPv4 is mapped (::ffff:a.b.c.d). */
+struct net_listener {
+    struct in6_addr address;
+    uint16_t port;
+    uid_t uid;
+    ino_t inode;
+    unsigned space; /* index of its namespace */
+    pid_t pid;      /* set by net_survey_find_owners(); 0 unknown */
+};
+
+struct net_space {
+    ino_t id;
+    pid_t member; /* whose /proc entry shows it */
+    struct in6_addr *addresses;
+    size_t n_addresses, cap_addresses;
+};
+
+struct net_process {
+    pid_t pid;
+    uid_t uid;
+    uint64_t started;
+    unsigned space;
+};
+
+struct net_survey {
+    struct net_space *spaces; /* the first is profd's own */
+    size_t n_spaces, cap_spaces;
+    struct net_listener *listeners; /* by port */
+    size_t n_listeners, cap_listeners;
+    struct net_process *processes; /* the oldest first, but process 1 last: it may hold sockets for others */
+    size_t n_processes, cap_processes;
+};
+
+/*
+ * Adds the listening sockets of whole lines of a tcp (or tcp6) table. Returns how many bytes were used up;
+ * *ret_ended says that the listening ones, which the kernel lists first, are over.
+ */
+size_t net_table_parse(const char *data, size_t size, unsigned space, struct net_survey *survey,
+                       bool *ret_ended);
+/* Add a namespace's own addresses, from fib_trie (IPv4) and if_inet6. */
+void net_fib_trie_parse(const char *data, size_t size, struct net_space *space);
+void net_if_inet6_parse(const char *data, size_t size, struct net_space *space);
+
+void net_survey_read(struct net_survey *ret);
+void net_survey_done(struct net_survey *s);
+
+bool net_space_has(const struct net_space *space, const struct in6_addr *address);
+/* What a connection to the address reaches inside the namespace: its own listener before the wildcard's. */
+struct net_listener *net_survey_find(const struct net_survey *s, unsigned space,
+                                     const struct in6_addr *address, uint16_t port);
+/* A listener on the port outside profd's own namespace; NULL where there is none, or in several namespaces.
+ */
+struct net_listener *net_survey_elsewhere(const struct net_survey *s, uint16_t port);
+/*
+ * Sets pid of the given listeners: the oldest process that holds the socket, since children inherit it.
+ * Returns how many stay unknown.
+ */
+size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **wanted, size_t n);
