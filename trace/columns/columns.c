@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/columns/mapped.h"
+
+enum page_state {
+    PAGE_UNREAD,
+    PAGE_GOOD,
+    PAGE_DAMAGED,
+};
+
+static bool check_page(const struct columns *c, uint64_t page)
+{
+    uint64_t place = page * LAYOUT_PAGE;
+    uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_relaxed);
+
+    if (__builtin_expect(state == PAGE_UNREAD, 0)) {
+        int64_t none = -1;
+
+        state = layout_sum(0, c->map + place, MIN(c->sums_place - place, LAYOUT_PAGE)) == c->sums[page]
+                    ? PAGE_GOOD
+                    : PAGE_DAMAGED;
+        /* Two threads that check the same page come to the same end. */
+        atomic_store_explicit(&c->pages[page], state, memory_order_relaxed);
+        if (state == PAGE_DAMAGED)
+            atomic_compare_exchange_strong(c->damage, &none, (int64_t)place);
+    }
+    return state == PAGE_GOOD;
+}
+
+bool columns_check(const struct columns *c, uint64_t place, uint64_t size)
+{
+    bool good = true;
+
+    if (size == 0)
+        return true;
+    for (uint64_t page = place / LAYOUT_PAGE; page <= (place + size - 1) / LAYOUT_PAGE; page++)
+        good = check_page(c, page) && good;
+    return good;
+}
+
+uint64_t columns_rows(const struct columns *c, enum column_table table)
+{
+    return c->table_rows[table];
+}
+
+int64_t view_get(const struct columns *c, const struct view *v, uint64_t row)
+{
+    uint64_t place;
+    struct block b;
+    size_t in_block = row % BLOCK_ROWS;
+    int64_t value;
+
+    if (row >= v->rows)
+        return COLUMN_NULL;
+    b = block_head(&v->blocks[row / BLOCK_ROWS], &place);
+    if (!columns_check(c, place + in_block * b.width, b.width))
+        return COLUMN_NULL;
+    value = block_value(b, c->map + place, in_block);
+    return v->limit && (uint64_t)value >= v->limit ? COLUMN_NULL : value;
+}
+
+int64_t columns_get(const struct columns *c, enum column column, uint64_t row)
+{
+    return view_get(c, &c->views[column], row);
+}
+
+static void fill_null(int64_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = COLUMN_NULL;
+}
+
+/* Whether every code of a block stands for a value below the limit. */
+static bool within_limit(struct block b, uint64_t limit)
+{
+    return !b.nulls && b.width <= 4 && b.base >= 0 &&
+           (uint64_t)b.base + (b.width ? UINT32_MAX >> (32 - 8 * b.width) : 0) < limit;
+}
+
+size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
+{
+    const struct view *v = &c->views[column];
+    uint64_t rows = c->table_rows[column_specs[column].table], place;
+    struct block b;
+
+    if (first >= rows)
+        return 0;
+    n = (size_t)MIN(n, MIN(rows - first, (uint64_t)BLOCK_ROWS));
+    if (v->rows == 0) {
+        fill_null(ret, n);
+        return n;
+    }
+    b = block_head(&v->blocks[first / BLOCK_ROWS], &place);
+    if (!columns_check(c, place, n * b.width)) {
+        fill_null(ret, n);
+        return n;
+    }
+    block_unpack(b, c->map + place, n, ret);
+    if (v->limit && !within_limit(b, v->limit)) {
+        for (size_t i = 0; i < n; i++)
+            ret[i] = (uint64_t)ret[i] >= v->limit ? COLUMN_NULL : ret[i];
+    }
+    return n;
+}
+
+bool columns_block_range(const struct columns *c, enum column column, uint64_t row, int64_t *ret_min,
+                         int64_t *ret_max)
+{
+    const struct view *v = &c->views[column];
+    uint64_t place, codes;
+    struct block b;
+
+    *ret_min = INT64_MAX;
+    *ret_max = INT64_MIN;
+    if (row >= v->rows)
+        return true;
+    b = block_head(&v->blocks[row / BLOCK_ROWS], &place);
+    codes = b.width ? UINT64_MAX >> (64 - 8 * b.width) : 0;
+    if (b.nulls && codes == 0)
+        return true;
+    *ret_min = b.base;
+    return !__builtin_add_overflow(b.base, codes - b.nulls, ret_max);
+}
+
+uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value)
+{
+    const struct view *v = &c->views[column];
+    uint64_t low = 0, high = (v->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+
+    /* The first block that begins at or above the value; the base of a sorted block is its first value. */
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (v->blocks[middle].base < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return 0;
+    high = MIN(low * BLOCK_ROWS, v->rows);
+    low = (low - 1) * BLOCK_ROWS;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (view_get(c, v, middle) < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const uint8_t *columns_bytes(const struct columns *c, uint64_t place, size_t size)
+{
+    if (place < sizeof(struct layout_head) || place > c->payload_end || size > c->payload_end - place ||
+        !columns_check(c, place, size))
+        return NULL;
+    return c->map + place;
+}
+
+uint32_t columns_texts(const struct columns *c)
+{
+    return (uint32_t)c->views[LAYOUT_TEXT_PLACE].rows;
+}
+
+struct text columns_text(const struct columns *c, int64_t number)
+{
+    int64_t place, size;
+    const uint8_t *p;
+
+    if (number < 0)
+        return (struct text){"", 0};
+    place = view_get(c, &c->views[LAYOUT_TEXT_PLACE], (uint64_t)number);
+    size = view_get(c, &c->views[LAYOUT_TEXT_SIZE], (uint64_t)number);
+    p = place < 0 || size < 0 ? NULL : columns_bytes(c, (uint64_t)place, (size_t)size);
+    return p ? (struct text){(const char *)p, (size_t)size} : (struct text){"", 0};
+}
+
+int64_t columns_find_text(const struct columns *c, const char *p, size_t size)
+{
+    return dictionary_find(c->dictionary, p, size);
+}
+
+int64_t columns_meta(const struct columns *c, enum meta_key key)
+{
+    return c->meta[key];
+}
+
+struct text columns_meta_text(const struct columns *c, enum meta_key key)
+{
+    return columns_text(c, meta_is_text(key) ? c->meta[key] : COLUMN_NULL);
+}
+
+int64_t columns_damage(const struct columns *c)
+{
+    return atomic_load(c->damage);
+}
+
+uint64_t columns_size(const struct columns *c)
+{
+    return c->size;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a columnar file, mapped read-only. The file is not trusted: its directory is checked when it is
+ * opened, each page against its checksum when it is first touched, and every row and string number on its way
+ * out. Only files that profd or profctl finished may be opened: one that is cut while it is mapped ends the
+ * process (SIGBUS).
+ *
+ * Once opened, everything is safe to call from several threads. Rows outside a table read as COLUMN_NULL.
+ * A page that does not match its checksum reads as COLUMN_NULL, and columns_damage() says so from then on:
+ * whoever hands out results asks it at the end.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/columns/block.h"
+
+struct columns;
+
+struct text {
+    const char *p;
+    size_t size; /* p is not terminated */
+};
+
+/* fd stays the caller's and may be closed afterwards. -EBADMSG with a reason (to be freed) where it is no
+ * sound columnar file, -EPROTONOSUPPORT where it is of another version. */
+int columns_open(int fd, struct columns **ret, char **ret_reason);
+struct columns *columns_close(struct columns *c);
+
+uint64_t columns_rows(const struct columns *c, enum column_table table);
+/* A row number of another table that is out of its range, and a text number out of the dictionary's, read as
+ * COLUMN_NULL. */
+int64_t columns_get(const struct columns *c, enum column column, uint64_t row);
+/* Values [first, first + n) into ret, n at most BLOCK_ROWS, first a multiple of it; fewer than n are there at
+ * the end of a table. Much faster than one by one. Returns how many. Range checks as above. */
+size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);
+/* Smallest and largest value that the block with this row can hold, without touching it; false where it can
+ * hold anything. A block may hold fewer. */
+bool columns_block_range(const struct columns *c, enum column column, uint64_t row, int64_t *ret_min,
+                         int64_t *ret_max);
+
+uint32_t columns_texts(const struct columns *c);
+/* {"", 0} for COLUMN_NULL and whatever is no string's number. */
+struct text columns_text(const struct columns *c, int64_t number);
+/* The string's number, or -1: a search through a hash table made at the first call. */
+int64_t columns_find_text(const struct columns *c, const char *p, size_t size);
+/* A part of the file that a column refers to, NULL where it does not lie within it. */
+const uint8_t *columns_bytes(const struct columns *c, uint64_t place, size_t size);
+
+int64_t columns_meta(const struct columns *c, enum meta_key key); /* COLUMN_NULL where unknown */
+struct text columns_meta_text(const struct columns *c, enum meta_key key);
+
+/* First row of a sorted column whose value is >= value (all NULL-free); binary search over blocks. */
+uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value);
+
+/* Place of the first damaged page, -1 where none was met. */
+int64_t columns_damage(const struct columns *c);
+uint64_t columns_size(const struct columns *c);
+
+DEFINE_CLEANUP(struct columns *, columns_close)

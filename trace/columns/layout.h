@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a columnar file lies on disk, for its writer and its reader alone; docs/columns.md says it in words.
+ *
+ *     head | payload: packed blocks, strings, windows | blocks of each column | columns | page sums | trailer
+ *
+ * Everything is little endian. The page sums cover all that lies before them, the trailer's sum covers them
+ * and the trailer, so that no byte of the file is unprotected.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/columns/block.h"
+
+#include <isa-l/crc.h>
+
+#define LAYOUT_END_MAGIC "PROFDEND"
+#define LAYOUT_PAGE      (64 << 10)
+#define LAYOUT_ALIGN     8
+#define LAYOUT_NAME      40
+
+struct layout_head {
+    char magic[14];
+    uint16_t version;
+};
+
+/* One for each block of a column: how it is packed, and where. */
+struct layout_block {
+    int64_t base;
+    uint64_t packing; /* place in the low 48 bits, then 4 bits of width, 1 bit of nulls; the others are 0 */
+};
+#define LAYOUT_PLACE_BITS  48
+#define LAYOUT_PLACE_MAX   ((UINT64_C(1) << LAYOUT_PLACE_BITS) - 1)
+#define LAYOUT_NULLS_SHIFT (LAYOUT_PLACE_BITS + 4)
+#define LAYOUT_PACKING_MAX ((UINT64_C(1) << (LAYOUT_NULLS_SHIFT + 1)) - 1)
+
+struct layout_column {
+    char name[LAYOUT_NAME]; /* "table.column", padded with zeros */
+    uint32_t kind;          /* enum column_kind */
+    uint32_t reserved;
+    uint64_t rows;
+    uint64_t blocks; /* place of its struct layout_block, of which there are rows / BLOCK_ROWS, rounded up */
+};
+
+struct layout_trailer {
+    uint64_t payload_end;
+    uint64_t columns; /* place */
+    uint64_t sums;    /* place; uint32_t for each LAYOUT_PAGE bytes before it, the last page may be shorter */
+    uint32_t n_columns;
+    uint32_t n_sums;
+    uint32_t version;
+    uint32_t reserved[4];
+    uint32_t sum; /* of the page sums and the trailer up to magic, with this one as 0 */
+    char magic[8];
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are mapped as they lie in the file");
+_Static_assert(sizeof(struct layout_head) == 16 && sizeof(struct layout_block) == 16, "no padding");
+_Static_assert(sizeof(struct layout_column) == 64 && sizeof(struct layout_trailer) == 64, "no padding");
+
+/* The dictionary is packed like any table: where each string lies, and its size. */
+enum {
+    LAYOUT_TEXT_PLACE = _COLUMN_MAX,
+    LAYOUT_TEXT_SIZE,
+    _LAYOUT_COLUMN_MAX,
+};
+
+/* The name of a column in the file, padded with zeros. */
+static inline void layout_column_name(unsigned column, char ret[static LAYOUT_NAME])
+{
+    static const char *const texts[] = {"text.place", "text.size"};
+
+    memset(ret, 0, LAYOUT_NAME);
+    if (column >= _COLUMN_MAX)
+        snprintf(ret, LAYOUT_NAME, "%s", texts[column - _COLUMN_MAX]);
+    else
+        snprintf(ret, LAYOUT_NAME, "%s.%s", column_table_names[column_specs[column].table],
+                 column_specs[column].name);
+}
+
+/* CRC-32C, also of a text in pieces: begin with 0. */
+static inline uint32_t layout_sum(uint32_t sum, const void *data, size_t size)
+{
+    /* ISA-L takes the length as an int; pages and pieces are far smaller. */
+    return ~crc32_iscsi((unsigned char *)data, (int)size, ~sum);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an open columnar file consists of, for those who open it and those who read it.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+#include "trace/columns/dictionary.h"
+#include "trace/columns/layout.h"
+
+#include <stdatomic.h>
+
+struct view {
+    const struct layout_block *blocks;
+    uint64_t rows;
+    uint64_t limit; /* values from here on, and those below zero, are COLUMN_NULL; 0: any value is good */
+};
+
+struct columns {
+    const uint8_t *map;
+    uint64_t size;
+    uint64_t payload_end, sums_place;
+    const uint32_t *sums;
+    /* What is learnt while reading: enum page_state for each of the page sums, and the first place. */
+    _Atomic uint8_t *pages;
+    _Atomic int64_t *damage;
+    struct view views[_LAYOUT_COLUMN_MAX];
+    uint64_t table_rows[_TABLE_MAX];
+    int64_t meta[_META_MAX];
+    struct dictionary *dictionary;
+};
+
+/* Whether [place, place + size), which lies before the page sums, is as it was written. */
+bool columns_check(const struct columns *c, uint64_t place, uint64_t size);
+
+/* One value; COLUMN_NULL also where the page it is on is damaged. */
+int64_t view_get(const struct columns *c, const struct view *v, uint64_t row);
+
+static inline struct block block_head(const struct layout_block *b, uint64_t *ret_place)
+{
+    *ret_place = b->packing & LAYOUT_PLACE_MAX;
+    return (struct block){
+        .base = b->base,
+        .width = b->packing >> LAYOUT_PLACE_BITS & 0xf,
+        .nulls = b->packing >> LAYOUT_NULLS_SHIFT & 1,
+    };
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/columns/mapped.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* More facts than any schema will have; a file may be of a later one. */
+#define META_ROWS_MAX 1024
+
+/* The tables whose rows a KIND_ROW column holds; those not named here hold slices. */
+_Static_assert(TABLE_slice == 0, "what is not named below refers to slices");
+static const enum column_table refers_to[_COLUMN_MAX] = {
+    [COL_slice_track] = TABLE_track,      [COL_track_thread] = TABLE_thread,
+    [COL_track_process] = TABLE_process,  [COL_track_first] = TABLE_by_track,
+    [COL_thread_process] = TABLE_process, [COL_counter_track] = TABLE_track,
+    [COL_miplevel_track] = TABLE_track,   [COL_miplevel_first] = TABLE_mip,
+    [COL_name_first] = TABLE_by_name,
+};
+
+static size_t rows_in_block(const struct view *v, uint64_t block)
+{
+    return (size_t)MIN(v->rows - block * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
+}
+
+static _printf_(2, 3) int bad(char **ret_reason, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    if (ret_reason && vasprintf(ret_reason, format, ap) < 0)
+        *ret_reason = NULL;
+    va_end(ap);
+    return -EBADMSG;
+}
+
+static int check_frame(struct columns *c, struct layout_trailer *ret_trailer, char **ret_reason)
+{
+    struct layout_trailer t;
+    struct layout_head head;
+    uint64_t at_end = c->size - sizeof(t);
+
+    memcpy(&head, c->map, sizeof(head));
+    if (memcmp(head.magic, COLUMNS_MAGIC, sizeof(head.magic)) != 0)
+        return bad(ret_reason, "does not begin like a columnar file");
+    if (head.version != COLUMNS_VERSION) {
+        bad(ret_reason, "is of version %u, this program reads version %u", head.version, COLUMNS_VERSION);
+        return -EPROTONOSUPPORT;
+    }
+
+    memcpy(&t, c->map + at_end, sizeof(t));
+    if (memcmp(t.magic, LAYOUT_END_MAGIC, sizeof(t.magic)) != 0)
+        return bad(ret_reason, "ends too early, or was never finished");
+    if (t.sums > at_end || t.sums % sizeof(uint32_t) != 0 || at_end - t.sums != t.n_sums * UINT64_C(4) ||
+        t.n_sums != (t.sums + LAYOUT_PAGE - 1) / LAYOUT_PAGE)
+        return bad(ret_reason, "its page sums are not where they should be");
+    *ret_trailer = t;
+    t.sum = 0;
+    if (layout_sum(layout_sum(0, c->map + t.sums, at_end - t.sums), &t,
+                   offsetof(struct layout_trailer, magic)) != ret_trailer->sum)
+        return bad(ret_reason, "its trailer is damaged");
+    if (t.version != COLUMNS_VERSION || t.payload_end < sizeof(head) || t.payload_end % LAYOUT_ALIGN != 0 ||
+        t.columns < t.payload_end || t.columns > t.sums || t.columns % LAYOUT_ALIGN != 0 ||
+        t.sums - t.columns != t.n_columns * sizeof(struct layout_column))
+        return bad(ret_reason, "its trailer contradicts itself");
+    c->payload_end = t.payload_end;
+    c->sums_place = t.sums;
+    c->sums = (const uint32_t *)(c->map + t.sums);
+    return 0;
+}
+
+static bool block_is_sound(const struct columns *c, const struct view *v, uint64_t number)
+{
+    uint64_t place;
+    struct block b = block_head(&v->blocks[number], &place);
+
+    return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && place <= c->payload_end &&
+           rows_in_block(v, number) * b.width <= c->payload_end - place;
+}
+
+/* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
+static unsigned find_column(const struct layout_column *record)
+{
+    unsigned i;
+
+    for (i = 0; i < _LAYOUT_COLUMN_MAX; i++) {
+        char name[sizeof(record->name)];
+
+        layout_column_name(i, name);
+        if (memcmp(name, record->name, sizeof(name)) == 0)
+            break;
+    }
+    return i;
+}
+
+static int add_column(struct columns *c, const struct layout_column *record, uint64_t blocks_end,
+                      char **ret_reason)
+{
+    uint64_t n_blocks = record->rows / BLOCK_ROWS + (record->rows % BLOCK_ROWS > 0);
+    unsigned column = find_column(record);
+    struct view *v = &c->views[column];
+
+    if (column == _LAYOUT_COLUMN_MAX)
+        return 0;
+    if (v->rows > 0 || record->rows == 0)
+        return bad(ret_reason, "column %s is there twice, or empty", record->name);
+    if (record->kind != (column < _COLUMN_MAX ? column_specs[column].kind : KIND_INT))
+        return bad(ret_reason, "column %s is of another kind", record->name);
+    if (record->blocks < c->payload_end || record->blocks > blocks_end ||
+        record->blocks % LAYOUT_ALIGN != 0 ||
+        n_blocks > (blocks_end - record->blocks) / sizeof(struct layout_block))
+        return bad(ret_reason, "column %s reaches out of the directory", record->name);
+    v->blocks = (const struct layout_block *)(c->map + record->blocks);
+    v->rows = record->rows;
+    for (uint64_t i = 0; i < n_blocks; i++) {
+        if (!block_is_sound(c, v, i))
+            return bad(ret_reason, "column %s reaches out of the file", record->name);
+    }
+    return 0;
+}
+
+static int add_columns(struct columns *c, const struct layout_trailer *t, char **ret_reason)
+{
+    const struct layout_column *records = (const struct layout_column *)(c->map + t->columns);
+
+    if (!columns_check(c, t->payload_end, t->sums - t->payload_end))
+        return bad(ret_reason, "its directory is damaged");
+    for (uint32_t i = 0; i < t->n_columns; i++) {
+        int r;
+
+        if (records[i].name[sizeof(records[i].name) - 1] != '\0')
+            return bad(ret_reason, "a column has no sound name");
+        r = add_column(c, &records[i], t->columns, ret_reason);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int relate_columns(struct columns *c, char **ret_reason)
+{
+    const struct view *places = &c->views[LAYOUT_TEXT_PLACE];
+
+    if (places->rows != c->views[LAYOUT_TEXT_SIZE].rows || places->rows > UINT32_MAX)
+        return bad(ret_reason, "its dictionary is not whole");
+    for (unsigned i = 0; i < _COLUMN_MAX; i++) {
+        uint64_t *rows = &c->table_rows[column_specs[i].table];
+
+        if (c->views[i].rows > 0 && *rows > 0 && c->views[i].rows != *rows)
+            return bad(ret_reason, "table %s has columns of different lengths",
+                       column_table_names[column_specs[i].table]);
+        *rows = MAX(*rows, c->views[i].rows);
+    }
+    return 0;
+}
+
+/* Rows of a table are unlike each other, and so take a byte each at least; only arrows may be equal. A file
+ * whose columns share their blocks would have as many rows as it likes. */
+static int check_rows(const struct columns *c, char **ret_reason)
+{
+    for (unsigned table = 0; table < _TABLE_MAX; table++) {
+        if (table != TABLE_flow && c->table_rows[table] > c->payload_end)
+            return bad(ret_reason, "table %s has more rows than fit into the file",
+                       column_table_names[table]);
+    }
+    return 0;
+}
+
+/* Each string is another one and has bytes of its own: going through all of them goes through the file once
+ * at most. */
+static int check_texts(const struct columns *c, char **ret_reason)
+{
+    uint64_t left = c->payload_end;
+
+    if (columns_texts(c) > left)
+        return bad(ret_reason, "it has more strings than fit into it");
+    for (uint32_t i = 0; i < columns_texts(c); i++) {
+        int64_t size = MAX(view_get(c, &c->views[LAYOUT_TEXT_SIZE], i), INT64_C(0));
+
+        if ((uint64_t)size > left)
+            return bad(ret_reason, "its strings are longer than the file");
+        left -= (uint64_t)size;
+    }
+    return 0;
+}
+
+static void set_limits(struct columns *c)
+{
+    for (unsigned i = 0; i < _COLUMN_MAX; i++) {
+        enum column_kind kind = column_specs[i].kind;
+
+        if (kind == KIND_ROW)
+            c->views[i].limit = c->table_rows[refers_to[i]];
+        else if (kind == KIND_TEXT || kind == KIND_REAL)
+            c->views[i].limit = c->views[LAYOUT_TEXT_PLACE].rows;
+        else
+            continue;
+        /* Nothing can be referred to; as no limit is 0, every row is made COLUMN_NULL by there being none. */
+        if (c->views[i].limit == 0)
+            c->views[i].rows = 0;
+    }
+}
+
+static void load_meta(struct columns *c)
+{
+    uint64_t rows = MIN(c->table_rows[TABLE_meta], (uint64_t)META_ROWS_MAX);
+
+    for (size_t i = 0; i < _META_MAX; i++)
+        c->meta[i] = COLUMN_NULL;
+    for (uint64_t row = 0; row < rows; row++) {
+        int64_t key = columns_get(c, COL_meta_key, row);
+
+        if (key >= 0 && key < _META_MAX && c->meta[key] == COLUMN_NULL)
+            c->meta[key] = columns_get(c, COL_meta_value, row);
+    }
+}
+
+static int open_mapped(struct columns *c, char **ret_reason)
+{
+    struct layout_trailer trailer = {0};
+    int r = check_frame(c, &trailer, ret_reason);
+
+    if (r < 0)
+        return r;
+    c->pages = calloc(trailer.n_sums, sizeof(c->pages[0]));
+    c->damage = malloc(sizeof(*c->damage));
+    if (!c->pages || !c->damage)
+        return -ENOMEM;
+    atomic_init(c->damage, -1);
+    r = add_columns(c, &trailer, ret_reason);
+    if (r == 0)
+        r = relate_columns(c, ret_reason);
+    if (r == 0)
+        r = check_rows(c, ret_reason);
+    if (r == 0)
+        r = check_texts(c, ret_reason);
+    if (r < 0)
+        return r;
+    set_limits(c);
+    load_meta(c);
+    return dictionary_new(c, &c->dictionary);
+}
+
+int columns_open(int fd, struct columns **ret, char **ret_reason)
+{
+    _cleanup_(columns_closep) struct columns *c = calloc(1, sizeof(*c));
+    struct stat st;
+    void *map;
+    int r;
+
+    if (ret_reason)
+        *ret_reason = NULL;
+    if (!c)
+        return -ENOMEM;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_size < (off_t)(sizeof(struct layout_head) + sizeof(struct layout_trailer)))
+        return bad(ret_reason, "is too small to be a columnar file");
+    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    c->map = map;
+    c->size = (uint64_t)st.st_size;
+    r = open_mapped(c, ret_reason);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(c);
+    return 0;
+}
+
+struct columns *columns_close(struct columns *c)
+{
+    if (!c)
+        return NULL;
+    dictionary_free(c->dictionary);
+    if (c->map)
+        munmap((void *)c->map, c->size);
+    free(c->pages);
+    free(c->damage);
+    free(c);
+    return NULL;
+}

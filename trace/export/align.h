@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far the clocks of ranks are apart, by what they did together: no rank leaves a collective before the
+ * last has entered it, so the same collective ends nearly at once everywhere.
+ *
+ * Pure functions over columns.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+
+/* Fewer collectives in common prove nothing. */
+#define ALIGN_MATCHES_MIN 3
+/* Closer clocks are left as they are: ranks do not leave a collective at the same nanosecond. */
+#define ALIGN_TOLERANCE_NS 1000000
+
+struct alignment {
+    uint64_t matches;  /* collectives that both have */
+    int64_t shift_ns;  /* to be added to the clock of `other`: the median over the matches */
+    int64_t spread_ns; /* median distance from that: how well they agree on it */
+};
+
+/*
+ * Compares ends of GPU collectives with the same process group, name and number in it. The two shifts are
+ * what is added to their stamps already. 0, also where there are too few matches (shift_ns is 0 then);
+ * -ENOMEM.
+ */
+int align_collectives(const struct columns *reference, int64_t reference_shift_ns,
+                      const struct columns *other, int64_t other_shift_ns, struct alignment *ret);
+/* Whether what was found is worth moving a clock for. */
+bool alignment_is_needed(const struct alignment *a);
+/* What has to be added to a trace's stamps to have wall-clock time; COLUMN_NULL where it does not say. */
+int64_t align_wall_shift(const struct columns *c);

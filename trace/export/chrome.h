@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of one trace or several in Chrome's format: their own text where the original is there and says what
+ * the columns say, otherwise made from the columns.
+ *
+ * Arrows, names of threads and processes, and ends of asynchronous slices are always made from the columns. A
+ * pair of B and E becomes one X with the text of the B.
+ */
+#pragma once
+
+#include "trace/export/export.h"
+#include "trace/export/selection.h"
+
+struct chrome_out {
+    FILE *out;
+    bool any;        /* event */
+    uint64_t arrows; /* so far: their ids */
+};
+
+/* Where a trace's events go among those of others. */
+struct chrome_place {
+    const char *label; /* what its processes' names begin with */
+    int64_t add_ns;
+    const int64_t *pids; /* of each process; 0 for those that have no events */
+};
+
+/* place: NULL where the trace is alone. */
+int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,
+                     const struct chrome_place *place);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One line for each slice, by RFC 4180. */
+#include "trace/export/formats.h"
+#include "trace/export/selection.h"
+#include "trace/export/text_out.h"
+
+#include <inttypes.h>
+
+static void put_text(FILE *out, struct text t)
+{
+    bool quoted = memchr(t.p, ',', t.size) || memchr(t.p, '"', t.size) || memchr(t.p, '\n', t.size) ||
+                  memchr(t.p, '\r', t.size);
+
+    if (!quoted) {
+        out_text(out, t);
+        return;
+    }
+    putc('"', out);
+    for (size_t i = 0; i < t.size; i++) {
+        if (t.p[i] == '"')
+            putc('"', out);
+        putc(t.p[i], out);
+    }
+    putc('"', out);
+}
+
+static void put_number(FILE *out, int64_t value)
+{
+    if (value != COLUMN_NULL)
+        fprintf(out, "%" PRId64, value);
+}
+
+/* A number, or the text that stands for it. */
+static void put_id(FILE *out, const struct columns *c, enum column number, enum column text, int64_t row)
+{
+    if (row < 0)
+        return;
+    if (columns_get(c, text, (uint64_t)row) != COLUMN_NULL)
+        put_text(out, columns_text(c, columns_get(c, text, (uint64_t)row)));
+    else
+        put_number(out, columns_get(c, number, (uint64_t)row));
+}
+
+static void put_slice(FILE *out, const struct columns *c, uint64_t row)
+{
+    int64_t track = columns_get(c, COL_slice_track, row);
+    int64_t thread = columns_get(c, COL_track_thread, (uint64_t)track);
+    int64_t process = columns_get(c, COL_track_process, (uint64_t)track);
+    int64_t dur = columns_get(c, COL_slice_dur, row), child = columns_get(c, COL_slice_child, row);
+
+    fprintf(out, "%" PRIu64 ",", row);
+    put_number(out, columns_get(c, COL_slice_ts, row));
+    putc(',', out);
+    put_number(out, dur);
+    putc(',', out);
+    put_text(out, columns_text(c, columns_get(c, COL_slice_name, row)));
+    putc(',', out);
+    put_text(out, columns_text(c, columns_get(c, COL_slice_category, row)));
+    putc(',', out);
+    put_id(out, c, COL_process_pid, COL_process_pid_text, process);
+    putc(',', out);
+    put_id(out, c, COL_thread_tid, COL_thread_tid_text, thread);
+    putc(',', out);
+    put_number(out, track);
+    putc(',', out);
+    put_number(out, columns_get(c, COL_slice_depth, row));
+    putc(',', out);
+    put_number(out, columns_get(c, COL_slice_parent, row));
+    putc(',', out);
+    put_number(out, dur < 0 || child < 0 ? COLUMN_NULL : dur - child);
+    fputs("\r\n", out);
+}
+
+int export_csv(const struct export_trace *t, const struct selection *s, FILE *out)
+{
+    fputs("id,ts,dur,name,category,pid,tid,track_id,depth,parent_id,self\r\n", out);
+    for (uint64_t row = 0; row < s->end; row++) {
+        if (selection_has(s, row))
+            put_slice(out, t->columns, row);
+    }
+    return 0;
+}

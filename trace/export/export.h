@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace in the formats of other programs, and several traces as one.
+ *
+ * Works from the columns; where the original is still there, Chrome's format gets its events' own text. What
+ * is written goes to a FILE of the caller's, which may be a pipe. Nothing is opened, nothing is sorted that
+ * does not have to be, and memory is bounded by the number of slices (16 bytes each at most), stacks or
+ * names.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+
+struct export_trace {
+    const struct columns *columns;
+    int source_fd;     /* the trace as it was read, -1 where it is gone */
+    const char *label; /* merged: what its processes' names begin with ("rank 3") */
+    int64_t shift_ns;  /* merged: what is added to its stamps, so that all are of one clock */
+};
+
+struct export_options {
+    /* Slices that overlap [from, to): by the stamps of the trace, or of the merged clock, or counted from the
+     * first slice. They are cut to it where time is summed up, and whole elsewhere. */
+    int64_t from, to;
+    bool relative;
+    const char *only; /* categories, separated by commas; then nothing but their slices. NULL for all */
+};
+#define EXPORT_ALL ((struct export_options){.from = INT64_MIN, .to = INT64_MAX})
+
+struct selection;
+
+struct export_format {
+    const char *name;
+    const char *suffix; /* of a file's name, with its dot */
+    const char *what;   /* for people */
+    int (*write)(const struct export_trace *t, const struct selection *s, FILE *out);
+};
+
+extern const struct export_format export_formats[];
+extern const size_t export_formats_count;
+/* NULL for an unknown name. */
+const struct export_format *export_format_find(const char *name);
+
+/* How many slices are selected; -ENOMEM. */
+int64_t export_count(const struct export_trace *t, const struct export_options *options);
+/* Both: -ENOMEM, what writing failed with, -EBADMSG where a part of the columns turned out to be damaged;
+ * then what was written lacks something. */
+int export_trace(const struct export_format *format, const struct export_trace *t,
+                 const struct export_options *options, FILE *out);
+/* One file in Chrome's format: every trace's processes under numbers of their own, in the order of the
+ * traces, on one clock. -ERANGE where there is no clock that holds them all. */
+int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options,
+                 FILE *out);
+
+/* What is written to it comes out of `out` compressed. Close it first, and see whether that failed; `out`
+ * stays the caller's. NULL with errno. */
+FILE *export_gzip(FILE *out);

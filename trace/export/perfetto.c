@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * https://perfetto.dev/docs/reference/synthetic-track-event: track descriptors, then the slices of each track
+ * in the order in which they begin and end, with their known arguments and arrows, then counters.
+ */
+#include "trace/export/args.h"
+#include "trace/export/arrows.h"
+#include "trace/export/formats.h"
+#include "trace/export/labels.h"
+#include "trace/export/numbering.h"
+#include "trace/export/playback.h"
+#include "trace/export/proto_out.h"
+#include "trace/export/text_out.h"
+
+#include <errno.h>
+
+/* Fields of protos/perfetto/trace/, each group a message. */
+enum {
+    TRACE_PACKET = 1,
+
+    PACKET_TIMESTAMP = 8,
+    PACKET_SEQUENCE_ID = 10,
+    PACKET_TRACK_EVENT = 11,
+    PACKET_INTERNED = 12,
+    PACKET_SEQUENCE_FLAGS = 13,
+    PACKET_TRACK_DESCRIPTOR = 60,
+
+    TRACK_UUID = 1,
+    TRACK_NAME = 2,
+    TRACK_IS_PROCESS = 3,
+    TRACK_IS_THREAD = 4,
+    TRACK_PARENT = 5,
+    TRACK_IS_COUNTER = 8,
+    TRACK_SIBLING_MERGING = 15,
+    SIBLING_MERGING_NONE = 2,
+
+    PROCESS_PID = 1,
+    PROCESS_SORT_INDEX = 3,
+    PROCESS_NAME = 6,
+    PROCESS_LABELS = 8,
+
+    THREAD_PID = 1,
+    THREAD_TID = 2,
+    THREAD_SORT_INDEX = 3,
+    THREAD_NAME = 5,
+
+    EVENT_CATEGORY_IIDS = 3,
+    EVENT_DEBUG_ANNOTATIONS = 4,
+    EVENT_TYPE = 9,
+    EVENT_NAME_IID = 10,
+    EVENT_TRACK = 11,
+    EVENT_DOUBLE_COUNTER_VALUE = 44,
+    EVENT_FLOWS = 47,
+    EVENT_TERMINATING_FLOWS = 48,
+
+    TYPE_SLICE_BEGIN = 1,
+    TYPE_SLICE_END = 2,
+    TYPE_INSTANT = 3,
+    TYPE_COUNTER = 4,
+
+    INTERNED_CATEGORIES = 1,
+    INTERNED_NAMES = 2,
+    INTERNED_ANNOTATION_NAMES = 3,
+    INTERNED_ANNOTATION_TEXTS = 29,
+    INTERNED_IID = 1,
+    INTERNED_TEXT = 2,
+
+    ANNOTATION_NAME_IID = 1,
+    ANNOTATION_INT = 4,
+    ANNOTATION_DOUBLE = 5,
+    ANNOTATION_ARRAY = 12,
+    ANNOTATION_TEXT_IID = 17,
+
+    SEQUENCE_ID = 1,
+    SEQUENCE_CLEARED = 1,
+    SEQUENCE_NEEDED = 2,
+};
+
+/* uuids of tracks: the row of something, and in the lowest bits of what. */
+#define UUID(of, row) ((int64_t)((uint64_t)(row) << 2 | (of)))
+enum { OF_PROCESS = 1, OF_THREAD, OF_TRACK };
+
+/* What Linux gives to no process: for those that are called by a text, or by a number that stands for none.
+ */
+#define PID_MADE_UP (1 << 22)
+
+struct writer {
+    FILE *out;
+    const struct columns *c;
+    const struct selection *selection;
+    struct proto proto;
+    struct numbering names, categories, texts; /* of slices and arguments */
+    bool known_keys[_COLUMN_MAX];              /* of arguments */
+    struct arrows arrows;
+    struct args args;
+    int64_t zero; /* stamps are not negative in this format */
+    int64_t uuid; /* of the track that is written */
+};
+
+static size_t open_packet(struct writer *w)
+{
+    size_t packet = proto_open(&w->proto, TRACE_PACKET);
+
+    proto_int(&w->proto, PACKET_SEQUENCE_ID, SEQUENCE_ID);
+    return packet;
+}
+
+static int close_packet(struct writer *w, size_t packet)
+{
+    proto_close(&w->proto, packet);
+    return proto_flush(&w->proto, w->out);
+}
+
+static void put_text(struct writer *w, unsigned field, enum column column, uint64_t row)
+{
+    struct text t = columns_text(w->c, columns_get(w->c, column, row));
+
+    if (t.size > 0)
+        proto_text(&w->proto, field, t);
+}
+
+static void put_int32(struct writer *w, unsigned field, int64_t value)
+{
+    if (value >= INT32_MIN && value <= INT32_MAX)
+        proto_int(&w->proto, field, value);
+}
+
+static int64_t pid_of(const struct writer *w, uint64_t process)
+{
+    int64_t pid = columns_get(w->c, COL_process_pid, process);
+    bool real =
+        pid > 0 && pid < PID_MADE_UP && columns_get(w->c, COL_process_pid_text, process) == COLUMN_NULL;
+
+    return real ? pid : PID_MADE_UP + (int64_t)process;
+}
+
+static int put_process(struct writer *w, uint64_t process)
+{
+    size_t packet = open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
+    _cleanup_(freep) char *label = label_process(w->c, (int64_t)process);
+
+    if (!label)
+        return -ENOMEM;
+    proto_int(&w->proto, TRACK_UUID, UUID(OF_PROCESS, process));
+    message = proto_open(&w->proto, TRACK_IS_PROCESS);
+    put_int32(w, PROCESS_PID, pid_of(w, process));
+    proto_text(&w->proto, PROCESS_NAME, text_of(label));
+    put_text(w, PROCESS_LABELS, COL_process_labels, process);
+    put_int32(w, PROCESS_SORT_INDEX, columns_get(w->c, COL_process_sort_index, process));
+    proto_close(&w->proto, message);
+    proto_close(&w->proto, track);
+    return close_packet(w, packet);
+}
+
+static int put_thread(struct writer *w, uint64_t thread)
+{
+    int64_t process = columns_get(w->c, COL_thread_process, thread),
+            tid = columns_get(w->c, COL_thread_tid, thread);
+    size_t packet = open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
+    _cleanup_(freep) char *label = label_thread(w->c, (int64_t)thread);
+
+    if (!label)
+        return -ENOMEM;
+    proto_int(&w->proto, TRACK_UUID, UUID(OF_THREAD, thread));
+    message = proto_open(&w->proto, TRACK_IS_THREAD);
+    put_int32(w, THREAD_PID, pid_of(w, (uint64_t)process));
+    if (tid == COLUMN_NULL || columns_get(w->c, COL_thread_tid_text, thread) != COLUMN_NULL)
+        tid = PID_MADE_UP + (int64_t)thread;
+    proto_int(&w->proto, THREAD_TID, tid);
+    proto_text(&w->proto, THREAD_NAME, text_of(label));
+    put_int32(w, THREAD_SORT_INDEX, columns_get(w->c, COL_thread_sort_index, thread));
+    proto_close(&w->proto, message);
+    proto_close(&w->proto, track);
+    return close_packet(w, packet);
+}
+
+/* A thread's own track, and the one of a process, is that of its descriptor. */
+static int64_t uuid_of(const struct columns *c, uint64_t track)
+{
+    int64_t thread = columns_get(c, COL_track_thread, track),
+            process = columns_get(c, COL_track_process, track);
+    int64_t kind = columns_get(c, COL_track_kind, track);
+
+    if (kind == TRACK_THREAD && thread != COLUMN_NULL)
+        return UUID(OF_THREAD, thread);
+    if (kind == TRACK_PROCESS_INSTANTS && process != COLUMN_NULL)
+        return UUID(OF_PROCESS, process);
+    return UUID(OF_TRACK, track);
+}
+
+static int put_track(struct writer *w, uint64_t number)
+{
+    int64_t uuid = uuid_of(w->c, number), thread = columns_get(w->c, COL_track_thread, number);
+    int64_t process = columns_get(w->c, COL_track_process, number);
+    size_t packet, track;
+    _cleanup_(freep) char *label = NULL;
+
+    if (uuid != UUID(OF_TRACK, number))
+        return 0;
+    packet = open_packet(w);
+    track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR);
+    proto_int(&w->proto, TRACK_UUID, uuid);
+    if (thread != COLUMN_NULL)
+        proto_int(&w->proto, TRACK_PARENT, UUID(OF_THREAD, thread));
+    else if (process != COLUMN_NULL)
+        proto_int(&w->proto, TRACK_PARENT, UUID(OF_PROCESS, process));
+    if (columns_get(w->c, COL_track_name, number) != COLUMN_NULL) {
+        put_text(w, TRACK_NAME, COL_track_name, number);
+    } else {
+        label = thread != COLUMN_NULL ? label_thread(w->c, thread) : label_track(w->c, number);
+        if (!label)
+            return -ENOMEM;
+        proto_text(&w->proto, TRACK_NAME, text_of(label));
+    }
+    if (columns_get(w->c, COL_track_kind, number) == TRACK_COUNTER)
+        proto_close(&w->proto, proto_open(&w->proto, TRACK_IS_COUNTER));
+    proto_int(&w->proto, TRACK_SIBLING_MERGING, SIBLING_MERGING_NONE);
+    proto_close(&w->proto, track);
+    return close_packet(w, packet);
+}
+
+static int put_descriptors(struct writer *w)
+{
+    size_t packet = open_packet(w);
+    int r;
+
+    proto_int(&w->proto, PACKET_SEQUENCE_FLAGS, SEQUENCE_CLEARED);
+    r = close_packet(w, packet);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_process) && r == 0; i++)
+        r = put_process(w, i);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_thread) && r == 0; i++)
+        r = put_thread(w, i);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_track) && r == 0; i++)
+        r = put_track(w, i);
+    return r;
+}
+
+static void put_interned(struct writer *w, unsigned field, int64_t iid, struct text text)
+{
+    size_t interned = proto_open(&w->proto, PACKET_INTERNED), entry = proto_open(&w->proto, field);
+
+    proto_int(&w->proto, INTERNED_IID, iid);
+    proto_text(&w->proto, INTERNED_TEXT, text);
+    proto_close(&w->proto, entry);
+    proto_close(&w->proto, interned);
+}
+
+/* What a string is called from here on: where it is the first time, the packet says which string it is. */
+static int64_t intern(struct writer *w, struct numbering *numbers, unsigned field, int64_t text)
+{
+    uint32_t known = numbers->n;
+    int64_t iid = numbering_of(numbers, text) + INT64_C(1);
+
+    if (numbers->n > known)
+        put_interned(w, field, iid, columns_text(w->c, text));
+    return iid;
+}
+
+static bool is_real(struct text t, double *ret)
+{
+    char digits[64], *end;
+
+    if (t.size == 0 || t.size >= sizeof(digits))
+        return false;
+    memcpy(digits, t.p, t.size);
+    digits[t.size] = '\0';
+    *ret = strtod(digits, &end);
+    return end == digits + t.size;
+}
+
+/* The strings of an event's arguments: the packet names them before the event. */
+static void intern_args(struct writer *w, uint64_t row)
+{
+    struct arg a;
+
+    for (args_seek(&w->args, row); args_next(&w->args, &a);) {
+        if (!w->known_keys[a.column])
+            put_interned(w, INTERNED_ANNOTATION_NAMES, a.column + 1, text_of(a.key));
+        w->known_keys[a.column] = true;
+        for (unsigned i = 0; i < a.n && (a.kind == KIND_TEXT || a.kind == KIND_REAL); i++)
+            intern(w, &w->texts, INTERNED_ANNOTATION_TEXTS, a.values[i]);
+    }
+}
+
+static void put_annotation_value(struct writer *w, enum column_kind kind, int64_t value)
+{
+    double real;
+
+    if (kind != KIND_TEXT && kind != KIND_REAL)
+        proto_int(&w->proto, ANNOTATION_INT, value == COLUMN_NULL ? 0 : value);
+    else if (kind == KIND_REAL && is_real(columns_text(w->c, value), &real))
+        proto_double(&w->proto, ANNOTATION_DOUBLE, real);
+    else
+        proto_int(&w->proto, ANNOTATION_TEXT_IID, numbering_of(&w->texts, value) + INT64_C(1));
+}
+
+static void put_annotation(struct writer *w, const struct arg *arg)
+{
+    size_t annotation = proto_open(&w->proto, EVENT_DEBUG_ANNOTATIONS);
+
+    proto_int(&w->proto, ANNOTATION_NAME_IID, arg->column + 1);
+    if (!arg->is_array)
+        put_annotation_value(w, arg->kind, arg->values[0]);
+    for (unsigned i = 0; arg->is_array && i < arg->n; i++) {
+        size_t element = proto_open(&w->proto, ANNOTATION_ARRAY);
+
+        put_annotation_value(w, arg->kind, arg->values[i]);
+        proto_close(&w->proto, element);
+    }
+    proto_close(&w->proto, annotation);
+}
+
+static size_t open_event(struct writer *w, int64_t ts, int type)
+{
+    size_t event;
+
+    proto_int(&w->proto, PACKET_TIMESTAMP, sub_ns(ts, w->zero));
+    proto_int(&w->proto, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDED);
+    event = proto_open(&w->proto, PACKET_TRACK_EVENT);
+    proto_int(&w->proto, EVENT_TYPE, type);
+    proto_int(&w->proto, EVENT_TRACK, w->uuid);
+    return event;
+}
+
+static bool is_instant(const struct writer *w, uint64_t row)
+{
+    int64_t flags = columns_get(w->c, COL_slice_flags, row);
+
+    return flags > 0 && (flags & SLICE_INSTANT);
+}
+
+static int begin_track(void *arg, uint64_t track)
+{
+    struct writer *w = arg;
+
+    w->uuid = uuid_of(w->c, track);
+    return 0;
+}
+
+static int begin(void *arg, struct playing *slice, const struct playing *around)
+{
+    struct writer *w = arg;
+    int64_t category = columns_get(w->c, COL_slice_category, slice->row), name_iid, category_iid = 0;
+    size_t packet = open_packet(w), event, n;
+    const struct arrow_end *arrow = arrows_at(&w->arrows, slice->row, &n);
+    struct arg a;
+
+    name_iid = intern(w, &w->names, INTERNED_NAMES, columns_get(w->c, COL_slice_name, slice->row));
+    if (category != COLUMN_NULL)
+        category_iid = intern(w, &w->categories, INTERNED_CATEGORIES, category);
+    intern_args(w, slice->row);
+    event = open_event(w, slice->begin, is_instant(w, slice->row) ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
+    proto_int(&w->proto, EVENT_NAME_IID, name_iid);
+    if (category_iid > 0)
+        proto_int(&w->proto, EVENT_CATEGORY_IIDS, category_iid);
+    for (args_seek(&w->args, slice->row); args_next(&w->args, &a);)
+        put_annotation(w, &a);
+    for (; n > 0; n--, arrow++)
+        proto_fixed64(&w->proto, arrow->arrives ? EVENT_TERMINATING_FLOWS : EVENT_FLOWS, arrow->flow + 1);
+    proto_close(&w->proto, event);
+    return close_packet(w, packet);
+}
+
+static int end(void *arg, const struct playing *slice)
+{
+    struct writer *w = arg;
+    size_t packet;
+
+    /* One that never ended is shown as such. */
+    if (slice->unfinished || is_instant(w, slice->row))
+        return 0;
+    packet = open_packet(w);
+    proto_close(&w->proto, open_event(w, slice->end, TYPE_SLICE_END));
+    return close_packet(w, packet);
+}
+
+static int put_counters(struct writer *w)
+{
+    uint64_t rows = w->selection->everything ? columns_rows(w->c, TABLE_counter) : 0;
+    int r = 0;
+
+    for (uint64_t row = 0; row < rows && r == 0; row++) {
+        int64_t ts = columns_get(w->c, COL_counter_ts, row),
+                track = columns_get(w->c, COL_counter_track, row);
+        int64_t bits = columns_get(w->c, COL_counter_value, row);
+        size_t packet, event;
+
+        if (track == COLUMN_NULL || bits == COLUMN_NULL || !selection_has_time(w->selection, ts))
+            continue;
+        w->uuid = uuid_of(w->c, (uint64_t)track);
+        packet = open_packet(w);
+        event = open_event(w, ts, TYPE_COUNTER);
+        /* The bits of a double are what is stored. */
+        proto_fixed64(&w->proto, EVENT_DOUBLE_COUNTER_VALUE, (uint64_t)bits);
+        proto_close(&w->proto, event);
+        r = close_packet(w, packet);
+    }
+    return r;
+}
+
+static int put_all(struct writer *w)
+{
+    struct playback play = {
+        .selection = w->selection, .track_begin = begin_track, .begin = begin, .end = end, .arg = w};
+    int r = numbering_init(&w->names, w->c);
+
+    if (r == 0)
+        r = numbering_init(&w->categories, w->c);
+    if (r == 0)
+        r = numbering_init(&w->texts, w->c);
+    if (r == 0)
+        r = arrows_init(&w->arrows, w->selection);
+    if (r == 0)
+        r = put_descriptors(w);
+    if (r == 0)
+        r = playback_run(&play);
+    return r == 0 ? put_counters(w) : r;
+}
+
+int export_perfetto(const struct export_trace *t, const struct selection *s, FILE *out)
+{
+    struct writer w = {.out = out, .c = t->columns, .selection = s, .args.c = t->columns};
+    int64_t first_slice = columns_get(w.c, COL_slice_ts, 0),
+            first_sample = columns_get(w.c, COL_counter_ts, 0);
+    int r;
+
+    if (first_slice != COLUMN_NULL)
+        w.zero = MIN(w.zero, first_slice);
+    if (first_sample != COLUMN_NULL)
+        w.zero = MIN(w.zero, first_sample);
+    r = put_all(&w);
+    numbering_done(&w.names);
+    numbering_done(&w.categories);
+    numbering_done(&w.texts);
+    arrows_done(&w.arrows);
+    proto_done(&w.proto);
+    return r;
+}

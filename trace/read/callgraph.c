@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/callgraph.h"
+
+#include "trace/read/clean_text.h"
+#include "trace/read/map.h"
+#include <errno.h>
+
+#define THREAD_CALLS 1
+#define THREAD_SELF  2
+#define MEMORY_MAX   (UINT64_C(512) << 20)
+
+struct function {
+    uint32_t name;
+    bool open;          /* has a slice above the one that is drawn */
+    int64_t self;       /* its own cost */
+    int64_t calls;      /* cost of its calls to others */
+    int64_t called;     /* cost of the calls to it by others */
+    size_t first, last; /* its calls, once they are sorted */
+};
+
+struct call {
+    uint32_t caller, callee;
+    int64_t cost;
+};
+
+struct callgraph {
+    struct budget budget;
+    struct map function_numbers, call_numbers;
+    struct function *functions;
+    size_t n_functions, functions_cap;
+    struct call *calls;
+    size_t n_calls, calls_cap;
+};
+
+struct drawing {
+    struct callgraph *g;
+    struct intake *in;
+    uint32_t thread;
+    uint16_t category;
+    uint64_t slices;
+    int64_t smallest; /* cost of a call that is drawn */
+    struct callgraph_drawn *drawn;
+};
+
+int callgraph_new(struct callgraph **ret)
+{
+    struct callgraph *g = calloc(1, sizeof(*g));
+
+    if (!g)
+        return -ENOMEM;
+    g->budget.max = MEMORY_MAX;
+    g->function_numbers.budget = g->call_numbers.budget = &g->budget;
+    *ret = g;
+    return 0;
+}
+
+struct callgraph *callgraph_free(struct callgraph *g)
+{
+    if (!g)
+        return NULL;
+    map_done(&g->function_numbers);
+    map_done(&g->call_numbers);
+    budget_free(&g->budget, g->functions, g->functions_cap, sizeof(*g->functions));
+    budget_free(&g->budget, g->calls, g->calls_cap, sizeof(*g->calls));
+    free(g);
+    return NULL;
+}
+
+uint32_t callgraph_function(struct callgraph *g, uint32_t name, uint32_t file, uint32_t object)
+{
+    uint32_t next = (uint32_t)g->n_functions;
+    uint32_t *number = map_put(&g->function_numbers, (uint64_t)name << 32 | file, object, next);
+
+    if (!number || *number < next)
+        return number ? *number : UINT32_MAX;
+    if (budget_grow(&g->budget, &g->functions, &g->functions_cap, next + 1, sizeof(*g->functions)) < 0)
+        return UINT32_MAX;
+    g->functions[g->n_functions++] = (struct function){.name = name};
+    return next;
+}
+
+static int add_cost(int64_t *sum, int64_t cost)
+{
+    if (cost < 0 || cost > CALLGRAPH_COST_MAX - *sum)
+        return -ERANGE;
+    *sum += cost;
+    return 0;
+}
+
+int callgraph_self(struct callgraph *g, uint32_t function, int64_t cost)
+{
+    return add_cost(&g->functions[function].self, cost);
+}
+
+int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_t cost)
+{
+    size_t next = g->n_calls;
+
+    /* Recursion is within the cost of the function already. */
+    if (caller == callee)
+        return 0;
+    uint32_t *number = map_put(&g->call_numbers, (uint64_t)caller << 32 | callee, 0, (uint32_t)next);
+    if (!number)
+        return -ENOMEM;
+    if (*number == next) {
+        if (budget_grow(&g->budget, &g->calls, &g->calls_cap, next + 1, sizeof(*g->calls)) < 0)
+            return -ENOMEM;
+        g->calls[g->n_calls++] = (struct call){caller, callee, 0};
+    }
+    if (cost > CALLGRAPH_COST_MAX - g->functions[caller].calls ||
+        cost > CALLGRAPH_COST_MAX - g->functions[callee].called)
+        return -ERANGE;
+    int r = add_cost(&g->calls[*number].cost, cost);
+    if (r == 0) {
+        g->functions[caller].calls += cost;
+        g->functions[callee].called += cost;
+    }
+    return r;
+}
+
+static int compare_calls(const void *a, const void *b)
+{
+    const struct call *x = a, *y = b;
+
+    if (x->caller != y->caller)
+        return x->caller < y->caller ? -1 : 1;
+    if (x->cost != y->cost)
+        return x->cost > y->cost ? -1 : 1;
+    return x->callee < y->callee ? -1 : x->callee > y->callee;
+}
+
+static void sort_calls(struct callgraph *g)
+{
+    if (g->n_calls > 0)
+        qsort(g->calls, g->n_calls, sizeof(*g->calls), compare_calls);
+    for (size_t i = 0; i < g->n_calls; i++) {
+        struct function *f = &g->functions[g->calls[i].caller];
+        if (i == 0 || g->calls[i - 1].caller != g->calls[i].caller)
+            f->first = i;
+        f->last = i + 1;
+    }
+}
+
+static void draw(struct drawing *d, uint32_t name, int64_t ts, int64_t dur)
+{
+    *intake_event(d->in) = (struct event){.ts = ts,
+                                          .dur = dur,
+                                          .place = d->slices++,
+                                          .name = name,
+                                          .thread = d->thread,
+                                          .category = d->category,
+                                          .phase = EVENT_COMPLETE};
+}
+
+static int64_t own_cost(const struct function *f)
+{
+    return f->self;
+}
+
+static int64_t whole_cost(const struct function *f)
+{
+    return f->self + f->calls;
+}
+
+static int64_t root_cost(const struct function *f)
+{
+    return whole_cost(f) - f->called;
+}
+
+/* A slice of this length for a function, and the calls within it. */
+static void draw_function(struct drawing *d, struct function *f, int64_t ts, int64_t dur, unsigned depth)
+{
+    /* Where its callers account for more than it does, the rest is its own. */
+    int64_t whole = MAX(whole_cost(f), f->called);
+
+    draw(d, f->name, ts, dur);
+    f->open = true;
+    for (size_t i = f->first; i < f->last; i++) {
+        const struct call *c = &d->g->calls[i];
+        struct function *callee = &d->g->functions[c->callee];
+        int64_t share = (int64_t)((__int128)dur * c->cost / whole);
+
+        if (share < d->smallest || depth == CALLGRAPH_DEPTH_MAX || d->slices >= CALLGRAPH_SLICES_MAX) {
+            d->drawn->small += f->last - i; /* the others cost no more */
+            break;
+        }
+        if (callee->open) {
+            d->drawn->recursive++;
+            continue;
+        }
+        draw_function(d, callee, ts, share, depth + 1);
+        ts += share;
+    }
+    f->open = false;
+}
+
+/* A function and what is drawn of it. */
+struct part {
+    uint32_t function;
+    int64_t cost;
+};
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+
+    if (x->cost != y->cost)
+        return x->cost > y->cost ? -1 : 1;
+    return x->function < y->function ? -1 : x->function > y->function;
+}
+
+/* The functions with a cost of this kind, the most expensive first. */
+static size_t list_parts(const struct callgraph *g, int64_t (*cost)(const struct function *f),
+                         struct part *ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n_functions; i++)
+        if (cost(&g->functions[i]) > 0)
+            ret[n++] = (struct part){(uint32_t)i, cost(&g->functions[i])};
+    if (n > 0)
+        qsort(ret, n, sizeof(*ret), compare_parts);
+    return n;
+}
+
+static void begin_thread(struct drawing *d, int64_t pid, int64_t tid, const char *name, const char *category)
+{
+    struct intake *in = d->in;
+    uint32_t name_number = clean_text(in, name, strlen(name), 0);
+
+    d->thread = intake_thread(in, pid, 0, tid, 0);
+    d->category = intake_category(in, clean_text(in, category, strlen(category), 0));
+    if (in->error == 0)
+        in->threads[d->thread].name = name_number;
+}
+
+int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct callgraph_drawn *ret)
+{
+    struct drawing d = {.g = g, .in = in, .drawn = ret};
+    struct part *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
+    int64_t ts = 0, total = 0;
+    size_t n;
+
+    if (!parts)
+        return -ENOMEM;
+    *ret = (struct callgraph_drawn){0};
+    sort_calls(g);
+
+    begin_thread(&d, pid, THREAD_CALLS, "calls", "callgrind");
+    n = list_parts(g, root_cost, parts);
+    for (size_t i = 0; i < n && add_cost(&total, parts[i].cost) == 0; i++)
+        ;
+    d.smallest = MAX(1, total / CALLGRAPH_PARTS);
+    for (size_t i = 0; i < n && in->error == 0; i++)
+        if (parts[i].cost < d.smallest || ts + parts[i].cost > total || d.slices >= CALLGRAPH_SLICES_MAX) {
+            ret->small++;
+        } else {
+            draw_function(&d, &g->functions[parts[i].function], ts, parts[i].cost, 1);
+            ts += parts[i].cost;
+        }
+
+    begin_thread(&d, pid, THREAD_SELF, "self", "callgrind_self");
+    n = list_parts(g, own_cost, parts);
+    ts = 0;
+    for (size_t i = 0; i < n && in->error == 0; i++) {
+        draw(&d, g->functions[parts[i].function].name, ts, parts[i].cost);
+        if (add_cost(&ts, parts[i].cost) < 0)
+            break;
+    }
+    budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));
+    return in->error;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/callgrind.h"
+
+#include "trace/read/callgraph.h"
+#include "trace/read/clean_text.h"
+#include "trace/read/json_text.h"
+#include "trace/read/map.h"
+#include <errno.h>
+
+#define NAMES_MEMORY_MAX (UINT64_C(256) << 20)
+#define EVENT_TEXT_MAX   64
+
+/* Names are numbered on their own in each of them. */
+enum space { SPACE_OBJECT, SPACE_FILE, SPACE_FUNCTION };
+
+/* A function by its strings; 0 is one that was not told. */
+struct spot {
+    uint32_t object, file, function;
+};
+
+struct profile {
+    struct intake *in;
+    struct callgraph *graph;
+    struct budget budget;
+    struct map names;  /* (number in the text, space) to string */
+    uint64_t place;    /* of the line */
+    struct spot here;  /* code that is inlined may lie in another file than its function */
+    struct spot owner; /* the function that costs belong to */
+    struct spot callee;
+    bool in_call; /* the next cost is that of a call to the callee */
+    int64_t positions;
+    int64_t unit;               /* nanoseconds of one unit of cost, 0 where it is none of time */
+    char event[EVENT_TEXT_MAX]; /* empty before the events are listed */
+    bool is_yappi;
+    uint64_t costs;
+    int64_t pid;
+    uint32_t command;
+};
+
+static const struct {
+    const char *event;
+    int64_t unit;
+} units[] = {
+    {"ns", 1},
+    {"Nanoseconds", 1},
+    {"Time_(10ns)", 10},
+    {"us", 1000},
+    {"Microseconds", 1000},
+    {"Time_(us)", 1000},
+    {"Time_(\xC2\xB5s)", 1000},
+    {"ms", 1000000},
+    {"Milliseconds", 1000000},
+};
+/* yappi writes microseconds under this name, others anything. */
+#define YAPPI_EVENT "Ticks"
+#define YAPPI_UNIT  1000
+
+static void give_up(struct profile *p, int error)
+{
+    if (p->in->error == 0)
+        p->in->error = error;
+}
+
+static struct slice trim(struct slice s)
+{
+    s.p = json_skip_space(s.p, s.end);
+    while (s.end > s.p && json_is_space(s.end[-1]))
+        s.end--;
+    return s;
+}
+
+static struct slice next_word(struct slice *rest)
+{
+    const char *p = json_skip_space(rest->p, rest->end), *end = p;
+
+    while (end < rest->end && !json_is_space(*end))
+        end++;
+    rest->p = end;
+    return (struct slice){p, end};
+}
+
+static uint32_t intern(struct profile *p, struct slice s)
+{
+    uint32_t number = clean_text(p->in, s.p, (size_t)(s.end - s.p), p->place);
+
+    return number == STRINGS_NONE ? 0 : number;
+}
+
+/* "name", "(12) name", which gives it a number, or "(12)". */
+static uint32_t name(struct profile *p, enum space space, struct slice value)
+{
+    const char *close =
+        value.p < value.end && *value.p == '(' ? memchr(value.p, ')', (size_t)(value.end - value.p)) : NULL;
+    int64_t id;
+
+    if (!close || !slice_int((struct slice){value.p + 1, close}, &id))
+        return intern(p, value);
+    struct slice rest = trim((struct slice){close + 1, value.end});
+    if (rest.p == rest.end) {
+        uint32_t *known = map_get(&p->names, (uint64_t)id, space);
+        if (known)
+            return *known;
+        intake_defect(p->in, DEFECT_unreadable_event, p->place);
+        return intern(p, value);
+    }
+    uint32_t *number = map_put(&p->names, (uint64_t)id, space, 0);
+    if (!number) {
+        give_up(p, -ENOMEM);
+        return 0;
+    }
+    return *number = intern(p, rest);
+}
+
+static uint32_t function_of(struct profile *p, struct spot s)
+{
+    uint32_t number = callgraph_function(p->graph, s.function, s.file, s.object);
+
+    if (number == UINT32_MAX)
+        give_up(p, -ENOMEM);
+    return number;
+}
+
+static void take_object(struct profile *p, struct slice value)
+{
+    p->here.object = name(p, SPACE_OBJECT, value);
+}
+
+static void take_file(struct profile *p, struct slice value)
+{
+    p->here.file = name(p, SPACE_FILE, value);
+}
+
+static void take_function(struct profile *p, struct slice value)
+{
+    p->here.function = name(p, SPACE_FUNCTION, value);
+    p->owner = p->here;
+}
+
+static void take_callee_object(struct profile *p, struct slice value)
+{
+    p->callee.object = name(p, SPACE_OBJECT, value);
+}
+
+static void take_callee_file(struct profile *p, struct slice value)
+{
+    p->callee.file = name(p, SPACE_FILE, value);
+}
+
+static void take_callee(struct profile *p, struct slice value)
+{
+    p->callee.function = name(p, SPACE_FUNCTION, value);
+}
+
+/* A jump is not drawn, but its target may be named there for the first time. */
+static void take_jump_file(struct profile *p, struct slice value)
+{
+    name(p, SPACE_FILE, value);
+}
+
+static void take_jump_function(struct profile *p, struct slice value)
+{
+    name(p, SPACE_FUNCTION, value);
+}
+
+static void take_calls(struct profile *p, struct slice value)
+{
+    (void)value;
+    p->in_call = true;
+}
+
+static void take_nothing(struct profile *p, struct slice value)
+{
+    (void)p;
+    (void)value;
+}
+
+static void take_creator(struct profile *p, struct slice value)
+{
+    p->is_yappi = slice_is(value, "yappi");
+}
+
+static void take_pid(struct profile *p, struct slice value)
+{
+    if (!slice_int(value, &p->pid))
+        p->pid = 0;
+}
+
+static void take_command(struct profile *p, struct slice value)
+{
+    p->command = intern(p, value);
+}
+
+static void take_positions(struct profile *p, struct slice value)
+{
+    for (p->positions = 0; next_word(&value).p < value.p;)
+        p->positions++;
+}
+
+static void take_events(struct profile *p, struct slice value)
+{
+    struct slice event = next_word(&value);
+
+    slice_copy(event, p->event, sizeof(p->event));
+    p->unit = p->is_yappi && slice_is(event, YAPPI_EVENT) ? YAPPI_UNIT : 0;
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (slice_is(event, units[i].event))
+            p->unit = units[i].unit;
+}
+
+/* Lines of "key=value" and "key: value". */
+static const struct {
+    const char *key;
+    char mark;
+    void (*take)(struct profile *p, struct slice value);
+} keys[] = {
+    {"fn", '=', take_function},     {"cfn", '=', take_callee},        {"calls", '=', take_calls},
+    {"fl", '=', take_file},         {"fi", '=', take_file},           {"fe", '=', take_file},
+    {"ob", '=', take_object},       {"cob", '=', take_callee_object}, {"cfi", '=', take_callee_file},
+    {"cfl", '=', take_callee_file}, {"jump", '=', take_nothing},      {"jcnd", '=', take_nothing},
+    {"jfi", '=', take_jump_file},   {"jfn", '=', take_jump_function}, {"creator", ':', take_creator},
+    {"pid", ':', take_pid},         {"cmd", ':', take_command},       {"positions", ':', take_positions},
+    {"events", ':', take_events},
+};
+
+/* False where it is no such line. A header that is not known is one, too. */
+static bool take_key(struct profile *p, struct slice line)
+{
+    const char *mark = line.p;
+
+    while (mark < line.end && *mark != '=' && *mark != ':')
+        mark++;
+    if (mark == line.end)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (*mark == keys[i].mark && slice_is((struct slice){line.p, mark}, keys[i].key)) {
+            keys[i].take(p, trim((struct slice){mark + 1, line.end}));
+            return true;
+        }
+    return *mark == ':';
+}
+
+static bool is_cost(struct slice line)
+{
+    return (*line.p >= '0' && *line.p <= '9') || *line.p == '+' || *line.p == '-' || *line.p == '*';
+}
+
+static int add_cost(struct profile *p, int64_t cost)
+{
+    uint32_t function = function_of(p, p->owner);
+
+    if (!p->in_call)
+        return p->in->error < 0 ? p->in->error : callgraph_self(p->graph, function, cost);
+    /* What is not told of the callee is as here. */
+    if (p->callee.object == 0)
+        p->callee.object = p->here.object;
+    if (p->callee.file == 0)
+        p->callee.file = p->here.file;
+    uint32_t callee = function_of(p, p->callee);
+    p->callee = (struct spot){0};
+    p->in_call = false;
+    return p->in->error < 0 ? p->in->error : callgraph_call(p->graph, function, callee, cost);
+}
+
+/* Positions, which may be fewer than usual only where there is no cost, and costs, of which the first counts.
+ */
+static void take_cost(struct profile *p, struct slice line)
+{
+    int64_t cost = 0;
+
+    for (int64_t i = 0; i < p->positions; i++)
+        next_word(&line);
+    struct slice word = next_word(&line);
+    if (word.p < word.end &&
+        (!slice_int(word, &cost) || cost < 0 || __builtin_mul_overflow(cost, MAX(p->unit, 1), &cost))) {
+        intake_defect(p->in, DEFECT_bad_number, p->place);
+        cost = 0;
+    }
+    int r = add_cost(p, cost);
+    if (r == -ERANGE)
+        intake_defect(p->in, DEFECT_bad_number, p->place);
+    else if (r < 0)
+        give_up(p, r);
+    p->costs++;
+}
+
+static void take_line(struct profile *p, struct slice line)
+{
+    line = trim(line);
+    if (line.p == line.end || *line.p == '#')
+        return;
+    if (is_cost(line))
+        take_cost(p, line);
+    else if (!take_key(p, line))
+        intake_defect(p->in, DEFECT_unreadable_event, p->place);
+}
+
+static void read_lines(struct profile *p, const char *text, size_t size)
+{
+    const char *end = text + size;
+
+    for (const char *at = text; at < end && p->in->error == 0;) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline ? newline : end;
+
+        p->place = (uint64_t)(at - text);
+        take_line(p, (struct slice){at, stop});
+        at = newline ? newline + 1 : end;
+    }
+    if (p->in_call)
+        intake_defect(p->in, DEFECT_truncated, size);
+}
+
+static int draw(struct profile *p, char *ret_reason, size_t reason_size)
+{
+    struct callgraph_drawn drawn;
+    char unit[EVENT_TEXT_MAX + 64] = "";
+
+    if (p->event[0] == '\0' || p->costs == 0) {
+        snprintf(ret_reason, reason_size, "the profile has no %s",
+                 p->costs == 0 ? "costs" : "list of events");
+        return -EBADMSG;
+    }
+    int r = callgraph_draw(p->graph, p->in, p->pid, &drawn);
+    if (r < 0)
+        return r;
+    if (p->command != 0)
+        p->in->processes[intake_process(p->in, p->pid, 0)].name = p->command;
+    if (p->pid > 0)
+        p->in->meta[META_pid] = p->pid;
+    if (p->unit == 0)
+        snprintf(unit, sizeof(unit), "one unit of %s is shown as one nanosecond; ", p->event);
+    snprintf(ret_reason, reason_size,
+             "a profile of sums, drawn as a flame: %s%llu calls that recur and %llu that are too small are "
+             "part of their callers",
+             unit, (unsigned long long)drawn.recursive, (unsigned long long)drawn.small);
+    return 0;
+}
+
+int callgrind_read(const void *data, size_t size, struct intake *intake, char *ret_reason, size_t reason_size)
+{
+    _cleanup_(callgraph_freep) struct callgraph *graph = NULL;
+    struct profile p = {.in = intake, .budget.max = NAMES_MEMORY_MAX, .positions = 1};
+    int r = callgraph_new(&graph);
+
+    if (r < 0)
+        return r;
+    p.graph = graph;
+    p.names.budget = &p.budget;
+    ret_reason[0] = '\0';
+    read_lines(&p, data, size);
+    r = intake->error < 0 ? intake->error : draw(&p, ret_reason, reason_size);
+    map_done(&p.names);
+    return r;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/event_text.h"
+
+#include "trace/read/scan.h"
+#include "trace/read/stream.h"
+#include <errno.h>
+#include <sys/stat.h>
+
+#define INPUT_STEP (64 << 10)
+/* Text that is decoded beyond an event at most; the next one is often in it. */
+#define TEXT_STEP ((size_t)64 << 10)
+
+struct event_source {
+    int fd;
+    const struct columns *c;
+    enum stream_coding coding;
+    /* Decoding, from wherever it began: text[0] has the place `begin`. */
+    struct stream *stream; /* NULL before the first call */
+    struct stream_io io;
+    uint64_t in_at; /* place in the file of the next input */
+    bool in_ended;
+    bool sure; /* it began where the columns do not matter */
+    uint64_t begin;
+    char *text;
+    size_t text_size, text_cap;
+    uint8_t input[INPUT_STEP];
+};
+
+static int find_coding(const struct columns *c, enum stream_coding *ret)
+{
+    struct text word = columns_meta_text(c, META_coding);
+
+    for (unsigned i = 0; i < _STREAM_CODING_MAX; i++) {
+        const char *name = stream_coding_name(i);
+        if (word.size == strlen(name) && memcmp(word.p, name, word.size) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return -ESTALE;
+}
+
+int event_source_new(int source_fd, const struct columns *c, struct event_source **ret)
+{
+    struct stat st;
+    enum stream_coding coding = STREAM_PLAIN;
+    int err = find_coding(c, &coding);
+
+    if (err < 0)
+        return err;
+    if (fstat(source_fd, &st) < 0)
+        return -errno;
+    if (st.st_size != columns_meta(c, META_source_bytes))
+        return -ESTALE;
+    struct event_source *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->fd = source_fd;
+    s->c = c;
+    s->coding = coding;
+    *ret = s;
+    return 0;
+}
+
+struct event_source *event_source_free(struct event_source *s)
+{
+    if (!s)
+        return NULL;
+    stream_free(s->stream);
+    free(s->text);
+    free(s);
+    return NULL;
+}
+
+/* Begins to decode anew, at the start of the file. */
+static int rewind_stream(struct event_source *s)
+{
+    s->stream = stream_free(s->stream);
+    s->io = (struct stream_io){0};
+    s->in_at = s->begin = 0;
+    s->in_ended = false;
+    s->sure = true;
+    s->text_size = 0;
+    return stream_new(STREAM_LIMITS_DEFAULT, &s->stream);
+}
+
+/* Plain text can be begun anywhere, without what stands in the columns. */
+static int resume_plain(struct event_source *s, uint64_t place)
+{
+    int err = rewind_stream(s);
+
+    s->in_at = s->begin = place;
+    return err;
+}
+
+/* The last checkpoint that is not behind place, if what it says can be true. */
+static int resume_at_checkpoint(struct event_source *s, uint64_t place)
+{
+    uint8_t unpacked[CHECKPOINT_WINDOW], *window = NULL;
+    uint64_t row =
+        columns_lower_bound(s->c, COL_checkpoint_out, (int64_t)MIN(place, (uint64_t)INT64_MAX - 1) + 1);
+    int err = rewind_stream(s);
+
+    if (err < 0 || row == 0)
+        return err;
+    row--;
+    int64_t in_bit = columns_get(s->c, COL_checkpoint_in_bit, row);
+    int64_t out = columns_get(s->c, COL_checkpoint_out, row);
+    int64_t packed_size = columns_get(s->c, COL_checkpoint_window_size, row);
+    if (in_bit < 0 || in_bit / 8 >= columns_meta(s->c, META_source_bytes) || out < 0 || (uint64_t)out > place)
+        return 0;
+    if (packed_size != 0) {
+        uint64_t at = (uint64_t)columns_get(s->c, COL_checkpoint_window, row);
+        const uint8_t *packed = packed_size > 0 ? columns_bytes(s->c, at, (size_t)packed_size) : NULL;
+        if (!packed || checkpoint_unpack(packed, (size_t)packed_size, unpacked) < 0)
+            return 0;
+        window = unpacked;
+    }
+    stream_resume(s->stream, s->coding, (uint64_t)in_bit, window);
+    s->in_at = (uint64_t)in_bit / 8;
+    s->begin = (uint64_t)out;
+    s->sure = false;
+    return 0;
+}
+
+static int resume(struct event_source *s, uint64_t place)
+{
+    return s->coding == STREAM_PLAIN ? resume_plain(s, place) : resume_at_checkpoint(s, place);
+}
+
+static int read_input(struct event_source *s)
+{
+    ssize_t n;
+
+    do
+        n = pread(s->fd, s->input, INPUT_STEP, (off_t)s->in_at);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -EIO;
+    s->in_ended = n == 0;
+    s->in_at += (uint64_t)n;
+    s->io.in = s->input;
+    s->io.in_size = (size_t)n;
+    return 0;
+}
+
+/* Decodes at least one byte more behind the text, which has room for it; -EIO where there is none. */
+static int decode_more(struct event_source *s)
+{
+    size_t room = MIN(s->text_cap - s->text_size, TEXT_STEP), given = 0;
+
+    while (given == 0) {
+        s->io.out = (uint8_t *)s->text + s->text_size;
+        s->io.out_size = room;
+        stream_decode(s->stream, &s->io);
+        given = room - s->io.out_size;
+        if (given > 0 || s->io.in_size > 0)
+            continue;
+        int err = s->in_ended ? -EIO : read_input(s);
+        if (err < 0)
+            return err;
+    }
+    s->text_size += given;
+    return 0;
+}
+
+static void drop_text(struct event_source *s, size_t size)
+{
+    s->text_size -= size;
+    s->begin += size;
+    memmove(s->text, s->text + size, s->text_size);
+}
+
+static int reserve(struct event_source *s)
+{
+    if (s->text_cap - s->text_size >= TEXT_STEP)
+        return 0;
+    size_t cap = MAX(2 * s->text_cap, 2 * TEXT_STEP);
+    char *text = realloc(s->text, cap);
+    if (!text)
+        return -ENOMEM;
+    s->text = text;
+    s->text_cap = cap;
+    return 0;
+}
+
+/* Until the text holds the byte at place. */
+static int go_to(struct event_source *s, uint64_t place)
+{
+    int err = reserve(s);
+
+    while (err == 0 && place >= s->begin + s->text_size) {
+        drop_text(s, s->text_size);
+        err = decode_more(s);
+    }
+    return err;
+}
+
+/* Where a walk through an object is. */
+struct walk {
+    size_t at;
+    unsigned depth;
+    bool in_string, escaped;
+};
+
+/* Goes on to the end of the object or the text; true at the former. Brackets of both kinds count alike: the
+ * reader has read this as an event. */
+static bool walk_on(struct walk *w, const char *p, size_t size)
+{
+    for (; w->at < size; w->at++) {
+        char c = p[w->at];
+        if (w->in_string) {
+            w->in_string = w->escaped || c != '"';
+            w->escaped = !w->escaped && c == '\\';
+        } else if (c == '"') {
+            w->in_string = true;
+        } else if (c == '{' || c == '[') {
+            w->depth++;
+        } else if ((c == '}' || c == ']') && --w->depth == 0) {
+            w->at++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int read_object(struct event_source *s, uint64_t place, struct text *ret)
+{
+    struct walk w = {0};
+    int err = go_to(s, place);
+    size_t at = (size_t)(place - s->begin);
+
+    if (err < 0)
+        return err;
+    if (s->text[at] != '{')
+        return -ESTALE;
+    while (!walk_on(&w, s->text + at, s->text_size - at)) {
+        if (w.at >= SCAN_ITEM_MAX)
+            return -EFBIG;
+        drop_text(s, at);
+        at = 0;
+        err = reserve(s);
+        if (err == 0)
+            err = decode_more(s);
+        if (err < 0)
+            return err;
+    }
+    *ret = (struct text){s->text + at, w.at};
+    return 0;
+}
+
+/* Whether to go on decoding gets there sooner than to begin again. */
+static bool lies_ahead(const struct event_source *s, uint64_t place)
+{
+    return s->stream && place >= s->begin && place - s->begin <= s->text_size + CHECKPOINT_SPACING;
+}
+
+int event_source_text(struct event_source *s, uint64_t place, struct text *ret)
+{
+    int err = lies_ahead(s, place) ? 0 : resume(s, place);
+
+    if (err == 0)
+        err = read_object(s, place, ret);
+    if (err == 0 || err == -ENOMEM || s->sure)
+        return err;
+    /* The checkpoint may have led astray. */
+    err = rewind_stream(s);
+    return err < 0 ? err : read_object(s, place, ret);
+}

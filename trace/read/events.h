@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events as a format's reader hands them on: plain rows without pointers, every text a number of the intake's
+ * strings, every thread and process a number of the intake's lists. One intake belongs to one thread.
+ *
+ * intake_event() and the rows of arguments go into a batch; a full batch is sorted by time and packed into a
+ * run (run.h) by whoever took it, and merge.h makes the columns of all runs of all intakes.
+ */
+#pragma once
+
+#include "trace/columns/schema.h"
+#include "trace/read/intern.h"
+
+enum event_phase {
+    EVENT_COMPLETE,
+    EVENT_BEGIN,
+    EVENT_END,
+    EVENT_INSTANT,
+    EVENT_INSTANT_PROCESS,
+    EVENT_INSTANT_GLOBAL,
+    EVENT_ASYNC_BEGIN,
+    EVENT_ASYNC_INSTANT,
+    EVENT_ASYNC_END,
+    EVENT_COUNTER,
+    EVENT_FLOW_START,
+    EVENT_FLOW_STEP,
+    EVENT_FLOW_END,           /* binds to the next slice that begins on its track */
+    EVENT_FLOW_END_ENCLOSING, /* binds to the slice that is open */
+    _EVENT_PHASE_MAX,
+};
+
+#define CATEGORY_NONE UINT16_MAX
+
+struct event {
+    int64_t ts;
+    int64_t dur;       /* flow, async: the id; counter: bits of its value as a double; 0 where none */
+    uint64_t place;    /* of its text in the stream; rises with every event of an intake */
+    uint32_t name;     /* string */
+    uint32_t thread;   /* number in the intake's threads; of a process for EVENT_INSTANT_PROCESS and ASYNC */
+    uint16_t category; /* number in the intake's categories, CATEGORY_NONE */
+    uint8_t phase;
+    uint8_t flags; /* SLICE_HAS_ARGS; EVENT_IN_GROUP(g) for each group that has a row for it */
+};
+/* Groups of arguments are numbered from 0 = TABLE_ARGS_FIRST. */
+#define EVENT_IN_GROUP(group) (uint8_t)(2u << (group))
+_Static_assert(ARG_GROUPS <= 7, "flags hold a bit for each group of arguments");
+
+/* Events that a batch holds, and columns that a row of arguments has at most. */
+#define BATCH_EVENTS    65536
+#define ARG_COLUMNS_MAX 32
+
+struct thread_entry {
+    int64_t tid;       /* valid where tid_text is 0 */
+    uint32_t tid_text; /* string, 0 where the id is a number */
+    uint32_t process;  /* number in the intake's processes */
+    uint32_t name;     /* string, 0 unknown */
+    int32_t sort_index;
+};
+
+struct process_entry {
+    int64_t pid;
+    uint32_t pid_text;
+    uint32_t name, labels;
+    int32_t sort_index;
+};
+
+struct defects {
+    uint64_t count[_DEFECT_MAX];
+    uint64_t first[_DEFECT_MAX]; /* place */
+};
+
+struct batch {
+    size_t n;
+    struct event events[BATCH_EVENTS];
+    /* For each group: rows of group_width[] values, in the order of their events. */
+    size_t group_n[ARG_GROUPS];
+    int64_t *group_rows[ARG_GROUPS]; /* grown as needed, at most BATCH_EVENTS rows */
+    size_t group_cap[ARG_GROUPS];
+};
+
+struct intake {
+    struct strings *strings;
+    struct batch *batch; /* being filled */
+    struct defects defects;
+    struct thread_entry *threads;
+    size_t n_threads, threads_cap;
+    struct process_entry *processes;
+    size_t n_processes, processes_cap;
+    uint32_t *categories; /* strings */
+    size_t n_categories, categories_cap;
+    int64_t meta[_META_MAX]; /* COLUMN_NULL, or a number, or a string's number */
+    int error;               /* -ENOMEM, -E2BIG (a limit): everything after it is ignored */
+    /* Takes the full batch and gives an empty one; set by whoever runs the intake. */
+    struct batch *(*flush)(struct intake *in, struct batch *full, void *arg);
+    void *flush_arg;
+    void *lookup; /* private to events.c: hash tables of threads, processes and categories */
+};
+
+#define INTAKE_THREADS_MAX    (1 << 20)
+#define INTAKE_CATEGORIES_MAX 65534
+
+/* How many columns a group has, without that of its slice; they are column_args[] of that table, in order. */
+extern const size_t arg_group_width[ARG_GROUPS];
+/* column -> its place in the rows of its group. */
+size_t arg_group_index(enum column column);
+
+int intake_new(uint64_t strings_max, struct intake **ret);
+struct intake *intake_free(struct intake *in);
+struct batch *batch_new(void);
+struct batch *batch_free(struct batch *b);
+void batch_reset(struct batch *b);
+
+/* Numbers for what events refer to; a look-up that is made for every event is cached by its caller. tid_text
+ * and pid_text are 0 where the id is a number. */
+uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_t tid, uint32_t tid_text);
+uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text);
+uint16_t intake_category(struct intake *in, uint32_t string);
+void intake_defect(struct intake *in, enum defect_kind kind, uint64_t place);
+
+/* Room for the next event; never NULL. Where the batch is full it is flushed first. Fill it before the next
+ * call. */
+struct event *intake_event(struct intake *in);
+/* A row of arguments of the event that intake_event() gave last, all COLUMN_NULL; sets its flag. NULL where
+ * there is no memory (in->error is set). */
+int64_t *intake_args(struct intake *in, unsigned group);
+
+DEFINE_CLEANUP(struct intake *, intake_free)
+DEFINE_CLEANUP(struct batch *, batch_free)

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/flow.h"
+
+#include "trace/read/defects.h"
+
+/* What a key of the map is; ids have their kind's number behind it. */
+enum {
+    KEY_KIND,
+    KEY_IDS,
+};
+
+static const enum column columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, COL_flow_name,
+                                      COL_flow_category};
+
+int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects)
+{
+    *f = (struct flows){.budget = budget, .defects = defects, .numbers.budget = budget};
+    return sheet_init(&f->out, w, columns, ARRAY_SIZE(columns));
+}
+
+void flows_done(struct flows *f)
+{
+    if (!f->budget)
+        return;
+    map_done(&f->numbers);
+    budget_free(f->budget, f->kinds, f->kinds_cap, sizeof(*f->kinds));
+    budget_free(f->budget, f->starts, f->starts_cap, sizeof(*f->starts));
+    budget_free(f->budget, f->ends, f->ends_cap, sizeof(*f->ends));
+    budget_free(f->budget, f->waiting, f->waiting_cap, sizeof(*f->waiting));
+    sheet_done(&f->out);
+    *f = (struct flows){0};
+}
+
+/* -ENOMEM, or the number of the kind. */
+static int64_t kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
+{
+    uint32_t *kind = map_put(&f->numbers, (uint64_t)category << 32 | name, KEY_KIND, (uint32_t)f->n_kinds);
+
+    if (!kind || *kind == MAP_SUB_MAX - KEY_IDS)
+        return -ENOMEM;
+    if (*kind == f->n_kinds) {
+        if (budget_grow(f->budget, &f->kinds, &f->kinds_cap, f->n_kinds + 1, sizeof(*f->kinds)) < 0)
+            return -ENOMEM;
+        f->kinds[f->n_kinds++] = (struct flow_kind){category_string, name};
+    }
+    return *kind;
+}
+
+static struct flow_start *find_start(struct flows *f, int64_t id, uint32_t kind)
+{
+    uint32_t *start = map_get(&f->numbers, (uint64_t)id, KEY_IDS + kind);
+
+    return start ? &f->starts[*start] : NULL;
+}
+
+static void put(struct flows *f, uint32_t out, uint32_t in, int64_t id, uint32_t kind)
+{
+    *sheet_slot(&f->out, 0) = out;
+    *sheet_slot(&f->out, 1) = in;
+    *sheet_slot(&f->out, 2) = id;
+    *sheet_slot(&f->out, 3) = f->kinds[kind].name;
+    *sheet_slot(&f->out, 4) = f->kinds[kind].category;
+    sheet_next(&f->out);
+}
+
+/* An arrow that starts again keeps its first start. */
+static int start(struct flows *f, int64_t id, uint32_t kind, const struct open_slice *top)
+{
+    uint32_t *number;
+
+    if (budget_grow(f->budget, &f->starts, &f->starts_cap, f->n_starts + 1, sizeof(*f->starts)) < 0)
+        return -ENOMEM;
+    number = map_put(&f->numbers, (uint64_t)id, KEY_IDS + kind, (uint32_t)f->n_starts);
+    if (!number)
+        return -ENOMEM;
+    if (*number == f->n_starts)
+        f->starts[f->n_starts++] = (struct flow_start){top->ts, top->row};
+    return 0;
+}
+
+/* Rings of ends: each is known by its last one, whose next is the first. */
+static void ring_append(struct flows *f, uint32_t *last, uint32_t end)
+{
+    if (*last == 0) {
+        f->ends[end].next = end;
+    } else {
+        f->ends[end].next = f->ends[*last - 1].next;
+        f->ends[*last - 1].next = end;
+    }
+    *last = end + 1;
+}
+
+static uint32_t ring_take(struct flows *f, uint32_t *last)
+{
+    uint32_t first = f->ends[*last - 1].next;
+
+    if (first == *last - 1)
+        *last = 0;
+    else
+        f->ends[*last - 1].next = f->ends[first].next;
+    return first;
+}
+
+static int wait_for_slice(struct flows *f, const struct event *e, uint32_t kind)
+{
+    uint32_t end;
+
+    if (budget_grow(f->budget, &f->waiting, &f->waiting_cap, (size_t)e->thread + 1, sizeof(*f->waiting)) < 0)
+        return -ENOMEM;
+    if (f->free_end != 0) {
+        end = ring_take(f, &f->free_end);
+    } else {
+        if (f->n_ends == UINT32_MAX ||
+            budget_grow(f->budget, &f->ends, &f->ends_cap, f->n_ends + 1, sizeof(*f->ends)) < 0)
+            return -ENOMEM;
+        end = (uint32_t)f->n_ends++;
+    }
+    f->ends[end] = (struct flow_end){.id = e->dur, .place = e->place, .kind = kind};
+    ring_append(f, &f->waiting[e->thread], end);
+    return 0;
+}
+
+int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top)
+{
+    int64_t kind = kind_of(f, e->category, e->name, category);
+    struct flow_start *s;
+
+    if (kind < 0)
+        return (int)kind;
+    if (e->phase == EVENT_FLOW_END)
+        return wait_for_slice(f, e, (uint32_t)kind);
+    if (!top) {
+        count_defect(f->defects, DEFECT_flow_without_slice, 1, e->place);
+        return 0;
+    }
+    if (e->phase == EVENT_FLOW_START)
+        return start(f, e->dur, (uint32_t)kind, top);
+
+    s = find_start(f, e->dur, (uint32_t)kind);
+    if (!s) {
+        count_defect(f->defects, DEFECT_flow_without_start, 1, e->place);
+        return 0;
+    }
+    if (s->ts > top->ts)
+        put(f, top->row, s->row, e->dur, (uint32_t)kind);
+    else
+        put(f, s->row, top->row, e->dur, (uint32_t)kind);
+    if (e->phase == EVENT_FLOW_STEP)
+        *s = (struct flow_start){top->ts, top->row};
+    return 0;
+}
+
+void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *slice)
+{
+    while (f->waiting[thread] != 0) {
+        uint32_t end = ring_take(f, &f->waiting[thread]);
+        const struct flow_end *e = &f->ends[end];
+        const struct flow_start *s = find_start(f, e->id, e->kind);
+
+        if (s)
+            put(f, s->row, slice->row, e->id, e->kind);
+        else
+            count_defect(f->defects, DEFECT_flow_without_start, 1, e->place);
+        ring_append(f, &f->free_end, end);
+    }
+}
+
+void flows_finish(struct flows *f)
+{
+    for (size_t i = 0; i < f->waiting_cap; i++)
+        while (f->waiting[i] != 0)
+            count_defect(f->defects, DEFECT_flow_without_slice, 1,
+                         f->ends[ring_take(f, &f->waiting[i])].place);
+    sheet_flush(&f->out);
+}

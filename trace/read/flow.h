@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrows between slices, as trace_processor's flow tracker binds them. An arrow is known by its id, name and
+ * category.
+ */
+#pragma once
+
+#include "trace/read/events.h"
+#include "trace/read/map.h"
+#include "trace/read/nest.h"
+#include "trace/read/sheet.h"
+
+struct flow_kind {
+    int64_t category; /* string, COLUMN_NULL without one */
+    uint32_t name;
+};
+
+/* Where an arrow that was seen before begins. */
+struct flow_start {
+    int64_t ts;
+    uint32_t row;
+};
+
+/* An end that waits for the next slice of its thread. */
+struct flow_end {
+    int64_t id;
+    uint64_t place;
+    uint32_t kind;
+    uint32_t next; /* of the thread, the first one behind the last */
+};
+
+struct flows {
+    struct budget *budget;
+    struct defects *defects;
+    struct map numbers; /* of kinds and of starts */
+    struct flow_kind *kinds;
+    struct flow_start *starts;
+    struct flow_end *ends;
+    uint32_t *waiting; /* of each thread, its last end + 1 */
+    size_t n_kinds, n_starts, n_ends;
+    size_t kinds_cap, starts_cap, ends_cap, waiting_cap;
+    uint32_t free_end; /* the last one + 1, in a ring as well */
+    struct sheet out;
+};
+
+int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects);
+void flows_done(struct flows *f);
+/* category: the string of the event's. top: the innermost slice that is open where the event lies, or NULL.
+ */
+int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top);
+/* A slice begins on the thread's own track. */
+void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *s);
+/* When there are no more events. */
+void flows_finish(struct flows *f);
+
+static inline bool flows_awaited(const struct flows *f, uint32_t thread)
+{
+    return thread < f->waiting_cap && f->waiting[thread] != 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/number.h"
+
+#include <stddef.h>
+
+/* An exponent beyond this makes any number of digits that fits in memory too large or zero. */
+#define EXPONENT_MAX 100000000
+
+/* The grammar's parts; the digits before and behind the point follow one another but for the point. */
+struct decimal {
+    bool negative;
+    const char *whole, *whole_end;
+    const char *fraction, *fraction_end;
+    int64_t exponent;
+};
+
+static const char *skip_digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+static bool read_exponent(const char *p, const char *end, int64_t *ret)
+{
+    bool negative = p < end && *p == '-';
+    int64_t value = 0;
+
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    if (p == end)
+        return false;
+    for (; p < end; p++) {
+        if (*p < '0' || *p > '9')
+            return false;
+        if (value < EXPONENT_MAX)
+            value = value * 10 + (*p - '0');
+    }
+    *ret = negative ? -value : value;
+    return true;
+}
+
+static bool read_decimal(const char *p, const char *end, struct decimal *ret)
+{
+    *ret = (struct decimal){.negative = p < end && *p == '-'};
+    p += ret->negative;
+    ret->whole = p;
+    p = ret->whole_end = ret->fraction = ret->fraction_end = skip_digits(p, end);
+    if (p == ret->whole)
+        return false;
+    if (p < end && *p == '.') {
+        ret->fraction = p + 1;
+        p = ret->fraction_end = skip_digits(p + 1, end);
+        if (p == ret->fraction)
+            return false;
+    }
+    if (p < end && (*p == 'e' || *p == 'E'))
+        return read_exponent(p + 1, end, &ret->exponent);
+    return p == end;
+}
+
+/* The i-th digit, of those before and behind the point in a row; zeros follow for ever. */
+static int digit(const struct decimal *d, int64_t i)
+{
+    ptrdiff_t n_whole = d->whole_end - d->whole;
+
+    if (i < n_whole)
+        return d->whole[i] - '0';
+    i -= n_whole;
+    return i < d->fraction_end - d->fraction ? d->fraction[i] - '0' : 0;
+}
+
+enum number_kind number_scaled(const char *p, const char *end, int decimals, int64_t *ret)
+{
+    struct decimal d;
+    uint64_t value = 0;
+    bool rounded = false;
+
+    if (!read_decimal(p, end, &d))
+        return NUMBER_NONE;
+    int64_t n_digits = (d.whole_end - d.whole) + (d.fraction_end - d.fraction);
+    int64_t n_counted = (d.whole_end - d.whole) + d.exponent + decimals;
+    int64_t first = 0;
+    while (first < n_digits && digit(&d, first) == 0)
+        first++;
+    if (first == n_digits) {
+        *ret = 0;
+        return NUMBER_EXACT;
+    }
+    for (int64_t i = first; i < n_counted; i++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)digit(&d, i), &value))
+            return NUMBER_TOO_LARGE;
+    if (value > (uint64_t)INT64_MAX)
+        return NUMBER_TOO_LARGE;
+    for (int64_t i = n_counted > first ? n_counted : first; i < n_digits && !rounded; i++)
+        rounded = digit(&d, i) != 0;
+    if (n_counted >= first && digit(&d, n_counted) >= 5)
+        value++;
+    if (value > (uint64_t)INT64_MAX)
+        return NUMBER_TOO_LARGE;
+    *ret = d.negative ? -(int64_t)value : (int64_t)value;
+    return rounded ? NUMBER_ROUNDED : NUMBER_EXACT;
+}

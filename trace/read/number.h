@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers of JSON as exact integers: never by way of a double.
+ *
+ * The inline readers take what nearly every number of a trace looks like, eight digits at a time, and answer
+ * NULL for anything else; number_scaled() then takes it exactly or says what it is. The inline ones may look
+ * NUMBER_AHEAD bytes far, whatever stands there.
+ */
+#pragma once
+
+#include "trace/read/hash.h"
+#include <stdbool.h>
+
+#define NUMBER_AHEAD 48
+/* What fits as nanoseconds. */
+#define NUMBER_MICROSECONDS_MAX (INT64_MAX / 1000)
+
+enum number_kind {
+    NUMBER_EXACT,
+    NUMBER_ROUNDED, /* has decimals behind the last one that counts; half is rounded away from zero */
+    NUMBER_TOO_LARGE,
+    NUMBER_NONE, /* not a number as JSON writes them; leading zeros are let pass */
+};
+
+/* The whole text [p, end) times ten to the power of `decimals`. */
+enum number_kind number_scaled(const char *p, const char *end, int decimals, int64_t *ret);
+
+static const uint64_t number_powers[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+/* Digits at the beginning of the eight bytes. */
+static inline unsigned number_digits(uint64_t bytes)
+{
+    uint64_t x = bytes ^ UINT64_C(0x3030303030303030);
+    /* A carry goes into bytes behind the first that is no digit, where it does not matter. */
+    uint64_t other = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
+
+    return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
+}
+
+/* The value of the first n digits of the eight bytes. */
+static inline uint64_t number_value(uint64_t bytes, unsigned n)
+{
+    if (n == 0)
+        return 0;
+    /* Neighbours are joined: digits to pairs, pairs to fours, fours to the number. */
+    uint64_t v = (bytes ^ UINT64_C(0x3030303030303030)) << (64 - 8 * n);
+    v = v * (10 << 8 | 1) >> 8;
+    v = (v & UINT64_C(0x00FF00FF00FF00FF)) * (100 << 16 | 1) >> 16;
+    return (v & UINT64_C(0x0000FFFF0000FFFF)) * (UINT64_C(10000) << 32 | 1) >> 32;
+}
+
+/* Up to 16 digits, behind which there may be more; NULL where there are none. */
+static inline const char *number_run(const char *p, uint64_t *ret)
+{
+    uint64_t bytes = load_word(p);
+    unsigned n = number_digits(bytes);
+
+    *ret = number_value(bytes, n);
+    if (n < 8)
+        return n > 0 ? p + n : NULL;
+    bytes = load_word(p + 8);
+    n = number_digits(bytes);
+    *ret = *ret * number_powers[n] + number_value(bytes, n);
+    return p + 8 + n;
+}
+
+static inline bool number_ends(char c)
+{
+    return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static inline const char *number_int(const char *p, int64_t *ret)
+{
+    bool negative = *p == '-';
+    uint64_t value;
+    const char *end = number_run(p + negative, &value);
+
+    if (!end || !number_ends(*end))
+        return NULL;
+    *ret = negative ? -(int64_t)value : (int64_t)value;
+    return end;
+}
+
+/* Microseconds with up to three decimals, in nanoseconds. */
+static inline const char *number_ns(const char *p, int64_t *ret)
+{
+    uint64_t value;
+    const char *end = number_run(p, &value);
+
+    if (!end || value >= NUMBER_MICROSECONDS_MAX)
+        return NULL;
+    value *= 1000;
+    if (*end == '.') {
+        uint64_t bytes = load_word(end + 1);
+        unsigned n = number_digits(bytes);
+        if (n == 0 || n > 3)
+            return NULL;
+        value += number_value(bytes, n) * number_powers[3 - n];
+        end += 1 + n;
+    }
+    if (!number_ends(*end))
+        return NULL;
+    *ret = (int64_t)value;
+    return end;
+}
+
+/* The end of a number that may have any decimals, if it is not a long one. */
+static inline const char *number_plain(const char *p)
+{
+    uint64_t value;
+    const char *end = number_run(p + (*p == '-'), &value);
+
+    if (end && *end == '.') {
+        unsigned n = 8, left = 3;
+        for (end++; n == 8 && left > 0; left--, end += n)
+            n = number_digits(load_word(end));
+        if (end[-1] == '.')
+            return NULL;
+    }
+    return end && number_ends(*end) ? end : NULL;
+}

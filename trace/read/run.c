@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/run.h"
+
+#include "trace/read/packed.h"
+
+enum {
+    CORE_TS,
+    CORE_DUR,
+    CORE_PLACE,
+    CORE_NAME,
+    CORE_THREAD,
+    CORE_CATEGORY,
+    CORE_PHASE,
+    CORE_FLAGS,
+    _CORE_MAX,
+};
+
+/* Digits of the radix sort. */
+#define DIGIT_BITS 11
+#define DIGITS     (1 << DIGIT_BITS)
+
+/* Up to so many events at one time are sorted by insertion. */
+#define FEW_TIES 16
+
+struct run {
+    size_t n;
+    bool has_complete;
+    size_t group_n[ARG_GROUPS];
+    /* Of the pieces of the events, then of each group's rows. */
+    const uint64_t *group_places[ARG_GROUPS];
+    uint64_t places[];
+};
+
+struct sort_key {
+    uint64_t ts; /* since the batch's smallest */
+    uint32_t event;
+};
+
+struct pack_scratch {
+    struct sort_key keys[2][BATCH_EVENTS];
+    uint32_t arg_rows[BATCH_EVENTS]; /* of each event in the group at hand */
+    int64_t columns[PACKED_COLUMNS_MAX * BLOCK_ROWS];
+};
+
+static size_t pieces(size_t n)
+{
+    return (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static void sort_by_digit(const struct sort_key *from, size_t n, unsigned shift, struct sort_key *to)
+{
+    uint32_t at[DIGITS] = {0};
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        at[from[i].ts >> shift & (DIGITS - 1)]++;
+    for (size_t i = 0; i < DIGITS; i++) {
+        uint32_t count = at[i];
+
+        at[i] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[at[from[i].ts >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+static bool before(const struct sort_key *a, const struct sort_key *b, const struct event *events)
+{
+    int64_t rank_a = event_rank(&events[a->event]), rank_b = event_rank(&events[b->event]);
+
+    return rank_a < rank_b || (rank_a == rank_b && a->event < b->event);
+}
+
+static int compare_ties(const void *a, const void *b, void *events)
+{
+    return before(b, a, events) - before(a, b, events);
+}
+
+static void sort_few(struct sort_key *keys, size_t n, const struct event *events)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct sort_key moved = keys[i];
+        size_t at = i;
+
+        for (; at > 0 && before(&moved, &keys[at - 1], events); at--)
+            keys[at] = keys[at - 1];
+        keys[at] = moved;
+    }
+}
+
+/* Orders the events of each time by their rank. */
+static void sort_ties(const struct batch *b, struct sort_key *keys)
+{
+    for (size_t first = 0, end; first < b->n; first = end) {
+        for (end = first + 1; end < b->n && keys[end].ts == keys[first].ts; end++)
+            ;
+        if (end - first <= FEW_TIES)
+            sort_few(keys + first, end - first, b->events);
+        else
+            qsort_r(keys + first, end - first, sizeof(*keys), compare_ties, (void *)b->events);
+    }
+}
+
+/* Stable. Returns the sorted keys. */
+static struct sort_key *sort_by_time(const struct batch *b, struct pack_scratch *scratch)
+{
+    struct sort_key *keys = scratch->keys[0], *other = scratch->keys[1];
+    int64_t min = INT64_MAX, last = INT64_MIN;
+    uint64_t span = 0;
+    bool sorted = true;
+
+    for (size_t i = 0; i < b->n; i++) {
+        int64_t ts = b->events[i].ts;
+
+        sorted = sorted && ts >= last;
+        last = ts;
+        min = MIN(min, ts);
+    }
+    for (size_t i = 0; i < b->n; i++) {
+        keys[i] = (struct sort_key){(uint64_t)b->events[i].ts - (uint64_t)min, (uint32_t)i};
+        span |= keys[i].ts;
+    }
+    if (sorted)
+        return keys;
+    for (unsigned shift = 0; shift < 64 && span >> shift != 0; shift += DIGIT_BITS) {
+        struct sort_key *t = keys;
+
+        sort_by_digit(keys, b->n, shift, other);
+        keys = other;
+        other = t;
+    }
+    return keys;
+}
+
+static bool any_complete(const struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->events[i].phase == EVENT_COMPLETE)
+            return true;
+    return false;
+}
+
+static int pack_events(const struct batch *b, const struct sort_key *keys, struct spool *spool,
+                       int64_t *columns, uint64_t *ret_places)
+{
+    int r = 0;
+
+    for (size_t first = 0; r == 0 && first < b->n; first += BLOCK_ROWS) {
+        size_t n = MIN(b->n - first, (size_t)BLOCK_ROWS);
+
+        for (size_t i = 0; i < n; i++) {
+            const struct event *e = &b->events[keys[first + i].event];
+
+            columns[CORE_TS * BLOCK_ROWS + i] = e->ts;
+            columns[CORE_DUR * BLOCK_ROWS + i] = e->dur;
+            columns[CORE_PLACE * BLOCK_ROWS + i] = (int64_t)e->place;
+            columns[CORE_NAME * BLOCK_ROWS + i] = e->name;
+            columns[CORE_THREAD * BLOCK_ROWS + i] = e->thread;
+            columns[CORE_CATEGORY * BLOCK_ROWS + i] = e->category;
+            columns[CORE_PHASE * BLOCK_ROWS + i] = e->phase;
+            columns[CORE_FLAGS * BLOCK_ROWS + i] = e->flags;
+        }
+        r = packed_write(spool, columns, _CORE_MAX, n, ret_places++);
+    }
+    return r;
+}
+
+/* The rows of a group in the order of the sorted events. */
+static int pack_group(const struct batch *b, unsigned group, const struct sort_key *keys, struct spool *spool,
+                      struct pack_scratch *scratch, uint64_t *ret_places)
+{
+    size_t width = arg_group_width[group], n = 0;
+    uint32_t next = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < b->n; i++)
+        if (b->events[i].flags & EVENT_IN_GROUP(group))
+            scratch->arg_rows[i] = next++;
+    for (size_t i = 0; r == 0 && i < b->n; i++) {
+        const int64_t *row;
+
+        if (!(b->events[keys[i].event].flags & EVENT_IN_GROUP(group)))
+            continue;
+        row = b->group_rows[group] + scratch->arg_rows[keys[i].event] * width;
+        for (size_t k = 0; k < width; k++)
+            scratch->columns[k * BLOCK_ROWS + n] = row[k];
+        if (++n == BLOCK_ROWS) {
+            r = packed_write(spool, scratch->columns, (unsigned)width, n, ret_places++);
+            n = 0;
+        }
+    }
+    return r == 0 && n > 0 ? packed_write(spool, scratch->columns, (unsigned)width, n, ret_places) : r;
+}
+
+int run_pack(const struct batch *b, struct spool *spool, struct run **ret)
+{
+    _cleanup_(freep) struct pack_scratch *scratch = malloc(sizeof(*scratch));
+    _cleanup_(run_freep) struct run *run = NULL;
+    struct sort_key *keys;
+    uint64_t *places;
+    size_t n_places = pieces(b->n);
+    int r;
+
+    for (unsigned g = 0; g < ARG_GROUPS; g++)
+        n_places += pieces(b->group_n[g]);
+    run = malloc(sizeof(*run) + n_places * sizeof(*run->places));
+    if (!run || !scratch)
+        return -ENOMEM;
+    run->n = b->n;
+
+    keys = sort_by_time(b, scratch);
+    run->has_complete = any_complete(b);
+    if (run->has_complete)
+        sort_ties(b, keys);
+    r = pack_events(b, keys, spool, scratch->columns, run->places);
+    places = run->places + pieces(b->n);
+    for (unsigned g = 0; r == 0 && g < ARG_GROUPS; g++) {
+        run->group_n[g] = b->group_n[g];
+        run->group_places[g] = places;
+        r = pack_group(b, g, keys, spool, scratch, places);
+        places += pieces(b->group_n[g]);
+    }
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(run);
+    return 0;
+}
+
+struct run *run_free(struct run *r)
+{
+    free(r);
+    return NULL;
+}
+
+size_t run_events(const struct run *r)
+{
+    return r->n;
+}
+
+/* The rows of a group that were passed, and the piece that the one at hand lies in. */
+struct group_cursor {
+    size_t at;
+    bool loaded;
+    struct packed_rows rows;
+};
+
+struct run_cursor {
+    const struct run *run;
+    struct spool *spool;
+    size_t at;
+    int error;
+    struct group_cursor groups[ARG_GROUPS];
+    struct event events[BLOCK_ROWS];
+};
+
+static void load_events(struct run_cursor *c)
+{
+    int64_t columns[_CORE_MAX * BLOCK_ROWS];
+    size_t n = MIN(c->run->n - c->at, (size_t)BLOCK_ROWS);
+    int r = packed_read(c->spool, c->run->places[c->at / BLOCK_ROWS], _CORE_MAX, n, columns);
+
+    if (r < 0) {
+        c->error = r;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        c->events[i] = (struct event){
+            .ts = columns[CORE_TS * BLOCK_ROWS + i],
+            .dur = columns[CORE_DUR * BLOCK_ROWS + i],
+            .place = (uint64_t)columns[CORE_PLACE * BLOCK_ROWS + i],
+            .name = (uint32_t)columns[CORE_NAME * BLOCK_ROWS + i],
+            .thread = (uint32_t)columns[CORE_THREAD * BLOCK_ROWS + i],
+            .category = (uint16_t)columns[CORE_CATEGORY * BLOCK_ROWS + i],
+            .phase = (uint8_t)columns[CORE_PHASE * BLOCK_ROWS + i],
+            .flags = (uint8_t)columns[CORE_FLAGS * BLOCK_ROWS + i],
+        };
+}
+
+bool run_has_complete(const struct run *r)
+{
+    return r->has_complete;
+}
+
+int run_cursor_new(const struct run *r, struct spool *spool, struct run_cursor **ret)
+{
+    _cleanup_(run_cursor_freep) struct run_cursor *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return -ENOMEM;
+    c->run = r;
+    c->spool = spool;
+    if (r->n > 0)
+        load_events(c);
+    if (c->error < 0)
+        return c->error;
+    *ret = TAKE_PTR(c);
+    return 0;
+}
+
+struct run_cursor *run_cursor_free(struct run_cursor *c)
+{
+    if (!c)
+        return NULL;
+    for (unsigned g = 0; g < ARG_GROUPS; g++)
+        packed_rows_done(&c->groups[g].rows);
+    free(c);
+    return NULL;
+}
+
+const struct event *run_cursor_event(struct run_cursor *c)
+{
+    return c->error == 0 && c->at < c->run->n ? &c->events[c->at % BLOCK_ROWS] : NULL;
+}
+
+const struct packed_rows *run_cursor_args(struct run_cursor *c, unsigned group, size_t *ret_at)
+{
+    struct group_cursor *g = &c->groups[group];
+    size_t piece = g->at / BLOCK_ROWS;
+
+    if (!g->loaded) {
+        int r = packed_rows_load(&g->rows, c->spool, c->run->group_places[group][piece],
+                                 (unsigned)arg_group_width[group],
+                                 MIN(c->run->group_n[group] - piece * BLOCK_ROWS, (size_t)BLOCK_ROWS));
+
+        if (r < 0) {
+            c->error = r;
+            return NULL;
+        }
+        g->loaded = true;
+    }
+    *ret_at = g->at % BLOCK_ROWS;
+    return &g->rows;
+}
+
+bool run_cursor_args_loaded(const struct run_cursor *c, unsigned group)
+{
+    return c->groups[group].loaded;
+}
+
+void run_cursor_next(struct run_cursor *c)
+{
+    unsigned in_groups = c->events[c->at % BLOCK_ROWS].flags / EVENT_IN_GROUP(0);
+
+    for (; in_groups != 0; in_groups &= in_groups - 1) {
+        struct group_cursor *g = &c->groups[__builtin_ctz(in_groups)];
+
+        if (++g->at % BLOCK_ROWS == 0)
+            g->loaded = false;
+    }
+    if (++c->at % BLOCK_ROWS == 0 && c->at < c->run->n)
+        load_events(c);
+}
+
+int run_cursor_error(const struct run_cursor *c)
+{
+    return c->error;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was found in an event, into the intake: phases, threads, flows, names, rows of arguments. */
+#include "trace/read/hash.h"
+#include "trace/read/json_text.h"
+#include "trace/read/scan_state.h"
+
+#define NO_NAME      "[No name]"
+#define FLOW_ID_BASE 16
+
+/*
+ * Every phase of the format. Chrome's S, T, p and F (asynchronous slices of old) are not among them: nobody
+ * writes them any more, and leaving them out in silence would be wrong.
+ */
+static const struct phase {
+    enum phase_use use;
+    enum event_phase event;
+} phases[UINT8_MAX + 1] = {
+    ['X'] = {USE_EVENT, EVENT_COMPLETE},     ['B'] = {USE_EVENT, EVENT_BEGIN},
+    ['E'] = {USE_EVENT, EVENT_END},          ['i'] = {USE_EVENT, EVENT_INSTANT},
+    ['I'] = {USE_EVENT, EVENT_INSTANT},      ['R'] = {USE_EVENT, EVENT_INSTANT}, /* mark */
+    ['b'] = {USE_EVENT, EVENT_ASYNC_BEGIN},  ['n'] = {USE_EVENT, EVENT_ASYNC_INSTANT},
+    ['e'] = {USE_EVENT, EVENT_ASYNC_END},    ['s'] = {USE_FLOW, EVENT_FLOW_START},
+    ['t'] = {USE_FLOW, EVENT_FLOW_STEP},     ['f'] = {USE_FLOW, EVENT_FLOW_END},
+    ['C'] = {USE_COUNTER, EVENT_COUNTER},    ['M'] = {USE_NAMES, _EVENT_PHASE_MAX},
+    ['P'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* sample */
+    ['N'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* object created */
+    ['O'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* object snapshot */
+    ['D'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* object destroyed */
+    ['V'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* memory dump, global */
+    ['v'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* memory dump of a process */
+    ['c'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* clock synchronisation */
+    ['('] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* context entered */
+    [')'] = {USE_NOTHING, _EVENT_PHASE_MAX}, /* context left */
+};
+
+enum phase_use scan_phase_use(char phase)
+{
+    return phases[(uint8_t)phase].use;
+}
+
+/* Threads. */
+
+static int64_t known_id(int64_t id)
+{
+    /* Negative ids are pthread_t cut to 32 bits; trace_processor has them all as 0. */
+    return id < 0 ? 0 : id;
+}
+
+/* A thread without an id of its own is its process's first. */
+static void settle_ids(struct found *f)
+{
+    if (!SEEN(f, PID))
+        f->pid = f->pid_text = 0;
+    if (!SEEN(f, TID))
+        f->tid = f->tid_text = 0;
+    f->pid = known_id(f->pid);
+    f->tid = known_id(f->tid);
+    if (f->tid == 0 && f->tid_text == 0) {
+        f->tid = f->pid;
+        f->tid_text = f->pid_text;
+    }
+}
+
+static uint32_t find_thread(struct scanner *s)
+{
+    struct found *f = &s->found;
+
+    settle_ids(f);
+    uint64_t hash = hash_words((uint64_t)f->pid + ((uint64_t)f->pid_text << 32),
+                               (uint64_t)f->tid + ((uint64_t)f->tid_text << 32));
+    struct cached_thread *c = &s->threads[hash % CACHE_THREADS];
+    if (!c->thread || c->pid != f->pid || c->tid != f->tid || c->pid_text != f->pid_text ||
+        c->tid_text != f->tid_text) {
+        uint32_t thread = intake_thread(s->intake, f->pid, f->pid_text, f->tid, f->tid_text);
+        *c = (struct cached_thread){f->pid, f->tid, f->pid_text, f->tid_text, thread + 1};
+    }
+    /* Ids with a flaw must have it every time. */
+    if (f->thread_text.p && !f->flaws && f->thread_text.end - f->thread_text.p <= EXPECTED_MAX) {
+        struct cached_lane *lane = &s->lanes[f->category % CACHE_LANES];
+        expect(&lane->text, f->thread_text.p, f->thread_text.end, 0, 0);
+        lane->thread = c->thread;
+    }
+    return c->thread - 1;
+}
+
+/* Ids of flows and of asynchronous events. */
+
+static bool read_hex(struct slice text, int64_t *ret)
+{
+    char digits[2 + 16 + 1], *behind;
+    size_t size = (size_t)(text.end - text.p);
+
+    if (size == 0 || size >= sizeof(digits))
+        return false;
+    memcpy(digits, text.p, size);
+    digits[size] = '\0';
+    if (strspn(digits, "0123456789abcdefABCDEFxX") != size)
+        return false;
+    *ret = (int64_t)strtoull(digits, &behind, FLOW_ID_BASE);
+    return *behind == '\0';
+}
+
+static struct slice unquoted(struct raw value)
+{
+    return slice_unquoted((struct slice){value.p, value.end});
+}
+
+/* A flow's id in quotes is a hexadecimal number. */
+static bool flow_id(struct scanner *s, struct raw value, int64_t *ret)
+{
+    if (scan_is_quoted(value))
+        return read_hex(unquoted(value), ret);
+    return scan_value_number(s, value, 0, ret);
+}
+
+/* That of an asynchronous event in quotes is a text, of which the hash stands for it. */
+static bool async_id(struct scanner *s, const struct found *f, int64_t *ret)
+{
+    struct raw value = f->id;
+
+    if (!SEEN(f, ID) && SEEN(f, ID2)) {
+        struct slice rest = json_inside((struct slice){f->id2.p, f->id2.end}), key, v;
+        value = (struct raw){0};
+        while (json_next(&rest, &key, &v))
+            if (slice_is(key, "global") || (slice_is(key, "local") && !value.p))
+                value = (struct raw){v.p, v.end};
+    } else if (!SEEN(f, ID)) {
+        return false;
+    }
+    if (SEEN(f, ID) && !f->id.p) {
+        *ret = f->id_number;
+        return true;
+    }
+    if (scan_is_quoted(value)) {
+        struct slice text = unquoted(value);
+        scan_check_text(s, text.p, (size_t)(text.end - text.p));
+        *ret = (int64_t)strings_hash(text.p, (size_t)(text.end - text.p));
+        return true;
+    }
+    return value.p && scan_value_number(s, value, 0, ret);
+}
+
+/* Events. */
+
+struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+{
+    const struct found *f = &s->found;
+    struct event *e = intake_event(s->intake);
+
+    e->ts = f->ts;
+    e->dur = 0;
+    e->place = place;
+    e->name = f->name;
+    e->thread = thread;
+    e->category = f->category;
+    e->phase = (uint8_t)phase;
+    e->flags = 0;
+    return e;
+}
+
+static void add_row(struct scanner *s, unsigned group, uint64_t touched, const int64_t *cells)
+{
+    int64_t *row = touched ? intake_args(s->intake, group) : NULL;
+
+    for (uint64_t rest = row ? touched : 0; rest; rest &= rest - 1) {
+        int column = __builtin_ctzll(rest);
+        row[column] = cells[column];
+    }
+}
+
+static void add_rows(struct scanner *s)
+{
+    const struct found *f = &s->found;
+
+    add_row(s, f->class, f->touched & low_bits(CELLS_OF_COLLECTIVE), f->cells);
+    add_row(s, TABLE_collective - TABLE_ARGS_FIRST, f->touched >> CELLS_OF_COLLECTIVE,
+            f->cells + CELLS_OF_COLLECTIVE);
+}
+
+/* An arrow may also be told by its slices: the second version of the format. */
+static void add_bound_flow(struct scanner *s, uint64_t place, uint32_t thread)
+{
+    struct found *f = &s->found;
+    bool in = SEEN(f, FLOW_IN) && f->flow_in, out = SEEN(f, FLOW_OUT) && f->flow_out;
+    int64_t id;
+
+    if (!in && !out)
+        return;
+    if (!flow_id(s, f->bind_id, &id)) {
+        scan_flaw(s, DEFECT_bad_number);
+        return;
+    }
+    struct event *e = scan_add_event(s,
+                                     in && out ? EVENT_FLOW_STEP
+                                     : out     ? EVENT_FLOW_START
+                                               : EVENT_FLOW_END_ENCLOSING,
+                                     place, thread);
+    e->dur = id;
+    e->name = 0;
+    e->category = CATEGORY_NONE;
+}
+
+static uint32_t named(struct scanner *s, uint32_t name)
+{
+    static const char text[sizeof(NO_NAME) + INTERN_BEHIND] = NO_NAME;
+
+    if (name != 0)
+        return name;
+    if (s->no_name == 0)
+        s->no_name = scan_intern_text(s, text, strlen(NO_NAME));
+    return s->no_name;
+}
+
+static bool settle_duration(struct scanner *s)
+{
+    struct found *f = &s->found;
+    int64_t end;
+
+    if (!SEEN(f, DUR)) {
+        scan_flaw(s, DEFECT_no_dur);
+        return false;
+    }
+    if (f->dur < 0) {
+        scan_flaw(s, DEFECT_negative_dur);
+        f->dur = 0;
+    }
+    if (__builtin_add_overflow(f->ts, f->dur, &end)) {
+        scan_flaw(s, DEFECT_bad_number);
+        scan_flaw(s, DEFECT_no_dur);
+        return false;
+    }
+    return true;
+}
+
+static bool is_async(enum event_phase phase)
+{
+    return phase == EVENT_ASYNC_BEGIN || phase == EVENT_ASYNC_INSTANT || phase == EVENT_ASYNC_END;
+}
+
+/* _EVENT_PHASE_MAX for a scope that is not known. */
+static enum event_phase instant_of_scope(const struct found *f)
+{
+    switch (SEEN(f, SCOPE) ? f->scope : 't') {
+    case '\0': /* no text */
+    case 't':
+        return EVENT_INSTANT;
+    case 'p':
+        return EVENT_INSTANT_PROCESS;
+    case 'g':
+        return EVENT_INSTANT_GLOBAL;
+    default:
+        return _EVENT_PHASE_MAX;
+    }
+}
+
+static void commit_slice(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+{
+    struct found *f = &s->found;
+    int64_t dur = 0;
+
+    if (phase == EVENT_COMPLETE) {
+        if (!settle_duration(s))
+            return;
+        dur = f->dur;
+    } else if (phase == EVENT_INSTANT) {
+        phase = instant_of_scope(f);
+    }
+    if (phase == _EVENT_PHASE_MAX || (is_async(phase) && !async_id(s, f, &dur))) {
+        scan_flaw(s, DEFECT_unreadable_event);
+        return;
+    }
+    if (phase == EVENT_COMPLETE || phase == EVENT_BEGIN || phase == EVENT_INSTANT)
+        f->name = named(s, f->name);
+    struct event *e = scan_add_event(s, phase, place, thread);
+    e->dur = dur;
+    if (phase == EVENT_INSTANT_PROCESS || is_async(phase))
+        e->thread = s->intake->error ? 0 : s->intake->threads[thread].process;
+    if (SEEN(f, ARGS) && f->has_args) {
+        e->flags = SLICE_HAS_ARGS;
+        add_rows(s);
+    }
+    if (SEEN(f, BIND_ID) && (phase == EVENT_COMPLETE || phase == EVENT_BEGIN))
+        add_bound_flow(s, place, thread);
+}
+
+static void commit_flow(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+{
+    const struct found *f = &s->found;
+    int64_t id = f->id_number;
+
+    if (!SEEN(f, ID) || (f->id.p && !flow_id(s, f->id, &id))) {
+        scan_flaw(s, DEFECT_unreadable_event);
+        return;
+    }
+    if (phase == EVENT_FLOW_END && SEEN(f, BIND_POINT) && f->bind_point == 'e')
+        phase = EVENT_FLOW_END_ENCLOSING;
+    scan_add_event(s, phase, place, thread)->dur = id;
+}
+
+static int32_t sort_index_of(int64_t value)
+{
+    return (int32_t)MAX(MIN(value, INT32_MAX), INT32_MIN);
+}
+
+static void commit_names(struct scanner *s, uint32_t thread)
+{
+    const struct found *f = &s->found;
+    struct thread_entry *t = &s->intake->threads[thread];
+    struct process_entry *p = &s->intake->processes[t->process];
+    const struct {
+        const char *name;
+        enum names_column column;
+        uint32_t *text;
+        int32_t *index;
+    } all[] = {
+        {"thread_name", NAMES_NAME, &t->name, NULL},
+        {"process_name", NAMES_NAME, &p->name, NULL},
+        {"process_labels", NAMES_LABELS, &p->labels, NULL},
+        {"thread_sort_index", NAMES_SORT_INDEX, NULL, &t->sort_index},
+        {"process_sort_index", NAMES_SORT_INDEX, NULL, &p->sort_index},
+    };
+    size_t size;
+    const char *name = strings_get(s->intake->strings, f->name, &size);
+
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        int64_t value = f->cells[all[i].column];
+        if (strlen(all[i].name) != size || memcmp(all[i].name, name, size) != 0 ||
+            !(f->touched >> all[i].column & 1))
+            continue;
+        if (all[i].index)
+            *all[i].index = sort_index_of(value);
+        else if (value != 0)
+            *all[i].text = (uint32_t)value;
+    }
+}
+
+/* Notes why an event is left out, where it is. */
+static bool is_usable(struct scanner *s, enum phase_use use)
+{
+    const struct found *f = &s->found;
+
+    if (f->phase == '\0')
+        scan_flaw(s, DEFECT_no_phase);
+    else if (use == USE_UNKNOWN)
+        scan_flaw(s, DEFECT_unknown_phase);
+    else if (use == USE_NAMES || (use != USE_NOTHING && SEEN(f, TS)))
+        return true;
+    else if (use != USE_NOTHING)
+        scan_flaw(s, DEFECT_no_ts);
+    return false;
+}
+
+static void commit(struct scanner *s, uint64_t place)
+{
+    struct found *f = &s->found;
+    const struct phase *phase = &phases[(uint8_t)f->phase];
+
+    if (!is_usable(s, phase->use))
+        return;
+    if (!SEEN(f, NAME))
+        f->name = 0;
+    if (!SEEN(f, CAT))
+        f->category = CATEGORY_NONE;
+    uint32_t thread = f->thread ? f->thread - 1 : find_thread(s);
+    if (s->intake->error)
+        return;
+    if (phase->use == USE_EVENT)
+        commit_slice(s, phase->event, place, thread);
+    else if (phase->use == USE_FLOW)
+        commit_flow(s, phase->event, place, thread);
+    else if (phase->use == USE_COUNTER)
+        scan_commit_counter(s, place, thread);
+    else if (SEEN(f, ARGS) && f->has_args)
+        commit_names(s, thread);
+}
+
+void scan_commit_flaws(struct scanner *s, const char *p)
+{
+    for (uint32_t rest = s->found.flaws; rest; rest &= rest - 1)
+        intake_defect(s->intake, (enum defect_kind)__builtin_ctz(rest), scan_place(s, p));
+}
+
+void scan_commit(struct scanner *s, const char *p)
+{
+    if (s->intake->error)
+        return;
+    commit(s, scan_place(s, p));
+    s->n_events++;
+    scan_commit_flaws(s, p);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/scan_keys.h"
+
+#include "trace/read/hash.h"
+#include <errno.h>
+
+#define GROUP(name) (TABLE_##name - TABLE_ARGS_FIRST)
+
+/* What an event is by its category, in the words of every torch since 1.9. */
+static const struct {
+    const char *category;
+    unsigned class;
+} categories[] = {
+    {"cpu_op", GROUP(op)},
+    {"user_annotation", GROUP(op)},
+    {"Operator", GROUP(op)},
+    {"python_function", GROUP(python)},
+    {"kernel", GROUP(gpu)},
+    {"gpu_memcpy", GROUP(gpu)},
+    {"gpu_memset", GROUP(gpu)},
+    {"gpu_user_annotation", GROUP(gpu)},
+    {"cuda_sync", GROUP(gpu)},
+    {"cuda_event", GROUP(gpu)},
+    {"collective_comm", GROUP(gpu)},
+    {"mtia_ccp_events", GROUP(gpu)},
+    {"xpu_sync", GROUP(gpu)},
+    {"hpu_op", GROUP(gpu)},
+    {"Kernel", GROUP(gpu)},
+    {"Memcpy", GROUP(gpu)},
+    {"Memset", GROUP(gpu)},
+    {"cuda_runtime", GROUP(runtime)},
+    {"cuda_driver", GROUP(runtime)},
+    {"mtia_runtime", GROUP(runtime)},
+    {"glow_runtime", GROUP(runtime)},
+    {"xpu_runtime", GROUP(runtime)},
+    {"xpu_driver", GROUP(runtime)},
+    {"privateuse1_runtime", GROUP(runtime)},
+    {"privateuse1_driver", GROUP(runtime)},
+    {"Runtime", GROUP(runtime)},
+    {"cpu_instant_event", GROUP(memory)},
+};
+
+/* What an event of another category, or of none, is by an argument. A stream tells nothing: Triton's
+ * operators have one. */
+static const struct {
+    const char *key;
+    unsigned group;
+} telling[] = {
+    {"Python id", GROUP(python)},
+    {"cbid", GROUP(runtime)},
+    {"cid", GROUP(runtime)},
+    {"registers per thread", GROUP(gpu)},
+    {"memory bandwidth (GB/s)", GROUP(gpu)},
+    {"Total Allocated", GROUP(memory)},
+    {"Device Id", GROUP(memory)},
+    {"Record function id", GROUP(op)},
+    {"Input Dims", GROUP(op)},
+    {"Input dims", GROUP(op)},
+};
+
+static const struct {
+    const char *key;
+    enum arg_take take;
+} names[] = {
+    [NAMES_NAME] = {"name", TAKE_TEXT},
+    [NAMES_LABELS] = {"labels", TAKE_TEXT},
+    [NAMES_SORT_INDEX] = {"sort_index", TAKE_INT},
+};
+
+static size_t find_slot(const struct keys *k, const char *p, size_t size)
+{
+    size_t at = hash_bytes(p, size) % KEY_SLOTS;
+
+    for (; k->slots[at]; at = (at + 1) % KEY_SLOTS) {
+        unsigned number = k->slots[at] - 1u;
+        if (k->key[number].size == size && memcmp(k->key[number].text, p, size) == 0)
+            break;
+    }
+    return at;
+}
+
+unsigned keys_find(const struct keys *k, const char *p, size_t size)
+{
+    size_t at = find_slot(k, p, size);
+
+    return k->slots[at] ? k->slots[at] - 1u : KEY_OTHER;
+}
+
+int keys_add(struct keys *k, const char *text)
+{
+    char padded[KEY_SIZE_MAX + 8] = "";
+    size_t size = strlen(text);
+
+    if (size > KEY_SIZE_MAX)
+        return -ENAMETOOLONG;
+    memcpy(padded, text, size);
+    size_t at = find_slot(k, padded, size);
+    if (k->slots[at])
+        return k->slots[at] - 1;
+    if (k->n == KEYS_MAX)
+        return -E2BIG;
+    memcpy(k->key[k->n].text, text, size);
+    k->key[k->n].size = (uint8_t)size;
+    k->slots[at] = ++k->n;
+    return k->n - 1;
+}
+
+int keys_of_events(struct keys *k)
+{
+    static const char *const members[_MEMBER_MAX] = {
+        [MEMBER_PH] = "ph",           [MEMBER_CAT] = "cat",         [MEMBER_NAME] = "name",
+        [MEMBER_PID] = "pid",         [MEMBER_TID] = "tid",         [MEMBER_TS] = "ts",
+        [MEMBER_DUR] = "dur",         [MEMBER_ARGS] = "args",       [MEMBER_ID] = "id",
+        [MEMBER_ID2] = "id2",         [MEMBER_SCOPE] = "s",         [MEMBER_BIND_POINT] = "bp",
+        [MEMBER_BIND_ID] = "bind_id", [MEMBER_FLOW_IN] = "flow_in", [MEMBER_FLOW_OUT] = "flow_out",
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < _MEMBER_MAX && r >= 0; i++)
+        r = keys_add(k, members[i]);
+    return MIN(r, 0);
+}
+
+static int add_target(struct arg_class *c, const char *text, enum arg_take take, struct arg_target to)
+{
+    int key = keys_add(&c->keys, text);
+
+    if (key < 0)
+        return key;
+    if (c->arg[key].n == TARGETS_MAX)
+        return -E2BIG;
+    c->arg[key].take = (uint8_t)take;
+    c->arg[key].to[c->arg[key].n++] = to;
+    return 0;
+}
+
+static enum arg_take take_of(const struct arg_spec *a)
+{
+    enum column_kind kind = column_specs[a->column].kind;
+
+    return kind == KIND_TEXT   ? TAKE_TEXT
+           : kind == KIND_REAL ? TAKE_REAL
+           : a->array < 0      ? TAKE_INT
+                               : TAKE_INTS;
+}
+
+static int add_group(struct arg_class *c, unsigned group, unsigned cells)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < column_args_count && r >= 0; i++) {
+        const struct arg_spec *a = &column_args[i];
+        struct arg_target to = {(uint8_t)(cells + arg_group_index(a->column)), (int8_t)a->array};
+
+        if (column_specs[a->column].table != TABLE_ARGS_FIRST + group)
+            continue;
+        for (size_t k = 0; k < ARRAY_SIZE(a->keys) && a->keys[k] && r >= 0; k++)
+            r = add_target(c, a->keys[k], take_of(a), to);
+    }
+    return r;
+}
+
+static int add_telling(struct arg_class *c)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(telling) && r >= 0; i++)
+        r = add_target(c, telling[i].key, TAKE_CLASS, (struct arg_target){.cell = (uint8_t)telling[i].group});
+    return r;
+}
+
+static int add_names(struct arg_class *c)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && r >= 0; i++)
+        r = add_target(c, names[i].key, names[i].take, (struct arg_target){.cell = (uint8_t)i, .array = -1});
+    return r;
+}
+
+int arg_class_init(struct arg_class *c, unsigned class)
+{
+    int r;
+
+    if (class == CLASS_UNLISTED)
+        return add_telling(c);
+    if (class == CLASS_NAMES)
+        return add_names(c);
+    r = add_group(c, class, 0);
+    if (r >= 0 && class != GROUP(collective))
+        r = add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
+    return r;
+}
+
+unsigned arg_class_of_category(const char *category, size_t size)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        if (strlen(categories[i].category) == size && memcmp(categories[i].category, category, size) == 0)
+            return categories[i].class;
+    return CLASS_UNLISTED;
+}

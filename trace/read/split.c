@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/split.h"
+
+#include "trace/read/json_text.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+/* Stays in a core's own cache from reading to scanning. */
+#define PIECE            (256 << 10)
+#define BUFFER_SIZE      (FEED_MARGIN + PIECE + SCAN_PAD)
+#define PROGRESS_STEP_NS 50000000
+
+struct worker {
+    struct split *split;
+    struct part *part;
+    uint64_t begin, end;
+    _Atomic uint64_t at;
+    int error;
+    bool started;
+    pthread_t thread;
+    char *buffer; /* BUFFER_SIZE */
+};
+
+struct split {
+    struct reading *r;
+    size_t n;
+    _Atomic bool stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t n_running;
+    struct worker workers[SPLIT_PARTS_MAX];
+};
+
+size_t split_parts(uint64_t size, unsigned threads, uint64_t memory)
+{
+    uint64_t parts = MIN((uint64_t)threads, (uint64_t)SPLIT_PARTS_MAX);
+
+    parts = MIN(parts, size / SPLIT_PART_MIN);
+    parts = MIN(parts, memory / SPLIT_PART_MEMORY);
+    return (size_t)MAX(parts, (uint64_t)1);
+}
+
+static int read_range(struct worker *w, uint64_t begin, uint64_t end)
+{
+    struct split *s = w->split;
+    char *piece = w->buffer + FEED_MARGIN;
+
+    for (uint64_t at = begin; at < end && !atomic_load(&s->stop);) {
+        ssize_t n = reading_pread(s->r, piece, (size_t)MIN((uint64_t)PIECE, end - at), at);
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            break;
+        int err = feed_piece(w->part->feed, piece, (size_t)n, false);
+        if (err == 0)
+            err = w->part->intake->error;
+        if (err < 0)
+            return err;
+        at += (uint64_t)n;
+        atomic_store(&w->at, at - begin);
+    }
+    return 0;
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct split *s = w->split;
+
+    w->error = read_range(w, w->begin, w->end);
+    pthread_mutex_lock(&s->lock);
+    s->n_running--;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Whether what stands before `p` is an event's end and one comma. */
+static bool follows_event(const char *begin, const char *p)
+{
+    while (p > begin && json_is_space(p[-1]))
+        p--;
+    if (p == begin || *--p != ',')
+        return false;
+    while (p > begin && json_is_space(p[-1]))
+        p--;
+    return p > begin && p[-1] == '}';
+}
+
+/* Looks for an event behind `at`, in the first piece; 0 where none is found. */
+static uint64_t guess_border(struct reading *r, uint64_t at, char *buffer)
+{
+    ssize_t n = reading_pread(r, buffer, PIECE, at);
+    if (n <= 0)
+        return 0;
+    size_t offset = scan_guess_event(buffer, (size_t)n);
+    bool found = offset < (size_t)n && follows_event(buffer, buffer + offset);
+    return found ? at + offset : 0;
+}
+
+/* Each part ends where the next one begins; one whose beginning is not found stays with the part before. */
+static void place_workers(struct split *s, size_t n, char *buffer)
+{
+    uint64_t size = s->r->sum->source_bytes;
+
+    s->n = 1;
+    for (size_t i = 1; i < n; i++) {
+        uint64_t border = guess_border(s->r, size / n * i, buffer);
+        if (border <= s->workers[s->n - 1].begin)
+            continue;
+        s->workers[s->n - 1].end = border;
+        s->workers[s->n++].begin = border;
+    }
+    s->workers[s->n - 1].end = size;
+}
+
+static int prepare(struct split *s, size_t n)
+{
+    struct reading *r = s->r;
+    bool bare = *json_skip_space(r->head, r->head + r->head_size) == '[';
+    enum feed_begin begin = bare ? FEED_IN_BARE_EVENTS : FEED_IN_EVENTS;
+    char *buffers = calloc(n, BUFFER_SIZE);
+
+    if (!buffers)
+        return -ENOMEM;
+    s->workers[0].buffer = buffers;
+    place_workers(s, n, buffers + FEED_MARGIN);
+    int err = reading_new_parts(r, s->n, false);
+    for (size_t i = 0; i < s->n && err == 0; i++) {
+        struct worker *w = &s->workers[i];
+        w->split = s;
+        w->part = &r->parts[i];
+        w->buffer = buffers + i * BUFFER_SIZE;
+        if (i > 0)
+            err = feed_new(w->part->intake, begin, w->begin, &w->part->feed);
+    }
+    return err;
+}
+
+static int start(struct split *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct worker *w = &s->workers[i];
+        pthread_mutex_lock(&s->lock);
+        s->n_running++;
+        pthread_mutex_unlock(&s->lock);
+        int err = pthread_create(&w->thread, NULL, worker_main, w);
+        if (err != 0)
+            return -err;
+        w->started = true;
+    }
+    return 0;
+}
+
+static int report(struct split *s)
+{
+    uint64_t done = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        done += atomic_load(&s->workers[i].at);
+    return reading_progress(s->r, done, reading_events(s->r));
+}
+
+/* The tap sees everything in order, meanwhile. */
+static int tap(struct split *s)
+{
+    const struct read_options *o = s->r->options;
+    uint64_t size = s->r->sum->source_bytes;
+    _cleanup_(freep) uint8_t *step = o->tap ? malloc(SOURCE_STEP) : NULL;
+    int err = o->tap && !step ? -ENOMEM : 0;
+
+    for (uint64_t at = 0; step && err == 0 && at < size;) {
+        ssize_t n = reading_pread(s->r, step, (size_t)MIN((uint64_t)SOURCE_STEP, size - at), at);
+        if (n <= 0)
+            return (int)n;
+        at += (uint64_t)n;
+        err = o->tap(step, (size_t)n, o->arg);
+        if (err == 0)
+            err = report(s);
+    }
+    return err;
+}
+
+static bool wait_a_moment(struct split *s)
+{
+    struct timespec until;
+    bool running;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PROGRESS_STEP_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&s->lock);
+    if (s->n_running > 0)
+        pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    running = s->n_running > 0;
+    pthread_mutex_unlock(&s->lock);
+    return running;
+}
+
+static int read_parts(struct split *s)
+{
+    int err = start(s);
+
+    if (err == 0)
+        err = tap(s);
+    while (err == 0 && wait_a_moment(s))
+        err = report(s);
+    if (err < 0)
+        atomic_store(&s->stop, true);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->workers[i].started)
+            pthread_join(s->workers[i].thread, NULL);
+    return err;
+}
+
+static void swap_parts(struct part *a, struct part *b)
+{
+    struct part old = *a;
+    *a = *b;
+    *b = old;
+}
+
+/* What the text says twice counts as it is said last, as it does where one thread reads all of it. */
+static void keep_last_meta(struct reading *r)
+{
+    for (enum meta_key k = 0; k < _META_MAX; k++) {
+        bool said = false;
+        for (size_t i = r->n_parts; i-- > 0;) {
+            int64_t *value = &r->parts[i].intake->meta[k];
+            *value = said ? COLUMN_NULL : *value;
+            said = said || *value != COLUMN_NULL;
+        }
+    }
+}
+
+/* Part 0 began at the beginning; another counts only where the one before it, which counts, ended. */
+static int join_parts(struct split *s)
+{
+    struct reading *r = s->r;
+    struct worker *w = &s->workers[0];
+    size_t kept = 1;
+    int err = w->error;
+
+    for (size_t i = 1; i < s->n && err == 0; i++) {
+        if (feed_between_events(w->part->feed)) {
+            swap_parts(&r->parts[kept], &r->parts[i]);
+            w = &s->workers[i];
+            w->part = &r->parts[kept++];
+            err = w->error;
+        } else {
+            err = read_range(w, s->workers[i].begin, s->workers[i].end);
+        }
+    }
+    if (err == 0)
+        err = feed_piece(w->part->feed, w->buffer + FEED_MARGIN, 0, true);
+    if (err == 0)
+        err = w->part->intake->error;
+    reading_drop_parts(r, kept);
+    keep_last_meta(r);
+    return err;
+}
+
+static int read_ends(struct reading *r)
+{
+    uint64_t size = r->sum->source_bytes;
+    uint64_t tail = size - MIN(size, (uint64_t)ENDS_SIZE);
+    ssize_t n = reading_pread(r, r->tail, ENDS_SIZE, tail);
+
+    if (n < 0)
+        return (int)n;
+    r->tail_size = (size_t)n;
+    r->sum->stream = (struct stream_summary){.coding = STREAM_PLAIN, .in = size, .out = size, .members = 1};
+    return 0;
+}
+
+int split_read(struct reading *r, size_t n)
+{
+    struct split *s = calloc(1, sizeof(*s));
+    int err;
+
+    if (!s)
+        return -ENOMEM;
+    s->r = r;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    err = prepare(s, n);
+    if (err == 0)
+        err = read_parts(s);
+    if (err == 0)
+        err = join_parts(s);
+    if (err == 0)
+        err = read_ends(r);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s->workers[0].buffer);
+    free(s);
+    return err;
+}

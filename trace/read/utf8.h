@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shape of characters in UTF-8, by Unicode's table 3-7. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UTF8_REPLACEMENT      "\xEF\xBF\xBD"
+#define UTF8_REPLACEMENT_SIZE 3
+
+/* Bytes of the character at p, of which `left` bytes are there; 0 where it is none. */
+size_t utf8_size(const char *p, size_t left);
+/* Writes a code point, at most four bytes; how many they are. */
+size_t utf8_put(uint32_t code, char *out);

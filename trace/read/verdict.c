@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/read/verdict.h"
+
+#include "trace/read/ends.h"
+#include <inttypes.h>
+
+/* What to say of formats that are recognised and hold no events that can be read. */
+static const struct refusal {
+    const char *reason, *remedy;
+} refusals[_FORMAT_MAX] = {
+    [FORMAT_ROCPROF] = {"this is rocprofv3's own JSON, not a trace of events",
+                        "run rocprofv3 with --output-format pftrace and open that with ui.perfetto.dev"},
+    [FORMAT_MEMORY_TIMELINE] = {"this is a PyTorch memory timeline, not a trace of events",
+                                "export it as .html and open that with a browser; a trace comes from "
+                                "export_chrome_trace()"},
+    [FORMAT_JSON] =
+        {"this is JSON, but no trace: neither an array of events nor an object with \"traceEvents\"", ""},
+    [FORMAT_NSYS_SQLITE] = {"this is a database that nsys exported, which is not read here", ""},
+    [FORMAT_SQLITE] = {"this is a SQLite database, but not one that nsys exported",
+                       "nsys export --type sqlite makes one"},
+    [FORMAT_PICKLE] = {"this is a Python pickle, not a trace of events",
+                       "open a PyTorch memory snapshot with pytorch.org/memory_viz"},
+    [FORMAT_HTML] = {"this is an HTML page, not a trace of events", "open it with a browser"},
+    [FORMAT_TEXT] = {"this is text, not a trace of events", ""},
+    [FORMAT_BINARY] = {"this is binary data of an unknown kind", ""},
+};
+
+bool verdict_has_columns(enum read_state state)
+{
+    return state == READ_COMPLETE || state == READ_TRUNCATED || state == READ_CORRUPT;
+}
+
+static enum scan_state last_state(const struct reading *r)
+{
+    return feed_state(r->parts[r->n_parts - 1].feed);
+}
+
+/* The ends know JSON's writer; whether it holds events is known to who has read all of it. */
+static enum trace_format find_format(const struct reading *r, const struct trace_ends *ends)
+{
+    enum scan_state state = last_state(r);
+
+    if (ends->format != FORMAT_EMPTY && ends->format != FORMAT_JSON && !format_is_trace_json(ends->format))
+        return ends->format;
+    if (state == SCAN_NOT_EVENTS)
+        return FORMAT_JSON;
+    if (format_is_trace_json(ends->format) || state == SCAN_BEFORE)
+        return ends->format;
+    return state == SCAN_EVENTS || reading_events(r) > 0 ? FORMAT_CHROME : FORMAT_JSON;
+}
+
+static bool is_read(const struct reading *r, enum trace_format format)
+{
+    return format == FORMAT_EMPTY || format_is_trace_json(format) || reading_whole_reader(r, format);
+}
+
+/* "1,234,567" */
+static const char *group_digits(uint64_t n, char ret[32])
+{
+    char digits[24];
+    size_t size = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n), at = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (i > 0 && (size - i) % 3 == 0)
+            ret[at++] = ',';
+        ret[at++] = digits[i];
+    }
+    ret[at] = 0;
+    return ret;
+}
+
+static void refuse(struct reading *r, enum trace_format format)
+{
+    struct read_summary *sum = r->sum;
+
+    sum->state = READ_REFUSED;
+    reading_fail(r, 0, "%s", refusals[format].reason);
+    snprintf(sum->remedy, sizeof(sum->remedy), "%s", refusals[format].remedy);
+}
+
+static void cut_short(struct reading *r, enum read_state state, enum defect_kind kind)
+{
+    struct read_summary *sum = r->sum;
+    struct intake *last = r->parts[r->n_parts - 1].intake;
+    const char *why = sum->stream.reason;
+    char events[32];
+
+    sum->state = state;
+    reading_fail(r, 0, "%s after %s events%s%s", state == READ_CORRUPT ? "damaged" : "truncated",
+                 group_digits(reading_events(r), events), *why ? ": " : "", why);
+    snprintf(sum->remedy, sizeof(sum->remedy), "%s",
+             "what was read until there can be used; copy the file again where its writer has finished it");
+    if (last->defects.count[kind] == 0)
+        intake_defect(last, kind, sum->stream.out);
+}
+
+static void judge(struct reading *r)
+{
+    struct read_summary *sum = r->sum;
+    const struct stream_summary *stream = &sum->stream;
+    bool in_pieces = !reading_whole_reader(r, sum->format);
+
+    sum->state = READ_COMPLETE;
+    if (stream->in == 0) {
+        sum->state = READ_EMPTY;
+        reading_fail(r, 0, "0 bytes");
+    } else if (!is_read(r, sum->format)) {
+        refuse(r, sum->format);
+    } else if (stream->verdict == STREAM_TRUNCATED) {
+        cut_short(r, READ_TRUNCATED, DEFECT_truncated);
+    } else if (stream->verdict != STREAM_COMPLETE) {
+        cut_short(r, READ_CORRUPT, DEFECT_corrupt_stream);
+    } else if (in_pieces && last_state(r) == SCAN_BEFORE) {
+        sum->state = READ_EMPTY;
+        reading_fail(r, 0, "holds no text");
+    } else if (in_pieces && last_state(r) != SCAN_BEHIND) {
+        cut_short(r, READ_TRUNCATED, DEFECT_truncated);
+    } else if (stream->ignored > 0) {
+        reading_fail(r, 0, "%s", stream->reason);
+        intake_defect(r->parts[0].intake, DEFECT_bytes_behind_end, stream->out);
+    }
+}
+
+/* What comes behind all that the scanner found has the same number in however many parts it was read. */
+static struct intake *last_intake(const struct reading *r)
+{
+    return r->parts[r->n_parts - 1].intake;
+}
+
+/* What the scanner has found more exactly stays. */
+static bool is_known(const struct reading *r, enum meta_key key)
+{
+    for (size_t i = 0; i < r->n_parts; i++)
+        if (r->parts[i].intake->meta[key] != COLUMN_NULL)
+            return true;
+    return false;
+}
+
+static void put_number(struct reading *r, enum meta_key key, int64_t value)
+{
+    if (value >= 0 && !is_known(r, key))
+        last_intake(r)->meta[key] = value;
+}
+
+static void put_text(struct reading *r, enum meta_key key, const char *value)
+{
+    struct intake *last = last_intake(r);
+    char padded[sizeof(((struct trace_ends *)NULL)->trace_name) + 32] = {0};
+    uint32_t number;
+
+    if (!*value || is_known(r, key))
+        return;
+    snprintf(padded, sizeof(padded) - 32, "%s", value);
+    number = strings_intern(last->strings, padded, strlen(padded));
+    if (number != STRINGS_NONE)
+        last->meta[key] = number;
+}
+
+static void put_facts(struct reading *r, const struct trace_ends *ends)
+{
+    const struct read_summary *sum = r->sum;
+
+    put_text(r, META_format, format_name(sum->format));
+    put_text(r, META_coding, stream_coding_name(sum->stream.coding));
+    put_number(r, META_source_bytes, (int64_t)sum->stream.in);
+    put_number(r, META_text_bytes, (int64_t)sum->stream.out);
+    put_number(r, META_rank, ends->rank);
+    put_number(r, META_world_size, ends->world_size);
+    put_number(r, META_pid, ends->pid);
+    put_number(r, META_devices, ends->devices);
+    put_number(r, META_base_time_ns, ends->base_time_ns);
+    put_text(r, META_backend, ends->backend);
+    put_text(r, META_device_name, ends->device_name);
+    put_text(r, META_trace_name, ends->trace_name);
+    put_text(r, META_engine_version, ends->engine_version);
+}
+
+void verdict_find(struct reading *r)
+{
+    struct ends_input in = {r->head, r->tail, r->head_size, r->tail_size, r->sum->stream.out};
+    bool refused = r->sum->state == READ_REFUSED;
+    struct trace_ends ends;
+
+    ends_read(&in, &ends);
+    r->sum->format = find_format(r, &ends);
+    if (!refused)
+        judge(r);
+    if (verdict_has_columns(r->sum->state))
+        put_facts(r, &ends);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a JSON scalar stands for: numbers as exactly as they can be had, strings without their escapes.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+#include "trace/read/json_text.h"
+
+enum json_scalar {
+    JSON_INT,
+    JSON_REAL,
+    JSON_BOOL, /* the integer is 0 or 1 */
+    JSON_WORD, /* none of these: a string without its quotes, NaN, or a whole number that does not fit */
+};
+
+enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret_real);
+/* What stands between the quotes, never longer than it was. An escape that JSON does not know stays. */
+size_t json_unescape(struct slice s, char *out);

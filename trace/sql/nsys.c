@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/sql/nsys.h"
+
+#include "trace/read/clean_text.h"
+#include "trace/sql/foreign.h"
+#include "trace/sql/nsys_events.h"
+#include <errno.h>
+#include <sqlite3.h>
+
+struct nsys {
+    sqlite3 *db;
+    bool has_strings;
+    char *reason;
+    size_t reason_size;
+    struct nsys_events events;
+};
+
+/* The first column of the first row, COLUMN_NULL where there is none. */
+static int64_t ask_int(struct nsys *n, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    int64_t value = COLUMN_NULL;
+
+    if (sqlite3_prepare_v2(n->db, sql, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW &&
+        sqlite3_column_type(s, 0) == SQLITE_INTEGER)
+        value = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return value;
+}
+
+/* The same as a string, 0 where there is none. */
+static uint32_t ask_text(struct nsys *n, const char *sql, int64_t key)
+{
+    sqlite3_stmt *s = NULL;
+    uint32_t number = 0;
+
+    if (sqlite3_prepare_v2(n->db, sql, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_int64(s, 1, key);
+        if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_TEXT)
+            number = clean_text(n->events.in, (const char *)sqlite3_column_text(s, 0),
+                                (size_t)sqlite3_column_bytes(s, 0), n->events.place);
+    }
+    sqlite3_finalize(s);
+    return number == STRINGS_NONE ? 0 : number;
+}
+
+/* SELECT of all values and the name; what the table does not have is NULL. */
+static char *table_sql(struct nsys *n, const struct nsys_table *t)
+{
+    sqlite3_str *sql = sqlite3_str_new(n->db);
+
+    sqlite3_str_appendall(sql, "SELECT ");
+    for (size_t i = 0; i < _NSYS_VALUE_MAX; i++)
+        if (foreign_has_column(n->db, t->table, nsys_value_columns[i]))
+            sqlite3_str_appendf(sql, "t.\"%w\", ", nsys_value_columns[i]);
+        else
+            sqlite3_str_appendall(sql, "NULL, ");
+
+    sqlite3_str_appendall(sql, "coalesce(");
+    if (t->name_text && foreign_has_column(n->db, t->table, t->name_text))
+        sqlite3_str_appendf(sql, "t.\"%w\", ", t->name_text);
+    for (size_t i = 0; i < NSYS_NAME_IDS_MAX && t->name_ids[i]; i++)
+        if (n->has_strings && foreign_has_column(n->db, t->table, t->name_ids[i]))
+            sqlite3_str_appendf(sql, "(SELECT value FROM StringIds WHERE id = t.\"%w\"), ", t->name_ids[i]);
+    sqlite3_str_appendf(sql, "NULL, NULL) FROM \"%w\" AS t", t->table);
+    return sqlite3_str_finish(sql);
+}
+
+static void read_row(sqlite3_stmt *s, struct nsys_row *ret)
+{
+    for (int i = 0; i < _NSYS_VALUE_MAX; i++)
+        ret->values[i] =
+            sqlite3_column_type(s, i) == SQLITE_INTEGER ? sqlite3_column_int64(s, i) : COLUMN_NULL;
+    ret->name = NULL;
+    if (sqlite3_column_type(s, _NSYS_VALUE_MAX) == SQLITE_TEXT) {
+        ret->name = (const char *)sqlite3_column_text(s, _NSYS_VALUE_MAX);
+        ret->name_size = (size_t)sqlite3_column_bytes(s, _NSYS_VALUE_MAX);
+    }
+}
+
+static int read_table(struct nsys *n, const struct nsys_table *t)
+{
+    struct intake *in = n->events.in;
+    sqlite3_stmt *s = NULL;
+    struct nsys_row row;
+    char *sql = table_sql(n, t);
+
+    if (!sql)
+        return -ENOMEM;
+    int r = sqlite3_prepare_v2(n->db, sql, -1, &s, NULL);
+    sqlite3_free(sql);
+    if (r == SQLITE_OK)
+        while ((r = sqlite3_step(s)) == SQLITE_ROW && in->error == 0) {
+            read_row(s, &row);
+            t->take(&n->events, t, &row);
+        }
+    if (in->error == 0 && r != SQLITE_DONE && r != SQLITE_NOMEM) {
+        intake_defect(in, DEFECT_corrupt_stream, n->events.place);
+        snprintf(n->reason, n->reason_size, "the database is damaged: %s: %s", t->table,
+                 sqlite3_errmsg(n->db));
+    }
+    sqlite3_finalize(s);
+    return in->error < 0 ? in->error : r == SQLITE_NOMEM ? -ENOMEM : 0;
+}
+
+static void read_devices(struct nsys *n)
+{
+    struct nsys_events *e = &n->events;
+    sqlite3_stmt *s = NULL;
+
+    if (foreign_has_table(n->db, "TARGET_INFO_CUDA_DEVICE") &&
+        sqlite3_prepare_v2(n->db,
+                           "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL",
+                           -1, &s, NULL) == SQLITE_OK)
+        while (e->n_devices < NSYS_DEVICES_MAX && sqlite3_step(s) == SQLITE_ROW)
+            e->devices[e->n_devices++] = (struct nsys_device){
+                sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), sqlite3_column_int64(s, 2)};
+    sqlite3_finalize(s);
+}
+
+/* Names for the threads and processes that have events. */
+static void read_names(struct nsys *n)
+{
+    static const char thread_sql[] = "SELECT (SELECT value FROM StringIds WHERE id = t.nameId) FROM "
+                                     "ThreadNames AS t WHERE t.globalTid & 0xFFFFFFFFFFFF = ?1";
+    static const char process_sql[] = "SELECT name FROM PROCESSES WHERE pid = ?1";
+    static const char gpu_sql[] = "SELECT name FROM TARGET_INFO_GPU WHERE id = ?1";
+    bool thread_names = n->has_strings && foreign_has_table(n->db, "ThreadNames");
+    bool process_names = foreign_has_table(n->db, "PROCESSES");
+    bool gpu_names = foreign_has_table(n->db, "TARGET_INFO_GPU");
+    struct intake *in = n->events.in;
+
+    for (size_t i = 0; i < in->n_threads && thread_names; i++) {
+        const struct process_entry *p = &in->processes[in->threads[i].process];
+        if (!nsys_is_gpu(p) && p->pid != NSYS_OVERHEAD_PROCESS)
+            in->threads[i].name = ask_text(n, thread_sql, p->pid << NSYS_ID_BITS | in->threads[i].tid);
+    }
+    for (size_t i = 0; i < in->n_processes; i++) {
+        struct process_entry *p = &in->processes[i];
+        if (nsys_is_gpu(p) ? gpu_names : process_names)
+            p->name = ask_text(n, nsys_is_gpu(p) ? gpu_sql : process_sql, p->pid);
+    }
+}
+
+/* What times are relative to. Unknown where the export moved them to the wall clock, or the start was not
+ * recorded. */
+static int64_t base_time(struct nsys *n)
+{
+    static const char normalized_sql[] =
+        "SELECT value = 'true' FROM META_DATA_EXPORT WHERE name = 'EXPORT_PARAM_TIME_NORMALIZE'";
+    static const char shift_sql[] =
+        "SELECT CAST(value AS INTEGER) FROM META_DATA_EXPORT WHERE name = 'EXPORT_PARAM_TIME_SHIFT'";
+    int64_t start = COLUMN_NULL, shift = COLUMN_NULL;
+
+    if (foreign_has_table(n->db, "TARGET_INFO_SESSION_START_TIME"))
+        start = ask_int(n, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
+    if (foreign_has_table(n->db, "META_DATA_EXPORT")) {
+        if (ask_int(n, normalized_sql) == 1)
+            return COLUMN_NULL;
+        shift = ask_int(n, shift_sql);
+    }
+    if (start == COLUMN_NULL || (shift != COLUMN_NULL && __builtin_sub_overflow(start, shift, &start)))
+        return COLUMN_NULL;
+    return start;
+}
+
+static void read_meta(struct nsys *n)
+{
+    struct intake *in = n->events.in;
+    int64_t gpus = 0;
+
+    for (size_t i = 0; i < in->n_processes; i++)
+        gpus += nsys_is_gpu(&in->processes[i]);
+    in->meta[META_devices] = gpus;
+    in->meta[META_base_time_ns] = base_time(n);
+    if (n->events.n_processes == 1)
+        in->meta[META_pid] = nsys_pid(n->events.processes[0]);
+    if (foreign_has_table(n->db, "TARGET_INFO_GPU")) {
+        uint32_t name = ask_text(n, "SELECT name FROM TARGET_INFO_GPU ORDER BY id", 0);
+        if (name != 0)
+            in->meta[META_device_name] = name;
+        in->meta[META_sm_count] = ask_int(n, "SELECT smCount FROM TARGET_INFO_GPU ORDER BY id");
+    }
+}
+
+static int read_all(struct nsys *n)
+{
+    size_t seen = 0;
+
+    n->has_strings = foreign_has_table(n->db, "StringIds");
+    read_devices(n);
+    for (size_t i = 0; i < nsys_tables_count; i++) {
+        if (!foreign_has_table(n->db, nsys_tables[i].table))
+            continue;
+        int r = read_table(n, &nsys_tables[i]);
+        if (r < 0)
+            return r;
+        seen++;
+    }
+    if (seen == 0) {
+        snprintf(n->reason, n->reason_size, "none of the tables of an nsys export is in the database");
+        return -EBADMSG;
+    }
+    read_names(n);
+    read_meta(n);
+    return n->events.in->error;
+}
+
+int nsys_read(const void *data, size_t size, struct intake *intake, char *ret_reason, size_t reason_size)
+{
+    _cleanup_(freep) struct nsys *n = calloc(1, sizeof(*n));
+
+    if (!n)
+        return -ENOMEM;
+    n->events.in = intake;
+    n->reason = ret_reason;
+    n->reason_size = reason_size;
+    ret_reason[0] = '\0';
+    int r = foreign_open(data, size, &n->db, ret_reason, reason_size);
+    if (r == 0)
+        r = read_all(n);
+    sqlite3_close(n->db);
+    return r;
+}

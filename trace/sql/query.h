@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SQL over columnar files: the virtual tables, as they are seen by profctl, the loadable extension and
+ * whatever else has a connection.
+ *
+ * A table set is registered on a connection under plain names (slice, thread, ...) for one trace, or, over a
+ * catalog, with a hidden column trace_id that says which. Nothing here opens a file by a name from SQL: who
+ * registers gives a function that opens a trace by its id.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+#include "trace/read/event_text.h"
+
+struct sqlite3;
+
+struct sql_source {
+    /* Opens a trace's columnar file and, where there still is one, its original (*ret_source_fd -1
+     * otherwise). Errors with a message for people, to be freed. */
+    int (*open)(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd, char **ret_error);
+    /* All trace ids, for a query that names none; NULL where there is only one trace (id 0). The caller
+     * frees. */
+    int (*list)(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error);
+    /* Whether the statement has had its time, asked in loops that SQLite does not see; NULL: it never has. */
+    bool (*is_over)(void *arg);
+    void (*free)(void *arg); /* NULL where nothing is to be freed */
+    void *arg;
+};
+
+/* Registers all tables and functions (extract_arg, ...). Takes over the source, whatever it returns: an
+ * SQLite result code. */
+int sql_register(struct sqlite3 *db, struct sql_source source);
+
+/* A connection that can only read: in memory, all tables registered, authorizer against ATTACH, writes,
+ * PRAGMAs that matter and extensions. A statement that is still running when the time limit is over ends with
+ * SQLITE_INTERRUPT; 0: no limit. Takes over the source. Negative errno. */
+int sql_open(struct sql_source source, int64_t time_limit_ns, struct sqlite3 **ret);
+/* Starts the time limit of the next statement anew; until then it runs from sql_open(). Only for connections
+ * of sql_open(). */
+void sql_restart_clock(struct sqlite3 *db);
+/* The names of the tables, NULL behind the last: SQLite lists no virtual tables that nobody created. */
+const char *sql_table_name(size_t i);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/sql/args.h"
+
+int sql_register(sqlite3 *db, struct sql_source source)
+{
+    _cleanup_(traces_unrefp) struct traces *traces = NULL;
+    int r;
+
+    if (traces_new(db, source, &traces) < 0)
+        return SQLITE_NOMEM;
+    r = vtab_register_tables(db, traces);
+    if (r == SQLITE_OK)
+        r = args_register_table(db, traces);
+    if (r == SQLITE_OK)
+        r = args_register_function(db, traces);
+    return r;
+}
+
+const char *sql_table_name(size_t i)
+{
+    if (i < sql_tables_count)
+        return sql_tables[i].name;
+    return i == sql_tables_count ? "args" : NULL;
+}

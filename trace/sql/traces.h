@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The opened traces of one connection. Where the source has only one trace it stays open until the connection
+ * closes; of a catalog the few that were used last stay open.
+ *
+ * Tables, functions and the connection itself share one `struct traces` by counted references; whoever walks
+ * through a trace holds it until he is done. For one thread at a time, like the connection.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/sql/api.h"
+#include "trace/sql/heads.h"
+#include "trace/sql/query.h"
+
+/* Traces of a catalog that stay open while nobody uses them. */
+#define TRACES_IDLE_MAX 8
+
+/* A power of two, for less than a millisecond. */
+#define STEPS_PER_LOOK (UINT64_C(1) << 14)
+
+enum group_order {
+    GROUPS_BY_NAME,     /* and category */
+    GROUPS_BY_CATEGORY, /* and name */
+    _GROUP_ORDER_MAX,
+};
+
+struct trace {
+    int64_t id;
+    struct columns *columns;
+    /* Private. */
+    struct traces *traces;
+    struct heads heads;
+    uint32_t *groups[_GROUP_ORDER_MAX];
+    unsigned users;
+    uint64_t last_used;
+};
+
+struct traces;
+
+int traces_new(sqlite3 *db, struct sql_source source, struct traces **ret);
+struct traces *traces_ref(struct traces *t);
+struct traces *traces_unref(struct traces *t);
+/* Whether there can be several, so that each table has the column trace_id. */
+bool traces_many(const struct traces *t);
+/* The ids within a range; the caller frees. Where there can be only one it is not looked whether it exists. A
+ * message for people is to be freed. */
+int traces_within(struct traces *t, int64_t min, int64_t max, int64_t **ret_ids, size_t *ret_n,
+                  char **ret_error);
+int traces_get(struct traces *t, int64_t id, struct trace **ret, char **ret_error);
+void traces_put(struct traces *t, struct trace *trace);
+
+/* Whether the statement is to end, because its time is over or somebody interrupted it. */
+bool trace_look(const struct trace *trace);
+
+/* The same for the loops whose length a file decides, as SQLite cannot ask there: looks now and then. */
+static inline bool trace_is_over(const struct trace *trace, uint64_t step)
+{
+    return step % STEPS_PER_LOOK == STEPS_PER_LOOK - 1 && trace_look(trace);
+}
+
+/* The rows of table name as SQLite orders their texts, no category before any. An SQLite result code. */
+int trace_groups(struct trace *trace, enum group_order order, const uint32_t **ret);
+/* NULL, or why nothing that came out of the trace can be trusted; to be freed. */
+char *trace_damage(const struct trace *trace);
+
+DEFINE_CLEANUP(struct traces *, traces_unref)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rows of a table fit the terms of a query, one after the other, by the shortest way there is: the
+ * row's number, time, track or name. Holds nothing but numbers, and values it looked at.
+ */
+#pragma once
+
+#include "trace/sql/cells.h"
+#include "trace/sql/numbers.h"
+#include "trace/sql/plan.h"
+
+enum way {
+    WAY_ROWS,      /* from row to row */
+    WAY_TRACK,     /* along by_track */
+    WAY_GROUPS,    /* along by_name, group by group */
+    WAY_ANCESTORS, /* from parent to parent */
+};
+
+struct walk {
+    const struct sql_table *table;
+    struct trace *trace;
+    struct cells *cells;
+    enum way way;
+    uint64_t first, end; /* rows that fit */
+    uint64_t at, stop;   /* of the rows, by_track or by_name */
+    int64_t depth;       /* WAY_TRACK: ends before a slice that lies no deeper; -1: does not */
+    int64_t track;       /* -1: any */
+    struct numbers names, categories;
+    /* WAY_GROUPS: the groups, where in them the walk is, and the one it is in. */
+    const uint32_t *groups;
+    uint64_t group, groups_end;
+    int64_t group_name, group_category;
+    size_t name; /* of the terms: its groups are those up to groups_end */
+    bool one_of_each;
+    uint64_t steps;
+    bool over; /* ended before its end, because the statement is to end */
+    const struct terms *terms;
+};
+
+/* An SQLite result code. terms must stay as they are while the walk lasts; cells are of the trace. */
+int walk_start(struct walk *w, const struct sql_table *table, struct trace *trace, struct cells *cells,
+               const struct terms *terms);
+/* False at the end, and with w->over set where the statement is to end. */
+bool walk_next(struct walk *w, uint64_t *ret_row);
+/* What all rows of the group that the walk is in have in common. */
+bool walk_knows(const struct walk *w, const struct sql_column *column, int64_t *ret);
+void walk_done(struct walk *w);
