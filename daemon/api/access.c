@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/api/access.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/api/guard.h"
+#include "daemon/api/hosts.h"
+#include "daemon/api/http_tls.h"
+#include "daemon/api/routes.h"
+#include "daemon/api/tokens.h"
+#include "daemon/config.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* Refusals that are logged in a minute; the rest is counted. */
+#define LOGGED_MAX      20
+#define LOG_INTERVAL_NS (60 * NS_PER_S)
+#define LOGGED_TEXT_MAX 200
+#define CHALLENGE       "Bearer realm=\"profd\""
+
+/* What a reload replaces. */
+struct rules {
+    struct tokens tokens;
+    SSL_CTX *tls;
+    char **hosts;
+    size_t n_hosts;
+    struct address_range *open_to;
+    size_t n_open_to;
+};
+
+struct access {
+    struct listen_address addresses[LISTEN_MAX];
+    size_t n_addresses;
+    struct rules rules;
+    struct guard guard;
+    int64_t log_since_ns;
+    unsigned n_refused; /* since then */
+};
+
+/* -- Rules -------------------------------------------------------------------------------------------- */
+
+static void rules_done(struct rules *r)
+{
+    tokens_done(&r->tokens);
+    SSL_CTX_free(r->tls);
+    for (size_t i = 0; i < r->n_hosts; i++)
+        free(r->hosts[i]);
+    free(r->hosts);
+    free(r->open_to);
+    *r = (struct rules){0};
+}
+
+static void copy_lists(struct rules *r, const struct http_settings *s)
+{
+    r->hosts = xcalloc(s->n_hosts, sizeof(*r->hosts));
+    for (; r->n_hosts < s->n_hosts; r->n_hosts++)
+        r->hosts[r->n_hosts] = xstrdup(s->hosts[r->n_hosts]);
+    r->open_to = xcalloc(s->n_open_to, sizeof(*r->open_to));
+    for (; r->n_open_to < s->n_open_to; r->n_open_to++)
+        r->open_to[r->n_open_to] = s->open_to[r->n_open_to];
+}
+
+static int load_tls(struct rules *r, const struct http_settings *s, struct problem *p)
+{
+    if (!s->cert_file && !s->key_file && !s->client_ca_file)
+        return 0;
+    if (!s->cert_file || !s->key_file) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "[http] %s= is set, but not %s=",
+                    s->cert_file  ? "cert_file"
+                    : s->key_file ? "key_file"
+                                  : "client_ca_file",
+                    s->cert_file ? "key_file" : "cert_file");
+        problem_remedy(p, "TLS needs both [http] cert_file= and key_file= of profd.conf.");
+        return -EINVAL;
+    }
+    return http_tls_new(&(struct http_tls_files){s->cert_file, s->key_file, s->client_ca_file}, &r->tls, p);
+}
+
+static const char token_remedy[] = "profctl token new NAME --role operate prints a token, and the line for "
+                                   "the file that [http] tokens_file= "
+                                   "names.";
+
+/* Beyond this host nobody is let in by accident, and no token is sent for all to read. */
+static int check_exposure(const struct access *a, const struct rules *r, bool plain_http, struct problem *p)
+{
+    for (size_t i = 0; i < a->n_addresses; i++) {
+        const struct listen_address *l = &a->addresses[i];
+        if (address_is_loopback(&l->ip))
+            continue;
+        if (!r->tls && !plain_http) {
+            problem_set(p, -EPERM, PROBLEM_DENIED, "listen=%s: tokens would be sent there without encryption",
+                        l->text);
+            problem_remedy(p,
+                           "Set [http] cert_file= and key_file= of profd.conf, or plain_http=yes where the "
+                           "network is protected otherwise.");
+            return -EPERM;
+        }
+        if (r->tokens.n == 0) {
+            problem_set(p, -EPERM, PROBLEM_DENIED,
+                        "listen=%s: there is no token that anybody could use there", l->text);
+            problem_remedy(p, "%s", token_remedy);
+            return -EPERM;
+        }
+    }
+    return 0;
+}
+
+static int load(const struct access *a, const struct http_settings *s, struct rules *ret, struct problem *p)
+{
+    _cleanup_(rules_done) struct rules rules = {0};
+
+    copy_lists(&rules, s);
+    int r = s->tokens_file ? tokens_load(s->tokens_file, &rules.tokens, p) : 0;
+    if (r == 0)
+        r = load_tls(&rules, s, p);
+    if (r == 0)
+        r = check_exposure(a, &rules, s->plain_http, p);
+    if (r < 0)
+        return r;
+    *ret = rules;
+    rules = (struct rules){0};
+    return 0;
+}
+
+int access_new(const struct config *c, const struct listen_address *addresses, size_t n, struct access **ret,
+               struct problem *p)
+{
+    _cleanup_(access_freep) struct access *a = xcalloc(1, sizeof(*a));
+
+    memcpy(a->addresses, addresses, n * sizeof(*addresses));
+    a->n_addresses = n;
+    if (n > 0) {
+        int r = load(a, &c->http, &a->rules, p);
+        if (r < 0)
+            return r;
+        if (a->rules.tokens.n == 0) {
+            log_warning("listen=%s: without a token nobody can use it", addresses[0].text);
+            log_warning("  %s", token_remedy);
+        }
+    }
+    *ret = TAKE_PTR(a);
+    return 0;
+}
+
+struct access *access_free(struct access *a)
+{
+    if (!a)
+        return NULL;
+    rules_done(&a->rules);
+    free(a);
+    return NULL;
+}
+
+int access_reload(struct access *a, const struct config *c, struct problem *p)
+{
+    struct rules rules;
+
+    int r = a->n_addresses > 0 ? load(a, &c->http, &rules, p) : 0;
+    if (r < 0 || a->n_addresses == 0)
+        return r;
+    rules_done(&a->rules);
+    a->rules = rules;
+    return 0;
+}
+
+SSL_CTX *access_tls(const struct access *a)
+{
+    return a->rules.tls;
+}
+
+/* -- Requests ----------------------------------------------------------------------------------------- */
+
+/*
+ * A TCP port of this host can be reached by every web page that its users look at. A page tells on itself by
+ * what its browser adds; one that had its own name resolved to us, by that name.
+ */
+static int check_browser(const struct access *a, const struct http_request *r, struct problem *p)
+{
+    const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
+    const struct host_rules ours = {a->addresses, a->n_addresses, a->rules.hosts, a->rules.n_hosts};
+
+    if (http_header(r, "Origin") || (site && !streq(site, "none")))
+        return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages may not talk to profd");
+    if (host && host_is_ours(host, &ours))
+        return 0;
+    problem_set(p, -EPERM, PROBLEM_DENIED, "profd is called %s here, which is none of its names",
+                host ? host : "nothing");
+    problem_remedy(p, "Use the address that it listens on, or add the name: [http] host= of profd.conf.");
+    return -EPERM;
+}
+
+static bool is_open(const struct access *a, const struct http_request *r, const struct route *route)
+{
+    if (!route || route->right != RIGHT_NONE || route->everybody)
+        return route && route->everybody;
+    for (size_t i = 0; i < a->rules.n_open_to; i++)
+        if (address_range_has(&a->rules.open_to[i], &http_peer(r)->ip))
+            return true;
+    return false;
+}
+
+static int ask_to_wait(struct http_request *r, int64_t wait_ns, struct problem *p)
+{
+    char seconds[24];
+
+    snprintf(seconds, sizeof(seconds), "%" PRId64, (wait_ns + NS_PER_S - 1) / NS_PER_S);
+    http_reply_header(r, "Retry-After", seconds);
+    problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "too many wrong tokens came from this address");
+    problem_remedy(p, "Wait %s s, and have whoever sends them corrected.", seconds);
+    return -EAGAIN;
+}
+
+static int refuse_token(struct http_request *r, bool given, struct problem *p)
+{
+    http_reply_header(r, "WWW-Authenticate", given ? CHALLENGE ", error=\"invalid_token\"" : CHALLENGE);
+    problem_set(p, -EACCES, PROBLEM_NO_TOKEN,
+                given ? "profd does not know this token" : "a token is needed here");
+    problem_remedy(p, "%s",
+                   given ? "Is it of this profd, and still in its file of tokens?"
+                         : "Send \"Authorization: Bearer TOKEN\"; profctl takes it from --token-file FILE, "
+                           "$PROFD_TOKEN_FILE or ~/.config/profd/token.");
+    return -EACCES;
+}
+
+static enum right needed_right(const struct http_request *r, const struct route *route)
+{
+    enum right right = route ? route->right : RIGHT_READ;
+    char name[32];
+
+    for (const char *word = route ? route->calls : NULL; word && *word;) {
+        size_t n = strcspn(word, " ");
+        snprintf(name, sizeof(name), "%.*s", (int)n, word);
+        if (http_query_get(r, name))
+            right = MAX(right, RIGHT_OPERATE);
+        word += n + (word[n] == ' ');
+    }
+    return right;
+}
+
+static int check_role(struct http_request *r, const struct token *token, enum right needed, struct problem *p)
+{
+    if (token->right >= needed)
+        return 0;
+    _cleanup_(freep) char *challenge =
+        xasprintf(CHALLENGE ", error=\"insufficient_scope\", scope=\"%s\"", right_name(needed));
+    http_reply_header(r, "WWW-Authenticate", challenge);
+    problem_set(p, -EPERM, PROBLEM_DENIED, "this needs the role %s; token %s has %s", right_name(needed),
+                token->name, right_name(token->right));
+    problem_remedy(p, "Use a token with the role %s: profctl token new NAME --role %s makes one.",
+                   right_name(needed), right_name(needed));
+    return -EPERM;
+}
+
+static int check_token(struct access *a, struct http_request *r, const struct route *route, struct problem *p)
+{
+    const struct in6_addr *ip = &http_peer(r)->ip;
+    const char *header = http_header(r, "Authorization"), *text = tokens_of_header(header);
+
+    if (!header)
+        return refuse_token(r, false, p);
+    /* Tokens are too long to be guessed, and an address may be shared: with whoever sends wrong ones from a
+     * proxy, or from this host, a right one is not shut out. */
+    const struct token *token = text ? tokens_find(&a->rules.tokens, text) : NULL;
+    if (!token) {
+        int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
+        if (wait_ns > 0)
+            return ask_to_wait(r, wait_ns, p);
+        guard_failed(&a->guard, ip, mono_ns());
+        return refuse_token(r, true, p);
+    }
+    http_set_user(r, token->name);
+    return check_role(r, token, needed_right(r, route), p);
+}
+
+/* One line for each refusal, unless there are many: whoever sends them must not fill the disk. */
+static void log_refusal(struct access *a, const struct http_request *r, const struct problem *p)
+{
+    int64_t now_ns = mono_ns();
+
+    if (a->log_since_ns == 0 || now_ns - a->log_since_ns >= LOG_INTERVAL_NS) {
+        if (a->n_refused > LOGGED_MAX)
+            log_notice("http: %u more requests were refused", a->n_refused - LOGGED_MAX);
+        a->log_since_ns = now_ns;
+        a->n_refused = 0;
+    }
+    if (++a->n_refused <= LOGGED_MAX)
+        log_notice("http: refused %s: %.*s", http_peer(r)->address, LOGGED_TEXT_MAX, p->what);
+}
+
+int access_check(struct access *a, struct http_request *r, const struct route *route, struct problem *p)
+{
+    if (http_peer(r)->local)
+        return 0;
+    int err = check_browser(a, r, p);
+    if (err == 0 && !is_open(a, r, route))
+        err = check_token(a, r, route, p);
+    if (err < 0)
+        log_refusal(a, r, p);
+    return err;
+}

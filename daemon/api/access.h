@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may do what at the HTTP door; the one place that decides it.
+ *
+ * On the Unix socket whoever can connect may do everything: its mode lets in its owner, root and the members
+ * of its group, and nobody else. On TCP a request needs a token whose role has the route's right, except for
+ * routes that say otherwise (routes.h). What a browser sends is refused there before all else.
+ *
+ * It owns what it was told by files (tokens, certificates) and by the configuration, which it copies.
+ */
+#pragma once
+
+#include "base/address.h"
+#include "daemon/api/http.h"
+#include "daemon/api/listen.h"
+
+struct config;
+struct route;
+struct access;
+
+/* [http] of profd.conf. */
+struct http_settings {
+    char *tokens_file; /* these are NULL where they are not set */
+    char *cert_file, *key_file, *client_ca_file;
+    bool plain_http; /* tokens may go over other networks than loopback unencrypted */
+    char **hosts;
+    size_t n_hosts, cap_hosts;
+    struct address_range *open_to;
+    size_t n_open_to, cap_open_to;
+};
+
+/* Reads the files, where there are TCP addresses (LISTEN_MAX at most) to guard. -EINVAL, -EPERM, ... with the
+ * remedy. */
+int access_new(const struct config *c, const struct listen_address *addresses, size_t n, struct access **ret,
+               struct problem *p);
+struct access *access_free(struct access *a);
+DEFINE_CLEANUP(struct access *, access_free)
+
+/* Reads them again, as the configuration says by then; all as it was where anything is wrong. The addresses
+ * that are listened on stay those of access_new(). */
+int access_reload(struct access *a, const struct config *c, struct problem *p);
+/* NULL: TCP is without TLS. */
+struct ssl_ctx_st *access_tls(const struct access *a);
+
+/*
+ * 0 where the request may pass; then http_user() is the token's name, on TCP. Else a negative errno value,
+ * with the problem set and the headers of its reply added. route is NULL where the path leads nowhere, which
+ * only those with a token are told.
+ */
+int access_check(struct access *a, struct http_request *r, const struct route *route, struct problem *p);

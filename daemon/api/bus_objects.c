@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the bus shows: the manager, an object for each session of the catalog, their properties; and the
+ * signals that tell of changes, each after the commit of what it tells of.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/api/bus_internal.h"
+#include "daemon/catalog/records.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <inttypes.h>
+
+/* Of the sessions that listings of objects show; each of the others is at its path, too. */
+#define LISTED_SESSIONS 100
+/* A bus that takes no more must not fill profd's memory with what it was told. */
+#define QUEUED_SIGNALS_MAX 4096
+/* Changes of the manager's properties are told together. */
+#define TELL_DELAY_NS (200 * NS_PER_MS)
+
+/* -- Sessions ----------------------------------------------------------------------------------------- */
+
+struct property {
+    const char *name, *key; /* of the session's JSON; a dot is one object further in */
+    const char *signature;
+    uint64_t flags;
+};
+
+static const struct property session_properties[] = {
+    {"Session", "session", "s", SD_BUS_VTABLE_PROPERTY_CONST},
+    {"State", "state", "s", SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE},
+    {"Reason", "reason", "s", SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE},
+    {"Router", "router", "s", SD_BUS_VTABLE_PROPERTY_CONST},
+    {"Fleet", "fleet", "s", SD_BUS_VTABLE_PROPERTY_CONST},
+    {"RequestedBy", "requested_by", "s", SD_BUS_VTABLE_PROPERTY_CONST},
+    {"RequestedAt", "requested_at", "x", SD_BUS_VTABLE_PROPERTY_CONST},
+    {"RecordingAt", "recording_at", "x", 0},
+    {"StoppedAt", "stopped_at", "x", 0},
+    {"FinishedAt", "finished_at", "x", 0},
+    {"Workers", "counts.targets", "x", 0},
+    {"Traces", "counts.traces", "x", 0},
+    {"Bytes", "counts.bytes", "x", 0},
+    {"Pinned", "pinned", "b", 0},
+};
+
+static int64_t session_of_path(const char *path)
+{
+    _cleanup_(freep) char *ref = NULL;
+    int64_t id;
+
+    if (sd_bus_path_decode(path, BUS_SESSION_PATH, &ref) <= 0 || strchr(ref, '/') ||
+        parse_ref(ref, '?', &id) != 's')
+        return RECORD_NONE;
+    return id;
+}
+
+/* Reads it for the getters or the method that follow. */
+static int find_session(sd_bus *connection, const char *path, const char *interface, void *arg,
+                        void **ret_found, sd_bus_error *error)
+{
+    struct bus *b = arg;
+    int64_t id = session_of_path(path);
+    json_t *session;
+
+    if (id == RECORD_NONE || b->is_closing)
+        return 0;
+    int r = catalog_session_json(b->door->rooms.catalog, id, false, &session);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    json_decref(b->shown);
+    b->shown = session;
+    *ret_found = b;
+    return 1;
+}
+
+static const struct property *find_property(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++)
+        if (streq(session_properties[i].name, name))
+            return &session_properties[i];
+    return NULL;
+}
+
+static int get_session_property(sd_bus *connection, const char *path, const char *interface, const char *name,
+                                sd_bus_message *reply, void *arg, sd_bus_error *error)
+{
+    const struct property *property = find_property(name);
+    const struct bus *b = arg;
+    const char *dot = strchr(property->key, '.'), *key = dot ? dot + 1 : property->key;
+    const json_t *object = dot ? json_object_get(b->shown, "counts") : b->shown;
+    const char *text = json_get_str(object, key);
+
+    switch (property->signature[0]) {
+    case 'x':
+        return sd_bus_message_append(reply, "x", json_get_int(object, key, 0));
+    case 'b':
+        return sd_bus_message_append(reply, "b", json_get_bool(object, key, false));
+    default:
+        return sd_bus_message_append(reply, "s", text ? text : "");
+    }
+}
+
+static char *session_path(const char *ref)
+{
+    char *path = NULL;
+    return sd_bus_path_encode(BUS_SESSION_PATH, ref, &path) < 0 ? NULL : path;
+}
+
+static int list_session_paths(sd_bus *connection, const char *prefix, void *arg, char ***ret,
+                              sd_bus_error *error)
+{
+    const struct bus *b = arg;
+    _cleanup_json_ sessions = NULL;
+    size_t i;
+    json_t *session;
+
+    int r = catalog_sessions_json(b->door->rooms.catalog, LISTED_SESSIONS, RECORD_NONE, NULL, &sessions);
+    if (r < 0)
+        return r;
+    char **paths = xcalloc(json_array_size(sessions) + 1, sizeof(*paths));
+    json_array_foreach(sessions, i, session)
+    {
+        paths[i] = session_path(json_get_str(session, "session"));
+    }
+    *ret = paths;
+    return 0;
+}
+
+/* -- The manager -------------------------------------------------------------------------------------- */
+
+static struct bus_told look(const struct bus *b)
+{
+    struct bus_told now = {.sessions = sessions_count(b->door->rooms.sessions)};
+    struct store_usage usage;
+
+    if (store_usage(b->door->rooms.store, &usage) == 0) {
+        now.traces = (uint64_t)usage.traces;
+        now.bytes = (uint64_t)usage.bytes;
+    }
+    return now;
+}
+
+static int get_version_property(sd_bus *connection, const char *path, const char *interface, const char *name,
+                                sd_bus_message *reply, void *arg, sd_bus_error *error)
+{
+    return sd_bus_message_append(reply, "s", PROFD_VERSION);
+}
+
+static int get_manager_property(sd_bus *connection, const char *path, const char *interface, const char *name,
+                                sd_bus_message *reply, void *arg, sd_bus_error *error)
+{
+    struct bus_told now = look(arg);
+
+    if (streq(name, "SessionsRunning"))
+        return sd_bus_message_append(reply, "u", now.sessions);
+    return sd_bus_message_append(reply, "t", streq(name, "StoreTraces") ? now.traces : now.bytes);
+}
+
+/* clang-format off */
+static const sd_bus_vtable manager_extras[] = {
+    SD_BUS_PROPERTY("Version", "s", get_version_property, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+    SD_BUS_PROPERTY("SessionsRunning", "u", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_PROPERTY("StoreTraces", "t", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_PROPERTY("StoreBytes", "t", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_SIGNAL_WITH_NAMES("SessionChanged", "sos", "session\0path\0state\0", 0),
+    SD_BUS_SIGNAL_WITH_NAMES("TraceAdded", "ss", "trace\0session\0", 0),
+    SD_BUS_SIGNAL_WITH_NAMES("TraceRemoved", "s", "trace\0", 0),
+};
+/* clang-format on */
+
+/* -- Tables ------------------------------------------------------------------------------------------- */
+
+/* sd-bus's table of the methods of an interface, with room for n_more lines and the end. */
+static sd_bus_vtable *make_vtable(const char *interface, size_t n_more, size_t *ret_n)
+{
+    const struct bus_method *m;
+    size_t n_methods = 0, n = 0;
+
+    while (bus_method_at(n_methods))
+        n_methods++;
+    sd_bus_vtable *v = xcalloc(n_methods + n_more + 2, sizeof(*v));
+    v[n++] = (sd_bus_vtable)SD_BUS_VTABLE_START(0);
+    for (size_t i = 0; (m = bus_method_at(i)); i++)
+        if (streq(m->interface, interface))
+            v[n++] = (sd_bus_vtable)SD_BUS_METHOD_WITH_NAMES(m->name, m->in, m->names, m->out, ,
+                                                             bus_on_method, SD_BUS_VTABLE_UNPRIVILEGED);
+    v[n + n_more] = (sd_bus_vtable)SD_BUS_VTABLE_END;
+    *ret_n = n;
+    return v;
+}
+
+void bus_objects_new(struct bus *b)
+{
+    size_t n;
+
+    b->manager = make_vtable(BUS_MANAGER, ARRAY_SIZE(manager_extras), &n);
+    memcpy(b->manager + n, manager_extras, sizeof(manager_extras));
+    b->session = make_vtable(BUS_SESSION, ARRAY_SIZE(session_properties), &n);
+    for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++) {
+        const struct property *p = &session_properties[i];
+        b->session[n + i] =
+            (sd_bus_vtable)SD_BUS_PROPERTY(p->name, p->signature, get_session_property, 0, p->flags);
+    }
+}
+
+int bus_objects_add(struct bus *b)
+{
+    sd_bus *c = b->connection;
+
+    int r = sd_bus_add_object_vtable(c, NULL, BUS_PATH, BUS_MANAGER, b->manager, b);
+    if (r >= 0)
+        r = sd_bus_add_fallback_vtable(c, NULL, BUS_SESSION_PATH, BUS_SESSION, b->session, find_session, b);
+    if (r >= 0)
+        r = sd_bus_add_node_enumerator(c, NULL, BUS_SESSION_PATH, list_session_paths, b);
+    if (r >= 0)
+        r = sd_bus_add_object_manager(c, NULL, BUS_PATH);
+    return r;
+}
+
+/* -- Signals ------------------------------------------------------------------------------------------ */
+
+static bool may_signal(struct bus *b)
+{
+    uint64_t n = 0;
+
+    if (!b->is_named || sd_bus_get_n_queued_write(b->connection, &n) < 0)
+        return false;
+    bool may = n < QUEUED_SIGNALS_MAX;
+    if (!may && !b->dropped_signals)
+        log_warning("the %s bus takes no messages; signals are left out until it does",
+                    bus_kind_name(b->kind));
+    b->dropped_signals = !may;
+    return may;
+}
+
+/* "recording" of "recording: reason" */
+static char *state_of(const json_t *event)
+{
+    const char *text = json_get_str(event, "text");
+    return xstrndup(text, strcspn(text, ":"));
+}
+
+static void tell_state(struct bus *b, const json_t *event)
+{
+    const char *ref = json_get_str(event, "session");
+    _cleanup_(freep) char *path = session_path(ref), *state = state_of(event);
+
+    sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "SessionChanged", "sos", ref, path, state);
+    sd_bus_emit_properties_changed(b->connection, path, BUS_SESSION, "State", "Reason", NULL);
+}
+
+static void tell_requested(struct bus *b, const json_t *event)
+{
+    const char *ref = json_get_str(event, "session");
+    _cleanup_(freep) char *path = session_path(ref);
+
+    sd_bus_emit_object_added(b->connection, path);
+    sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "SessionChanged", "sos", ref, path,
+                       state_name(STATE_REQUESTED));
+}
+
+static void tell_removed(struct bus *b, const json_t *event)
+{
+    _cleanup_(freep) char *path = session_path(json_get_str(event, "session"));
+    sd_bus_emit_interfaces_removed(b->connection, path, BUS_SESSION, NULL);
+}
+
+static void tell_trace(struct bus *b, const json_t *event)
+{
+    const char *session = json_get_str(event, "session");
+    sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "TraceAdded", "ss", json_get_str(event, "trace"),
+                       session ? session : "");
+}
+
+static void tell_trace_removed(struct bus *b, const json_t *event)
+{
+    sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "TraceRemoved", "s",
+                       json_get_str(event, "trace"));
+}
+
+static const struct {
+    const char *kind, *of; /* the member that it must have */
+    void (*tell)(struct bus *b, const json_t *event);
+} tellings[] = {
+    {"session-requested", "session", tell_requested}, {"session-state", "session", tell_state},
+    {"session-removed", "session", tell_removed},     {"trace-added", "trace", tell_trace},
+    {"trace-removed", "trace", tell_trace_removed},
+};
+
+void bus_on_event(const json_t *event, void *arg)
+{
+    const char *kind = json_get_str(event, "kind");
+    struct timeval delay = timeval_of(TELL_DELAY_NS);
+    struct bus *b = arg;
+
+    if (!b->is_named || b->is_closing)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(tellings); i++) {
+        if (!streq(tellings[i].kind, kind) || !json_get_str(event, tellings[i].of))
+            continue;
+        if (may_signal(b))
+            tellings[i].tell(b, event);
+        if (!evtimer_pending(b->tell, NULL))
+            evtimer_add(b->tell, &delay);
+    }
+    bus_kick(b);
+}
+
+void bus_on_tell(evutil_socket_t fd, short what, void *arg)
+{
+    struct bus *b = arg;
+    const struct bus_told now = look(b), before = b->told;
+    const struct {
+        const char *name;
+        bool differs;
+    } properties[] = {
+        {"SessionsRunning", now.sessions != before.sessions},
+        {"StoreTraces", now.traces != before.traces},
+        {"StoreBytes", now.bytes != before.bytes},
+    };
+
+    if (!may_signal(b))
+        return;
+    b->told = now;
+    for (size_t i = 0; i < ARRAY_SIZE(properties); i++)
+        if (properties[i].differs)
+            sd_bus_emit_properties_changed(b->connection, BUS_PATH, BUS_MANAGER, properties[i].name, NULL);
+    bus_kick(b);
+}

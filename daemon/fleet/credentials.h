@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call shows to prove who it is from: files that are read anew for each. */
+#pragma once
+
+#include "daemon/fleet/call.h"
+#include <curl/curl.h>
+
+/* NULL credentials are none. *ret_token, for the header, is the caller's to end by secret_free(). An error
+ * has its words in *ret_error, which takes the place of what was there. */
+int credentials_use(const struct credentials *c, bool admin, CURL *easy, char **ret_token, char **ret_error);
+void secret_free(char *secret);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/network.h"
+
+#include "base/alloc.h"
+#include <errno.h>
+
+#define SEPARATORS " \t,"
+
+#define V4(prefix, ...)                                                                                      \
+    {                                                                                                        \
+        {.s6_addr = {[10] = 0xff, 0xff, __VA_ARGS__}}, 96 + (prefix)                                         \
+    }
+#define V6(prefix, ...)                                                                                      \
+    {                                                                                                        \
+        {.s6_addr = {__VA_ARGS__}}, prefix                                                                   \
+    }
+
+/* -- Tables ------------------------------------------------------------------------------------------- */
+
+/* Words that stand for networks. Link-local is in neither: nobody serves there but what clouds put there. */
+static const struct {
+    const char *word;
+    struct address_range range;
+} words[] = {
+    {"loopback", V4(8, 127)},     {"loopback", V6(128, [15] = 1)}, {"private", V4(8, 10)},
+    {"private", V4(12, 172, 16)}, {"private", V4(16, 192, 168)},   {"private", V6(7, 0xfc)},
+    {"private", V4(10, 100, 64)}, /* carriers' and clouds' own; pods of EKS have such addresses */
+};
+
+static const struct network_refusal outside = {
+    "is outside of [network] allow= in profd.conf: not called",
+    "Where profd is to call it, add its address or network to allow= in [network] of profd.conf.",
+};
+static const struct network_refusal metadata = {
+    "is where a cloud hands out credentials: never called, whatever [network] allow= says",
+    "Find out who named this address: no worker and no router is there.",
+};
+static const struct network_refusal nobody = {
+    "is the address of no single machine: never called, whatever [network] allow= says",
+    "Name the address that the server has.",
+};
+static const struct network_refusal unknown = {
+    "is neither an IPv4 nor an IPv6 address: never called",
+    "Name the address that the server has.",
+};
+
+static const struct {
+    struct address_range range;
+    const struct network_refusal *refusal;
+} never[] = {
+    {V4(32, 169, 254, 169, 254), &metadata},                         /* nearly all of them */
+    {V4(32, 169, 254, 170, 2), &metadata},                           /* AWS: of an ECS task */
+    {V4(32, 169, 254, 170, 23), &metadata},                          /* AWS: of an EKS pod */
+    {V6(128, 0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, 0x54), &metadata}, /* AWS: fd00:ec2::254 */
+    {V6(128, 0xfd, 0x00, 0x0e, 0xc2, [15] = 0x23), &metadata},       /* AWS: fd00:ec2::23 */
+    {V6(128, 0xfd, 0x20, 0x00, 0xce, [14] = 0x02, 0x54), &metadata}, /* Google: fd20:ce::254 */
+    {V4(32, 168, 63, 129, 16), &metadata},                           /* Azure: the host's agent */
+    {V4(32, 100, 100, 100, 200), &metadata},                         /* Alibaba */
+    {V4(32, 169, 254, 0, 23), &metadata},                            /* Tencent */
+    {V4(32, 169, 254, 42, 42), &metadata},                           /* Scaleway */
+    {V6(128, 0xfd, 0x00, 0x00, 0x42, [15] = 0x42), &metadata},       /* Scaleway: fd00:42::42 */
+    {V4(32, 192, 0, 0, 192), &metadata},                             /* Oracle, the old one */
+    {V4(8, 0), &nobody},
+    {V4(4, 224), &nobody}, /* multicast */
+    {V4(4, 240), &nobody}, /* reserved, and broadcast */
+    {V6(8, 0xff), &nobody},
+};
+
+/* Where an IPv4 address lies within IPv6 ones of a prefix. */
+static const struct {
+    struct address_range prefix;
+    size_t offset;
+} carriers[] = {
+    {V6(96, 0x00, 0x64, 0xff, 0x9b), 12},       /* 64:ff9b::, by NAT64 */
+    {V6(48, 0x00, 0x64, 0xff, 0x9b, 0, 1), 12}, /* 64:ff9b:1::, by a site's own NAT64 */
+    {V6(16, 0x20, 0x02), 2},                    /* 2002::, by 6to4 */
+    {V6(96, 0), 12},                            /* ::a.b.c.d */
+};
+
+/* -- Lists -------------------------------------------------------------------------------------------- */
+
+static void add_range(struct network_policy *p, const struct address_range *r)
+{
+    VEC_GROW(p->ranges, p->n, p->cap);
+    p->ranges[p->n++] = *r;
+}
+
+static bool add_word(struct network_policy *p, const char *word)
+{
+    bool known = false;
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (streq(words[i].word, word)) {
+            add_range(p, &words[i].range);
+            known = true;
+        }
+    return known;
+}
+
+static char *parse_range(const char *text, struct address_range *ret)
+{
+    int r = address_range_parse(text, ret);
+
+    if (r == -ERANGE)
+        return xasprintf("%s: the prefix must be from 0 to %d bits", text, strchr(text, ':') ? 128 : 32);
+    if (r < 0)
+        return xasprintf("%s is no address, network, \"loopback\" or \"private\"", text);
+    if (address_range_has_host_part(ret))
+        return xasprintf("%s: bits are set behind the prefix: an address is written without one", text);
+    return NULL;
+}
+
+int network_add(struct network_policy *p, const char *list, char **ret_reason)
+{
+    struct network_policy added = {0};
+    _cleanup_(freep) char *copy = xstrdup(list);
+    char *rest = copy, *item, *reason = NULL;
+
+    while (!reason && (item = strtok_r(rest, SEPARATORS, &rest))) {
+        struct address_range r;
+        if (add_word(&added, item))
+            continue;
+        reason = parse_range(item, &r);
+        if (!reason)
+            add_range(&added, &r);
+    }
+    size_t kept = p->replaceable ? 0 : p->n;
+    if (!reason && (added.n == 0 || added.n + kept > NETWORK_RANGES_MAX))
+        reason =
+            added.n ? xasprintf("more than %d networks", NETWORK_RANGES_MAX) : xstrdup("no network is named");
+    if (!reason) {
+        p->n = kept;
+        p->replaceable = false;
+        for (size_t i = 0; i < added.n; i++)
+            add_range(p, &added.ranges[i]);
+    }
+    network_done(&added);
+    *ret_reason = reason;
+    return reason ? -EINVAL : 0;
+}
+
+void network_copy(const struct network_policy *from, struct network_policy *ret)
+{
+    *ret = (struct network_policy){.replaceable = from->replaceable};
+    for (size_t i = 0; i < from->n; i++)
+        add_range(ret, &from->ranges[i]);
+}
+
+void network_done(struct network_policy *p)
+{
+    free(p->ranges);
+    *p = (struct network_policy){0};
+}
+
+/* -- The decision ------------------------------------------------------------------------------------- */
+
+/* By 0.0.0.0 and :: Linux connects to loopback. */
+static struct in6_addr reached_by(const struct in6_addr *address)
+{
+    if (!address_is_wildcard(address))
+        return *address;
+    return address_is_v4(address) ? address_v4(htonl(INADDR_LOOPBACK)) : in6addr_loopback;
+}
+
+static struct in6_addr carried(const struct in6_addr *address, size_t offset)
+{
+    in_addr_t v4;
+    memcpy(&v4, address->s6_addr + offset, sizeof(v4));
+    return address_v4(v4);
+}
+
+static const struct network_refusal *refused_for_ever(const struct in6_addr *a)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(never); i++)
+        if (address_range_has(&never[i].range, a))
+            return never[i].refusal;
+    for (size_t i = 0; i < ARRAY_SIZE(carriers); i++) {
+        if (!address_range_has(&carriers[i].prefix, a))
+            continue;
+        struct in6_addr inner = carried(a, carriers[i].offset);
+        for (size_t k = 0; k < ARRAY_SIZE(never); k++)
+            if (never[k].refusal == &metadata && address_range_has(&never[k].range, &inner))
+                return &metadata;
+    }
+    return NULL;
+}
+
+const struct network_refusal *network_refuses(const struct network_policy *p, const struct in6_addr *address)
+{
+    if (!address)
+        return &unknown;
+    const struct in6_addr a = reached_by(address);
+    const struct network_refusal *refusal = refused_for_ever(&a);
+    for (size_t i = 0; i < p->n && !refusal; i++)
+        if (address_range_has(&p->ranges[i], &a))
+            return NULL;
+    return refusal ? refusal : &outside;
+}
+
+bool network_allows(const struct network_policy *p, const struct in6_addr *address)
+{
+    return network_refuses(p, address) == NULL;
+}

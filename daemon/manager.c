@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/manager.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "daemon/catalog/catalog.h"
+#include "daemon/reload.h"
+#include "daemon/state_dir.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define OFFLOAD_THREADS 2
+/* How long a stop of profd waits for the stops of its sessions; what is owed then, the next start sends. Both
+ * together are well below TimeoutStopSec= of the unit. */
+#define SHUTDOWN_NS  (10 * NS_PER_S)
+#define TAKE_DOWN_NS (20 * NS_PER_S)
+/* Beside what columns_memory= allows a child for its columns; see MEMORY_BESIDE of profd-ingest. */
+#define CHILD_MEMORY (INT64_C(512) << 20)
+#define STATE_UMASK  027
+
+/* -- The end -------------------------------------------------------------------------------------------- */
+
+static void on_shutdown_done(void *arg)
+{
+    struct manager *m = arg;
+    event_base_loopbreak(m->base);
+}
+
+static void stop(struct manager *m, const char *why)
+{
+    if (m->stopping) {
+        log_notice("%s again: ending at once; stops that are owed are sent at the next start", why);
+        sessions_shutdown_now(m->sessions);
+        event_base_loopbreak(m->base);
+        return;
+    }
+    m->stopping = true;
+    notifier_stopping(m->notifier, SHUTDOWN_NS + TAKE_DOWN_NS);
+    log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STOPPING), "%s: stopping%s", why,
+               sessions_count(m->sessions) ? "; sessions that record are stopped first" : "");
+    door_stop_accepting(m->door);
+    sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
+}
+
+static void on_stop_signal(evutil_socket_t number, short what, void *arg)
+{
+    stop(arg, strsignal((int)number));
+}
+
+static void on_stdin(evutil_socket_t fd, short what, void *arg)
+{
+    struct manager *m = arg;
+    char ignored[256];
+
+    if (read(fd, ignored, sizeof(ignored)) > 0)
+        return;
+    event_del(m->starter);
+    stop(m, "end of stdin");
+}
+
+static void on_reload_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct manager *m = arg;
+
+    if (m->transient || m->stopping)
+        log_notice("%s: ignored by a profd that is %s", strsignal((int)number),
+                   m->transient ? "transient" : "stopping");
+    else
+        reload(m);
+}
+
+/* -- The loop ------------------------------------------------------------------------------------------- */
+
+/* Before any thread, and before whatever asks how many descriptors there may be. */
+static void setup_process(void)
+{
+    struct rlimit files;
+
+    umask(STATE_UMASK);
+    signal(SIGPIPE, SIG_IGN);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    /* The threads copy nothing of size: an arena for each would be memory that lies idle. */
+    mallopt(M_ARENA_MAX, 1);
+}
+
+static int setup_loop(struct manager *m)
+{
+    static const struct {
+        int number;
+        void (*fn)(evutil_socket_t number, short what, void *arg);
+    } signals[] = {{SIGTERM, on_stop_signal}, {SIGINT, on_stop_signal}, {SIGHUP, on_reload_signal}};
+
+    /* By default libevent's clock is coarse, and its time that of the turn's beginning: timers would fire
+     * milliseconds early. */
+    struct event_config *config = event_config_new();
+    event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
+    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+    m->base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (!m->base)
+        return -ENOMEM;
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+        m->signals[i] = evsignal_new(m->base, signals[i].number, signals[i].fn, m);
+        if (!m->signals[i] || event_add(m->signals[i], NULL) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* A regular file or /dev/null would be at its end. */
+static int setup_starter(struct manager *m, struct problem *p)
+{
+    m->starter = event_new(m->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_stdin, m);
+    if (m->starter && event_add(m->starter, NULL) == 0)
+        return 0;
+    problem_remedy(p, "Start it with a pipe as stdin, and close that when it is to end.");
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--transient: stdin is no pipe");
+}
+
+/* -- The rooms ------------------------------------------------------------------------------------------ */
+
+/* profd-ingest: beside profd in a build tree or where a tarball was unpacked, else where it is installed. */
+static char *find_ingest(void)
+{
+    static const char *const beside[] = {"profd-ingest", "ingest/profd-ingest",
+                                         "../libexec/profd/profd-ingest"};
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+    exe[MAX(n, 0)] = '\0';
+    char *slash = strrchr(exe, '/');
+    for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
+        char *path = xasprintf("%.*s/%s", (int)(slash - exe), exe, beside[i]);
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    return xstrdup(PROFD_LIBEXECDIR "/profd-ingest");
+}
+
+int64_t manager_ingest_memory(const struct config *c)
+{
+    int64_t each, all;
+
+    if (__builtin_add_overflow(c->collect.columns_memory, CHILD_MEMORY, &each) ||
+        __builtin_mul_overflow(each, c->children_max, &all))
+        return INT64_MAX;
+    return all;
+}
+
+/* Without one nothing is lost but the last line of defence. */
+static void setup_ingest_group(struct manager *m)
+{
+    _cleanup_(freep) char *text = NULL, *path = NULL;
+    const char *reason = "/proc/self/cgroup cannot be used";
+    size_t size;
+
+    int r = read_file(AT_FDCWD, "/proc/self/cgroup", CGROUP_TEXT_MAX, &text, &size);
+    if (r >= 0)
+        r = cgroup_parse(text, size, &path);
+    _cleanup_(freep) char *directory = xasprintf(CGROUP_ROOT "%s", path ? path : "");
+    if (r >= 0)
+        r = ingest_group_new(directory, manager_ingest_memory(&m->config), &m->ingest_group, &reason);
+    if (r >= 0)
+        r = ingest_group_open(m->ingest_group);
+    if (r >= 0)
+        ingest_set_group(m->ingest, r);
+    else
+        log_debug("profd-ingest gets no cgroup of its own below %s: %s (%s)", directory, reason,
+                  strerror(-r));
+}
+
+static int setup_ingest(struct manager *m, struct problem *p)
+{
+    _cleanup_(freep) char *program = find_ingest();
+
+    if (access(program, X_OK) < 0) {
+        problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which reads trace files: %s", program,
+                    strerror(errno));
+        problem_remedy(p, "It is installed with profd; install both anew.");
+        return -ENOENT;
+    }
+    int r = ingest_new(m->base, program, (unsigned)m->config.children_max, &m->ingest);
+    if (r >= 0 && !m->transient)
+        setup_ingest_group(m);
+    return r;
+}
+
+static int setup_door(struct manager *m, struct problem *p)
+{
+    const struct door_rooms rooms = {.base = m->base,
+                                     .offload = m->offload,
+                                     .catalog = m->catalog,
+                                     .finder = m->finder,
+                                     .sessions = m->sessions,
+                                     .store = m->store,
+                                     .ingest = m->ingest,
+                                     .collector = m->collector,
+                                     .config = &m->config};
+
+    int r = door_new(&rooms, &m->door);
+    return r < 0 ? r : door_open(m->door, p);
+}
+
+static struct notifier *setup_notifier(struct manager *m)
+{
+    const struct notifier_rooms rooms = {.base = m->base,
+                                         .offload = m->offload,
+                                         .catalog = m->catalog,
+                                         .sessions = m->sessions,
+                                         .store = m->store,
+                                         .config = &m->config};
+    return notifier_new(&rooms);
+}
+
+static int setup(struct manager *m, struct problem *p)
+{
+    const struct config *c = &m->config;
+    _cleanup_(freep) char *catalog = xasprintf("%s/catalog.db", c->state_dir);
+
+    int r = state_dir_check(c->state_dir, p);
+    if (r >= 0)
+        r = setup_loop(m);
+    if (r >= 0)
+        r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
+    if (r >= 0)
+        r = caller_new(m->base, &m->caller);
+    if (r >= 0)
+        caller_set_policy(m->caller, &c->network);
+    if (r >= 0)
+        r = catalog_open(catalog, m->base, m->offload, &m->catalog, p);
+    if (r >= 0)
+        r = fleet_finder_new(m->base, m->caller, m->offload, &c->fleet, &m->finder);
+    if (r >= 0)
+        r = sessions_new(m->base, m->offload, m->caller, m->finder, m->catalog, &c->fleet, &c->session,
+                         &m->sessions);
+    if (r >= 0)
+        r = store_new(&c->store, m->catalog, m->offload, &m->store, p);
+    if (r >= 0)
+        r = setup_ingest(m, p);
+    if (r >= 0)
+        r = collector_new(m->base, m->offload, m->catalog, m->sessions, m->store, m->ingest, &c->collect,
+                          &m->collector);
+    if (r >= 0)
+        m->notifier = setup_notifier(m);
+    if (r >= 0)
+        r = m->transient ? setup_starter(m, p) : sessions_recover(m->sessions);
+    if (r >= 0)
+        r = setup_door(m, p);
+    if (r >= 0 && !m->transient)
+        collector_begin(m->collector);
+    return r;
+}
+
+/* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. */
+static void let_end(struct manager *m)
+{
+    notifier_close(m->notifier);
+    door_close(m->door);
+    if (m->collector)
+        collector_close(m->collector);
+    if (m->store)
+        store_close(m->store);
+    m->ingest = ingest_free(m->ingest);
+    if (m->offload)
+        offload_drain(m->offload);
+    /* Its last commits call into every room, so it is the first that goes. */
+    m->catalog = catalog_close(m->catalog);
+}
+
+static void take_down(struct manager *m)
+{
+    sigset_t all;
+
+    /* One more signal has nothing to add, and would end profd once nobody handles it. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    let_end(m);
+    notifier_free(m->notifier);
+    collector_free(m->collector);
+    ingest_group_free(m->ingest_group);
+    store_free(m->store);
+    sessions_free(m->sessions);
+    fleet_finder_free(m->finder);
+    door_free(m->door);
+    caller_free(m->caller);
+    offload_free(m->offload);
+    for (size_t i = 0; i < ARRAY_SIZE(m->signals); i++)
+        if (m->signals[i])
+            event_free(m->signals[i]);
+    if (m->starter)
+        event_free(m->starter);
+    if (m->base)
+        event_base_free(m->base);
+    libevent_global_shutdown();
+}
+
+/* -- Running -------------------------------------------------------------------------------------------- */
+
+static void say_ready(struct manager *m, const char *file)
+{
+    const struct config *c = &m->config;
+
+    log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STARTED),
+               PROFD_VERSION " is ready: socket %s%s%s, state in %s, %s%s", c->socket,
+               !c->listen          ? ""
+               : c->http.cert_file ? ", https://"
+                                   : ", http://",
+               c->listen ? c->listen : "", c->state_dir, file ? "configured by " : "no profd.conf",
+               file ? file : "");
+    notifier_ready(m->notifier);
+}
+
+static void tell_starter(void)
+{
+    puts("ready");
+    fflush(stdout);
+}
+
+int manager_run(struct config *config, const struct config_overrides *overrides, bool transient,
+                const char *file)
+{
+    struct manager m = {.config = *config, .overrides = overrides, .transient = transient};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    setup_process();
+    int r = setup(&m, &p);
+    if (r < 0) {
+        log_error("%s", p.what ? p.what : strerror(-r));
+        if (p.remedy)
+            log_error("  %s", p.remedy);
+    } else {
+        say_ready(&m, file);
+        if (m.transient)
+            tell_starter();
+        r = event_base_dispatch(m.base) < 0 ? -EIO : 0;
+    }
+    take_down(&m);
+    config_done(&m.config);
+    return r;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All of profd: builds the rooms in the order of the data's way, opens the door, runs the loop, and takes
+ * everything down in the opposite order.
+ *
+ * A transient one serves whoever started it, for as long as that keeps its stdin open: it takes files and
+ * answers questions, and leaves to the next ordinary one what only that should do (recovering sessions,
+ * watching directories, comparing store and catalog).
+ *
+ * The manager owns the configuration. Rooms borrow the parts of it that are theirs, for their life; a reload
+ * exchanges what those parts hold, between two turns of the loop (reload.h).
+ */
+#pragma once
+
+#include "daemon/api/door.h"
+#include "daemon/collect/collector.h"
+#include "daemon/config.h"
+#include "daemon/ingest/cgroup.h"
+#include "daemon/notify.h"
+
+struct manager {
+    struct config config;
+    const struct config_overrides *overrides;
+    bool transient;
+    struct event_base *base;
+    struct event *signals[3];
+    struct event *starter; /* the end of a transient one's stdin */
+    struct offload *offload;
+    struct caller *caller;
+    struct catalog *catalog;
+    struct fleet_finder *finder;
+    struct sessions *sessions;
+    struct store *store;
+    struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
+    struct ingest *ingest;
+    struct collector *collector;
+    struct door *door;
+    struct notifier *notifier;
+    bool stopping;
+};
+
+/* What the children that read traces may need together. */
+int64_t manager_ingest_memory(const struct config *c);
+
+/* Returns when profd is told to end. Takes the configuration, which was read from the file (NULL: none);
+ * the overrides are for reloads. */
+int manager_run(struct config *config, const struct config_overrides *overrides, bool transient,
+                const char *file);

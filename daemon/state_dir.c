@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/state_dir.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/magic.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#define FS_TYPE_MAX   64
+#define MOUNTINFO_MAX (4 << 20)
+
+#define FUSE_MAGIC    0x65735546
+static const struct {
+    unsigned long f_type;
+    const char *name;
+} network_fs[] = {
+    {NFS_SUPER_MAGIC, "NFS"}, {0x0bd00bd0, "Lustre"},       {0xff534d42, "CIFS"},  {0xfe534d42, "SMB"},
+    {SMB_SUPER_MAGIC, "SMB"}, {CEPH_SUPER_MAGIC, "CephFS"}, {0x47504653, "GPFS"},  {0x19830326, "BeeGFS"},
+    {0xaad7aaea, "PanFS"},    {AFS_SUPER_MAGIC, "AFS"},     {AFS_FS_MAGIC, "AFS"}, {CODA_SUPER_MAGIC, "Coda"},
+    {V9FS_MAGIC, "9P"},
+};
+
+static const struct {
+    const char *type, *name;
+} network_fuse[] = {
+    {"fuse.sshfs", "SSHFS"},
+    {"fuse.glusterfs", "GlusterFS"},
+    {"fuse.ceph", "CephFS"},
+    {"fuse.ceph-fuse", "CephFS"},
+    {"fuse.juicefs", "JuiceFS"},
+    {"fuse.JuiceFS", "JuiceFS"},
+    {"fuse.s3fs", "S3FS"},
+    {"fuse.goofys", "goofys"},
+    {"fuse.mountpoint-s3", "Mountpoint for S3"},
+    {"fuse.gcsfuse", "gcsfuse"},
+    {"fuse.rclone", "rclone"},
+    {"fuse.blobfuse2", "blobfuse"},
+    {"fuse.davfs", "davfs"},
+    {"fuse.moosefs", "MooseFS"},
+    {"fuse.mfs", "MooseFS"},
+    {"fuse.seaweedfs", "SeaweedFS"},
+};
+
+const char *network_fs_name(unsigned long f_type)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(network_fs); i++)
+        if (network_fs[i].f_type == f_type)
+            return network_fs[i].name;
+    return NULL;
+}
+
+const char *network_fuse_name(const char *fs_type)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(network_fuse); i++)
+        if (streq(network_fuse[i].type, fs_type))
+            return network_fuse[i].name;
+    return NULL;
+}
+
+/* "36 35 98:0 /root /mount options [tags] - TYPE source options" */
+bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf, size_t size)
+{
+    for (const char *line = text, *next; *line; line = next) {
+        size_t n = strcspn(line, "\n");
+        unsigned a, b;
+        next = line + n + (line[n] == '\n');
+        const char *dash = memmem(line, n, " - ", 3);
+        if (!dash || sscanf(line, "%*u %*u %u:%u ", &a, &b) != 2 || a != major || b != minor)
+            continue;
+        snprintf(buf, size, "%.*s", (int)strcspn(dash + 3, " \n"), dash + 3);
+        return true;
+    }
+    return false;
+}
+
+static const char *fuse_name(const char *path)
+{
+    _cleanup_(freep) char *text = NULL;
+    char type[FS_TYPE_MAX];
+    struct stat st;
+    size_t size;
+
+    if (stat(path, &st) < 0 || read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text, &size) < 0 ||
+        !mountinfo_type(text, major(st.st_dev), minor(st.st_dev), type, sizeof(type)))
+        return NULL;
+    return network_fuse_name(type);
+}
+
+/* The nearest directory above that is there. */
+static int find_there(const char *path, struct statfs *fs, char **ret)
+{
+    _cleanup_(freep) char *at = xstrdup(path);
+
+    while (statfs(at, fs) < 0) {
+        if (errno != ENOENT || streq(at, "/") || streq(at, "."))
+            return -errno;
+        _cleanup_(freep) char *copy = xstrdup(at);
+        replace_str(&at, dirname(copy));
+    }
+    *ret = TAKE_PTR(at);
+    return 0;
+}
+
+/* What root writes there is root's: a later profd of the directory's owner cannot use the catalog. */
+static int check_owner(const char *path, struct problem *p)
+{
+    struct stat st;
+
+    if (geteuid() != 0 || stat(path, &st) < 0 || st.st_uid == 0)
+        return 0;
+    problem_set(p, -EPERM, PROBLEM_STORAGE,
+                "the state directory %s is uid %u's, and what root writes there would shut that user out",
+                path, st.st_uid);
+    problem_remedy(p, "Start the profd of that user (systemctl start profd), or name another directory: "
+                      "[profd] state_dir= of profd.conf, or --state-dir.");
+    return -EPERM;
+}
+
+int state_dir_check(const char *path, struct problem *p)
+{
+    _cleanup_(freep) char *there = NULL;
+    struct statfs fs;
+
+    if (find_there(path, &fs, &there) < 0)
+        return 0; /* whoever makes it says more */
+    unsigned long f_type = (unsigned int)fs.f_type;
+    const char *name = f_type == FUSE_MAGIC ? fuse_name(there) : network_fs_name(f_type);
+    if (!name)
+        return check_owner(path, p);
+    problem_set(p, -EREMOTE, PROBLEM_STORAGE,
+                "the state directory %s is on %s, where SQLite's write-ahead log cannot live", path, name);
+    problem_remedy(
+        p, "Name a directory on a disk of this host: [profd] state_dir= of profd.conf, or --state-dir. "
+           "Traces may be collected from anywhere.");
+    return -EREMOTE;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the state may lie: on a file system of this host. SQLite's write-ahead log is shared memory between
+ * profd and those who read the catalog, and locks, neither of which a network file system keeps its word on.
+ * And whose it must be.
+ */
+#pragma once
+
+#include "base/problem.h"
+
+/* "NFS"; NULL for a file system of this host. FUSE is told by network_fuse_name(). Pure. */
+const char *network_fs_name(unsigned long f_type);
+/* "SSHFS" for "fuse.sshfs"; NULL where nothing is known against it. Pure. */
+const char *network_fuse_name(const char *fs_type);
+/* The file system's type of the mount with that device in the text of a mountinfo; false where there is none.
+ * Pure. */
+bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf, size_t size);
+
+/* -EREMOTE with a problem that names the file system; -EPERM for root where it is another user's. The
+ * directory need not be there yet. */
+int state_dir_check(const char *path, struct problem *p);
