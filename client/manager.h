@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * systemd's manager on the bus, asked with the rights of whoever runs profctl: the system's, or the user's
+ * own. Calls block, each for a bounded time.
+ */
+#pragma once
+
+#include "base/problem.h"
+#include <sys/types.h>
+#include <systemd/sd-bus.h>
+
+#define MANAGER_NAME      "org.freedesktop.systemd1"
+#define MANAGER_PATH      "/org/freedesktop/systemd1"
+#define MANAGER_INTERFACE "org.freedesktop.systemd1.Manager"
+#define UNIT_INTERFACE    "org.freedesktop.systemd1.Unit"
+#define SERVICE_INTERFACE "org.freedesktop.systemd1.Service"
+
+struct manager {
+    sd_bus *bus;
+    bool is_user;
+};
+
+struct unit {
+    char *name, *load, *active,
+        *path; /* load: "loaded", "not-found"; active: "active", "failed"; path: on the bus */
+};
+
+struct unit_list {
+    struct unit *items;
+    size_t n, cap;
+};
+
+/* -ENOENT and the like where there is no such bus, or no manager on it. */
+int manager_open(bool user, struct manager *ret, struct problem *p);
+void manager_done(struct manager *m);
+/* What a failed call means, in words. r is the call's. */
+int manager_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p);
+
+/*
+ * Units by a name or a pattern; ".service" is meant where no kind is named. A name is looked up whether it is
+ * loaded or not, a pattern among what is loaded.
+ */
+int manager_find_units(const struct manager *m, const char *pattern, struct unit_list *ret,
+                       struct problem *p);
+void unit_list_done(struct unit_list *l);
+/* The processes of the unit's control group and of those below it; the caller frees them. */
+int manager_unit_processes(const struct manager *m, const char *unit, pid_t **ret, size_t *ret_n,
+                           struct problem *p);

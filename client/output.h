@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a verb writes a file it makes: standard output, or a file that appears under its name only when it is
+ * whole, compressed where its name ends in ".gz".
+ */
+#pragma once
+
+#include "base/problem.h"
+
+struct output {
+    FILE *file; /* to be written to */
+    FILE *raw;  /* what lies behind it where it is compressed; NULL otherwise */
+    char *path; /* NULL: standard output */
+    char *part; /* the file's name until it is whole */
+};
+
+/* path: "-" is standard output. output_open_as_is() compresses nothing. */
+int output_open_as_is(const char *path, struct output *ret, struct problem *p);
+int output_open(const char *path, struct output *ret, struct problem *p);
+/* Closes it and gives the file its name. */
+int output_keep(struct output *o, struct problem *p);
+/* What was not kept is removed. */
+void output_done(struct output *o);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes a token for profd's TCP door. It asks no profd: the line is for whoever may write its file. */
+#include "base/alloc.h"
+#include "client/verbs.h"
+#include <errno.h>
+#include <openssl/evp.h>
+#include <sys/random.h>
+
+#define NAME_SIZE_MAX 64
+#define NAME_BYTES    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-"
+
+struct options {
+    const char *role;
+};
+
+static const struct option_def options[] = {
+    {"role", 0, "ROLE", OPTION_TEXT, offsetof(struct options, role),
+     "what it lets its holder do: read (default), operate, or admin"},
+};
+
+static void put_hex(char *ret, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sprintf(ret + 2 * i, "%02x", bytes[i]);
+}
+
+static int check(const char *word, const char *name, const char *role, struct problem *p)
+{
+    size_t n = strlen(name);
+
+    if (!streq(word, "new"))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "token %s: there is only token new NAME", word);
+    if (n == 0 || n > NAME_SIZE_MAX || strspn(name, NAME_BYTES) != n)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "a token's name is letters, digits, '.', '_', '@' and '-', at most 64 of them");
+    if (right_from_name(role) <= RIGHT_NONE)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--role: '%s' is not read, operate or admin",
+                           role);
+    return 0;
+}
+
+static int print(struct client *c, const char *name, const char *role, const char *token, const char *line)
+{
+    if (c->json) {
+        _cleanup_json_ answer = json_object();
+        json_put_str(answer, "name", name);
+        json_put_str(answer, "role", role);
+        json_put_str(answer, "token", token);
+        json_put_str(answer, "line", line);
+        return client_print_json(c, answer);
+    }
+    client_say(
+        c, "for its user, shown only this once; profctl reads it from a file of mode 0600 (--token-file):");
+    fprintf(c->out.file, "%s\n", token);
+    fflush(c->out.file);
+    client_say(c, "for profd, in the file of [http] tokens_file=; systemctl reload profd has it read:");
+    fprintf(c->out.file, "%s\n", line);
+    return EXIT_DONE;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    const char *name = words[1], *role = o->role ? o->role : right_name(RIGHT_READ);
+    _cleanup_(problem_done) struct problem p = {0};
+    unsigned char random[TOKEN_RANDOM_BYTES], hash[EVP_MAX_MD_SIZE];
+    char token[sizeof(TOKEN_PREFIX) + 2 * sizeof(random)] = TOKEN_PREFIX, hash_text[2 * sizeof(hash) + 1];
+    unsigned hash_size = 0;
+
+    if (check(words[0], name, role, &p) < 0)
+        return client_fail(c, &p);
+    if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+        problem_set(&p, -EIO, PROBLEM_INTERNAL, "the kernel gives no random bytes");
+        return client_fail(c, &p);
+    }
+    put_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
+    if (EVP_Digest(token, strlen(token), hash, &hash_size, EVP_sha256(), NULL) != 1)
+        abort();
+    put_hex(hash_text, hash, hash_size);
+    _cleanup_(freep) char *line = xasprintf("%s %s %s", name, role, hash_text);
+    return print(c, name, role, token, line);
+}
+
+const struct verb verb_token = {
+    .name = "token",
+    .words = "new NAME",
+    .summary = "Make a token for profd over TCP, and the line that lets it in",
+    .details = "It asks no profd and keeps nothing. The line holds only a hash of the token.",
+    .min_words = 2,
+    .max_words = 2,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

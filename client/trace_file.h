@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trace that a person named, ready for SQL: its columns, and its original where that is within reach.
+ *
+ * The name is the id of a trace (t12, 12) or a path: of a trace file in any format, which is read into the
+ * cache at the first time, or of a columnar file. Columns that profd has are opened where they lie if they
+ * can be, else fetched into the cache.
+ */
+#pragma once
+
+#include "client/verb.h"
+#include "trace/sql/query.h"
+
+struct trace_file {
+    char *name; /* "t12", "trace.json.gz" */
+    int columns_fd;
+    int source_fd;     /* -1: not open */
+    char *source_path; /* to be opened when it is asked for; NULL where there is none */
+    char *cache_key;   /* NULL where the columns are not of the cache */
+};
+
+/* EXIT_DONE, or an exit status, having said why. memory_max: OPTION_ABSENT, or what reading may use. */
+int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret);
+void trace_file_done(struct trace_file *t);
+
+/* The original, opened when it is asked for; -1 where it is not within reach. Stays the trace's. */
+int trace_file_original(struct trace_file *t);
+/* For sql_open(); the trace must outlive the connection. */
+struct sql_source trace_file_source(struct trace_file *t);
