@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Big traces made of two real ones by repeating them (grow.c): A of training, B of inference with Python stacks."""
+import json
+import shutil
+import subprocess
+
+from common import BUILD, ROOT
+
+PROGRAMS = BUILD / "bench"
+TRACES = ROOT.parent / "shared/traces"
+SOURCES = {"A": TRACES / "hta/trace_diff_control.json.gz", "B": TRACES / "tracelens/xdit_flux_aiter_sage_rank0.json.gz"}
+# The smallest a trace may be compressed to, for what it needs on the disk.
+PACKED = 10
+
+
+def fits(directory, size):
+    """A tenth of the disk is left free."""
+    usage = shutil.disk_usage(directory)
+    return usage.free - usage.total // 10 > size
+
+
+def grow(name, size, target, distinct=0):
+    """A trace of at least so many bytes; compressed where the target's name says so, as torch does it (level 6)."""
+    arguments = [PROGRAMS / "grow", "--distinct", str(distinct), SOURCES[name], str(size)]
+    if target.suffix != ".gz":
+        subprocess.run([*arguments, target], check=True)
+        return target
+    with open(target, "wb") as sink, subprocess.Popen([*arguments, "-"], stdout=subprocess.PIPE) as maker:
+        subprocess.run(["pigz", "-6", "-c"], stdin=maker.stdout, stdout=sink, check=True)
+        if maker.wait() != 0:
+            raise RuntimeError("grow failed")
+    return target
+
+
+def read(path, columns):
+    """What read-trace says of a trace, and its columns."""
+    done = subprocess.run([PROGRAMS / "read-trace", path, columns], check=True, capture_output=True)
+    return json.loads(done.stdout)

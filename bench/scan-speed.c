@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast one core scans a trace that is in memory, arguments kept, beside memchr() for a byte that does not
+ * occur in it: scan-speed FILE... Medians of ROUNDS after a discarded first one, of processor time: the
+ * program has one thread, and others may want the processor too.
+ */
+#include "trace/read/scan.h"
+#include "trace/read/stream.h"
+#include <err.h>
+#include <fcntl.h>
+#include <time.h>
+
+#define ROUNDS     5
+#define TEXT_MIN   ((size_t)256 << 20) /* smaller texts are scanned as often as makes this */
+#define PIECE_SIZE ((size_t)1 << 20)   /* as the reader hands them on */
+#define ABSENT     '\x01'
+
+struct text {
+    char *p;
+    size_t size, room;
+};
+
+static void add_room(struct text *t)
+{
+    t->room = t->room ? 2 * t->room : PIECE_SIZE;
+    t->p = realloc(t->p, t->room + SCAN_PAD);
+    if (!t->p)
+        err(EXIT_FAILURE, "realloc");
+}
+
+static void load(const char *path, struct text *ret)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    _cleanup_(stream_freep) struct stream *stream = NULL;
+    static uint8_t in[64 << 10];
+    ssize_t n;
+
+    if (fd < 0 || stream_new(STREAM_LIMITS_DEFAULT, &stream) < 0)
+        err(EXIT_FAILURE, "%s", path);
+    while ((n = read(fd, in, sizeof(in))) > 0) {
+        struct stream_io io = {.in = in, .in_size = (size_t)n};
+        do {
+            if (ret->size == ret->room)
+                add_room(ret);
+            io.out = (uint8_t *)ret->p + ret->size;
+            io.out_size = ret->room - ret->size;
+            stream_decode(stream, &io);
+            ret->size = ret->room - io.out_size;
+        } while (io.in_size > 0 || io.out_size == 0);
+    }
+}
+
+static struct batch *reset(struct intake *in, struct batch *full, void *arg)
+{
+    batch_reset(full);
+    return full;
+}
+
+static uint64_t scan(const struct text *t, size_t times)
+{
+    uint64_t events = 0;
+
+    for (size_t i = 0; i < times; i++) {
+        _cleanup_(intake_freep) struct intake *in = NULL;
+        _cleanup_(scan_freep) struct scanner *s = NULL;
+        size_t used = 0, end = 0;
+        if (intake_new(UINT64_MAX, &in) < 0 || scan_new(in, SCAN_SIMD_BEST, &s) < 0)
+            errx(EXIT_FAILURE, "no memory");
+        in->flush = reset;
+        while (end < t->size) {
+            end = MIN(end + PIECE_SIZE, t->size);
+            used += scan_some(s, t->p + used, end - used, used, end == t->size);
+        }
+        events += scan_events(s);
+    }
+    return events;
+}
+
+static uint64_t search(const struct text *t, size_t times)
+{
+    uint64_t found = 0;
+
+    for (size_t i = 0; i < times; i++) {
+        found += memchr(t->p, ABSENT, t->size) != NULL;
+        /* The compiler must neither leave it out nor search only once. */
+        __asm__ volatile("" ::"r"(found) : "memory");
+    }
+    return found;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int64_t processor_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* In GB a second. */
+static double median_speed(uint64_t (*work)(const struct text *t, size_t times), const struct text *t,
+                           size_t times, uint64_t *ret)
+{
+    double speeds[ROUNDS];
+
+    work(t, times);
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t begin = processor_ns();
+        *ret = work(t, times);
+        speeds[i] = (double)(t->size * times) / (double)(processor_ns() - begin);
+    }
+    qsort(speeds, ROUNDS, sizeof(*speeds), by_value);
+    return speeds[ROUNDS / 2];
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        struct text t = {0};
+        uint64_t events, found;
+        load(argv[i], &t);
+        size_t times = TEXT_MIN / (t.size + 1) + 1;
+        double scanned = median_speed(scan, &t, times, &events);
+        double searched = median_speed(search, &t, times, &found);
+        printf("%s: %zu bytes, %llu events, scan %.2f GB/s, memchr %.2f GB/s, ratio %.2f\n", argv[i], t.size,
+               (unsigned long long)(events / times), scanned, searched, searched / scanned);
+        free(t.p);
+    }
+    return EXIT_SUCCESS;
+}
