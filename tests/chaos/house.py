@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world that chaos happens to: a profd on a small disk, three fleets of fault workers, and what a test can do to them.
+
+The house owns every process and mount; leaving its block ends them. profd runs with shim.c loaded, where it can be: that
+moves its wall clock and says what of the catalog's log a power cut would leave."""
+
+import ctypes
+import mmap
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+
+from daemon import BUILD, Daemon, FaultFleet, wait_for  # noqa: E402
+
+SHIM = BUILD / "tests/chaos/chaos-shim.so"
+PROFCTL = BUILD / "client/profctl"
+DISK = 192 << 20
+MS = 1_000_000
+SESSION_LIMIT_S, START_S = 5, 1  # the longest that a profiler may run is both
+CONFIG = f"""[timeouts]
+connect=500ms
+identify=2s
+start={START_S}s
+clean=1s
+stop=20s
+session={SESSION_LIMIT_S}s
+[limits]
+connections=64
+[collect]
+settle=400ms
+children=4
+[store]
+max_use=64M
+keep_free=1M
+"""
+
+
+def children_of(pid):
+    found = []
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(word) for word in listing.read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def files_below(directory):
+    """What is no directory; what goes meanwhile is left out."""
+    for place, _, names in os.walk(directory):
+        for name in names:
+            yield Path(place, name)
+
+
+class Disk:
+    """A tmpfs of its own where the machine lets us mount one, else a plain directory that cannot be filled."""
+
+    def __init__(self, path):
+        self.path = path
+        path.mkdir(parents=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "chaos", path], capture_output=True, check=False)
+        self.mounted = done.returncode == 0
+        self.balloon = path / "balloon"
+
+    def fill(self):
+        with open(self.balloon, "wb", buffering=0) as balloon:
+            for size in (1 << 20, 4096):
+                try:
+                    while balloon.write(bytes(size)):
+                        pass
+                except OSError:
+                    pass
+
+    def free(self):
+        self.balloon.unlink(missing_ok=True)
+
+    def close(self):
+        if self.mounted:
+            subprocess.run(["umount", "-l", self.path], check=False)
+
+
+class Control:
+    """The file that shim.c maps; see struct control there."""
+
+    def __init__(self, path):
+        path.write_bytes(bytes(mmap.PAGESIZE))
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+
+    @property
+    def offset_s(self):
+        return struct.unpack_from("q", self.map, 0)[0] / 1e9
+
+    @offset_s.setter
+    def offset_s(self, seconds):
+        struct.pack_into("q", self.map, 0, int(seconds * 1e9))
+
+    def synced(self):
+        """Salt of the log, and how many of its frames are safe."""
+        return self.map[8:16], struct.unpack_from("q", self.map, 16)[0]
+
+
+class House:
+    def __init__(self, directory, workers):
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.workers = workers  # of each of the two large fleets
+        self.threads, self.clients, self.answers = [], [], []
+        self.disturbed = set()  # traces whose file was tampered with
+        self.outage_s = 0.0  # how long profd could do nothing, of this round
+        self.clock_moved = self.power_cut = False
+        self.stopped_children = set()
+
+    def __enter__(self):
+        self.disk = Disk(self.directory / "disk")
+        self.control = Control(self.directory / "control")
+        self.fleets = [FaultFleet(self.directory / f"fleet{i}", engine, count, *more, life_s=86400)
+                       for i, (engine, count, more) in enumerate([
+                           ("vllm", self.workers, ()), ("sglang", self.workers, ()),
+                           ("vllm", 8, ("--ranks", "2"))])]
+        for fleet in self.fleets:
+            fleet.__enter__()
+        self.shimmed = self.shim_works()
+        environment = {"LD_PRELOAD": str(SHIM), "CHAOS_CONTROL": str(self.directory / "control")} if self.shimmed else {}
+        self.profd = Daemon(self.directory / "profd", self.config(), ("--state-dir", self.disk.path / "state"), environment)
+        self.profd.state = self.disk.path / "state"
+        self.profd.start()
+        return self
+
+    def __exit__(self, *exception):
+        for client in self.clients:
+            client.kill()
+            client.wait()
+        if self.profd.process:
+            self.profd.process.send_signal(signal.SIGCONT)
+            self.profd.kill()
+        for fleet in self.fleets:
+            fleet.__exit__()
+        if exception[0] is None:
+            self.disk.close()
+        else:
+            shutil.copytree(self.profd.state, self.directory / "state", dirs_exist_ok=True)
+            self.disk.close()
+
+    def shim_works(self):
+        """Not below every sanitizer's runtime."""
+        done = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(SHIM)}, capture_output=True, check=False)
+        tried = subprocess.run([BUILD / "daemon/profd", "--version"], env={**os.environ, "LD_PRELOAD": str(SHIM)},
+                               capture_output=True, check=False)
+        return SHIM.exists() and not done.stderr and tried.returncode == 0 and not tried.stderr
+
+    def config(self):
+        """SGLang is told where to write; vLLM tells by itself."""
+        return CONFIG + "".join(f"[worker {url}]\noutput_dir={self.fleets[1].directory}/w{i}\n"
+                                for i, url in enumerate(self.fleets[1].workers))
+
+    # profd
+
+    def outage(self, seconds):
+        self.outage_s += seconds
+
+    def kill(self):
+        self.profd.kill()
+
+    def spawn(self):
+        """It refuses a disk that is full, so that is over first."""
+        self.disk.free()
+        began = time.monotonic()
+        self.profd.start()
+        self.outage(time.monotonic() - began)
+
+    def children(self):
+        return children_of(self.profd.pid)
+
+    def a_child(self, patience_s=0.3):
+        deadline = time.monotonic() + patience_s
+        while not (found := self.children()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return found[0] if found else None
+
+    def descriptors(self):
+        """How many of which kind; where each leads tells them apart."""
+        kinds = {}
+        for link in Path(f"/proc/{self.profd.pid}/fd").iterdir():
+            try:
+                kind = os.readlink(link).split(":")[0].split("[")[0]
+            except OSError:
+                continue
+            kinds[kind] = kinds.get(kind, 0) + 1
+        return kinds
+
+    # Clients
+
+    def in_background(self, work):
+        """A client's work, whose failure is none of ours: profd may be gone."""
+
+        def run():
+            try:
+                self.answers.append(work())
+            except (OSError, AssertionError, ValueError) as error:
+                self.answers.append(error)
+            except Exception as error:  # http.client's own
+                self.answers.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(120)
+            assert not thread.is_alive(), "a request was not answered within two minutes"
+        self.threads.clear()
+
+    def start_session(self, **request):
+        self.in_background(lambda: self.profd.request("POST", "/v1/sessions", request))
+
+    # Workers
+
+    def worker(self, url):
+        """(fleet, index) of a URL."""
+        for fleet in self.fleets:
+            if url in fleet.workers:
+                return fleet, fleet.workers.index(url)
+        return None
+
+    def directory_of(self, url):
+        fleet, index = self.worker(url)
+        return fleet.directory / f"w{index}"
+
+    def heal(self):
+        """Whatever was wrong with anybody is over."""
+        for fleet in self.fleets:
+            fleet.set_router_fault("none")
+            for fault in ("none", "relaunch", "hang-up"):
+                fleet.set_fault(fault)
+        self.disk.free()
+        self.control.offset_s = 0
+
+    def profiling(self):
+        """URLs of workers whose profiler runs with its seconds, and how long the longest recording was."""
+        running, longest = {}, 0.0
+        for fleet in self.fleets:
+            told = fleet.profiling()
+            running.update(told["workers"])
+            longest = max(longest, told["longest"])
+        return running, longest

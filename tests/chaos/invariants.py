@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds whatever happened, once everybody is well again and no session is under way. Each check gives a list of
+complaints; an empty one is what is hoped for.
+
+A check is repeated for a while where profd may still be at it (adopting, reading again, closing connections); what has
+to be true at once is in AT_ONCE."""
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import sqlite3
+import stat
+import time
+import zlib
+from pathlib import Path
+
+from house import SESSION_LIMIT_S, START_S
+
+MIB = 1 << 20
+MEMORY_GROWTH = 8 * MIB  # of one profd, from its first quiet moment on
+SLACK_S = 30  # a busy machine's
+EVENTUALLY_S = 60
+SQLITE_KEEPS = 2  # descriptors of the catalog
+GONE = (FileNotFoundError, NotADirectoryError)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def no_profiler_runs(house, _round):
+    """Sessions are over: nobody records, and nobody did for longer than a session may last."""
+    running, longest = house.profiling()
+    limit = SESSION_LIMIT_S + START_S + house.outage_s + SLACK_S
+    return ([f"{url} profiles for {seconds:.1f} s and no session is under way" for url, seconds in running.items()] +
+            ([f"a profiler ran for {longest:.1f} s, more than {limit:.1f} s"] if longest > limit else []))
+
+
+def no_stop_is_owed(house, _round):
+    return [f"target {row['target_id']} of s{row['session_id']} is {row['state']} and owes a stop" for row in
+            house.profd.rows("select target_id, session_id, state from targets where owes_stop")]
+
+
+def catalog_is_sound(house, _round):
+    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+        found = [row[0] for row in db.execute("pragma integrity_check") if row[0] != "ok"]
+        found += [f"foreign key: {tuple(row)}" for row in db.execute("pragma foreign_key_check")]
+        found += [f"s{row[0]} is {row[1]}, its target {row[2]} is {row[3]}" for row in db.execute(
+            "select s.session_id, s.state, t.target_id, t.state from session_row s join target_row t using (session_id) "
+            "where (s.finished_at is not null and t.state in "
+            "('requested', 'starting', 'recording', 'stopping', 'collecting')) or (s.state = 'complete' and "
+            "t.state != 'complete')")]
+    return found
+
+
+def what_is_cataloged_is_there(house, round_):
+    complaints = []
+    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        rows = db.execute("select * from trace_row where state != 'missing'").fetchall()
+    for row in rows:
+        path, name = Path(row["path"]), f"t{row['trace_id']} ({row['path']})"
+        try:
+            status = path.lstat()
+        except GONE:
+            if row["stored"] or row["origin"] not in house.disturbed:
+                complaints.append(f"{name} is not there")
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            complaints.append(f"{name} is no regular file") if row["stored"] else None
+            continue
+        if row["columns"] and not Path(row["columns"]).exists():
+            complaints.append(f"{name}: its columns are not there")
+        if not row["stored"] and row["origin"] in house.disturbed:
+            continue
+        if row["trace_id"] in round_.verified and not round_.thorough:
+            continue
+        if status.st_size != row["size"]:
+            complaints.append(f"{name} has {status.st_size} bytes and not {row['size']}")
+        elif row["state"] == "complete" and sha256(path) != row["sha256"]:
+            complaints.append(f"{name} is not what was hashed")
+        else:
+            round_.verified.add(row["trace_id"])
+    return complaints
+
+
+def what_is_stored_is_cataloged(house, _round):
+    state = house.profd.state
+    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+        paths = {row[0] for row in db.execute("select path from trace_row where stored")}
+        columns = {row[0] for row in db.execute("select columns from trace_row where columns is not null")}
+    files = {str(path) for path in (state / "traces").rglob("*") if path.is_file()}
+    ours = {str(path) for path in (state / "columns").iterdir()}
+    return ([f"{path} is in the store and in no row" for path in sorted(files - paths)] +
+            [f"{path} are columns of no row" for path in sorted(ours - columns)])
+
+
+def is_whole(path):
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        json.loads(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return False
+    return True
+
+
+def written_while(directory, begin_ns, end_ns):
+    with contextlib.suppress(*GONE):
+        for path in directory.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if begin_ns <= path.lstat().st_mtime_ns <= end_ns:
+                    yield path
+
+
+def what_was_written_is_cataloged(house, round_):
+    """Every whole trace that a worker wrote between the answers to its start and to its stop."""
+    if house.clock_moved:
+        return []
+    complaints = []
+    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        targets = db.execute(
+            "select t.*, s.state as session_state from targets t join sessions s using (session_id) where t.session_id > ? and "
+            "t.start_status = 200 and t.stop_status = 200 and t.state in ('complete', 'partial', 'failed') and "
+            "t.trace_dir is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
+            "e.kind in ('trace-removed', 'session-removed', 'trace-refused'))", (round_.sessions_before,)).fetchall()
+        for target in targets:
+            for path in written_while(Path(target["trace_dir"]), target["start_answered_at"], target["stop_answered_at"]):
+                if str(path) in house.disturbed or not is_whole(path):
+                    continue
+                row = db.execute("select * from trace_row where origin = ? order by trace_id desc", (str(path),)).fetchone()
+                if row is None:
+                    complaints.append(f"{path} of target {target['target_id']} of s{target['session_id']} "
+                                      f"({target['state']}: {target['failure']}) is not in the catalog")
+                elif row["state"] in ("truncated", "corrupt", "empty", "unreadable") and \
+                        "profd-ingest" not in (row["reason"] or ""):
+                    complaints.append(f"{path} is whole and t{row['trace_id']} is {row['state']}: {row['reason']}")
+                elif row["state"] == "complete" and row["sha256"] != sha256(path):
+                    complaints.append(f"t{row['trace_id']} has another hash than {path}")
+    return complaints
+
+
+def traces_have_their_worker(house, round_):
+    """A directory is of one worker, and so is what comes from there."""
+    complaints = []
+    for row in house.profd.rows("select trace_id, worker, origin from traces where worker is not null and session_id > ?",
+                                round_.sessions_before):
+        if house.worker(row["worker"]) and house.directory_of(row["worker"]) not in Path(row["origin"]).parents:
+            complaints.append(f"t{row['trace_id']} is of {row['worker']} and comes from {row['origin']}")
+    return complaints
+
+
+def complete_is_complete(house, round_):
+    return [f"target {row['target_id']} of s{row['session_id']} is complete with {row['n']} of {row['ranks_expected']} traces"
+            for row in house.profd.rows(
+                "select t.target_id, t.session_id, t.ranks_expected, (select count(*) from traces where target_id = t.target_id "
+                "and state in ('complete', 'missing')) as n from targets t where t.state = 'complete' and t.session_id > ? and "
+                "n < t.ranks_expected and not exists (select 1 from events e where e.session_id = t.session_id and e.kind = "
+                "'trace-removed')", round_.sessions_before)]
+
+
+def nobody_is_left(house, _round):
+    return [f"profd has a child: {child}" for child in house.children()]
+
+
+def descriptors_are_back(house, round_):
+    """Connections to workers are kept for some seconds, so only the last look is at them, too."""
+    found, usual = house.descriptors(), dict(house.usual_descriptors)
+    if not round_.thorough:
+        found.pop("socket", None)
+        usual.pop("socket", None)
+    # SQLite closes a file only when nobody of the process holds a lock on it.
+    kept = str(house.profd.catalog)
+    left = {kind: n for kind, n in found.items() if n > usual.get(kind, 0) + SQLITE_KEEPS * (kind == kept)}
+    return [f"descriptors: {left} are more than {usual}"] if left else []
+
+
+def memory_is_back(house, round_):
+    """Of a profd that has seen a quiet moment before."""
+    dirty, pid = house.profd.memory("Private_Dirty"), house.profd.pid
+    before = round_.memory.setdefault(pid, dirty)
+    limit = before + MEMORY_GROWTH
+    return [f"{dirty / MIB:.1f} MiB are private and dirty, {before / MIB:.1f} were"] if dirty > limit else []
+
+
+AT_ONCE = (no_profiler_runs, no_stop_is_owed, catalog_is_sound)
+IN_THE_END = (nobody_is_left, what_is_stored_is_cataloged, what_is_cataloged_is_there, what_was_written_is_cataloged,
+              traces_have_their_worker, complete_is_complete, descriptors_are_back, memory_is_back)
+
+
+def complaints(house, round_, patience_s=EVENTUALLY_S):
+    found = [f"{check.__name__}: {text}" for check in AT_ONCE for text in check(house, round_)]
+    deadline = time.monotonic() + patience_s
+    for check in IN_THE_END:
+        while (told := check(house, round_)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        found += [f"{check.__name__}: {text}" for text in told]
+    return found

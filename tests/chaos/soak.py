@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Soak: thousands of sessions, one profd. What it holds when it rests must not depend on how many there were.
+
+The catalog grows with sessions and is no memory; what SQLite keeps of it is bounded. So the first look comes when that is
+full: after FIRST sessions, as the rest of the house has then met everything once."""
+
+import time
+from pathlib import Path
+
+from house import Daemon, FaultFleet
+
+FIRST = 100
+TOGETHER = 8  # sessions at a time, each with workers of its own
+WORKERS_EACH = 2
+GROWTH_MAX = 1 << 20
+REST_S = 18  # after which connections to workers are closed
+CONFIG = "[timeouts]\nidentify=10s\n[collect]\nsettle=400ms\n[store]\nmax_use=16M\nkeep_free=1M\n"
+
+
+def one_group(profd, fleet, group):
+    workers = fleet.workers[group * WORKERS_EACH:(group + 1) * WORKERS_EACH]
+    return profd.start_session(workers=workers, duration_ns=1_000_000)["session"]
+
+
+def record(profd, fleet, n):
+    for done in range(0, n, TOGETHER):
+        sessions = [one_group(profd, fleet, group) for group in range(min(TOGETHER, n - done))]
+        for session in sessions:
+            assert profd.wait_session(session)["state"] == "complete"
+        for path in fleet.directory.rglob("*.gz"):
+            path.unlink()
+
+
+def at_rest(profd):
+    """Private memory, and descriptors, when nothing is left to do."""
+    time.sleep(REST_S)
+    return profd.memory("Private_Dirty"), len(list(Path(f"/proc/{profd.pid}/fd").iterdir()))
+
+
+def soak(directory, n, say=print):
+    with FaultFleet(directory / "fleet", "vllm", TOGETHER * WORKERS_EACH, life_s=86400) as fleet, \
+            Daemon(directory / "profd", CONFIG) as profd:
+        record(profd, fleet, FIRST)
+        first, files = at_rest(profd)
+        say(f"after {FIRST} sessions: {first >> 10} KiB private and dirty, {files} descriptors")
+        record(profd, fleet, n - FIRST)
+        last, files_last = at_rest(profd)
+        say(f"after {n} sessions: {last >> 10} KiB private and dirty, {files_last} descriptors")
+        assert files_last <= files, "descriptors are left open"
+        assert last <= first + GROWTH_MAX, f"{(last - first) >> 10} KiB more"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordinary run of chaos, and that each thing it looks for is found where it is the case."""
+
+import contextlib
+import sqlite3
+
+import pytest
+
+import chaos
+import invariants
+from house import BUILD, House, MS
+
+SANITIZED = "asan" in BUILD.name
+FAULTS = 120 if SANITIZED else 1000
+WORKERS = 100 if SANITIZED else 1000
+SEED = 11  # the same for everybody; ./dev chaos draws another each time
+
+
+def test_what_must_hold_holds(tmp_path):
+    chaos.run(tmp_path, SEED, FAULTS, WORKERS)
+
+
+def change(house, sql):
+    with contextlib.closing(sqlite3.connect(house.profd.catalog)) as db, db:
+        db.execute(sql)
+
+
+def stored(house):
+    return next(path for path in (house.profd.state / "traces").rglob("*") if path.is_file())
+
+
+def overwrite(house):
+    path = stored(house)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+SABOTAGE = {
+    "no_profiler_runs": lambda house: house.fleets[0].start_elsewhere(0),
+    "no_stop_is_owed": lambda house: change(house, "update target_row set owes_stop = 1"),
+    "catalog_is_sound": lambda house: change(house, "update target_row set state = 'recording'"),
+    "what_is_stored_is_cataloged": lambda house: (stored(house).parent / "extra").write_text("x"),
+    "what_is_cataloged_is_there": overwrite,
+    "what_was_written_is_cataloged": lambda house: change(house, "delete from trace_row"),
+    "traces_have_their_worker": lambda house: change(
+        house, "update trace_row set worker_id = (select max(worker_id) from worker_row)"),
+    "complete_is_complete": lambda house: change(house, "update trace_row set state = 'corrupt'"),
+    "memory_is_back": lambda house: None,
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    with House(tmp_path_factory.mktemp("house"), 4) as running:
+        chaos.settle(running)
+        yield running
+
+
+@pytest.mark.parametrize("check", SABOTAGE)
+def test_what_does_not_hold_is_found(house, check, monkeypatch):
+    round_ = chaos.Round(1, 0, house, chaos.Memory())
+    workers = house.fleets[0].workers[1:3]
+    asked = house.profd.start_session(workers=workers, duration_ns=50 * MS)
+    assert house.profd.wait_session(asked["session"])["state"] == "complete"
+    assert invariants.complaints(house, round_) == []
+    if check == "memory_is_back":
+        monkeypatch.setattr(invariants, "MEMORY_GROWTH", -(1 << 40))
+    before = sqlite3.connect(house.profd.catalog)
+    with contextlib.closing(sqlite3.connect(":memory:")) as copy:
+        before.backup(copy)
+        round_.verified.clear()
+        SABOTAGE[check](house)
+        found = invariants.complaints(house, round_, patience_s=0)
+        copy.backup(before)
+    before.close()
+    house.heal()
+    for fleet in house.fleets:
+        for url in fleet.profiling()["workers"]:
+            fleet.set_fault("die", workers=str(fleet.workers.index(url)))
+    (stored(house).parent / "extra").unlink(missing_ok=True)
+    assert check in {text.split(":")[0] for text in found}, found
+    if check == "what_is_cataloged_is_there":
+        overwrite(house)  # the same bit again

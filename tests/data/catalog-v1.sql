@@ -1,0 +1,195 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 1;
+-- migrations from older versions stand in daemon/catalog/migrate.c and must lead to exactly this.
+--
+-- Public are the views at the end (routers, workers, sessions, targets, traces, events): their columns keep name and meaning.
+-- The tables behind them (named *_row) may change between versions.
+--
+-- Times are integer nanoseconds since the Unix epoch, in columns named *_at; durations *_ns; sizes are bytes.
+-- application_id is 'PROF' (0x50524f46), journal mode WAL.
+
+create table router_row (
+    router_id    integer primary key,
+    url          text not null unique,
+    dialect      text not null,
+    fleet        text,                          -- section of profd.conf
+    first_seen_at integer not null,
+    last_seen_at integer not null,
+    last_used_at integer                        -- by a session; the newest is the default of profctl start
+) strict;
+
+create table worker_row (
+    worker_id    integer primary key,
+    url          text not null unique,
+    router_id    integer references router_row (router_id) on delete set null,
+    engine       text not null,                 -- vllm, sglang, unknown
+    version      text,
+    role         text not null,                 -- regular, prefill, decode, encode, unknown
+    health       text not null,                 -- healthy, unhealthy, unknown
+    model        text,
+    profilable   integer not null,              -- 0 or 1
+    reason       text,                          -- why not
+    remedy       text,
+    trace_dir    text,                          -- as the worker names it
+    last_seen_at integer not null
+) strict;
+create index worker_router on worker_row (router_id);
+
+create table session_row (
+    session_id   integer primary key autoincrement,
+    state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
+                                                'complete', 'partial', 'failed', 'cancelled')),
+    router_id    integer references router_row (router_id) on delete set null,
+    dialect      text,                          -- of the router, or static
+    fleet        text,                          -- section of profd.conf
+    options      text not null check (json_valid(options)),   -- the request, as the door took it
+    labels       text not null default '{}' check (json_valid(labels)),
+    requested_at integer not null,
+    requested_by text not null,                 -- "uid 1000 (anna)", "127.0.0.1"
+    start_at     integer,                       -- planned
+    starts_sent_at integer,                     -- when the last start had left
+    recording_at integer,                       -- when the last start was answered
+    stop_at      integer,                       -- planned: the deadline of the recording
+    hard_stop_at integer,                       -- when profd stops it whatever happens
+    stopped_at   integer,                       -- when the last stop was answered
+    finished_at  integer,
+    skew_ns      integer,                       -- between the first and the last start that left
+    reason       text,
+    remedy       text,
+    pinned       integer not null default 0
+) strict;
+create index session_state on session_row (state);
+create index session_router on session_row (router_id);
+
+create table target_row (
+    target_id    integer primary key autoincrement,
+    session_id   integer not null references session_row (session_id) on delete cascade,
+    worker_id    integer not null references worker_row (worker_id),
+    state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
+                                                'complete', 'partial', 'failed', 'cancelled')),
+    worker       text not null check (json_valid(worker)),    -- what was known of it at the start; of that:
+    engine       text generated always as (json_extract(worker, '$.engine')) stored,
+    version      text generated always as (json_extract(worker, '$.version')) stored,
+    role         text generated always as (json_extract(worker, '$.role')) stored,
+    profile_id   text not null,
+    output_dir   text,                          -- as the worker names it, where profd chose one
+    trace_dir    text,                          -- where profd looks for its files
+    ranks_expected integer not null,
+    owes_stop    integer not null default 0,    -- a start may have reached it and no stop was answered
+    start_sent_at integer,
+    start_answered_at integer,
+    start_status integer,                       -- HTTP
+    stop_sent_at integer,
+    stop_answered_at integer,
+    stop_status  integer,
+    failure      text,                          -- what failed, with the HTTP status and an excerpt of the answer
+    remedy       text,
+    unique (session_id, worker_id)
+) strict;
+create index target_worker on target_row (worker_id, session_id);
+create index target_session on target_row (session_id, state);  -- counts a session's states without its wide rows
+
+create table trace_row (
+    trace_id     integer primary key autoincrement,
+    session_id   integer references session_row (session_id) on delete cascade,   -- null: unclaimed
+    target_id    integer references target_row (target_id) on delete set null,
+    worker_id    integer references worker_row (worker_id),                        -- null: unknown or ambiguous
+    kind         text not null check (kind in ('trace', 'frontend', 'attachment')),
+    state        text not null check (state in ('complete', 'truncated', 'empty', 'corrupt', 'unreadable', 'duplicate',
+                                                'missing')),
+    reason       text,
+    name         text not null,                 -- the file's own name
+    path         text not null unique,          -- where it is: in the store, or in place when referenced
+    origin       text not null,                 -- where the worker wrote it
+    stored       integer not null,              -- 1: a file of the store; 0: left in place
+    size         integer not null,
+    sha256       text,
+    format       text,                          -- kineto-json, sqlite, ...
+    uncompressed integer,
+    rank         integer,                       -- place in the worker's parallel groups; null unknown
+    dp           integer,
+    pp           integer,
+    tp           integer,
+    ep           integer,
+    stage        text,                          -- prefill, decode where recorded by stage
+    world_size   integer,
+    pid          integer,
+    devices      integer,
+    device_name  text,
+    events       integer,                       -- timed events seen while checking
+    first_event_at integer,
+    span_ns      integer,
+    candidates   text check (candidates is null or json_valid(candidates)),  -- workers it may be of, when ambiguous
+    owner_uid    integer,
+    recorded_at  integer not null,              -- when the file was finished by its writer
+    collected_at integer not null,
+    pinned       integer not null default 0
+) strict;
+create index trace_recorded on trace_row (recorded_at);
+create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
+create index trace_target on trace_row (target_id) where target_id is not null;
+create index trace_worker on trace_row (worker_id, recorded_at);
+create index trace_origin on trace_row (origin);
+create index trace_evictable on trace_row (recorded_at) where stored = 1 and pinned = 0;
+
+-- One row: what the store holds, kept up to date by triggers so that asking costs nothing.
+create table usage_row (
+    one          integer primary key check (one = 1),
+    traces       integer not null,
+    bytes        integer not null
+) strict;
+insert into usage_row values (1, 0, 0);
+create trigger trace_added after insert on trace_row begin
+    update usage_row set traces = traces + 1, bytes = bytes + new.size * new.stored;
+end;
+create trigger trace_removed after delete on trace_row begin
+    update usage_row set traces = traces - 1, bytes = bytes - old.size * old.stored;
+end;
+create trigger trace_resized after update of size, stored on trace_row begin
+    update usage_row set bytes = bytes + new.size * new.stored - old.size * old.stored;
+end;
+
+create table event_row (
+    event_id     integer primary key autoincrement,
+    at           integer not null,
+    kind         text not null,                 -- session-requested, session-state, target-state, trace-added, trace-removed, ...
+    actor        text not null,                 -- who asked: "uid 1000 (anna)", "profd"
+    session_id   integer,
+    target_id    integer,
+    trace_id     integer,
+    text         text not null
+) strict;
+create index event_session on event_row (session_id, event_id);
+
+-- Public from here on.
+
+create view routers as
+    select router_id, url, dialect, fleet, first_seen_at, last_seen_at, last_used_at from router_row;
+
+create view workers as
+    select w.worker_id, w.url, r.url as router, w.engine, w.version, w.role, w.health, w.model, w.profilable, w.reason,
+           w.remedy, w.trace_dir, w.last_seen_at
+    from worker_row w left join router_row r using (router_id);
+
+create view sessions as
+    select s.session_id, s.state, r.url as router, s.dialect, s.fleet, s.options, s.labels, s.requested_at,
+           s.requested_by, s.start_at, s.starts_sent_at, s.recording_at, s.stop_at, s.hard_stop_at, s.stopped_at,
+           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned
+    from session_row s left join router_row r using (router_id);
+
+create view targets as
+    select t.target_id, t.session_id, w.url as worker, t.engine, t.version, t.role, t.state, t.profile_id, t.output_dir,
+           t.trace_dir, t.ranks_expected, t.owes_stop, t.start_sent_at, t.start_answered_at, t.start_status, t.stop_sent_at,
+           t.stop_answered_at, t.stop_status, t.failure, t.remedy
+    from target_row t join worker_row w using (worker_id);
+
+create view traces as
+    select t.trace_id, t.session_id, t.target_id, w.url as worker, t.kind, t.state, t.reason, t.name, t.path, t.origin,
+           t.stored, t.size, t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
+           t.device_name, t.events, t.first_event_at, t.span_ns, t.candidates, t.owner_uid, t.recorded_at, t.collected_at,
+           t.pinned
+    from trace_row t left join worker_row w using (worker_id);
+
+create view events as
+    select event_id, at, kind, actor, session_id, target_id, trace_id, text from event_row;

@@ -1,0 +1,842 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/cmocka-all.h"
+#include "trace/columns/columns.h"
+#include "trace/read/merge.h"
+
+#include <sys/mman.h>
+
+#define MEMORY     (UINT64_C(256) << 20)
+#define INTAKES    3
+#define RUNS_MAX   64
+#define DEPTH_MOST 4096 /* what merging keeps of slices that lie in each other */
+
+/* Intakes built by hand, and the columns that became of them. */
+struct trace {
+    struct intake *intakes[INTAKES];
+    struct run *runs[INTAKES][RUNS_MAX];
+    size_t n_runs[INTAKES];
+    size_t at; /* the intake that events go to */
+    uint64_t place;
+    struct spool *spool;
+    struct columns *columns;
+    struct merge_summary summary;
+};
+
+static int setup(void **state)
+{
+    struct trace *t = calloc(1, sizeof(*t));
+
+    if (!t || spool_new(MEMORY, -1, &t->spool) < 0)
+        return -1;
+    for (size_t i = 0; i < INTAKES; i++)
+        if (intake_new(MEMORY, &t->intakes[i]) < 0)
+            return -1;
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct trace *t = *state;
+
+    for (size_t i = 0; i < INTAKES; i++) {
+        for (size_t k = 0; k < t->n_runs[i]; k++)
+            run_free(t->runs[i][k]);
+        intake_free(t->intakes[i]);
+    }
+    spool_free(t->spool);
+    columns_close(t->columns);
+    free(t);
+    return 0;
+}
+
+static uint32_t string(struct trace *t, const char *text)
+{
+    char padded[128] = "";
+
+    if (!text)
+        return 0;
+    snprintf(padded, sizeof(padded), "%s", text);
+    return strings_intern(t->intakes[t->at]->strings, padded, strlen(padded));
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return *state >> 33;
+}
+
+/* What is packed at any time is a run: merging must not depend on it. */
+static void end_run(struct trace *t)
+{
+    struct intake *in = t->intakes[t->at];
+
+    assert_true(t->n_runs[t->at] < RUNS_MAX);
+    assert_int_equal(run_pack(in->batch, t->spool, &t->runs[t->at][t->n_runs[t->at]++]), 0);
+    batch_reset(in->batch);
+}
+
+static struct event *add(struct trace *t, enum event_phase phase, int64_t tid, int64_t ts, int64_t dur,
+                         const char *category, const char *name)
+{
+    struct intake *in = t->intakes[t->at];
+    bool of_process = phase == EVENT_INSTANT_PROCESS || phase == EVENT_ASYNC_BEGIN ||
+                      phase == EVENT_ASYNC_END || phase == EVENT_ASYNC_INSTANT;
+    struct event *e;
+
+    if (in->batch->n == BATCH_EVENTS)
+        end_run(t);
+    e = intake_event(in);
+    *e = (struct event){
+        .ts = ts,
+        .dur = dur,
+        .place = t->place += 10,
+        .name = string(t, name),
+        .thread = of_process ? intake_process(in, 1, 0) : intake_thread(in, 1, 0, tid, 0),
+        .category = category ? intake_category(in, string(t, category)) : CATEGORY_NONE,
+        .phase = (uint8_t)phase,
+    };
+    return e;
+}
+
+static int try_merge(struct trace *t, uint64_t memory_max, bool again)
+{
+    _cleanup_(closep) int fd = memfd_create("columns", MFD_CLOEXEC);
+    _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
+    struct merge_input inputs[INTAKES];
+    uint64_t size;
+    int r;
+
+    for (t->at = 0; t->at < INTAKES; t->at++) {
+        if (!again)
+            end_run(t);
+        inputs[t->at] = (struct merge_input){t->intakes[t->at], t->runs[t->at], t->n_runs[t->at]};
+    }
+    assert_int_equal(columns_writer_new(fd, &w), 0);
+    r = merge_columns(inputs, INTAKES, t->spool, w, memory_max, &t->summary);
+    if (r < 0)
+        return r;
+    assert_int_equal(columns_writer_finish(w, false, &size), 0);
+    assert_int_equal(columns_open(fd, &t->columns, &(char *){NULL}), 0);
+    return 0;
+}
+
+static void merge(struct trace *t)
+{
+    assert_int_equal(try_merge(t, MEMORY, false), 0);
+}
+
+static int64_t get(const struct trace *t, enum column column, uint64_t row)
+{
+    return columns_get(t->columns, column, row);
+}
+
+static void assert_text(const struct trace *t, enum column column, uint64_t row, const char *text)
+{
+    struct text found = columns_text(t->columns, get(t, column, row));
+
+    assert_int_equal(found.size, strlen(text));
+    assert_memory_equal(found.p, text, found.size);
+}
+
+static void assert_column(const struct trace *t, enum column column, const int64_t *values, size_t n)
+{
+    assert_int_equal(columns_rows(t->columns, column_specs[column].table), n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(get(t, column, i), values[i]);
+}
+#define ASSERT_COLUMN(t, column, ...)                                                                        \
+    assert_column(t, column, (const int64_t[]){__VA_ARGS__}, ARRAY_SIZE(((const int64_t[]){__VA_ARGS__})))
+
+static int64_t track_kind_of(const struct trace *t, uint64_t slice)
+{
+    return get(t, COL_track_kind, (uint64_t)get(t, COL_slice_track, slice));
+}
+
+static void test_slices_nest_by_time(void **state)
+{
+    struct trace *t = *state;
+
+    /* out of order in the file, in two runs */
+    add(t, EVENT_COMPLETE, 7, 40, 10, "op", "d");
+    add(t, EVENT_COMPLETE, 7, 10, 100, "op", "a");
+    end_run(t);
+    add(t, EVENT_COMPLETE, 7, 10, 30, "op", "b");
+    add(t, EVENT_COMPLETE, 7, 20, 5, NULL, "c");
+    add(t, EVENT_COMPLETE, 8, 20, 5, "op", "other thread");
+    add(t, EVENT_COMPLETE, 7, 110, 1, "op", "e");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_ts, 10, 10, 20, 20, 40, 110);
+    ASSERT_COLUMN(t, COL_slice_dur, 100, 30, 5, 5, 10, 1);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 1, 2, 0, 1, 0);
+    ASSERT_COLUMN(t, COL_slice_parent, COLUMN_NULL, 0, 1, COLUMN_NULL, 0, COLUMN_NULL);
+    ASSERT_COLUMN(t, COL_slice_child, 40, 5, 0, 0, 0, 0);
+    ASSERT_COLUMN(t, COL_slice_place, 20, 30, 40, 50, 10, 60);
+    ASSERT_COLUMN(t, COL_thread_tid, 7, 8);
+    assert_text(t, COL_slice_name, 3, "other thread");
+    assert_text(t, COL_slice_category, 0, "op");
+    assert_int_equal(get(t, COL_slice_category, 2), COLUMN_NULL);
+    assert_int_equal(t->summary.slices, 6);
+    assert_int_equal(t->summary.threads, 2);
+    assert_int_equal(t->summary.first_ns, 10);
+    assert_int_equal(t->summary.last_ns, 111);
+    assert_int_equal(columns_meta(t->columns, META_events), 6);
+    assert_int_equal(columns_meta(t->columns, META_last_ns), 111);
+}
+
+static void test_overlapping_slices_get_tracks_of_their_own(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 7, 0, 10, "k", "a");
+    add(t, EVENT_COMPLETE, 7, 5, 10, "k", "overlaps a");
+    add(t, EVENT_COMPLETE, 7, 6, 2, "k", "in a");
+    add(t, EVENT_COMPLETE, 7, 7, 6, "k", "overlaps a, in the second");
+    add(t, EVENT_COMPLETE, 7, 8, 6, "k", "overlaps all");
+    add(t, EVENT_COMPLETE, 7, 20, 5, "k", "free again");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_track, 0, 1, 0, 1, 2, 0);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 0, 1, 1, 0, 0);
+    ASSERT_COLUMN(t, COL_slice_child, 2, 6, 0, 0, 0, 0);
+    ASSERT_COLUMN(t, COL_track_kind, TRACK_THREAD, TRACK_OVERFLOW, TRACK_OVERFLOW);
+    ASSERT_COLUMN(t, COL_track_thread, 0, 0, 0);
+    assert_int_equal(t->summary.defects[DEFECT_overlap], 3);
+    ASSERT_COLUMN(t, COL_defect_kind, DEFECT_overlap);
+    ASSERT_COLUMN(t, COL_defect_count, 3);
+    ASSERT_COLUMN(t, COL_defect_place, 20);
+}
+
+static void test_instants(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 7, 0, 10, NULL, "a");
+    add(t, EVENT_INSTANT, 7, 5, 0, NULL, "in a");
+    add(t, EVENT_INSTANT, 7, 5, 0, NULL, "at the same time");
+    add(t, EVENT_COMPLETE, 7, 5, 2, NULL, "around both");
+    add(t, EVENT_INSTANT, 7, 10, 0, NULL, "a has ended");
+    add(t, EVENT_INSTANT_PROCESS, 0, 10, 0, NULL, "of the process");
+    add(t, EVENT_INSTANT_GLOBAL, 7, 10, 0, NULL, "of all");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 1, 2, 3, 0, 0, 0);
+    ASSERT_COLUMN(t, COL_slice_flags, 0, 0, SLICE_INSTANT, SLICE_INSTANT, SLICE_INSTANT, SLICE_INSTANT,
+                  SLICE_INSTANT);
+    ASSERT_COLUMN(t, COL_track_kind, TRACK_THREAD, TRACK_PROCESS_INSTANTS, TRACK_GLOBAL_INSTANTS);
+    ASSERT_COLUMN(t, COL_track_process, 0, 0, COLUMN_NULL);
+    ASSERT_COLUMN(t, COL_track_thread, 0, COLUMN_NULL, COLUMN_NULL);
+}
+
+static void test_begin_and_end(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_END, 7, 0, 0, "c", "before any");
+    add(t, EVENT_BEGIN, 7, 1, 0, "c", "a");
+    add(t, EVENT_BEGIN, 7, 2, 0, "c", "b");
+    add(t, EVENT_END, 7, 3, 0, "c", "not open");
+    add(t, EVENT_BEGIN, 7, 4, 0, "c", "c");
+    add(t, EVENT_END, 7, 5, 0, "c", "b"); /* the inner c stays open */
+    add(t, EVENT_END, 7, 5, 0, NULL, NULL);
+    add(t, EVENT_END, 7, 8, 0, NULL, NULL);
+    add(t, EVENT_BEGIN, 7, 9, 0, "c", "never ends");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_ts, 1, 2, 4, 9);
+    ASSERT_COLUMN(t, COL_slice_dur, 7, 3, 1, -1);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 1, 2, 0);
+    ASSERT_COLUMN(t, COL_slice_child, 3, 1, 0, 0);
+    ASSERT_COLUMN(t, COL_slice_flags, SLICE_FROM_BEGIN, SLICE_FROM_BEGIN, SLICE_FROM_BEGIN, SLICE_FROM_BEGIN);
+    assert_int_equal(t->summary.defects[DEFECT_misplaced_end], 2);
+    assert_int_equal(t->summary.last_ns, 9);
+}
+
+static void test_a_complete_slice_ends_what_is_unfinished_in_it(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 7, 0, 10, "c", "a");
+    add(t, EVENT_BEGIN, 7, 2, 0, "c", "b");
+    add(t, EVENT_BEGIN, 7, 4, 0, "c", "c");
+    add(t, EVENT_COMPLETE, 7, 20, 1, "c", "d");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_dur, 10, 8, 6, 1);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 1, 2, 0);
+    ASSERT_COLUMN(t, COL_slice_child, 8, 6, 0, 0);
+    assert_int_equal(t->summary.defects[DEFECT_misplaced_end], 1);
+}
+
+static void test_asynchronous_events(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_ASYNC_END, 0, 0, 1, "net", "request");
+    add(t, EVENT_ASYNC_BEGIN, 0, 1, 1, "net", "request");
+    add(t, EVENT_ASYNC_BEGIN, 0, 2, 2, "net", "request");
+    add(t, EVENT_ASYNC_BEGIN, 0, 3, 1, "net", "header");
+    add(t, EVENT_ASYNC_INSTANT, 0, 4, 2, "net", "first byte");
+    add(t, EVENT_ASYNC_END, 0, 5, 1, "net", "header");
+    add(t, EVENT_ASYNC_END, 0, 6, 2, "net", "request");
+    add(t, EVENT_ASYNC_BEGIN, 0, 7, 3, "net", "request"); /* takes the track of 2 */
+    add(t, EVENT_ASYNC_END, 0, 8, 3, "net", "request");
+    add(t, EVENT_ASYNC_END, 0, 9, 1, "net", "request");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_ts, 1, 2, 3, 4, 7);
+    ASSERT_COLUMN(t, COL_slice_dur, 8, 4, 2, 0, 1);
+    ASSERT_COLUMN(t, COL_slice_track, 0, 1, 0, 1, 1);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 0, 1, 1, 0);
+    ASSERT_COLUMN(t, COL_track_kind, TRACK_ASYNC, TRACK_ASYNC);
+    assert_text(t, COL_track_name, 1, "request");
+    assert_int_equal(t->summary.defects[DEFECT_no_slice_for_async_end], 1);
+}
+
+static void test_flows(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_FLOW_START, 7, 0, 99, "f", "x"); /* no slice */
+    add(t, EVENT_COMPLETE, 7, 1, 10, "c", "a");
+    add(t, EVENT_FLOW_START, 7, 1, 5, "f", "x");
+    add(t, EVENT_FLOW_START, 7, 2, 6, "f", "x");
+    add(t, EVENT_FLOW_END, 8, 3, 5, "f", "x");
+    add(t, EVENT_FLOW_END, 8, 3, 98, "f", "x"); /* never began */
+    add(t, EVENT_COMPLETE, 9, 3, 50, "c", "b");
+    add(t, EVENT_COMPLETE, 8, 4, 1, "c", "c");
+    add(t, EVENT_COMPLETE, 8, 6, 1, "c", "d");
+    add(t, EVENT_FLOW_STEP, 8, 6, 6, "f", "x");
+    add(t, EVENT_FLOW_END_ENCLOSING, 9, 7, 6, "f", "x"); /* b began before d */
+    add(t, EVENT_FLOW_END_ENCLOSING, 9, 7, 6, "other", "x");
+    add(t, EVENT_FLOW_START, 9, 8, 5, "f", "x"); /* keeps its first start */
+    add(t, EVENT_FLOW_END_ENCLOSING, 8, 9, 5, "f", "x");
+    add(t, EVENT_FLOW_END, 8, 9, 5, "f", "x"); /* nothing follows */
+    merge(t);
+
+    /* a b c d are the slices 0 1 2 3 */
+    ASSERT_COLUMN(t, COL_flow_out, 0, 0, 1, 0);
+    ASSERT_COLUMN(t, COL_flow_in, 2, 3, 3, 3);
+    ASSERT_COLUMN(t, COL_flow_id, 5, 6, 6, 5);
+    assert_text(t, COL_flow_name, 0, "x");
+    assert_text(t, COL_flow_category, 0, "f");
+    assert_int_equal(t->summary.flows, 4);
+    assert_int_equal(t->summary.defects[DEFECT_flow_without_slice], 2);
+    assert_int_equal(t->summary.defects[DEFECT_flow_without_start], 2);
+}
+
+static void test_a_thread_with_nothing_but_flows_has_no_track(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_FLOW_START, 8, 0, 1, "f", "x");
+    add(t, EVENT_FLOW_END, 8, 1, 1, "f", "x");
+    add(t, EVENT_COMPLETE, 7, 2, 1, "c", "a");
+    merge(t);
+    ASSERT_COLUMN(t, COL_track_thread, 1);
+    assert_int_equal(columns_rows(t->columns, TABLE_flow), 0);
+}
+
+static void test_counters(void **state)
+{
+    struct trace *t = *state;
+    double one = 1.5;
+    int64_t bits;
+
+    memcpy(&bits, &one, sizeof(bits));
+    add(t, EVENT_COUNTER, 7, 20, 0, NULL, "queue length");
+    add(t, EVENT_COUNTER, 8, 10, bits, NULL, "queue length");
+    add(t, EVENT_COUNTER, 8, 15, bits, NULL, "other");
+    merge(t);
+    ASSERT_COLUMN(t, COL_counter_ts, 10, 15, 20);
+    ASSERT_COLUMN(t, COL_counter_track, 0, 1, 0);
+    ASSERT_COLUMN(t, COL_counter_value, bits, bits, 0);
+    ASSERT_COLUMN(t, COL_counter_place, 20, 30, 10);
+    ASSERT_COLUMN(t, COL_track_kind, TRACK_COUNTER, TRACK_COUNTER);
+    assert_text(t, COL_track_name, 1, "other");
+    assert_int_equal(t->summary.counters, 3);
+}
+
+static void set_arg(struct trace *t, enum column column, int64_t value)
+{
+    int64_t *row = intake_args(t->intakes[t->at], column_specs[column].table - TABLE_ARGS_FIRST);
+
+    row[arg_group_index(column)] = value;
+}
+
+static void test_gpu_work_is_linked_to_its_launch(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 1, 0, 1, "cuda_runtime", "launch");
+    set_arg(t, COL_runtime_correlation, 11);
+    add(t, EVENT_COMPLETE, 1, 2, 1, "cuda_runtime", "launch");
+    set_arg(t, COL_runtime_correlation, 12);
+    add(t, EVENT_COMPLETE, 2, 3, 1, "kernel", "k");
+    set_arg(t, COL_gpu_correlation, 12);
+    add(t, EVENT_COMPLETE, 2, 4, 1, "kernel", "k");
+    set_arg(t, COL_gpu_correlation, 77);
+    add(t, EVENT_COMPLETE, 2, 5, 1, "gpu_memcpy", "m");
+    add(t, EVENT_COMPLETE, 2, 6, 1, "kernel", "k");
+    set_arg(t, COL_gpu_correlation, 11);
+    add(t, EVENT_COMPLETE, 1, 9, 1, "cuda_runtime", "launched later, recorded earlier");
+    set_arg(t, COL_runtime_correlation, 11);
+    merge(t);
+    ASSERT_COLUMN(t, COL_launch_gpu, 2, 5);
+    ASSERT_COLUMN(t, COL_launch_runtime, 1, 6);
+    ASSERT_COLUMN(t, COL_gpu_slice, 2, 3, 5);
+    ASSERT_COLUMN(t, COL_gpu_correlation, 12, 77, 11);
+    ASSERT_COLUMN(t, COL_gpu_stream, COLUMN_NULL, COLUMN_NULL, COLUMN_NULL);
+    ASSERT_COLUMN(t, COL_runtime_slice, 0, 1, 6);
+    assert_int_equal(t->summary.gpu_slices, 4);
+}
+
+static void test_arguments_of_dropped_events_are_dropped(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_END, 1, 0, 0, "cuda_runtime", "launch");
+    set_arg(t, COL_runtime_correlation, 1);
+    add(t, EVENT_COMPLETE, 1, 1, 1, "cuda_runtime", "launch");
+    set_arg(t, COL_runtime_correlation, 2);
+    merge(t);
+    ASSERT_COLUMN(t, COL_runtime_slice, 0);
+    ASSERT_COLUMN(t, COL_runtime_correlation, 2);
+}
+
+/* However events of several runs and intakes alternate, and whatever is dropped between them. */
+static void test_arguments_stay_with_their_events(void **state)
+{
+    struct trace *t = *state;
+    uint64_t random = 11, n;
+
+    for (int i = 0; i < 6000; i++) {
+        int64_t ts = i / 100 % 2 == 0 ? i : (int64_t)(next_random(&random) % 6000);
+        bool dropped = i % 7 == 0;
+
+        t->at = (size_t)(i / 2000);
+        if (i % 500 == 0)
+            end_run(t);
+        add(t, dropped ? EVENT_END : EVENT_COMPLETE, i % 5, ts, 0, "kernel", "k");
+        if (i % 3 != 0)
+            set_arg(t, COL_gpu_correlation, (int64_t)t->place);
+        if (i % 4 == 0)
+            set_arg(t, COL_collective_name, string(t, i % 8 == 0 ? "all_reduce" : "broadcast"));
+    }
+    merge(t);
+
+    n = columns_rows(t->columns, TABLE_gpu);
+    assert_int_equal(n, 6000 * 2 / 3 - 572);
+    for (uint64_t i = 0; i < n; i++)
+        assert_int_equal(get(t, COL_gpu_correlation, i),
+                         get(t, COL_slice_place, (uint64_t)get(t, COL_gpu_slice, i)));
+    for (uint64_t i = 0; i < columns_rows(t->columns, TABLE_collective); i++) {
+        int64_t place = get(t, COL_slice_place, (uint64_t)get(t, COL_collective_slice, i));
+
+        assert_text(t, COL_collective_name, i, (place / 10 - 1) % 8 == 0 ? "all_reduce" : "broadcast");
+    }
+}
+
+static void test_groups_of_names(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 1, 0, 5, "b", "x");
+    add(t, EVENT_COMPLETE, 2, 1, 7, "a", "x");
+    add(t, EVENT_COMPLETE, 1, 10, 1, "b", "x");
+    add(t, EVENT_COMPLETE, 1, 20, 2, NULL, "x");
+    add(t, EVENT_BEGIN, 1, 30, 0, "b", "x");
+    add(t, EVENT_BEGIN, 2, 30, 0, "a", "only unfinished");
+    merge(t);
+
+    /* in the order of the strings' numbers: x and b came before a */
+    ASSERT_COLUMN(t, COL_name_count, 1, 3, 1, 1);
+    ASSERT_COLUMN(t, COL_name_first, 0, 1, 4, 5);
+    ASSERT_COLUMN(t, COL_name_sum, 2, 6, 7, 0);
+    ASSERT_COLUMN(t, COL_name_min, 2, 1, 7, COLUMN_NULL);
+    ASSERT_COLUMN(t, COL_name_max, 2, 5, 7, COLUMN_NULL);
+    ASSERT_COLUMN(t, COL_by_name_slice, 3, 0, 2, 4, 1, 5);
+    assert_text(t, COL_name_category, 1, "b");
+    assert_text(t, COL_name_name, 3, "only unfinished");
+}
+
+/* The level of detail says of every group of slices which one is the longest and when all have ended. */
+static void check_mips(const struct trace *t, uint64_t track)
+{
+    uint64_t first = (uint64_t)get(t, COL_track_first, track),
+             count = (uint64_t)get(t, COL_track_count, track);
+    uint64_t level = 0, n_below = count, span = MIP_FANOUT;
+
+    for (uint64_t i = 0; i < columns_rows(t->columns, TABLE_miplevel); i++) {
+        if ((uint64_t)get(t, COL_miplevel_track, i) != track)
+            continue;
+        assert_int_equal(get(t, COL_miplevel_level, i), ++level);
+        assert_true(n_below > MIP_FANOUT);
+        n_below = (n_below + MIP_FANOUT - 1) / MIP_FANOUT;
+        assert_int_equal(get(t, COL_miplevel_count, i), n_below);
+        for (uint64_t k = 0; k < n_below; k++) {
+            uint64_t mip = (uint64_t)get(t, COL_miplevel_first, i) + k;
+            int64_t until = INT64_MIN, longest = -1, row = -1;
+
+            for (uint64_t at = k * span; at < MIN((k + 1) * span, count); at++) {
+                uint64_t slice = (uint64_t)get(t, COL_by_track_slice, first + at);
+                int64_t ts = get(t, COL_slice_ts, slice), dur = get(t, COL_slice_dur, slice);
+
+                dur = dur < 0 ? t->summary.last_ns - ts : dur;
+                until = MAX(until, ts + dur);
+                if (dur > longest) {
+                    longest = dur;
+                    row = (int64_t)slice;
+                }
+            }
+            assert_int_equal(get(t, COL_mip_until, mip), until);
+            assert_int_equal(get(t, COL_mip_longest, mip), row);
+        }
+        span *= MIP_FANOUT;
+    }
+    assert_true(n_below <= MIP_FANOUT);
+}
+
+static void test_order_by_track_and_level_of_detail(void **state)
+{
+    struct trace *t = *state;
+    uint64_t random = 3, at = 0;
+
+    for (int i = 0; i < 9000; i++) {
+        uint64_t tid = next_random(&random) % 5;
+
+        /* one thread has few slices, one exactly as many as need no level */
+        if (tid == 0 && i > 50)
+            tid = 1;
+        add(t, EVENT_COMPLETE, (int64_t)tid, (int64_t)(next_random(&random) % 100000),
+            (int64_t)(next_random(&random) % 300), "c", i % 3 ? "x" : "y");
+    }
+    for (int i = 0; i < MIP_FANOUT; i++)
+        add(t, EVENT_COMPLETE, 9, i * 10, 5, "c", "x");
+    add(t, EVENT_BEGIN, 1, 100000, 0, "c", "unfinished");
+    merge(t);
+
+    assert_int_equal(columns_rows(t->columns, TABLE_by_track), t->summary.slices);
+    for (uint64_t k = 0; k < columns_rows(t->columns, TABLE_track); k++) {
+        int64_t last = -1, count = get(t, COL_track_count, k);
+
+        assert_int_equal(get(t, COL_track_first, k), at);
+        for (int64_t i = 0; i < count; i++, at++) {
+            int64_t slice = get(t, COL_by_track_slice, at);
+
+            assert_true(slice > last);
+            assert_int_equal(get(t, COL_slice_track, (uint64_t)slice), k);
+            last = slice;
+        }
+        check_mips(t, k);
+    }
+    assert_int_equal(at, t->summary.slices);
+}
+
+static void test_intakes_become_one(void **state)
+{
+    struct trace *t = *state;
+    struct intake *in;
+
+    string(t, "only in the first");
+    add(t, EVENT_COMPLETE, 7, 10, 5, "op", "a");
+    intake_defect(t->intakes[0], DEFECT_bad_number, 500);
+    t->intakes[0]->meta[META_rank] = 3;
+
+    in = t->intakes[t->at = 1];
+    add(t, EVENT_COMPLETE, 8, 10, 5, "kernel", "b");
+    set_arg(t, COL_gpu_kind, string(t, "Dispatch"));
+    set_arg(t, COL_gpu_correlation, 4);
+    add(t, EVENT_COMPLETE, 7, 10, 5, "op", "a");
+    in->threads[intake_thread(in, 1, 0, 7, 0)].name = string(t, "main");
+    in->meta[META_rank] = 4;
+    in->meta[META_trace_name] = string(t, "trace.json");
+    intake_defect(in, DEFECT_bad_number, 400);
+
+    t->at = 2;
+    add(t, EVENT_COMPLETE, 7, 3, 5, NULL, "c");
+    add(t, EVENT_INSTANT_PROCESS, 7, 4, 0, NULL, "i");
+    merge(t);
+
+    ASSERT_COLUMN(t, COL_slice_ts, 3, 4, 10, 10, 10);
+    ASSERT_COLUMN(t, COL_thread_tid, 7, 8);
+    ASSERT_COLUMN(t, COL_process_pid, 1);
+    assert_text(t, COL_slice_name, 0, "c");
+    assert_text(t, COL_slice_name, 2, "a");
+    assert_text(t, COL_slice_name, 3, "b");
+    assert_text(t, COL_slice_category, 3, "kernel");
+    assert_int_equal(get(t, COL_slice_name, 2), get(t, COL_slice_name, 4));
+    ASSERT_COLUMN(t, COL_slice_track, 0, 1, 0, 2, 0);
+    ASSERT_COLUMN(t, COL_slice_depth, 0, 0, 0, 0, 1);
+    assert_text(t, COL_gpu_kind, 0, "Dispatch");
+    assert_text(t, COL_thread_name, 0, "main");
+    assert_int_equal(get(t, COL_thread_name, 1), COLUMN_NULL);
+    assert_int_equal(columns_meta(t->columns, META_rank), 3);
+    assert_memory_equal(columns_meta_text(t->columns, META_trace_name).p, "trace.json", 10);
+    ASSERT_COLUMN(t, COL_defect_kind, DEFECT_bad_number);
+    ASSERT_COLUMN(t, COL_defect_count, 2);
+    ASSERT_COLUMN(t, COL_defect_place, 400);
+    ASSERT_COLUMN(t, COL_name_count, 1, 1, 2, 1);
+}
+
+static void test_depth_is_bounded(void **state)
+{
+    struct trace *t = *state;
+
+    for (int64_t i = 0; i < DEPTH_MOST + 10; i++)
+        add(t, EVENT_COMPLETE, 7, i, 100000 - 2 * i, "c", "deeper");
+    merge(t);
+    assert_int_equal(t->summary.slices, DEPTH_MOST);
+    assert_int_equal(t->summary.defects[DEFECT_too_deep], 10);
+    assert_int_equal(get(t, COL_slice_depth, DEPTH_MOST - 1), DEPTH_MOST - 1);
+}
+
+static void test_tracks_of_overlapping_slices_are_bounded(void **state)
+{
+    struct trace *t = *state;
+
+    for (int64_t i = 0; i < DEPTH_MOST + 10; i++)
+        add(t, EVENT_COMPLETE, 7, i, 100000, "c", "overlaps all before");
+    merge(t);
+    assert_int_equal(t->summary.slices, DEPTH_MOST + 1);
+    assert_int_equal(t->summary.defects[DEFECT_too_deep], 9);
+}
+
+static void test_extreme_times_do_not_wrap(void **state)
+{
+    struct trace *t = *state;
+
+    add(t, EVENT_COMPLETE, 7, INT64_MIN + 1, INT64_MAX, "c", "a");
+    add(t, EVENT_COMPLETE, 7, INT64_MAX - 1, INT64_MAX, "c", "a");
+    add(t, EVENT_BEGIN, 8, INT64_MIN + 1, 0, "c", "b");
+    add(t, EVENT_END, 8, INT64_MAX, 0, "c", "b");
+    merge(t);
+    ASSERT_COLUMN(t, COL_slice_dur, INT64_MAX, INT64_MAX, INT64_MAX);
+    ASSERT_COLUMN(t, COL_name_sum, INT64_MAX, INT64_MAX);
+    assert_int_equal(t->summary.last_ns, INT64_MAX);
+}
+
+static void test_nothing_at_all(void **state)
+{
+    struct trace *t = *state;
+
+    merge(t);
+    assert_int_equal(t->summary.slices, 0);
+    assert_int_equal(columns_rows(t->columns, TABLE_slice), 0);
+    assert_int_equal(columns_meta(t->columns, META_first_ns), COLUMN_NULL);
+}
+
+static void test_memory_is_bounded(void **state)
+{
+    struct trace *t = *state;
+
+    for (int64_t i = 0; i < 200000; i++)
+        add(t, EVENT_FLOW_END, 7, i, i, "f", "x");
+    assert_int_equal(try_merge(t, 1 << 20, false), -ENOMEM);
+    assert_int_equal(try_merge(t, MEMORY, true), 0);
+}
+
+/* The same rules written down plainly: every open slice of a track is looked at for every event. */
+struct plain_slice {
+    int64_t ts, dur;
+    int parent, depth;
+    uint32_t name;
+};
+
+struct plain {
+    struct plain_slice slices[20000];
+    int n;
+    int stack[DEPTH_MOST];
+    int n_stack;
+    int n_misplaced;
+};
+
+static bool plain_close(struct plain *p, int64_t ts, int64_t dur)
+{
+    bool unfinished = false;
+
+    for (int i = p->n_stack - 1; i >= 0; i--) {
+        const struct plain_slice *s = &p->slices[p->stack[i]];
+        int64_t end = s->ts + s->dur;
+
+        if (s->dur == -1) {
+            unfinished = true;
+            continue;
+        }
+        if (unfinished) {
+            if (ts <= end)
+                continue;
+            p->n_misplaced++;
+            for (int k = i + 1; k < p->n_stack; k++)
+                p->slices[p->stack[k]].dur = MAX(end - p->slices[p->stack[k]].ts, 0);
+            p->n_stack = i;
+            unfinished = false;
+            continue;
+        }
+        if (end < ts || (end == ts && !(s->dur == 0 && dur == 0))) {
+            p->n_stack--;
+            continue;
+        }
+        if (dur != -1 && ts < end && ts + dur > end)
+            return false;
+    }
+    return true;
+}
+
+static void plain_begin(struct plain *p, int64_t ts, int64_t dur, uint32_t name)
+{
+    struct plain_slice *s = &p->slices[p->n];
+
+    *s = (struct plain_slice){ts, dur, p->n_stack > 0 ? p->stack[p->n_stack - 1] : -1, p->n_stack, name};
+    p->stack[p->n_stack++] = p->n++;
+}
+
+static void plain_end(struct plain *p, int64_t ts, uint32_t name)
+{
+    plain_close(p, ts, -1);
+    for (int i = p->n_stack - 1; i >= 0; i--) {
+        struct plain_slice *s = &p->slices[p->stack[i]];
+
+        if (s->dur != -1 || (name != 0 && s->name != name))
+            continue;
+        s->dur = ts - s->ts;
+        p->n_stack -= i == p->n_stack - 1;
+        return;
+    }
+    p->n_misplaced++;
+}
+
+struct plain_event {
+    int64_t ts, rank;
+    struct event event;
+    int number;
+};
+
+static int by_time_and_rank(const void *pa, const void *pb)
+{
+    const struct plain_event *a = pa, *b = pb;
+
+    if (a->ts != b->ts)
+        return a->ts < b->ts ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->number - b->number;
+}
+
+static void plain_event(struct plain *p, const struct event *e)
+{
+    if (e->phase == EVENT_END) {
+        plain_end(p, e->ts, e->name);
+    } else {
+        int64_t dur = e->phase == EVENT_BEGIN ? -1 : e->dur;
+
+        if (plain_close(p, e->ts, dur))
+            plain_begin(p, e->ts, dur, e->name);
+    }
+}
+
+static struct event *add_any(struct trace *t, int64_t ts, uint64_t *random)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    const char *name = names[next_random(random) % ARRAY_SIZE(names)];
+    int64_t dur = (int64_t)(next_random(random) % 40);
+
+    switch (next_random(random) % 10) {
+    case 0 ... 2:
+        return add(t, EVENT_BEGIN, 7, ts, 0, "c", name);
+    case 3 ... 5:
+        return add(t, EVENT_END, 7, ts, 0, NULL, next_random(random) % 2 ? name : NULL);
+    case 6:
+        return add(t, EVENT_INSTANT, 7, ts, 0, "c", name);
+    default:
+        return add(t, EVENT_COMPLETE, 7, ts, dur, "c", name);
+    }
+}
+
+/* Any mixture of X, B, E and instants on one thread gives what the plain rules give; what overlaps has a
+ * track of its own, so that it does not matter here. */
+static void check_against_plain_rules(struct trace *t, uint64_t seed, int n)
+{
+    _cleanup_(freep) struct plain *p = calloc(1, sizeof(*p));
+    _cleanup_(freep) struct plain_event *events = calloc((size_t)n, sizeof(*events));
+    int64_t ts = 0;
+    uint64_t row = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct event *e;
+
+        ts += (int64_t)(next_random(&seed) % 6);
+        /* not always in order of time; in several runs */
+        e = add_any(t, ts - (int64_t)(next_random(&seed) % 20), &seed);
+        events[i] = (struct plain_event){e->ts, event_rank(e), *e, i};
+        if (i % 100 == 99)
+            end_run(t);
+    }
+    qsort(events, (size_t)n, sizeof(*events), by_time_and_rank);
+    for (int i = 0; i < n; i++)
+        plain_event(p, &events[i].event);
+    merge(t);
+
+    for (uint64_t i = 0; i < t->summary.slices; i++) {
+        const struct plain_slice *s = &p->slices[row];
+        int64_t parent = get(t, COL_slice_parent, i), child = 0;
+
+        if (track_kind_of(t, i) != TRACK_THREAD)
+            continue;
+        assert_int_equal(get(t, COL_slice_ts, i), s->ts);
+        assert_int_equal(get(t, COL_slice_dur, i), s->dur);
+        assert_int_equal(get(t, COL_slice_depth, i), s->depth);
+        assert_int_equal(get(t, COL_slice_name, i), s->name);
+        assert_int_equal(parent == COLUMN_NULL ? -1 : get(t, COL_slice_ts, (uint64_t)parent),
+                         s->parent < 0 ? -1 : p->slices[s->parent].ts);
+        for (int k = 0; k < p->n; k++)
+            if (p->slices[k].parent == (int)row && p->slices[k].dur > 0)
+                child += p->slices[k].dur;
+        assert_int_equal(get(t, COL_slice_child, i), child);
+        row++;
+    }
+    assert_int_equal(row, p->n);
+    assert_int_equal(t->summary.defects[DEFECT_misplaced_end], p->n_misplaced);
+}
+
+static void test_agrees_with_plain_rules(void **state)
+{
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        void *t = NULL;
+
+        assert_int_equal(setup(&t), 0);
+        check_against_plain_rules(t, seed, 800);
+        teardown(&t);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_slices_nest_by_time),
+        TEST(test_overlapping_slices_get_tracks_of_their_own),
+        TEST(test_instants),
+        TEST(test_begin_and_end),
+        TEST(test_a_complete_slice_ends_what_is_unfinished_in_it),
+        TEST(test_asynchronous_events),
+        TEST(test_flows),
+        TEST(test_a_thread_with_nothing_but_flows_has_no_track),
+        TEST(test_counters),
+        TEST(test_gpu_work_is_linked_to_its_launch),
+        TEST(test_arguments_of_dropped_events_are_dropped),
+        TEST(test_arguments_stay_with_their_events),
+        TEST(test_groups_of_names),
+        TEST(test_order_by_track_and_level_of_detail),
+        TEST(test_intakes_become_one),
+        TEST(test_depth_is_bounded),
+        TEST(test_tracks_of_overlapping_slices_are_bounded),
+        TEST(test_extreme_times_do_not_wrap),
+        TEST(test_nothing_at_all),
+        TEST(test_memory_is_bounded),
+        cmocka_unit_test(test_agrees_with_plain_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "tests/unit/sql-room.h"
+#include "trace/columns/writer.h"
+
+#define X(cat, name, tid, ts, dur)                                                                           \
+    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" tid ",\"ts\":" ts           \
+    ",\"dur\":" dur
+#define ARGS(args) ",\"args\":{" args "}},"
+#define PLAIN      "},"
+
+static const char small[] =
+    "{\"traceEvents\":["
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"ts\":0,\"args\":{\"name\":\"python\"}},"
+    "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":1,\"ts\":0,\"args\":{\"name\":\"main\"}}," X(
+        "cpu_op", "outer", "1", "10", "100") ARGS("\"External id\":7,\"Input Dims\":[[2,3],[],[4]]")
+        X("cpu_op", "inner", "1", "20.5", "30") PLAIN X("cuda_runtime", "cudaLaunchKernel", "1", "25", "5")
+            ARGS("\"correlation\":11,\"cbid\":211") X("kernel", "gemm", "7", "40", "10.25")
+                ARGS("\"correlation\":11,\"stream\":7,\"device\":0,\"grid\":[1,2,3],\"blocks per SM\":1.5")
+                    X("gpu_memcpy", "Memcpy HtoD", "7", "60", "2") ARGS("\"stream\":7,\"bytes\":4096")
+                        X("kernel", "gemm", "7", "70", "3")
+                            ARGS("\"stream\":7") "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\","
+                                                 "\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":30,"
+                                                 "\"args\":{\"Addr\":139,\"Bytes\":512,\"Total "
+                                                 "Allocated\":1024,\"Device Type\":1,\"Device Id\":0}},"
+                                                 "{\"ph\":\"s\",\"id\":11,\"pid\":1,\"tid\":1,\"ts\":25,"
+                                                 "\"cat\":\"ac2g\",\"name\":\"ac2g\"},"
+                                                 "{\"ph\":\"f\",\"bp\":\"e\",\"id\":11,\"pid\":1,\"tid\":7,"
+                                                 "\"ts\":40,\"cat\":\"ac2g\",\"name\":\"ac2g\"},"
+                                                 "{\"ph\":\"C\",\"cat\":\"c\",\"name\":\"load\",\"pid\":1,"
+                                                 "\"tid\":1,\"ts\":33,\"args\":{\"v\":2.5}}"
+                                                 "]}";
+
+static void test_tables_of_perfetto(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(
+        db, "select id, ts, dur, category, name, depth, parent_id, arg_set_id, cat, slice_id from slice",
+        "0|10000|100000|cpu_op|outer|0||0|cpu_op|0\n"
+        "1|20500|30000|cpu_op|inner|1|0||cpu_op|1\n"
+        "2|25000|5000|cuda_runtime|cudaLaunchKernel|2|1|2|cuda_runtime|2\n"
+        "3|30000|0|cpu_instant_event|[memory]|2|1|3|cpu_instant_event|3\n"
+        "4|40000|10250|kernel|gemm|0||4|kernel|4\n"
+        "5|60000|2000|gpu_memcpy|Memcpy HtoD|0||5|gpu_memcpy|5\n"
+        "6|70000|3000|kernel|gemm|0||6|kernel|6\n");
+    assert_answer(db, "select self_dur from slice where id < 3", "70000\n25000\n5000\n");
+    assert_answer(db,
+                  "select thread.name, process.name, tid, pid, is_main_thread, count(*) from slice "
+                  "join thread_track on track_id = thread_track.id join thread using (utid) "
+                  "join process using (upid) group by utid order by tid",
+                  "main|python|1|1|1|4\n|python|7|1|0|3\n");
+    assert_answer(db, "select slice_out, slice_in, trace_id, name from flow", "2|4|11|ac2g\n");
+    assert_answer(db,
+                  "select ts, value, counter_track.name from counter join counter_track on track_id = "
+                  "counter_track.id",
+                  "33000|2.5|load v\n");
+    assert_answer(db, "select int_value from metadata where name = 'events'", "10\n");
+    assert_answer(db, "select count(*) from stats", "0\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_tables_of_ours(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(
+        db,
+        "select id, ts, dur, name, stream, device, correlation, launch_id, grid_x, grid_z, blocks_per_sm "
+        "from kernel",
+        "4|40000|10250|gemm|7|0|11|2|1|3|1.5\n6|70000|3000|gemm|7||||||\n");
+    assert_answer(
+        db, "select gpu_id, launch_id, name, launch_name, launch_ts, launch_dur, gpu_ts, delay from launch",
+        "4|2|gemm|cudaLaunchKernel|25000|5000|40000|10000\n");
+    assert_answer(db, "select id, name, dims, external_id from op", "0|outer|[[2,3],[],[4]]|7\n1|inner||\n");
+    assert_answer(db, "select id, ts, address, bytes, total_allocated from memory", "3|30000|139|512|1024\n");
+    assert_answer(db, "select ts, name, prev_name, diff from gap",
+                  "40000|gemm||\n60000|Memcpy HtoD|gemm|9750\n70000|gemm|Memcpy HtoD|8000\n");
+    assert_answer(db,
+                  "select category, name, count, sum_dur, min_dur, max_dur, avg_dur from name_stat "
+                  "where category = 'kernel'",
+                  "kernel|gemm|2|13250|3000|10250|6625.0\n");
+    assert_answer(db, "select id from descendant_slice(0)", "1\n2\n3\n");
+    assert_answer(db, "select id from descendant_slice(1) where ts > 25000", "3\n");
+    assert_answer(db, "select id from ancestor_slice(3)", "1\n0\n");
+    assert_answer(db, "select id from descendant_slice(4)", "");
+    assert_answer(db, "select id from descendant_slice(99)", "");
+    assert_answer(db, "select id from ancestor_slice(-1)", "");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_arguments(void **state)
+{
+    struct read_room r = read_text("[" X("c", "n", "1", "1", "1") ARGS(
+        "\"a\":{\"b\":[1,null,{\"c\":\"x\"}],\"e\":[],\"n\":null},\"s\":\"q\\\"\\u00e9\\ud83d\\ude00\\n\\p\","
+        "\"t\":true,\"f\":-1.5e2,\"big\":18446744073709551615,\"nan\":NaN,\"twice\":1,\"twice\":2,\"k\\\"y\":"
+        "0,"
+        "\"deep\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[7]]]]]]]]]]]]]]]]]]]]]]]]"
+        "]]]]]]]]]]]"
+        "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]") "{\"ph\":\"X\",\"name\":\"m\",\"pid\":1,\"tid\":1,\"ts\":9,"
+                                           "\"dur\":1,\"args\":{}}]");
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(
+        db,
+        "select flat_key, key, int_value, string_value, real_value, value_type, display_value from args "
+        "where flat_key <> 'args.deep'",
+        "args.a.b|args.a.b[0]|1|||int|1\n"
+        "args.a.b.c|args.a.b[1].c||x||string|x\n"
+        "args.s|args.s||q\"\xc3\xa9\xf0\x9f\x98\x80\n\\p||string|q\"\xc3\xa9\xf0\x9f\x98\x80\n\\p\n"
+        "args.t|args.t|1|||bool|true\n"
+        "args.f|args.f|||-150.0|real|-150.0\n"
+        "args.big|args.big||18446744073709551615||string|18446744073709551615\n"
+        "args.nan|args.nan||NaN||string|NaN\n"
+        "args.twice|args.twice|2|||int|2\n"
+        "args.k\"y|args.k\"y|0|||int|0\n");
+    assert_answer(db, "select value_type, string_value from args where flat_key = 'args.deep'",
+                  "json|[[[7]]]\n");
+    assert_answer(db, "select count(distinct id), count(*) from args", "10|10\n");
+    assert_answer(db,
+                  "select extract_arg(arg_set_id, 'args.a.b[1].c'), extract_arg(arg_set_id, 't'), "
+                  "extract_arg(arg_set_id, 'f'), extract_arg(arg_set_id, 'none') from slice",
+                  "x|1|-150.0|\n|||\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+/* What stands in columns is read from there; what could be meant otherwise is looked up. */
+static void test_known_arguments(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(
+        db,
+        "select extract_arg(arg_set_id, 'args.correlation'), extract_arg(arg_set_id, 'stream'), "
+        "extract_arg(arg_set_id, 'args.grid[1]'), extract_arg(arg_set_id, 'args.grid'), "
+        "extract_arg(arg_set_id, 'args.blocks per SM'), extract_arg(arg_set_id, 'args.Input Dims'), "
+        "extract_arg(arg_set_id, 'args.Input Dims[0][1]') from slice where id in (0, 1, 2, 4)",
+        "||||||3\n||||||\n11||||||\n11|7|2||1.5||\n");
+    sqlite3_close(db);
+
+    /* Without the original there are the columns, where arrays are one text. */
+    close(TAKE_FD(r.source_fd));
+    db = sql_over(&r);
+    assert_answer(db, "select key, int_value, string_value, real_value from args where arg_set_id in (0, 4)",
+                  "args.External id|7||\n"
+                  "args.Input Dims||[[2,3],[],[4]]|\n"
+                  "args.correlation|11||\n"
+                  "args.stream|7||\n"
+                  "args.device|0||\n"
+                  "args.blocks per SM|||1.5\n"
+                  "args.grid[0]|1||\nargs.grid[1]|2||\nargs.grid[2]|3||\n");
+    assert_answer(db, "select extract_arg(0, 'Input Dims'), extract_arg(4, 'stream')", "[[2,3],[],[4]]|7\n");
+    sqlite3_close(db);
+    r.source_fd = memory_file("something else", 14);
+    db = sql_over(&r);
+    assert_answer(db, "select extract_arg(0, 'Input Dims')", "[[2,3],[],[4]]\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+/* Some thousand slices that nest, repeat, share times and lack categories, always the same ones. */
+static char *random_trace(void)
+{
+    static const char *const categories[] = {"kernel", "gpu_memcpy", "cpu_op", NULL, "kernel"};
+    static const char *const names[] = {"a", "b", "B", "c c", "5", "5.0", "", "\303\251"};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    uint64_t seed = 1;
+
+    fputc('[', f);
+    for (int i = 0; i < 3000; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        unsigned bits = (unsigned)(seed >> 33);
+        const char *category = categories[bits % ARRAY_SIZE(categories)];
+
+        fprintf(f, "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":1,\"tid\":%u,\"ts\":%u,\"dur\":%u%s%s%s%s},",
+                names[bits / 8 % ARRAY_SIZE(names)], bits / 64 % 5, i / 2, bits / 512 % 4,
+                category ? ",\"cat\":\"" : "", category ? category : "", category ? "\"" : "",
+                bits % 3 ? ",\"args\":{\"stream\":3}" : "");
+    }
+    fputs("{}]", f);
+    fclose(f);
+    return text;
+}
+
+/* The same rows in a table of SQLite's own, where nothing is pushed down. */
+static sqlite3 *beside_plain_rows(struct read_room *r)
+{
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(sql_register(db, (struct sql_source){.open = open_room, .arg = r}), SQLITE_OK);
+    assert_answer(db,
+                  "create table plain(id integer, ts integer, dur integer, track_id integer, category text, "
+                  "name text, depth integer, parent_id integer, arg_set_id integer)",
+                  "");
+    assert_answer(
+        db,
+        "insert into plain select id, ts, dur, track_id, category, name, depth, parent_id, arg_set_id "
+        "from slice",
+        "");
+    return db;
+}
+
+/* query has %s for the table. */
+static void assert_same(sqlite3 *db, const char *query)
+{
+    _cleanup_(freep) char *plain_sql = xasprintf(query, "plain"), *slice_sql = xasprintf(query, "slice");
+    _cleanup_(freep) char *expected = ask(db, plain_sql), *answer = ask(db, slice_sql);
+
+    assert_false(is_error(expected));
+    if (!streq(expected, answer))
+        print_message("%s\n", slice_sql);
+    assert_string_equal(expected, answer);
+}
+
+static void test_pushdown_changes_nothing(void **state)
+{
+    static const char *const conditions[] = {
+        "1",
+        "id = 17",
+        "id = 17.0",
+        "id = 17.5",
+        "id = '17'",
+        "id = 'x'",
+        "id < 'x' and id > 2990",
+        "id > 'x'",
+        "id = null",
+        "id in (1, 5, 2999, 3000, -1)",
+        "id > 2990",
+        "id >= 2990.5",
+        "id < 3.5",
+        "id <= -1",
+        "id < 9223372036854775807 and id > 2990",
+        "id > 1e300",
+        "id < -1e300",
+        "id < 1e300 and id > 2995",
+        "ts = 700000",
+        "ts >= 700000 and ts < 720000",
+        "ts > 700000 and ts <= 720000 and track_id = 2",
+        "ts between '700000' and 720000.0",
+        "ts > 1e18",
+        "ts > 700000 and ts < 600000",
+        "track_id = 1",
+        "track_id = 99",
+        "track_id = -1",
+        "track_id in (0, 2)",
+        "track_id = 1 and id > 1000 and name = 'a'",
+        "name = 'a'",
+        "name = 'A' collate nocase",
+        "name = 'nothing'",
+        "name = 5",
+        "name = 5.0",
+        "name = x'61'",
+        "name = null",
+        "name = ''",
+        "name in ('a', 'c c', 'a', 'nothing', null)",
+        "name in (select name from plain where id < 3)",
+        "name = 'a' and name = 'b'",
+        "name = 'a' or name = 'b'",
+        "name = 'a' or category = 'kernel'",
+        "name > 'a'",
+        "name = '\303\251' and category = 'kernel' and ts > 900000",
+        "category = 'kernel'",
+        "category = 'kernel' or category = 'gpu_memcpy'",
+        "category in ('kernel', 'cpu_op') and name in ('b', 'B') and track_id = 3",
+        "category is null",
+        "category is null and name = 'a'",
+        "category = 'nothing'",
+        "category <> 'kernel'",
+        "arg_set_id = 5",
+        "arg_set_id = 6",
+        "arg_set_id > 2000 and category = 'kernel'",
+        "arg_set_id is null",
+        "dur > 2000 and name = 'b'",
+        "not name = 'b'",
+        "depth = 1 and ts < 50000",
+    };
+    static const char *const queries[] = {
+        "select id, ts, dur, track_id, category, name, depth, parent_id, arg_set_id from %%s where %s order "
+        "by id",
+        "select id, ts from %%s where %s order by ts, id limit 20",
+        "select id, ts from %%s where %s order by ts desc, id desc limit 20",
+        "select id, ts from %%s where %s order by ts desc, id limit 20",
+        "select count(*), sum(dur), min(ts), max(ts), min(name), max(category) from %%s where %s",
+        "select name, count(*), sum(dur), min(id), max(category) from %%s where %s group by name order by "
+        "name",
+        "select name, count(*), sum(dur) from %%s where %s group by name order by name desc",
+        "select name, sum(dur) from %%s where %s group by name order by sum(dur) desc, name",
+        "select category, name, count(*) from %%s where %s group by category, name order by category, name",
+        "select category, name, count(*) from %%s where %s group by name, category order by category desc, "
+        "name",
+        "select category, count(*), sum(dur) from %%s where %s group by category order by category desc",
+        "select category, count(*) from %%s where %s group by 1 order by 2, 1",
+        "select * from (select distinct name from %%s where %s) order by name",
+        "select * from (select distinct category, name from %%s where %s) order by 1, 2",
+        "select distinct name from %%s where %s order by name",
+        "select distinct name, category from %%s where %s order by name desc, category desc",
+        "select name, category, id from %%s where %s order by name, category, id",
+        "select count(distinct name) from %%s where %s and dur %%%% 2000 = 0",
+        "select * from (select distinct name from %%s where %s and dur = 3000) order by name",
+        "select x.id, y.id from plain x join %%s y on x.parent_id = y.id and y.ts <= x.ts where x.%s order "
+        "by 1, 2",
+    };
+    _cleanup_(freep) char *text = random_trace();
+    struct read_room r = read_text(text);
+    sqlite3 *db = beside_plain_rows(&r);
+
+    for (size_t i = 0; i < ARRAY_SIZE(conditions); i++) {
+        for (size_t k = 0; k < ARRAY_SIZE(queries); k++) {
+            _cleanup_(freep) char *query = NULL;
+
+            /* The last one is a join, for conditions that are one column's. */
+            if (k + 1 == ARRAY_SIZE(queries) && !starts_with(conditions[i], "id ="))
+                continue;
+            query = xasprintf(queries[k], conditions[i]);
+            assert_same(db, query);
+        }
+    }
+    assert_answer(db, "select id, rowid from slice where rowid = 5", "5|5\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_relatives_are_those_of_the_parents(void **state)
+{
+    _cleanup_(freep) char *text = random_trace();
+    struct read_room r = read_text(text);
+    sqlite3 *db = beside_plain_rows(&r);
+
+    assert_answer(
+        db,
+        "with recursive up(id, above) as (select id, parent_id from plain where parent_id is not null "
+        "union all select up.id, parent_id from up join plain on plain.id = up.above where parent_id is not "
+        "null) select (select count(*) from up) > 100, "
+        "(select count(*) from (select id, above from up except select p.id, a.id from plain p, "
+        "ancestor_slice(p.id) a)), "
+        "(select count(*) from (select p.id, a.id from plain p, ancestor_slice(p.id) a except select id, "
+        "above from up)), "
+        "(select count(*) from (select above, id from up except select p.id, d.id from plain p, "
+        "descendant_slice(p.id) d)), "
+        "(select count(*) from (select p.id, d.id from plain p, descendant_slice(p.id) d except select "
+        "above, id from up))",
+        "1|0|0|0|0\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+#define GPU "(category = 'kernel' OR category = 'gpu_memcpy')"
+#define CTE                                                                                                  \
+    "WITH cte AS (SELECT name, ts, dur, ROW_NUMBER() OVER (ORDER BY ts) AS seqnum FROM slice WHERE " GPU ")" \
+    " "
+
+static void test_gap_is_the_statement(void **state)
+{
+    _cleanup_(freep) char *text = random_trace(), *statement = NULL, *table = NULL;
+    struct read_room r = read_text(text);
+    sqlite3 *db = sql_over(&r);
+
+    statement =
+        ask(db, CTE "SELECT slice.ts, slice.name, tprev.name, slice.ts - COALESCE(tprev.ts, 0) - tprev.dur "
+                    "AS diff FROM cte slice LEFT OUTER JOIN cte tprev ON slice.seqnum = tprev.seqnum + 1 "
+                    "ORDER BY diff DESC");
+    table = ask(db, "select ts, name, prev_name, diff from gap order by diff desc");
+    assert_true(strlen(statement) > 1000);
+    assert_string_equal(statement, table);
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void assert_plan(sqlite3 *db, const char *sql, const char *unwanted)
+{
+    _cleanup_(freep) char *query = xasprintf("explain query plan %s", sql), *plan = ask(db, query);
+
+    assert_false(is_error(plan));
+    if (strstr(plan, unwanted))
+        print_message("%s\n%s", sql, plan);
+    assert_null(strstr(plan, unwanted));
+}
+
+static void test_nothing_is_sorted_that_lies_sorted(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    assert_plan(
+        db,
+        "SELECT ROUND(AVG(dur) / 1000, 2) AS avg_us, COUNT(name) AS count, name FROM (SELECT * FROM slice) "
+        "WHERE " GPU " GROUP BY name ORDER BY SUM(dur) DESC",
+        "FOR GROUP BY");
+    assert_plan(db, "select category, name, sum(dur) from slice group by category, name", "TEMP B-TREE");
+    assert_plan(db, "select name from kernel group by name order by name desc", "TEMP B-TREE");
+    assert_plan(db, "select ts from slice where " GPU " order by ts", "TEMP B-TREE");
+    assert_plan(db, "select ts from slice where track_id = 1 order by ts desc", "TEMP B-TREE");
+    assert_plan(db, CTE "select * from cte", "TEMP B-TREE");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_connection_can_only_read(void **state)
+{
+    static const char *const refused[] = {
+        "attach ':memory:' as x",
+        "detach main",
+        "select load_extension('/tmp/x.so')",
+        "select fts3_tokenizer('simple')",
+        "select sqlite_log(1, 'x')",
+        "create table t(a)",
+        "create temp table t(a)",
+        "create view v as select 1",
+        "create virtual table v using dbstat",
+        "insert into slice(id) values (1)",
+        "update slice set id = 1",
+        "delete from slice",
+        "update sqlite_master set type = 'x'",
+        "insert into sqlite_master(type) values ('x')",
+        "drop table slice",
+        "pragma temp_store_directory = '/tmp'",
+        "pragma writable_schema = on",
+        "pragma journal_mode = off",
+        "pragma trusted_schema = on",
+        "begin",
+        "savepoint x",
+        "vacuum into '/tmp/x'",
+        "analyze",
+        "select zeroblob(20000000)",
+    };
+    static const char *const allowed[] = {
+        "pragma table_info(slice)",
+        "select name from pragma_table_xinfo('thread')",
+        "pragma table_list",
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 9) select * from n",
+        "select json_extract('[1]', '$[0]'), printf('%d', 5)",
+    };
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+        _cleanup_(freep) char *answer = ask(db, refused[i]);
+
+        if (!is_error(answer))
+            print_message("%s\n", refused[i]);
+        assert_true(is_error(answer));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
+        _cleanup_(freep) char *answer = ask(db, allowed[i]);
+
+        assert_false(is_error(answer));
+    }
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_time_limit(void **state)
+{
+    static const char endless[] =
+        "with recursive n(i) as (select 1 union all select 1 from n) select count(*) from n";
+    struct read_room r = read_text(small);
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = &r}, 20 * NS_PER_MS, &db), 0);
+    for (int i = 0; i < 2; i++) {
+        _cleanup_(freep) char *answer = NULL;
+
+        sql_restart_clock(db);
+        answer = ask(db, endless);
+        assert_string_equal(answer, "error: interrupted");
+        assert_int_equal(sqlite3_errcode(db), SQLITE_INTERRUPT);
+    }
+    sql_restart_clock(db);
+    assert_answer(db, "select 1", "1\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+/* The table is looked through for what is not in it, without a step of SQLite's machine meanwhile. */
+static void test_time_limit_within_a_table(void **state)
+{
+    static const char *const queries[] = {
+        "select count(*) from slice where name = 'absent' or track_id < 0",
+        "select count(*) from args",
+        "select name, count(*) from slice group by name",
+    };
+    int fd = memfd_create("columns", MFD_CLOEXEC);
+    _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
+    struct read_room large = {.columns_fd = fd, .source_fd = -1};
+    sqlite3 *db = NULL;
+
+    assert_int_equal(columns_writer_new(fd, &w), 0);
+    columns_put_text(w, "name", 4);
+    for (int64_t i = 0; i < 1000000; i++) {
+        columns_put(w, COL_slice_ts, i);
+        columns_put(w, COL_slice_name, 0);
+        columns_put(w, COL_slice_place, i);
+        columns_put(w, COL_slice_flags, SLICE_HAS_ARGS);
+        columns_put(w, COL_by_name_slice, i);
+        columns_put(w, COL_name_name, 0);
+        columns_put(w, COL_name_first, i);
+        columns_put(w, COL_name_count, 1);
+    }
+    assert_int_equal(columns_writer_finish(w, false, NULL), 0);
+    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = &large}, 1, &db), 0);
+    sqlite3_progress_handler(db, 0, NULL, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
+        _cleanup_(freep) char *answer = NULL;
+
+        sql_restart_clock(db);
+        answer = ask(db, queries[i]);
+        assert_string_equal(answer, "error: interrupted");
+        assert_int_equal(sqlite3_errcode(db), SQLITE_INTERRUPT);
+    }
+    sqlite3_close(db);
+    closep(&fd);
+}
+
+/* Times that no trace has, but a file may: what is computed of them stops at the ends of the range. */
+static void test_numbers_stop_at_the_ends(void **state)
+{
+    static const int64_t times[] = {-INT64_MAX, 5, INT64_MAX, INT64_MAX},
+                         durs[] = {INT64_MAX, COLUMN_NULL, 1, 1};
+    int fd = memfd_create("columns", MFD_CLOEXEC);
+    _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
+    struct read_room extreme = {.columns_fd = fd, .source_fd = -1};
+    sqlite3 *db = NULL;
+
+    assert_int_equal(columns_writer_new(fd, &w), 0);
+    columns_put_text(w, "kernel", 6);
+    for (int64_t i = 0; i < (int64_t)ARRAY_SIZE(times); i++) {
+        columns_put(w, COL_slice_ts, times[i]);
+        columns_put(w, COL_slice_dur, durs[i]);
+        columns_put(w, COL_slice_child, -INT64_MAX);
+        columns_put(w, COL_slice_name, 0);
+        columns_put(w, COL_slice_category, 0);
+        columns_put(w, COL_slice_place, i);
+    }
+    assert_int_equal(columns_writer_finish(w, false, NULL), 0);
+    db = sql_over(&extreme);
+    assert_answer(db, "select diff from gap order by ts", "\n0\n\n-1\n");
+    assert_answer(db, "select self_dur from slice",
+                  "9223372036854775807\n\n9223372036854775807\n9223372036854775807\n");
+    sqlite3_close(db);
+    closep(&fd);
+}
+
+static void test_round_by_what_is_there(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(
+        db,
+        "select round(0.045, 2), round(0.125, 2), round(-0.125, 2), round(2.5), round(-2.5), "
+        "round(9.999, 2), round(99.995, 2), round(12.345, 1), round(null, 1), round(1, null), round(7), "
+        "round('2.5x'), round(1e300, 2) = 1e300, round(1e-320, 5), round(123.4, -1)",
+        "0.04|0.13|-0.13|3.0|-3.0|10.0|100.0|12.3|||7.0|3.0|1|0.0|123.0\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+/* A catalog of two traces, 5 and 7, among as many others as do not stay open. */
+#define TRACES 20
+
+struct shelf {
+    struct read_room rooms[TRACES];
+    unsigned opened;
+};
+
+static int open_of_shelf(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                         char **ret_error)
+{
+    struct shelf *s = arg;
+
+    if (trace_id < 1 || trace_id > TRACES) {
+        *ret_error = xasprintf("trace %d is not there", (int)trace_id);
+        return -ENOENT;
+    }
+    s->opened++;
+    return open_room(&s->rooms[trace_id - 1], trace_id, ret_columns_fd, ret_source_fd, ret_error);
+}
+
+static int list_shelf(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
+{
+    *ret_ids = xcalloc(TRACES, sizeof(**ret_ids));
+    *ret_n = TRACES;
+    for (size_t i = 0; i < TRACES; i++)
+        (*ret_ids)[i] = (int64_t)i + 1;
+    return 0;
+}
+
+static void test_catalog(void **state)
+{
+    static struct shelf shelf;
+    sqlite3 *db = NULL;
+
+    for (unsigned i = 0; i < TRACES; i++) {
+        _cleanup_(freep) char *text =
+            xasprintf("[" X("kernel", "k%u", "7", "%u", "2") ARGS("\"stream\":%u,\"other\":\"o%u\"")
+                          X("kernel", "same", "7", "100", "1")
+                              ARGS("\"stream\":%u") "{\"ph\":\"s\",\"id\":3,\"pid\":1,\"tid\":7,\"ts\":1,"
+                                                    "\"cat\":\"c\",\"name\":\"n\"}]",
+                      i + 1, i, i + 1, i + 1, i + 1);
+
+        shelf.rooms[i] = read_text(text);
+    }
+    shelf.opened = 0;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(
+        sql_register(db, (struct sql_source){.open = open_of_shelf, .list = list_shelf, .arg = &shelf}),
+        SQLITE_OK);
+
+    assert_answer(db, "select name, trace_id from slice where trace_id = 5", "k5|5\nsame|5\n");
+    assert_answer(db, "select name, count(*) from slice where trace_id = 5 group by name order by name",
+                  "k5|1\nsame|1\n");
+    assert_int_equal(shelf.opened, 1);
+    assert_answer(db, "select name from slice where trace_id in (7, 5) and ts < 50000 order by name",
+                  "k5\nk7\n");
+    assert_answer(db, "select name from slice where trace_id > 18 and ts < 50000 order by name",
+                  "k19\nk20\n");
+    assert_answer(db, "select name from slice where trace_id = 5 and trace_id = 7", "");
+    assert_answer(db, "select name from slice where trace_id = null", "");
+    assert_answer(db, "select count(*), count(distinct name), count(distinct trace_id), max(name) from slice",
+                  "40|21|20|same\n");
+    assert_answer(db, "select name, count(*) from slice group by name having count(*) > 1", "same|20\n");
+    assert_answer(db, "select distinct name from slice where name = 'same'", "same\n");
+    assert_answer(db, "select name from slice order by ts, name limit 3", "k1\nk2\nk3\n");
+    assert_answer(
+        db, "select count(*) from slice where (id = 0 and trace_id = 2) or (name = 'k3' and trace_id = 3)",
+        "2\n");
+    assert_answer(db, "select count(distinct rowid) from slice", "40\n");
+    assert_answer(db, "select * from slice where trace_id = 99", "error: trace 99 is not there");
+    assert_answer(db, "select flow_trace_id from flow where trace_id = 1", "");
+    assert_answer(db, "select name from pragma_table_xinfo('flow') where name like '%trace_id' order by 1",
+                  "flow_trace_id\ntrace_id\n");
+
+    /* The number of arguments says which trace they are of. */
+    assert_answer(
+        db,
+        "select extract_arg(arg_set_id, 'stream'), extract_arg(arg_set_id, 'other') from slice where name "
+        "in ('k5', 'k7') order by 1",
+        "5|o5\n7|o7\n");
+    assert_answer(
+        db,
+        "select int_value, args.trace_id from slice join args using (arg_set_id) where name = 'k7' and key = "
+        "'args.stream'",
+        "7|7\n");
+    assert_answer(db, "select count(*) from args", "60\n");
+    assert_answer(db, "select string_value from args where trace_id = 3 and string_value is not null",
+                  "o3\n");
+    assert_answer(db,
+                  "select s.name from kernel k join slice s on s.id = k.id and s.trace_id = k.trace_id "
+                  "where k.trace_id between 2 and 3 and s.name <> 'same'",
+                  "k2\nk3\n");
+    assert_answer(db, "select id from descendant_slice(0, 4)", "");
+    sqlite3_close(db);
+    for (unsigned i = 0; i < TRACES; i++)
+        read_room_done(&shelf.rooms[i]);
+}
+
+/* Whatever byte of the columns is wrong: the answer is the same, or an error, never another one. */
+static void test_damage_is_told(void **state)
+{
+    static const char *const queries[] = {
+        "select id, ts, dur, track_id, category, name, depth, parent_id, self_dur, place from slice",
+        "select name, sum(dur) from slice where category = 'kernel' group by name",
+        "select id from slice where track_id = 1 and ts > 30000",
+        "select key, display_value from args",
+        "select ts, name, prev_name, diff from gap",
+        "select name, stream, launch_id from kernel",
+        "select thread.name, tid, pid from thread join process using (upid)",
+        "select extract_arg(arg_set_id, 'stream') from slice limit 3",
+    };
+    struct read_room sound = read_text(small);
+    sqlite3 *db = sql_over(&sound);
+    char *expected[ARRAY_SIZE(queries)];
+    _cleanup_(freep) char *copy = xcalloc(1, sound.columns_size);
+    unsigned told = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(queries); i++)
+        expected[i] = ask(db, queries[i]);
+    sqlite3_close(db);
+    memcpy(copy, sound.columns, sound.columns_size);
+    for (size_t at = 0; at < sound.columns_size; at += 13) {
+        struct read_room damaged = {.source_fd = -1};
+
+        copy[at] ^= 0x55;
+        damaged.columns_fd = memory_file(copy, sound.columns_size);
+        damaged.source_fd = duplicate_fd(sound.source_fd);
+        copy[at] ^= 0x55;
+        db = sql_over(&damaged);
+        for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
+            _cleanup_(freep) char *answer = ask(db, queries[i]);
+
+            if (is_error(answer)) {
+                assert_non_null(strstr(answer, "profctl ingest --again"));
+                told++;
+            } else {
+                assert_string_equal(answer, expected[i]);
+            }
+        }
+        sqlite3_close(db);
+        read_room_done(&damaged);
+    }
+    assert_true(told > 0);
+    for (size_t i = 0; i < ARRAY_SIZE(queries); i++)
+        free(expected[i]);
+    read_room_done(&sound);
+}
+
+static void test_every_table_has_its_columns(void **state)
+{
+    struct read_room r = read_text(small);
+    sqlite3 *db = sql_over(&r);
+
+    for (size_t i = 0; sql_table_name(i); i++) {
+        bool needs_slice = strstr(sql_table_name(i), "_slice");
+        _cleanup_(freep) char *query =
+            xasprintf("select * from %s%s", sql_table_name(i), needs_slice ? "(0)" : "");
+        _cleanup_(freep) char *count =
+            xasprintf("select count(*) < 62 from pragma_table_xinfo('%s')", sql_table_name(i));
+        _cleanup_(freep) char *answer = ask(db, query);
+
+        assert_false(is_error(answer));
+        /* As many as a plan and SQLite's set of used columns can tell apart. */
+        assert_answer(db, count, "1\n");
+    }
+    assert_null(sql_table_name(1000));
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+static void test_empty_trace(void **state)
+{
+    struct read_room r = read_text("{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
+                                   "\"args\":{\"name\":\"x\"}}]}");
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(db, "select count(*), sum(dur) from slice", "0|\n");
+    assert_answer(db, "select name, count(*) from slice where " GPU " group by name", "");
+    assert_answer(db, "select * from gap", "");
+    assert_answer(db, "select * from slice where name = 'x' and track_id = 0 order by ts desc", "");
+    assert_answer(db, "select * from args", "");
+    assert_answer(db, "select extract_arg(0, 'x'), extract_arg(-1, 'x'), extract_arg(null, 'x')", "||\n");
+    assert_answer(db, "select extract_arg('x', 'x')",
+                  "error: extract_arg: the first argument should be an arg_set_id");
+    sqlite3_close(db);
+    read_room_done(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables_of_perfetto),
+        cmocka_unit_test(test_tables_of_ours),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_known_arguments),
+        cmocka_unit_test(test_pushdown_changes_nothing),
+        cmocka_unit_test(test_relatives_are_those_of_the_parents),
+        cmocka_unit_test(test_gap_is_the_statement),
+        cmocka_unit_test(test_nothing_is_sorted_that_lies_sorted),
+        cmocka_unit_test(test_connection_can_only_read),
+        cmocka_unit_test(test_time_limit),
+        cmocka_unit_test(test_time_limit_within_a_table),
+        cmocka_unit_test(test_numbers_stop_at_the_ends),
+        cmocka_unit_test(test_round_by_what_is_there),
+        cmocka_unit_test(test_catalog),
+        cmocka_unit_test(test_damage_is_told),
+        cmocka_unit_test(test_every_table_has_its_columns),
+        cmocka_unit_test(test_empty_trace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
