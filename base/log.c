@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/journal.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
-#define LINE_MAX_BYTES 2048
-
 static int max_level = LOG_INFO;
+static int journal_fd = -1;
+static atomic_uint n_lost;
 
 void log_set_level(int level)
 {
@@ -26,31 +30,77 @@ static bool stderr_is_journal(void)
            st.st_dev == device && st.st_ino == inode;
 }
 
-/* A message may quote a worker's answer: one message stays one line, and no terminal is driven by it. Beside
- * the ASCII controls terminals obey U+0080 to U+009F, which UTF-8 writes as C2 80 to C2 9F. */
-static void blank_controls(char *line)
+void log_open(void)
 {
-    for (unsigned char *c = (unsigned char *)line; *c; c++) {
-        bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
-        if (*c < ' ' || *c == 0x7f || is_c1)
-            *c = ' ';
-        if (is_c1)
-            *++c = ' ';
-    }
+    if (stderr_is_journal() && journal_fd < 0)
+        journal_fd = MAX(journal_connect(JOURNAL_SOCKET), -1);
 }
 
-void log_line(int level, const char *format, ...)
+static int send_entry(int level, const struct log_fields *fields, const char *line)
 {
-    if (level > max_level)
-        return;
-    char line[LINE_MAX_BYTES];
-    va_list ap;
-    va_start(ap, format);
+    char entry[JOURNAL_ENTRY_MAX];
+    size_t size = journal_entry(entry, level, fields, line);
+    return send(journal_fd, entry, size, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* A journal that was restarted listens on a socket of its own. */
+static int send_anew(int level, const struct log_fields *fields, const char *line)
+{
+    _cleanup_(closep) int fd = journal_connect(JOURNAL_SOCKET);
+
+    if (fd < 0 || dup3(fd, journal_fd, O_CLOEXEC) < 0)
+        return -ECONNREFUSED;
+    return send_entry(level, fields, line);
+}
+
+/* False where the line has to go to stderr. */
+static bool to_journal(int level, const struct log_fields *fields, const char *line)
+{
+    char remark[80];
+    unsigned lost = atomic_exchange(&n_lost, 0);
+
+    snprintf(remark, sizeof(remark), "%u lines are missing here: the journal did not take them", lost);
+    int r = lost ? send_entry(LOG_WARNING, LOG_FIELDS(), remark) : 0;
+    r = r == -EAGAIN ? r : send_entry(level, fields, line);
+    if (r == -ECONNREFUSED || r == -ENOTCONN || r == -ECONNRESET)
+        r = send_anew(level, fields, line);
+    if (r == -EAGAIN)
+        atomic_fetch_add(&n_lost, lost + 1);
+    return r == 0 || r == -EAGAIN;
+}
+
+_printf_(3, 0) static void log_va(int level, const struct log_fields *fields, const char *format, va_list ap)
+{
+    char line[JOURNAL_LINE_MAX];
+
     vsnprintf(line, sizeof(line), format, ap);
-    va_end(ap);
     blank_controls(line);
+    if (journal_fd >= 0 && to_journal(level, fields, line))
+        return;
     if (stderr_is_journal())
         fprintf(stderr, "<%d>%s\n", level, line);
     else
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);
+}
+
+void log_line(int level, const char *format, ...)
+{
+    va_list ap;
+
+    if (level > max_level)
+        return;
+    va_start(ap, format);
+    log_va(level, LOG_FIELDS(), format, ap);
+    va_end(ap);
+}
+
+void log_struct(int level, const struct log_fields *fields, const char *format, ...)
+{
+    va_list ap;
+
+    if (level > max_level)
+        return;
+    va_start(ap, format);
+    log_va(level, fields, format, ap);
+    va_end(ap);
 }

@@ -10,6 +10,7 @@ static const struct {
     [PROBLEM_NONE] = {"none", 200},
     [PROBLEM_INTERNAL] = {"internal", 500},
     [PROBLEM_BAD_REQUEST] = {"bad-request", 400},
+    [PROBLEM_NO_TOKEN] = {"no-token", 401},
     [PROBLEM_DENIED] = {"denied", 403},
     [PROBLEM_NOT_FOUND] = {"not-found", 404},
     [PROBLEM_BUSY] = {"busy", 409},

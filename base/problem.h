@@ -18,6 +18,7 @@ enum problem_kind {
     PROBLEM_NONE,
     PROBLEM_INTERNAL,    /* 500 */
     PROBLEM_BAD_REQUEST, /* 400: the request itself is wrong */
+    PROBLEM_NO_TOKEN,    /* 401: who asks has not said who he is, or not truly */
     PROBLEM_DENIED,      /* 403 */
     PROBLEM_NOT_FOUND,   /* 404: no such session, trace, fleet */
     PROBLEM_BUSY,        /* 409: something else holds the worker */

@@ -41,7 +41,7 @@ def timed_ms(command, environment=None):
     return times[1:]
 
 
-def run(directory):
+def run(directory, _options):
     profd = Daemon(directory / "profd")
     profd.start().stop()  # makes the catalog
     subprocess.run(["sqlite3", profd.catalog], input=FILL, text=True, check=True)

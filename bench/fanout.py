@@ -59,7 +59,7 @@ def measure(directory, engine, count, answer_s):
             "script / whole": summary([b / a for a, b in zip(whole, peer)])}
 
 
-def run(directory):
+def run(directory, _options):
     for engine in ("vllm", "sglang"):
         for answer_s in ANSWERS_S:
             for count in COUNTS:

@@ -25,7 +25,7 @@ def calls_while_idle(pid, file):
                for line in file.read_text().splitlines())
 
 
-def run(directory):
+def run(directory, _options):
     sleeper = subprocess.Popen(["sleep", "120"])
     try:
         with FaultFleet(directory / "fleet", "vllm", 8) as fleet, Daemon(directory / "profd") as profd:

@@ -61,7 +61,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(freep) char *doing = xasprintf("examining %s", name);
     _cleanup_json_ answer = NULL;
 
-    if (source_to_query(&o->source, &path, &p) < 0)
+    if (source_to_query(c, &o->source, &path, &p) < 0)
         return client_fail(c, &p);
     int status = client_get(c, path, doing, &answer);
     if (status != EXIT_DONE)

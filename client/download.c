@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "client/follow.h"
+#include "client/output.h"
 #include "client/text.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +16,12 @@
 #define SHOW_INTERVAL_NS (200 * NS_PER_MS)
 #define HASH_BLOCK       (1 << 20)
 
-struct download {
+struct arriving {
     struct client *c;
-    const char *name;
+    const struct download *d;
     int fd;
     EVP_MD_CTX *hash;
-    int64_t size, expected, begin_ns, next_show;
+    int64_t size, begin_ns, next_show;
 };
 
 static void digest_text(EVP_MD_CTX *hash, char *ret)
@@ -33,100 +34,87 @@ static void digest_text(EVP_MD_CTX *hash, char *ret)
         sprintf(ret + (size_t)2 * i, "%02x", digest[i]);
 }
 
-static void show(struct download *d)
+static void show(struct arriving *a)
 {
     char done[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], rate[UNIT_TEXT_MAX];
-    int64_t now = mono_ns(), elapsed = now - d->begin_ns;
+    int64_t now = mono_ns(), elapsed = now - a->begin_ns, expected = a->d->size;
 
-    if (d->c->quiet || !d->c->err.is_terminal || elapsed < NS_PER_S || now < d->next_show)
+    if (a->c->quiet || !a->c->err.is_terminal || elapsed < NS_PER_S || now < a->next_show)
         return;
-    d->next_show = now + SHOW_INTERVAL_NS;
-    int percent = d->expected > 0 ? (int)(100.0 * (double)d->size / (double)d->expected) : 0;
-    _cleanup_(freep) char *name = text_clean(d->name, false);
+    a->next_show = now + SHOW_INTERVAL_NS;
+    int percent = expected > 0 ? (int)(100.0 * (double)a->size / (double)expected) : 0;
+    _cleanup_(freep) char *name = text_clean(a->d->name, false);
     _cleanup_(freep) char *line = xasprintf(
-        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, d->size), format_size(whole, d->expected),
-        format_size(rate, (int64_t)((double)d->size * 1e9 / (double)elapsed)), name);
-    screen_draw(&d->c->err, line);
+        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, a->size), format_size(whole, expected),
+        format_size(rate, (int64_t)((double)a->size * 1e9 / (double)elapsed)), name);
+    screen_draw(&a->c->err, line);
 }
 
 static int on_bytes(const void *data, size_t size, void *arg)
 {
-    struct download *d = arg;
+    struct arriving *a = arg;
 
-    d->size += (int64_t)size;
-    if (d->expected >= 0 && d->size > d->expected)
+    a->size += (int64_t)size;
+    if (a->d->size >= 0 && a->size > a->d->size)
         return -EBADMSG;
-    EVP_DigestUpdate(d->hash, data, size);
-    show(d);
-    return write_all(d->fd, data, size);
+    EVP_DigestUpdate(a->hash, data, size);
+    show(a);
+    return write_all(a->fd, data, size);
 }
 
-static int check(const struct download *d, const json_t *trace, struct problem *p)
+static int check(const struct arriving *a, struct problem *p)
 {
-    const char *id = json_get_str(trace, "trace"), *sha256 = json_get_str(trace, "sha256");
     char got[SHA256_TEXT] = "";
 
-    digest_text(d->hash, got);
-    bool size_differs = d->expected >= 0 && d->size != d->expected;
-    if (!size_differs && (!sha256 || streq(sha256, got)))
+    digest_text(a->hash, got);
+    bool size_differs = a->d->size >= 0 && a->size != a->d->size;
+    if (!size_differs && (!a->d->sha256 || streq(a->d->sha256, got)))
         return 0;
-    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "what arrived of %s is not what was recorded: %s", id,
+    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "what arrived of %s is not what was recorded: %s", a->d->id,
                 size_differs ? "its size differs" : "its SHA-256 differs");
-    problem_remedy(p, "Try again; if it stays, profctl show %s names the file on profd's host.", id);
+    problem_remedy(p, "Try again; if it stays, profctl show %s names the file on profd's host.", a->d->id);
     return -EBADMSG;
+}
+
+int download(struct client *c, const struct download *d, int fd, struct problem *p)
+{
+    struct arriving a = {.c = c, .d = d, .fd = fd, .hash = EVP_MD_CTX_new(), .begin_ns = mono_ns()};
+
+    if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
+        abort();
+    int r = door_download(c->door, d->path, on_bytes, &a, p);
+    screen_clear(&c->err);
+    if (r == -EBADMSG || r == 0) {
+        problem_done(p);
+        r = check(&a, p);
+    }
+    EVP_MD_CTX_free(a.hash);
+    return r;
 }
 
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p)
 {
     const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
-    struct download d = {.c = c,
-                         .name = name ? name : "",
-                         .fd = fd,
-                         .hash = EVP_MD_CTX_new(),
-                         .expected = json_get_int(trace, "size", -1),
-                         .begin_ns = mono_ns()};
 
-    if (!d.hash || EVP_DigestInit_ex(d.hash, EVP_sha256(), NULL) != 1)
-        abort();
-    int r = door_download(c->door, path, on_bytes, &d, p);
-    screen_clear(&c->err);
-    if (r == -EBADMSG || r == 0) {
-        problem_done(p);
-        r = check(&d, trace, p);
-    }
-    EVP_MD_CTX_free(d.hash);
-    return r;
-}
-
-static int cannot_write(const char *path, int err, struct problem *p)
-{
-    return problem_set(p, -err, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(err));
-}
-
-/* As open(2) would have made it. */
-static mode_t default_mode(void)
-{
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
+    return download(c,
+                    &(struct download){.path = path,
+                                       .id = id ? id : "",
+                                       .name = name ? name : "",
+                                       .size = json_get_int(trace, "size", -1),
+                                       .sha256 = json_get_str(trace, "sha256")},
+                    fd, p);
 }
 
 int download_to_file(struct client *c, const json_t *trace, const char *path, struct problem *p)
 {
-    const char *slash = strrchr(path, '/');
-    _cleanup_(freep) char *part = xasprintf("%.*s.profctl-XXXXXX", slash ? (int)(slash + 1 - path) : 0, path);
-    follow_hold_signals();
-    _cleanup_(closep) int fd = mkostemp(part, O_CLOEXEC);
+    _cleanup_(output_done) struct output out = {0};
 
-    if (fd < 0)
-        return cannot_write(path, errno, p);
-    int r = download_trace(c, trace, fd, p);
-    if (r == 0 && (fchmod(fd, default_mode()) < 0 || fsync(fd) < 0 || rename(part, path) < 0))
-        r = cannot_write(path, errno, p);
-    if (r < 0)
-        unlink(part);
-    return r;
+    follow_hold_signals();
+    int r = output_open_as_is(path, &out, p);
+    if (r == 0)
+        r = download_trace(c, trace, fileno(out.file), p);
+    return r == 0 ? output_keep(&out, p) : r;
 }
 
 int file_sha256(const char *path, char *ret)

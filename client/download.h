@@ -7,7 +7,18 @@
 
 #include "client/verb.h"
 
-/* -EBADMSG where size or SHA-256 differ from the trace's JSON. */
+struct download {
+    const char *path;   /* of the request */
+    const char *id;     /* what it belongs to, for people: "t12" */
+    const char *name;   /* of the file */
+    int64_t size;       /* -1: not known */
+    const char *sha256; /* NULL: not known */
+};
+
+/* -EBADMSG where size or SHA-256 are others. */
+int download(struct client *c, const struct download *d, int fd, struct problem *p);
+
+/* A trace's file, checked against its JSON. */
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p);
 
 /* The same into a file that appears whole or not at all: directory (NULL: the current one) and plain name. */

@@ -12,7 +12,7 @@
 
 enum { CELL_SESSION, CELL_SIZE, CELL_TRACES, CELL_REQUESTED, CELL_PINNED, _CELL_MAX };
 
-static const struct column columns[_CELL_MAX] = {
+static const struct table_column columns[_CELL_MAX] = {
     {"SESSION", 0}, {"SIZE", COLUMN_RIGHT}, {"TRACES", COLUMN_RIGHT}, {"REQUESTED", 0}, {"PINNED", 0},
 };
 
@@ -89,5 +89,6 @@ const struct verb verb_du = {
     .name = "du",
     .words = "",
     .summary = "Show what the store holds, its budget, and the largest sessions",
+    .needs_only_catalog = true,
     .run = run,
 };

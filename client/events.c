@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/stream.h"
+#include "client/event_stream.h"
 #include "client/text.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -61,17 +61,22 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     url_add(&path, "session", o->session ? session : NULL);
     if (o->after != OPTION_ABSENT)
         url_add_int(&path, "after", o->after);
+    if (!door_has_events(c->door)) {
+        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "events are not offered on D-Bus in this form");
+        problem_remedy(&p, "Leave --bus out; or follow its signals: busctl monitor org.profd1");
+        return client_fail(c, &p);
+    }
     /* A profd that is not there is an error; one that goes away later is waited for. */
     int status = client_get(c, "/v1/version", NULL, &version);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(stream_freep) struct stream *stream = stream_new(c->door, path, on_event, c);
+    _cleanup_(event_stream_freep) struct event_stream *stream = event_stream_new(c->door, path, on_event, c);
     for (;;) {
-        if (stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
+        if (event_stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
             return client_fail(c, &p);
         if (ferror(c->out.file))
             return EXIT_FAILED;
-        bool is_lost = stream_lost_since(stream);
+        bool is_lost = event_stream_lost_since(stream);
         if (is_lost != was_lost)
             client_say(c, is_lost ? "profd does not answer; waiting for it" : "profd is back");
         was_lost = is_lost;

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/event_stream.h"
 #include "client/reasons.h"
 #include "client/session.h"
-#include "client/stream.h"
 #include "client/text.h"
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ struct follow {
     struct screen *screen;
     const char *session;
     enum interrupt on_interrupt;
-    struct stream *stream;
+    struct event_stream *stream;
     int signal_fd;
     json_t *now, *before;    /* the session as it is, and as it was when last told */
     struct reasons *remarks; /* that came and were not told yet */
@@ -38,7 +38,7 @@ struct follow {
 
 static void follow_done(struct follow *f)
 {
-    stream_free(f->stream);
+    event_stream_free(f->stream);
     closep(&f->signal_fd);
     json_decref(f->now);
     json_decref(f->before);
@@ -116,7 +116,7 @@ static int look(struct follow *f, struct problem *p)
 static void draw(struct follow *f)
 {
     unsigned height = screen_height(f->screen);
-    int64_t lost = stream_lost_since(f->stream);
+    int64_t lost = event_stream_lost_since(f->stream);
     unsigned rows = height > LINES_RESERVED ? height - LINES_RESERVED : 1;
     _cleanup_(freep) char *block = session_block(f->now, f->screen, rows, wall_ns());
     _cleanup_(freep) char *text =
@@ -175,7 +175,7 @@ static void show(struct follow *f)
 
 static void tell_lost(struct follow *f)
 {
-    bool lost = stream_lost_since(f->stream);
+    bool lost = event_stream_lost_since(f->stream);
     if (lost == f->told_lost)
         return;
     f->told_lost = lost;
@@ -231,7 +231,7 @@ static int watch(struct follow *f, struct problem *p)
     int64_t looked = 0;
 
     for (;;) {
-        int64_t now = mono_ns(), lost = stream_lost_since(f->stream);
+        int64_t now = mono_ns(), lost = event_stream_lost_since(f->stream);
         if (now >= f->next_look && (f->changed || now - looked >= LOOK_ANYWAY_NS)) {
             int r = look(f, p);
             if (r < 0)
@@ -248,7 +248,7 @@ static int watch(struct follow *f, struct problem *p)
                            f->session);
             return -ETIMEDOUT;
         }
-        int r = stream_wait(f->stream, f->signal_fd, next_turn(f), p);
+        int r = event_stream_wait(f->stream, f->signal_fd, next_turn(f), p);
         if (r < 0)
             return r;
         if (r > 0)
@@ -270,7 +270,7 @@ int follow_session(struct client *c, const char *session, struct screen *screen,
 
     follow_hold_signals();
     f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    f.stream = stream_new(c->door, path, on_event, &f);
+    f.stream = event_stream_new(c->door, path, on_event, &f);
     int r = watch(&f, &p);
     /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
     if (f.left && screen->is_terminal)

@@ -177,7 +177,7 @@ static int list_of_words(struct client *c, int n_words, char **words, json_t *tr
         if (verb_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
         _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
-        int status = ref[0] == 's' ? traces_get(c, path, INT64_MAX, &answer) : fetch_trace(c, ref, &answer);
+        int status = ref[0] == 's' ? traces_fetch(c, path, INT64_MAX, &answer) : fetch_trace(c, ref, &answer);
         if (status != EXIT_DONE)
             return status;
         if (ref[0] == 's') {
@@ -258,5 +258,6 @@ const struct verb verb_get = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

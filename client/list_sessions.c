@@ -30,7 +30,7 @@ enum {
     _CELL_MAX
 };
 
-static const struct column columns[_CELL_MAX] = {
+static const struct table_column columns[_CELL_MAX] = {
     {"SESSION", 0},
     {"STATE", 0},
     {"REQUESTED", 0},
@@ -140,5 +140,6 @@ const struct verb verb_list_sessions = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

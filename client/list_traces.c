@@ -9,6 +9,8 @@
 #include <errno.h>
 
 #define LIMIT_DEFAULT 50
+/* On a terminal, so that a row stays on its line. */
+#define NAME_COLUMNS 24
 
 struct options {
     const char *session, *worker;
@@ -42,7 +44,7 @@ enum {
     _CELL_MAX
 };
 
-static const struct column columns[_CELL_MAX] = {
+static const struct table_column columns[_CELL_MAX] = {
     {"TRACE", 0},
     {"SESSION", 0},
     {"RECORDED", 0},
@@ -53,19 +55,35 @@ static const struct column columns[_CELL_MAX] = {
     {"STATE", COLUMN_SHORTEN},
 };
 
-static void add_trace(struct table *table, const json_t *trace)
+/* Who recorded it; of what no worker recorded, the file. */
+static char *worker_or_name(const json_t *trace, const struct screen *out)
+{
+    const char *worker = json_get_str(trace, "worker"), *name = json_get_str(trace, "name");
+
+    if (worker)
+        return xstrdup(worker);
+    if (json_array_size(json_object_get(trace, "candidates")) > 0)
+        return xstrdup("ambiguous");
+    char *clean = text_clean(name ? name : "-", false);
+    if (!out->is_terminal || text_columns(clean) <= NAME_COLUMNS)
+        return clean;
+    char *fitting = xasprintf("%.*s...", (int)text_fit(clean, NAME_COLUMNS - 3), clean);
+    free(clean);
+    return fitting;
+}
+
+static void add_trace(struct table *table, const json_t *trace, const struct screen *out)
 {
     char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
     int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
-    const char *worker = json_get_str(trace, "worker");
-    bool is_ambiguous = !worker && json_array_size(json_object_get(trace, "candidates")) > 0;
-    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace);
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace),
+                          *worker = worker_or_name(trace, out);
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_TRACE] = json_get_str(trace, "trace"),
                          [CELL_SESSION] = json_get_str(trace, "session"),
                          [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
-                         [CELL_WORKER] = is_ambiguous ? "ambiguous" : worker,
+                         [CELL_WORKER] = worker,
                          [CELL_RANK] = rank,
                          [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
                          [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
@@ -96,7 +114,7 @@ static int compare_rows(const void *a, const void *b)
     return r != 0 ? r : compare_member(y, x, "trace");
 }
 
-static void add_traces(struct table *table, const json_t *traces)
+static void add_traces(struct table *table, const json_t *traces, const struct screen *out)
 {
     size_t n = json_array_size(traces);
     _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
@@ -105,7 +123,7 @@ static void add_traces(struct table *table, const json_t *traces)
         rows[i] = json_array_get(traces, i);
     qsort(rows, n, sizeof(json_t *), compare_rows);
     for (size_t i = 0; i < n; i++)
-        add_trace(table, rows[i]);
+        add_trace(table, rows[i], out);
 }
 
 /* "48 traces, 3.1 GiB of 200 GiB" are what the store holds; where more were found than shown, that comes
@@ -152,13 +170,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (make_path(c, o, &path) < 0)
         return EXIT_USAGE;
-    int status = traces_get(c, path, limit, &answer);
+    int status = traces_fetch(c, path, limit, &answer);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, answer);
     _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
-    add_traces(table, json_object_get(answer, "traces"));
+    add_traces(table, json_object_get(answer, "traces"), &c->out);
     table_print(table, &c->out);
     if (!c->no_legend)
         print_footer(c, answer);
@@ -172,5 +190,6 @@ const struct verb verb_list_traces = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

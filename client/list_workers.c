@@ -27,7 +27,7 @@ enum {
     _CELL_MAX
 };
 
-static const struct column columns[_CELL_MAX] = {
+static const struct table_column columns[_CELL_MAX] = {
     {"WORKER", COLUMN_URL},
     {"ENGINE", 0},
     {"ROLE", 0},
@@ -129,7 +129,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(freep) char *doing = xasprintf("asking %s for its workers", name);
     _cleanup_json_ fleet = NULL;
 
-    if (source_to_query(&o->source, &path, &p) < 0)
+    if (source_to_query(c, &o->source, &path, &p) < 0)
         return client_fail(c, &p);
     int status = client_get(c, path, doing, &fleet);
     if (status != EXIT_DONE)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/place.h"
+#include "client/transient.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 
 struct globals {
-    const char *socket, *host;
+    const char *socket, *host, *bus;
+    struct credential_options credentials;
     bool json, no_legend, quiet, no_color, help, version;
 };
 
@@ -15,6 +19,12 @@ struct globals {
 const struct option_def global_options[] = {
     {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
     {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, host), "profd on another machine, over HTTP"},
+    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
+    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
+    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.cert), "certificate to show to --host"},
+    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.key), "its private key, where it is not in the same file"},
+    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
+    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, bus), "over D-Bus: that of the system, or with =session your own"},
     {"json", 0, NULL, OPTION_FLAG, offsetof(struct globals, json), "print what profd answers as JSON"},
     {"no-legend", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_legend), "no headings and no footers"},
     {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct globals, quiet), "say nothing but errors on stderr"},
@@ -45,10 +55,60 @@ static int count_words(struct client *c, const struct verb *v, unsigned n)
     return client_fail(c, &p);
 }
 
+static int open_bus(struct client *c, const struct globals *g)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *bus = *g->bus ? g->bus : "system";
+
+    if (g->socket || g->host)
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus excludes --socket and --host");
+    else if (!streq(bus, "system") && !streq(bus, "session"))
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus=%s: there are --bus=system and --bus=session",
+                    bus);
+    else if (door_new_on_bus(bus, c->quiet ? NULL : &c->err, &c->door, &p) == 0)
+        return EXIT_DONE;
+    return client_fail(c, &p);
+}
+
 static int open_door(struct client *c, const struct globals *g)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    return door_new(g->socket, g->host, c->quiet ? NULL : &c->err, &c->door, &p) < 0 ? client_fail(c, &p) : 0;
+    const char *environment = getenv("PROFD_SOCKET");
+
+    if (g->bus)
+        return open_bus(c, g);
+    c->may_start_profd = !g->socket && !g->host && !(environment && *environment);
+    return door_new(g->socket, g->host, &g->credentials, c->quiet ? NULL : &c->err, &c->door, &p) < 0
+               ? client_fail(c, &p)
+               : 0;
+}
+
+int client_need_profd(struct client *c)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int error = c->may_start_profd && !c->transient ? place_socket_error(door_name(c->door)) : 0;
+
+    if (error != ENOENT && error != ECONNREFUSED)
+        return EXIT_DONE;
+    if (!place_has_home()) {
+        problem_set(&p, -ENOENT, PROBLEM_STORAGE, "there is no place for a catalog: $HOME is not set");
+        problem_remedy(&p, "Set HOME, or XDG_STATE_HOME to a directory of yours.");
+        return client_fail(c, &p);
+    }
+    int r = transient_start(c, door_name(c->door), &c->transient, &p);
+    if (r == -ENOENT)
+        return EXIT_DONE;
+    if (r < 0)
+        return client_fail(c, &p);
+    c->door = door_free(c->door);
+    return door_new(transient_socket(c->transient), NULL, NULL, c->quiet ? NULL : &c->err, &c->door, &p) < 0
+               ? client_fail(c, &p)
+               : EXIT_DONE;
+}
+
+void client_release_profd(struct client *c)
+{
+    c->transient = transient_free(c->transient);
 }
 
 static void take_globals(struct client *c, const struct globals *g)
@@ -81,8 +141,12 @@ static int run_verb(struct client *c, const struct verb *v, struct globals *g, i
         status = EXIT_DONE;
     } else if ((status = count_words(c, v, (unsigned)(argc - first))) == 0 &&
                (status = open_door(c, g)) == 0) {
-        status = v->run(c, values, argc - first, argv + first);
+        if (v->needs_only_catalog)
+            status = client_need_profd(c);
+        if (status == EXIT_DONE)
+            status = v->run(c, values, argc - first, argv + first);
         c->door = door_free(c->door);
+        client_release_profd(c);
     }
     options_done(&sets[0]);
     return status;
@@ -117,16 +181,24 @@ static int run(struct client *c, int argc, char **argv)
     return v ? run_verb(c, v, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
 }
 
-/* A full disk or a closed pipe behind stdout is a failure, even where everything else went well. */
+/* A pipe whose reader has enough, such as head. */
+static bool reader_is_gone(void)
+{
+    struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&fd, 1, 0) > 0 && fd.revents & POLLERR;
+}
+
+/* A full disk behind stdout is a failure, even where everything else went well. */
 static int flush_output(struct client *c, int status)
 {
     _cleanup_(problem_done) struct problem p = {0};
+    int err = fflush(stdout) < 0 ? errno : 0;
 
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if ((err == 0 && !ferror(stdout)) || err == EPIPE || reader_is_gone())
         return status;
-    if (errno == EPIPE)
-        return status == EXIT_DONE ? EXIT_FAILED : status;
-    problem_set(&p, -EIO, PROBLEM_STORAGE, "cannot write to stdout: %s", strerror(errno));
+    /* What went wrong in the midst of it has left no number behind. */
+    problem_set(&p, -EIO, PROBLEM_STORAGE, "cannot write to stdout: %s",
+                err ? strerror(err) : "it did not take everything; its disk may be full");
     return client_fail(c, &p);
 }
 

@@ -72,7 +72,7 @@ static int take_value(const struct option_set *set, const struct option_def *def
         *(bool *)m = true;
         return 0;
     case OPTION_TEXT:
-        *(const char **)m = value;
+        *(const char **)m = value ? value : "";
         return 0;
     case OPTION_LIST:
         VEC_GROW(list->items, list->n, list->cap);
@@ -98,6 +98,13 @@ static void spec_done(struct spec *s)
     free(s->shorts);
 }
 
+static int argument_of(const struct option_def *def)
+{
+    if (!def->argument)
+        return no_argument;
+    return def->argument[0] == '[' ? optional_argument : required_argument;
+}
+
 static struct spec make_spec(const struct option_set *sets, size_t n_sets, bool stop_at_word)
 {
     size_t n = 0, k = 0;
@@ -110,8 +117,7 @@ static struct spec make_spec(const struct option_set *sets, size_t n_sets, bool 
         for (size_t j = 0; j < sets[i].n; j++) {
             const struct option_def *def = &sets[i].defs[j];
             int code = CODE_BASE + (int)k;
-            s.longs[k++] =
-                (struct option){def->name, def->argument ? required_argument : no_argument, NULL, code};
+            s.longs[k++] = (struct option){def->name, argument_of(def), NULL, code};
             if (!def->letter)
                 continue;
             *letter++ = def->letter;
@@ -136,6 +142,15 @@ static const struct option_def *find(const struct option_set *sets, size_t n_set
     return NULL;
 }
 
+/* What other programs call --format is an option for each of them here. */
+static void hint_at_formats(const struct option_set *sets, size_t n_sets, struct problem *p)
+{
+    for (size_t i = 0; i < n_sets; i++)
+        for (size_t k = 0; k < sets[i].n; k++)
+            if (streq(sets[i].defs[k].name, "csv"))
+                problem_remedy(p, "--csv, --tsv and --json choose the format.");
+}
+
 static int refuse(const struct option_set *sets, size_t n_sets, int code, const char *word, struct problem *p)
 {
     const struct option_set *set;
@@ -150,6 +165,8 @@ static int refuse(const struct option_set *sets, size_t n_sets, int code, const 
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option -%c",
                            optopt > ' ' && optopt < 0x7f ? optopt : '?');
     _cleanup_(freep) char *name = text_clean(word, false);
+    if (starts_with(name, "--format"))
+        hint_at_formats(sets, n_sets, p);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown or ambiguous option %.*s",
                        (int)strcspn(name, "="), name);
 }
@@ -182,8 +199,8 @@ void options_help(FILE *out, const struct option_set *set)
         char letter[8] = "    ";
         if (def->letter)
             snprintf(letter, sizeof(letter), "-%c, ", def->letter);
-        int n = fprintf(out, "  %s--%s%s%s", letter, def->name, def->argument ? " " : "",
-                        def->argument ? def->argument : "");
+        int n = fprintf(out, "  %s--%s%s%s", letter, def->name,
+                        argument_of(def) == required_argument ? " " : "", def->argument ? def->argument : "");
         _cleanup_(freep) char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
         if (n >= HELP_COLUMN)
             fprintf(out, "\n%*s%s\n", HELP_COLUMN, "", help);

@@ -33,7 +33,7 @@ struct option_list {
 struct option_def {
     const char *name;     /* without the dashes */
     char letter;          /* 0: none */
-    const char *argument; /* "DURATION"; NULL for a flag */
+    const char *argument; /* "DURATION"; NULL for a flag; "[=BUS]": a text that may be absent, then "" */
     enum option_kind kind;
     size_t offset;
     const char *help;

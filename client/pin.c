@@ -38,6 +38,7 @@ const struct verb verb_pin = {
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
     .run = run_pin,
 };
 
@@ -48,5 +49,6 @@ const struct verb verb_unpin = {
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
     .run = run_unpin,
 };

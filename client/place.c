@@ -34,6 +34,12 @@ static char *own_socket(void)
     return xasprintf("%s/.local/state/profd/profd.sock", home ? home : "");
 }
 
+bool place_has_home(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    return geteuid() == 0 || (state && *state == '/') || (home && *home == '/');
+}
+
 static char *default_socket(void)
 {
     if (geteuid() == 0)

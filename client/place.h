@@ -16,3 +16,5 @@ int place_find(const char *socket, const char *host, struct place *ret, struct p
 void place_done(struct place *p);
 /* The errno value of connecting to a socket, 0 when it answers. */
 int place_socket_error(const char *path);
+/* Whether the environment says where files of this user belong. */
+bool place_has_home(void);

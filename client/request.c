@@ -3,8 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/bus_door.h"
 #include "client/place.h"
 #include "client/text.h"
+#include "proto/bus_methods.h"
 #include <errno.h>
 #include <signal.h>
 
@@ -15,22 +17,33 @@
 #define STALL_S       60L
 #define SHOW_AFTER_NS NS_PER_S
 #define EXCERPT_BYTES 200
+#define BLOCK_BYTES   (256 << 10)
 
 struct door {
-    struct place place;
+    struct place place; /* empty on a bus */
+    struct credentials credentials;
+    struct bus_door *bus; /* NULL: by HTTP */
     CURL *curl;
     struct screen *talk;
+    long status;
     char error[CURL_ERROR_SIZE];
 };
 
-int door_new(const char *socket, const char *host, struct screen *talk, struct door **ret, struct problem *p)
+int door_new(const char *socket, const char *host, const struct credential_options *credentials,
+             struct screen *talk, struct door **ret, struct problem *p)
 {
-    struct place place = {0};
+    _cleanup_(place_done) struct place place = {0};
+    struct credentials shown = {0};
+
     int r = place_find(socket, host, &place, p);
+    if (r == 0 && !place.socket && credentials)
+        r = credentials_find(credentials, place.url, &shown, p);
     if (r < 0)
         return r;
     struct door *d = xcalloc(1, sizeof(*d));
     d->place = place;
+    place = (struct place){0};
+    d->credentials = shown;
     d->talk = talk;
     d->curl = curl_easy_init();
     if (!d->curl)
@@ -39,19 +52,45 @@ int door_new(const char *socket, const char *host, struct screen *talk, struct d
     return 0;
 }
 
+int door_new_on_bus(const char *which, struct screen *talk, struct door **ret, struct problem *p)
+{
+    struct bus_door *bus;
+    int r = bus_door_new(which, &bus, p);
+    if (r < 0)
+        return r;
+    struct door *d = xcalloc(1, sizeof(*d));
+    *d = (struct door){.bus = bus, .talk = talk};
+    *ret = d;
+    return 0;
+}
+
 struct door *door_free(struct door *d)
 {
     if (!d)
         return NULL;
+    bus_door_free(d->bus);
     curl_easy_cleanup(d->curl);
     place_done(&d->place);
+    credentials_done(&d->credentials);
     free(d);
     return NULL;
 }
 
 const char *door_name(const struct door *d)
 {
+    if (d->bus)
+        return BUS_NAME;
     return d->place.socket ? d->place.socket : d->place.url;
+}
+
+bool door_is_local(const struct door *d)
+{
+    return d->bus || d->place.socket;
+}
+
+bool door_has_events(const struct door *d)
+{
+    return !d->bus;
 }
 
 void door_prepare(const struct door *d, CURL *curl, const char *path)
@@ -66,17 +105,47 @@ void door_prepare(const struct door *d, CURL *curl, const char *path)
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "profctl/" PROFD_VERSION);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    credentials_prepare(&d->credentials, curl);
 }
 
-int door_transfer_problem(const struct door *d, CURL *curl, CURLcode code, const char *text,
-                          struct problem *p)
+/* What TLS, or its absence, has to do with it; NULL where it has not. */
+static const char *tls_remedy(const struct door *d, CURLcode code)
+{
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return "--cacert FILE names the authority that signed its certificate; the name in the URL must be "
+               "in it.";
+    case CURLE_SSL_CERTPROBLEM:
+        return "--cert FILE and --key FILE name your certificate and its private key.";
+    case CURLE_SSL_CONNECT_ERROR:
+        return "Does it speak TLS there? Without [http] cert_file= of profd.conf it is http://.";
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+        return starts_with(d->place.url, "https:")
+                   ? "It may want a certificate of yours: --cert FILE and --key FILE."
+               : d->place.socket ? NULL
+                                 : "It may speak TLS there: --host https://...";
+    default:
+        return NULL;
+    }
+}
+
+static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, const char *text,
+                            struct problem *p)
 {
     long os_error = 0;
     const char *why = *text ? text : curl_easy_strerror(code);
 
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST) {
-        problem_set(p, -EIO, PROBLEM_UPSTREAM, "the answer of profd at %s did not arrive whole: %s",
+        problem_set(p, -EIO, PROBLEM_UPSTREAM,
+                    code == CURLE_PEER_FAILED_VERIFICATION
+                        ? "it is not certain that it is profd at %s that answers: %s"
+                        : "the answer of profd at %s did not arrive whole: %s",
                     door_name(d), why);
+        const char *remedy = tls_remedy(d, code);
+        if (remedy)
+            problem_remedy(p, "%s", remedy);
         problem_remedy(p, "journalctl -u profd says whether it ended; try again.");
         return -EIO;
     }
@@ -141,20 +210,26 @@ static bool is_interrupted(void)
     return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
 
-static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
+/* While an answer is awaited; negative ends that. */
+static int tick(void *arg)
 {
     struct answer *a = arg;
     int64_t elapsed_ns = mono_ns() - a->begin_ns;
 
     if (is_interrupted()) {
         a->error = -EINTR;
-        return 1;
+        return -EINTR;
     }
     if (a->doing && a->door->talk && a->door->talk->is_terminal && elapsed_ns >= SHOW_AFTER_NS) {
         _cleanup_(freep) char *line = xasprintf("%s (%d s)\n", a->doing, (int)(elapsed_ns / NS_PER_S));
         screen_draw(a->door->talk, line);
     }
     return 0;
+}
+
+static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
+{
+    return tick(arg) < 0;
 }
 
 static CURLcode perform(struct door *d, const char *path, struct answer *a, long *ret_status)
@@ -171,6 +246,7 @@ static CURLcode perform(struct door *d, const char *path, struct answer *a, long
     curl_easy_setopt(d->curl, CURLOPT_XFERINFODATA, a);
     CURLcode code = curl_easy_perform(d->curl);
     curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, ret_status);
+    d->status = *ret_status;
     if (a->doing && d->talk)
         screen_clear(d->talk);
     return code;
@@ -227,11 +303,59 @@ static int finish(struct door *d, const struct answer *a, CURLcode code, long st
         return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write what was downloaded: %s",
                            strerror(-a->error));
     if (code != CURLE_OK)
-        return door_transfer_problem(d, d->curl, code, d->error, p);
+        return transfer_problem(d, d->curl, code, d->error, p);
     if (status >= 300)
         return problem_from_answer(status, a->data, a->size, p);
     return 0;
 }
+
+/* -- On a bus ----------------------------------------------------------------------------------------- */
+
+static int call_on_bus(struct door *d, const struct bus_question *q, struct answer *a, json_t **ret,
+                       struct problem *p)
+{
+    a->door = d;
+    a->begin_ns = mono_ns();
+    int r = bus_door_call(d->bus, q, ret, &d->status, p);
+    if (a->doing && d->talk)
+        screen_clear(d->talk);
+    return r;
+}
+
+static int read_file(int fd, int64_t size, struct answer *a)
+{
+    _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
+    ssize_t n = 1;
+
+    while (size > 0 && n > 0 && a->error == 0) {
+        n = read(fd, block, (size_t)MIN(size, (int64_t)BLOCK_BYTES));
+        if (n > 0) {
+            a->error = a->write(block, (size_t)n, a->arg);
+            size -= n;
+        }
+        if (a->error == 0)
+            tick(a);
+    }
+    return n < 0 ? -errno : 0;
+}
+
+static int download_on_bus(struct door *d, const char *path, struct answer *a, struct problem *p)
+{
+    const struct bus_question q = {.method = "GET", .path = path, .tick = tick, .arg = a};
+    _cleanup_(closep) int fd = -1;
+    int64_t size;
+
+    a->door = d;
+    a->begin_ns = mono_ns();
+    int r = bus_door_open(d->bus, &q, &fd, &size, p);
+    if (r >= 0)
+        r = read_file(fd, size, a);
+    if (r < 0 && p->kind == PROBLEM_NONE)
+        return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
+    return r < 0 ? r : finish(d, a, CURLE_OK, 200, p);
+}
+
+/* -- Calls -------------------------------------------------------------------------------------------- */
 
 int door_call(struct door *d, const char *method, const char *path, const json_t *body, const char *doing,
               json_t **ret, struct problem *p)
@@ -239,6 +363,9 @@ int door_call(struct door *d, const char *method, const char *path, const json_t
     struct answer a = {.doing = doing};
     long status = 0;
     char error[200];
+
+    if (d->bus)
+        return call_on_bus(d, &(struct bus_question){method, path, body, tick, &a}, &a, ret, p);
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
@@ -265,11 +392,19 @@ int door_call(struct door *d, const char *method, const char *path, const json_t
     return r;
 }
 
+long door_status(const struct door *d)
+{
+    return d->status;
+}
+
 int door_download(struct door *d, const char *path, int (*write)(const void *data, size_t size, void *arg),
                   void *arg, struct problem *p)
 {
     struct answer a = {.write = write, .arg = arg};
     long status = 0;
+
+    if (d->bus)
+        return download_on_bus(d, path, &a, p);
 
     curl_easy_reset(d->curl);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);

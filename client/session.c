@@ -10,13 +10,13 @@
 
 enum { CELL_WORKER, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
 
-static const struct column columns[_CELL_MAX] = {
+static const struct table_column columns[_CELL_MAX] = {
     {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE}, {"ROLE", COLUMN_SPARE},
     {"STATE", 0},           {"FOR", COLUMN_RIGHT},    {"TRACE", COLUMN_SHORTEN},
 };
 
 /* Of a session that is over: for how long each worker did not serve. */
-static const struct column columns_at_end[_CELL_MAX] = {
+static const struct table_column columns_at_end[_CELL_MAX] = {
     {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE},    {"ROLE", COLUMN_SPARE},
     {"STATE", 0},           {"STOP TOOK", COLUMN_RIGHT}, {"TRACE", COLUMN_SHORTEN},
 };

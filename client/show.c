@@ -33,6 +33,14 @@ static void show_candidates(struct client *c, const json_t *t)
                      json_string_value(url));
 }
 
+static void show_labels(struct client *c, const json_t *object)
+{
+    if (json_object_size(json_object_get(object, "labels")) > 0) {
+        _cleanup_(freep) char *text = json_dumps(json_object_get(object, "labels"), JSON_COMPACT);
+        field_print(&c->out, "Labels:", text);
+    }
+}
+
 static void show_time(struct client *c, const char *name, int64_t at)
 {
     char text[UNIT_TEXT_MAX];
@@ -65,6 +73,39 @@ static void show_content(struct client *c, const json_t *t)
         field_printf(&c->out, "Process:", "%lld", (long long)json_get_int(t, "pid", 0));
 }
 
+/* What reading it brought. */
+static void show_columns(struct client *c, const json_t *t)
+{
+    int64_t slices = json_get_int(t, "slices", -1), gpu_slices = json_get_int(t, "gpu_slices", 0);
+    const char *columns = json_get_str(t, "columns"), *reason = json_get_str(t, "columns_reason");
+    char all[32], gpu[32], size[UNIT_TEXT_MAX];
+
+    if (slices >= 0)
+        field_printf(&c->out, "Slices:", "%s, %s of them on the GPU", text_number(all, slices),
+                     text_number(gpu, gpu_slices));
+    if (columns)
+        field_printf(&c->out, "Columns:", "%s  %s", format_size(size, json_get_int(t, "columns_size", 0)),
+                     columns);
+    else if (reason)
+        field_printf(&c->out, "Columns:", "none: %s", reason);
+}
+
+static void show_defects(struct client *c, const json_t *t)
+{
+    char count[32], place[32];
+    size_t i;
+    json_t *defect;
+
+    json_array_foreach(json_object_get(t, "defects"), i, defect)
+    {
+        int64_t n = json_get_int(defect, "count", 1);
+        _cleanup_(freep) char *times =
+            n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
+        field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s)", json_get_str(defect, "text"),
+                     times, text_number(place, json_get_int(defect, "place", 0)));
+    }
+}
+
 static void show_trace(struct client *c, const json_t *t)
 {
     const char *session = json_get_str(t, "session");
@@ -85,6 +126,10 @@ static void show_trace(struct client *c, const json_t *t)
                  json_get_bool(t, "stored", true) ? "" : " (left in place)",
                  json_get_bool(t, "pinned", false) ? " (pinned)" : "");
     field_print(&c->out, "SHA-256:", json_get_str(t, "sha256"));
+    show_columns(c, t);
+    show_defects(c, t);
+    show_labels(c, t);
+    trace_print_names(c, t);
 }
 
 /* The request as it was made, in one line. */
@@ -95,10 +140,7 @@ static void show_options(struct client *c, const json_t *session)
         _cleanup_(freep) char *text = json_dumps(options, JSON_COMPACT);
         field_print(&c->out, "Options:", text);
     }
-    if (json_object_size(json_object_get(session, "labels")) > 0) {
-        _cleanup_(freep) char *text = json_dumps(json_object_get(session, "labels"), JSON_COMPACT);
-        field_print(&c->out, "Labels:", text);
-    }
+    show_labels(c, session);
 }
 
 static void show_session(struct client *c, const json_t *session)
@@ -155,5 +197,6 @@ const struct verb verb_show = {
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/follow.h"
+#include "client/labels.h"
 #include "client/session.h"
 #include "client/source.h"
 #include "client/text.h"
@@ -66,23 +67,7 @@ static void put_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
-static int put_labels(json_t *request, const struct option_list *list, struct problem *p)
-{
-    json_t *labels = json_object();
-
-    json_object_set_new(request, "labels", labels);
-    for (size_t i = 0; i < list->n; i++) {
-        const char *equals = strchr(list->items[i], '=');
-        if (!equals || equals == list->items[i])
-            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--label: '%s' is not KEY=VALUE",
-                               list->items[i]);
-        _cleanup_(freep) char *key = xstrndup(list->items[i], (size_t)(equals - list->items[i]));
-        json_put_str(labels, key, equals + 1);
-    }
-    return 0;
-}
-
-static int make_request(const struct options *o, json_t *request, struct problem *p)
+static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
 {
     if (o->wait && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
@@ -99,8 +84,8 @@ static int make_request(const struct options *o, json_t *request, struct problem
     if (o->activities)
         put_activities(request, o->activities);
     json_put_str(request, "role", o->role);
-    int r = o->labels.n ? put_labels(request, &o->labels, p) : 0;
-    return r < 0 ? r : source_to_json(&o->source, request, p);
+    int r = labels_to_json(&o->labels, request, p);
+    return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
 /* What this will mean for those who are served meanwhile. */
@@ -155,7 +140,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(freep) char *name = source_name(&o->source),
                           *doing = xasprintf("finding the workers of %s", name);
 
-    if (make_request(o, request, &p) < 0)
+    if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
     if (o->wait)
         follow_hold_signals();

@@ -13,7 +13,7 @@
 struct table {
     struct libscols_table *scols;
     struct libscols_line *last;
-    const struct column *columns;
+    const struct table_column *columns;
     unsigned *widths; /* of the widest cell of each column */
     size_t n_columns;
 };
@@ -28,7 +28,7 @@ static void scols_free_iterp(struct libscols_iter **iter)
     scols_free_iter(*iter);
 }
 
-struct table *table_new(const struct column *columns, size_t n_columns, bool with_heading)
+struct table *table_new(const struct table_column *columns, size_t n_columns, bool with_heading)
 {
     struct table *t = xcalloc(1, sizeof(*t));
 
@@ -59,11 +59,18 @@ struct table *table_free(struct table *t)
     return NULL;
 }
 
+static const char *shown_as(const char *cell, unsigned flags)
+{
+    if (flags & COLUMN_VERBATIM)
+        return cell ? cell : "NULL";
+    return cell && *cell ? cell : "-";
+}
+
 void table_add(struct table *t, const char *const *cells)
 {
     t->last = scols_table_new_line(t->scols, NULL);
     for (size_t i = 0; i < t->n_columns; i++) {
-        char *clean = text_clean(cells[i] && *cells[i] ? cells[i] : "-", false);
+        char *clean = text_clean(shown_as(cells[i], t->columns[i].flags), false);
         t->widths[i] = MAX(t->widths[i], text_columns(clean));
         scols_line_refer_data(t->last, i, clean);
     }
@@ -86,6 +93,11 @@ static unsigned row_width(const struct table *t, bool shortened)
             width += (cut ? MIN(t->widths[i], SHORTENED_MIN) : t->widths[i]) + strlen(SEPARATOR);
     }
     return width - MIN(width, (unsigned)strlen(SEPARATOR));
+}
+
+bool table_fits(const struct table *t, const struct screen *s)
+{
+    return !s->is_terminal || row_width(t, true) <= screen_width(s);
 }
 
 static void drop_scheme(struct table *t, size_t column)

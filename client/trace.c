@@ -2,6 +2,8 @@
 #include "client/trace.h"
 
 #include "base/alloc.h"
+#include "client/text.h"
+#include "trace/columns/schema.h"
 
 /* Traces in one answer: what openapi.yaml allows. */
 #define PAGE_MAX 1000
@@ -41,25 +43,56 @@ char *trace_rank(const json_t *trace, bool in_short)
     return NULL;
 }
 
+/* Where the text ends too early, nobody knows how many they are, and the state says so. */
+static bool loses_events(const char *name)
+{
+    for (int kind = 0; kind < _DEFECT_MAX; kind++)
+        if (streq(defect_name((enum defect_kind)kind), name))
+            return kind != DEFECT_truncated && kind != DEFECT_corrupt_stream &&
+                   defect_loses_data((enum defect_kind)kind);
+    return false;
+}
+
+char *trace_losses(const json_t *trace)
+{
+    int64_t n = 0;
+    char number[32];
+    size_t i;
+    json_t *defect;
+
+    json_array_foreach(json_object_get(trace, "defects"), i, defect)
+    {
+        const char *kind = json_get_str(defect, "kind");
+        int64_t count = json_get_int(defect, "count", 0);
+        if (kind && loses_events(kind))
+            n += MIN(MAX(count, INT64_C(0)), INT64_MAX - n);
+    }
+    return n > 0 ? xasprintf("%s event%s lost", text_number(number, n), n == 1 ? "" : "s") : NULL;
+}
+
 char *trace_state(const json_t *trace)
 {
     const char *state = json_get_str(trace, "state"), *reason = json_get_str(trace, "reason");
     const char *kind = json_get_str(trace, "kind");
     bool is_claimed = json_get_str(trace, "session"), is_plain = !kind || streq(kind, "trace");
+    _cleanup_(freep) char *losses = trace_losses(trace);
 
-    return xasprintf("%s%s%s%s%s%s", state ? state : "?", is_plain ? "" : ", ", is_plain ? "" : kind,
-                     is_claimed ? "" : ", unclaimed", reason ? ": " : "", reason ? reason : "");
+    return xasprintf("%s%s%s%s%s%s%s%s", state ? state : "?", losses ? ", " : "", losses ? losses : "",
+                     is_plain ? "" : ", ", is_plain ? "" : kind, is_claimed ? "" : ", unclaimed",
+                     reason ? ": " : "", reason ? reason : "");
 }
 
 enum colour trace_colour(const json_t *trace)
 {
     int state = trace_state_from_name(json_get_str(trace, "state"));
-    return state == TRACE_COMPLETE                                ? COLOUR_NONE
+    _cleanup_(freep) char *losses = trace_losses(trace);
+
+    return state == TRACE_COMPLETE                                ? losses ? COLOUR_WARN : COLOUR_NONE
            : state == TRACE_DUPLICATE || state == TRACE_TRUNCATED ? COLOUR_WARN
                                                                   : COLOUR_BAD;
 }
 
-int traces_get(struct client *c, const char *path, int64_t limit, json_t **ret)
+int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret)
 {
     _cleanup_json_ whole = NULL;
     _cleanup_(freep) char *next = NULL;

@@ -9,10 +9,16 @@
 
 /* "dp1 tp3", "rank 5", "tp0 decode"; NULL where nothing is known. In short only tp and what is not 0. */
 char *trace_rank(const json_t *trace, bool in_short);
-/* "complete, unclaimed", "truncated: gzip ends after 1,234 events" */
+/* "complete, 3 events lost, unclaimed", "truncated: gzip ends after 1,234 events" */
 char *trace_state(const json_t *trace);
+/* Of its defects, those that cost data: "3 events lost"; NULL where there is none. */
+char *trace_losses(const json_t *trace);
 enum colour trace_colour(const json_t *trace);
 
 /* What "path" lists, page after page, until limit (INT64_MAX: all) in one object as a single answer would be.
  * Returns an exit status. */
-int traces_get(struct client *c, const char *path, int64_t limit, json_t **ret);
+int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret);
+
+/* The names that took most time: of the GPU's work, or, where there is none, of all. Nothing where the trace
+ * was not read. */
+void trace_print_names(struct client *c, const json_t *trace);

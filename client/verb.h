@@ -18,6 +18,8 @@ struct client {
     struct door *door;
     struct screen out, err;
     bool json, no_legend, quiet;
+    bool may_start_profd;        /* nobody said which profd is meant */
+    struct transient *transient; /* the profd that was started, or NULL */
 };
 
 struct verb {
@@ -29,6 +31,7 @@ struct verb {
     unsigned min_words, max_words;
     const struct option_def *options;
     size_t n_options, values_size;
+    bool needs_only_catalog; /* a profd for the time of the call will do */
     int (*run)(struct client *c, const void *options, int n_words, char **words);
 };
 
@@ -39,6 +42,12 @@ struct verb {
 #define REF_TEXT_MAX 24
 int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret);
 
+/* Where no profd answers, and none was named, starts one for the time of this call (transient.h). Returns an
+ * exit status; EXIT_DONE also where there is none to be started: what is asked of it then fails. */
+int client_need_profd(struct client *c);
+/* For a verb that goes on for long without it: lets a profd that was started end, so that others may start
+ * one. */
+void client_release_profd(struct client *c);
 /* Says what failed and what to do, on stderr; returns the exit status that follows from it. */
 int client_fail(struct client *c, const struct problem *p);
 /* A line on stderr, unless --quiet. */

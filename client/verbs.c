@@ -10,9 +10,11 @@
 static const struct verb verb_help_page;
 
 const struct verb *const verbs[] = {
-    &verb_list_workers, &verb_doctor, &verb_start,  &verb_status, &verb_stop,      &verb_list_sessions,
-    &verb_list_traces,  &verb_show,   &verb_get,    &verb_open,   &verb_rm,        &verb_pin,
-    &verb_unpin,        &verb_du,     &verb_vacuum, &verb_events, &verb_help_page, NULL,
+    &verb_list_workers, &verb_doctor,        &verb_start,       &verb_run,    &verb_status,
+    &verb_stop,         &verb_list_sessions, &verb_list_traces, &verb_ingest, &verb_query,
+    &verb_export,       &verb_merge,         &verb_show,        &verb_get,    &verb_open,
+    &verb_rm,           &verb_pin,           &verb_unpin,       &verb_du,     &verb_vacuum,
+    &verb_events,       &verb_token,         &verb_help_page,   NULL,
 };
 
 const struct verb *verb_find(const char *name)
@@ -102,7 +104,11 @@ int verb_ref(struct client *c, const char *word, char own_kind, const char *kind
                 streq(kinds, "s")   ? "a session, such as s7"
                 : streq(kinds, "t") ? "a trace, such as t12"
                                     : "a session or a trace, such as s7 or t12");
-    problem_remedy(&p, "profctl list-sessions and profctl list-traces show the ids.");
+    if (strchr(kinds, 't') && access(word, F_OK) == 0)
+        problem_remedy(&p, "profctl query %s asks that file, profctl ingest %s takes it into the catalog.",
+                       clean, clean);
+    else
+        problem_remedy(&p, "profctl list-sessions and profctl list-traces show the ids.");
     client_fail(c, &p);
     return -EINVAL;
 }

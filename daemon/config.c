@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "daemon/config_keys.h"
+#include "daemon/fleet/url.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -12,6 +14,9 @@
 #define SYSTEM_STATE_DIR "/var/lib/profd"
 #define SYSTEM_SOCKET    "/run/profd/profd.sock"
 #define LINE_BYTES_MAX   1000
+/* By LoadCredential=profd.tokens:FILE, and by the unit's LoadCredential=profd:DIRECTORY of the file "tokens"
+ * there. */
+static const char *const token_credentials[] = {"profd.tokens", "profd_tokens"};
 
 /* -- Errors ------------------------------------------------------------------------------------------- */
 
@@ -48,6 +53,20 @@ void config_init(struct config *c)
             key->parse(key, key->initial, c, &reason);
         free(reason);
     }
+    c->network.replaceable = true;
+}
+
+static void http_settings_done(struct http_settings *s)
+{
+    free(s->tokens_file);
+    free(s->cert_file);
+    free(s->key_file);
+    free(s->client_ca_file);
+    for (size_t i = 0; i < s->n_hosts; i++)
+        free(s->hosts[i]);
+    free(s->hosts);
+    free(s->open_to);
+    *s = (struct http_settings){0};
 }
 
 void config_done(struct config *c)
@@ -57,10 +76,13 @@ void config_done(struct config *c)
     free(c->group);
     free(c->listen);
     free(c->store.path);
+    free(c->store.columns_path);
     for (size_t i = 0; i < c->collect.n_watch; i++)
         free(c->collect.watch[i]);
     free(c->collect.watch);
     fleet_settings_done(&c->fleet);
+    http_settings_done(&c->http);
+    network_done(&c->network);
     *c = (struct config){0};
 }
 
@@ -100,10 +122,11 @@ static void enter_section(struct parse *p, const char *heading)
         if (nearest)
             ERROR_HERE(p, "[%s]: no such section; did you mean %s?", heading, nearest);
         else
-            ERROR_HERE(p,
-                       "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], "
-                       "[fleet NAME] and [worker URL]",
-                       heading);
+            ERROR_HERE(
+                p,
+                "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], [http], "
+                "[network], [fleet NAME] and [worker URL]",
+                heading);
         return;
     }
     replace_str(&p->name, name);
@@ -249,6 +272,33 @@ static void check_fleets(struct parse *p)
     }
 }
 
+static void check_address(struct parse *p, size_t fleet, const char *key, const char *text)
+{
+    const struct network_refusal *refusal;
+    struct in6_addr address;
+    const char *reason;
+    struct url url;
+
+    if (url_parse(text, &url, &reason) < 0 || !address_of_host(url.host, &address))
+        return;
+    refusal = network_refuses(&p->config->network, &address);
+    if (refusal)
+        add_error(p->errors, "%s:%d: [fleet %s] %s=%s: %s %s", p->file_name, p->fleet_lines[fleet],
+                  p->config->fleet.fleets[fleet].name, key, text, url.host, refusal->why);
+}
+
+/* Of names it is only known when they are called. */
+static void check_addresses(struct parse *p)
+{
+    for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
+        const struct fleet_config *f = &p->config->fleet.fleets[i];
+        if (f->router)
+            check_address(p, i, "router", f->router);
+        for (size_t k = 0; k < f->n_workers; k++)
+            check_address(p, i, "worker", f->workers[k]);
+    }
+}
+
 int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
                  struct config_errors *errors)
 {
@@ -268,6 +318,7 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
     ini_inline_comment_prefixes = ";#";
     ini_parse_stream(next_line, &p, on_value, &p);
     check_fleets(&p);
+    check_addresses(&p);
     free(p.heading);
     free(p.name);
     free(p.fleet_lines);
@@ -333,6 +384,7 @@ static void apply_overrides(struct config *c, const struct config_overrides *o, 
         {"--socket", "socket", o->socket, true},
         {"--listen", "listen", o->listen, false},
         {"--log-level", "log_level", o->log_level, false},
+        {"--bus", "bus", o->bus, false},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
@@ -344,6 +396,18 @@ static void apply_overrides(struct config *c, const struct config_overrides *o, 
         _cleanup_(freep) char *value =
             made_absolute ? absolute_path(options[i].value) : xstrdup(options[i].value);
         take_value(key, value, c, where, errors);
+    }
+}
+
+/* What the service manager hands over. */
+static void settle_tokens(struct config *c)
+{
+    const char *directory = getenv("CREDENTIALS_DIRECTORY");
+
+    for (size_t i = 0; directory && !c->http.tokens_file && i < ARRAY_SIZE(token_credentials); i++) {
+        _cleanup_(freep) char *path = xasprintf("%s/%s", directory, token_credentials[i]);
+        if (access(path, F_OK) == 0)
+            c->http.tokens_file = TAKE_PTR(path);
     }
 }
 
@@ -364,7 +428,9 @@ static void settle_paths(struct config *c, struct config_errors *errors)
             is_root ? xstrdup(SYSTEM_SOCKET) : xasprintf("%s/profd.sock", runtime ? runtime : c->state_dir);
     }
     c->store.path = xasprintf("%s/traces", c->state_dir);
+    c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;
+    settle_tokens(c);
 }
 
 int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
@@ -387,6 +453,42 @@ int config_load(const struct config_overrides *overrides, struct config *ret, ch
     *ret = c;
     *ret_file = file;
     return 0;
+}
+
+const char *config_fixed_change(const struct config *a, const struct config *b)
+{
+    for (size_t i = 0; config_key_at(i); i++) {
+        const struct config_key *key = config_key_at(i);
+        const char *was = (const char *)a + key->offset, *is = (const char *)b + key->offset;
+        if (!key->fixed)
+            continue;
+        if (key->words ? memcmp(was, is, key->width) != 0
+                       : !streq(*(char *const *)(const void *)was, *(char *const *)(const void *)is))
+            return key->name;
+    }
+    return NULL;
+}
+
+#define EXCHANGE(a, b)                                                                                       \
+    do {                                                                                                     \
+        __typeof__(a) _a = (a);                                                                              \
+        (a) = (b);                                                                                           \
+        (b) = _a;                                                                                            \
+    } while (0)
+
+/* The paths of the store stay: a thread may be reading them. */
+void config_exchange(struct config *live, struct config *next)
+{
+    EXCHANGE(live->log_level, next->log_level);
+    EXCHANGE(live->connections_max, next->connections_max);
+    EXCHANGE(live->children_max, next->children_max);
+    EXCHANGE(live->session, next->session);
+    EXCHANGE(live->fleet, next->fleet);
+    EXCHANGE(live->collect, next->collect);
+    EXCHANGE(live->http, next->http);
+    EXCHANGE(live->network, next->network);
+    EXCHANGE(live->store.max_use, next->store.max_use);
+    EXCHANGE(live->store.keep_free, next->store.keep_free);
 }
 
 void config_print_keys(FILE *out)

@@ -8,23 +8,30 @@
  */
 #pragma once
 
+#include "daemon/api/access.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/store.h"
 #include "daemon/fleet/fleet.h"
+#include "daemon/fleet/network.h"
 #include "daemon/session/sessions.h"
 
 #define CONFIG_FILE_MAX   (1 << 20)
 #define CONFIG_ERRORS_MAX 50
 
+enum bus_kind { BUS_KIND_NONE, BUS_KIND_SYSTEM, BUS_KIND_SESSION };
+
 struct config {
     char *state_dir, *socket, *group;
-    char *listen; /* "127.0.0.1:9460"; NULL: no TCP */
+    char *listen; /* "127.0.0.1:9460 [::1]:9460"; NULL: no TCP */
     int log_level;
+    int bus; /* enum bus_kind */
     int64_t connections_max, children_max;
     struct session_settings session;
     struct fleet_settings fleet;
     struct collect_settings collect;
     struct store_settings store;
+    struct http_settings http;
+    struct network_policy network;
 };
 
 /* One line each, ready for people. */
@@ -36,7 +43,7 @@ void config_errors_done(struct config_errors *e);
 
 /* What the command line says; NULL: nothing. Relative paths are of the working directory. */
 struct config_overrides {
-    const char *file, *state_dir, *socket, *listen, *log_level;
+    const char *file, *state_dir, *socket, *listen, *log_level, *bus;
 };
 
 void config_init(struct config *c); /* every key at its default */
@@ -52,6 +59,13 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
  */
 int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
                 struct config_errors *errors);
+
+/* A key that only a restart changes, by its name, where both differ in it; NULL where they may be exchanged.
+ */
+const char *config_fixed_change(const struct config *a, const struct config *b);
+/* Exchanges what may change while profd runs. What the rooms borrow of `live` stays where it is; what `next`
+ * holds afterwards is to be freed. */
+void config_exchange(struct config *live, struct config *next);
 
 /* For the documents and their test: "[section] key = default" and what is allowed, one line a key. */
 void config_print_keys(FILE *out);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "daemon/api/hosts.h"
 #include "daemon/api/listen.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
@@ -114,10 +115,11 @@ static int take_place(const struct config_key *key, const char *value, void *obj
 
 static int take_listen(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
-    struct listen_address address;
+    struct listen_address addresses[LISTEN_MAX];
     const char *reason = NULL;
+    size_t n;
 
-    if (listen_address_parse(value, &address, &reason) < 0) {
+    if (listen_addresses_parse(value, addresses, LISTEN_MAX, &n, &reason) < 0) {
         *ret_reason = xstrdup(reason);
         return -EINVAL;
     }
@@ -202,12 +204,42 @@ static int add_watch(const struct config_key *key, const char *value, void *obje
     return 0;
 }
 
+static int add_host(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    struct http_settings *s = &((struct config *)object)->http;
+
+    if (!host_is_name(value))
+        return -EINVAL;
+    VEC_GROW(s->hosts, s->n_hosts, s->cap_hosts);
+    s->hosts[s->n_hosts++] = xstrdup(value);
+    return 0;
+}
+
+static int add_range(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    struct http_settings *s = &((struct config *)object)->http;
+    struct address_range range;
+
+    if (address_range_parse(value, &range) < 0)
+        return -EINVAL;
+    VEC_GROW(s->open_to, s->n_open_to, s->cap_open_to);
+    s->open_to[s->n_open_to++] = range;
+    return 0;
+}
+
+static int add_network(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    return network_add(&((struct config *)object)->network, value, ret_reason);
+}
+
 /* -- The tables --------------------------------------------------------------------------------------- */
 
 static const char *const log_levels[] = {
     [LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
     [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
 };
+static const char *const buses[] = {
+    [BUS_KIND_NONE] = "none", [BUS_KIND_SYSTEM] = "system", [BUS_KIND_SESSION] = "session"};
 static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_REFERENCE] = "reference"};
 
 #define OF(type, member)  .offset = offsetof(type, member), .width = sizeof(((type *)NULL)->member)
@@ -231,10 +263,11 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
 
 /* clang-format off */
 static const struct config_key keys[] = {
-    {SECTION_PROFD, "state_dir", take_path, CONFIG(state_dir), .allowed = ABSOLUTE},
-    {SECTION_PROFD, "socket", take_path, CONFIG(socket), .allowed = ABSOLUTE},
-    {SECTION_PROFD, "group", take_name, CONFIG(group), .initial = "profd", .allowed = "the name of a group"},
-    {SECTION_PROFD, "listen", take_listen, CONFIG(listen), .allowed = "a loopback address and a port such as 127.0.0.1:9460"},
+    {SECTION_PROFD, "state_dir", take_path, CONFIG(state_dir), .fixed = true, .allowed = ABSOLUTE},
+    {SECTION_PROFD, "socket", take_path, CONFIG(socket), .fixed = true, .allowed = ABSOLUTE},
+    {SECTION_PROFD, "group", take_name, CONFIG(group), .fixed = true, .initial = "profd", .allowed = "the name of a group"},
+    {SECTION_PROFD, "listen", take_listen, CONFIG(listen), .fixed = true, .allowed = "addresses and ports such as 127.0.0.1:9460"},
+    {SECTION_PROFD, "bus", take_word, CONFIG(bus), .fixed = true, .words = buses, FROM_TO(BUS_KIND_NONE, BUS_KIND_SESSION), .initial = "none", .allowed = "system, session or none"},
     {SECTION_PROFD, "log_level", take_word, CONFIG(log_level), .words = log_levels, FROM_TO(LOG_ERR, LOG_DEBUG), .initial = "info", .allowed = "error, warning, notice, info or debug"},
 
     {SECTION_TIMEOUTS, "connect", take_duration, CONFIG(session.connect_timeout_ns), .initial = "3s", .allowed = TIMEOUT},
@@ -253,10 +286,22 @@ static const struct config_key keys[] = {
     {SECTION_COLLECT, "settle", take_duration, CONFIG(collect.settle_ns), .initial = "10s", .allowed = TIMEOUT},
     {SECTION_COLLECT, "watch", add_watch, .allowed = ABSOLUTE},
     {SECTION_COLLECT, "file_max", take_bytes, CONFIG(collect.file_max), FROM_TO(1 << 20, INT64_C(1) << 50), .initial = "64G", .allowed = "a size such as 64G, from 1M to 1P"},
+    {SECTION_COLLECT, "columns", take_yes_no, CONFIG(collect.columns), .initial = "yes", .allowed = "yes or no"},
+    {SECTION_COLLECT, "columns_memory", take_bytes, CONFIG(collect.columns_memory), FROM_TO(64 << 20, INT64_C(1) << 40), .initial = "1536M", .allowed = "a size such as 1536M, from 64M to 1T"},
     {SECTION_COLLECT, "children", take_count, CONFIG(children_max), FROM_TO(1, 64), .initial = "2", .allowed = "a number from 1 to 64"},
 
     {SECTION_STORE, "max_use", take_bytes_or_auto, CONFIG(store.max_use), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 200G, at least 1M, or auto"},
     {SECTION_STORE, "keep_free", take_bytes_or_auto, CONFIG(store.keep_free), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 4G, at least 1M, or auto"},
+
+    {SECTION_HTTP, "tokens_file", take_path, CONFIG(http.tokens_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "cert_file", take_path, CONFIG(http.cert_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "key_file", take_path, CONFIG(http.key_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "client_ca_file", take_path, CONFIG(http.client_ca_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "plain_http", take_yes_no, CONFIG(http.plain_http), .initial = "no", .allowed = "yes or no"},
+    {SECTION_HTTP, "host", add_host, .allowed = "the name of a host, without a port"},
+    {SECTION_HTTP, "open_to", add_range, .allowed = "an address, or a range of them such as 10.0.0.0/8"},
+
+    {SECTION_NETWORK, "allow", add_network, .initial = NETWORK_DEFAULT, .allowed = "networks such as 10.0.0.0/8, addresses, \"loopback\" or \"private\""},
 
     {SECTION_FLEET, "router", take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", take_path, FLEET(router_log), .allowed = ABSOLUTE},
@@ -284,6 +329,8 @@ static const struct {
     [SECTION_LIMITS] = {"limits", "[limits]"},
     [SECTION_COLLECT] = {"collect", "[collect]"},
     [SECTION_STORE] = {"store", "[store]"},
+    [SECTION_HTTP] = {"http", "[http]"},
+    [SECTION_NETWORK] = {"network", "[network]"},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},
     [SECTION_WORKER] = {"worker", "[worker URL]", true},
 };

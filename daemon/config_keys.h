@@ -13,6 +13,8 @@ enum config_section {
     SECTION_LIMITS,
     SECTION_COLLECT,
     SECTION_STORE,
+    SECTION_HTTP,
+    SECTION_NETWORK,
     SECTION_FLEET,  /* [fleet NAME] */
     SECTION_WORKER, /* [worker URL] */
     _SECTION_MAX,
@@ -29,6 +31,7 @@ struct config_key {
     const char *const *words; /* of a choice: the index is the value */
     const char *initial;      /* NULL: not set unless someone says so */
     const char *allowed;      /* follows "must be" */
+    bool fixed;               /* a text that only a restart changes */
 };
 
 /* "timeouts"; for the last two the word before the name. */

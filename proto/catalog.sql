@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 1;
--- migrations from older versions stand in daemon/catalog/migrate.c and must lead to exactly this.
+-- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 2;
+-- migrations from older versions stand in proto/catalog-N.sql and must lead to exactly this.
 --
--- Public are the views at the end (routers, workers, sessions, targets, traces, events): their columns keep name and meaning.
+-- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
+-- events): their columns keep name and meaning.
 -- The tables behind them (named *_row) may change between versions.
 --
 -- Times are integer nanoseconds since the Unix epoch, in columns named *_at; durations *_ns; sizes are bytes.
@@ -105,7 +106,7 @@ create table trace_row (
     stored       integer not null,              -- 1: a file of the store; 0: left in place
     size         integer not null,
     sha256       text,
-    format       text,                          -- kineto-json, sqlite, ...
+    format       text,                          -- kineto, chrome, nsys-sqlite, ...
     uncompressed integer,
     rank         integer,                       -- place in the worker's parallel groups; null unknown
     dp           integer,
@@ -124,14 +125,57 @@ create table trace_row (
     owner_uid    integer,
     recorded_at  integer not null,              -- when the file was finished by its writer
     collected_at integer not null,
-    pinned       integer not null default 0
+    pinned       integer not null default 0,
+    labels       text not null default '{}' check (json_valid(labels)),
+    last_event_at integer,
+    columns      text,                          -- the columnar file, of profd's own whether the trace is stored or not
+    columns_size integer,
+    columns_version integer,                    -- of what read it, or tried to; null: not tried yet
+    columns_reason text,                        -- why there are none
+    slices       integer,
+    gpu_slices   integer,
+    threads      integer,
+    flows        integer,
+    defects      text check (defects is null or json_valid(defects))   -- what was wrong: [{kind, count, place, text}]
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
 create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
 create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
-create index trace_evictable on trace_row (recorded_at) where stored = 1 and pinned = 0;
+create index trace_evictable on trace_row (recorded_at) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_sha256 on trace_row (sha256) where sha256 is not null;
+
+-- Texts that many traces share.
+create table name_row (
+    name_id      integer primary key,
+    name         text not null unique
+) strict;
+
+-- Of each trace the names that took most time, for GPU work and the rest; category '' is none.
+create table trace_name_row (
+    trace_id     integer not null references trace_row (trace_id) on delete cascade,
+    category     text not null,
+    name_id      integer not null references name_row (name_id),
+    count        integer not null,
+    sum_ns       integer not null,
+    min_ns       integer,
+    max_ns       integer,
+    primary key (trace_id, category, name_id)
+) strict, without rowid;
+create index trace_name_name on trace_name_row (name_id);
+create trigger name_unused after delete on trace_name_row
+    when not exists (select 1 from trace_name_row where name_id = old.name_id) begin
+    delete from name_row where name_id = old.name_id;
+end;
+
+create table trace_category_row (
+    trace_id     integer not null references trace_row (trace_id) on delete cascade,
+    category     text not null,
+    count        integer not null,
+    sum_ns       integer not null,
+    primary key (trace_id, category)
+) strict, without rowid;
 
 -- One row: what the store holds, kept up to date by triggers so that asking costs nothing.
 create table usage_row (
@@ -141,13 +185,14 @@ create table usage_row (
 ) strict;
 insert into usage_row values (1, 0, 0);
 create trigger trace_added after insert on trace_row begin
-    update usage_row set traces = traces + 1, bytes = bytes + new.size * new.stored;
+    update usage_row set traces = traces + 1, bytes = bytes + new.size * new.stored + coalesce(new.columns_size, 0);
 end;
 create trigger trace_removed after delete on trace_row begin
-    update usage_row set traces = traces - 1, bytes = bytes - old.size * old.stored;
+    update usage_row set traces = traces - 1, bytes = bytes - old.size * old.stored - coalesce(old.columns_size, 0);
 end;
-create trigger trace_resized after update of size, stored on trace_row begin
-    update usage_row set bytes = bytes + new.size * new.stored - old.size * old.stored;
+create trigger trace_resized after update of size, stored, columns_size on trace_row begin
+    update usage_row set bytes = bytes + new.size * new.stored + coalesce(new.columns_size, 0)
+                                       - old.size * old.stored - coalesce(old.columns_size, 0);
 end;
 
 create table event_row (
@@ -188,8 +233,21 @@ create view traces as
     select t.trace_id, t.session_id, t.target_id, w.url as worker, t.kind, t.state, t.reason, t.name, t.path, t.origin,
            t.stored, t.size, t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
            t.device_name, t.events, t.first_event_at, t.span_ns, t.candidates, t.owner_uid, t.recorded_at, t.collected_at,
-           t.pinned
+           t.pinned, t.labels, t.last_event_at, t.columns, t.columns_size, t.columns_version, t.columns_reason, t.slices,
+           t.gpu_slices, t.threads, t.flows
     from trace_row t left join worker_row w using (worker_id);
+
+create view trace_names as
+    select t.trace_id, nullif(t.category, '') as category, n.name, t.count, t.sum_ns, t.min_ns, t.max_ns
+    from trace_name_row t join name_row n using (name_id);
+
+create view trace_categories as
+    select trace_id, nullif(category, '') as category, count, sum_ns from trace_category_row;
+
+create view trace_defects as
+    select t.trace_id, d.value ->> 'kind' as kind, d.value ->> 'count' as count, d.value ->> 'place' as place,
+           d.value ->> 'text' as text
+    from trace_row t, json_each(t.defects) d;
 
 create view events as
     select event_id, at, kind, actor, session_id, target_id, trace_id, text from event_row;

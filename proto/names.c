@@ -34,6 +34,13 @@ static const char *const trace_states[_TRACE_STATE_MAX] = {
     [TRACE_MISSING] = "missing",
 };
 
+static const char *const rights[_RIGHT_MAX] = {
+    [RIGHT_NONE] = "none",
+    [RIGHT_READ] = "read",
+    [RIGHT_OPERATE] = "operate",
+    [RIGHT_ADMIN] = "admin",
+};
+
 static int find(const char *const *words, int n, const char *word)
 {
     for (int i = 0; word && i < n; i++)
@@ -57,6 +64,7 @@ DEFINE_NAMES(engine, engine, engines, _ENGINE_MAX)
 DEFINE_NAMES(role, role, roles, _ROLE_MAX)
 DEFINE_NAMES(health, health, healths, _HEALTH_MAX)
 DEFINE_NAMES(trace_state, trace_state, trace_states, _TRACE_STATE_MAX)
+DEFINE_NAMES(right, right, rights, _RIGHT_MAX)
 
 char parse_ref(const char *text, char own_kind, int64_t *ret_id)
 {

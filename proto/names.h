@@ -58,11 +58,25 @@ enum trace_state {
     _TRACE_STATE_MAX,
 };
 
+/* What somebody may do; each right includes those before it. */
+enum right {
+    RIGHT_NONE,    /* what everybody may who reaches the door */
+    RIGHT_READ,    /* what the catalog says */
+    RIGHT_OPERATE, /* start and stop profilers, take files in */
+    RIGHT_ADMIN,   /* remove what is kept */
+    _RIGHT_MAX,
+};
+
+/* A token is this and 64 hexadecimal digits; profd knows only its SHA-256. */
+#define TOKEN_PREFIX       "profd_"
+#define TOKEN_RANDOM_BYTES 32
+
 const char *state_name(enum state s);
 const char *engine_name(enum engine e);
 const char *role_name(enum role r);
 const char *health_name(enum health h);
 const char *trace_state_name(enum trace_state s);
+const char *right_name(enum right r);
 
 /* The value of a word, or -1 (-EINVAL's place is the caller's) where it is none. */
 int state_from_name(const char *word);
@@ -70,6 +84,7 @@ int engine_from_name(const char *word);
 int role_from_name(const char *word);
 int health_from_name(const char *word);
 int trace_state_from_name(const char *word);
+int right_from_name(const char *word);
 
 static inline bool state_is_final(enum state s)
 {

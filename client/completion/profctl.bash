@@ -8,7 +8,7 @@ _profctl_verbs() {
 
 # Options of a verb, or of profctl itself where there is none yet.
 _profctl_options() {
-    profctl "$@" --help 2>/dev/null | grep -oE '^ +(-[a-z0-9], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'
+    profctl "$@" --help 2>/dev/null | grep -oE '^ +(-[A-Za-z0-9], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'
 }
 
 # Whether an option takes a value: its line in --help names one.
@@ -25,13 +25,17 @@ _profctl_ids() {
     esac
 }
 
+_profctl_units() {
+    systemctl $([[ $1 == --user-unit ]] && echo --user) list-units --type=service --plain --no-legend "$2*" 2>/dev/null | awk '{print $1}'
+}
+
 _profctl() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb= i
     COMPREPLY=()
 
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-            --socket | --host) ((i++)) ;;
+            --socket | --host | --token-file | --cacert | --cert | --key) ((i++)) ;;
             -*) ;;
             *)
                 verb=${COMP_WORDS[i]}
@@ -41,13 +45,13 @@ _profctl() {
     done
 
     case $prev in
-        --socket | --router-log | --output | -o)
+        --socket | --token-file | --cacert | --cert | --key | --router-log | --output | -o | --file | -f)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
             ;;
         --directory | -d | --trace-dir)
-            if [[ $prev != -d || $verb == get ]]; then
+            if [[ $prev != -d || $verb == get || $verb == run ]]; then
                 compopt -o filenames 2>/dev/null
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
                 return
@@ -57,8 +61,36 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur")
             return
             ;;
+        --named)
+            mapfile -t COMPREPLY < <(compgen -W "list $(profctl query --named list --no-legend 2>/dev/null | awk '{print $1}')" \
+                -- "$cur")
+            return
+            ;;
+        --format)
+            mapfile -t COMPREPLY < <(compgen -W "list $(profctl export --format list --no-legend 2>/dev/null | awk '{print $1}')" \
+                -- "$cur")
+            return
+            ;;
+        --align)
+            mapfile -t COMPREPLY < <(compgen -W 'auto wall collectives start' -- "$cur")
+            return
+            ;;
         --role)
-            mapfile -t COMPREPLY < <(compgen -W 'prefill decode regular encode' -- "$cur")
+            local roles='prefill decode regular encode'
+            [[ $verb == token ]] && roles='read operate admin'
+            mapfile -t COMPREPLY < <(compgen -W "$roles" -- "$cur")
+            return
+            ;;
+        --unit | --user-unit)
+            [[ $verb == run ]] || mapfile -t COMPREPLY < <(_profctl_units "$prev" "$cur")
+            return
+            ;;
+        --profiler)
+            mapfile -t COMPREPLY < <(compgen -W 'nsys none' -- "$cur")
+            return
+            ;;
+        --mode)
+            mapfile -t COMPREPLY < <(compgen -W 'default prefill decode rtp-llm whole' -- "$cur")
             return
             ;;
         --state)
@@ -70,13 +102,26 @@ _profctl() {
 
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_profctl_options $verb)" -- "$cur")
-    elif [[ $prev == --* ]] && _profctl_takes_value "$verb" "$prev"; then
+    elif [[ $prev == --?* ]] && _profctl_takes_value "$verb" "$prev"; then
         return
     elif [[ -z $verb || $verb == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_profctl_verbs)" -- "$cur")
     else
         case $verb in
             status | stop) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur") ;;
+            run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+            ingest)
+                compopt -o filenames 2>/dev/null
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                ;;
+            query | export | merge)
+                compopt -o filenames 2>/dev/null
+                mapfile -t COMPREPLY < <(
+                    compgen -W "$(_profctl_ids t)" -- "$cur"
+                    compgen -f -- "$cur"
+                )
+                ;;
+            token) mapfile -t COMPREPLY < <(compgen -W new -- "$cur") ;;
             open) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids t)" -- "$cur") ;;
             show | get | rm | pin | unpin) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids st)" -- "$cur") ;;
         esac

@@ -4,41 +4,16 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/api/activation.h"
+#include "daemon/api/bus.h"
 #include "daemon/api/door_internal.h"
 #include "daemon/api/listen.h"
 #include "daemon/api/routes.h"
-#include "daemon/fleet/url.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 /* -- The gate ----------------------------------------------------------------------------------------- */
-
-/* "127.0.0.1:9460", "[::1]", "localhost:80". */
-static bool names_loopback(const char *host)
-{
-    size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-    _cleanup_(freep) char *name = xstrndup(host, n);
-    return host_is_loopback(name);
-}
-
-/*
- * A TCP port of this host can be reached by every web page that its users look at. A page tells on itself by
- * what its browser adds; one that had its own name resolved to loopback, by that name.
- */
-static int check_browser(const struct http_request *r, struct problem *p)
-{
-    const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
-
-    if (http_peer(r)->local)
-        return 0;
-    if (http_header(r, "Origin") || (site && !streq(site, "none")))
-        return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages may not talk to profd");
-    if (!host || !names_loopback(host))
-        return problem_set(p, -EPERM, PROBLEM_DENIED, "profd is called %s here, which is no loopback address",
-                           host ? host : "nothing");
-    return 0;
-}
 
 static int check_parameters(const struct http_request *r, const struct route *route, struct problem *p)
 {
@@ -60,16 +35,20 @@ static void on_request(struct http_request *r, void *arg)
 {
     struct door *d = arg;
     struct route_match match;
-    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(problem_done) struct problem p = {0}, refusal = {0};
 
-    int err = check_browser(r, &p);
-    if (err == 0)
-        err = route_find(http_method(r), http_path(r), &match, &p);
+    http_count_reply(r, &d->counts[routes_count()]);
+    int err = route_find(http_method(r), http_path(r), &match, &p);
+    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) < 0) {
+        http_reply_problem(r, &refusal);
+        return;
+    }
     if (err == 0)
         err = check_parameters(r, match.route, &p);
-    if (err == 0)
+    if (err == 0) {
+        http_count_reply(r, &d->counts[match.route - route_at(0)]);
         match.route->handle(d, r, match.id);
-    else if (err == -EOPNOTSUPP)
+    } else if (err == -EOPNOTSUPP)
         reply_method(r, &match, &p);
     else
         http_reply_problem(r, &p);
@@ -89,6 +68,7 @@ int door_new(const struct door_rooms *rooms, struct door **ret)
         free(d);
         return r;
     }
+    d->counts = xcalloc(routes_count() + 1, sizeof(*d->counts));
     d->hub = event_hub_new(d);
     *ret = d;
     return 0;
@@ -113,24 +93,104 @@ static int open_unix(struct door *d, struct problem *p)
                  : 0;
 }
 
-int door_open(struct door *d, struct problem *p)
+/* From systemd. Their sockets stay when profd goes: whoever connects meanwhile waits for the next. */
+static int open_activated(struct door *d, struct activation *a, struct problem *p)
 {
-    const char *address = d->rooms.config->listen;
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        r = http_server_listen(d->server, TAKE_FD(a->sockets[i].fd));
+        if (r < 0)
+            problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on the socket of systemd: %s", strerror(-r));
+    }
+    return r;
+}
+
+static int open_tcp(struct door *d, const struct listen_address *address, struct problem *p)
+{
     int fd;
 
-    int r = open_unix(d, p);
-    if (r < 0 || !address)
-        return r;
-    r = listen_tcp(address, &fd, p);
+    int r = listen_tcp(address, &fd, p);
     if (r < 0)
         return r;
     r = http_server_listen(d->server, fd);
-    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", address, strerror(-r)) : 0;
+    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", address->text, strerror(-r))
+                 : 0;
+}
+
+/* Where TCP is served: on systemd's sockets, or where there are none on those of listen=. */
+static int find_addresses(const struct activation *given, const char *listen, struct listen_address *ret,
+                          size_t *ret_n, struct problem *p)
+{
+    const char *reason;
+    size_t n = 0;
+
+    for (size_t i = 0; i < given->n; i++)
+        if (!given->sockets[i].local)
+            ret[n++] = given->sockets[i].address;
+    *ret_n = n;
+    if (n > 0 || !listen)
+        return 0;
+    int r = listen_addresses_parse(listen, ret, LISTEN_MAX, ret_n, &reason);
+    return r < 0 ? problem_set(p, r, PROBLEM_BAD_REQUEST, "listen=%s: %s", listen, reason) : 0;
+}
+
+int door_open(struct door *d, struct problem *p)
+{
+    _cleanup_(activation_done) struct activation given = {0};
+    struct listen_address addresses[LISTEN_MAX];
+    size_t n = 0;
+
+    int r = activation_take(&given, p);
+    if (r >= 0)
+        r = find_addresses(&given, d->rooms.config->listen, addresses, &n, p);
+    if (r >= 0)
+        r = access_new(d->rooms.config, addresses, n, &d->access, p);
+    if (r < 0)
+        return r;
+    http_server_set_tls(d->server, access_tls(d->access));
+    r = open_activated(d, &given, p);
+    if (r >= 0 && given.n_local == 0)
+        r = open_unix(d, p);
+    for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++)
+        r = open_tcp(d, &addresses[i], p);
+    if (r >= 0 && d->rooms.config->bus != BUS_KIND_NONE)
+        r = bus_new(d, d->rooms.config->bus, &d->bus);
+    return r;
+}
+
+int door_check_config(const struct config *c, struct problem *p)
+{
+    const struct activation nothing = {0};
+    struct listen_address addresses[LISTEN_MAX];
+    struct access *access = NULL;
+    size_t n = 0;
+
+    int r = find_addresses(&nothing, c->listen, addresses, &n, p);
+    if (r >= 0)
+        r = access_new(c, addresses, n, &access, p);
+    access_free(access);
+    return r;
+}
+
+int door_reload(struct door *d, const struct config *c, struct problem *p)
+{
+    int r = access_reload(d->access, c, p);
+
+    if (r == 0)
+        http_server_set_tls(d->server, access_tls(d->access));
+    return r;
+}
+
+void door_renew_limits(struct door *d)
+{
+    http_server_set_connections_max(d->server, (unsigned)d->rooms.config->connections_max);
 }
 
 void door_stop_accepting(struct door *d)
 {
     http_server_stop_accepting(d->server);
+    bus_stop_accepting(d->bus);
 }
 
 void door_close(struct door *d)
@@ -138,6 +198,7 @@ void door_close(struct door *d)
     if (!d)
         return;
     d->server = http_server_free(d->server); /* its streams leave the hub */
+    bus_close(d->bus);
     event_hub_close(d->hub);
     if (d->socket)
         listen_unix_remove(d->socket, d->socket_device, d->socket_inode);
@@ -147,7 +208,10 @@ struct door *door_free(struct door *d)
 {
     if (!d)
         return NULL;
+    bus_free(d->bus);
     event_hub_free(d->hub);
+    access_free(d->access);
+    free(d->counts);
     free(d->socket);
     free(d);
     return NULL;

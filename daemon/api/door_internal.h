@@ -3,18 +3,23 @@
 #pragma once
 
 #include "base/json.h"
+#include "daemon/api/access.h"
 #include "daemon/api/door.h"
 #include "daemon/api/http.h"
 #include "daemon/fleet/fleet.h"
 
+struct bus;
 struct event_hub;
 
 struct door {
     struct door_rooms rooms;
     struct http_server *server;
-    struct event_hub *hub; /* who listens to events */
-    int64_t started_at;    /* wall */
-    char *socket;          /* NULL while there is none; with what it is on the disk */
+    struct access *access;      /* NULL before it is opened */
+    struct event_hub *hub;      /* who listens to events */
+    struct bus *bus;            /* NULL: not on any */
+    struct http_counts *counts; /* of each route; behind them of what is none */
+    int64_t started_at;         /* wall */
+    char *socket;               /* NULL while there is none; with what it is on the disk */
     dev_t socket_device;
     ino_t socket_inode;
 };
@@ -53,6 +58,9 @@ void discover_for(struct door *d, struct http_request *r,
                   void (*done)(struct door *d, struct http_request *r, struct fleet *fleet,
                                const struct problem *p));
 
+/* route_traces.c: one trace, with what was read out of it. */
+void reply_trace(struct door *d, struct http_request *r, int status, int64_t id);
+
 /* route_store.c */
 json_t *usage_to_json(const struct store_usage *u);
 
@@ -63,6 +71,8 @@ struct event_hub *event_hub_free(struct event_hub *h);
 
 /* Handlers, by file. */
 void get_health(struct door *d, struct http_request *r, int64_t id);
+void get_readiness(struct door *d, struct http_request *r, int64_t id);
+void get_metrics(struct door *d, struct http_request *r, int64_t id);
 void get_version(struct door *d, struct http_request *r, int64_t id);
 
 void get_workers(struct door *d, struct http_request *r, int64_t id);
@@ -80,7 +90,9 @@ void unpin_session(struct door *d, struct http_request *r, int64_t id);
 void list_traces(struct door *d, struct http_request *r, int64_t id);
 void get_trace(struct door *d, struct http_request *r, int64_t id);
 void remove_trace(struct door *d, struct http_request *r, int64_t id);
+void import_trace(struct door *d, struct http_request *r, int64_t id);
 void get_trace_file(struct door *d, struct http_request *r, int64_t id);
+void get_trace_columns(struct door *d, struct http_request *r, int64_t id);
 void pin_trace(struct door *d, struct http_request *r, int64_t id);
 void unpin_trace(struct door *d, struct http_request *r, int64_t id);
 

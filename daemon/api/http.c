@@ -7,6 +7,9 @@
  * buffer, its write callback when that request's reply is out and the connection stays, its event callback
  * never. Replies are written by http_request.c: libevhtp sends bodies to HEAD and chunks to HTTP/1.0.
  *
+ * With TLS, libevhtp makes each connection's SSL of the context that lies in its evhtp_t, which is ours; none
+ * of its own set-up is used. The handshake is part of what the first head's deadline bounds.
+ *
  * A connection has one deadline and one timer. The deadline is moved without touching the timer where it only
  * grows, so a download costs no timer work for each write, and a server without connections has no timer.
  */
@@ -14,15 +17,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "daemon/api/http_internal.h"
-#include "daemon/api/http_render.h"
 #include <errno.h>
+#include <event2/bufferevent_ssl.h>
 #include <evhtp.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -67,6 +71,8 @@ struct http_conn {
     bufferevent_data_cb evhtp_read, evhtp_write;
     void *evhtp_arg;
     struct http_peer peer;
+    bool tls;
+    size_t input_max; /* of TLS; 0: no limit */
 
     enum phase phase;
     bool served;       /* counts against connections_max */
@@ -95,11 +101,13 @@ struct http_server {
     void *handler_arg;
     evhtp_t **doors; /* one for each listening socket */
     size_t n_doors, doors_cap;
+    SSL_CTX *tls; /* NULL: none */
     struct conn_list conns;
     unsigned n_conns, n_served, n_served_remote;
     bool stopping, accept_paused;
     struct event *accept_timer;
     int64_t shortage_logged_ns;
+    uint64_t refusals[HTTP_REFUSALS_MAX];
 };
 
 static struct evbuffer *input(struct http_conn *c)
@@ -146,10 +154,25 @@ static void conn_drop(struct http_conn *c)
     event_active(c->timer, EV_TIMEOUT, 1);
 }
 
-/* Bytes beyond max stay in the kernel; 0 is no limit. */
+/* Of a TLS connection. One record, at most, lies beyond the limit. */
+static void pace_reading(struct http_conn *c)
+{
+    if (c->input_max > 0 && evbuffer_get_length(input(c)) >= c->input_max)
+        bufferevent_disable(c->bev, EV_READ);
+    else
+        bufferevent_enable(c->bev, EV_READ);
+}
+
+/* Bytes beyond max stay in the kernel; 0 is no limit. A watermark would leave the rest of a TLS record inside
+ * OpenSSL, where no event wakes it. */
 static void set_input_max(struct http_conn *c, size_t max)
 {
-    bufferevent_setwatermark(c->bev, EV_READ, 0, max);
+    if (!c->tls) {
+        bufferevent_setwatermark(c->bev, EV_READ, 0, max);
+        return;
+    }
+    c->input_max = max;
+    pace_reading(c);
 }
 
 static bool discards_input(const struct http_conn *c)
@@ -194,43 +217,16 @@ int http_conn_stream_room(struct http_conn *c, size_t size)
     return 0;
 }
 
-static const char *refusal_code(int status)
+uint64_t http_refusals(const struct http_server *s, size_t i)
 {
-    switch (status) {
-    case 413:
-    case 414:
-    case 431:
-        return problem_code(PROBLEM_TOO_LARGE);
-    case 501:
-    case 505:
-        return problem_code(PROBLEM_UNSUPPORTED);
-    case 503:
-        return problem_code(PROBLEM_TOO_MANY);
-    default:
-        return problem_code(PROBLEM_BAD_REQUEST);
-    }
+    return s->refusals[i];
 }
 
 /* Answers in the place of a handler, and closes. */
 static void refuse(struct http_conn *c, int status, const char *detail)
 {
-    _cleanup_json_ problem = http_render_problem(status, refusal_code(status), detail,
-                                                 status == 503 ? "try again, or raise the limit" : NULL);
-    char *text = json_dumps(problem, JSON_COMPACT);
-    struct evbuffer *extra = evbuffer_new(), *out = http_conn_output(c);
-
-    if (status == 405)
-        http_render_header(extra, "Allow", "GET, HEAD, POST, PUT, DELETE");
-    if (status == 503)
-        http_render_header(extra, "Retry-After", "1");
-    http_render_head(out, &(struct http_response){.status = status,
-                                                  .content_type = HTTP_PROBLEM_TYPE,
-                                                  .content_length = (int64_t)strlen(text) + 1,
-                                                  .close = true,
-                                                  .extra = extra});
-    evbuffer_add_printf(out, "%s\n", text);
-    evbuffer_free(extra);
-    free(text);
+    c->server->refusals[http_refusal_index(status)]++;
+    http_refusal_render(http_conn_output(c), status, detail);
     c->close = true;
     set_input_max(c, 0);
     evbuffer_drain(input(c), SIZE_MAX);
@@ -308,6 +304,8 @@ static bool hand_on(struct http_conn *c, size_t size)
         evbuffer_drain(input(c), SIZE_MAX);
         if (rest && !discards_input(c))
             evbuffer_prepend_buffer(input(c), rest);
+        if (c->tls)
+            pace_reading(c);
     }
     if (rest)
         evbuffer_free(rest);
@@ -364,6 +362,10 @@ static void linger(struct http_conn *c)
     if (c->eof)
         return conn_close(c);
     c->phase = PHASE_LINGER;
+    if (c->tls) {
+        SSL_shutdown(bufferevent_openssl_get_ssl(c->bev));
+        ERR_clear_error();
+    }
     shutdown(bufferevent_getfd(c->bev), SHUT_WR);
     set_input_max(c, 0);
     evbuffer_drain(input(c), SIZE_MAX);
@@ -398,8 +400,8 @@ static void on_readable(struct bufferevent *bev, void *arg)
 
     if (discards_input(c))
         evbuffer_drain(input(c), SIZE_MAX);
-    else
-        gate(c);
+    else if (gate(c) && c->tls)
+        pace_reading(c);
 }
 
 /* The output is empty. */
@@ -417,7 +419,7 @@ static void on_written(struct bufferevent *bev, void *arg)
     }
     if (c->phase != PHASE_REPLY)
         return;
-    int more = c->file ? http_file_feed(c->file, http_conn_output(c)) : 0;
+    int more = c->file ? http_file_feed(c->file, http_conn_output(c), c->tls) : 0;
     if (more < 0)
         return conn_close(c);
     if (more > 0)
@@ -430,7 +432,10 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 {
     struct http_conn *c = arg;
 
-    if (what != (BEV_EVENT_EOF | BEV_EVENT_READING))
+    if (what == BEV_EVENT_CONNECTED) /* the handshake is done */
+        return;
+    /* After TLS's end of data libevent writes no more. */
+    if (c->tls || what != (BEV_EVENT_EOF | BEV_EVENT_READING))
         return conn_close(c);
     c->eof = true;
     close_if_done(c);
@@ -551,6 +556,7 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
 
     *c = (struct http_conn){
         .server = s, .evhtp = evhtp, .bev = evhtp_connection_get_bev(evhtp), .armed_ns = DEADLINE_NEVER};
+    c->tls = evhtp->ssl;
     c->timer = evtimer_new(s->base, on_timer, c);
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
@@ -570,6 +576,7 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     if (!c->served) {
         log_shortage(s, "the limit is reached");
         refuse(c, 503, "too many connections");
+        set_deadline(c, mono_ns() + LINGER_NS); /* the handshake may be ahead of the reply */
     }
     if (s->n_conns - s->n_served >= REFUSED_MAX)
         accept_enable(s, false);
@@ -590,6 +597,12 @@ int http_server_new(struct event_base *base, const struct http_limits *limits, h
     signal(SIGPIPE, SIG_IGN);
     *ret = s;
     return 0;
+}
+
+static void set_tls(struct http_server *s, evhtp_t *htp)
+{
+    if (htp->server && http_socket_is_tcp(evconnlistener_get_fd(htp->server)))
+        htp->ssl_ctx = s->tls;
 }
 
 int http_server_listen(struct http_server *s, int take_fd)
@@ -615,7 +628,18 @@ int http_server_listen(struct http_server *s, int take_fd)
     evconnlistener_set_error_cb(htp->server, on_accept_error);
     VEC_GROW(s->doors, s->n_doors, s->doors_cap);
     s->doors[s->n_doors++] = htp;
+    set_tls(s, htp);
     return 0;
+}
+
+void http_server_set_tls(struct http_server *s, SSL_CTX *context)
+{
+    if (context)
+        SSL_CTX_up_ref(context);
+    SSL_CTX_free(s->tls);
+    s->tls = context;
+    for (size_t i = 0; i < s->n_doors; i++)
+        set_tls(s, s->doors[i]);
 }
 
 void http_server_stop_accepting(struct http_server *s)
@@ -640,12 +664,20 @@ struct http_server *http_server_free(struct http_server *s)
     http_server_stop_accepting(s);
     while (!LIST_EMPTY(&s->conns))
         conn_close(LIST_FIRST(&s->conns));
-    for (size_t i = 0; i < s->n_doors; i++)
+    for (size_t i = 0; i < s->n_doors; i++) {
+        s->doors[i]->ssl_ctx = NULL; /* it is ours */
         evhtp_free(s->doors[i]);
+    }
+    SSL_CTX_free(s->tls);
     event_free(s->accept_timer);
     free(s->doors);
     free(s);
     return NULL;
+}
+
+void http_server_set_connections_max(struct http_server *s, unsigned max)
+{
+    s->limits.connections_max = max;
 }
 
 unsigned http_connections(const struct http_server *s)

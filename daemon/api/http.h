@@ -19,10 +19,12 @@
 
 #include "base/problem.h"
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct event_base;
+struct ssl_ctx_st; /* SSL_CTX */
 struct http_server;
 struct http_request;
 
@@ -56,10 +58,14 @@ int http_server_new(struct event_base *base, const struct http_limits *limits, h
                     void *arg, struct http_server **ret);
 /* Takes over a bound and listening socket, whatever the result; may be called for several. */
 int http_server_listen(struct http_server *s, int take_fd);
+/* TLS on the TCP sockets, for connections from here on; NULL: none. Keeps a reference of its own. */
+void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *context);
 /* Closes the listening sockets and the idle connections; the others end with the reply they wait for. */
 void http_server_stop_accepting(struct http_server *s);
 /* Ends all connections; requests that are owed a reply are told by http_on_close(). Never from a handler. */
 struct http_server *http_server_free(struct http_server *s);
+/* Connections that are open stay open. */
+void http_server_set_connections_max(struct http_server *s, unsigned max);
 unsigned http_connections(const struct http_server *s);
 
 DEFINE_CLEANUP(struct http_server *, http_server_free)
@@ -77,14 +83,30 @@ const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
 const char *http_body(const struct http_request *r, size_t *ret_size);
 
+/* Replies by the first digit of their status, less one. */
+struct http_counts {
+    uint64_t by_class[5];
+};
+/* Where the reply to r, or the beginning of its stream, is counted. */
+void http_count_reply(struct http_request *r, struct http_counts *counts);
+/* What the server itself refused, before any handler: statuses that http_refusal_status() lists, by index. */
+#define HTTP_REFUSALS_MAX 16
+int http_refusal_status(size_t i); /* 0 behind the last */
+uint64_t http_refusals(const struct http_server *s, size_t i);
+
 struct http_peer {
     bool local; /* a Unix socket: uid, gid and pid are the peer's at connect time, else -1 */
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    char address[64]; /* "127.0.0.1:4711", "[::1]:4711", "unix" */
+    struct in6_addr ip; /* of TCP; IPv4 as ::ffff:a.b.c.d */
+    char address[64];   /* "127.0.0.1:4711", "[::1]:4711", "unix" */
 };
 const struct http_peer *http_peer(const struct http_request *r);
+
+/* Who is asking, as whoever checked it calls them; NULL until it is set. */
+void http_set_user(struct http_request *r, const char *name);
+const char *http_user(const struct http_request *r);
 
 /* A header of the reply to come. Control bytes of the value become spaces. */
 void http_reply_header(struct http_request *r, const char *name, const char *value);
@@ -94,6 +116,8 @@ void http_reply_header(struct http_request *r, const char *name, const char *val
 void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size);
 void http_reply_json(struct http_request *r, int status, json_t *take_body);
 void http_reply_problem(struct http_request *r, const struct problem *p);
+/* A problem document with members of its own. */
+void http_reply_problem_json(struct http_request *r, int status, json_t *take_body);
 /*
  * A file of that size as a download: Range (one range: 206, 416), ETag and If-Range from size and
  * modification time, Content-Disposition where file_name is not NULL. Read in slices as fast as the client

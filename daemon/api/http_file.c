@@ -9,6 +9,8 @@
 
 /* One turn of the loop sends at most this much to a client, however fast it reads. */
 #define SLICE_SIZE (INT64_C(1) << 20)
+/* And of what it must read itself. */
+#define BYTES_SIZE (INT64_C(256) << 10)
 
 struct http_file {
     struct evbuffer_file_segment *segment;
@@ -40,13 +42,27 @@ struct http_file *http_file_free(struct http_file *f)
     return NULL;
 }
 
-int http_file_feed(struct http_file *f, struct evbuffer *out)
+static int add_bytes(const struct http_file *f, struct evbuffer *out, size_t size)
 {
-    int64_t size = MIN(f->end - f->offset, SLICE_SIZE);
+    struct evbuffer_iovec v;
+
+    if (evbuffer_reserve_space(out, (ev_ssize_t)size, &v, 1) < 1)
+        return -ENOMEM;
+    ssize_t n = pread(f->fd, v.iov_base, size, f->offset);
+    if (n < 0 || (size_t)n != size)
+        return -EIO;
+    v.iov_len = size;
+    return evbuffer_commit_space(out, &v, 1);
+}
+
+int http_file_feed(struct http_file *f, struct evbuffer *out, bool as_bytes)
+{
+    int64_t size = MIN(f->end - f->offset, as_bytes ? BYTES_SIZE : SLICE_SIZE);
 
     if (size == 0)
         return 0;
-    if (evbuffer_add_file_segment(out, f->segment, f->offset, size) < 0)
+    if (as_bytes ? add_bytes(f, out, (size_t)size) < 0
+                 : evbuffer_add_file_segment(out, f->segment, f->offset, size) < 0)
         return -EIO;
     f->offset += size;
     /* The kernel reads the next slice while this one is on its way, so that sendfile() rarely waits for a

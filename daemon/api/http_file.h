@@ -2,8 +2,9 @@
 /*
  * A part of a file on its way to a client, in slices, and the headers that describe it.
  *
- * The slices go by sendfile(2): a stalled download holds a descriptor and no memory. The object owns the
- * descriptor; it is closed with the last slice that waits in an output buffer.
+ * The slices go by sendfile(2): a stalled download holds a descriptor and no memory. Where they must be
+ * encrypted they are read, a smaller one at a time: libevent would map the file, and be killed where it
+ * shrinks. The object owns the descriptor; it is closed with the last slice that waits in an output buffer.
  */
 #pragma once
 
@@ -18,8 +19,9 @@ struct http_file;
 /* Takes the descriptor, whatever the result. */
 int http_file_new(int take_fd, int64_t offset, int64_t size, struct http_file **ret);
 struct http_file *http_file_free(struct http_file *f);
-/* Adds the next slice to out: 1, or 0 behind the last one, or a negative errno. */
-int http_file_feed(struct http_file *f, struct evbuffer *out);
+/* Adds the next slice to out, as its bytes where it is to be encrypted: 1, or 0 behind the last one, or a
+ * negative errno. */
+int http_file_feed(struct http_file *f, struct evbuffer *out, bool as_bytes);
 
 DEFINE_CLEANUP(struct http_file *, http_file_free)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/http_internal.h"
 
+#include "base/address.h"
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -15,16 +15,14 @@ void http_peer_read(int fd, struct http_peer *ret)
         struct sockaddr_un un;
     } address = {0};
     socklen_t size = sizeof(address);
-    char host[INET6_ADDRSTRLEN];
+    char host[ADDRESS_TEXT_SIZE];
 
     *ret = (struct http_peer){.uid = (uid_t)-1, .gid = (gid_t)-1, .pid = -1};
     getpeername(fd, &address.any, &size);
-    if (address.any.sa_family == AF_INET) {
-        inet_ntop(AF_INET, &address.in.sin_addr, host, sizeof(host));
-        snprintf(ret->address, sizeof(ret->address), "%s:%u", host, ntohs(address.in.sin_port));
-    } else if (address.any.sa_family == AF_INET6) {
-        inet_ntop(AF_INET6, &address.in6.sin6_addr, host, sizeof(host));
-        snprintf(ret->address, sizeof(ret->address), "[%s]:%u", host, ntohs(address.in6.sin6_port));
+    if (address_of_socket(&address.any, &ret->ip)) {
+        in_port_t port = address.any.sa_family == AF_INET ? address.in.sin_port : address.in6.sin6_port;
+        address_format(&ret->ip, host);
+        snprintf(ret->address, sizeof(ret->address), "%s:%u", host, ntohs(port));
     } else if (address.any.sa_family == AF_UNIX) {
         struct ucred cred;
         size = sizeof(cred);
@@ -36,4 +34,11 @@ void http_peer_read(int fd, struct http_peer *ret)
             ret->pid = cred.pid;
         }
     }
+}
+
+bool http_socket_is_tcp(int fd)
+{
+    int domain = AF_UNSPEC;
+    socklen_t size = sizeof(domain);
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain != AF_UNIX;
 }

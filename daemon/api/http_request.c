@@ -14,6 +14,8 @@ struct http_request *http_request_free(struct http_request *r)
         return NULL;
     if (r->extra)
         evbuffer_free(r->extra);
+    free(r->user);
+    http_foreign_free(r->foreign);
     http_head_done(&r->head);
     free(r);
     return NULL;
@@ -75,7 +77,17 @@ const char *http_body(const struct http_request *r, size_t *ret_size)
 
 const struct http_peer *http_peer(const struct http_request *r)
 {
-    return http_conn_peer(r->conn);
+    return r->foreign ? http_foreign_peer(r->foreign) : http_conn_peer(r->conn);
+}
+
+void http_set_user(struct http_request *r, const char *name)
+{
+    replace_str(&r->user, name);
+}
+
+const char *http_user(const struct http_request *r)
+{
+    return r->user;
 }
 
 void http_on_close(struct http_request *r, void (*fn)(struct http_request *r, void *arg), void *arg)
@@ -91,8 +103,15 @@ void http_reply_header(struct http_request *r, const char *name, const char *val
     http_render_header(r->extra, name, value);
 }
 
+void http_count_reply(struct http_request *r, struct http_counts *counts)
+{
+    r->counts = counts;
+}
+
 static void render(struct http_request *r, struct http_response response)
 {
+    if (r->counts)
+        r->counts->by_class[response.status / 100 - 1]++;
     response.close = http_conn_closes(r->conn);
     response.minor = r->head.minor;
     response.extra = r->extra;
@@ -126,6 +145,10 @@ static void reply_buffer(struct http_request *r, int status, const char *content
 
 void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size)
 {
+    if (r->foreign) {
+        http_foreign_reply(r, status, json_stringn(body, size));
+        return;
+    }
     struct evbuffer *buffer = evbuffer_new();
     evbuffer_add(buffer, body, size);
     reply_buffer(r, status, content_type, buffer);
@@ -139,6 +162,10 @@ static void free_text(const void *data, size_t size, void *arg)
 
 static void reply_json(struct http_request *r, int status, const char *content_type, json_t *take_body)
 {
+    if (r->foreign) {
+        http_foreign_reply(r, status, take_body);
+        return;
+    }
     _cleanup_json_ body = take_body;
     char *text = body ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     if (!text) {
@@ -158,6 +185,11 @@ static void reply_json(struct http_request *r, int status, const char *content_t
 void http_reply_json(struct http_request *r, int status, json_t *take_body)
 {
     reply_json(r, status, "application/json", take_body);
+}
+
+void http_reply_problem_json(struct http_request *r, int status, json_t *take_body)
+{
+    reply_json(r, status, HTTP_PROBLEM_TYPE, take_body);
 }
 
 void http_reply_problem(struct http_request *r, const struct problem *p)
@@ -220,6 +252,8 @@ void http_reply_file(struct http_request *r, int take_fd, int64_t size, const ch
 
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < size)
         return reply_gone(r);
+    if (r->foreign)
+        return http_foreign_reply_file(r, TAKE_FD(fd), size, file_name);
     http_file_etag(&st, etag);
     enum http_range_kind kind = wanted_range(r, size, etag, &range);
     if (kind == HTTP_RANGE_UNSATISFIABLE) {

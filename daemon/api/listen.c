@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/listen.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -9,6 +10,7 @@
 #include <event2/util.h>
 #include <grp.h>
 #include <libgen.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/un.h>
 
@@ -16,16 +18,9 @@
 #define SOCKET_MODE     0660
 #define SYSTEM_DIR_MODE 0755
 #define OWN_DIR_MODE    0700
-#define ADDRESS_MAX     64
+#define SEPARATORS      " \t,"
 
 /* -- TCP ---------------------------------------------------------------------------------------------- */
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-}
 
 static bool has_port(const struct sockaddr *address)
 {
@@ -33,11 +28,11 @@ static bool has_port(const struct sockaddr *address)
                                          : ((const struct sockaddr_in6 *)address)->sin6_port;
 }
 
-int listen_address_parse(const char *text, struct listen_address *ret, const char **reason)
+static int parse_address(const char *text, struct listen_address *ret, const char **reason)
 {
     static const char local_name[] = "localhost:";
     struct listen_address a = {.size = sizeof(a.address)};
-    char numeric[ADDRESS_MAX];
+    char numeric[sizeof(a.text)];
     int size = sizeof(a.address);
 
     snprintf(numeric, sizeof(numeric), "%s%s", starts_with(text, local_name) ? "127.0.0.1:" : "",
@@ -48,13 +43,46 @@ int listen_address_parse(const char *text, struct listen_address *ret, const cha
         *reason = "must be an address and a port, such as 127.0.0.1:9460";
         return -EINVAL;
     }
-    if (!is_loopback((struct sockaddr *)&a.address)) {
-        *reason = "must be a loopback address such as 127.0.0.1:9460, since whoever reaches the port may do "
-                  "everything; from another machine, ssh -L 9460:127.0.0.1:9460 reaches it";
-        return -EINVAL;
-    }
     a.size = (socklen_t)size;
+    address_of_socket((struct sockaddr *)&a.address, &a.ip);
+    strcpy(a.text, text);
     *ret = a;
+    return 0;
+}
+
+int listen_address_of(int fd, struct listen_address *ret)
+{
+    struct listen_address a = {.size = sizeof(a.address)};
+    const struct sockaddr *address = (struct sockaddr *)&a.address;
+    char host[INET6_ADDRSTRLEN], port[8];
+
+    if (getsockname(fd, (struct sockaddr *)&a.address, &a.size) < 0)
+        return -errno;
+    if (!address_of_socket(address, &a.ip) ||
+        getnameinfo(address, a.size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+        return -EINVAL;
+    snprintf(a.text, sizeof(a.text), address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    *ret = a;
+    return 0;
+}
+
+int listen_addresses_parse(const char *text, struct listen_address *ret, size_t max, size_t *ret_n,
+                           const char **reason)
+{
+    size_t n = 0;
+
+    for (text += strspn(text, SEPARATORS); *text; text += strspn(text, SEPARATORS)) {
+        size_t size = strcspn(text, SEPARATORS);
+        _cleanup_(freep) char *word = xstrndup(text, size);
+        if (n == max) {
+            *reason = "must be at most 16 addresses";
+            return -EINVAL;
+        }
+        if (parse_address(word, &ret[n++], reason) < 0)
+            return -EINVAL;
+        text += size;
+    }
+    *ret_n = n;
     return 0;
 }
 
@@ -64,22 +92,20 @@ static int bind_tcp(const struct listen_address *a, int *ret_fd)
     _cleanup_(closep) int fd = socket(a->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+        (a->address.ss_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) < 0) ||
         bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, BACKLOG) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
 
-int listen_tcp(const char *text, int *ret_fd, struct problem *p)
+int listen_tcp(const struct listen_address *address, int *ret_fd, struct problem *p)
 {
-    struct listen_address a;
-    const char *reason;
+    int r = bind_tcp(address, ret_fd);
 
-    if (listen_address_parse(text, &a, &reason) < 0)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "listen=%s: %s", text, reason);
-    int r = bind_tcp(&a, ret_fd);
     if (r < 0) {
-        problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", text, strerror(-r));
+        problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", address->text, strerror(-r));
         problem_remedy(p, "Name another port: [profd] listen= of profd.conf, or --listen.");
     }
     return r;

@@ -26,6 +26,8 @@ char *request_actor(const struct http_request *r)
 {
     const struct http_peer *peer = http_peer(r);
 
+    if (http_user(r))
+        return xstrdup(http_user(r));
     if (!peer->local) {
         const char *port = strrchr(peer->address, ':');
         return port ? xstrndup(peer->address, (size_t)(port - peer->address)) : xstrdup(peer->address);
@@ -73,12 +75,11 @@ void reply_problem(struct http_request *r, int status, const struct problem *p, 
                    const json_t *value)
 {
     int shown = status > 0 ? status : problem_http_status(p->kind);
-    _cleanup_json_ body = http_render_problem(shown, problem_code(p->kind), p->what, p->remedy);
+    json_t *body = http_render_problem(shown, problem_code(p->kind), p->what, p->remedy);
 
     if (member && value)
         json_object_set(body, member, (json_t *)value);
-    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
-    http_reply(r, shown, HTTP_PROBLEM_TYPE, text, strlen(text));
+    http_reply_problem_json(r, shown, body);
 }
 
 int query_number(const struct http_request *r, const char *name, int64_t min, int64_t max, int64_t *ret,

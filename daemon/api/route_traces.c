@@ -115,12 +115,25 @@ void list_traces(struct door *d, struct http_request *r, int64_t id)
 
 /* -- One trace ---------------------------------------------------------------------------------------- */
 
-void get_trace(struct door *d, struct http_request *r, int64_t id)
+void reply_trace(struct door *d, struct http_request *r, int status, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(d, r, id, &t) == 0)
-        http_reply_json(r, 200, trace_record_to_json(&t));
+    if (find_trace(d, r, id, &t) < 0)
+        return;
+    json_t *body = trace_record_to_json(&t);
+    int err = catalog_put_summary(d->rooms.catalog, id, body);
+    if (err == 0) {
+        http_reply_json(r, status, body);
+        return;
+    }
+    json_decref(body);
+    reply_error(d, r, err, "read the trace");
+}
+
+void get_trace(struct door *d, struct http_request *r, int64_t id)
+{
+    reply_trace(d, r, 200, id);
 }
 
 void remove_trace(struct door *d, struct http_request *r, int64_t id)
@@ -179,14 +192,15 @@ void unpin_trace(struct door *d, struct http_request *r, int64_t id)
     set_pin(d, r, id, false);
 }
 
-/* -- The file ----------------------------------------------------------------------------------------- */
+/* -- Files -------------------------------------------------------------------------------------------- */
 
 /* A file that was left in place may be on a network: it is opened on the offload. */
 struct opening {
     struct http_request *request; /* NULL: the client left */
     int64_t id;
     char *path, *name;
-    int fd; /* or a negative errno value */
+    int64_t owner_uid; /* that it must have; RECORD_NONE: profd's own files */
+    int fd;            /* or a negative errno value */
     int64_t size;
 };
 
@@ -197,6 +211,10 @@ static void open_file(void *arg)
 
     o->fd = open_regular(AT_FDCWD, o->path, &st);
     o->size = o->fd >= 0 ? st.st_size : 0;
+    if (o->fd >= 0 && o->owner_uid != RECORD_NONE && (int64_t)st.st_uid != o->owner_uid) {
+        close(o->fd);
+        o->fd = -ESTALE;
+    }
 }
 
 static void reply_unopened(const struct opening *o)
@@ -206,6 +224,9 @@ static void reply_unopened(const struct opening *o)
     if (o->fd == -ENOENT || o->fd == -ENOTDIR)
         reply_refused(o->request, PROBLEM_GONE, adrift, "the file of t%" PRId64 " is gone: %s", o->id,
                       o->path);
+    else if (o->fd == -ESTALE)
+        reply_refused(o->request, PROBLEM_DENIED, "It was swapped: profctl rm removes the row.",
+                      "what is at %s belongs to another user than t%" PRId64 " did", o->path, o->id);
     else if (o->fd == -EACCES || o->fd == -EPERM)
         reply_refused(o->request, PROBLEM_DENIED,
                       "It was left where the worker wrote it ([collect] mode=reference).",
@@ -238,14 +259,38 @@ static void on_client_left(struct http_request *r, void *arg)
     ((struct opening *)arg)->request = NULL;
 }
 
+static void send_file(struct door *d, struct http_request *r, const struct trace_record *t, const char *path,
+                      const char *name)
+{
+    struct opening *o = xcalloc(1, sizeof(*o));
+
+    *o = (struct opening){.request = r,
+                          .id = t->trace_id,
+                          .path = xstrdup(path),
+                          .name = xstrdup(name),
+                          .owner_uid = t->stored || path != t->path ? RECORD_NONE : t->owner_uid};
+    http_on_close(r, on_client_left, o);
+    offload_run(d->rooms.offload, open_file, on_opened, o);
+}
+
 void get_trace_file(struct door *d, struct http_request *r, int64_t id)
+{
+    _cleanup_(trace_record_done) struct trace_record t;
+
+    if (find_trace(d, r, id, &t) == 0)
+        send_file(d, r, &t, t.path, t.name);
+}
+
+void get_trace_columns(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
     if (find_trace(d, r, id, &t) < 0)
         return;
-    struct opening *o = xcalloc(1, sizeof(*o));
-    *o = (struct opening){.request = r, .id = id, .path = xstrdup(t.path), .name = xstrdup(t.name)};
-    http_on_close(r, on_client_left, o);
-    offload_run(d->rooms.offload, open_file, on_opened, o);
+    if (t.columns)
+        send_file(d, r, &t, t.columns, strrchr(t.columns, '/') + 1);
+    else
+        reply_refused(r, PROBLEM_NOT_FOUND, "/v1/traces/{trace}/file has what it was made of.",
+                      "trace t%" PRId64 " has no columns%s%s", id, t.columns_reason ? ": " : "",
+                      t.columns_reason ? t.columns_reason : "");
 }

@@ -6,30 +6,35 @@
 #include <errno.h>
 
 #define SOURCE "router fleet dialect worker trace_dir"
+#define CALLED "router worker"
 
 /* clang-format off */
 static const struct route routes[] = {
-    {HTTP_GET,    "/healthz",                    NULL,                       get_health},
-    {HTTP_GET,    "/v1/version",                 NULL,                       get_version},
-    {HTTP_GET,    "/v1/workers",                 SOURCE,                     get_workers},
-    {HTTP_GET,    "/v1/doctor",                  SOURCE,                     get_doctor},
-    {HTTP_GET,    "/v1/routers",                 NULL,                       get_routers},
-    {HTTP_GET,    "/v1/sessions",                "limit before state",       list_sessions},
-    {HTTP_POST,   "/v1/sessions",                NULL,                       start_session},
-    {HTTP_GET,    "/v1/sessions/{session}",      NULL,                       get_session},
-    {HTTP_DELETE, "/v1/sessions/{session}",      NULL,                       remove_session},
-    {HTTP_POST,   "/v1/sessions/{session}/stop", NULL,                       stop_session},
-    {HTTP_PUT,    "/v1/sessions/{session}/pin",  NULL,                       pin_session},
-    {HTTP_DELETE, "/v1/sessions/{session}/pin",  NULL,                       unpin_session},
-    {HTTP_GET,    "/v1/traces",                  "session worker since until unclaimed before limit", list_traces},
-    {HTTP_GET,    "/v1/traces/{trace}",          NULL,                       get_trace},
-    {HTTP_DELETE, "/v1/traces/{trace}",          NULL,                       remove_trace},
-    {HTTP_GET,    "/v1/traces/{trace}/file",     NULL,                       get_trace_file},
-    {HTTP_PUT,    "/v1/traces/{trace}/pin",      NULL,                       pin_trace},
-    {HTTP_DELETE, "/v1/traces/{trace}/pin",      NULL,                       unpin_trace},
-    {HTTP_GET,    "/v1/usage",                   NULL,                       get_usage},
-    {HTTP_POST,   "/v1/vacuum",                  NULL,                       vacuum_store},
-    {HTTP_GET,    "/v1/events",                  "session after",            get_events},
+    {HTTP_GET,    "/healthz",                    RIGHT_NONE,    NULL,                      get_health, .everybody = true},
+    {HTTP_GET,    "/readyz",                     RIGHT_NONE,    NULL,                      get_readiness},
+    {HTTP_GET,    "/metrics",                    RIGHT_NONE,    NULL,                      get_metrics},
+    {HTTP_GET,    "/v1/version",                 RIGHT_READ,    NULL,                      get_version},
+    {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    SOURCE,                    get_workers, CALLED},
+    {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    SOURCE,                    get_doctor, CALLED},
+    {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
+    {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_sessions},
+    {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session},
+    {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_session},
+    {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_session},
+    {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_session},
+    {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      pin_session},
+    {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      unpin_session},
+    {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit", list_traces},
+    {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
+    {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
+    {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
+    {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file},
+    {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
+    {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      pin_trace},
+    {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      unpin_trace},
+    {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
+    {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
+    {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session after",           get_events},
 };
 /* clang-format on */
 
@@ -45,6 +50,11 @@ static const struct {
 const struct route *route_at(size_t i)
 {
     return i < ARRAY_SIZE(routes) ? &routes[i] : NULL;
+}
+
+size_t routes_count(void)
+{
+    return ARRAY_SIZE(routes);
 }
 
 const char *http_method_name(enum http_method m)

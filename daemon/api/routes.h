@@ -7,19 +7,26 @@
 
 #include "base/problem.h"
 #include "daemon/api/http.h"
+#include "proto/names.h"
 
 struct door;
 
 struct route {
     enum http_method method;
     const char *pattern; /* "/v1/sessions/{session}/stop" */
+    enum right right;    /* the least that its caller must have */
     /* Names of the query parameters that it takes, separated by spaces; NULL: none. */
     const char *query;
     /* id is the one in the path, 0 where there is none. */
     void (*handle)(struct door *d, struct http_request *r, int64_t id);
+    /* Of its parameters those that hold URLs that profd will call: they need RIGHT_OPERATE. NULL: none. */
+    const char *calls;
+    /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
+    bool everybody;
 };
 
 const struct route *route_at(size_t i); /* NULL behind the last */
+size_t routes_count(void);
 const char *http_method_name(enum http_method m);
 
 #define ROUTE_ALLOW_MAX 64

@@ -99,6 +99,12 @@ static int check_identity(struct catalog *c, struct problem *p)
     return migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
 }
 
+void catalog_metrics(const struct catalog *c, struct catalog_metrics *ret)
+{
+    *ret = c->metrics;
+    ret->wal_bytes = (int64_t)c->wal_pages * CATALOG_PAGE_BYTES;
+}
+
 /* The hook runs inside the commit: what is due is only noted. */
 static int on_wal_grown(void *arg, sqlite3 *db _unused_, const char *schema _unused_, int pages)
 {
@@ -239,6 +245,8 @@ struct catalog *catalog_close(struct catalog *c)
     }
     if (c->lock_fd >= 0)
         close(c->lock_fd);
+    for (size_t i = 0; i < ARRAY_SIZE(c->kept_counts); i++)
+        json_decref(c->kept_counts[i].counts);
     free(c->listeners);
     free(c->directory);
     free(c->path);

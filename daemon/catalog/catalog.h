@@ -13,11 +13,12 @@
 #include "base/json.h"
 #include "base/offload.h"
 #include "base/problem.h"
+#include "proto/names.h"
 
 struct catalog;
 
 #define CATALOG_APPLICATION_ID 0x50524f46
-#define CATALOG_VERSION        1
+#define CATALOG_VERSION        2
 
 /*
  * Opens or creates path (directory 2750, file 0640, WAL kept). Refuses, with a remedy: a newer version,
@@ -52,6 +53,13 @@ const char *catalog_broken_reason(const struct catalog *c);
 /* Ends brokenness where the cause is gone: commits a small write to disk, at once. For what is refused while
  * the catalog is broken, as nothing else would then write and find out. */
 int catalog_probe(struct catalog *c);
+/* For profd's operator; since profd's start but for the log's size. */
+struct catalog_metrics {
+    uint64_t commits, failed_commits;
+    uint64_t traces_added[_TRACE_STATE_MAX], traces_removed;
+    int64_t wal_bytes; /* of the log, as of the last commit */
+};
+void catalog_metrics(const struct catalog *c, struct catalog_metrics *ret);
 const char *catalog_path(const struct catalog *c);
 
 /* Who listens to changes (the event stream): called after the commit that wrote the event. */

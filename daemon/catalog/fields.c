@@ -39,7 +39,7 @@ static const char *const trace_kinds[] = {
     [TRACE_KIND_ATTACHMENT] = "attachment",
 };
 
-const char *trace_kind_name(enum trace_kind k)
+static const char *trace_kind_name(enum trace_kind k)
 {
     return trace_kinds[k];
 }
@@ -80,7 +80,7 @@ static int value_of_word(const struct field *f, const char *word)
                                           : trace_kind_from_name(word);
 }
 
-void fields_init(const struct field_list *l, void *record)
+static void fields_init(const struct field_list *l, void *record)
 {
     for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
         if (is_text(f->type))

@@ -67,10 +67,11 @@ extern const struct field_list session_fields, target_fields, trace_fields;
     F(BOOL, stored) F(COUNT, size) F(TEXT, sha256) F(TEXT, format) F(NUMBER, uncompressed) F(RANK, rank) F(RANK, dp)  \
     F(RANK, pp) F(RANK, tp) F(RANK, ep) F(TEXT, stage) F(NUMBER, world_size) F(NUMBER, pid) F(NUMBER, devices)        \
     F(TEXT, device_name) F(NUMBER, events) F(NUMBER, first_event_at) F(NUMBER, span_ns) F(ARRAY, candidates)          \
-    F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at)
+    F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
+    F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
+    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects)
 /* clang-format on */
 
-void fields_init(const struct field_list *l, void *record);
 void fields_done(const struct field_list *l, void *record);
 /* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
 void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);

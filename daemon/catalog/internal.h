@@ -14,7 +14,8 @@
 /* How long a write waits for another process that writes (only profd's own user and root can). */
 #define CATALOG_BUSY_TIMEOUT_MS 2000
 /* A checkpoint is due each time the log has grown by so many pages of 4 KiB. */
-#define CATALOG_CHECKPOINT_PAGES 1000
+#define CATALOG_CHECKPOINT_PAGES 256
+#define CATALOG_PAGE_BYTES       4096
 /* What a log that a reader held open for long is cut back to. */
 #define CATALOG_WAL_KEPT_BYTES (64 * 1024 * 1024)
 
@@ -31,6 +32,13 @@ struct listener {
     catalog_event_fn fn;
     void *arg;
 };
+
+/* What a list says of a session without counting a thousand targets each time: true until the next write. */
+struct kept_counts {
+    int64_t session_id, changes;
+    json_t *counts;
+};
+#define KEPT_COUNTS 64
 
 struct upkeep_job;
 struct upkeep_waiter;
@@ -53,6 +61,8 @@ struct catalog {
     bool running_ready;
     char *broken; /* why the last commit failed */
 
+    struct kept_counts kept_counts[KEPT_COUNTS]; /* by session id */
+
     struct listener *listeners;
     size_t n_listeners, cap_listeners;
 
@@ -60,6 +70,7 @@ struct catalog {
     bool checkpoint_due;
     struct upkeep_job *upkeep; /* under way */
     struct upkeep_waiters upkeep_waiters;
+    struct catalog_metrics metrics;
 };
 
 /* turn.c */

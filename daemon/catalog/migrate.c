@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/catalog/catalog.h"
+#include "daemon/catalog/catalog_from_1.h"
 #include "daemon/catalog/catalog_schema.h"
 #include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
@@ -12,6 +13,7 @@
 
 const char *const catalog_migrations[CATALOG_VERSION] = {
     [0] = catalog_schema,
+    [1] = catalog_from_1,
 };
 
 static int fail(sqlite3 *db, const char *path, struct problem *p)
@@ -83,10 +85,10 @@ static int back_up(sqlite3 *db, const char *path, int version, struct problem *p
     return r;
 }
 
-static int run_step(sqlite3 *db, const char *path, int from, const char *sql, struct problem *p)
+static int run_step(sqlite3 *db, const char *path, int to, const char *sql, struct problem *p)
 {
-    _cleanup_(freep) char *stamp = xasprintf("pragma application_id = %d; pragma user_version = %d; commit",
-                                             CATALOG_APPLICATION_ID, from + 1);
+    _cleanup_(freep) char *stamp =
+        xasprintf("pragma application_id = %d; pragma user_version = %d; commit", CATALOG_APPLICATION_ID, to);
     const char *const parts[] = {"begin immediate", sql, stamp};
     int r = 0;
 
@@ -101,11 +103,16 @@ static int run_step(sqlite3 *db, const char *path, int from, const char *sql, st
 int migrate(sqlite3 *db, const char *path, int version, const char *const *steps, int n_steps,
             struct problem *p)
 {
-    int r = 0;
+    int r = 0, to;
 
     if (version > 0 && version < n_steps)
         r = back_up(db, path, version, p);
-    for (int from = version; from < n_steps && r == 0; from++)
-        r = run_step(db, path, from, steps[from], p);
+    for (int from = version; from < n_steps && r == 0; from = to) {
+        to = from == 0 ? n_steps : from + 1;
+        r = run_step(db, path, to, steps[from], p);
+    }
+    if (version > 0 && version < n_steps && r == 0)
+        log_struct(LOG_NOTICE, LOG_FIELDS(.message_id = MESSAGE_CATALOG_MIGRATED),
+                   "catalog %s: version %d became version %d", path, version, n_steps);
     return r;
 }

@@ -3,9 +3,9 @@
  * From whatever user_version a file has to the one that this profd speaks, one step at a time, each step in a
  * transaction of its own: a crash leaves the version before or the version after.
  *
- * Step i leads from version i to i + 1. Version 0 is the empty file, and its step is proto/catalog.sql, so
- * the file of a fresh start never went through older shapes. Before the first step that changes an existing
- * catalog, a copy PATH.vN.bak is made.
+ * Step i leads from version i to i + 1. Version 0 is the empty file, and its step is proto/catalog.sql, which
+ * leads to the newest version at once: the file of a fresh start never went through older shapes. Before the
+ * first step that changes an existing catalog, a copy PATH.vN.bak is made.
  */
 #pragma once
 

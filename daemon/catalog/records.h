@@ -43,7 +43,6 @@ struct target_record {
 };
 
 enum trace_kind { TRACE_KIND_TRACE, TRACE_KIND_FRONTEND, TRACE_KIND_ATTACHMENT };
-const char *trace_kind_name(enum trace_kind k);
 
 struct trace_record {
     int64_t trace_id;
@@ -63,6 +62,13 @@ struct trace_record {
     char *candidates; /* JSON array of worker URLs */
     int64_t owner_uid, recorded_at, collected_at;
     bool pinned;
+    char *labels; /* JSON object */
+    int64_t last_event_at;
+    char *columns;                         /* path; NULL: there are none, and columns_reason may say why */
+    int64_t columns_size, columns_version; /* RECORD_NONE: it was not tried to read them */
+    char *columns_reason;
+    int64_t slices, gpu_slices, threads, flows;
+    char *defects; /* JSON array */
 };
 
 void session_record_init(struct session_record *r);
@@ -74,6 +80,8 @@ void trace_record_done(struct trace_record *r);
 
 /* Fleet: remembers router and workers as seen by a discovery. */
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
+/* How many routers that no section of profd.conf names, and how many workers, were seen since then. */
+int catalog_count_fleet(struct catalog *c, int64_t since, int64_t *ret_routers, int64_t *ret_workers);
 /* The router that a session used last, or NULL. The caller frees it. */
 char *catalog_last_router(struct catalog *c);
 
@@ -102,6 +110,13 @@ int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned);
 int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret);
 int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct trace_record *ret);
 
+/* Another one with the same bytes that is not missing. -ENOENT. */
+int catalog_find_trace_by_sha256(struct catalog *c, const char *sha256, struct trace_record *ret);
+/* The newest trace with a lower id (RECORD_NONE: the newest of all) that was not read into columns of this
+ * version yet. -ENOENT. */
+int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int64_t version,
+                                       struct trace_record *ret);
+
 struct trace_filter {
     int64_t session_id;     /* RECORD_NONE: any */
     const char *worker_url; /* NULL: any */
@@ -114,7 +129,8 @@ struct trace_filter {
 /* Newest first (recorded_at, then id). */
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
                        int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* Unpinned stored traces of finished sessions (and unclaimed ones), oldest first: what a budget may take. */
+/* Unpinned traces of finished sessions (and unclaimed ones) that are stored or have columns, oldest first:
+ * what a budget may take. */
 int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* A place in that order, for whoever takes it in portions. */
 struct trace_position {
@@ -126,6 +142,11 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
+
+/* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of
+ * proto/ingest.h). set replaces what there was; put adds both keys to the object. */
+int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts);
+int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object);
 
 /* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.
  */

@@ -91,19 +91,44 @@ static int count_traces(struct catalog *c, int64_t id, json_t *counts)
     return 0;
 }
 
+/* Within a transaction nothing is kept: its end may be a rollback, which the count of changes does not show.
+ */
+static int counts_of(struct catalog *c, int64_t id, json_t **ret)
+{
+    struct kept_counts *kept = &c->kept_counts[(uint64_t)id % KEPT_COUNTS];
+    int64_t changes = sqlite3_total_changes64(c->db);
+    bool decided = sqlite3_get_autocommit(c->db);
+
+    if (decided && kept->counts && kept->session_id == id && kept->changes == changes) {
+        *ret = json_incref(kept->counts);
+        return 0;
+    }
+    _cleanup_json_ counts = json_object();
+    int r = count_targets(c, id, counts);
+    if (r == 0)
+        r = count_traces(c, id, counts);
+    if (r < 0)
+        return r;
+    if (decided) {
+        json_decref(kept->counts);
+        *kept = (struct kept_counts){id, changes, json_incref(counts)};
+    }
+    *ret = TAKE_PTR(counts);
+    return 0;
+}
+
 static int session_to_json(struct catalog *c, const struct session_record *r, json_t **ret)
 {
     _cleanup_json_ j = json_object();
-    json_t *counts = json_object();
+    json_t *counts = NULL;
     put_ref(j, "session", 's', r->session_id);
     fields_put_json(&session_fields, r, j);
+    int e = counts_of(c, r->session_id, &counts);
+    if (e < 0)
+        return e;
     json_object_set_new(j, "counts", counts);
-    int e = count_targets(c, r->session_id, counts);
-    if (e == 0)
-        e = count_traces(c, r->session_id, counts);
-    if (e == 0)
-        *ret = TAKE_PTR(j);
-    return e;
+    *ret = TAKE_PTR(j);
+    return 0;
 }
 
 int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_t **ret)

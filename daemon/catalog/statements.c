@@ -73,6 +73,9 @@ static const char *const texts[_STATEMENT_MAX] = {
         "select url, dialect, fleet, first_seen_at, last_seen_at, last_used_at, "
         "(select count(*) from worker_row w where w.router_id = r.router_id) from router_row r "
         "order by last_used_at desc nulls last, last_seen_at desc, router_id desc",
+    [STATEMENT_COUNT_FLEET] =
+        "select (select count(*) from router_row where fleet is null and last_seen_at >= ?1), "
+        "(select count(*) from worker_row where last_seen_at >= ?1)",
 
     [STATEMENT_ADD_SESSION] = WITH(INSERT_INTO, SESSION),
     [STATEMENT_SAVE_SESSION] = WITH(UPDATE, SESSION),
@@ -97,6 +100,11 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_GET_TRACE] = WITH(SELECT_FROM, TRACE) "where t.trace_id = ?1",
     [STATEMENT_TRACE_OF_PATH] = WITH(SELECT_FROM, TRACE) "where t.path = ?1",
     [STATEMENT_TRACE_OF_ORIGIN] = WITH(SELECT_FROM, TRACE) "where t.origin = ?1 order by t.trace_id desc limit 1",
+    [STATEMENT_TRACE_OF_SHA256] =
+        WITH(SELECT_FROM, TRACE) "where t.sha256 = ?1 and t.state <> 'missing' order by t.trace_id limit 1",
+    [STATEMENT_TRACE_WITHOUT_COLUMNS] =
+        WITH(SELECT_FROM, TRACE) "where t.trace_id < ?1 and (t.columns_version is null or t.columns_version < ?2) "
+        "and t.state in ('complete', 'truncated', 'corrupt', 'duplicate') order by t.trace_id desc limit 1",
     [STATEMENT_PIN_TRACE] = "update trace_row set pinned = ?2 where trace_id = ?1",
     [STATEMENT_REMOVE_TRACE] = "delete from trace_row where trace_id = ?1",
     [STATEMENT_TRACES] = TRACES_WHERE(""),
@@ -106,7 +114,7 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_TRACES_UNCLAIMED] = TRACES_WHERE(UNCLAIMED),
     [STATEMENT_TRACES_UNCLAIMED_OF_WORKER] = TRACES_WHERE(UNCLAIMED OF_WORKER),
     [STATEMENT_EVICTABLE] =
-        WITH(SELECT_FROM, TRACE) "where t.stored = 1 and t.pinned = 0 and (t.recorded_at, t.trace_id) > (?1, ?2) "
+        WITH(SELECT_FROM, TRACE) "where (t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.recorded_at, t.trace_id) > (?1, ?2) "
         "and (t.session_id is null or exists (select 1 from session_row s where s.session_id = t.session_id "
         "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.recorded_at, t.trace_id limit ?3",
     [STATEMENT_TWIN] =
@@ -114,6 +122,21 @@ static const char *const texts[_STATEMENT_MAX] = {
         "and kind = 'trace' and state = 'complete' and trace_id is not ?5 "
         "and (?4 is null or worker_id = (select worker_id from worker_row where url = ?4)) limit 1",
     [STATEMENT_USAGE] = "select traces, bytes from usage_row",
+
+    [STATEMENT_ADD_NAME] = "insert into name_row (name) values (?1) on conflict (name) do nothing",
+    [STATEMENT_ADD_TRACE_NAME] =
+        "insert into trace_name_row (trace_id, category, name_id, count, sum_ns, min_ns, max_ns) "
+        "values (?1, ?2, (select name_id from name_row where name = ?3), ?4, ?5, ?6, ?7) on conflict do nothing",
+    [STATEMENT_TRACE_NAMES] =
+        "select category, name, count, sum_ns, min_ns, max_ns from trace_names where trace_id = ?1 "
+        "order by sum_ns desc, name",
+    [STATEMENT_REMOVE_TRACE_NAMES] = "delete from trace_name_row where trace_id = ?1",
+    [STATEMENT_ADD_TRACE_CATEGORY] =
+        "insert into trace_category_row (trace_id, category, count, sum_ns) values (?1, ?2, ?3, ?4) "
+        "on conflict do nothing",
+    [STATEMENT_TRACE_CATEGORIES] =
+        "select category, count, sum_ns from trace_categories where trace_id = ?1 order by sum_ns desc, category",
+    [STATEMENT_REMOVE_TRACE_CATEGORIES] = "delete from trace_category_row where trace_id = ?1",
 
     [STATEMENT_ADD_EVENT] =
         "insert into event_row (at, kind, actor, session_id, target_id, trace_id, text) "

@@ -10,7 +10,11 @@
 int catalog_add_trace(struct catalog *c, struct trace_record *r)
 {
     int e = r->worker_url ? know_worker(c, r->worker_url) : 0;
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_TRACE, &trace_fields, r, &r->trace_id);
+    if (e >= 0)
+        e = add_record(c, STATEMENT_ADD_TRACE, &trace_fields, r, &r->trace_id);
+    if (e >= 0)
+        c->metrics.traces_added[r->state]++;
+    return e;
 }
 
 int catalog_save_trace(struct catalog *c, const struct trace_record *r)
@@ -43,9 +47,25 @@ int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct t
     return find_trace(c, STATEMENT_TRACE_OF_ORIGIN, origin, ret);
 }
 
+int catalog_find_trace_by_sha256(struct catalog *c, const char *sha256, struct trace_record *ret)
+{
+    return find_trace(c, STATEMENT_TRACE_OF_SHA256, sha256, ret);
+}
+
+int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int64_t version,
+                                       struct trace_record *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TRACE_WITHOUT_COLUMNS);
+    bind_number(s, 1, below_id == RECORD_NONE ? INT64_MAX : below_id);
+    bind_number(s, 2, version);
+    return get_record(c, s, &trace_fields, ret);
+}
+
 int catalog_remove_trace(struct catalog *c, int64_t id)
 {
-    return change_row(c, STATEMENT_REMOVE_TRACE, id, RECORD_NONE);
+    int r = change_row(c, STATEMENT_REMOVE_TRACE, id, RECORD_NONE);
+    c->metrics.traces_removed += r >= 0;
+    return r;
 }
 
 int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned)

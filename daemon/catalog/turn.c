@@ -164,6 +164,8 @@ static int decide_turn(struct catalog *c, bool full_sync)
     }
     if (wrote || r < 0)
         set_broken(c, r);
+    c->metrics.commits += wrote && r == 0;
+    c->metrics.failed_commits += r < 0;
     c->turn_error = 0;
     replace_str(&c->turn_error_text, NULL);
     return r;

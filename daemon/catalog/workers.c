@@ -5,6 +5,7 @@
 #include "daemon/catalog/fields.h"
 #include "daemon/catalog/internal.h"
 #include "daemon/catalog/rows.h"
+#include <errno.h>
 
 int saw_router(struct catalog *c, const char *url, const char *dialect, const char *fleet, int64_t at,
                int64_t used_at)
@@ -51,6 +52,18 @@ int catalog_saw_fleet(struct catalog *c, const struct fleet *f)
     for (size_t i = 0; i < f->n_workers && r == 0; i++)
         r = saw_worker(c, f->router, &f->workers[i], now);
     return r;
+}
+
+int catalog_count_fleet(struct catalog *c, int64_t since, int64_t *ret_routers, int64_t *ret_workers)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_FLEET);
+    bind_number(s, 1, since);
+    int r = next_row(c, s);
+    if (r < 1)
+        return r < 0 ? r : -EIO;
+    *ret_routers = column_number(s, 0);
+    *ret_workers = column_number(s, 1);
+    return 0;
 }
 
 char *catalog_last_router(struct catalog *c)

@@ -2,38 +2,20 @@
 /*
  * From a finished file to its row:
  *
- *   open -> room in the store -> profd-ingest (check, hash, copy) -> whose is it? -> rename and sync -> row
- *
- * Where the store cannot take it (full, read-only), the trace is cataloged where it lies: nothing is lost.
+ *   open -> room in the store -> profd-ingest (check, hash, copy, columns) -> whose is it? -> rename and sync
+ * -> row
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "daemon/collect/internal.h"
+#include "daemon/collect/bringing.h"
 #include "trace/read/format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
-struct bringing {
-    struct collector *collector;
-    char *dir_path, *name, *origin;
-    int64_t size, mtime_ns;
-    dev_t device;
-    ino_t inode;
-    uid_t uid;
-    bool patient; /* quiet for so long that it is taken as it is */
-    char *incoming;
-    int64_t expected; /* bytes that the store keeps for it */
-    bool check_first; /* there is no room: none is made for what may not be whole */
-    bool adopted;     /* a file that stays where it is */
-    char *store_note; /* why it was left in place */
-    struct trace_record row;
-    char *store_dir;
-    int err; /* of placing it */
-    bool remove_original;
-};
+#define RESAVE_INTERVAL_NS (2 * NS_PER_S)
 
 static void bringing_free(struct bringing *b)
 {
@@ -42,100 +24,32 @@ static void bringing_free(struct bringing *b)
     if (b->incoming)
         unlink(b->incoming);
     store_incoming_done(c->store, b->expected);
+    columns_drop(&b->columns);
+    store_columns_done(c->store, b->columns_room);
     c->n_bringing--;
-    c->n_adopting -= b->adopted;
     trace_record_done(&b->row);
+    json_decref(b->facts);
     free(b->incoming);
     free(b->dir_path);
     free(b->name);
     free(b->origin);
+    free(b->actor);
+    free(b->columns_reason);
     free(b->store_note);
     free(b->store_dir);
     free(b);
     reconcile_go_on(c);
+    reread_go_on(c);
 }
 
-/* The file's entry, which may have been forgotten meanwhile. */
-static struct file *its_file(const struct bringing *b)
+void bringing_drop(struct bringing *b)
 {
-    struct dir *d;
-
-    TAILQ_FOREACH(d, &b->collector->dirs, next)
-    if (!b->adopted && streq(d->path, b->dir_path))
-        return dir_find_file(d, b->name);
-    return NULL;
+    if (b->kind->dropped)
+        b->kind->dropped(b);
+    bringing_free(b);
 }
 
-/* Says to all who might wait for this file why they will not get it. */
-static void report_trouble(struct file *f, const char *remedy, const char *format, ...) _printf_(3, 4);
-static void report_trouble(struct file *f, const char *remedy, const char *format, ...)
-{
-    const struct collection *first = NULL;
-    struct collection *k;
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap);
-    va_end(ap);
-    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    {
-        if (!file_may_be_of(f, k))
-            continue;
-        first = first ? first : k;
-        if (k->trouble)
-            continue;
-        k->trouble = xstrdup(text);
-        replace_str(&k->trouble_remedy, remedy);
-    }
-    log_warning("%s", text);
-    catalog_add_event(f->dir->collector->catalog, "trace-refused", "profd",
-                      first ? first->target->record.session_id : RECORD_NONE, RECORD_NONE, RECORD_NONE, "%s",
-                      text);
-    file_set_state(f, FILE_DONE);
-}
-
-/* -- The row
- * ------------------------------------------------------------------------------------------------------- */
-
-static void take_facts(struct trace_record *row, const json_t *facts)
-{
-    const struct {
-        const char *key;
-        int64_t *value;
-    } numbers[] = {{"uncompressed", &row->uncompressed},
-                   {"rank", &row->rank},
-                   {"world_size", &row->world_size},
-                   {"pid", &row->pid},
-                   {"devices", &row->devices},
-                   {"events", &row->events},
-                   {"first_ts_ns", &row->first_event_at},
-                   {"span_ns", &row->span_ns},
-                   {"size", &row->size}};
-
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        *numbers[i].value = json_get_int(facts, numbers[i].key, *numbers[i].value);
-    row->sha256 = xstrdup(json_get_str(facts, "sha256"));
-    row->format = xstrdup(json_get_str(facts, "format"));
-    row->device_name = xstrdup(json_get_str(facts, "device_name"));
-}
-
-static void take_name(struct trace_record *row, const struct trace_name *n)
-{
-    const struct {
-        int64_t from, *to;
-    } numbers[] = {{n->dp, &row->dp}, {n->pp, &row->pp},     {n->tp, &row->tp},
-                   {n->ep, &row->ep}, {n->rank, &row->rank}, {n->pid, &row->pid}};
-
-    /* What the file says of itself goes before what its name says. */
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (numbers[i].from >= 0 && *numbers[i].to == RECORD_NONE)
-            *numbers[i].to = numbers[i].from;
-    if (n->stage != TRACE_STAGE_NONE)
-        row->stage = xstrdup(trace_stage_name(n->stage));
-    row->kind = n->kind == TRACE_NAME_FRONTEND ? TRACE_KIND_FRONTEND
-                : n->kind == TRACE_NAME_RANK   ? TRACE_KIND_TRACE
-                                               : TRACE_KIND_ATTACHMENT;
-}
+/* -- The row ------------------------------------------------------------------------------------------ */
 
 /* The same bytes twice in a session: two names, or a file that was written again. */
 static void mark_duplicate(struct collector *c, struct trace_record *row)
@@ -150,49 +64,14 @@ static void mark_duplicate(struct collector *c, struct trace_record *row)
     row->reason = xasprintf("same bytes as t%" PRId64, twin);
 }
 
-static void count_whole(struct collection *k, const struct trace_record *row, enum trace_stage stage)
-{
-    k->n_whole_of[stage]++;
-    k->n_whole = MAX(k->n_whole, k->n_whole_of[stage]);
-    if (row->rank >= 0 && row->rank < 64)
-        k->ranks |= UINT64_C(1) << row->rank;
-}
-
-static void note_damage(struct collection *k, const struct trace_record *row)
-{
-    free(k->damage);
-    k->damage = xasprintf("t%" PRId64 " is %s%s%s", row->trace_id, trace_state_name(row->state),
-                          row->reason ? ": " : "", row->reason ? row->reason : "");
-}
-
-static void count_for_collections(struct file *f, const struct trace_record *row, bool again)
-{
-    struct collection *k;
-
-    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    {
-        bool its_own = k->target->record.target_id == row->target_id;
-        bool perhaps = row->candidates && k->may_have_more;
-        if (!its_own && !perhaps)
-            continue;
-        k->last_news_ns = MAX(k->last_news_ns, f->changed_ns);
-        if (row->kind != TRACE_KIND_TRACE)
-            continue;
-        k->n_traces += !again;
-        k->ambiguous = k->ambiguous || perhaps;
-        if (its_own && row->state == TRACE_COMPLETE)
-            count_whole(k, row, f->parsed.stage);
-        else if (its_own && row->state != TRACE_DUPLICATE)
-            note_damage(k, row);
-    }
-}
-
 /* What was known of a trace before stays with the file that was read again: whose it is, and that it is
  * pinned. */
 static void keep_claims(struct trace_record *row, struct trace_record *known)
 {
     row->trace_id = known->trace_id;
     row->pinned = known->pinned;
+    if (!row->labels)
+        row->labels = TAKE_PTR(known->labels);
     if (row->target_id != RECORD_NONE || row->candidates)
         return;
     row->session_id = known->session_id;
@@ -209,48 +88,63 @@ static void keep_origin(struct trace_record *row, struct trace_record *known)
     replace_str(&row->name, known->name);
 }
 
-/* The row that this one takes the place of: of the same path, or of the same file when it was not whole yet.
+/* The row that this one takes the place of: of the same file when it was not whole yet, or of the same path.
  */
-static bool find_known(const struct bringing *b, const struct file *f, struct trace_record *known)
+static bool find_known(const struct bringing *b, struct trace_record *known)
 {
     struct catalog *catalog = b->collector->catalog;
 
-    if (f && f->trace_id != 0 && catalog_get_trace(catalog, f->trace_id, known) == 0) {
+    if (b->known_id != 0 && catalog_get_trace(catalog, b->known_id, known) == 0) {
         bool of_another = b->row.session_id != RECORD_NONE && known->session_id != RECORD_NONE &&
                           b->row.session_id != known->session_id;
         if (!of_another)
             return true;
         trace_record_done(known);
-        trace_record_init(known);
     }
     return b->row.path && catalog_find_trace_by_path(catalog, b->row.path, known) == 0;
 }
 
-static int save_row(struct bringing *b, struct file *f)
+/* What the row had and has no more. */
+static void unlink_outdated(struct bringing *b, const struct trace_record *known)
+{
+    struct collector *c = b->collector;
+    bool path = known->stored && !streq(known->path, b->row.path) && store_holds(c->store, known->path);
+    bool columns = known->columns && !b->row.columns;
+
+    if ((!path && !columns) || catalog_commit(c->catalog, false) < 0)
+        return;
+    if (path)
+        store_unlink(known->path);
+    if (columns)
+        store_unlink(known->columns);
+}
+
+static int save_row(struct bringing *b)
 {
     struct collector *c = b->collector;
     struct trace_record known;
-    _cleanup_(freep) char *outdated = NULL;
+    int r;
 
     trace_record_init(&known);
-    int r = 0;
-    if (find_known(b, f, &known)) {
-        if (b->adopted)
+    columns_settle(c, &b->columns, b->facts, b->columns_reason, b->columns_used_up, &b->row);
+    bool is_known = find_known(b, &known);
+    if (is_known) {
+        if (b->stays)
             keep_origin(&b->row, &known);
         keep_claims(&b->row, &known);
-        if (known.stored && !streq(known.path, b->row.path) && store_holds(c->store, known.path))
-            outdated = xstrdup(known.path);
         r = catalog_save_trace(c->catalog, &b->row);
     } else {
         r = catalog_add_trace(c->catalog, &b->row);
     }
-    trace_record_done(&known);
     if (r >= 0)
-        catalog_add_event(c->catalog, "trace-added", "profd", b->row.session_id, b->row.target_id,
+        r = columns_keep(c, &b->columns, b->facts, &b->row);
+    if (r >= 0)
+        catalog_add_event(c->catalog, "trace-added", b->actor, b->row.session_id, b->row.target_id,
                           b->row.trace_id, "%s: %s%s%s", b->row.name, trace_state_name(b->row.state),
                           b->row.reason ? ": " : "", b->row.reason ? b->row.reason : "");
-    if (r >= 0 && outdated && catalog_commit(c->catalog, false) >= 0)
-        unlink(outdated);
+    if (r >= 0 && is_known)
+        unlink_outdated(b, &known);
+    trace_record_done(&known);
     return r;
 }
 
@@ -281,46 +175,117 @@ static void original_free(void *arg)
     free(o);
 }
 
-static void finish(struct bringing *b)
+static void forget_original(struct bringing *b)
 {
-    struct collector *c = b->collector;
-    struct file *f = its_file(b);
-    bool again = f && f->trace_id != 0;
+    struct original *o = xcalloc(1, sizeof(*o));
 
-    mark_duplicate(c, &b->row);
-    int r = save_row(b, f);
-    if (r < 0)
-        log_error("cannot catalog %s: %s", b->row.path, strerror(-r));
-    if (r >= 0 && b->remove_original && catalog_commit(c->catalog, false) >= 0) {
-        struct original *o = xcalloc(1, sizeof(*o));
-        *o = (struct original){.path = xstrdup(b->origin),
-                               .size = b->size,
-                               .mtime_ns = b->mtime_ns,
-                               .device = b->device,
-                               .inode = b->inode};
-        offload_run(c->offload, remove_original, original_free, o);
-    }
-    if (f) {
-        /* A trace that was cut off may still be completed. An attachment under the same name is the next one.
-         */
-        bool may_go_on = r >= 0 && b->row.kind != TRACE_KIND_ATTACHMENT && b->row.state != TRACE_COMPLETE &&
-                         b->row.state != TRACE_DUPLICATE;
-        f->trace_id = may_go_on ? b->row.trace_id : 0;
-        count_for_collections(f, &b->row, again);
-        if (f->state == FILE_CHECKING)
-            file_set_state(f, f->size == b->size && f->mtime_ns == b->mtime_ns ? FILE_DONE : FILE_GROWING);
-    }
-    struct dir *d = f ? f->dir : NULL;
-    bringing_free(b);
-    if (c->closing)
-        return;
-    if (d)
-        dir_check_collections(d);
-    collector_arm_tick(c);
+    *o = (struct original){.path = xstrdup(b->origin),
+                           .size = b->size,
+                           .mtime_ns = b->mtime_ns,
+                           .device = b->device,
+                           .inode = b->inode};
+    offload_run(b->collector->offload, remove_original, original_free, o);
 }
 
-/* -- Into the store
- * ------------------------------------------------------------------------------------------------ */
+static struct log_fields fields_of(const struct trace_record *t)
+{
+    return (struct log_fields){.session_id = t->session_id, .trace_id = t->trace_id, .worker = t->worker_url};
+}
+
+static void log_unreadable(const struct trace_record *t)
+{
+    struct log_fields fields = fields_of(t);
+
+    fields.message_id = MESSAGE_TRACE_UNREADABLE;
+    log_struct(LOG_WARNING, &fields, "trace t%" PRId64 ": %s cannot be read: %s", t->trace_id,
+               t->origin ? t->origin : t->path, t->reason ? t->reason : "no reason");
+}
+
+/* A copy that has its row makes the original superfluous. */
+static void consider_original(struct bringing *b)
+{
+    bool is_whole = b->row.state == TRACE_COMPLETE || b->row.state == TRACE_DUPLICATE;
+
+    if (b->err >= 0 && b->remove_original && b->row.stored && is_whole)
+        forget_original(b);
+}
+
+/* As if its row had not been tried. */
+static void save_again_later(struct bringing *b)
+{
+    struct collector *c = b->collector;
+    struct timeval interval = timeval_of(RESAVE_INTERVAL_NS);
+
+    columns_take_back(c, &b->columns, &b->row);
+    b->row.trace_id = 0;
+    if (b->row.state == TRACE_DUPLICATE) {
+        b->row.state = TRACE_COMPLETE;
+        replace_str(&b->row.reason, NULL);
+    }
+    if (TAILQ_EMPTY(&c->unsaved))
+        log_error("the catalog cannot take what came of %s; tried again until it can", b->origin);
+    TAILQ_INSERT_TAIL(&c->unsaved, b, next_unsaved);
+    event_add(c->resave, &interval);
+}
+
+/* A write that was taken can still be lost with its turn's commit. */
+static void on_decided(int err, void *arg)
+{
+    struct bringing *b = arg;
+
+    if (err < 0 && !b->collector->closing) {
+        save_again_later(b);
+        return;
+    }
+    if (b->err >= 0)
+        b->err = err;
+    if (b->err < 0)
+        log_error("cannot catalog %s: %s", b->row.path, strerror(-b->err));
+    else if (b->row.state == TRACE_UNREADABLE)
+        log_unreadable(&b->row);
+    consider_original(b);
+    b->kind->saved(b, b->err);
+    bringing_free(b);
+}
+
+static void finish(struct bringing *b)
+{
+    if (b->kind->overtaken && b->kind->overtaken(b)) {
+        if (b->row.stored && !b->stays)
+            store_unlink(b->row.path);
+        bringing_drop(b);
+        return;
+    }
+    mark_duplicate(b->collector, &b->row);
+    b->err = save_row(b);
+    catalog_then(b->collector->catalog, false, on_decided, b);
+}
+
+void collector_resave(evutil_socket_t fd, short what, void *arg)
+{
+    struct collector *c = arg;
+    struct bringing_list again = TAILQ_HEAD_INITIALIZER(again);
+    struct bringing *b;
+
+    TAILQ_CONCAT(&again, &c->unsaved, next_unsaved);
+    while ((b = TAILQ_FIRST(&again))) {
+        TAILQ_REMOVE(&again, b, next_unsaved);
+        finish(b);
+    }
+}
+
+/* Their files are adopted at the next start, or found where they lie. */
+void collector_drop_unsaved(struct collector *c)
+{
+    struct bringing *b;
+
+    while ((b = TAILQ_FIRST(&c->unsaved))) {
+        TAILQ_REMOVE(&c->unsaved, b, next_unsaved);
+        bringing_drop(b);
+    }
+}
+
+/* -- Into the store ----------------------------------------------------------------------------------- */
 
 static void place(void *arg)
 {
@@ -341,7 +306,9 @@ static void leave_in_place(struct bringing *b, const char *why)
     replace_str(&b->row.path, b->origin);
     if (!why)
         return;
-    log_warning("%s is left where it is: %s", b->origin, why);
+    struct log_fields fields = fields_of(&b->row);
+    fields.message_id = MESSAGE_STORE_FULL;
+    log_struct(LOG_WARNING, &fields, "%s is left where it is: %s", b->origin, why);
     char *reason = xasprintf("%s%sleft in place: %s", b->row.reason ? b->row.reason : "",
                              b->row.reason ? "; " : "", why);
     free(b->row.reason);
@@ -359,7 +326,7 @@ static void on_placed(void *arg)
 
 static void into_store(struct bringing *b)
 {
-    if (b->adopted) {
+    if (b->stays) {
         b->row.path = xstrdup(b->origin);
         b->row.stored = store_holds(b->collector->store, b->origin);
         finish(b);
@@ -371,10 +338,14 @@ static void into_store(struct bringing *b)
         finish(b);
         return;
     }
+    if (!is_plain_name(b->name)) {
+        leave_in_place(b, "there are control characters in its name");
+        finish(b);
+        return;
+    }
     b->row.stored = true;
     b->store_dir = b->row.session_id == RECORD_NONE ? xstrdup(STORE_UNCLAIMED_DIR)
                                                     : xasprintf("s%" PRId64, b->row.session_id);
-    b->remove_original = b->collector->settings->remove_original && b->row.state == TRACE_COMPLETE;
     offload_run(b->collector->offload, place, on_placed, b);
 }
 
@@ -389,6 +360,24 @@ static bool is_what_its_name_says(const struct bringing *b)
            format_is_trace_json((enum trace_format)format);
 }
 
+/* The child is trusted with what it says of a trace's content, its hash included: it has nothing of others. A
+ * size it made up would be the store's budget. Nobody else writes to files of the store. */
+static void check_size(struct bringing *b)
+{
+    bool in_store = b->incoming || store_holds(b->collector->store, b->origin);
+    struct stat st;
+
+    if (!b->row.sha256 && b->row.size == b->size)
+        return;
+    if (in_store ? lstat(b->incoming ? b->incoming : b->origin, &st) == 0 && st.st_size == b->row.size
+                 : b->row.size >= 0)
+        return;
+    b->row.state = TRACE_UNREADABLE;
+    b->row.size = b->size;
+    replace_str(&b->row.sha256, NULL);
+    replace_str(&b->row.reason, "profd-ingest says of the file another size than it has");
+}
+
 static void fill_row(struct bringing *b, const struct ingest_result *r)
 {
     struct trace_name parsed;
@@ -397,8 +386,10 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     b->row.state = r->state;
     b->row.reason = xstrdup(r->reason);
     b->row.size = b->size;
-    take_facts(&b->row, r->facts);
-    take_name(&b->row, &parsed);
+    facts_to_row(r->facts, &b->row);
+    check_size(b);
+    name_to_row(&parsed, &b->row);
+    b->facts = json_incref(r->facts);
     b->row.name = xstrdup(b->name);
     b->row.origin = xstrdup(b->origin);
     b->row.owner_uid = b->uid;
@@ -411,93 +402,92 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     }
 }
 
-/* A file in the store whose row is missing belongs to the session whose directory it is in. */
-static void claim_adopted(struct bringing *b)
+/* Where reading into columns took profd-ingest with it: once more, and without. */
+static bool try_without_columns(struct bringing *b, const struct ingest_result *r)
 {
-    const char *dir = strrchr(b->dir_path, '/');
-    struct session_record session;
-    int64_t id;
+    struct stat st;
+    int dest_fd = -1;
 
-    session_record_init(&session);
-    if (dir && dir[1] == 's' && parse_ref(dir + 1, 's', &id) == 's' &&
-        catalog_get_session(b->collector->catalog, id, &session) == 0)
-        b->row.session_id = id;
-    session_record_done(&session);
-}
-
-static void take_again_later(struct bringing *b, struct file *f)
-{
-    if (f)
-        file_set_state(f, FILE_GROWING);
-    bringing_free(b);
+    if (!b->columns || r->err < 0 || json_object_size(r->facts) > 0)
+        return false;
+    int source_fd = open_regular(AT_FDCWD, b->origin, &st);
+    if (source_fd >= 0 && b->incoming)
+        dest_fd = open(b->incoming, O_RDWR | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+    bool same = source_fd >= 0 && st.st_dev == b->device && st.st_ino == b->inode;
+    if (!same || (b->incoming && dest_fd < 0)) {
+        closep(&source_fd);
+        closep(&dest_fd);
+        return false;
+    }
+    const struct log_fields fields = fields_of(&b->row);
+    log_struct(LOG_WARNING, &fields, "%s is read without columns: %s", b->origin,
+               r->reason ? r->reason : "no reason");
+    columns_drop(&b->columns);
+    b->no_columns = true;
+    b->columns_reason = xstrdup(r->reason);
+    b->columns_used_up = r->used_up;
+    bringing_start(b, source_fd, dest_fd);
+    return true;
 }
 
 static void on_ingested(const struct ingest_result *r, void *arg)
 {
     struct bringing *b = arg;
-    struct file *f = its_file(b);
 
-    if (b->collector->closing) {
-        bringing_free(b);
+    if (!b->collector->closing && try_without_columns(b, r))
         return;
-    }
-    bool store_failed = json_get_int(r->facts, "error", 0) > 0;
-    if (r->err == -EAGAIN || store_failed) {
-        if (f)
-            f->in_place = store_failed;
-        take_again_later(b, f);
-        return;
-    }
     fill_row(b, r);
-    if (f && b->row.state != TRACE_COMPLETE && !b->patient && f->parsed.kind != TRACE_NAME_ATTACHMENT) {
-        /* Not whole yet: its writer may still be at it. Looked at again when it changed, or when patience
-         * ends. */
-        f->checked_size = b->size;
-        take_again_later(b, f);
-        return;
-    }
-    if (f && b->check_first && b->row.state == TRACE_COMPLETE) {
-        f->worth_room = true;
-        take_again_later(b, f);
-        return;
-    }
-    if (f)
-        file_attribute(f, &b->row);
-    else if (b->adopted && store_holds(b->collector->store, b->origin))
-        claim_adopted(b);
-    into_store(b);
+    if (b->collector->closing || !b->kind->judge(b, r))
+        bringing_drop(b);
+    else
+        into_store(b);
 }
 
-/* -- The beginning
- * ------------------------------------------------------------------------------------------------- */
+/* -- The beginning ------------------------------------------------------------------------------------ */
 
-static void open_incoming(struct bringing *b, bool worth_room, int *ret_fd)
+int bringing_into_store(struct bringing *b, int *ret_dest_fd)
 {
     struct collector *c = b->collector;
 
-    if (c->settings->collect_mode == COLLECT_REFERENCE)
-        return;
-    if (!worth_room && !store_has_room(c->store, b->size)) {
-        b->check_first = true;
-        b->store_note = xstrdup("no room in the store (see profctl du)");
-        return;
-    }
     int r = store_make_room(c->store, b->size, b->mtime_ns);
     if (r >= 0)
-        r = store_incoming(c->store, b->size, ret_fd, &b->incoming);
+        r = store_incoming(c->store, b->size, ret_dest_fd, &b->incoming);
+    if (r == -EMFILE || r == -ENFILE)
+        return r;
     if (r >= 0)
         b->expected = b->size;
     else
         b->store_note =
             r == -ENOSPC ? xstrdup("no room in the store (see profctl du)") : xstrdup(strerror(-r));
+    return 0;
 }
 
-static struct bringing *bringing_new(struct collector *c, const char *dir_path, const char *name,
-                                     const struct stat *st)
+static void open_columns(struct ingest_columns *ret, void *arg)
+{
+    struct bringing *b = arg;
+    columns_open_draft(b->collector, ret, &b->columns);
+    b->columns_room = ret->room;
+}
+
+void bringing_start(struct bringing *b, int source_fd, int dest_fd)
+{
+    struct collector *c = b->collector;
+
+    const struct ingest_order order = {.source_fd = source_fd,
+                                       .dest_fd = dest_fd,
+                                       .open_columns = b->no_columns ? NULL : open_columns,
+                                       .size_max = c->settings->file_max,
+                                       .memory_max = c->settings->columns_memory};
+    ingest_run(c->ingest, &order, on_ingested, b);
+}
+
+struct bringing *bringing_new(struct collector *c, const struct bringing_kind *kind, const char *dir_path,
+                              const char *name, const struct stat *st)
 {
     struct bringing *b = xcalloc(1, sizeof(*b));
 
     *b = (struct bringing){.collector = c,
+                           .kind = kind,
                            .dir_path = xstrdup(dir_path),
                            .name = xstrdup(name),
                            .origin = xasprintf("%s/%s", dir_path, name),
@@ -505,79 +495,10 @@ static struct bringing *bringing_new(struct collector *c, const char *dir_path, 
                            .mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec,
                            .device = st->st_dev,
                            .inode = st->st_ino,
-                           .uid = st->st_uid};
+                           .uid = st->st_uid,
+                           .actor = xstrdup("profd"),
+                           .no_columns = !c->settings->columns};
     trace_record_init(&b->row);
     c->n_bringing++;
     return b;
-}
-
-/* Of this moment, not of the file. */
-static bool is_passing(int err)
-{
-    return err == -ENOENT || err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EINTR;
-}
-
-static void explain_unopened(struct file *f, int err)
-{
-    if (err == -ELOOP || err == -EINVAL || err == -ENXIO)
-        report_trouble(f, NULL, "%s/%s is not a regular file: not collected", f->dir->path, f->name);
-    else
-        report_trouble(
-            f,
-            "Run profd as the worker's user or as root, or let it read: setfacl -d -m u:profd:rX DIRECTORY.",
-            "cannot read %s/%s (its owner is uid %u): %s", f->dir->path, f->name, f->uid, strerror(-err));
-}
-
-void file_bring_in(struct file *f)
-{
-    struct collector *c = f->dir->collector;
-    struct stat st;
-    int dest_fd = -1;
-
-    if (ingest_is_full(c->ingest))
-        return; /* its turn comes with the next look */
-    _cleanup_(freep) char *path = xasprintf("%s/%s", f->dir->path, f->name);
-    int source_fd = open_regular(AT_FDCWD, path, &st);
-    if (is_passing(source_fd))
-        return;
-    if (source_fd < 0) {
-        explain_unopened(f, source_fd);
-        return;
-    }
-    if (st.st_size > c->settings->file_max) {
-        close(source_fd);
-        report_trouble(f, "[collect] file_max= in profd.conf sets the limit.",
-                       "%s is larger than profd collects", path);
-        return;
-    }
-    const char *distrust = file_distrust(f, source_fd, &st);
-    if (distrust) {
-        close(source_fd);
-        report_trouble(f, NULL, "%s %s: not collected", path, distrust);
-        return;
-    }
-    struct bringing *b = bringing_new(c, f->dir->path, f->name, &st);
-    b->patient = file_quiet_for(f) >= c->settings->settle_ns;
-    file_set_state(f, FILE_CHECKING);
-    if (f->in_place)
-        b->store_note = xstrdup("the store could not take it");
-    else
-        open_incoming(b, f->worth_room, &dest_fd);
-    ingest_run(c->ingest, source_fd, dest_fd, c->settings->file_max, on_ingested, b);
-}
-
-void adopt_file(struct collector *c, const char *path)
-{
-    struct stat st;
-    const char *slash = strrchr(path, '/');
-    _cleanup_(freep) char *dir = xstrndup(path, (size_t)(slash - path));
-
-    int fd = open_regular(AT_FDCWD, path, &st);
-    if (fd < 0)
-        return;
-    struct bringing *b = bringing_new(c, dir, slash + 1, &st);
-    b->adopted = true;
-    c->n_adopting++;
-    b->patient = true;
-    ingest_run(c->ingest, fd, -1, c->settings->file_max, on_ingested, b);
 }

@@ -9,9 +9,10 @@
 #include <errno.h>
 #include <sys/inotify.h>
 
-#define TICK_ACTIVE_NS (200 * NS_PER_MS) /* while something is expected */
-#define TICK_REMOTE_NS (30 * NS_PER_S)   /* configured directories that inotify cannot watch */
-#define IDLE_DIRS_MAX  256 /* directories of past sessions in which unclaimed traces are still seen */
+#define TICK_ACTIVE_NS  (200 * NS_PER_MS) /* while something is expected */
+#define TICK_REMOTE_NS  (30 * NS_PER_S)   /* configured directories that inotify cannot watch */
+#define TICK_REFUSED_NS (2 * NS_PER_S)    /* those that were swapped, and may be back */
+#define IDLE_DIRS_MAX   256 /* directories of past sessions in which unclaimed traces are still seen */
 
 /* -- Directories
  * --------------------------------------------------------------------------------------------------- */
@@ -34,6 +35,8 @@ static void dir_free(struct dir *d)
     assert(TAILQ_EMPTY(&d->collections));
     TAILQ_REMOVE(&d->collector->dirs, d, next);
     free(d->path);
+    free(d->real);
+    free(d->refusal);
     free(d);
 }
 
@@ -178,7 +181,7 @@ void collector_arm_tick(struct collector *c)
         if (d->dirty || dir_has_pending(d, NULL))
             interval = TICK_ACTIVE_NS;
         else if (d->configured && d->watch < 0)
-            interval = MIN(interval, TICK_REMOTE_NS);
+            interval = MIN(interval, d->refusal ? TICK_REFUSED_NS : TICK_REMOTE_NS);
     }
     TAILQ_FOREACH(k, &c->collections, next)
     if (is_expectant(k))
@@ -222,6 +225,8 @@ static void dir_looked_at(struct dir *d, struct look *look, struct scan_dir *sca
 {
     struct collection *k;
 
+    if (!d->real)
+        d->real = TAKE_PTR(scan->real);
     keep_watch(d, scan);
     keep_trees(d, scan);
     dir_merge(d, scan);
@@ -230,6 +235,8 @@ static void dir_looked_at(struct dir *d, struct look *look, struct scan_dir *sca
     if (k->collecting && look->began_ns >= k->began_ns)
         k->looked_since_stop = true;
 }
+
+static void collector_look(struct collector *c);
 
 static void on_looked(void *arg)
 {
@@ -256,7 +263,7 @@ static void on_looked(void *arg)
         collector_arm_tick(c);
 }
 
-void collector_look(struct collector *c)
+static void collector_look(struct collector *c)
 {
     struct look *look;
     struct dir *d;
@@ -284,6 +291,7 @@ void collector_look(struct collector *c)
             continue;
         struct scan_dir *scan = &look->dirs[look->n++];
         *scan = (struct scan_dir){.path = xstrdup(d->path),
+                                  .real = xstrdup(d->real),
                                   .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
                                   .newer_than_ns = wall_ns() - 60 * NS_PER_S};
         add_trees(scan, d);
@@ -354,6 +362,9 @@ static struct collection *collection_of(struct target *t, struct collector *c)
     if (t->record.trace_dir) {
         k->dir = dir_get(c, t->record.trace_dir);
         note_writer(k->dir, &t->worker);
+        /* Between uses it may move: somebody gave the file system another place. */
+        if (k->dir->n_targets == 0 && !k->dir->configured)
+            replace_str(&k->dir->real, NULL);
         k->dir->n_targets++;
         k->dir->dirty = true;
         TAILQ_INSERT_TAIL(&k->dir->collections, k, next_in_dir);
@@ -397,14 +408,10 @@ static void op_collect(struct target *t, void *collector)
     tick_within(c, 0);
 }
 
-static void op_forget(struct target *t, void *collector)
+static void collection_end(struct collector *c, struct target *t)
 {
-    struct collector *c = collector;
-    struct collection *k = t->collecting;
+    struct collection *k = TAKE_PTR(t->collecting);
 
-    if (!k)
-        return;
-    t->collecting = NULL;
     if (k->dir) {
         k->dir->n_targets--;
         TAILQ_REMOVE(&k->dir->collections, k, next_in_dir);
@@ -416,6 +423,16 @@ static void op_forget(struct target *t, void *collector)
     free(k->pids);
     free(k->inner_pids);
     free(k);
+}
+
+static void op_forget(struct target *t, void *collector)
+{
+    struct collector *c = collector;
+
+    if (t->collecting)
+        collection_end(c, t);
+    c->forgotten = true;
+    reconcile_left(c);
 }
 
 static bool only_one_may_be(const struct file *f, const struct collection *k)
@@ -478,6 +495,8 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
                             .settings = settings};
     TAILQ_INIT(&c->dirs);
     TAILQ_INIT(&c->collections);
+    TAILQ_INIT(&c->unsaved);
+    c->resave = event_new(base, -1, 0, collector_resave, c);
     c->tick = event_new(base, -1, 0, on_tick, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->inotify_fd >= 0) {
@@ -491,12 +510,25 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
     return 0;
 }
 
+static void configure_dirs(struct collector *c)
+{
+    struct dir *d;
+
+    TAILQ_FOREACH(d, &c->dirs, next)
+    d->configured = false;
+    for (size_t i = 0; i < c->settings->n_watch; i++)
+        dir_get(c, c->settings->watch[i])->configured = true;
+}
+
+void collector_renew_watches(struct collector *c)
+{
+    configure_dirs(c);
+    collector_look(c);
+}
+
 void collector_begin(struct collector *c)
 {
-    for (size_t i = 0; i < c->settings->n_watch; i++) {
-        struct dir *d = dir_get(c, c->settings->watch[i]);
-        d->configured = true;
-    }
+    configure_dirs(c);
     reconcile_begin(c);
     collector_look(c);
 }
@@ -505,6 +537,8 @@ void collector_close(struct collector *c)
 {
     c->closing = true;
     event_del(c->tick);
+    event_del(c->resave);
+    collector_drop_unsaved(c);
 }
 
 struct collector *collector_free(struct collector *c)
@@ -512,7 +546,7 @@ struct collector *collector_free(struct collector *c)
     if (!c)
         return NULL;
     while (TAILQ_FIRST(&c->collections))
-        op_forget(TAILQ_FIRST(&c->collections)->target, c);
+        collection_end(c, TAILQ_FIRST(&c->collections)->target);
     while (TAILQ_FIRST(&c->dirs))
         dir_free(TAILQ_FIRST(&c->dirs));
     if (c->inotify_event)
@@ -520,7 +554,9 @@ struct collector *collector_free(struct collector *c)
     if (c->inotify_fd >= 0)
         close(c->inotify_fd);
     event_free(c->tick);
+    event_free(c->resave);
     reconcile_free(c->reconcile);
+    reread_free(c->reread);
     free(c->preparing);
     free(c);
     return NULL;

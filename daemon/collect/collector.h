@@ -18,9 +18,11 @@ enum collect_mode { COLLECT_COPY, COLLECT_REFERENCE };
 struct collect_settings {
     int collect_mode; /* enum collect_mode */
     int remove_original;
-    int64_t settle_ns; /* how long to wait for a file that grows no more, or never comes: 10 s */
-    int64_t file_max;  /* bytes of one file */
-    char **watch;      /* directories in which whatever appears is cataloged */
+    int64_t settle_ns;      /* how long to wait for a file that grows no more, or never comes: 10 s */
+    int64_t file_max;       /* bytes of one file */
+    int columns;            /* whether traces are read into columns */
+    int64_t columns_memory; /* that this may take, for one trace */
+    char **watch;           /* directories in which whatever appears is cataloged */
     size_t n_watch, cap_watch;
 };
 
@@ -32,6 +34,27 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
                   const struct collect_settings *settings, struct collector **ret);
 /* Begins to watch the configured directories, and to compare store and catalog. */
 void collector_begin(struct collector *c);
+/* The configured directories have changed: watches those that are, and no longer those that were. */
+void collector_renew_watches(struct collector *c);
+/* import.c: a file that somebody names, as a trace of no session. */
+struct import_order {
+    const char *path;   /* absolute; opened with profd's rights */
+    bool reference;     /* leave it where it is */
+    bool again;         /* make the columns again if its bytes are in the catalog */
+    const char *labels; /* a JSON object, or NULL */
+    const char *actor;
+};
+
+struct import_result {
+    int64_t trace_id; /* 0: see the problem */
+    bool existed;     /* its bytes were in the catalog */
+    struct problem problem;
+};
+
+/* done() comes later, once; also when the collector is closed. */
+void collector_import(struct collector *c, const struct import_order *order,
+                      void (*done)(const struct import_result *result, void *arg), void *arg);
+
 /* From here on nothing is begun; what is under way may end. Then profd-ingest can be freed and the offload
  * drained, then this can be freed. */
 void collector_close(struct collector *c);

@@ -191,6 +191,9 @@ static void say_full(struct dir *d, const struct scan_dir *scan)
 void dir_merge(struct dir *d, const struct scan_dir *scan)
 {
     d->err = scan->err;
+    if (scan->refusal && !streq(scan->refusal, d->refusal))
+        dir_refused(d, scan->refusal);
+    replace_str(&d->refusal, scan->refusal);
     /* A directory that is gone is one without files; what cannot be read may still hold them. */
     if (scan->err < 0 && scan->err != -ENOENT && scan->err != -ENOTDIR)
         return;

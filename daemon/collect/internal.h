@@ -48,6 +48,8 @@ struct dir {
     TAILQ_ENTRY(dir) next;
     struct collector *collector;
     char *path;
+    char *real;    /* where it truly lies, as long as it is used; NULL: not looked at yet */
+    char *refusal; /* why the latest look was none, NULL */
     struct file_list files;
     unsigned n_pending; /* files that grow or are checked */
     void *by_name;      /* tsearch(3) tree of struct file */
@@ -86,7 +88,11 @@ struct collection {
     size_t n_pids;
 };
 
+struct bringing;
 struct reconcile;
+struct reread;
+
+TAILQ_HEAD(bringing_list, bringing);
 
 struct collector {
     struct event_base *base;
@@ -104,14 +110,18 @@ struct collector {
     bool scanning, scan_again;
     int64_t *preparing; /* sessions that wait for the look that is under way or next */
     size_t n_preparing, cap_preparing;
-    unsigned n_bringing;         /* files on their way into the catalog */
-    unsigned n_adopting;         /* of them, files of the store */
+    unsigned n_bringing;          /* files on their way into the catalog */
+    unsigned n_adopting;          /* of them, files of the store */
+    struct bringing_list unsaved; /* of them, those whose row the catalog could not take */
+    unsigned n_opening;           /* files that threads are opening */
+    struct event *resave;
     struct reconcile *reconcile; /* NULL once it is over */
+    bool left_alone, forgotten;  /* what reconcile left to living sessions; whether one has ended since */
+    struct reread *reread;       /* NULL before it begins, and once it is over */
     bool closing;
 };
 
 /* collector.c */
-void collector_look(struct collector *c);
 void collector_arm_tick(struct collector *c);
 
 /* files.c: what a look at a directory found, and which files are finished. */
@@ -124,21 +134,35 @@ void file_free(struct file *f);
 void file_set_state(struct file *f, enum file_state state);
 /* Time since anything was written to it. */
 int64_t file_quiet_for(const struct file *f);
-/* Whether the target could have written it: by place, time and the pattern of its name. */
 /* trust.c: why a file, open and looked at, is not collected; NULL where it may be. */
 const char *file_distrust(const struct file *f, int fd, const struct stat *st);
+/* Whether the target could have written it: by place, time and the pattern of its name. */
 bool file_may_be_of(const struct file *f, const struct collection *k);
 
 /* attribute.c: puts whose the file is into its row. */
 void file_attribute(struct file *f, struct trace_record *row);
 
-/* bringin.c: from a finished file to its row. */
+/* found.c: from a finished file to its row. */
 void file_bring_in(struct file *f);
-/* A file of the store, or one that was missing: into the catalog as it lies. */
+/* Says to all who might wait for a file in it why they will not get it. */
+void dir_refused(struct dir *d, const char *why);
+/* bringin.c: the rows that the catalog could not take are tried again; at the end of profd they are dropped.
+ */
+void collector_resave(evutil_socket_t fd, short what, void *collector);
+void collector_drop_unsaved(struct collector *c);
+/* adopt.c: a file of the store, or one that was missing: into the catalog as it lies. */
 void adopt_file(struct collector *c, const char *path);
+
+/* reread.c: traces that have no columns, or columns of an older version, get them while nothing else is to be
+ * done. */
+void reread_begin(struct collector *c);
+void reread_go_on(struct collector *c);
+struct reread *reread_free(struct reread *r);
 
 /* reconcile.c: store and catalog are compared when profd starts. */
 void reconcile_begin(struct collector *c);
+/* A target is over: what was left to its session may be looked at, once nothing is collected. */
+void reconcile_left(struct collector *c);
 /* A file less is being adopted. */
 void reconcile_go_on(struct collector *c);
 struct reconcile *reconcile_free(struct reconcile *r);

@@ -2,11 +2,13 @@
 /*
  * When profd starts, store and catalog are compared in portions beside everything else: first the files,
  * those without a row are adopted; then the rows, those without a file become missing, and what is there
- * again is read again.
+ * again is read again; then the columns, of which those that no row knows are removed. Last, traces without
+ * columns are read.
  *
  * What may block (directories, the existence of files) runs on the offload, one portion at a time; the
  * catalog is asked on the loop in between. The directory of a session that is not over is left alone: its
- * files are being collected from where the worker wrote them.
+ * files are being collected from where the worker wrote them. When such sessions are over, all is compared
+ * once more: what a crash left behind of them may be all that there is of a trace.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -21,18 +23,21 @@
 #define ADOPTING_MAX       4 /* at a time, so that sessions need not wait behind them */
 #define MISSING_LOGGED_MAX 5
 
+enum phase { PHASE_FILES, PHASE_ROWS, PHASE_COLUMNS, _PHASE_MAX };
+
 struct item {
-    int64_t trace_id; /* of a row */
+    int64_t trace_id; /* of a row, or of the name of columns */
     char *path;
+    char *columns;
     bool was_missing;
-    int err; /* 0: its file is there */
+    int err, columns_err; /* 0: the file is there */
 };
 
 struct reconcile {
     struct collector *collector;
-    DIR *root, *dir;
+    enum phase phase;
+    DIR *root, *dir, *columns;
     char *dir_path;
-    bool files_done; /* on to the rows */
     struct trace_position at;
     struct item items[PORTION];
     size_t n, next;
@@ -44,8 +49,10 @@ static void on_portion(void *arg);
 
 static void drop_items(struct reconcile *r)
 {
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->n; i++) {
         free(r->items[i].path);
+        free(r->items[i].columns);
+    }
     r->n = r->next = 0;
 }
 
@@ -66,6 +73,8 @@ struct reconcile *reconcile_free(struct reconcile *r)
     close_dir(r);
     if (r->root)
         closedir(r->root);
+    if (r->columns)
+        closedir(r->columns);
     free(r);
     return NULL;
 }
@@ -120,7 +129,11 @@ static bool is_of_living_session(const struct reconcile *r, const char *path)
     _cleanup_(freep) char *name = xstrndup(dir, strcspn(dir, "/"));
     int64_t id;
 
-    return name[0] == 's' && parse_ref(name, 's', &id) == 's' && sessions_find(r->collector->sessions, id);
+    if (name[0] != 's' || parse_ref(name, 's', &id) != 's')
+        return false;
+    /* One that the catalog has yet to hear the end of brings in nothing more. */
+    const struct session *s = sessions_find(r->collector->sessions, id);
+    return s && !s->finished_unsaved;
 }
 
 static bool has_row(const struct reconcile *r, const char *path)
@@ -134,10 +147,16 @@ static bool has_row(const struct reconcile *r, const char *path)
 }
 
 /* False where it must wait for others. What may be about to be removed is left to the next start. */
-static bool adopt(struct reconcile *r, const char *path)
+static bool adopt(struct reconcile *r, const struct item *item)
 {
-    if (has_row(r, path) || is_of_living_session(r, path) || store_is_removing(r->collector->store))
+    const char *path = item->path;
+
+    if (has_row(r, path) || store_is_removing(r->collector->store))
         return true;
+    if (is_of_living_session(r, path)) {
+        r->collector->left_alone = true;
+        return true;
+    }
     if (r->collector->n_adopting >= ADOPTING_MAX || ingest_is_full(r->collector->ingest))
         return false;
     log_notice("%s is in the store and not in the catalog: adopted", path);
@@ -152,8 +171,10 @@ static int take_row(const struct trace_record *t, void *arg)
     struct reconcile *r = arg;
 
     r->at = (struct trace_position){t->recorded_at, t->trace_id};
-    r->items[r->n++] = (struct item){
-        .trace_id = t->trace_id, .path = xstrdup(t->path), .was_missing = t->state == TRACE_MISSING};
+    r->items[r->n++] = (struct item){.trace_id = t->trace_id,
+                                     .path = xstrdup(t->path),
+                                     .columns = xstrdup(t->columns),
+                                     .was_missing = t->state == TRACE_MISSING};
     return 0;
 }
 
@@ -176,8 +197,29 @@ static void look_for_files(void *arg)
 {
     struct reconcile *r = arg;
 
-    for (size_t i = 0; i < r->n; i++)
-        r->items[i].err = access(r->items[i].path, F_OK) < 0 ? -errno : 0;
+    for (size_t i = 0; i < r->n; i++) {
+        struct item *item = &r->items[i];
+        item->err = faccessat(AT_FDCWD, item->path, F_OK, AT_EACCESS) < 0 ? -errno : 0;
+        item->columns_err = item->columns && access(item->columns, F_OK) < 0 ? -errno : 0;
+    }
+}
+
+/* They are made again, if the trace is there. */
+static void forget_columns(struct reconcile *r, const struct item *item)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 &&
+        streq(t.columns, item->columns)) {
+        log_struct(LOG_NOTICE, LOG_FIELDS(.trace_id = t.trace_id),
+                   "trace t%" PRId64 ": its columns %s are gone", t.trace_id, t.columns);
+        replace_str(&t.columns, NULL);
+        replace_str(&t.columns_reason, "the file was gone");
+        t.columns_size = t.columns_version = RECORD_NONE;
+        catalog_save_trace(r->collector->catalog, &t);
+    }
+    trace_record_done(&t);
 }
 
 static void mark_missing(struct reconcile *r, const struct item *item)
@@ -193,15 +235,23 @@ static void mark_missing(struct reconcile *r, const struct item *item)
         catalog_add_event(r->collector->catalog, "trace-missing", "profd", t.session_id, t.target_id,
                           t.trace_id, "%s", t.path);
         if (r->n_missing++ < MISSING_LOGGED_MAX)
-            log_warning("trace t%" PRId64 ": %s is gone", t.trace_id, t.path);
+            log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = t.trace_id), "trace t%" PRId64 ": %s is gone",
+                       t.trace_id, t.path);
     }
     trace_record_done(&t);
+}
+
+static bool is_gone(int err)
+{
+    return err == -ENOENT || err == -ENOTDIR;
 }
 
 /* False where it must wait for others. */
 static bool judge_row(struct reconcile *r, const struct item *item)
 {
-    if (!item->was_missing && (item->err == -ENOENT || item->err == -ENOTDIR))
+    if (is_gone(item->columns_err))
+        forget_columns(r, item);
+    if (!item->was_missing && is_gone(item->err))
         mark_missing(r, item);
     if (!item->was_missing || item->err != 0)
         return true;
@@ -212,37 +262,81 @@ static bool judge_row(struct reconcile *r, const struct item *item)
     return true;
 }
 
+/* -- Columns ------------------------------------------------------------------------------------------ */
+
+static void list_columns(void *arg)
+{
+    struct reconcile *r = arg;
+    struct dirent *entry;
+    int64_t id;
+
+    if (!r->columns)
+        r->columns = opendir(store_columns_path(r->collector->store));
+    while (r->columns && r->n < PORTION && (entry = readdir(r->columns)))
+        if (store_columns_owner(entry->d_name, &id))
+            r->items[r->n++] = (struct item){
+                .trace_id = id,
+                .path = xasprintf("%s/%s", store_columns_path(r->collector->store), entry->d_name)};
+}
+
+/* Those of a trace that came meanwhile have a row as well: they get their name in the same turn. */
+static bool judge_columns(struct reconcile *r, const struct item *item)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    int e = catalog_get_trace(r->collector->catalog, item->trace_id, &t);
+    if (e == -ENOENT || (e == 0 && !streq(t.columns, item->path))) {
+        log_notice("%s is of no trace: removed", item->path);
+        store_unlink(item->path);
+    }
+    trace_record_done(&t);
+    return true;
+}
+
 /* -- The whole ------------------------------------------------------------------------------------------ */
 
 static void end(struct reconcile *r)
 {
     if (r->n_missing > MISSING_LOGGED_MAX)
         log_warning("%zu traces are missing in all; profctl list-traces shows them", r->n_missing);
-    r->collector->reconcile = NULL;
+    struct collector *c = r->collector;
+    c->reconcile = NULL;
     reconcile_free(r);
+    if (c->settings->columns && !c->reread)
+        reread_begin(c);
+    reconcile_left(c);
 }
+
+/* Work runs on the offload, the others on the loop. */
+static const struct {
+    void (*prepare)(struct reconcile *r); /* may be NULL */
+    void (*work)(void *arg);
+    bool (*judge)(struct reconcile *r, const struct item *item); /* false: must wait for others */
+} phases[_PHASE_MAX] = {
+    [PHASE_FILES] = {NULL, list_files, adopt},
+    [PHASE_ROWS] = {take_rows, look_for_files, judge_row},
+    [PHASE_COLUMNS] = {NULL, list_columns, judge_columns},
+};
 
 static void next_portion(struct reconcile *r)
 {
-    bool last = r->n < PORTION, rows_done = r->files_done && last;
-
+    r->phase += r->n < PORTION;
     drop_items(r);
-    if (rows_done) {
+    if (r->phase == _PHASE_MAX) {
         end(r);
         return;
     }
-    r->files_done = r->files_done || last;
-    if (r->files_done)
-        take_rows(r);
-    offload_run(r->collector->offload, r->files_done ? look_for_files : list_files, on_portion, r);
+    if (phases[r->phase].prepare)
+        phases[r->phase].prepare(r);
+    offload_run(r->collector->offload, phases[r->phase].work, on_portion, r);
 }
 
 static void work_off(struct reconcile *r)
 {
     r->waiting = false;
     for (; r->next < r->n; r->next++) {
-        const struct item *item = &r->items[r->next];
-        if (!(r->files_done ? judge_row(r, item) : adopt(r, item->path))) {
+        if (!phases[r->phase].judge(r, &r->items[r->next])) {
             r->waiting = true;
             return;
         }
@@ -271,5 +365,12 @@ void reconcile_begin(struct collector *c)
     *r = (struct reconcile){.collector = c, .at = {RECORD_NONE, RECORD_NONE}};
     r->root = opendir(store_path(c->store));
     c->reconcile = r;
+    c->left_alone = c->forgotten = false;
     offload_run(c->offload, list_files, on_portion, r);
+}
+
+void reconcile_left(struct collector *c)
+{
+    if (c->left_alone && c->forgotten && TAILQ_EMPTY(&c->collections) && !c->reconcile && !c->closing)
+        reconcile_begin(c);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/collect/store_internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +31,19 @@ struct removal {
     char *directory; /* to be removed when all is; NULL not yet */
 };
 
+static void log_vacuum(const struct removal *m)
+{
+    char size[UNIT_TEXT_MAX];
+
+    if (m->session_id == RECORD_NONE && !m->dry_run && m->removed.bytes > 0)
+        log_struct(LOG_NOTICE, LOG_FIELDS(.message_id = MESSAGE_STORE_FULL),
+                   "vacuum of the store by %s: %" PRId64 " traces went, %s", m->actor, m->removed.traces,
+                   format_size(size, m->removed.bytes));
+}
+
 static void end(struct removal *m, int err)
 {
+    log_vacuum(m);
     m->removed.err = err;
     m->store->n_removals--;
     m->done(&m->removed, m->arg);
@@ -41,6 +53,12 @@ static void end(struct removal *m, int err)
     free(m);
 }
 
+/* Of a trace that lies elsewhere a vacuum only has the columns. */
+static bool goes_whole(const struct removal *m, const struct trace_record *t)
+{
+    return m->session_id != RECORD_NONE || t->stored;
+}
+
 static int take(const struct trace_record *t, void *arg)
 {
     struct removal *m = arg;
@@ -48,12 +66,13 @@ static int take(const struct trace_record *t, void *arg)
     if (m->session_id == RECORD_NONE && m->removed.bytes >= m->goal)
         return 1;
     m->at = (struct trace_position){t->recorded_at, t->trace_id};
-    m->removed.traces++;
-    m->removed.bytes += t->stored ? t->size : 0;
+    m->removed.traces += goes_whole(m, t);
+    m->removed.bytes += room_of(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
                                                .session_id = t->session_id,
                                                .name = xstrdup(t->name),
                                                .path = xstrdup(t->path),
+                                               .columns = xstrdup(t->columns),
                                                .stored = t->stored};
     return 0;
 }
@@ -79,7 +98,8 @@ static int remove_rows(struct removal *m)
     for (size_t i = 0; i < m->n && r >= 0; i++) {
         const struct trace_record *t = &m->portion[i];
         r = m->session_id != RECORD_NONE ? catalog_remove_trace(m->store->catalog, t->trace_id)
-                                         : remove_row(m->store, t, m->actor);
+            : goes_whole(m, t)           ? remove_row(m->store, t, m->actor)
+                                         : drop_columns(m->store, t->trace_id);
     }
     return r;
 }
@@ -89,9 +109,7 @@ static void remove_files(void *arg)
     struct removal *m = arg;
 
     for (size_t i = 0; i < m->n; i++)
-        if (m->portion[i].stored && store_holds(m->store, m->portion[i].path) &&
-            unlink(m->portion[i].path) < 0 && errno != ENOENT)
-            log_warning("cannot remove %s: %s", m->portion[i].path, strerror(errno));
+        unlink_files(m->store, &m->portion[i]);
     if (m->directory)
         rmdir(m->directory);
 }
@@ -103,6 +121,7 @@ static void drop_portion(struct removal *m)
     for (size_t i = 0; i < m->n; i++) {
         free(m->portion[i].name);
         free(m->portion[i].path);
+        free(m->portion[i].columns);
     }
     m->n = 0;
 }

@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "daemon/collect/place.h"
 #include "daemon/fleet/process.h"
+#include "trace/read/tracename.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +15,7 @@
 
 /* For writing, by one worker. */
 #define OPEN_FILES_MAX 4096
+#define FD_PATH_MAX    40
 
 static void fill_tree(struct scan_tree *tree)
 {
@@ -23,11 +26,21 @@ static void fill_tree(struct scan_tree *tree)
         tree->inner_pids[i] = process_inner_pid(tree->pids[i]);
 }
 
+/* Directories lie among traces; one in the place of a trace is told of. */
+static bool is_called_a_trace(const char *name)
+{
+    struct trace_name parsed;
+
+    trace_name_parse(name, &parsed);
+    return parsed.kind == TRACE_NAME_RANK || parsed.kind == TRACE_NAME_FRONTEND;
+}
+
 static void look_at(struct scan_dir *d, int dir_fd, const char *name)
 {
     struct stat st;
 
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode))
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (S_ISDIR(st.st_mode) && !is_called_a_trace(name)))
         return;
     VEC_GROW(d->entries, d->n_entries, d->cap_entries);
     struct scan_entry *e = &d->entries[d->n_entries++];
@@ -53,13 +66,16 @@ static void look_for_openers(struct scan_dir *d, size_t tree)
     }
 }
 
-static void add_watch(struct scan_dir *d)
+/* Of the very directory that is listed: its name may mean another one by now. */
+static void add_watch(struct scan_dir *d, int fd)
 {
-    d->watch = -1;
-    d->remote = is_remote_fs(d->path);
+    char path[FD_PATH_MAX];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    d->remote = is_remote_fs(path);
     if (d->inotify_fd < 0 || d->remote)
         return;
-    d->watch = inotify_add_watch(d->inotify_fd, d->path,
+    d->watch = inotify_add_watch(d->inotify_fd, path,
                                  IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF |
                                      IN_ONLYDIR);
     d->watch_err = d->watch < 0 ? -errno : 0;
@@ -69,13 +85,14 @@ void scan_directory(struct scan_dir *d)
 {
     struct dirent *entry;
 
-    /* Before the listing: what comes in between is seen twice rather than never. */
-    add_watch(d);
-    int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    d->watch = -1;
+    int fd = place_open(d->path, &d->real, &d->refusal);
     if (fd < 0) {
-        d->err = -errno;
+        d->err = fd;
         return;
     }
+    /* Before the listing: what comes in between is seen twice rather than never. */
+    add_watch(d, fd);
     DIR *dir = fdopendir(fd);
     while (d->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
@@ -98,5 +115,7 @@ void scan_dir_done(struct scan_dir *d)
     free(d->trees);
     free(d->entries);
     free(d->path);
+    free(d->real);
+    free(d->refusal);
     *d = (struct scan_dir){0};
 }

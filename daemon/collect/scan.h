@@ -32,6 +32,8 @@ struct scan_tree {
 
 struct scan_dir {
     char *path;
+    char *real;            /* as of place_open(), filled where it is NULL */
+    char *refusal;         /* filled by the scan: why the way there is not to be trusted */
     int inotify_fd;        /* to watch it by, < 0 where it is watched or cannot be */
     int watch, watch_err;  /* filled by the scan: the watch, or -1 and why */
     bool remote;           /* filled by the scan: inotify does not see other hosts */

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <sys/statvfs.h>
 
-#define STORE_DIR_MODE       02750
+/* The group is handed on by the state directory, not asked for. */
+#define STORE_DIR_MODE       0750
 #define STORE_FILE_MODE      0640
 #define INCOMING_PREFIX      ".incoming-"
 #define NAME_VARIANTS_MAX    1000
@@ -33,20 +34,30 @@ static int remove_leftovers(const char *path)
     return 0;
 }
 
+static int open_directory(const char *path, struct problem *p)
+{
+    int r = make_dirs(path, STORE_DIR_MODE);
+
+    if (r >= 0)
+        r = remove_leftovers(path);
+    if (r >= 0 && access(path, W_OK) < 0)
+        r = -errno;
+    if (r < 0) {
+        problem_set(p, r, PROBLEM_STORAGE, "cannot use the store %s: %s", path, strerror(-r));
+        problem_remedy(
+            p, "Make it writable for profd, or name another place: [profd] state_dir= or --state-dir.");
+    }
+    return r;
+}
+
 int store_new(const struct store_settings *settings, struct catalog *catalog, struct offload *offload,
               struct store **ret, struct problem *p)
 {
-    int r = make_dirs(settings->path, STORE_DIR_MODE);
+    int r = open_directory(settings->path, p);
     if (r >= 0)
-        r = remove_leftovers(settings->path);
-    if (r >= 0 && access(settings->path, W_OK) < 0)
-        r = -errno;
-    if (r < 0) {
-        problem_set(p, r, PROBLEM_STORAGE, "cannot use the store %s: %s", settings->path, strerror(-r));
-        problem_remedy(
-            p, "Make it writable for profd, or name another place: [profd] state_dir= or --state-dir.");
+        r = open_directory(settings->columns_path, p);
+    if (r < 0)
         return r;
-    }
     struct store *s = xcalloc(1, sizeof(*s));
     *s = (struct store){.settings = settings, .catalog = catalog, .offload = offload};
     *ret = s;
@@ -69,6 +80,11 @@ const char *store_path(const struct store *s)
     return s->settings->path;
 }
 
+const char *store_columns_path(const struct store *s)
+{
+    return s->settings->columns_path;
+}
+
 bool store_is_removing(const struct store *s)
 {
     return s->n_removals > 0;
@@ -79,18 +95,29 @@ bool store_holds(const struct store *s, const char *path)
     return starts_with(path, s->settings->path) && path[strlen(s->settings->path)] == '/';
 }
 
-int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path)
+char *incoming_path(struct store *s, const char *dir)
 {
-    _cleanup_(freep) char *path =
-        xasprintf("%s/" INCOMING_PREFIX "%d-%" PRIu64, s->settings->path, getpid(), s->n_incoming++);
+    return xasprintf("%s/" INCOMING_PREFIX "%d-%" PRIu64, dir, getpid(), s->n_incoming++);
+}
+
+int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path)
+{
+    _cleanup_(freep) char *path = incoming_path(s, dir);
 
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, STORE_FILE_MODE);
     if (fd < 0)
         return -errno;
-    s->incoming_bytes += bytes;
     *ret_fd = fd;
     *ret_path = TAKE_PTR(path);
     return 0;
+}
+
+int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path)
+{
+    int r = open_incoming(s, s->settings->path, ret_fd, ret_path);
+    if (r >= 0)
+        s->incoming_bytes += bytes;
+    return r;
 }
 
 void store_incoming_done(struct store *s, int64_t bytes)
@@ -143,6 +170,11 @@ int store_usage(const struct store *s, struct store_usage *ret)
     return 0;
 }
 
+int64_t room_of(const struct trace_record *t)
+{
+    return (t->stored ? t->size : 0) + MAX(t->columns_size, INT64_C(0));
+}
+
 struct eviction {
     int64_t goal, freed, recorded_at;
     int64_t *ids;
@@ -157,8 +189,18 @@ static int choose_victim(const struct trace_record *t, void *arg)
         return 1;
     VEC_GROW(e->ids, e->n, e->cap);
     e->ids[e->n++] = t->trace_id;
-    e->freed += t->size;
+    e->freed += room_of(t);
     return 0;
+}
+
+static int give_up_columns(struct store *s, const struct trace_record *t)
+{
+    int r = drop_columns(s, t->trace_id);
+    if (r >= 0)
+        r = catalog_commit(s->catalog, false);
+    if (r >= 0)
+        store_unlink(t->columns);
+    return r;
 }
 
 static int remove_victim(struct store *s, int64_t id)
@@ -168,47 +210,90 @@ static int remove_victim(struct store *s, int64_t id)
     trace_record_init(&t);
     int r = catalog_get_trace(s->catalog, id, &t);
     if (r >= 0) {
-        log_notice("t%" PRId64 " (%s) goes: the store is at its budget", id, t.name);
-        r = store_remove_trace(s, &t, "profd, for the store's budget");
+        log_struct(LOG_NOTICE,
+                   LOG_FIELDS(.session_id = t.session_id, .trace_id = id, .worker = t.worker_url,
+                              .message_id = MESSAGE_STORE_FULL),
+                   "%st%" PRId64 " (%s) %s: the store is at its budget", t.stored ? "" : "the columns of ",
+                   id, t.name, t.stored ? "goes" : "go");
+        r = t.stored ? store_remove_trace(s, &t, "profd, for the store's budget") : give_up_columns(s, &t);
     }
     trace_record_done(&t);
     return r;
 }
 
-/* By how much so many more bytes, with the copies under way, exceed the budget. */
-static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes)
+/* By how much so many more bytes, with the copies under way, exceed the budget. Some may be on the disk
+ * already. */
+static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes, int64_t written)
 {
-    bytes += s->incoming_bytes;
-    return MAX(u->bytes + bytes - u->max_use, bytes + u->keep_free - u->free);
+    int64_t used, needed, over;
+
+    if (__builtin_add_overflow(bytes, s->incoming_bytes, &bytes) ||
+        __builtin_add_overflow(u->bytes, bytes, &used) ||
+        __builtin_add_overflow(bytes - written, u->keep_free, &needed) ||
+        __builtin_add_overflow(needed, s->lent_bytes, &needed) ||
+        __builtin_sub_overflow(needed, u->free, &over))
+        return INT64_MAX;
+    return MAX(used - u->max_use, over);
 }
 
 bool store_has_room(const struct store *s, int64_t bytes)
 {
-    struct store_usage u;
-    return store_usage(s, &u) >= 0 && excess(s, &u, bytes) <= 0;
+    struct store_usage u = {0};
+    return store_usage(s, &u) >= 0 && excess(s, &u, bytes, 0) <= 0;
 }
 
-int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at)
+/* Which traces would have to go; the caller frees the ids. */
+static int choose_victims(struct store *s, int64_t bytes, int64_t written, struct eviction *e)
 {
-    struct store_usage u;
+    struct store_usage u = {0};
 
     int r = store_usage(s, &u);
     if (r < 0)
         return r;
-    int64_t over = excess(s, &u, bytes);
-    if (over <= 0)
+    e->goal = excess(s, &u, bytes, written);
+    if (e->goal <= 0)
         return 0;
-    bytes += s->incoming_bytes;
-    if (bytes > u.max_use)
+    if (bytes > u.max_use - s->incoming_bytes)
         return -ENOSPC;
-    struct eviction e = {.goal = over, .recorded_at = recorded_at};
-    r = catalog_each_evictable(s->catalog, choose_victim, &e);
-    if (r >= 0)
-        r = e.freed >= over ? 0 : -ENOSPC;
-    for (size_t i = 0; i < e.n && r >= 0; i++)
+    r = catalog_each_evictable(s->catalog, choose_victim, e);
+    return r < 0 ? r : e->freed >= e->goal ? 0 : -ENOSPC;
+}
+
+static int make_room(struct store *s, int64_t bytes, int64_t written, int64_t recorded_at)
+{
+    struct eviction e = {.recorded_at = recorded_at};
+
+    int r = choose_victims(s, bytes, written, &e);
+    for (size_t i = 0; i < e.n && r >= 0; i++) {
         r = remove_victim(s, e.ids[i]);
+        s->n_evictions += r >= 0;
+    }
     free(e.ids);
     return r;
+}
+
+int store_could_take(struct store *s, int64_t bytes)
+{
+    struct eviction e = {.recorded_at = INT64_MAX};
+
+    int r = choose_victims(s, bytes, 0, &e);
+    free(e.ids);
+    return r;
+}
+
+uint64_t store_evictions(const struct store *s)
+{
+    return s->n_evictions;
+}
+
+int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at)
+{
+    return make_room(s, bytes, 0, recorded_at);
+}
+
+int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t recorded_at)
+{
+    return make_room(s, bytes, bytes, recorded_at);
 }
 
 /* -- Removing
@@ -223,6 +308,20 @@ int remove_row(struct store *s, const struct trace_record *t, const char *actor)
     return r;
 }
 
+void store_unlink(const char *path)
+{
+    if (unlink(path) < 0 && errno != ENOENT)
+        log_warning("cannot remove %s: %s", path, strerror(errno));
+}
+
+void unlink_files(const struct store *s, const struct trace_record *t)
+{
+    if (t->stored && store_holds(s, t->path))
+        store_unlink(t->path);
+    if (t->columns)
+        store_unlink(t->columns);
+}
+
 /* The row goes first and is committed: a file without a row is adopted again at the next start, the reverse
  * would be a lie. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor)
@@ -232,7 +331,6 @@ int store_remove_trace(struct store *s, const struct trace_record *t, const char
         r = catalog_commit(s->catalog, false);
     if (r < 0)
         return r;
-    if (t->stored && store_holds(s, t->path) && unlink(t->path) < 0 && errno != ENOENT)
-        log_warning("cannot remove %s: %s", t->path, strerror(errno));
+    unlink_files(s, t);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: the directory that profd keeps traces in, <state>/traces/<session>/<name>, and its budget.
+ * The store: the directory that profd keeps traces in, <state>/traces/<session>/<name>, the one with their
+ * columns beside it, <state>/columns/<trace>.columns, and the budget of both.
  *
  * A file is never half visible: it is written as .incoming-N in the store's root, synced, and appears under
- * its name by a rename that replaces nothing. Foreign files are never linked into the store. Functions marked
- * "blocks" belong on the offload's threads.
+ * its name by a rename that replaces nothing (columns replace older ones of their trace). Foreign files are
+ * never linked into the store. Functions marked "blocks" belong on the offload's threads.
  */
 #pragma once
 
@@ -15,14 +16,15 @@
 #define STORE_UNCLAIMED_DIR "unclaimed"
 
 struct store_settings {
-    char *path;        /* <state>/traces */
-    int64_t max_use;   /* bytes; 0: a tenth of the file system */
-    int64_t keep_free; /* bytes left free on the file system; 0: 15 percent of it, at most 4 GiB */
+    char *path;         /* <state>/traces */
+    char *columns_path; /* <state>/columns */
+    int64_t max_use;    /* bytes; 0: a tenth of the file system */
+    int64_t keep_free;  /* bytes left free on the file system; 0: 15 percent of it, at most 4 GiB */
 };
 
 struct store;
 
-/* Makes the directory and removes what an interrupted copy left behind. Borrows everything. */
+/* Makes the directories and removes what an interrupted copy left behind. Borrows everything. */
 int store_new(const struct store_settings *settings, struct catalog *catalog, struct offload *offload,
               struct store **ret, struct problem *p);
 /* Removals under way end after their portion. Then the offload can be drained, then the store freed. */
@@ -42,8 +44,26 @@ bool store_has_room(const struct store *s, int64_t bytes);
 /* For a trace of that time: removes files and rows of the oldest unpinned traces, none that is newer, until
  * bytes more fit into the budget; -ENOSPC, and nothing is removed, where they cannot. */
 int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at);
-/* Removes a trace's row and, where it is in the store, its file. */
+/* Removes a trace's row, its columns and, where it is in the store, its file. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor);
+
+/* store_columns.c. A file to write columns to, and one without a name for what does not fit into memory (-1
+ * where the file system has no such). */
+int store_columns_incoming(struct store *s, int *ret_fd, int *ret_spill_fd, char **ret_path);
+/* What the disk has for the columns of one of so many traces that are read at a time: bytes that count as
+ * taken until they are given back. */
+int64_t store_lend_columns(struct store *s, unsigned readers);
+void store_columns_done(struct store *s, int64_t lent);
+/* Gives them their place, in that of older ones. Replaces *ret_path. */
+int store_place_columns(const struct store *s, const char *incoming, int64_t trace_id, char **ret_path);
+/* The reverse: a file that nobody sees. */
+int store_take_columns_back(struct store *s, const char *path, char **ret_incoming);
+/* For finished columns of so many bytes, as store_make_room(). */
+int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t recorded_at);
+/* A file that no row needs any more. */
+void store_unlink(const char *path);
+/* Whose columns a file of that name would be. */
+bool store_columns_owner(const char *name, int64_t *ret_trace_id);
 
 /*
  * remove.c: removals that may be large, in portions: the loop stays free for others. done() comes later,
@@ -54,7 +74,8 @@ struct store_removed {
     int64_t traces, bytes;
 };
 typedef void (*store_removed_fn)(const struct store_removed *removed, void *arg);
-/* The oldest unpinned traces, until at most keep bytes are in use. With dry_run only counts. */
+/* The oldest unpinned traces, until at most keep bytes are in use; of those that lie elsewhere only the
+ * columns. With dry_run only counts. */
 void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, store_removed_fn done,
                   void *arg);
 /* A session with its rows, files and directory. */
@@ -62,6 +83,7 @@ void store_remove_session(struct store *s, int64_t session_id, const char *actor
                           void *arg);
 
 const char *store_path(const struct store *s);
+const char *store_columns_path(const struct store *s);
 /* While a large removal is under way a file may still be there whose row is gone. */
 bool store_is_removing(const struct store *s);
 /* Whether a path is one of the store's own. */
@@ -71,4 +93,9 @@ struct store_usage {
     int64_t traces, bytes, max_use, keep_free, free;
     const char *path;
 };
+/* Whether a trace of so many bytes could be taken, were the oldest ones to go: 0, -ENOSPC, or why that cannot
+ * be told. */
+int store_could_take(struct store *s, int64_t bytes);
+/* Traces, or the columns of one that lies elsewhere, that went for the store's budget since profd's start. */
+uint64_t store_evictions(const struct store *s);
 int store_usage(const struct store *s, struct store_usage *ret);

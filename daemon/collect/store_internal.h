@@ -10,9 +10,21 @@ struct store {
     struct offload *offload;
     uint64_t n_incoming;
     int64_t incoming_bytes; /* of the files that are on their way in */
+    int64_t lent_bytes;     /* of the disk, to columns that are being written */
     unsigned n_removals;    /* large ones that are under way */
+    uint64_t n_evictions;
     bool closing;
 };
 
+/* The name of a fresh file in that directory. */
+char *incoming_path(struct store *s, const char *dir);
+/* A fresh file in that directory, which store_new() removes where it is left behind. */
+int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
+/* What goes with a trace that a budget takes: all of it, or only what is profd's own. */
+int64_t room_of(const struct trace_record *t);
+/* Not committed: the columns go from the row, whose trace stays where it is. */
+int drop_columns(struct store *s, int64_t trace_id);
+/* What a row that is gone leaves behind. */
+void unlink_files(const struct store *s, const struct trace_record *t);
 /* The row and its event, not committed. */
 int remove_row(struct store *s, const struct trace_record *t, const char *actor);

@@ -64,7 +64,9 @@ static void explain_failure(struct router_ask *a, const struct call_result *r, s
 
     problem_set(p, r->err, PROBLEM_UPSTREAM, "cannot list workers of %s: %s", a->url,
                 call_result_text(r, text, sizeof(text)));
-    if (r->err == -EACCES)
+    if (r->remedy)
+        problem_remedy(p, "%s", r->remedy);
+    else if (r->err == -EACCES)
         problem_remedy(p, "Correct the file, or its permissions, or the key in profd.conf.");
     else if (r->err == -ECONNREFUSED)
         problem_remedy(p,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/fleet/call.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/http_reason.h"
 #include "base/log.h"
+#include "daemon/fleet/credentials.h"
 #include "daemon/fleet/excerpt.h"
-#include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event_struct.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <strings.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
@@ -21,7 +21,6 @@
 #define ANSWER_HEAD_MAX            (64 << 10)
 /* The year 2116. A later date has no sense, and in nanoseconds no room. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
-#define TOKEN_MAX  (16 << 10)
 /* A shorter one would be found in words that have nothing to do with it. */
 #define TOKEN_HIDDEN_MIN    6
 #define BODY_EXCERPT_MAX    400
@@ -30,6 +29,9 @@
 #define OPEN_FILES_DEFAULT  1024
 /* Idle connections may take one descriptor of so many. */
 #define IDLE_CONNECTIONS_SHARE 4
+/* Without a call for so long, connections and handles go: curl does not watch idle ones, so that those which
+ * a worker closed would stay until the next call, which may be next week's. */
+#define REST_NS (15 * NS_PER_S)
 
 struct call {
     LIST_ENTRY(call) link;
@@ -37,10 +39,13 @@ struct call {
     CURL *easy;
     struct curl_slist *headers;
     bool in_multi;
-    bool once;       /* must not be sent a second time */
-    unsigned n_sent; /* how often it was */
+    bool once;         /* must not be sent a second time */
+    unsigned n_sent;   /* how often it was */
+    unsigned n_opened; /* sockets to addresses that the policy allows */
     size_t head_size, answer_max, body_room;
     char *body, *own_error, *token;
+    char *refused; /* what the policy said of an address, the latest one */
+    const char *refused_remedy;
     char curl_error[CURL_ERROR_SIZE];
     struct call_result result;
     void (*done)(const struct call_result *result, void *arg);
@@ -60,9 +65,12 @@ struct caller {
     CURLM *multi;
     struct event *timer;        /* curl's own timeout */
     struct event *failed_event; /* calls that failed before they left end in the next turn */
+    struct event *rest;
     struct call_list active, failed, idle;
     size_t n_idle;
     struct watch_list watches;
+    struct network_policy policy;
+    uint64_t n_refused;
 };
 
 static const struct {
@@ -95,11 +103,80 @@ static void mark_answered(struct call *call)
     call->result.answered_at_ns = wall_ns();
 }
 
+/* -- The network policy ------------------------------------------------------------------------------- */
+
+/* NULL: an address of neither IP. */
+static bool refuse(struct call *call, const struct in6_addr *address)
+{
+    const struct network_refusal *refusal = network_refuses(&call->caller->policy, address);
+    char text[ADDRESS_TEXT_SIZE] = "an address of another family";
+
+    if (!refusal)
+        return false;
+    if (address)
+        address_format(address, text);
+    free(call->refused);
+    call->refused = xasprintf("%s %s", text, refusal->why);
+    call->refused_remedy = refusal->remedy;
+    return true;
+}
+
+/* With the very address that curl connects to, whatever a name meant a moment ago. */
+static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct call *call = arg;
+    struct in6_addr ip;
+
+    if (refuse(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
+        return CURL_SOCKET_BAD;
+    call->n_opened++;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* A kept connection was opened under the policy of its time. */
+static bool refuse_peer(struct call *call, const char *ip)
+{
+    _cleanup_(freep) char *plain = xstrndup(ip, strcspn(ip, "%")); /* without the link of a link-local one */
+    struct in6_addr address;
+
+    return !address_of_host(plain, &address) || refuse(call, &address);
+}
+
+/* The log stays readable where a router lists a thousand of them. */
+static void note_refusal(struct call *call)
+{
+    struct caller *c = call->caller;
+    char *url = NULL;
+
+    curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
+    c->n_refused++;
+    if ((c->n_refused & (c->n_refused - 1)) == 0)
+        log_warning("%s: %s (%" PRIu64 " calls refused so far)", url ? url : "?", call->refused,
+                    c->n_refused);
+}
+
+void caller_set_policy(struct caller *c, const struct network_policy *policy)
+{
+    network_done(&c->policy);
+    network_copy(policy, &c->policy);
+}
+
+uint64_t caller_refusals(const struct caller *c)
+{
+    return c->n_refused;
+}
+
+/* -- What curl calls ---------------------------------------------------------------------------------- */
+
 /* Before each sending. libcurl sends again by itself where a kept connection turned out to be closed. */
 static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
     struct call *call = arg;
 
+    if (refuse_peer(call, remote_ip)) {
+        call->n_opened = 0;
+        return CURL_PREREQFUNC_ABORT;
+    }
     if (call->once && call->n_sent > 0)
         return CURL_PREREQFUNC_ABORT;
     call->n_sent++;
@@ -146,13 +223,6 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return take;
 }
 
-static void wipe(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 /* What is said of a refusal is stored and shown: a server that quotes what it was sent gives no token away.
  */
 static void hide_token(struct call *call)
@@ -177,7 +247,8 @@ static void call_reset(struct call *call)
     curl_slist_free_all(call->headers);
     free(call->body);
     free(call->own_error);
-    wipe(call->token);
+    free(call->refused);
+    secret_free(call->token);
     *call = (struct call){.easy = easy, .caller = call->caller};
 }
 
@@ -187,7 +258,8 @@ static void call_free(struct call *call)
     curl_slist_free_all(call->headers);
     free(call->body);
     free(call->own_error);
-    wipe(call->token);
+    free(call->refused);
+    secret_free(call->token);
     free(call);
 }
 
@@ -215,6 +287,10 @@ static void call_put(struct call *call)
     LIST_REMOVE(call, link);
     if (call->in_multi)
         curl_multi_remove_handle(c->multi, call->easy);
+    if (LIST_EMPTY(&c->active)) {
+        struct timeval rest = timeval_of(REST_NS);
+        event_add(c->rest, &rest);
+    }
     if (c->n_idle >= IDLE_CALLS_MAX) {
         call_free(call);
         return;
@@ -280,6 +356,11 @@ static void call_finish(struct call *call, CURLcode code)
     if (code == CURLE_OK && r->status == 0) {
         r->err = -EPROTO;
         r->error = "the answer has no HTTP status";
+    } else if (code != CURLE_OK && call->refused && call->n_opened == 0) {
+        note_refusal(call);
+        r->err = -EPERM;
+        r->error = call->refused;
+        r->remedy = call->refused_remedy;
     } else if (code == CURLE_UNSUPPORTED_PROTOCOL && call->n_sent > 0) {
         r->err = -EPROTO;
         r->error = "the answer is not HTTP";
@@ -423,22 +504,6 @@ static void multi_close(struct caller *c)
     }
 }
 
-int caller_new(struct event_base *base, struct caller **ret)
-{
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return -EIO;
-    struct caller *c = xcalloc(1, sizeof(*c));
-    c->base = base;
-    c->timer = evtimer_new(base, on_timer, c);
-    c->failed_event = evtimer_new(base, on_failed, c);
-    if (!c->timer || !c->failed_event || multi_open(c) < 0) {
-        caller_free(c);
-        return -ENOMEM;
-    }
-    *ret = c;
-    return 0;
-}
-
 static void free_calls(struct call_list *list)
 {
     struct call *call;
@@ -446,6 +511,38 @@ static void free_calls(struct call_list *list)
         LIST_REMOVE(call, link);
         call_free(call);
     }
+}
+
+static void on_rest(evutil_socket_t fd, short what, void *arg)
+{
+    struct caller *c = arg;
+
+    if (!LIST_EMPTY(&c->active))
+        return;
+    free_calls(&c->idle);
+    c->n_idle = 0;
+    multi_close(c);
+    if (multi_open(c) < 0)
+        abort(); /* as where a call gets no handle */
+}
+
+int caller_new(struct event_base *base, struct caller **ret)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -EIO;
+    struct caller *c = xcalloc(1, sizeof(*c));
+    char *reason = NULL;
+    c->base = base;
+    network_add(&c->policy, NETWORK_DEFAULT, &reason);
+    c->timer = evtimer_new(base, on_timer, c);
+    c->failed_event = evtimer_new(base, on_failed, c);
+    c->rest = evtimer_new(base, on_rest, c);
+    if (!c->timer || !c->failed_event || !c->rest || multi_open(c) < 0) {
+        caller_free(c);
+        return -ENOMEM;
+    }
+    *ret = c;
+    return 0;
 }
 
 struct caller *caller_free(struct caller *c)
@@ -465,6 +562,9 @@ struct caller *caller_free(struct caller *c)
         event_free(c->timer);
     if (c->failed_event)
         event_free(c->failed_event);
+    network_done(&c->policy);
+    if (c->rest)
+        event_free(c->rest);
     free(c);
     curl_global_cleanup();
     return NULL;
@@ -475,66 +575,6 @@ static void add_header(struct call *call, const char *line)
     struct curl_slist *longer = curl_slist_append(call->headers, line);
     if (longer)
         call->headers = longer;
-}
-
-static int credentials_error(struct call *call, const char *key, const char *path, const char *why)
-{
-    free(call->own_error);
-    call->own_error = xasprintf("cannot use %s %s: %s", key, path, why);
-    return -EACCES;
-}
-
-static int add_token(struct call *call, const char *key, const char *path)
-{
-    size_t size;
-    char *token = NULL;
-    int r = read_file(AT_FDCWD, path, TOKEN_MAX, &token, &size);
-
-    if (r < 0)
-        return credentials_error(call, key, path, strerror(-r));
-    while (size > 0 && isspace((unsigned char)token[size - 1]))
-        token[--size] = '\0';
-    r = size == 0 ? credentials_error(call, key, path, "it is empty") : 0;
-    for (size_t i = 0; i < size && r == 0; i++)
-        if ((unsigned char)token[i] <= ' ' || (unsigned char)token[i] == 0x7f)
-            r = credentials_error(call, key, path, "a token is one word");
-    if (r == 0) {
-        char *line = xasprintf("Authorization: Bearer %s", token);
-        add_header(call, line);
-        wipe(line);
-        call->token = TAKE_PTR(token);
-    }
-    wipe(token);
-    return r;
-}
-
-static int add_tls_file(struct call *call, CURLoption option, const char *key, const char *path)
-{
-    if (!path)
-        return 0;
-    if (access(path, R_OK) < 0)
-        return credentials_error(call, key, path, strerror(errno));
-    curl_easy_setopt(call->easy, option, path);
-    return 0;
-}
-
-static int add_credentials(struct call *call, const struct credentials *c, bool admin)
-{
-    int r = 0;
-
-    if (!c)
-        return 0;
-    if (admin && c->admin_token_file)
-        r = add_token(call, "admin_token_file", c->admin_token_file);
-    else if (c->token_file)
-        r = add_token(call, "token_file", c->token_file);
-    if (r == 0)
-        r = add_tls_file(call, CURLOPT_CAINFO, "ca_file", c->ca_file);
-    if (r == 0)
-        r = add_tls_file(call, CURLOPT_SSLCERT, "cert_file", c->cert_file);
-    if (r == 0)
-        r = add_tls_file(call, CURLOPT_SSLKEY, "key_file", c->key_file);
-    return r;
 }
 
 static long timeout_ms(int64_t duration_ns)
@@ -600,12 +640,25 @@ static void set_callbacks(struct call *call)
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, call);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, call->curl_error);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
     curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_before_send);
     curl_easy_setopt(e, CURLOPT_PREREQDATA, call);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, call);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, call);
+}
+
+static int add_credentials(struct call *call, const struct call_request *q)
+{
+    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
+    if (r == 0 && call->token) {
+        char *line = xasprintf("Authorization: Bearer %s", call->token);
+        add_header(call, line);
+        secret_free(line);
+    }
+    return r;
 }
 
 struct call *call_start(struct caller *c, const struct call_request *q,
@@ -620,7 +673,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
     set_bounds(call, q);
     set_connection(call);
     set_callbacks(call);
-    int r = add_credentials(call, q->credentials, q->admin);
+    int r = add_credentials(call, q);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
         replace_str(&call->own_error, "no time was left to call");
         r = -ETIMEDOUT;

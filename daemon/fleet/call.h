@@ -7,12 +7,16 @@
  * result is borrowed for the time of done(). The caller (one a process) owns all calls; call_cancel() ends
  * one without done(), and so does caller_free(). Neither is called from within done() for the same call.
  *
+ * An address outside of the network policy is refused before anything connects to it, and a connection that
+ * was kept before anything is sent on it: a token goes nowhere else.
+ *
  * Calls that are started in one turn of the loop leave together: connecting and sending begin in the next.
  * Connections are as many as calls; they stay open for the next call up to a share of RLIMIT_NOFILE.
  */
 #pragma once
 
 #include "base/util.h"
+#include "daemon/fleet/network.h"
 #include <event2/event.h>
 
 #define CALL_ANSWER_MAX_DEFAULT (1 << 20)
@@ -28,6 +32,11 @@ struct credentials {
     char *ca_file, *cert_file, *key_file;
 };
 
+/* credentials.c */
+bool credentials_any(const struct credentials *c);
+void credentials_copy(const struct credentials *c, struct credentials *ret);
+void credentials_done(struct credentials *c);
+
 struct call_request {
     const char *method; /* "GET", "POST" */
     const char *url;
@@ -41,11 +50,12 @@ struct call_request {
 
 struct call_result {
     /* 0 when a whole answer (or answer_max of it) came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO,
-     * ..., or the error of a credentials file. */
+     * ..., the error of a credentials file, or -EPERM with a remedy where the network policy refuses. */
     int err;
-    const char *error; /* curl's own words, NULL when err is 0 */
-    int status;        /* HTTP status, 0 when none came; may have come although err is not 0 */
-    const char *body;  /* NUL-terminated, never NULL */
+    const char *error;  /* curl's own words, NULL when err is 0 */
+    const char *remedy; /* where profd itself did not call; static, else NULL */
+    int status;         /* HTTP status, 0 when none came; may have come although err is not 0 */
+    const char *body;   /* NUL-terminated, never NULL */
     size_t body_size;
     bool cut;               /* the answer was longer than answer_max */
     int64_t sent_at_ns;     /* wall time when the request left; 0: it never did */
@@ -56,6 +66,10 @@ struct call_result {
 
 int caller_new(struct event_base *base, struct caller **ret);
 struct caller *caller_free(struct caller *c);
+/* Copies it; holds from the next connection and the next request on. Until then it is NETWORK_DEFAULT. */
+void caller_set_policy(struct caller *c, const struct network_policy *policy);
+/* How many calls the policy refused. */
+uint64_t caller_refusals(const struct caller *c);
 struct call *call_start(struct caller *c, const struct call_request *request,
                         void (*done)(const struct call_result *result, void *arg), void *arg);
 void call_cancel(struct call *call);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/fleet/fleet.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
@@ -9,11 +10,9 @@
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/url.h"
 #include "daemon/fleet/workers_json.h"
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <strings.h>
 #include <sys/queue.h>
 
@@ -31,8 +30,8 @@ struct fleet_finder {
 /* One discovery: plan, (read the router's log), list, identify, inspect processes. */
 struct discovery {
     LIST_ENTRY(discovery) link;
-    struct fleet_finder *finder; /* NULL: cancelled while a thread has it */
-    const struct fleet_settings *settings;
+    struct fleet_finder *finder;    /* NULL: cancelled while a thread has it */
+    struct fleet_settings settings; /* its own: a thread reads them, and a reload replaces the finder's */
     struct fleet_query query;
     const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
     const struct router_dialect *dialect;
@@ -51,6 +50,7 @@ static void discovery_free(struct discovery *d)
 {
     event_free(d->kick);
     fleet_query_done(&d->query);
+    fleet_settings_done(&d->settings);
     fleet_free(d->fleet);
     free(d->router);
     problem_done(&d->problem);
@@ -86,7 +86,7 @@ static bool back_from_offload(struct discovery *d)
 static void inspect_work(void *arg)
 {
     struct discovery *d = arg;
-    processes_inspect(d->fleet, d->settings);
+    processes_inspect(d->fleet, &d->settings);
 }
 
 static void inspect_done(void *arg)
@@ -115,35 +115,21 @@ static void on_identified(void *arg)
     offload(d, inspect_work, inspect_done);
 }
 
-/* An interface's address as a URL writes it; false for other families. */
-static bool address_text(const struct sockaddr *address, char *buf, size_t size)
-{
-    char text[INET6_ADDRSTRLEN];
-    bool v6 = address && address->sa_family == AF_INET6;
-
-    if (!v6 && (!address || address->sa_family != AF_INET))
-        return false;
-    const void *bytes = v6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
-                           : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
-    inet_ntop(address->sa_family, bytes, text, sizeof(text));
-    snprintf(buf, size, v6 ? "[%s]" : "%s", text);
-    return true;
-}
-
 /* Whether a host is this machine, by its addresses and its name. */
 static bool host_is_here(const char *host)
 {
-    char name[HOST_NAME_SIZE] = "", text[INET6_ADDRSTRLEN + 2];
+    char name[HOST_NAME_SIZE] = "";
+    struct in6_addr wanted, own;
     struct ifaddrs *all = NULL;
     bool here = false;
 
     gethostname(name, sizeof(name) - 1);
     if (host_is_loopback(host) || strcasecmp(name, host) == 0)
         return true;
-    if (getifaddrs(&all) < 0)
+    if (!address_of_host(host, &wanted) || getifaddrs(&all) < 0)
         return false;
     for (const struct ifaddrs *i = all; i && !here; i = i->ifa_next)
-        here = address_text(i->ifa_addr, text, sizeof(text)) && streq(text, host);
+        here = i->ifa_addr && address_of_socket(i->ifa_addr, &own) && IN6_ARE_ADDR_EQUAL(&own, &wanted);
     freeifaddrs(all);
     return here;
 }
@@ -157,7 +143,7 @@ static void identify(struct discovery *d)
 
     replace_str(&d->fleet->name, d->config ? d->config->name : NULL);
     listing_settle(d->fleet, here);
-    d->identification = identify_start(d->finder->caller, d->settings, d->fleet, on_identified, d);
+    d->identification = identify_start(d->finder->caller, &d->settings, d->fleet, on_identified, d);
     if (!d->identification)
         on_identified(d);
 }
@@ -180,7 +166,7 @@ static void on_listed(struct fleet *f, const struct problem *p, void *arg)
 
 static void ask_router(struct discovery *d)
 {
-    const struct fleet_settings *s = d->settings;
+    const struct fleet_settings *s = &d->settings;
     const struct router_question q = {
         .url = d->router,
         .dialect = d->dialect,
@@ -197,9 +183,9 @@ static int take_static(struct discovery *d, char *const *urls, size_t n)
     const char *reason;
     struct worker *w;
 
-    if (n > d->settings->workers_max) {
+    if (n > d->settings.workers_max) {
         problem_set(&d->problem, -E2BIG, PROBLEM_TOO_MANY, "%zu workers are named, %zu are allowed", n,
-                    d->settings->workers_max);
+                    d->settings.workers_max);
         problem_remedy(&d->problem, "Raise workers_max in profd.conf.");
         return -E2BIG;
     }
@@ -272,7 +258,7 @@ static const struct fleet_config *config_of_router(const struct fleet_settings *
 
 static int take_fleet(struct discovery *d)
 {
-    const struct fleet_settings *s = d->settings;
+    const struct fleet_settings *s = &d->settings;
     _cleanup_(freep) char *names = fleet_names(s);
 
     if (d->query.fleet)
@@ -322,7 +308,7 @@ static int plan(struct discovery *d)
     if (q->router) {
         r = take_router(d, q->router);
         if (r == 0)
-            d->config = config_of_router(d->settings, d->router);
+            d->config = config_of_router(&d->settings, d->router);
     } else if (q->n_workers > 0 && !q->fleet) {
         r = take_static(d, q->workers, q->n_workers);
     } else {
@@ -397,7 +383,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     struct discovery *d = xcalloc(1, sizeof(*d));
 
     d->finder = f;
-    d->settings = f->settings;
+    fleet_settings_copy(f->settings, &d->settings);
     copy_query(q, &d->query);
     d->done = done;
     d->arg = arg;

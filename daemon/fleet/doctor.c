@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "daemon/fleet/process.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -138,15 +140,15 @@ static int stat_nearest(const char *path, bool may_be_missing, struct stat *ret,
 
 static void look(struct place_space *s)
 {
-    struct statvfs fs;
-    struct stat st;
+    struct statvfs fs = {0};
+    struct stat st = {0};
 
     s->err = stat_nearest(s->path, !s->temporary, &st, &fs);
     if (s->err < 0)
         return;
     s->device = st.st_dev;
     s->free = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
-    if (!s->temporary && access(s->path, R_OK | X_OK) < 0 && errno != ENOENT)
+    if (!s->temporary && faccessat(AT_FDCWD, s->path, R_OK | X_OK, AT_EACCESS) < 0 && errno != ENOENT)
         s->err = -errno;
 }
 
@@ -197,7 +199,8 @@ static void check_space(const struct place_space *s, struct checks *c)
 
     if (s->err < 0) {
         checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
-                   "profd must be able to list and read it: run it as a user or group that may.",
+                   "profd must be able to list and read it: run it as a user or group that may, or "
+                   "with " FOREIGN_DROP_IN ".",
                    "%s, the %s of %s, cannot be read: %s", s->path, what, whose, strerror(-s->err));
         return;
     }

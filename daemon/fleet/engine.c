@@ -119,6 +119,8 @@ static void explain_unknown(struct worker *w, const struct answers *a)
                           "credentials needed: token_file is not accepted (%s)", some->text);
         else
             worker_needs_credentials(w, "token_file");
+    } else if (a->refused && version->err != 0) {
+        worker_refuse(w, a->refused, "%s", version->text);
     } else if (version->err == -EACCES && info->err == -EACCES) {
         worker_refuse(w, "Correct the file, or its permissions, or the key in profd.conf.", "%s",
                       version->text);

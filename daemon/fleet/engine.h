@@ -45,6 +45,7 @@ struct answers {
     bool has_openapi;   /* openapi.json was there and could be read */
     unsigned endpoints; /* of enum endpoint, where has_openapi */
     bool has_token, has_admin_token;
+    const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size);

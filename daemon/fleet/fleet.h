@@ -50,6 +50,7 @@ struct fleet_settings {
     size_t workers_max;
 };
 void fleet_settings_done(struct fleet_settings *s);
+void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *ret);
 
 /* What a user asks for. All NULL: the one configured fleet. */
 struct fleet_query {
@@ -65,7 +66,8 @@ void fleet_query_done(struct fleet_query *q);
 struct fleet_finder;
 struct discovery;
 
-/* Borrows all arguments for its life. */
+/* Borrows all arguments for its life. The settings may be replaced between two turns of the loop: a discovery
+ * under way keeps those that it began with. */
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
                      const struct fleet_settings *settings, struct fleet_finder **ret);
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f);

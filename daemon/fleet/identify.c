@@ -96,6 +96,7 @@ static void on_answer(const struct call_result *r, void *arg)
         int64_t latency = MAX(r->answered_mono_ns - r->sent_mono_ns, INT64_C(1));
         w->latency_ns = w->latency_ns > 0 ? MIN(w->latency_ns, latency) : latency;
     }
+    id->answers.refused = r->remedy;
     answers_set(&id->answers, pending->question, r->err, r->status, call_result_text(r, text, sizeof(text)),
                 r->body, r->body_size);
     if (--id->n_pending == 0)

@@ -8,23 +8,15 @@
  */
 #pragma once
 
+#include "base/process_info.h"
 #include "daemon/fleet/fleet.h"
+
+/* What lets a profd that is a service read what is others'. */
+#define FOREIGN_DROP_IN "the drop-in collect-foreign.conf (profd(8), \"Installed\")"
 
 /* Fills local, pid, uid, setup and place of each worker of the fleet that listens on this host (and keeps
  * what is known). */
 void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings);
-
-/* pid and all its descendants, at most max of them. Returns how many. */
-size_t process_tree(pid_t pid, pid_t *ret, size_t max);
-/* The regular files that one of the processes has open for writing, at most max of them. Returns how many. */
-struct open_file {
-    dev_t device;
-    ino_t inode;
-};
-size_t process_open_files(const pid_t *pids, size_t n, struct open_file *ret, size_t max);
-/* The pid inside its own (innermost) pid namespace, which is what a container's profiler writes into names
- * and events. */
-pid_t process_inner_pid(pid_t pid);
 
 /*
  * A path as the worker names it, turned into one that profd can open: itself where the worker shares profd's

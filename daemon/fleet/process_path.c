@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/process_info.h"
 #include "daemon/fleet/process.h"
-#include "daemon/fleet/process_info.h"
 #include "daemon/fleet/process_mounts.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
@@ -35,7 +35,7 @@ void process_remedy_denied(const struct worker *w, struct problem *p)
 {
     problem_remedy(p,
                    "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear\n"
-                   "or give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (systemctl edit profd)",
+                   "or give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN,
                    w->url);
 }
 
@@ -296,7 +296,8 @@ int process_check_dir(const struct worker *w, const char *local, struct problem 
     problem_set(p, error, error == -EACCES ? PROBLEM_DENIED : PROBLEM_NOT_FOUND,
                 "trace directory %s cannot be read: %s", local, strerror(-error));
     if (error == -EACCES)
-        problem_remedy(p, "let profd's user read it: setfacl -m u:profd:rx %s", local);
+        problem_remedy(
+            p, "let profd's user read it: setfacl -m u:profd:rx %s; or all of them: " FOREIGN_DROP_IN, local);
     else
         process_remedy_unknown(w, p);
     return error;

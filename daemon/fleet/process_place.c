@@ -2,10 +2,11 @@
 #include "daemon/fleet/process_place.h"
 
 #include "base/alloc.h"
-#include "daemon/fleet/process_info.h"
+#include "base/process_info.h"
 #include "daemon/fleet/process_path.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
+#include <fcntl.h>
 
 /* How far up from the listener the launch is looked for: a server's front ends are children of the process
  * that was launched. */
@@ -189,7 +190,7 @@ static void take_note(struct worker *w, struct problem *p)
 
 static void note_missing(struct worker *w)
 {
-    if (access(w->place.local_dir, F_OK) == 0 || errno != ENOENT)
+    if (faccessat(AT_FDCWD, w->place.local_dir, F_OK, AT_EACCESS) == 0 || errno != ENOENT)
         return;
     struct problem p = {0};
     problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s is not there yet: engines make it with their first trace",

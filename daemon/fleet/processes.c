@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From workers' URLs to the processes that listen there; what those say is process_place.c's. */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process_info.h"
+#include "base/process_net.h"
 #include "daemon/fleet/process.h"
-#include "daemon/fleet/process_info.h"
-#include "daemon/fleet/process_net.h"
 #include "daemon/fleet/process_path.h"
 #include "daemon/fleet/process_place.h"
 #include "daemon/fleet/url.h"
@@ -57,26 +58,21 @@ static void look_up(struct host *h)
         return;
     for (struct addrinfo *i = list; i; i = i->ai_next) {
         struct in6_addr address;
-        if (i->ai_family == AF_INET)
-            address = net_address_v4(((struct sockaddr_in *)i->ai_addr)->sin_addr.s_addr);
-        else if (i->ai_family == AF_INET6)
-            address = ((struct sockaddr_in6 *)i->ai_addr)->sin6_addr;
-        else
-            continue;
-        host_add(h, &address);
+        if (address_of_socket(i->ai_addr, &address))
+            host_add(h, &address);
     }
     freeaddrinfo(list);
 }
 
 static void resolve_host(struct inspection *in, struct host *h)
 {
-    const struct in6_addr loopback4 = net_address_v4(htonl(INADDR_LOOPBACK));
+    const struct in6_addr loopback4 = address_v4(htonl(INADDR_LOOPBACK));
     struct in6_addr address;
 
     if (streq(h->name, "localhost") || host_is_wildcard(h->name)) {
         host_add(h, &loopback4);
         host_add(h, &in6addr_loopback);
-    } else if (net_address_parse(h->name, &address)) {
+    } else if (address_of_host(h->name, &address)) {
         host_add(h, &address);
     } else if (in->n_names++ < HOST_NAMES_MAX && mono_ns() < in->names_until_ns) {
         look_up(h);
@@ -168,7 +164,7 @@ static struct net_listener *behind_forwarder(const struct inspection *in, pid_t 
     if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) == 0)
         args.data = data;
     const char *ip = flag_value(&args, "-container-ip"), *inner_port = flag_value(&args, "-container-port");
-    if (!ip || !inner_port || !net_address_parse(ip, &address))
+    if (!ip || !inner_port || !address_of_host(ip, &address))
         return net_survey_elsewhere(&in->survey, port);
     for (unsigned space = 1; space < in->survey.n_spaces; space++)
         if (net_space_has(&in->survey.spaces[space], &address))

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "daemon/fleet/process_info.h"
+#include "base/process_info.h"
 #include "daemon/fleet/worker.h"
 
 #define ENGINE_CONFIG_MAX (256 << 10) /* of a --config file */

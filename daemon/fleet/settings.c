@@ -11,15 +11,6 @@ static void strings_done(char **strings, size_t n)
     free(strings);
 }
 
-static void credentials_done(struct credentials *c)
-{
-    free(c->token_file);
-    free(c->admin_token_file);
-    free(c->ca_file);
-    free(c->cert_file);
-    free(c->key_file);
-}
-
 static void fleet_config_done(struct fleet_config *f)
 {
     free(f->name);
@@ -52,6 +43,52 @@ void fleet_settings_done(struct fleet_settings *s)
     *s = (struct fleet_settings){0};
 }
 
+static char **strings_copy(char *const *strings, size_t n)
+{
+    char **copy = xcalloc(MAX(n, 1u), sizeof(*copy));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = xstrdup(strings[i]);
+    return copy;
+}
+
+static void fleet_config_copy(const struct fleet_config *f, struct fleet_config *ret)
+{
+    *ret = (struct fleet_config){.name = xstrdup(f->name),
+                                 .router = xstrdup(f->router),
+                                 .router_log = xstrdup(f->router_log),
+                                 .workers = strings_copy(f->workers, f->n_workers),
+                                 .n_workers = f->n_workers,
+                                 .cap_workers = f->n_workers,
+                                 .dialect = xstrdup(f->dialect),
+                                 .trace_dir = xstrdup(f->trace_dir),
+                                 .output_dir = xstrdup(f->output_dir),
+                                 .maps = xcalloc(MAX(f->n_maps, 1u), sizeof(*f->maps)),
+                                 .n_maps = f->n_maps,
+                                 .cap_maps = f->n_maps};
+    for (size_t i = 0; i < f->n_maps; i++)
+        ret->maps[i] = (struct path_map){.from = xstrdup(f->maps[i].from), .to = xstrdup(f->maps[i].to)};
+    credentials_copy(&f->credentials, &ret->credentials);
+}
+
+void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *ret)
+{
+    *ret = *s;
+    ret->fleets = xcalloc(MAX(s->n_fleets, 1u), sizeof(*ret->fleets));
+    ret->workers = xcalloc(MAX(s->n_workers, 1u), sizeof(*ret->workers));
+    ret->cap_fleets = s->n_fleets;
+    ret->cap_workers = s->n_workers;
+    for (size_t i = 0; i < s->n_fleets; i++)
+        fleet_config_copy(&s->fleets[i], &ret->fleets[i]);
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct worker_config *w = &s->workers[i];
+        ret->workers[i] = (struct worker_config){.url = xstrdup(w->url),
+                                                 .trace_dir = xstrdup(w->trace_dir),
+                                                 .output_dir = xstrdup(w->output_dir),
+                                                 .role = w->role};
+        credentials_copy(&w->credentials, &ret->workers[i].credentials);
+    }
+}
+
 void fleet_query_done(struct fleet_query *q)
 {
     free(q->fleet);
@@ -60,11 +97,6 @@ void fleet_query_done(struct fleet_query *q)
     strings_done(q->workers, q->n_workers);
     free(q->trace_dir);
     *q = (struct fleet_query){0};
-}
-
-static bool any_credentials(const struct credentials *c)
-{
-    return c->token_file || c->admin_token_file || c->ca_file || c->cert_file || c->key_file;
 }
 
 /* a is as a person wrote it, b is normalised. */
@@ -96,7 +128,7 @@ const struct credentials *settings_credentials(const struct fleet_settings *s, c
 {
     const struct worker_config *w = settings_worker(s, worker_url);
     const struct fleet_config *f = settings_fleet(s, fleet_name);
-    if (w && any_credentials(&w->credentials))
+    if (w && credentials_any(&w->credentials))
         return &w->credentials;
     return f ? &f->credentials : NULL;
 }

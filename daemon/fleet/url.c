@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/fleet/url.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -189,17 +190,17 @@ bool url_is_http(const struct url *u)
 
 bool host_is_wildcard(const char *host)
 {
-    return streq(host, "0.0.0.0") || streq(host, "[::]");
+    struct in6_addr ip;
+    return address_of_host(host, &ip) && address_is_wildcard(&ip);
 }
 
 bool host_is_loopback(const char *host)
 {
-    struct in_addr v4;
+    struct in6_addr ip;
 
-    if (streq(host, "localhost") || ends_with(host, ".localhost") || streq(host, "[::1]") ||
-        starts_with(host, "[::ffff:127.") || host_is_wildcard(host))
+    if (streq(host, "localhost") || ends_with(host, ".localhost"))
         return true;
-    return inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+    return address_of_host(host, &ip) && (address_is_loopback(&ip) || address_is_wildcard(&ip));
 }
 
 bool url_is_loopback(const char *url)

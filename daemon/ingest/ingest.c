@@ -3,35 +3,31 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/ingest/protocol.h"
+#include "daemon/ingest/child.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/pidfd.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* A slow disk under a busy host, and a child that shares its processor with the engine. */
-#define INGEST_DEADLINE        (120 * NS_PER_S)
-#define INGEST_BYTES_PER_S     (INT64_C(1) << 20)
-#define INGEST_CPU_S           30
-#define INGEST_BYTES_PER_CPU_S (INT64_C(2) << 20)
-/* Descriptors are moved out of the way of those that the child gets. */
-#define FD_ASIDE 10
+#define INGEST_DEADLINE    (120 * NS_PER_S)
+#define INGEST_BYTES_PER_S (INT64_C(1) << 20)
+/* Kept open for the start of a child: files that wait may have taken all others. */
+#define RESERVE_FDS 8
 
 struct ingest_job {
     TAILQ_ENTRY(ingest_job) next;
     struct ingest *ingest;
-    int source_fd, dest_fd;
-    int64_t size_max;
+    struct child_order child;
+    void (*open_columns)(struct ingest_columns *ret, void *arg);
     void (*done)(const struct ingest_result *result, void *arg);
     void *arg;
 
     bool running;
-    pid_t pid;
+    int64_t begun_ns, size;
     int pid_fd, answer_fd;
     struct event *on_answer, *on_exit, *on_time;
     char *answer;
@@ -47,7 +43,10 @@ struct ingest {
     char *program;
     unsigned children_max, n_running, n_waiting;
     int64_t deadline_ns;
+    int reserve[RESERVE_FDS];
+    int group_fd; /* -1: children stay where profd is */
     struct job_list waiting, running;
+    struct ingest_metrics metrics;
 };
 
 static void start_waiting(struct ingest *ingest);
@@ -94,6 +93,12 @@ static char *describe_end(const siginfo_t *end)
     return end->si_status != 0 ? xasprintf("profd-ingest ended with status %d", end->si_status) : NULL;
 }
 
+/* The kernel kills where memory or the last of the processor time is gone, profd where the deadline is. */
+static bool is_used_up(const siginfo_t *end)
+{
+    return end->si_code != CLD_EXITED && (end->si_status == SIGXCPU || end->si_status == SIGKILL);
+}
+
 /* Reads the child's object into the result; the reason of a bad one. */
 static char *read_answer(const struct ingest_job *job, struct ingest_result *result)
 {
@@ -123,13 +128,24 @@ static void free_job(struct ingest_job *job)
     free_event(&job->on_answer);
     free_event(&job->on_exit);
     free_event(&job->on_time);
-    close_fd(&job->source_fd);
-    close_fd(&job->dest_fd);
+    child_order_done(&job->child);
     close_fd(&job->answer_fd);
     close_fd(&job->pid_fd);
     free(job->answer);
     free(job->fate);
     free(job);
+}
+
+static void count(struct ingest_metrics *m, const struct ingest_job *job, const struct ingest_result *result)
+{
+    if (result->used_up || job->fate)
+        m->killed++;
+    else if (result->err < 0 || result->state == TRACE_UNREADABLE)
+        m->failed++;
+    else
+        m->read++;
+    m->bytes += (uint64_t)job->size;
+    histogram_add(&m->durations, mono_ns() - job->begun_ns);
 }
 
 /* end is NULL where there was no child. */
@@ -139,9 +155,11 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
     struct ingest_result result = {.err = job->err, .state = TRACE_UNREADABLE, .facts = json_object()};
 
     result.reason = job->fate ? xstrdup(job->fate) : end ? describe_end(end) : NULL;
+    result.used_up = result.err == 0 && end && is_used_up(end);
     if (!result.reason && result.err == 0)
         result.reason = read_answer(job, &result);
     if (job->running) {
+        count(&ingest->metrics, job, &result);
         TAILQ_REMOVE(&ingest->running, job, next);
         ingest->n_running--;
     } else {
@@ -222,94 +240,47 @@ static void end_without_child(struct ingest_job *job)
     event_add(job->on_time, &(struct timeval){0, 0});
 }
 
-static int64_t size_of(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 ? st.st_size : 0;
-}
-
-static int move_aside(int *fd)
-{
-    if (*fd < 0 || *fd >= FD_ASIDE)
-        return 0;
-    int aside = fcntl(*fd, F_DUPFD_CLOEXEC, FD_ASIDE);
-    if (aside < 0)
-        return -errno;
-    close(*fd);
-    *fd = aside;
-    return 0;
-}
-
-static void add_descriptors(posix_spawn_file_actions_t *actions, const struct ingest_job *job, int result_fd)
-{
-    posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(actions, result_fd, INGEST_FD_RESULT);
-    posix_spawn_file_actions_adddup2(actions, job->source_fd, INGEST_FD_SOURCE);
-    if (job->dest_fd >= 0)
-        posix_spawn_file_actions_adddup2(actions, job->dest_fd, INGEST_FD_DEST);
-    posix_spawn_file_actions_addclosefrom_np(actions,
-                                             job->dest_fd >= 0 ? INGEST_FD_DEST + 1 : INGEST_FD_DEST);
-}
-
-static int spawn(struct ingest_job *job, int result_fd)
-{
-    char size_max[24], cpu_s[24];
-    char *argv[] = {"profd-ingest", size_max, cpu_s, NULL};
-    char *environment[] = {"LC_ALL=C", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all, none;
-
-    snprintf(size_max, sizeof(size_max), "%" PRId64, job->size_max);
-    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64,
-             INGEST_CPU_S + size_of(job->source_fd) / INGEST_BYTES_PER_CPU_S);
-    posix_spawn_file_actions_init(&actions);
-    add_descriptors(&actions, job, result_fd);
-    posix_spawnattr_init(&attributes);
-    sigfillset(&all);
-    sigemptyset(&none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    int r = posix_spawn(&job->pid, job->ingest->program, &actions, &attributes, argv, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -r;
-}
-
 static int start_child(struct ingest_job *job)
 {
-    _cleanup_(closep) int result_fd = -1;
     int fds[2];
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
     job->answer_fd = fds[0];
-    result_fd = fds[1];
+    job->child.fds[INGEST_FD_RESULT] = fds[1];
     if (fcntl(job->answer_fd, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
-    int r = move_aside(&result_fd);
-    if (r >= 0)
-        r = move_aside(&job->source_fd);
-    if (r >= 0)
-        r = move_aside(&job->dest_fd);
-    if (r >= 0)
-        r = spawn(job, result_fd);
-    if (r < 0)
-        return r;
-    job->pid_fd = pidfd_open(job->pid, 0);
-    if (job->pid_fd >= 0)
-        return 0;
-    r = -errno;
-    kill(job->pid, SIGKILL);
-    waitpid(job->pid, NULL, 0);
-    return r;
+    /* One that cannot join is bounded by its own limits all the same. */
+    job->child.fds[INGEST_FD_GROUP] =
+        job->ingest->group_fd >= 0 ? fcntl(job->ingest->group_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (job->open_columns) {
+        struct ingest_columns columns = {.fd = -1, .spill_fd = -1, .room = INT64_MAX};
+        job->open_columns(&columns, job->arg);
+        job->child.fds[INGEST_FD_COLUMNS] = columns.fd;
+        job->child.fds[INGEST_FD_SPILL] = columns.spill_fd;
+        job->child.columns_room = columns.room;
+    }
+    return child_start(job->ingest->program, &job->child, &job->pid_fd);
+}
+
+static void fill_reserve(struct ingest *ingest)
+{
+    for (size_t i = 0; i < RESERVE_FDS; i++)
+        ingest->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void use_reserve(struct ingest *ingest)
+{
+    for (size_t i = 0; i < RESERVE_FDS; i++)
+        close_fd(&ingest->reserve[i]);
 }
 
 static void watch_child(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
-    int64_t more_ns = size_of(job->source_fd) / INGEST_BYTES_PER_S * NS_PER_S;
+    job->begun_ns = mono_ns();
+    job->size = child_source_size(&job->child);
+    int64_t more_ns = job->size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
     job->answer = xcalloc(INGEST_RESULT_MAX, 1);
@@ -325,8 +296,14 @@ static void start(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
 
+    use_reserve(ingest);
     int r = start_child(job);
+    if (r == 0)
+        watch_child(job);
+    child_order_done(&job->child);
+    fill_reserve(ingest);
     if (r < 0) {
+        ingest->metrics.failed++;
         give_up(job, r, xasprintf("cannot start %s: %s", ingest->program, strerror(-r)));
         end_without_child(job);
         return;
@@ -336,18 +313,20 @@ static void start(struct ingest_job *job)
     TAILQ_INSERT_TAIL(&ingest->running, job, next);
     ingest->n_running++;
     job->running = true;
-    close_fd(&job->dest_fd);
-    watch_child(job);
 }
 
 static struct ingest_job *next_to_start(struct ingest *ingest)
 {
-    struct ingest_job *job;
+    struct ingest_job *job, *background = NULL;
 
     TAILQ_FOREACH(job, &ingest->waiting, next)
-    if (!job->err)
-        return job;
-    return NULL;
+    {
+        if (!job->err && !job->child.background)
+            return job;
+        if (!job->err && !background)
+            background = job;
+    }
+    return background;
 }
 
 static void start_waiting(struct ingest *ingest)
@@ -368,9 +347,11 @@ int ingest_new(struct event_base *base, const char *program_path, unsigned child
         .program = xstrdup(program_path),
         .children_max = children_max,
         .deadline_ns = INGEST_DEADLINE,
+        .group_fd = -1,
         .waiting = TAILQ_HEAD_INITIALIZER(ingest->waiting),
         .running = TAILQ_HEAD_INITIALIZER(ingest->running),
     };
+    fill_reserve(ingest);
     *ret = ingest;
     return 0;
 }
@@ -389,9 +370,40 @@ struct ingest *ingest_free(struct ingest *ingest)
     give_up(job, -ECANCELED, xstrdup("cancelled"));
     while ((job = TAILQ_FIRST(&ingest->running)))
         reap(job);
+    use_reserve(ingest);
+    close_fd(&ingest->group_fd);
     free(ingest->program);
     free(ingest);
     return NULL;
+}
+
+void ingest_set_children_max(struct ingest *ingest, unsigned children_max)
+{
+    ingest->children_max = children_max;
+    start_waiting(ingest);
+}
+
+void ingest_set_group(struct ingest *ingest, int take_procs_fd)
+{
+    close_fd(&ingest->group_fd);
+    ingest->group_fd = take_procs_fd;
+}
+
+unsigned ingest_children_max(const struct ingest *ingest)
+{
+    return ingest->children_max;
+}
+
+void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret)
+{
+    *ret = ingest->metrics;
+    ret->running = ingest->n_running;
+    ret->waiting = ingest->n_waiting;
+}
+
+int ingest_check(const struct ingest *ingest)
+{
+    return access(ingest->program, X_OK) < 0 ? -errno : 0;
 }
 
 bool ingest_is_full(const struct ingest *ingest)
@@ -404,20 +416,24 @@ void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns)
     ingest->deadline_ns = duration_ns;
 }
 
-struct ingest_job *ingest_run(struct ingest *ingest, int source_fd, int dest_fd, int64_t size_max,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *order,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg)
 {
     struct ingest_job *job = xcalloc(1, sizeof(*job));
     bool full = ingest_is_full(ingest);
 
     *job = (struct ingest_job){.ingest = ingest,
-                               .source_fd = source_fd,
-                               .dest_fd = dest_fd,
-                               .size_max = size_max,
+                               .child = {.fds = {[0 ... INGEST_FD_GROUP] = -1},
+                                         .size_max = order->size_max,
+                                         .memory_max = order->memory_max,
+                                         .background = order->background},
+                               .open_columns = order->open_columns,
                                .done = done,
                                .arg = arg,
                                .pid_fd = -1,
                                .answer_fd = -1};
+    job->child.fds[INGEST_FD_SOURCE] = order->source_fd;
+    job->child.fds[INGEST_FD_DEST] = order->dest_fd;
     TAILQ_INSERT_TAIL(&ingest->waiting, job, next);
     ingest->n_waiting++;
     if (full) {

@@ -2,13 +2,14 @@
 /*
  * profd's side of profd-ingest: a queue of files to look at, worked off by a bounded number of children.
  *
- * A child gets two descriptors, no rights, and a deadline that grows with the file; one that outlives it is
+ * A child gets a few descriptors, no rights, and a deadline that grows with the file; one that outlives it is
  * killed. Whatever happens to a child, its job ends with a result. Children are waited for by pidfd: no
  * signal handler, no interference with other children of the process.
  */
 #pragma once
 
 #include "base/json.h"
+#include "base/metric.h"
 #include "proto/names.h"
 #include <event2/event.h>
 
@@ -18,28 +19,60 @@
 struct ingest;
 struct ingest_job;
 
+/* Where columns go; -1 where it cannot be opened. */
+struct ingest_columns {
+    int fd, spill_fd;
+    int64_t room; /* bytes that both may take together */
+};
+
+/* What is to be done with a file; the meaning of each descriptor is that of proto/ingest.h. */
+struct ingest_order {
+    int source_fd;
+    int dest_fd; /* -1 where not wanted */
+    /* Opens what columns are written to, when it is the file's turn. NULL: not wanted. */
+    void (*open_columns)(struct ingest_columns *ret, void *arg);
+    int64_t size_max;
+    int64_t memory_max; /* of reading into columns */
+    bool background;    /* nobody waits for it: everything else goes first */
+};
+
 struct ingest_result {
     int err; /* 0, or why the job itself failed: -ENOSPC of the destination, -ECANCELED, -EAGAIN
                 (too many wait), a child that could not be started */
     enum trace_state state; /* TRACE_UNREADABLE where err is set, or the child died */
     char *reason;           /* NULL where there is nothing to say */
-    json_t *facts;          /* as protocol.h describes them; an empty object where there are none */
+    bool used_up;           /* the child's time or memory was, and it was killed for that */
+    json_t *facts;          /* as proto/ingest.h describes them; an empty object where there are none */
 };
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret);
 /* Kills what runs and ends every job with -ECANCELED. Not to be called from done(). */
 struct ingest *ingest_free(struct ingest *ingest);
+/* Those that run stay. */
+void ingest_set_children_max(struct ingest *ingest, unsigned children_max);
+/* Takes a descriptor that a child which writes "0" to it joins a cgroup by (cgroup.h). */
+void ingest_set_group(struct ingest *ingest, int take_procs_fd);
+unsigned ingest_children_max(const struct ingest *ingest);
+/* Since profd's start, but for those that are running and waiting. */
+struct ingest_metrics {
+    unsigned running, waiting;
+    uint64_t read, failed, killed; /* files: killed is what a child's limits did, or profd at its deadline */
+    uint64_t bytes;                /* of files that a child was given */
+    struct histogram durations;
+};
+void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret);
+/* 0, or why profd-ingest cannot be started: -ENOENT, -EACCES. */
+int ingest_check(const struct ingest *ingest);
 /* True when INGEST_WAITING_MAX files wait: hold back what can be held back. */
 bool ingest_is_full(const struct ingest *ingest);
 /* How long a child may take for a small file; larger ones get more. INGEST_DEADLINE by default. */
 void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns);
 
 /*
- * Takes both descriptors, also where it fails. dest_fd is an empty file open for reading and writing, or -1
- * for a check without a copy. done() runs later on the loop, exactly once; the result is borrowed and the job
- * gone when it returns.
+ * Takes both descriptors, also where it fails. done() runs later on the loop, exactly once; the result is
+ * borrowed and the job gone when it returns.
  */
-struct ingest_job *ingest_run(struct ingest *ingest, int source_fd, int dest_fd, int64_t size_max,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *order,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg);
 /* done() runs with -ECANCELED, later on the loop. */
 void ingest_cancel(struct ingest_job *job);

@@ -1,23 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-ingest: looks at one file that a worker wrote, with no right to do anything else. See protocol.h for
- * how profd starts it. It never opens a path, and one that dies has taken nothing with it.
+ * profd-ingest: looks at one file that a worker wrote, with no right to do anything else. See proto/ingest.h
+ * for how profd starts it. It never opens a path, and one that dies has taken nothing with it.
  */
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/ingest/check.h"
-#include "daemon/ingest/protocol.h"
 #include "daemon/ingest/sandbox.h"
+#include "proto/ingest.h"
+#include "trace/read/reader.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
-#define MEMORY_MAX (INT64_C(512) << 20)
+/* Beside what reading into columns is allowed: buffers, stacks, the answer. */
+#define MEMORY_BESIDE (INT64_C(512) << 20)
+/* What columns and spilled rows may take on the disk: real ones are one to ten times as large as a compressed
+ * trace. */
+#define COLUMNS_BYTES_PER_BYTE 32
+#define COLUMNS_BYTES_MIN      (INT64_C(64) << 20)
 /* The machine serves requests: reading traces comes after that. */
 #define NICENESS 10
+
+/* The order of a file, and the limits of the process that carries it out. */
+struct command {
+    struct check_order order;
+    int64_t cpu_s;
+    int64_t columns_room; /* bytes that columns and spilled rows may take together */
+};
 
 static int parse_positive(const char *text, int64_t *ret)
 {
@@ -37,22 +53,77 @@ static int print_result(const json_t *facts)
     return text ? write_all(INGEST_FD_RESULT, text, strlen(text)) : -ENOMEM;
 }
 
-static int run(int64_t size_max, int64_t cpu_s)
+/* The descriptor, or -1 where its starter left it closed. */
+static int given(int fd)
 {
-    bool has_dest = fcntl(INGEST_FD_DEST, F_GETFD) >= 0;
+    return fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+}
+
+/* The signal that tells of the starter's death is only sent for what happens from now on. */
+static bool has_starter(void)
+{
+    struct pollfd result = {.fd = INGEST_FD_RESULT};
+    return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && poll(&result, 1, 0) >= 0 &&
+           !(result.revents & (POLLERR | POLLNVAL));
+}
+
+/* The limit is each file's. The copy has its room already: it is as large as the source. */
+static int64_t file_size_max(const struct command *command)
+{
+    const struct check_order *order = &command->order;
+    struct stat st;
+    int64_t columns_max;
+
+    if (order->columns_fd < 0)
+        return order->size_max;
+    int64_t size = fstat(order->source_fd, &st) == 0 ? st.st_size : 0;
+    if (__builtin_mul_overflow(size, COLUMNS_BYTES_PER_BYTE, &columns_max))
+        columns_max = INT64_MAX;
+    columns_max = MIN(MAX(columns_max, COLUMNS_BYTES_MIN), command->columns_room / 2);
+    return order->dest_fd < 0 ? columns_max : MAX(columns_max, size);
+}
+
+/* Before anything is read: what is read counts where the reader is. */
+static void join_group(void)
+{
+    int fd = given(INGEST_FD_GROUP);
+
+    if (fd < 0)
+        return;
+    if (write(fd, "0", 1) < 0)
+        log_error("profd-ingest: cannot join its cgroup: %s", strerror(errno));
+    close(fd);
+}
+
+static void setup_process(void)
+{
+    join_group();
+    if (getpriority(PRIO_PROCESS, 0) < NICENESS)
+        setpriority(PRIO_PROCESS, 0, NICENESS);
+    signal(SIGPIPE, SIG_IGN);
+    /* The threads allocate little; and a second arena, when it shrinks, looks at a file first. */
+    mallopt(M_ARENA_MAX, 1);
+}
+
+static int run(const struct command *command)
+{
+    const struct check_order *order = &command->order;
+    bool columns = order->columns_fd >= 0;
     _cleanup_(check_freep) struct check *check = NULL;
     struct sandbox sandbox = {
-        .fds = INGEST_FD_DEST + 1,
-        .cpu_s = cpu_s,
-        .file_size = size_max,
-        .memory = MEMORY_MAX,
+        .fds = INGEST_FD_PROGRESS + 1,
+        .cpu_s = command->cpu_s,
+        .file_size = file_size_max(command),
+        .memory = MEMORY_BESIDE + (columns ? MIN(order->memory_max, INT64_MAX - MEMORY_BESIDE) : 0),
+        .threads = columns,
         .clone_from_fd = INGEST_FD_SOURCE,
         .clone_to_fd = INGEST_FD_DEST,
     };
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    setpriority(PRIO_PROCESS, 0, NICENESS);
-    int r = check_new(INGEST_FD_SOURCE, has_dest ? INGEST_FD_DEST : -1, size_max, &check);
+    if (!has_starter())
+        return -EPIPE;
+    setup_process();
+    int r = check_new(order, &check);
     if (r >= 0)
         r = sandbox_enter(&sandbox);
     if (r < 0) {
@@ -63,14 +134,33 @@ static int run(int64_t size_max, int64_t cpu_s)
     return print_result(facts);
 }
 
+static bool parse_arguments(int argc, char **argv, struct command *command)
+{
+    int64_t *const values[] = {&command->order.size_max, &command->cpu_s, &command->order.memory_max,
+                               &command->columns_room};
+    bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values);
+
+    for (int i = 1; i < argc && ok; i++)
+        ok = parse_positive(argv[i], values[i - 1]) == 0;
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
-    int64_t size_max, cpu_s;
+    struct command command = {.order = {.source_fd = INGEST_FD_SOURCE,
+                                        .dest_fd = given(INGEST_FD_DEST),
+                                        .columns_fd = given(INGEST_FD_COLUMNS),
+                                        .spill_fd = given(INGEST_FD_SPILL),
+                                        .progress_fd = given(INGEST_FD_PROGRESS),
+                                        .memory_max = READ_MEMORY_DEFAULT},
+                              .columns_room = INT64_MAX};
 
-    if (argc != 3 || parse_positive(argv[1], &size_max) < 0 || parse_positive(argv[2], &cpu_s) < 0) {
-        fprintf(stderr,
-                "usage: profd-ingest SIZE_MAX CPU_SECONDS\nprofd starts it, with the file as descriptor 3\n");
+    if (!parse_arguments(argc, argv, &command)) {
+        fprintf(stderr, "usage: profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM]]\n"
+                        "profd starts it, with the file as descriptor 3\n");
         return 2;
     }
-    return run(size_max, cpu_s) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    /* Not exit(): what libraries and instruments do there opens files, which the sandbox answers by killing.
+     */
+    _exit(run(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

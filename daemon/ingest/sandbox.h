@@ -2,12 +2,14 @@
 /*
  * What a child gives up before it looks at untrusted bytes: all descriptors but its own, memory, time, new
  * privileges, and every system call that its work does not need. A call outside the list kills the process.
+ * Threads are begun after that, and so are bound by it as well.
  *
  * Builds with the address sanitizer keep the limits of time and file size but neither the filter nor the
  * limit of memory: the sanitizer's runtime maps terabytes and opens /proc.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__has_feature)
@@ -24,12 +26,14 @@
 
 struct sandbox {
     int fds;           /* descriptors 0 to fds - 1 stay */
-    int64_t cpu_s;     /* SIGXCPU after that */
-    int64_t file_size; /* SIGXFSZ beyond that */
-    int64_t memory;    /* address space */
+    int64_t cpu_s;     /* SIGXCPU after that, of all threads together; a second later SIGKILL */
+    int64_t file_size; /* writing beyond that fails */
+    int64_t
+        memory;   /* of its own: heap and stacks; mapped files do not count. Addresses get a wide multiple */
+    bool threads; /* may begin threads */
     int clone_from_fd; /* the one FICLONE that stays possible */
     int clone_to_fd;
 };
 
-/* Not to be undone. */
+/* Not to be undone. stderr is closed with it: what was to be said there was about setting up. */
 int sandbox_enter(const struct sandbox *s);

@@ -17,8 +17,9 @@
 static void mark_unsaved(struct session *s, int err)
 {
     if (!s->unsaved)
-        log_error("session s%" PRId64 ": the catalog cannot take its state: %s; going on, and trying again",
-                  s->record.session_id, strerror(-err));
+        log_struct(LOG_ERR, LOG_FIELDS(.session_id = s->record.session_id),
+                   "session s%" PRId64 ": the catalog cannot take its state: %s; going on, and trying again",
+                   s->record.session_id, strerror(-err));
     s->unsaved = true;
     s->resaved = false;
     struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);
@@ -49,6 +50,14 @@ void target_save(struct target *t)
     watch_commit(t->session, catalog_save_target(t->session->all->catalog, &t->record));
 }
 
+/* What an operator looks up of a session's life. */
+static const char *const message_of_state[_STATE_MAX] = {
+    [STATE_STARTING] = MESSAGE_SESSION_STARTED,
+    [STATE_COMPLETE] = MESSAGE_SESSION_COMPLETE,
+    [STATE_PARTIAL] = MESSAGE_SESSION_FAILED,
+    [STATE_FAILED] = MESSAGE_SESSION_FAILED,
+};
+
 void session_edge(struct session *s, enum state to)
 {
     assert(edge_exists(s->record.state, to));
@@ -57,8 +66,9 @@ void session_edge(struct session *s, enum state to)
     catalog_add_event(s->all->catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
                       RECORD_NONE, "%s%s%s", state_name(to), s->record.reason ? ": " : "",
                       s->record.reason ? s->record.reason : "");
-    log_info("session s%" PRId64 " is %s%s%s", s->record.session_id, state_name(to),
-             s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
+    log_struct(LOG_INFO, LOG_FIELDS(.session_id = s->record.session_id, .message_id = message_of_state[to]),
+               "session s%" PRId64 " is %s%s%s", s->record.session_id, state_name(to),
+               s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
 }
 
 void target_edge(struct target *t, enum state to)
@@ -70,8 +80,10 @@ void target_edge(struct target *t, enum state to)
                       t->record.target_id, RECORD_NONE, "%s %s%s%s", t->worker.url, state_name(to),
                       t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
     if (to == STATE_FAILED)
-        log_warning("session s%" PRId64 ": %s: %s", t->session->record.session_id, t->worker.url,
-                    t->record.failure ? t->record.failure : "failed");
+        log_struct(LOG_WARNING,
+                   LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
+                   "session s%" PRId64 ": %s: %s", t->session->record.session_id, t->worker.url,
+                   t->record.failure ? t->record.failure : "failed");
     if (state_is_final(to) && t->session->all->collector_ops)
         t->session->all->collector_ops->forget(t, t->session->all->collector);
 }
@@ -121,6 +133,7 @@ static void target_release(struct target *t)
         event_free(t->retry);
     target_record_done(&t->record);
     worker_done(&t->worker);
+    credentials_done(&t->credentials);
 }
 
 void session_free(struct session *s)
@@ -200,6 +213,7 @@ void session_check_finished(struct session *s)
     s->record.finished_at = wall_ns();
     explain_outcome(s);
     session_edge(s, outcome);
+    sessions_count_end(s);
     struct timeval at_once = {0};
     event_add(s->all->proceed, &at_once);
     catalog_then(s->all->catalog, false, on_finished, s);

@@ -17,6 +17,8 @@ static const struct {
 
 char *unanswered_remedy(const struct call_result *r, const char *timeout_key)
 {
+    if (r->remedy)
+        return xstrdup(r->remedy);
     if (r->err == -ETIMEDOUT && r->sent_at_ns == 0)
         return xstrdup("Is its host up, and can it be reached from here?");
     if (r->err == -ETIMEDOUT)

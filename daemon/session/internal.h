@@ -6,6 +6,7 @@
 #pragma once
 
 #include "daemon/fleet/engine.h"
+#include "daemon/session/metrics.h"
 #include "daemon/session/sessions.h"
 
 TAILQ_HEAD(session_list, session);
@@ -27,6 +28,7 @@ struct sessions {
     void (*shutdown_done)(void *arg);
     void *shutdown_arg;
     struct event *shutdown_timer;
+    struct session_metrics metrics;
 };
 
 /* edges.c: every change of state, saved. */
@@ -69,10 +71,16 @@ void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct ses
 void session_timer_off(struct session *s);
 struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
                          void (*done)(const struct call_result *result, void *arg));
+/* For calls to come, should a reload take them out of the settings. */
+void target_keep_credentials(struct target *t);
 static inline const struct engine_ops *target_engine(const struct target *t)
 {
     return engine_ops(t->worker.engine);
 }
+
+/* metrics.c: what happened, counted. */
+void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
+void sessions_count_end(const struct session *s);
 
 /* hints.c: for a call that was not answered; key of [timeouts]. The caller frees it. */
 char *unanswered_remedy(const struct call_result *r, const char *timeout_key);

@@ -48,14 +48,17 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     target_record_done(&t->record);
     t->record = *r;
     if (!facts || worker_from_json(facts, &t->worker) < 0 || !engine_ops(t->worker.engine)) {
-        log_error("session s%" PRId64 ": what the catalog says of %s cannot be read", r->session_id,
-                  r->worker_url);
+        log_struct(LOG_ERR, LOG_FIELDS(.session_id = r->session_id, .worker = r->worker_url),
+                   "session s%" PRId64 ": what the catalog says of %s cannot be read", r->session_id,
+                   r->worker_url);
         worker_done(&t->worker);
         worker_init(&t->worker);
         t->worker.url = xstrdup(r->worker_url);
         t->worker.engine = ENGINE_VLLM;
     }
-    t->start_settled = true;
+    t->start_settled = r->state != STATE_REQUESTED; /* its start is yet to come, or over */
+    t->inherited = true;
+    target_keep_credentials(t);
     t->stop_repeated = r->state == STATE_STOPPING; /* it may have left */
     t->recorded = r->start_status != RECORD_NONE && r->start_status / 100 == 2;
 }
@@ -67,8 +70,9 @@ static void rebuild_request(struct session *s)
     _cleanup_json_ options = json_parse(s->record.options, strlen(s->record.options), error);
 
     if (!options || start_request_parse(options, &s->request, &p) < 0) {
-        log_warning("session s%" PRId64 ": its options cannot be read: %s", s->record.session_id,
-                    p.what ? p.what : error);
+        log_struct(LOG_WARNING, LOG_FIELDS(.session_id = s->record.session_id),
+                   "session s%" PRId64 ": its options cannot be read: %s", s->record.session_id,
+                   p.what ? p.what : error);
         s->request = (struct start_request){.role = -1, .labels = json_object()};
     }
 }
@@ -192,7 +196,8 @@ int sessions_recover(struct sessions *all)
 
     int r = catalog_each_unfinished(all->catalog, rebuild_session, &b);
     for (size_t i = 0; i < b.n && r >= 0; i++) {
-        log_notice("session s%" PRId64 " was %s when profd ended; going on", b.sessions[i]->record.session_id,
+        log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = b.sessions[i]->record.session_id),
+                   "session s%" PRId64 " was %s when profd ended; going on", b.sessions[i]->record.session_id,
                    state_name(b.sessions[i]->record.state));
         resume(b.sessions[i]);
     }

@@ -42,6 +42,22 @@ void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct ses
     event_add(s->timer, &tv);
 }
 
+static const struct credentials *credentials_of(const struct target *t)
+{
+    const struct credentials *c =
+        settings_credentials(t->session->all->fleet_settings, t->session->record.fleet, t->worker.url);
+    return c && credentials_any(c) ? c : &t->credentials;
+}
+
+void target_keep_credentials(struct target *t)
+{
+    struct credentials kept;
+
+    credentials_copy(credentials_of(t), &kept);
+    credentials_done(&t->credentials);
+    t->credentials = kept;
+}
+
 struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
                          void (*done)(const struct call_result *result, void *arg))
 {
@@ -52,7 +68,7 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
         .method = "POST",
         .url = url,
         .body = text,
-        .credentials = settings_credentials(all->fleet_settings, t->session->record.fleet, t->worker.url),
+        .credentials = credentials_of(t),
         .admin = true,
         .connect_timeout_ns = all->settings->connect_timeout_ns,
         .deadline_ns = mono_ns() + timeout_ns,
@@ -106,7 +122,8 @@ static void on_saved_again(int err, void *arg)
         next = TAILQ_NEXT(s, next);
         if (err < 0 || !s->resaved)
             continue;
-        log_notice("session s%" PRId64 ": the catalog has its state again", s->record.session_id);
+        log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = s->record.session_id),
+                   "session s%" PRId64 ": the catalog has its state again", s->record.session_id);
         s->unsaved = s->resaved = false;
         if (s->finished_unsaved)
             session_free(s);
@@ -124,12 +141,29 @@ static void on_resave(evutil_socket_t fd, short what, void *arg)
     catalog_then(all->catalog, false, on_saved_again, all);
 }
 
+static void log_owed(const struct sessions *all)
+{
+    const struct session *s;
+    TAILQ_FOREACH(s, &all->list, next)
+    for (size_t i = 0; i < s->n_targets; i++) {
+        const struct target *t = &s->targets[i];
+        if (t->record.owes_stop)
+            log_struct(LOG_WARNING,
+                       LOG_FIELDS(.session_id = s->record.session_id, .worker = t->worker.url,
+                                  .message_id = MESSAGE_STOP_OWED),
+                       "session s%" PRId64 ": %s has not answered its stop; the next profd sends it again",
+                       s->record.session_id, t->worker.url);
+    }
+}
+
 static void finish_shutdown(struct sessions *all)
 {
     void (*done)(void *arg) = all->shutdown_done;
     all->shutdown_done = NULL;
-    if (done)
-        done(all->shutdown_arg);
+    if (!done)
+        return;
+    log_owed(all);
+    done(all->shutdown_arg);
 }
 
 static bool owes_stops(const struct sessions *all)
@@ -266,6 +300,11 @@ void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(v
     all->shutdown_timer = event_new(all->base, -1, 0, on_shutdown_over, all);
     event_add(all->shutdown_timer, &tv);
     event_add(all->proceed, &at_once);
+}
+
+void sessions_shutdown_now(struct sessions *all)
+{
+    finish_shutdown(all);
 }
 
 void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)

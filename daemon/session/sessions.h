@@ -30,8 +30,10 @@ struct target {
     struct session *session;
     struct target_record record; /* its state and what the catalog knows of it */
     struct worker worker;        /* as discovered */
-    struct call *call;           /* under way: clean, start or stop */
-    struct event *retry;         /* of a stop that did not get through */
+    /* With which its start was sent: a stop is never refused because profd.conf forgot them meanwhile. */
+    struct credentials credentials;
+    struct call *call;   /* under way: clean, start or stop */
+    struct event *retry; /* of a stop that did not get through */
     unsigned stop_tries;
     unsigned stop_refusals;   /* of these, the latest ones whose connection was refused */
     int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
@@ -39,6 +41,7 @@ struct target {
     bool recorded;            /* its start was accepted before its stop */
     bool stop_repeated;       /* an earlier stop may have got through: the files judge */
     bool stop_queued;         /* waits for its turn (--stagger) */
+    bool inherited;           /* a profd before this one began it */
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */
     bool probed;              /* takes part in the probe under way */
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
@@ -97,6 +100,8 @@ int sessions_recover(struct sessions *all);
 /* Stops all recordings; done() when no stop is outstanding or the deadline passed. What is still owed stays
  * in the catalog. */
 void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg);
+/* The deadline of sessions_shutdown() passes at once. */
+void sessions_shutdown_now(struct sessions *all);
 
 struct session_order; /* a start that has not been answered yet */
 struct session_started {

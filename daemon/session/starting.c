@@ -179,6 +179,7 @@ static void on_started(const struct call_result *r, void *arg)
     struct session *s = t->session;
 
     t->call = NULL;
+    sessions_count_call(t, SESSION_CALL_START, r);
     t->start_settled = true;
     if (r->sent_at_ns > 0)
         t->record.start_sent_at = r->sent_at_ns;
@@ -234,6 +235,7 @@ static void send_starts(struct session *s)
         if (t->record.state != STATE_STARTING)
             continue;
         struct recording recording = target_recording(t);
+        target_keep_credentials(t);
         json_t *body = target_engine(t)->start_body(&recording, &t->worker);
         t->call = target_call(t, target_engine(t)->start_path, body, s->all->settings->start_timeout_ns,
                               on_started);

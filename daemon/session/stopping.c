@@ -74,9 +74,11 @@ static void retry_stop(struct target *t, const struct call_result *r)
     struct timeval tv = timeval_of(MIN(pause, RETRY_MAX_NS));
 
     if (t->stop_tries == 1)
-        log_warning("session s%" PRId64 ": %s: POST %s: %s; it is sent again until it gets through",
-                    t->session->record.session_id, t->worker.url, target_engine(t)->stop_path,
-                    call_result_text(r, text, sizeof(text)));
+        log_struct(LOG_WARNING,
+                   LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
+                   "session s%" PRId64 ": %s: POST %s: %s; it is sent again until it gets through",
+                   t->session->record.session_id, t->worker.url, target_engine(t)->stop_path,
+                   call_result_text(r, text, sizeof(text)));
     if (!t->retry)
         t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
     event_add(t->retry, &tv);
@@ -90,6 +92,8 @@ static bool stop_was_accepted(const struct target *t, const struct call_result *
 
 static bool was_delivered(const struct call_result *r)
 {
+    if (r->status / 100 == 3) /* elsewhere, where it is not followed */
+        return false;
     for (size_t i = 0; i < ARRAY_SIZE(not_delivered); i++)
         if (r->status == not_delivered[i])
             return false;
@@ -101,6 +105,7 @@ static void on_stopped(const struct call_result *r, void *arg)
     struct target *t = arg;
 
     t->call = NULL;
+    sessions_count_call(t, SESSION_CALL_STOP, r);
     t->record.stop_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.stop_status = r->status;
@@ -131,6 +136,12 @@ static void send_stop(struct target *t)
         t->record.stop_sent_at = wall_ns();
         target_save(t);
     }
+    if (t->inherited && t->stop_tries == 0)
+        log_struct(LOG_NOTICE,
+                   LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url,
+                              .message_id = MESSAGE_OWED_STOP_SENT),
+                   "session s%" PRId64 ": %s: the stop that an earlier profd owed it is sent",
+                   t->session->record.session_id, t->worker.url);
     t->stop_tries++;
     t->call = target_call(t, target_engine(t)->stop_path, NULL, MAX(t->stop_deadline_ns - now, NS_PER_S),
                           on_stopped);

@@ -13,6 +13,7 @@
 #define TEMPLATE_MAX      (1024L * 1024 * 1024)
 #define FDS_PER_WORKER    2 /* its port, and a connection to it */
 #define FDS_BESIDE        64
+#define GARBAGE           "\x15\x03\x01 no HTTP, and no line that ends"
 #define ITERATIONS_PER_S  100.0
 #define UNHEALTHY_AFTER_S 20.0 /* SGLang's SGLANG_HEALTH_CHECK_TIMEOUT */
 #define FLOOD_HEADER      "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
@@ -80,6 +81,7 @@ void worker_answer(struct worker *w, struct http_conn *c, int status, const char
                     .body = text,
                     .body_size = strlen(text),
                     .drip = worker_has(w, FAULT_SLOW_BODY),
+                    .cut = worker_has(w, FAULT_CUT_ANSWER),
                     .date_offset_s = worker_has(w, FAULT_CLOCK) ? (int64_t)w->faults.number[FAULT_CLOCK] : 0,
                 });
 }
@@ -118,6 +120,8 @@ double worker_busy_seconds(const struct worker *w)
 void worker_die(struct worker *w)
 {
     w->dead = true;
+    w->recording = recording_free(w->recording);
+    event_del(w->auto_stop);
     http_port_refuse(w->port, NULL);
 }
 
@@ -175,10 +179,29 @@ json_t *worker_journal(const struct worker *w)
 
 /* ---- faults ---- */
 
+/* The faults that are over when they have happened. */
+static bool happen(struct worker *w, enum fault fault)
+{
+    switch (fault) {
+    case FAULT_DIE:
+        worker_die(w);
+        return true;
+    case FAULT_RELAUNCH:
+        w->dead = false;
+        return true;
+    case FAULT_HANG_UP:
+        http_port_hang_up(w->port);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int apply(struct worker *w, const struct fault_spec *spec)
 {
     worker_iterations(w);
-    fault_set_add(&w->faults, spec);
+    if (!happen(w, spec->fault))
+        fault_set_add(&w->faults, spec);
     bool open = !w->dead && !worker_has(w, FAULT_START_REFUSED);
     return open ? http_port_listen(w->port) : 0;
 }
@@ -222,6 +245,16 @@ static void gate_auth(struct worker *w, struct http_conn *c)
     worker_answer(w, c, 401, "application/json", "{\"error\":\"Unauthorized\"}");
 }
 
+static void gate_status(struct worker *w, struct http_conn *c)
+{
+    worker_answer(w, c, (int)w->faults.number[FAULT_STATUS], "text/plain", "said by who stands in front\n");
+}
+
+static void gate_garbage(struct worker *w, struct http_conn *c)
+{
+    http_raw(c, GARBAGE);
+}
+
 static void gate_redirect(struct worker *w, struct http_conn *c)
 {
     _cleanup_(freep) char *where =
@@ -257,6 +290,8 @@ static const struct {
     bool gets_only;
     void (*answer)(struct worker *w, struct http_conn *c);
 } gates[] = {
+    {FAULT_STATUS, false, gate_status},
+    {FAULT_GARBAGE, false, gate_garbage},
     {FAULT_AUTH, false, gate_auth},
     {FAULT_REDIRECT, false, gate_redirect},
     {FAULT_ENDLESS_HEADER, true, gate_endless_header},
@@ -389,6 +424,8 @@ int fleet_new(struct event_base *base, const struct fleet_options *o, struct fle
         r = read_file(AT_FDCWD, o->trace, TEMPLATE_MAX, &f->template, &f->template_size);
     if (r >= 0)
         r = http_port_new(base, router_handle, f, &f->router);
+    if (r >= 0)
+        r = http_port_new(base, control_handle, f, &f->control);
     if (r < 0)
         return r;
 
@@ -411,6 +448,7 @@ struct fleet *fleet_free(struct fleet *f)
     for (unsigned i = 0; i < f->n_workers; i++)
         worker_done(&f->workers[i]);
     http_port_free(f->router);
+    http_port_free(f->control);
     free(f->workers);
     free(f->template);
     free(f->dir);

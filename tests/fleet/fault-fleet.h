@@ -30,6 +30,7 @@ struct recording {
     char *prefix;
     bool by_stage;
     int64_t began_ns; /* wall */
+    int64_t since_ns; /* monotonic */
 };
 
 struct journal_entry {
@@ -52,6 +53,7 @@ struct worker {
     struct recording *recording; /* NULL where the profiler does not run */
     unsigned n_starts, n_stops;  /* requests that arrived */
     unsigned n_recordings;       /* starts that took effect */
+    int64_t longest_ns;          /* recording, of those that ended since it was told */
     unsigned n_flushes;          /* under way: the engine writes traces and makes no steps */
     int64_t busy_until_ns;       /* monotonic: until when, as far as it is known */
     double iterations;           /* of the engine, up to iterations_at_ns */
@@ -97,6 +99,7 @@ struct fleet {
     struct worker *workers;
     unsigned n_workers;
     struct http_port *router;
+    struct http_port *control; /* the tests' own door once more, also while the router does not listen */
     const struct router_fault_info *router_fault; /* NULL: none */
     unsigned n_redirected;                        /* requests that followed a redirect */
     int64_t last_stamp_ns;
@@ -160,6 +163,7 @@ void profile_stop(struct worker *w, struct http_conn *c, int idle_status);
 void profile_stop_after(struct worker *w, double seconds);
 struct recording *recording_free(struct recording *r);
 
+void control_handle(struct http_conn *c, const struct http_request *q, void *fleet);
 void router_handle(struct http_conn *c, const struct http_request *q, void *fleet);
 /* NULL takes the fault away; -EINVAL for an unknown name. */
 int router_set_fault(struct fleet *f, const char *name);

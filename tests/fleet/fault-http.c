@@ -19,6 +19,7 @@
 #define BODY_MAX       (1024 * 1024)
 #define BACKLOG        512
 #define FLOOD_SLICE    (64 * 1024)
+#define CUT            1000 /* bytes that are announced and never sent */
 #define ACCEPT_REST_NS (50 * NS_PER_MS)
 
 struct http_port {
@@ -114,7 +115,8 @@ void http_answer(struct http_conn *c, const struct http_answer *a)
     time_t t = time(NULL) + a->date_offset_s;
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime(&t));
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\ndate: %s\r\nserver: uvicorn\r\ncontent-length: %zu\r\n",
-                        a->status, http_reason(a->status), date, a->body_size);
+                        a->status, http_reason(a->status), date, a->body_size + (a->cut ? CUT : 0));
+    c->close_after |= a->cut;
     if (a->type)
         evbuffer_add_printf(out, "content-type: %s\r\n", a->type);
     evbuffer_add_printf(out, "%s%s\r\n", a->headers ? a->headers : "",
@@ -126,6 +128,13 @@ void http_answer(struct http_conn *c, const struct http_answer *a)
         return;
     }
     evbuffer_add(out, a->body, size);
+    answer_done(c);
+}
+
+void http_raw(struct http_conn *c, const char *text)
+{
+    c->close_after = true;
+    evbuffer_add(bufferevent_get_output(c->bev), text, strlen(text));
     answer_done(c);
 }
 
@@ -310,16 +319,26 @@ int http_port_listen(struct http_port *p)
     return 0;
 }
 
-int http_port_refuse(struct http_port *p, struct http_conn *spare)
+static void reset_all(struct http_port *p, const struct http_conn *spare)
 {
     struct http_conn *next;
     for (struct http_conn *c = LIST_FIRST(&p->conns); c; c = next) {
         next = LIST_NEXT(c, entry);
-        if (c == spare)
-            c->close_after = true;
-        else
+        if (c != spare)
             http_reset(c);
     }
+}
+
+void http_port_hang_up(struct http_port *p)
+{
+    reset_all(p, NULL);
+}
+
+int http_port_refuse(struct http_port *p, struct http_conn *spare)
+{
+    if (spare)
+        spare->close_after = true;
+    reset_all(p, spare);
     if (!p->listener)
         return 0;
     evconnlistener_free(p->listener);

@@ -35,6 +35,7 @@ struct http_answer {
     size_t body_size;
     int64_t date_offset_s;
     bool drip; /* one byte of the body a second */
+    bool cut;  /* the connection is closed before all that was announced is out */
 };
 
 typedef void (*http_handler)(struct http_conn *c, const struct http_request *q, void *user);
@@ -54,6 +55,10 @@ int http_port_listen(struct http_port *p);
 /* These end the request; the connection may be gone when they return. */
 void http_answer(struct http_conn *c, const struct http_answer *a);
 void http_reset(struct http_conn *c);
+/* Sends the text as it is, and closes. */
+void http_raw(struct http_conn *c, const char *text);
+/* Resets every open connection of a port that goes on listening. */
+void http_port_hang_up(struct http_port *p);
 /* Sends the head, then the filler over and over for as long as the client takes it. */
 void http_flood(struct http_conn *c, const char *head, const char *filler);
 

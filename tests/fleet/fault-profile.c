@@ -83,6 +83,7 @@ static void begin(struct worker *w, struct recording *r)
     recording_free(w->recording);
     w->recording = r;
     r->began_ns = wall_ns();
+    r->since_ns = mono_ns();
     w->n_recordings++;
 }
 
@@ -435,6 +436,7 @@ static void flush_write(struct worker *w, struct http_conn *c, void *arg)
 static void flush_begin(struct worker *w, struct http_conn *c)
 {
     struct flush *f = xcalloc(1, sizeof(*f));
+    w->longest_ns = MAX(w->longest_ns, mono_ns() - w->recording->since_ns);
     *f = (struct flush){.recording = TAKE_PTR(w->recording), .end_ns = wall_ns(), .huge_fd = -1};
     event_del(w->auto_stop);
     worker_iterations(w);

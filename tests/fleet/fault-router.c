@@ -4,6 +4,7 @@
  * own.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "tests/fleet/fault-fleet.h"
 #include <errno.h>
@@ -39,6 +40,27 @@ static void answer_never(struct fleet *f, struct http_conn *c)
 {
 }
 
+/* Nothing in it is a worker: what a list should never be believed about. */
+static void answer_hostile(struct fleet *f, struct http_conn *c)
+{
+    static const char *const urls[] = {"file:///etc/passwd",
+                                       "http://user:secret@127.0.0.1:9",
+                                       "http://[::1",
+                                       "",
+                                       "http://127.0.0.1:99999",
+                                       "gopher://127.0.0.1:9",
+                                       "http://127.0.0.1:9\r\nx: y",
+                                       "http://\xc3\xa4.invalid:1",
+                                       "-o/etc/passwd",
+                                       "http://127.0.0.1:9/../../"};
+    json_t *workers = json_array();
+    for (size_t i = 0; i < ARRAY_SIZE(urls); i++)
+        json_array_append_new(workers,
+                              json_pack("{s:s, s:[], s:i}", "url", urls[i], "model_id", "priority", -1));
+    json_array_append_new(workers, json_array());
+    plain_answer_json(c, 200, json_pack("{s:o, s:i}", "workers", workers, "total", -7));
+}
+
 static void answer_redirect(struct fleet *f, struct http_conn *c)
 {
     _cleanup_(freep) char *where =
@@ -50,9 +72,11 @@ static const struct router_fault_info router_faults[] = {
     {"html", "a page of HTML", answer_html},
     {"wrong-json", "JSON of a wrong shape", answer_wrong_json},
     {"endless-body", "a list of workers that does not end", answer_endless},
+    {"hostile", "lists what is no worker", answer_hostile},
     {"hang", "never answers", answer_never},
     {"redirect", "302 to /redirected", answer_redirect},
     {"refused", "does not listen", NULL},
+    {"half", "lists every second worker", NULL},
     {"ten-thousand", "lists 10,000 workers: the real ones first, then some that are not there", NULL},
 };
 
@@ -73,6 +97,11 @@ void router_fault_table_print(FILE *out)
 {
     for (size_t i = 0; i < ARRAY_SIZE(router_faults); i++)
         fprintf(out, "  %-24s %s\n", router_faults[i].name, router_faults[i].what);
+}
+
+static bool lists(const struct fleet *f, unsigned i)
+{
+    return i % 2 == 0 || !f->router_fault || !streq(f->router_fault->name, "half");
 }
 
 static bool lists_many(const struct fleet *f)
@@ -116,6 +145,8 @@ static void list_workers(struct fleet *f, struct http_conn *c, const struct http
     int by_role[_ROLE_MAX] = {};
     json_t *workers = json_array();
     for (unsigned i = 0; i < n; i++) {
+        if (!lists(f, i))
+            continue;
         json_array_append_new(workers, listed_worker(f, i));
         by_role[i < f->n_workers ? f->workers[i].role : ROLE_REGULAR]++;
     }
@@ -130,6 +161,8 @@ static void list_urls(struct fleet *f, struct http_conn *c, const struct http_re
     unsigned n = lists_many(f) ? MAX(f->n_workers, MANY_WORKERS) : f->n_workers;
     json_t *urls = json_array();
     for (unsigned i = 0; i < n; i++) {
+        if (!lists(f, i))
+            continue;
         _cleanup_(freep) char *url = listed_url(f, i);
         json_array_append_new(urls, json_string(url));
     }
@@ -152,10 +185,34 @@ static void answer_error(struct http_conn *c, int status, const char *why)
     plain_answer_json(c, status, json_pack("{s:s}", "error", why));
 }
 
-/* "?worker=N": that worker's own, which may be out of reach itself. */
+/* The workers that profile, and for how many seconds; with how long the longest recording was that has ended
+ * since this was asked last. */
+static void profiling(struct fleet *f, struct http_conn *c)
+{
+    json_t *workers = json_object();
+    int64_t now = mono_ns(), longest = 0;
+    for (unsigned i = 0; i < f->n_workers; i++) {
+        struct worker *w = &f->workers[i];
+        longest = MAX(longest, w->longest_ns);
+        w->longest_ns = 0;
+        if (!w->recording)
+            continue;
+        _cleanup_(freep) char *url = worker_url(w);
+        json_object_set_new(workers, url,
+                            json_real((double)(now - w->recording->since_ns) / (double)NS_PER_S));
+    }
+    plain_answer_json(
+        c, 200, json_pack("{s:o, s:f}", "workers", workers, "longest", (double)longest / (double)NS_PER_S));
+}
+
+/* "?worker=N": that worker's own, which may be out of reach itself. "?profiling": those that do. */
 static void journal(struct fleet *f, struct http_conn *c, const struct http_request *q)
 {
     unsigned index;
+    if (streq(q->query, "profiling")) {
+        profiling(f, c);
+        return;
+    }
     if (sscanf(q->query, "worker=%u", &index) == 1) {
         if (index < f->n_workers)
             plain_answer_json(c, 200, worker_journal(&f->workers[index]));
@@ -193,12 +250,27 @@ static const struct {
     {"/redirected", true, redirected}, {"/journal", true, journal},         {"/fault", true, change_fault},
 };
 
-void router_handle(struct http_conn *c, const struct http_request *q, void *arg)
+static size_t find_route(const struct http_request *q)
 {
-    struct fleet *f = arg;
     size_t i = 0;
     while (i < ARRAY_SIZE(routes) && !streq(routes[i].path, q->path))
         i++;
+    return i;
+}
+
+void control_handle(struct http_conn *c, const struct http_request *q, void *arg)
+{
+    size_t i = find_route(q);
+    if (i < ARRAY_SIZE(routes) && routes[i].ours)
+        routes[i].handle(arg, c, q);
+    else
+        answer_error(c, 404, "not found");
+}
+
+void router_handle(struct http_conn *c, const struct http_request *q, void *arg)
+{
+    struct fleet *f = arg;
+    size_t i = find_route(q);
     bool ours = i < ARRAY_SIZE(routes) && routes[i].ours;
     if (!ours && f->router_fault && f->router_fault->answer)
         f->router_fault->answer(f, c);

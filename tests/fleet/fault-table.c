@@ -25,6 +25,12 @@ static const struct {
     const char *what;
 } faults[_FAULT_MAX] = {
     [FAULT_NONE]              = {"none", ARG_NONE, 0, "takes away every fault of a worker"},
+    [FAULT_DIE]               = {"die", ARG_NONE, 0, "its process is gone, and what it recorded with it"},
+    [FAULT_RELAUNCH]          = {"relaunch", ARG_NONE, 0, "a new process listens where one died"},
+    [FAULT_HANG_UP]           = {"hang-up", ARG_NONE, 0, "resets the connections that are open"},
+    [FAULT_STATUS]            = {"status", ARG_COUNT, 502, "that status on every path, as of a proxy in front"},
+    [FAULT_GARBAGE]           = {"garbage", ARG_NONE, 0, "no HTTP at all on every path"},
+    [FAULT_CUT_ANSWER]        = {"cut-answer", ARG_NONE, 0, "closes connections in the middle of answers"},
     [FAULT_AUTH]              = {"auth", ARG_TEXT, 0, "401 without that bearer token, but for /health and /metrics"},
     [FAULT_REDIRECT]          = {"redirect", ARG_NONE, 0, "302 to the router's /redirected on every path"},
     [FAULT_HTML]              = {"html", ARG_NONE, 0, "a page of HTML for every GET"},

@@ -9,7 +9,14 @@
 
 enum fault {
     FAULT_NONE,
+    /* What happens once, when it is asked for. */
+    FAULT_DIE,
+    FAULT_RELAUNCH,
+    FAULT_HANG_UP,
     /* Every answer. */
+    FAULT_STATUS,
+    FAULT_GARBAGE,
+    FAULT_CUT_ANSWER,
     FAULT_AUTH,
     FAULT_REDIRECT,
     FAULT_HTML,

@@ -32,7 +32,8 @@ struct options {
 static const char usage[] =
     "fault-worker --engine vllm|sglang --count N --dir DIR [OPTION...]\n"
     "\n"
-    "  --port-file FILE         write {\"router\", \"workers\", \"pid\"} there when ready, as to stdout\n"
+    "  --port-file FILE         write {\"router\", \"control\", \"workers\", \"pid\"} there when ready, as "
+    "to stdout\n"
     "  --router-dialect NAME    vllm-router or sglang\n"
     "  --shared-dir             all workers write into DIR itself, not into DIR/wN\n"
     "  --ranks R                traces that a worker writes (1)\n"
@@ -240,8 +241,9 @@ static int announce(struct fleet *f, const char *port_file)
         json_array_append_new(urls, json_string(url));
     }
     _cleanup_(freep) char *router = xasprintf("http://127.0.0.1:%u", http_port_number(f->router));
-    _cleanup_json_ all =
-        json_pack("{s:s, s:o, s:i}", "router", router, "workers", urls, "pid", (int)getpid());
+    _cleanup_(freep) char *control = xasprintf("http://127.0.0.1:%u", http_port_number(f->control));
+    _cleanup_json_ all = json_pack("{s:s, s:s, s:o, s:i}", "router", router, "control", control, "workers",
+                                   urls, "pid", (int)getpid());
     _cleanup_(freep) char *text = json_dumps(all, JSON_COMPACT);
     int r = port_file ? write_port_file(port_file, text) : 0;
     if (r < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One input as each of the tables that name sockets, addresses and processes. */
-#include "daemon/fleet/process_info.h"
-#include "daemon/fleet/process_net.h"
+#include "base/process_info.h"
+#include "base/process_net.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,6 +10,7 @@ then have ended by itself when it was asked to, and with status 0, unless the te
 """
 
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -26,9 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PROFD_BUILD", ROOT / "build")).resolve()
 PROFD = BUILD / "daemon/profd"
 FAULT_WORKER = BUILD / "tests/fleet/fault-worker"
+SANITIZED = b"__asan_init" in PROFD.read_bytes()  # and so of a size and a speed of its own
 
-READY_S = 10  # of a start on a busy machine
-END_S = 20  # of a stop, which waits up to 10 s for the stops of workers
+READY_S = 60  # of a start on a busy machine
+END_S = 60  # of a stop, which waits up to 10 s for the stops of workers
 FINAL = {"complete", "partial", "failed", "cancelled"}
 
 
@@ -38,7 +40,7 @@ def quick_config(start="1s", clean="2s", stop="4s", session="1min", settle="1s",
             f"[collect]\nsettle={settle}\n{more}")
 
 
-def wait_for(what, timeout_s=10, interval_s=0.02, why=None):
+def wait_for(what, timeout_s=60, interval_s=0.02, why=None):
     """Calls what() until it gives something true, which is returned."""
     deadline = time.monotonic() + timeout_s
     while not (found := what()):
@@ -47,8 +49,26 @@ def wait_for(what, timeout_s=10, interval_s=0.02, why=None):
     return found
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def token_line(name, role, token):
+    """The line of [http] tokens_file= that lets the token in."""
+    return f"{name} {role} {hashlib.sha256(token.encode()).hexdigest()}\n"
+
+
+def write_tokens(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
 class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=30):
+    def __init__(self, path, timeout=60):
         super().__init__("localhost", timeout=timeout)
         self.path = path
 
@@ -162,10 +182,10 @@ class Daemon:
 
     # Requests
 
-    def connection(self, timeout=30):
+    def connection(self, timeout=60):
         return UnixConnection(self.socket, timeout)
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=120):
         """One request on a connection of its own. A body that is no bytes is sent as JSON."""
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -202,7 +222,7 @@ class Daemon:
     def session(self, session):
         return self.get(f"/v1/sessions/{session}")
 
-    def wait_state(self, session, *states, timeout_s=30):
+    def wait_state(self, session, *states, timeout_s=120):
         """Waits until the session is in one of the states."""
 
         def look():
@@ -212,7 +232,7 @@ class Daemon:
 
         return wait_for(look, timeout_s, why=lambda: f"{self.session(session)}\n{self.log()}")
 
-    def wait_session(self, session, timeout_s=30):
+    def wait_session(self, session, timeout_s=120):
         """Waits until it is over."""
         return self.wait_state(session, *FINAL, timeout_s=timeout_s)
 
@@ -225,7 +245,7 @@ class Daemon:
     def traces(self, **query):
         return self.get("/v1/traces", **query)["traces"]
 
-    def events(self, path="/v1/events", headers=None, timeout=30):
+    def events(self, path="/v1/events", headers=None, timeout=60):
         return EventStream(self, path, headers, timeout)
 
 
@@ -275,7 +295,7 @@ class FaultFleet:
     """A running fault worker: `FaultFleet(directory, "vllm", 3, "--fault", "stop-500@0")`. It ends by itself after
     --life seconds, should the test not get to it."""
 
-    def __init__(self, directory, engine="vllm", count=1, *options, life_s=120, run_as=None):
+    def __init__(self, directory, engine="vllm", count=1, *options, life_s=1200, run_as=None):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.command = [FAULT_WORKER, "--engine", engine, "--count", str(count), "--dir", self.directory, "--life",
@@ -288,7 +308,7 @@ class FaultFleet:
         line = self.process.stdout.readline()
         assert line, f"the fault worker ended with {self.process.wait()}"
         ready = json.loads(line)
-        self.router, self.workers = ready["router"], ready["workers"]
+        self.router, self.control, self.workers = ready["router"], ready["control"], ready["workers"]
         return self
 
     def __exit__(self, *exception):
@@ -297,7 +317,7 @@ class FaultFleet:
         self.process.stdout.close()
 
     def _request(self, method, path, body=None):
-        connection = http.client.HTTPConnection(self.router.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(self.control.removeprefix("http://"), timeout=30)
         with contextlib.closing(connection):
             connection.request(method, path, json.dumps(body) if body is not None else None)
             reply = Reply(connection.getresponse())
@@ -307,6 +327,14 @@ class FaultFleet:
     def set_fault(self, fault, arg=None, workers="100%"):
         """Adds a fault to those workers ("0,3-5", "10%"); "none" takes all away."""
         self._request("POST", "/fault", {"fault": fault, "arg": arg, "workers": workers})
+
+    def set_router_fault(self, fault):
+        """One at a time; "none" takes it away."""
+        self._request("POST", "/fault", {"router_fault": fault})
+
+    def profiling(self):
+        """{"workers": {URL: for how many seconds}, "longest": of the recordings that ended since this was asked}"""
+        return self._request("GET", "/journal?profiling").json()
 
     def journal(self, worker=None):
         """What the workers were asked: summed up, or one worker's calls."""

@@ -64,7 +64,7 @@ def trace(n=41, content=b"", **more):
     t = {
         "trace": f"t{n}", "session": "s7", "worker": "http://10.0.0.11:15000", "kind": "trace", "state": "complete",
         "name": "rank0.1763647331.pt.trace.json.gz", "path": "/var/lib/profd/traces/s7/x", "origin": "/var/tmp/traces/x",
-        "stored": True, "size": len(content) or 61 * MIB, "format": "kineto-json", "ranks": {"rank": 0, "tp": 0},
+        "stored": True, "size": len(content) or 61 * MIB, "format": "kineto", "ranks": {"rank": 0, "tp": 0},
         "span_ns": 5_020_000_000, "events": 1234567, "recorded_at": T0, "collected_at": T0 + SECOND, "pinned": False,
     }
     if content:

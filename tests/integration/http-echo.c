@@ -6,7 +6,7 @@
  *
  * prints "listening PORT" (0 for a Unix socket) and answers. A byte on its stdin stops it accepting; the end
  * of stdin frees the server with whatever is open, and "freed" is printed. Keys are the limits in struct
- * http_limits (durations in ms), and nofile, which lowers RLIMIT_NOFILE.
+ * http_limits (durations in ms), nofile, which lowers RLIMIT_NOFILE, and tls=CERT,KEY[,CA].
  *
  *     /echo        the request as JSON        /file?path=&size=     a download
  *     /later?ms=   the same, from a timer     /stream?ms=&bytes=    a stream, a write every ms (0: flood)
@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "daemon/api/http.h"
+#include "daemon/api/http_tls.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -255,6 +256,23 @@ static void on_stdin(evutil_socket_t fd, short what, void *arg)
         http_server_stop_accepting(app->server);
 }
 
+/* "CERT,KEY[,CA]" */
+static int set_tls(struct http_server *server, char *files)
+{
+    struct problem p = {0};
+    SSL_CTX *context;
+    char *cert = strsep(&files, ","), *key = strsep(&files, ",");
+
+    if (http_tls_new(&(struct http_tls_files){cert, key, files}, &context, &p) < 0) {
+        fprintf(stderr, "%s\n", p.what);
+        problem_done(&p);
+        return -EINVAL;
+    }
+    http_server_set_tls(server, context);
+    SSL_CTX_free(context);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct http_limits limits = http_limits_default;
@@ -267,8 +285,12 @@ int main(int argc, char **argv)
         set_limit(&limits, argv[i]);
     app.base = event_base_new();
     int fd = listen_on(argv[1], &port);
-    if (fd < 0 || http_server_new(app.base, &limits, handle, &app, &app.server) < 0 ||
-        http_server_listen(app.server, fd) < 0)
+    if (fd < 0 || http_server_new(app.base, &limits, handle, &app, &app.server) < 0)
+        return EXIT_FAILURE;
+    for (int i = 2; i < argc; i++)
+        if (starts_with(argv[i], "tls=") && set_tls(app.server, argv[i] + strlen("tls=")) < 0)
+            return EXIT_FAILURE;
+    if (http_server_listen(app.server, fd) < 0)
         return EXIT_FAILURE;
     struct event *end = event_new(app.base, STDIN_FILENO, EV_READ | EV_PERSIST, on_stdin, &app);
     event_add(end, NULL);

@@ -126,7 +126,7 @@ def test_one_of_four(tmp_path, shared):
         post(other.url + "/start_profile")
         generate(other)
         post(other.url + "/stop_profile")
-        found = wait_for(lambda: of_kind(unclaimed(profd), "trace"), timeout_s=15)
+        found = wait_for(lambda: of_kind(unclaimed(profd), "trace"))
         assert len(found) == 1 and "worker" not in found[0] and "candidates" not in found[0]
         assert found[0]["state"] == "complete" and pid_of_events(found[0]) in process_tree(other.pid)
         assert Path(found[0]["path"]).parent == profd.state / "traces/unclaimed"

@@ -24,7 +24,6 @@ MS = 1_000_000
 SHORT = 100 * MS
 MIB = 1024 * 1024
 INGEST = BUILD / "daemon/ingest/profd-ingest"
-SANITIZED = b"__asan_init" in PROFD.read_bytes()
 NAME = "dp0_pp0_tp0_dcp0_ep0_rank0.1700000000000000000.pt.trace.json.gz"
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 1.5, "dur": 2.5, "args": {}}
 
@@ -36,7 +35,7 @@ def config(settle="1s", collect="", more=""):
 def record(profd, fleet, **request):
     """A session from its start to its end."""
     session = profd.start_session(router=fleet.router, **{"duration_ns": SHORT, **request})
-    return profd.wait_session(session["session"], timeout_s=60)
+    return profd.wait_session(session["session"])
 
 
 def sha256(path):
@@ -67,9 +66,9 @@ def check_copies(profd, traces):
 
 FAULTS = [  # fault, states of its two traces, their reason, words of the target
     ("zero-byte", "empty", "^0 bytes$", "none of its 2 traces is whole; t[12] is empty: 0 bytes"),
-    ("truncated", "truncated", r"gzip ends after \d+ bytes, \d+ events read", "t[12] is truncated: gzip ends"),
-    ("truncated-json", "truncated", r"JSON ends after \d+ bytes without closing", "t[12] is truncated: JSON ends"),
-    ("corrupt-crc", "corrupt", "checksum", "t[12] is corrupt: gzip checksum"),
+    ("truncated", "truncated", r"^truncated after \d+ events: gzip ends after \d+ bytes", r"t[12] is truncated after \d+ events"),
+    ("truncated-json", "truncated", r"^truncated after \d+ events$", r"t[12] is truncated after \d+ events$"),
+    ("corrupt-crc", "corrupt", "checksum", r"t[12] is corrupt: damaged after \d+ events: gzip checksum"),
 ]
 
 
@@ -124,13 +123,13 @@ def test_nothing_recorded(tmp_path):
         assert profd.traces() == []
 
 
-@pytest.mark.parametrize("fault", ["symlink-trace", "fifo-trace"])
-def test_what_is_no_file_is_not_read(tmp_path, fault):
+@pytest.mark.parametrize("fault, what", [("symlink-trace", "a symbolic link"), ("fifo-trace", "a named pipe")])
+def test_what_is_no_file_is_not_read(tmp_path, fault, what):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", fault) as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:
         session = record(profd, fleet)
         assert session["state"] == "failed"
-        assert session["targets"][0]["failure"].endswith("is not a regular file: not collected")
+        assert session["targets"][0]["failure"].endswith(f"is {what}: not collected")
         assert profd.traces() == [] and not list((profd.state / "traces").iterdir())
 
 
@@ -142,7 +141,7 @@ def test_a_late_trace_is_waited_for_and_then_not(tmp_path):
         assert late["state"] == "complete" and too_late["state"] == "failed"
         assert "recorded nothing" in too_late["failure"]
         # Nobody waits for it any more, and still it is found, with no worker made up for it.
-        trace = wait_for(lambda: unclaimed(profd), timeout_s=10)[0]
+        trace = wait_for(lambda: unclaimed(profd))[0]
         assert trace["state"] == "complete" and "worker" not in trace and "candidates" not in trace
         check_copies(profd, profd.traces())
 
@@ -164,7 +163,7 @@ def test_a_trace_that_pauses_is_replaced_when_it_is_whole(tmp_path):
         assert session["state"] == "partial" and "truncated" in session["targets"][0]["failure"]
         first = profd.traces()[0]
         assert first["state"] == "truncated"
-        whole = wait_for(lambda: [t for t in profd.traces() if t["state"] == "complete"], timeout_s=20)
+        whole = wait_for(lambda: [t for t in profd.traces() if t["state"] == "complete"], timeout_s=60)
         # The same trace, of the same worker: not a second one, nor nobody's.
         assert [t["trace"] for t in whole] == [first["trace"]] and whole[0]["worker"] == fleet.workers[0]
         assert len(profd.traces()) == 1
@@ -173,7 +172,7 @@ def test_a_trace_that_pauses_is_replaced_when_it_is_whole(tmp_path):
 
 
 def test_many_files(tmp_path):
-    n = 1500
+    n = 800
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", f"many-files={n}") as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:
         slowest, done = 0, threading.Event()
@@ -191,7 +190,7 @@ def test_many_files(tmp_path):
         done.set()
         asker.join()
         assert session["state"] == "complete" and session["counts"]["traces"] == n + 1
-        assert slowest < (2 if SANITIZED else 0.5), f"the door was shut for {slowest} s"
+        assert slowest < 2, f"the door was shut for {slowest} s"
         check_copies(profd, profd.traces(limit=100))
 
 
@@ -275,7 +274,7 @@ def kill_ingest(profd, times):
     return len(killed)
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [1, 4])  # each look is one reading into columns, and one without
 def test_the_child_is_killed(tmp_path, times):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "huge=100") as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:
@@ -287,12 +286,18 @@ def test_the_child_is_killed(tmp_path, times):
         if times == 1:
             assert session["state"] == "complete" and trace["state"] == "complete" and trace["stored"]
             assert sha256(trace["path"]) == trace["sha256"]
+            assert "columns" not in trace and trace["columns_reason"] == "profd-ingest was killed by SIGKILL"
         else:  # the half copy is no copy: the worker's file stays the trace
             assert session["state"] == "partial" and trace["state"] == "unreadable"
             assert trace["reason"] == "profd-ingest was killed by SIGKILL"
             assert not trace["stored"] and trace["path"] == trace["origin"]
             assert "is unreadable: profd-ingest was killed by SIGKILL" in session["targets"][0]["failure"]
-        assert not list((profd.state / "traces").glob(".*"))
+        assert not list((profd.state / "traces").glob(".*")) and not list((profd.state / "columns").iterdir())
+        # One that was killed may have used up what it was allowed: no start of profd lets another one try.
+        profd.restart()
+        if times == 1:
+            time.sleep(1)
+            assert "columns" not in profd.get("/v1/traces/t1")
 
 
 @pytest.fixture
@@ -353,7 +358,7 @@ def test_directories_that_come_and_go(tmp_path):
         assert record(profd, fleet)["state"] == "complete"
         # And is watched still, by its name: what comes without a session is seen soon.
         (place / NAME).write_bytes(made_trace())
-        trace = wait_for(lambda: unclaimed(profd), timeout_s=8)[0]
+        trace = wait_for(lambda: unclaimed(profd))[0]
         assert trace["origin"] == str(place / NAME)
         assert len(profd.traces()) == 4
 
@@ -366,7 +371,7 @@ def test_a_directory_that_vanishes_with_its_files(tmp_path):
         profd.wait_state("s1", "collecting")
         time.sleep(0.5)
         shutil.rmtree(tmp_path / "fleet/w0")
-        session = profd.wait_session("s1", timeout_s=15)
+        session = profd.wait_session("s1")
         assert session["state"] == "failed" and "No such file or directory" in session["targets"][0]["failure"]
 
 
@@ -441,7 +446,7 @@ def test_idle_when_nothing_is_expected(tmp_path):
                                  stderr=subprocess.PIPE, text=True)
         time.sleep(10)
         trace.send_signal(signal.SIGINT)
-        said = trace.communicate(timeout=10)[1]
+        said = trace.communicate(timeout=60)[1]
         if "Operation not permitted" in said:
             pytest.skip("strace may not trace here: " + said)
         # Attaching interrupts what waits, which then begins to wait again: that is not profd's doing.
@@ -472,7 +477,9 @@ def test_a_reference_stays_where_it_is(tmp_path):
         assert sha256(trace["path"]) == trace["sha256"] and "reason" not in trace
         assert not list((profd.state / "traces").iterdir())
         assert profd.request("GET", "/v1/traces/t1/file").body == Path(trace["origin"]).read_bytes()
-        assert profd.get("/v1/usage")["bytes"] == 0
+        # Its columns are profd's own.
+        assert Path(trace["columns"]).parent == profd.state / "columns"
+        assert profd.get("/v1/usage")["bytes"] == trace["columns_size"]
         # Removing it is about the catalog alone.
         assert profd.request("DELETE", "/v1/traces/t1").json() == {"removed": "t1", "file": False}
         assert Path(trace["origin"]).exists() and profd.traces() == []
@@ -611,4 +618,4 @@ def test_a_swapped_directory_lends_no_rights(tmp_path, open_path):
         profd.wait_session(session)
         assert all(trace["owner_uid"] != victim for trace in profd.traces())
         assert secret.exists()
-        assert "does not belong to the user of the worker" in profd.log()
+        assert "was swapped: by a symbolic link it leads to" in profd.log()

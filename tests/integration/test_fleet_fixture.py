@@ -436,7 +436,7 @@ def test_program_runs_until_told_to_end(tmp_path):
     assert not any(pathlib.Path(f"/proc/{worker['pid']}").exists() for worker in told["workers"])
 
 
-def wait_for(condition, timeout_s=10):
+def wait_for(condition, timeout_s=60):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline

@@ -114,6 +114,9 @@ def test_completion_offers_ids(tmp_path, door):
     assert complete(tmp_path, "profctl stop ", door) == {"s7"}
     assert complete(tmp_path, "profctl list-traces --session ", door) == {"s7"}
     assert complete(tmp_path, "profctl start --count ", door) == set()
+    assert "profctl" in complete(tmp_path, "profctl run --plain -- profct", door)
+    assert {"t41", "t42"} <= complete(tmp_path, "profctl query ", door)
+    assert complete(tmp_path, "profctl query t41 --named gaps", door) == {"gaps", "gaps-total"}
 
 
 def test_manual_has_every_verb_and_option():
@@ -387,7 +390,7 @@ def test_interrupt_stops_the_session(door):
     door.answers |= {"POST /v1/sessions": (201, look(None, None)), "GET /v1/sessions/s7": look, "POST /v1/sessions/s7/stop": stop}
     process = start_waiting(door)
     interrupt(process, door, lambda: door.asked("GET", "/v1/sessions/s7"))
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert stopped == [True] and process.returncode == 0
     assert out.startswith("Session s7 is complete") and "stopping s7" in err
 
@@ -396,7 +399,7 @@ def test_interrupt_while_workers_are_looked_for(door):
     door.answers["POST /v1/sessions"] = lambda query, body: door.closing.wait(10) and None
     process = start_waiting(door)
     interrupt(process, door, lambda: door.asked("POST", "/v1/sessions"))
-    out, err = process.communicate(timeout=5)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and out == "" and "interrupted" in err
 
 
@@ -406,7 +409,7 @@ def test_second_interrupt_leaves_it_to_profd(door):
     process = start_waiting(door)
     interrupt(process, door, lambda: door.asked("GET", "/v1/sessions/s7"))
     interrupt(process, door, lambda: door.asked("POST", "/v1/sessions/s7/stop"))
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and out == ""
     assert "s7 is stopping; profctl status s7" in err and len(door.asked("POST", "/v1/sessions/s7/stop")) == 1
 
@@ -423,7 +426,7 @@ def test_restart_of_profd_is_waited_for(door):
     assert process.poll() is None
     door.answers["GET /v1/sessions/s7"] = live("complete", target(1))
     door.begin()
-    out, err = process.communicate(timeout=15)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "profd does not answer" in err and out.startswith("Session s7 is complete")
 
@@ -452,7 +455,7 @@ def on_terminal(door, *args, columns=100, rows=24, keys=b""):
             break
         out += data
     os.close(master)
-    return out.decode(), process.wait(timeout=5)
+    return out.decode(), process.wait(timeout=60)
 
 
 def plain(text):
@@ -557,7 +560,7 @@ def test_events(door):
                                    stdout=subprocess.PIPE, text=True, env=environment())
         line = process.stdout.readline()
         process.terminate()
-        process.wait(timeout=5)
+        process.wait(timeout=60)
         assert line == expected if expected else json.loads(line)["session"] == "s7"
     assert door.asked("GET", "/v1/events")[0][1] == "/v1/events?session=s7&after=5"
 
@@ -576,7 +579,7 @@ def test_list_traces(door):
     assert re.split("  +", lines[1]) == ["t48", "s7", "2026-11-20 14:02:11", "http://10.0.0.11:15000", "dp1 tp3", "61.0 MiB", "5.0s", "complete"]
     assert lines[2].endswith("truncated: gzip ends?[1m early")
     assert re.split("  +", lines[3])[3:5] == ["ambiguous", "decode"] and lines[3].endswith("complete, frontend, unclaimed")
-    assert re.split("  +", lines[4])[3:] == ["-", "-", "61.0 MiB", "-", "complete, unclaimed"]
+    assert re.split("  +", lines[4])[3:] == ["rank0.1763647331.pt.trace.json.gz", "-", "61.0 MiB", "-", "complete, unclaimed"]
     assert lines[5] == "48 traces, 3.0 GiB of 200 GiB"
     assert len(run("list-traces", "--no-legend", door=door).stdout.splitlines()) == 4
 
@@ -773,18 +776,18 @@ def test_open_serves_once_and_only_that_page(door, port_9001):
     assert process.poll() is None
     status, headers, body = fetch(url, Origin=PERFETTO)
     assert status == 200 and body == CONTENT * 8 and headers["Access-Control-Allow-Origin"] == PERFETTO
-    assert process.wait(timeout=5) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_open_ends_when_nobody_comes(door, port_9001):
     with_file(door)
     process, _ = serve(door, "--no-browser", "--timeout", "300ms", SSH_CONNECTION="10.0.0.5 1 10.0.0.6 22")
-    assert process.wait(timeout=5) == 1
+    assert process.wait(timeout=60) == 1
     err = process.stderr.read()
     assert "ssh -L 9001:127.0.0.1:9001" in err and "nobody fetched it within" in err
     process, _ = serve(door, "--no-browser")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=5) == 1
+    assert process.wait(timeout=60) == 1
 
 
 def test_open_when_the_port_is_taken(door, port_9001):

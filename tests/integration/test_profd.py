@@ -19,10 +19,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, Reply, wait_for
+from daemon import BUILD, PROFD, ROOT, SANITIZED, Daemon, FaultFleet, Reply, free_port, token_line, wait_for, write_tokens
 
 MS = 1_000_000
-SANITIZED = b"__asan_init" in PROFD.read_bytes()  # and so of a size of its own
 QUICK = "[collect]\nsettle=300ms\n"
 
 
@@ -161,7 +160,7 @@ def test_traces(profd, fleet, finished):
     assert all(t["state"] == "complete" and t["session"] == finished["session"] for t in answer["traces"])
     assert answer["usage"]["traces"] >= 3
     one = answer["traces"][0]
-    assert profd.get(f"/v1/traces/{one['trace']}") == one
+    assert profd.get(f"/v1/traces/{one['trace']}").items() >= one.items()
     assert profd.traces(worker=fleet.workers[0], session=finished["session"])[0]["worker"] == fleet.workers[0]
     assert profd.traces(since=time.time_ns()) == []
     assert profd.traces(unclaimed="true") == []
@@ -325,11 +324,11 @@ def test_client_that_lags_is_dropped_and_goes_on(profd, tmp_path):
     assert [e["id"] for e in events] == list(range(events[0]["id"], events[0]["id"] + len(events)))
 
 
-def test_silent_stream_is_kept_alive(profd):
-    with profd.events(timeout=20) as stream:
+def test_silent_stream_is_kept_alive(tmp_path):
+    with Daemon(tmp_path) as silent, silent.events() as stream:
         begin = time.monotonic()
         assert stream.response.readline().startswith(b":")
-        assert 14 < time.monotonic() - begin < 17
+        assert 14 < time.monotonic() - begin < 30
 
 
 # Fleets of profd.conf
@@ -394,7 +393,7 @@ def test_second_signal_ends_at_once(tmp_path):
 
 def test_reload_signal_does_no_harm(profd):
     profd.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "Hangup: profd.conf is read at the start only" in profd.log())
+    wait_for(lambda: f"reloaded: {profd.config}" in profd.log())
     assert profd.request("GET", "/healthz").status == 200
 
 
@@ -486,7 +485,7 @@ def test_bad_configuration(tmp_path):
 @pytest.mark.parametrize(
     "options, text",
     [
-        (["--listen", "0.0.0.0:9460"], "must be a loopback address"),
+        (["--listen", "node7:9460"], "must be an address and a port"),
         (["--log-level", "loud"], "must be error, warning, notice, info or debug"),
         (["--config", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
         (["--bogus"], "unrecognized option"),
@@ -539,15 +538,16 @@ def test_places_of_a_user(request, tmp_path):
         process.stderr.close()
 
 
-# TCP
+# TCP, beyond what test_access.py says of it
+
+TOKEN = "profd_" + 64 * "7"
 
 
 @pytest.fixture
 def tcp(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with Daemon(tmp_path, QUICK, ["--listen", f"127.0.0.1:{port}"]) as daemon:
+    port = free_port()
+    tokens = write_tokens(tmp_path / "tokens", token_line("tester", "operate", TOKEN))
+    with Daemon(tmp_path, f"{QUICK}[http]\ntokens_file={tokens}\n", ["--listen", f"127.0.0.1:{port}"]) as daemon:
         daemon.port = port
         yield daemon
 
@@ -555,7 +555,7 @@ def tcp(tmp_path):
 def over_tcp(daemon, method, path, body=None, headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
     with contextlib.closing(connection):
-        connection.request(method, path, body, headers or {})
+        connection.request(method, path, body, {"Authorization": f"Bearer {TOKEN}", **(headers or {})})
         return Reply(connection.getresponse())
 
 
@@ -564,7 +564,7 @@ def test_tcp(tcp, fleet):
     body = f'{{"router": "{fleet.router}", "duration_ns": 50000000, "count": 1}}'
     started = over_tcp(tcp, "POST", "/v1/sessions", body)
     assert started.status == 201
-    assert tcp.wait_session(started.json()["session"])["requested_by"] == "127.0.0.1"
+    assert tcp.wait_session(started.json()["session"])["requested_by"] == "tester"
 
 
 @pytest.mark.parametrize(
@@ -576,6 +576,8 @@ def test_tcp(tcp, fleet):
         {"Host": "evil.example"},
         {"Host": "evil.example:9460"},
         {"Host": "127.0.0.1.evil.example"},
+        {"Host": "[::1]evil.example"},
+        {"Host": "localhost:80.evil.example"},
     ],
 )
 def test_web_pages_are_refused(tcp, headers):
@@ -599,7 +601,7 @@ def test_routes_are_those_of_the_document():
             assert in_path == set(re.findall(r"\{(\w+)\}", path))
     routes = {}
     for line in run("--list-routes").stdout.splitlines():
-        method, path, *query = line.split()
+        method, path, _, *query = line.split()
         routes[method, path] = set(query)
     assert routes == documented
 

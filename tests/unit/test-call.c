@@ -528,6 +528,36 @@ static void test_a_silent_name_server_blocks_nobody(void **state)
     assert_true(mono_ns() - begin < SLOW_NAME_S * NS_PER_S / 2);
 }
 
+static void set_policy(struct test *t, const char *list)
+{
+    _cleanup_(network_done) struct network_policy p = {0};
+    char *reason = NULL;
+    assert_int_equal(network_add(&p, list, &reason), 0);
+    caller_set_policy(t->caller, &p);
+}
+
+static void test_a_policy_that_changes(void **state)
+{
+    struct test *t = *state;
+
+    assert_int_equal(get(t, "/hello")->status, 200);
+    set_policy(t, "10.0.0.0/8");
+    /* The connection of the first is kept, and not used. */
+    const struct call_result *r = get(t, "/hello");
+    assert_int_equal(r->err, -EPERM);
+    assert_int_equal(r->status, 0);
+    assert_int_equal(r->sent_at_ns, 0);
+    assert_string_equal(t->outcome.error,
+                        "127.0.0.1 is outside of [network] allow= in profd.conf: not called");
+    assert_non_null(r->remedy);
+    assert_int_equal(get(t, "/hello")->err, -EPERM);
+    assert_int_equal(caller_refusals(t->caller), 2);
+    set_policy(t, "127.0.0.1");
+    r = get(t, "/hello");
+    assert_int_equal(r->status, 200);
+    assert_null(r->remedy);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -552,6 +582,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_caller_ends_with_calls_under_way),
         TEST(test_many_at_once),
+        TEST(test_a_policy_that_changes),
         TEST(test_a_silent_name_server_blocks_nobody),
     };
     signal(SIGPIPE, SIG_IGN);

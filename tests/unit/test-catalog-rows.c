@@ -107,7 +107,7 @@ static struct trace_record full_trace(int64_t session_id, int64_t target_id)
                                  .stored = true,
                                  .size = 4096,
                                  .sha256 = "ab12",
-                                 .format = "kineto-json",
+                                 .format = "kineto",
                                  .uncompressed = 99999,
                                  .rank = 5,
                                  .dp = 1,
@@ -126,6 +126,17 @@ static struct trace_record full_trace(int64_t session_id, int64_t target_id)
                                  .owner_uid = 1000,
                                  .recorded_at = 23,
                                  .collected_at = 24,
+                                 .labels = "{\"run\":\"a\"}",
+                                 .last_event_at = 43,
+                                 .columns = "/columns/t1.columns",
+                                 .columns_size = 512,
+                                 .columns_version = 1,
+                                 .columns_reason = "none",
+                                 .slices = 16,
+                                 .gpu_slices = 5,
+                                 .threads = 4,
+                                 .flows = 3,
+                                 .defects = "[{\"kind\":\"truncated\",\"count\":1}]",
                                  .pinned = true};
 }
 
@@ -237,6 +248,58 @@ static void test_found_by_path_and_origin(void **state)
     assert_int_equal(catalog_find_trace_by_origin(room->catalog, a.origin, &found), 0);
     assert_int_equal(found.trace_id, b.trace_id);
     trace_record_done(&found);
+}
+
+static void assert_same_bytes(struct room *room, const char *sha256, int64_t id)
+{
+    struct trace_record found;
+    int r = catalog_find_trace_by_sha256(room->catalog, sha256, &found);
+    assert_int_equal(r, id ? 0 : -ENOENT);
+    if (id)
+        assert_int_equal(found.trace_id, id);
+    if (r == 0)
+        trace_record_done(&found);
+}
+
+static void test_found_by_content(void **state)
+{
+    struct room *room = *state;
+    struct trace_record a = full_trace(RECORD_NONE, RECORD_NONE), b = a;
+    b.path = "/store/s1/rank0-2.json.gz";
+    assert_int_equal(catalog_add_trace(room->catalog, &a), 0);
+    assert_int_equal(catalog_add_trace(room->catalog, &b), 0);
+    assert_same_bytes(room, a.sha256, a.trace_id);
+    /* A file that is gone is nobody's twin. */
+    a.state = TRACE_MISSING;
+    assert_int_equal(catalog_save_trace(room->catalog, &a), 0);
+    assert_same_bytes(room, a.sha256, b.trace_id);
+    assert_same_bytes(room, "ab", 0);
+}
+
+static void test_found_without_columns(void **state)
+{
+    static const int64_t versions[] = {2, RECORD_NONE, 1, 2, 1};
+    static const enum trace_state states[] = {TRACE_COMPLETE, TRACE_COMPLETE, TRACE_TRUNCATED, TRACE_COMPLETE,
+                                              TRACE_MISSING};
+    struct room *room = *state;
+    struct trace_record t;
+    int64_t at = RECORD_NONE;
+
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+        int64_t id = add_trace(room, RECORD_NONE, NULL, 1, (int)i);
+        assert_int_equal(catalog_get_trace(room->catalog, id, &t), 0);
+        t.columns_version = versions[i];
+        t.state = states[i];
+        assert_int_equal(catalog_save_trace(room->catalog, &t), 0);
+        trace_record_done(&t);
+    }
+    for (int64_t expected = 3; expected >= 2; expected--) {
+        assert_int_equal(catalog_find_trace_without_columns(room->catalog, at, 2, &t), 0);
+        assert_int_equal(t.trace_id, expected);
+        at = t.trace_id;
+        trace_record_done(&t);
+    }
+    assert_int_equal(catalog_find_trace_without_columns(room->catalog, at, 2, &t), -ENOENT);
 }
 
 /* -- Listings -- */
@@ -376,9 +439,85 @@ static void test_usage(void **state)
     r.stored = false;
     assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
     assert_usage(room, 2, 100);
+    /* Columns are profd's own, wherever the trace is. */
+    r.columns = xstrdup("/columns/1");
+    r.columns_size = 40;
+    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
+    assert_usage(room, 2, 140);
+    r.columns_size = 50;
+    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
+    assert_usage(room, 2, 150);
     trace_record_done(&r);
     assert_int_equal(catalog_remove_trace(room->catalog, id), 0);
     assert_usage(room, 1, 100);
+}
+
+/* -- What was read out of a trace -- */
+
+static const char summary[] =
+    "{\"names\":[{\"category\":\"kernel\",\"name\":\"gemm\",\"count\":3,\"sum_ns\":30,\"min_ns\":5,"
+    "\"max_ns\":15},{\"category\":\"cpu_op\",\"name\":\"gemm\",\"count\":1,\"sum_ns\":7,\"min_ns\":7,"
+    "\"max_ns\":7},{\"name\":\"bare\",\"count\":1,\"sum_ns\":1,\"min_ns\":1,\"max_ns\":1}],"
+    "\"categories\":[{\"category\":\"kernel\",\"count\":3,\"sum_ns\":30},{\"category\":\"cpu_op\",\"count\":"
+    "1,"
+    "\"sum_ns\":7},{\"count\":1,\"sum_ns\":1}]}";
+static const char other_summary[] =
+    "{\"names\":[{\"category\":\"kernel\",\"name\":\"copy\",\"count\":2,\"sum_ns\":8}],\"categories\":[]}";
+
+static void set_summary(struct room *room, int64_t id, const char *text)
+{
+    char error[200];
+    _cleanup_json_ facts = json_parse(text, strlen(text), error);
+    assert_non_null(facts);
+    assert_int_equal(catalog_set_summary(room->catalog, id, facts), 0);
+}
+
+static void assert_summary(struct room *room, int64_t id, const char *expected)
+{
+    _cleanup_json_ found = json_object();
+    assert_int_equal(catalog_put_summary(room->catalog, id, found), 0);
+    _cleanup_(freep) char *text = json_dumps(found, JSON_COMPACT);
+    assert_string_equal(text, expected);
+}
+
+static void test_summaries(void **state)
+{
+    struct room *room = *state;
+    int64_t a = add_trace(room, RECORD_NONE, NULL, 1, 1), b = add_trace(room, RECORD_NONE, NULL, 1, 2);
+
+    set_summary(room, a, summary);
+    set_summary(room, b, summary);
+    assert_summary(room, a, summary);
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path, "select sum(count) from trace_names where name = 'gemm'"), 8);
+    assert_int_equal(ask(room->path, "select count(*) from trace_categories where category is null"), 2);
+    assert_int_equal(ask(room->path, "select count(*) from name_row"), 2);
+
+    /* It is replaced as a whole, and a name that nobody has any more goes with its last trace. */
+    set_summary(room, a, other_summary);
+    assert_summary(room, a, other_summary);
+    assert_summary(room, b, summary);
+    assert_int_equal(catalog_remove_trace(room->catalog, b), 0);
+    assert_summary(room, b, "{\"names\":[],\"categories\":[]}");
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path, "select count(*) from name_row where name = 'copy'"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from name_row"), 1);
+    assert_int_equal(ask(room->path, "select count(*) from trace_category_row"), 0);
+}
+
+static void test_defects(void **state)
+{
+    struct room *room = *state;
+    struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
+    t.defects = "[{\"kind\":\"no_dur\",\"count\":2,\"place\":77,\"text\":\"words\"},{\"kind\":\"overlap\","
+                "\"count\":1}]";
+    assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
+    add_trace(room, RECORD_NONE, NULL, 1, 1);
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path, "select count(*) from trace_defects"), 2);
+    assert_int_equal(ask(room->path, "select place from trace_defects where kind = 'no_dur' and count = 2 "
+                                     "and text = 'words' and trace_id = 1"),
+                     77);
 }
 
 static void test_removing_a_session(void **state)
@@ -425,9 +564,18 @@ static void test_evictable(void **state)
     assert_int_equal(catalog_pin_trace(room->catalog, kept, true), 0);
     struct trace_record in_place = full_trace(over, RECORD_NONE);
     in_place.stored = in_place.pinned = false;
+    in_place.columns = NULL;
     assert_int_equal(catalog_add_trace(room->catalog, &in_place), 0);
     assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
     assert_string_equal(ids.text, "4 2 ");
+    /* What is left in place takes no room, but its columns do. */
+    in_place.columns = "/columns/6";
+    assert_int_equal(catalog_save_trace(room->catalog, &in_place), 0);
+    ids = (struct ids){0};
+    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "4 6 2 ");
+    in_place.columns = NULL;
+    assert_int_equal(catalog_save_trace(room->catalog, &in_place), 0);
     assert_int_equal(catalog_pin_trace(room->catalog, kept, false), 0);
     assert_int_equal(catalog_pin_session(room->catalog, pinned, false), 0);
     ids = (struct ids){0};
@@ -547,10 +695,13 @@ static void test_trace_json(void **state)
         j, "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
            "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
            "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
-           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto-json\",\"uncompressed\":99999,"
+           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
            "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
            "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
-           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"pinned\":true,"
+           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
+           "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
+           "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
+           "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"pinned\":true,"
            "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
     trace_record_init(&r);
     r.trace_id = 13;
@@ -657,6 +808,7 @@ static void check_plans(struct room *room)
         {STATEMENT_TRACES_UNCLAIMED_OF_WORKER, "USING INDEX trace_"},
         {STATEMENT_TRACE_OF_PATH, "(path=?)"},
         {STATEMENT_TRACE_OF_ORIGIN, "USING INDEX trace_origin (origin=?)"},
+        {STATEMENT_TRACE_OF_SHA256, "USING INDEX trace_sha256 (sha256=?)"},
         {STATEMENT_EVICTABLE, "USING INDEX trace_evictable"},
         {STATEMENT_TWIN, "USING INDEX trace_session (session_id=?)"},
         {STATEMENT_COUNT_TRACES, "USING COVERING INDEX trace_session"},
@@ -704,10 +856,14 @@ int main(void)
         ROOM_TEST(test_saving_writes_every_column),
         ROOM_TEST(test_absent_rows),
         ROOM_TEST(test_found_by_path_and_origin),
+        ROOM_TEST(test_found_by_content),
+        ROOM_TEST(test_found_without_columns),
         ROOM_TEST(test_filters),
         ROOM_TEST(test_long_listings),
         ROOM_TEST(test_unfinished),
         ROOM_TEST(test_usage),
+        ROOM_TEST(test_summaries),
+        ROOM_TEST(test_defects),
         ROOM_TEST(test_removing_a_session),
         ROOM_TEST(test_evictable),
         ROOM_TEST(test_removing_while_walking),

@@ -100,7 +100,7 @@ static void test_refuses_a_newer_version(void **state)
     struct room *room = *state;
     room->catalog = catalog_close(room->catalog);
     execute(room->path, "pragma user_version = 9");
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 1");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 2");
     assert_int_equal(ask(room->path, "pragma user_version"), 9);
 }
 
@@ -174,19 +174,19 @@ static void test_explains_missing_rights(void **state)
 
 /* -- Migration -- */
 
-static const char *const two_steps[] = {
-    "unused", "create table added (a integer) strict; insert into added values (1)"};
-static const char *const bad_step[] = {
-    "unused", "create table added (a integer) strict; insert into nowhere values (1)"};
+static const char *const one_step[CATALOG_VERSION + 1] = {
+    [CATALOG_VERSION] = "create table added (a integer) strict; insert into added values (1)"};
+static const char *const bad_step[CATALOG_VERSION + 1] = {
+    [CATALOG_VERSION] = "create table added (a integer) strict; insert into nowhere values (1)"};
 
 static int migrate_file(struct room *room, const char *const *steps, struct problem *p)
 {
     sqlite3 *db;
     int version = -1;
     assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
-    int r = migrate_check(db, room->path, 2, &version, p);
+    int r = migrate_check(db, room->path, CATALOG_VERSION + 1, &version, p);
     if (r == 0)
-        r = migrate(db, room->path, version, steps, 2, p);
+        r = migrate(db, room->path, version, steps, CATALOG_VERSION + 1, p);
     sqlite3_close(db);
     return r;
 }
@@ -195,23 +195,85 @@ static void test_migrates_behind_a_copy(void **state)
 {
     struct room *room = *state;
     struct problem p = {0};
-    _cleanup_(freep) char *copy = xasprintf("%s.v1.bak", room->path);
+    _cleanup_(freep) char *copy = xasprintf("%s.v%d.bak", room->path, CATALOG_VERSION);
     add_session(room, STATE_COMPLETE);
     room->catalog = catalog_close(room->catalog);
 
     assert_int_equal(migrate_file(room, bad_step, &p), -EINVAL);
     assert_non_null(strstr(p.what, "nowhere"));
     problem_done(&p);
-    assert_int_equal(ask(room->path, "pragma user_version"), 1);
+    assert_int_equal(ask(room->path, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(room->path, "select count(*) from sqlite_schema where name = 'added'"), 0);
 
-    assert_int_equal(migrate_file(room, two_steps, &p), 0);
-    assert_int_equal(ask(room->path, "pragma user_version"), 2);
+    assert_int_equal(migrate_file(room, one_step, &p), 0);
+    assert_int_equal(ask(room->path, "pragma user_version"), CATALOG_VERSION + 1);
     assert_int_equal(ask(room->path, "select count(*) from added"), 1);
-    assert_int_equal(ask(copy, "pragma user_version"), 1);
+    assert_int_equal(ask(copy, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
     assert_mode(copy, "", 0640);
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 2");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 3");
+}
+
+/* What a catalog is made of: the columns of tables, which alter table writes down in its own way, and the
+ * text of everything else. */
+static char *schema_of(const char *path)
+{
+    static const char sql[] =
+        "select m.name, c.name, c.type, c.\"notnull\", c.dflt_value, c.pk, c.hidden from sqlite_schema m, "
+        "pragma_table_xinfo(m.name) c where m.type = 'table' union all "
+        "select name, sql, type, 0, 0, 0, 0 from sqlite_schema where type <> 'table' order by 1, 2";
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    sqlite3 *db;
+    sqlite3_stmt *s;
+
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        for (int i = 0; i < sqlite3_column_count(s); i++)
+            fprintf(f, "%s|", (const char *)sqlite3_column_text(s, i));
+        fputc('\n', f);
+    }
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    fclose(f);
+    return text;
+}
+
+static void test_migrates_version_1(void **state)
+{
+    struct room *room = *state;
+    _cleanup_(freep) char *fresh_path = xasprintf("%s/fresh.db", room->directory), *old = NULL;
+    size_t size;
+
+    assert_int_equal(read_file(AT_FDCWD, CATALOG_V1, 1 << 20, &old, &size), 0);
+    execute(room->path, old);
+    execute(
+        room->path,
+        "pragma application_id = 0x50524f46; pragma user_version = 1; "
+        "insert into trace_row (kind, state, name, path, origin, stored, size, recorded_at, collected_at) "
+        "values ('trace', 'complete', 'n', '/p', '/o', 1, 1000, 1, 1)");
+    room_open(room);
+    struct trace_record t;
+    assert_int_equal(catalog_get_trace(room->catalog, 1, &t), 0);
+    assert_null(t.columns);
+    assert_int_equal(t.columns_version, RECORD_NONE);
+    t.columns = xstrdup("/c");
+    t.columns_size = 500;
+    assert_int_equal(catalog_save_trace(room->catalog, &t), 0);
+    trace_record_done(&t);
+    run_turn(room);
+    assert_int_equal(ask(room->path, "pragma user_version"), CATALOG_VERSION);
+    assert_int_equal(ask(room->path, "select bytes from usage_row"), 1500);
+
+    room->catalog = catalog_close(room->catalog);
+    _cleanup_(freep) char *migrated = schema_of(room->path);
+    free(room->path);
+    room->path = TAKE_PTR(fresh_path);
+    room_open(room);
+    _cleanup_(freep) char *fresh = schema_of(room->path);
+    assert_string_equal(migrated, fresh);
 }
 
 /* -- The turn -- */
@@ -562,7 +624,7 @@ static void test_checkpoints_itself(void **state)
 {
     struct room *room = *state;
     struct story story = {.room = room};
-    /* 24 MiB through a log that is written back every 4 MiB, with a pause for it. */
+    /* 24 MiB through a log that is written back every MiB, with a pause for it. */
     for (int i = 0; i < 96; i++) {
         story.text[0] = '\0';
         fill_turn(room, &story, BIG);
@@ -655,6 +717,7 @@ int main(void)
         ROOM_TEST(test_refuses_damaged_files),
         EMPTY_TEST(test_explains_missing_rights),
         ROOM_TEST(test_migrates_behind_a_copy),
+        EMPTY_TEST(test_migrates_version_1),
         ROOM_TEST(test_turn_is_one_transaction),
         ROOM_TEST(test_functions_write_and_queue),
         ROOM_TEST(test_commit_at_once),

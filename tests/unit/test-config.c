@@ -122,7 +122,7 @@ static void test_garbage(void **state)
         {"[timeots]\nstop=1s\n", "x.conf:1: [timeots]: no such section; did you mean [timeouts]?"},
         {"[fleet]\n", "x.conf:1: [fleet]: no such section; did you mean [fleet NAME]?"},
         {"[quux 1]\n", "x.conf:1: [quux 1]: no such section; there are [profd], [timeouts], [limits], "
-                       "[collect], [store], [fleet NAME] and [worker URL]"},
+                       "[collect], [store], [http], [network], [fleet NAME] and [worker URL]"},
         {"[profd\nlog_level=info\n", "x.conf:1: [profd: must be a heading such as [profd]"},
         {"log_level=info\n", "x.conf:1: log_level: stands before the first [heading]"},
         {"[profd]\nloud\n", "x.conf:2: must be KEY = VALUE, a [heading] or a # comment"},
@@ -155,11 +155,24 @@ static void test_garbage(void **state)
          "x.conf:1: [worker grpc://x:1]: must be a URL such as http://10.0.0.1:3521: "},
         {"[worker http://x:1]\nrole=chief\n",
          "x.conf:2: [worker http://x:1] role=chief: must be regular, prefill, decode, encode or unknown"},
-        {"[profd]\nlisten=0.0.0.0:9460\n",
-         "x.conf:2: [profd] listen=0.0.0.0:9460: must be a loopback address such as 127.0.0.1:9460"},
+        {"[profd]\nlisten=127.0.0.1:1, node7:9460\n",
+         "x.conf:2: [profd] listen=127.0.0.1:1, node7:9460: must be an address and a port"},
+        {"[http]\nopen_to=10.0.0.0/33\n",
+         "x.conf:2: [http] open_to=10.0.0.0/33: must be an address, or a range of them such as 10.0.0.0/8"},
+        {"[http]\nhost=node7:9460\n",
+         "x.conf:2: [http] host=node7:9460: must be the name of a host, without a port"},
         {"[profd]\nlisten=127.0.0.1\n", "x.conf:2: [profd] listen=127.0.0.1: must be an address and a port"},
         {"[profd]\nlisten=127.0.0.1:99999\n",
          "x.conf:2: [profd] listen=127.0.0.1:99999: must be an address and a port"},
+        {"[network]\nallow=example.com\n",
+         "x.conf:2: [network] allow=example.com: example.com is no address, network, "},
+        {"[network]\nallow=10.0.0.1/8\n", "x.conf:2: [network] allow=10.0.0.1/8: 10.0.0.1/8: bits are set "},
+        {"[fleet a]\nrouter=http://203.0.113.9:1\n[network]\nallow=10.0.0.0/8\n",
+         "x.conf:1: [fleet a] router=http://203.0.113.9:1: 203.0.113.9 is outside of [network] allow="},
+        {"[fleet a]\nworker=http://10.0.0.1:1\nworker=http://[2001:db8::9]:1\n",
+         "x.conf:1: [fleet a] worker=http://[2001:db8::9]:1: [2001:db8::9] is outside of [network] allow="},
+        {"[network]\nallow=0.0.0.0/0\n[fleet a]\nrouter=http://169.254.169.254:1\n",
+         "x.conf:3: [fleet a] router=http://169.254.169.254:1: 169.254.169.254 is where a cloud hands out "},
         {"[profd]\nlog_level=in\x07"
          "fo\n",
          "x.conf:2: there is a control character (byte 0x07)"},
@@ -289,6 +302,75 @@ static void test_load_orders(void **state)
     rmdir(dir);
 }
 
+static void test_exchange(void **state)
+{
+    static const char shared[] = "[profd]\nstate_dir=/a\nlisten=127.0.0.1:1\n";
+    _cleanup_(freep) char *text = xasprintf("%s[profd]\nlog_level=debug\n[limits]\nsessions=7\nconnections="
+                                            "9\n[collect]\nwatch=/w\n[store]\nmax_use=5G\n"
+                                            "[fleet east]\nrouter=http://10.0.0.1:1\n",
+                                            shared);
+    _cleanup_(parsed_done) struct parsed live = parse(shared), next = parse(text);
+    const char *state_dir = live.config.state_dir;
+
+    assert_null(config_fixed_change(&live.config, &next.config));
+    config_exchange(&live.config, &next.config);
+    assert_int_equal(live.config.log_level, LOG_DEBUG);
+    assert_int_equal(live.config.session.sessions_max, 7);
+    assert_int_equal(live.config.connections_max, 9);
+    assert_int_equal(live.config.store.max_use, INT64_C(5) << 30);
+    assert_string_equal(live.config.collect.watch[0], "/w");
+    assert_string_equal(live.config.fleet.fleets[0].name, "east");
+    assert_ptr_equal(live.config.state_dir, state_dir);
+    assert_int_equal(next.config.fleet.n_fleets, 0);
+}
+
+static void test_fixed_keys(void **state)
+{
+    static const struct {
+        const char *text, *key;
+    } cases[] = {
+        {"[profd]\nstate_dir=/a\nsocket=/s\ngroup=g\n", NULL},
+        {"[profd]\nstate_dir=/b\nsocket=/s\ngroup=g\n", "state_dir"},
+        {"[profd]\nstate_dir=/a\nsocket=/t\ngroup=g\n", "socket"},
+        {"[profd]\nstate_dir=/a\ngroup=g\n", "socket"},
+        {"[profd]\nstate_dir=/a\nsocket=/s\n", "group"},
+        {"[profd]\nstate_dir=/a\nsocket=/s\ngroup=g\nlisten=127.0.0.1:1\n", "listen"},
+    };
+    _cleanup_(parsed_done) struct parsed live = parse(cases[0].text);
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(parsed_done) struct parsed next = parse(cases[i].text);
+        assert_true(streq(config_fixed_change(&live.config, &next.config), cases[i].key));
+    }
+}
+
+/* Everything that the file can say of fleets and workers, and nothing shared. */
+static void test_settings_copy(void **state)
+{
+    struct parsed p =
+        parse("[fleet a]\nworker=10.0.0.1:1\nworker=10.0.0.2:1\nmap_path=/a:/b\ntrace_dir=/t\noutput_dir=/o\n"
+              "token_file=/1\nadmin_token_file=/2\nca_file=/3\ncert_file=/4\nkey_file=/5\ndialect=auto\n"
+              "[fleet b]\nrouter=http://10.0.0.3:1\n[fleet c]\nrouter_log=/log\n"
+              "[worker 10.0.0.1:1]\nrole=decode\ntrace_dir=/w\noutput_dir=/v\nkey_file=/k\n");
+    struct fleet_settings copy;
+
+    assert_int_equal(p.errors.n, 0);
+    fleet_settings_copy(&p.config.fleet, &copy);
+    parsed_done(&p);
+    assert_int_equal(copy.n_fleets, 3);
+    assert_string_equal(copy.fleets[0].workers[1], "http://10.0.0.2:1");
+    assert_string_equal(copy.fleets[0].maps[0].to, "/b");
+    assert_string_equal(copy.fleets[0].output_dir, "/o");
+    assert_string_equal(copy.fleets[0].credentials.key_file, "/5");
+    assert_string_equal(copy.fleets[1].router, "http://10.0.0.3:1");
+    assert_string_equal(copy.fleets[2].router_log, "/log");
+    assert_string_equal(settings_worker(&copy, "http://10.0.0.1:1")->output_dir, "/v");
+    assert_int_equal(copy.workers[0].role, ROLE_DECODE);
+    assert_string_equal(settings_credentials(&copy, "a", "http://10.0.0.1:1")->key_file, "/k");
+    assert_int_equal(copy.workers_max, FLEET_WORKERS_MAX_DEFAULT);
+    fleet_settings_done(&copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +383,9 @@ int main(void)
         cmocka_unit_test(test_long_headings),
         cmocka_unit_test(test_nul_bytes),
         cmocka_unit_test(test_load_orders),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_fixed_keys),
+        cmocka_unit_test(test_settings_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,15 @@
 #include "base/fs.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/ingest/sandbox.h"
+#include "proto/ingest.h"
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
+#include "trace/columns/columns.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define SIZE_LIMIT (INT64_C(64) << 20)
@@ -29,6 +33,7 @@ struct outcome {
     char *reason;
     json_t *facts;
     struct event_base *base;
+    struct fixture *fixture;
 };
 
 static void on_done(const struct ingest_result *result, void *arg)
@@ -49,14 +54,14 @@ static void outcome_done(struct outcome *o)
     *o = (struct outcome){.base = o->base};
 }
 
-/* So that a test may use 3 and 4: nothing else of the process gets these numbers. */
+/* So that a test may use 3 to 6: nothing else of the process gets these numbers. */
 static void keep_low_descriptors(void)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    for (int low = 3; low <= 4; low++)
+    for (int low = INGEST_FD_SOURCE; low <= INGEST_FD_SPILL; low++)
         if (fd != low)
             assert_int_equal(dup3(fd, low, O_CLOEXEC), low);
-    if (fd > 4)
+    if (fd > INGEST_FD_SPILL)
         close(fd);
 }
 
@@ -105,13 +110,59 @@ static void wait_for(struct fixture *f, struct outcome *o)
     assert_int_equal(o->times, 1);
 }
 
+static struct ingest_job *begin(struct ingest *ingest, int source_fd, int dest_fd, int64_t size_max,
+                                struct outcome *o)
+{
+    const struct ingest_order order = {.source_fd = source_fd, .dest_fd = dest_fd, .size_max = size_max};
+    return ingest_run(ingest, &order, on_done, o);
+}
+
+/* A file that a child is content with, or is not looked at. */
+static struct ingest_job *begin_any(struct fixture *f, struct ingest *ingest, struct outcome *o)
+{
+    o->base = f->base;
+    return begin(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, o);
+}
+
 /* Runs one check to its end, with the size limit and destination given. */
 static struct outcome run_limited(struct fixture *f, const void *data, size_t size, int dest_fd,
                                   int64_t size_max)
 {
     struct outcome o = {.base = f->base};
-    ingest_run(f->ingest, new_file(f, "source", data, size, 0600), dest_fd, size_max, on_done, &o);
+    begin(f->ingest, new_file(f, "source", data, size, 0600), dest_fd, size_max, &o);
     assert_int_equal(o.times, 0);
+    wait_for(f, &o);
+    return o;
+}
+
+static void open_columns(struct ingest_columns *ret, void *arg)
+{
+    struct outcome *o = arg;
+    ret->fd = new_file(o->fixture, "columns", NULL, 0, 0600);
+    ret->spill_fd = new_file(o->fixture, "spill", NULL, 0, 0600);
+}
+
+static void open_full(struct ingest_columns *ret, void *arg)
+{
+    ret->fd = open("/dev/full", O_RDWR | O_CLOEXEC);
+}
+
+static void open_small(struct ingest_columns *ret, void *arg)
+{
+    open_columns(ret, arg);
+    ret->room = 512;
+}
+
+/* The same, into columns as well. */
+static struct outcome run_into_columns(struct fixture *f, const void *data, size_t size, int64_t memory_max)
+{
+    struct outcome o = {.base = f->base, .fixture = f};
+    const struct ingest_order order = {.source_fd = new_file(f, "source", data, size, 0600),
+                                       .dest_fd = new_file(f, "dest", NULL, 0, 0600),
+                                       .open_columns = open_columns,
+                                       .size_max = SIZE_LIMIT,
+                                       .memory_max = memory_max};
+    ingest_run(f->ingest, &order, on_done, &o);
     wait_for(f, &o);
     return o;
 }
@@ -208,6 +259,192 @@ static void test_copies(void **state)
     check_copy(f, zstd, size);
 }
 
+/* -- Into columns -- */
+
+static char *columns_path(const struct fixture *f)
+{
+    return xasprintf("%s/columns", f->dir);
+}
+
+static void check_columns(struct fixture *f, const struct outcome *o, int64_t slices)
+{
+    _cleanup_(columns_closep) struct columns *c = NULL;
+    _cleanup_(freep) char *path = columns_path(f), *reason = NULL;
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const json_t *columns = json_object_get(o->facts, "columns");
+
+    assert_null(json_get_str(o->facts, "columns_reason"));
+    assert_int_equal(columns_open(fd, &c, &reason), 0);
+    assert_int_equal(columns_rows(c, TABLE_slice), slices);
+    assert_int_equal(json_get_int(columns, "slices", -1), slices);
+    assert_int_equal(json_get_int(columns, "size", -1), columns_size(c));
+}
+
+static void check_group(const json_t *list, size_t i, const char *category, const char *name, int64_t sum_ns)
+{
+    const json_t *group = json_array_get(list, i);
+    assert_string_equal(json_get_str(group, "category"), category);
+    if (name)
+        assert_string_equal(json_get_str(group, "name"), name);
+    assert_int_equal(json_get_int(group, "count", -1), 1);
+    assert_int_equal(json_get_int(group, "sum_ns", -1), sum_ns);
+}
+
+static void test_columns(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep) uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+
+    struct outcome o = run_into_columns(f, gzip, size, 0);
+    check_facts(&o);
+    check_copy(f, gzip, size);
+    check_columns(f, &o, 2);
+    const json_t *names = json_object_get(o.facts, "names"),
+                 *categories = json_object_get(o.facts, "categories");
+    assert_int_equal(json_array_size(names), 2);
+    check_group(names, 0, "kernel", "b", 9250);
+    check_group(names, 1, "cpu_op", "a", 2000);
+    assert_int_equal(json_array_size(categories), 2);
+    check_group(categories, 0, "kernel", NULL, 9250);
+    assert_int_equal(json_get_int(json_object_get(o.facts, "columns"), "gpu_slices", -1), 1);
+    assert_int_equal(json_array_size(json_object_get(o.facts, "defects")), 0);
+    outcome_done(&o);
+
+    /* The same file says the same of itself, whichever way it was read. */
+    o = run_into_columns(f, trace, strlen(trace), 0);
+    check_facts(&o);
+    assert_string_equal(json_get_str(o.facts, "sha256"), trace_sha256);
+    outcome_done(&o);
+}
+
+static void test_columns_of_what_was_cut(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep) uint8_t *gzip = pack_gzip(trace, strlen(trace), &size);
+
+    struct outcome o = run_into_columns(f, trace, strlen(trace) - 4, 0);
+    check_columns(f, &o, 2);
+    const json_t *defect = json_array_get(json_object_get(o.facts, "defects"), 0);
+    assert_string_equal(json_get_str(defect, "kind"), "truncated");
+    assert_int_equal(json_get_int(defect, "count", -1), 1);
+    assert_non_null(json_get_str(defect, "text"));
+    expect(o, TRACE_TRUNCATED, "truncated after 2 events");
+
+    o = run_into_columns(f, gzip, size - 9, 0);
+    check_copy(f, gzip, size - 9);
+    expect(o, TRACE_TRUNCATED, "truncated after 2 events: gzip ends after");
+}
+
+/* What is no trace is looked at as before: that there are no columns says nothing of the file. */
+static void test_no_columns(void **state)
+{
+    static const char pickle[] = "\x80\x04\x95zz";
+    struct fixture *f = *state;
+
+    struct outcome o = run_into_columns(f, pickle, strlen(pickle), 0);
+    check_copy(f, pickle, strlen(pickle));
+    assert_null(json_object_get(o.facts, "columns"));
+    assert_non_null(strstr(json_get_str(o.facts, "columns_reason"), "pickle"));
+    assert_non_null(json_get_str(o.facts, "remedy"));
+    assert_string_equal(json_get_str(o.facts, "format"), "pickle");
+    expect(o, TRACE_COMPLETE, "");
+
+    o = run_into_columns(f, "", 0, 0);
+    assert_null(json_object_get(o.facts, "columns"));
+    expect(o, TRACE_EMPTY, "0 bytes");
+}
+
+/* A trace whose n names differ. */
+static char *many_names(size_t n, size_t *ret_size)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, ret_size);
+
+    fputs("{\"traceEvents\": [", f);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f,
+                "%s{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"name %0200zu\", \"pid\": 1, \"tid\": %zu, "
+                "\"ts\": %zu, \"dur\": %zu}\n",
+                i ? "," : "", i % 2 ? "kernel" : "cpu_op", i, i % 2, 1000000 + 10 * i, 1 + i % 7);
+    fputs("]}\n", f);
+    fclose(f);
+    return text;
+}
+
+static void test_the_answer_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep) char *text = many_names(5000, &size);
+
+    struct outcome o = run_into_columns(f, text, size, 0);
+    assert_int_equal(o.state, TRACE_COMPLETE);
+    check_columns(f, &o, 5000);
+    const json_t *names = json_object_get(o.facts, "names");
+    assert_int_equal(json_array_size(names), 2 * INGEST_NAMES_MAX);
+    /* The longest first, of each kind. */
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(json_get_int(json_array_get(names, i * INGEST_NAMES_MAX), "sum_ns", -1), 7000);
+    outcome_done(&o);
+}
+
+/* Reading that may not have the memory it needs gives up by itself, and the file is as good as it was. */
+static void test_columns_without_memory(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    _cleanup_(freep) char *text = many_names(100000, &size);
+
+    struct outcome o = run_into_columns(f, text, size, 1 << 20);
+    assert_null(json_object_get(o.facts, "columns"));
+    assert_non_null(json_get_str(o.facts, "columns_reason"));
+    assert_non_null(json_get_str(o.facts, "sha256"));
+    expect(o, TRACE_COMPLETE, "");
+}
+
+static void check_not_written(struct fixture *f, void (*open)(struct ingest_columns *ret, void *arg))
+{
+    struct outcome o = {.base = f->base, .fixture = f};
+    const struct ingest_order order = {.source_fd = new_file(f, "source", trace, strlen(trace), 0600),
+                                       .dest_fd = new_file(f, "dest", NULL, 0, 0600),
+                                       .open_columns = open,
+                                       .size_max = SIZE_LIMIT,
+                                       .memory_max = SIZE_LIMIT};
+
+    ingest_run(f->ingest, &order, on_done, &o);
+    wait_for(f, &o);
+    check_facts(&o);
+    check_copy(f, trace, strlen(trace));
+    assert_null(json_object_get(o.facts, "columns"));
+    assert_non_null(json_get_str(o.facts, "columns_reason"));
+    outcome_done(&o);
+}
+
+static void test_columns_cannot_be_written(void **state)
+{
+    check_not_written(*state, open_full);
+    check_not_written(*state, open_small);
+}
+
+/* The first and the last instant that there are lie further apart than a number can say. */
+static void test_a_span_that_no_number_holds(void **state)
+{
+    static const char wide[] =
+        "{\"traceEvents\": [\n"
+        "{\"ph\": \"X\", \"name\": \"a\", \"pid\": 1, \"tid\": 1, \"ts\": -9223372036854775, \"dur\": 1},\n"
+        "{\"ph\": \"X\", \"name\": \"b\", \"pid\": 1, \"tid\": 1, \"ts\": 9223372036854774, \"dur\": 1}\n"
+        "]}\n";
+
+    struct outcome o = run_into_columns(*state, wide, strlen(wide), 0);
+    assert_int_equal(json_get_int(json_object_get(o.facts, "columns"), "slices", -1), 2);
+    assert_null(json_object_get(o.facts, "span_ns"));
+    expect(o, TRACE_COMPLETE, "");
+}
+
+/* -- Without -- */
+
 static void test_defects_are_copied_too(void **state)
 {
     struct fixture *f = *state;
@@ -262,7 +499,7 @@ static void test_bomb(void **state)
         memcpy(bomb + i * size, once, size);
     struct outcome o = run(f, bomb, 10 * size);
     assert_true(json_get_int(o.facts, "uncompressed", -1) < INT64_C(300) << 20);
-    expect(o, TRACE_CORRUPT, "multiple of its size");
+    expect(o, TRACE_CORRUPT, "unpacks to more than 500 times its size");
 }
 
 static void test_source_is_no_file(void **state)
@@ -272,7 +509,7 @@ static void test_source_is_no_file(void **state)
     int fds[2];
 
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    ingest_run(f->ingest, fds[0], -1, SIZE_LIMIT, on_done, &o);
+    begin(f->ingest, fds[0], -1, SIZE_LIMIT, &o);
     wait_for(f, &o);
     close(fds[1]);
     expect(o, TRACE_UNREADABLE, "cannot be read");
@@ -291,6 +528,26 @@ static void test_destination_fails(void **state)
     outcome_done(&o);
 }
 
+/* A child sends itself where it is told; one that is told nothing does not. */
+static void test_joins_its_group(void **state)
+{
+    struct fixture *f = *state;
+    int procs = new_file(f, "cgroup.procs", NULL, 0, 0600);
+    char joined[8] = "";
+
+    struct outcome alone = run(f, trace, strlen(trace));
+    assert_int_equal(pread(procs, joined, sizeof(joined) - 1, 0), 0);
+    ingest_set_group(f->ingest, dup(procs));
+    struct outcome grouped = run(f, trace, strlen(trace));
+    assert_int_equal(alone.state, TRACE_COMPLETE);
+    assert_int_equal(grouped.state, TRACE_COMPLETE);
+    outcome_done(&alone);
+    outcome_done(&grouped);
+    assert_int_equal(pread(procs, joined, sizeof(joined) - 1, 0), 1);
+    assert_string_equal(joined, "0");
+    close(procs);
+}
+
 static void test_many_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -300,7 +557,7 @@ static void test_many_at_once(void **state)
     for (int i = 0; i < MANY_JOBS; i++) {
         o[i] = (struct outcome){.base = f->base};
         snprintf(name, sizeof(name), "source-%d", i);
-        ingest_run(f->ingest, new_file(f, name, trace, strlen(trace), 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+        begin(f->ingest, new_file(f, name, trace, strlen(trace), 0600), -1, SIZE_LIMIT, &o[i]);
     }
     for (int i = 0; i < MANY_JOBS; i++) {
         wait_for(f, &o[i]);
@@ -319,7 +576,7 @@ static void test_descriptors_that_collide(void **state)
 
     assert_int_equal(dup3(source, 4, O_CLOEXEC), 4);
     assert_int_equal(dup3(dest, 3, O_CLOEXEC), 3);
-    ingest_run(f->ingest, 4, 3, SIZE_LIMIT, on_done, &o);
+    begin(f->ingest, 4, 3, SIZE_LIMIT, &o);
     wait_for(f, &o);
     keep_low_descriptors();
     check_facts(&o);
@@ -353,15 +610,15 @@ static void test_child_goes_wrong(void **state)
         {"echo '[1]'", "answered no JSON object"},
         {"true", "answered no JSON object"},
         {"echo '{\"state\": \"splendid\"}'", "named no state"},
-        {"head -c 200000 /dev/zero", "answered 65536 bytes or more"},
-        {"yes", "answered 65536 bytes or more"},
+        {"head -c 2000000 /dev/zero", "answered 1048576 bytes or more"},
+        {"yes", "answered 1048576 bytes or more"},
     };
     struct fixture *f = *state;
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, cases[i].script, 2);
-        struct outcome o = {.base = f->base};
-        ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+        struct outcome o = {0};
+        begin_any(f, ingest, &o);
         wait_for(f, &o);
         expect(o, TRACE_UNREADABLE, cases[i].reason);
     }
@@ -371,10 +628,10 @@ static void test_child_hangs(void **state)
 {
     struct fixture *f = *state;
     _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, "exec sleep 1000", 2);
-    struct outcome o = {.base = f->base};
+    struct outcome o = {0};
 
     ingest_set_deadline(ingest, 200 * NS_PER_MS);
-    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+    begin_any(f, ingest, &o);
     wait_for(f, &o);
     expect(o, TRACE_UNREADABLE, "did not end in the time");
 }
@@ -386,7 +643,7 @@ static void test_no_such_program(void **state)
     struct outcome o = {.base = f->base};
 
     assert_int_equal(ingest_new(f->base, "/nonexistent/profd-ingest", 2, &ingest), 0);
-    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o);
+    begin_any(f, ingest, &o);
     assert_int_equal(o.times, 0);
     wait_for(f, &o);
     assert_int_equal(o.err, -ENOENT);
@@ -404,8 +661,8 @@ static void test_cancel(void **state)
     struct ingest *ingest = misbehaving(f, "exec sleep 1000", 1);
 
     for (int i = 0; i < 3; i++) {
-        o[i] = (struct outcome){.base = f->base};
-        jobs[i] = ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+        o[i] = (struct outcome){0};
+        jobs[i] = begin_any(f, ingest, &o[i]);
     }
     ingest_cancel(jobs[1]);
     ingest_cancel(jobs[0]);
@@ -423,6 +680,28 @@ static void test_cancel(void **state)
     outcome_done(&o[2]);
 }
 
+/* With one child at a time: what nobody waits for comes last, whenever it was asked for. */
+static void test_background_waits(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome first = {0}, background = {.base = f->base}, last = {0};
+    _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, "exit 3", 1);
+    const struct ingest_order order = {.source_fd = new_file(f, "source", "x", 1, 0600),
+                                       .dest_fd = -1,
+                                       .size_max = SIZE_LIMIT,
+                                       .background = true};
+
+    begin_any(f, ingest, &first);
+    ingest_run(ingest, &order, on_done, &background);
+    begin_any(f, ingest, &last);
+    wait_for(f, &last);
+    assert_int_equal(background.times, 0);
+    wait_for(f, &background);
+    outcome_done(&first);
+    outcome_done(&background);
+    outcome_done(&last);
+}
+
 static void test_too_many_wait(void **state)
 {
     struct fixture *f = *state;
@@ -433,11 +712,10 @@ static void test_too_many_wait(void **state)
     assert_int_equal(ingest_new(f->base, "/bin/true", 1, &ingest), 0);
     for (size_t i = 0; i < ARRAY_SIZE(o); i++) {
         assert_false(ingest_is_full(ingest));
-        o[i].base = f->base;
-        ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &o[i]);
+        begin_any(f, ingest, &o[i]);
     }
     assert_true(ingest_is_full(ingest));
-    ingest_run(ingest, new_file(f, "source", "x", 1, 0600), -1, SIZE_LIMIT, on_done, &last);
+    begin_any(f, ingest, &last);
     wait_for(f, &last);
     assert_int_equal(last.err, -EAGAIN);
     outcome_done(&last);
@@ -457,9 +735,10 @@ static int run_in_sandbox(void (*act)(void))
     assert_true(pid >= 0);
     if (pid == 0) {
         struct sandbox s = {.fds = 5,
-                            .cpu_s = 5,
+                            .cpu_s = 1,
                             .file_size = 1 << 20,
                             .memory = 1 << 30,
+                            .threads = true,
                             .clone_from_fd = 3,
                             .clone_to_fd = 4};
         if (sandbox_enter(&s) < 0)
@@ -474,6 +753,60 @@ static int run_in_sandbox(void (*act)(void))
 static void act_write(void)
 {
     free(malloc(10 << 20));
+}
+
+static void *do_nothing(void *arg)
+{
+    return free(malloc(1 << 20)), arg;
+}
+
+static void act_thread(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, do_nothing, NULL) != 0 || pthread_join(thread, NULL) != 0)
+        _exit(101);
+}
+
+/* Without a file it would be memory that no limit counts. */
+static void act_share(void)
+{
+    mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void act_execute(void)
+{
+    mmap(NULL, 1 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void act_grow_down(void)
+{
+    mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0);
+}
+
+static void act_grow_file_down(void)
+{
+    mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_GROWSDOWN, 3, 0);
+}
+
+static void act_protect_down(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_GROWSDOWN);
+}
+
+/* Addresses alone are no memory, and end all the same. */
+static void act_reserve(void)
+{
+    if (mmap(NULL, INT64_C(1) << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+        _exit(101);
+    if (mmap(NULL, INT64_C(1) << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        _exit(102);
+}
+
+static void act_spin(void)
+{
+    for (;;)
+        ;
 }
 
 static void act_open(void)
@@ -498,13 +831,20 @@ static void act_kill(void)
 
 static void test_sandbox(void **state)
 {
-    static void (*const forbidden[])(void) = {act_open, act_fork, act_ioctl, act_kill};
+    static void (*const forbidden[])(void) = {act_open,      act_fork,           act_ioctl,
+                                              act_kill,      act_share,          act_execute,
+                                              act_grow_down, act_grow_file_down, act_protect_down};
 
     assert_int_equal(run_in_sandbox(act_write), 0);
+    assert_int_equal(run_in_sandbox(act_thread), 0);
+    int spun = run_in_sandbox(act_spin);
+    assert_true(WIFSIGNALED(spun));
+    assert_int_equal(WTERMSIG(spun), SIGXCPU);
     if (SANDBOX_WITHOUT_FILTER) {
         print_message("skipped: sanitized builds have no filter\n");
         skip();
     }
+    assert_int_equal(run_in_sandbox(act_reserve), 0);
     for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++) {
         int status = run_in_sandbox(forbidden[i]);
         assert_true(WIFSIGNALED(status));
@@ -519,12 +859,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_facts),
         TEST(test_copies),
+        TEST(test_columns),
+        TEST(test_columns_of_what_was_cut),
+        TEST(test_no_columns),
+        TEST(test_the_answer_is_bounded),
+        TEST(test_columns_without_memory),
+        TEST(test_columns_cannot_be_written),
+        TEST(test_a_span_that_no_number_holds),
+        TEST(test_background_waits),
         TEST(test_defects_are_copied_too),
         TEST(test_states),
         TEST(test_larger_than_the_limit),
         TEST(test_bomb),
         TEST(test_source_is_no_file),
         TEST(test_destination_fails),
+        TEST(test_joins_its_group),
         TEST(test_many_at_once),
         TEST(test_descriptors_that_collide),
         TEST(test_child_goes_wrong),

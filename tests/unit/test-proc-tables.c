@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of /proc as bytes: sockets, addresses, mounts, status. */
+#include "base/address.h"
+#include "base/process_info.h"
+#include "base/process_net.h"
 #include "base/util.h"
-#include "daemon/fleet/process_info.h"
 #include "daemon/fleet/process_mounts.h"
-#include "daemon/fleet/process_net.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
 
@@ -26,7 +27,7 @@ static const char tcp6_table[] =
 static struct in6_addr address(const char *text)
 {
     struct in6_addr a;
-    assert_true(net_address_parse(text, &a));
+    assert_true(address_of_host(text, &a));
     return a;
 }
 
@@ -99,8 +100,8 @@ static void test_addresses(void **state)
     assert_false(net_space_has(&space, &b));
     assert_true(net_space_has(&space, &c));
     free(space.addresses);
-    assert_false(net_address_parse("example.org", &a));
-    assert_false(net_address_parse("[::1", &a));
+    assert_false(address_of_host("example.org", &a));
+    assert_false(address_of_host("[::1", &a));
 }
 
 static void test_mounts(void **state)

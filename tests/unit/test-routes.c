@@ -18,6 +18,8 @@ static void test_found(void **state)
         int64_t id;
     } cases[] = {
         {HTTP_GET, "/healthz", "/healthz", 0},
+        {HTTP_GET, "/readyz", "/readyz", 0},
+        {HTTP_GET, "/metrics", "/metrics", 0},
         {HTTP_HEAD, "/v1/version", "/v1/version", 0},
         {HTTP_GET, "/v1/sessions", "/v1/sessions", 0},
         {HTTP_POST, "/v1/sessions", "/v1/sessions", 0},
@@ -26,6 +28,8 @@ static void test_found(void **state)
         {HTTP_POST, "/v1/sessions/s7/stop", "/v1/sessions/{session}/stop", 7},
         {HTTP_PUT, "/v1/traces/t123456789/pin", "/v1/traces/{trace}/pin", 123456789},
         {HTTP_HEAD, "/v1/traces/t1/file", "/v1/traces/{trace}/file", 1},
+        {HTTP_GET, "/v1/traces/t1/columns", "/v1/traces/{trace}/columns", 1},
+        {HTTP_POST, "/v1/traces", "/v1/traces", 0},
     };
     struct route_match m;
 

@@ -80,7 +80,8 @@ static void test_numbers(void **state)
 
 static void test_table(void **state)
 {
-    static const struct column columns[] = {{"NAME", 0}, {"SIZE", COLUMN_RIGHT}, {"STATE", COLUMN_SHORTEN}};
+    static const struct table_column columns[] = {
+        {"NAME", 0}, {"SIZE", COLUMN_RIGHT}, {"STATE", COLUMN_SHORTEN}};
     const struct screen plain = {.file = stdout};
     _cleanup_(table_freep) struct table *t = table_new(columns, ARRAY_SIZE(columns), true);
 
@@ -94,7 +95,7 @@ static void test_table(void **state)
 
 static void test_table_without_heading(void **state)
 {
-    static const struct column columns[] = {{"NAME", 0}};
+    static const struct table_column columns[] = {{"NAME", 0}};
     const struct screen plain = {.file = stdout};
     _cleanup_(table_freep) struct table *t = table_new(columns, 1, false);
     _cleanup_(freep) char *empty = table_text(t, &plain, 0);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/stream.h"
 
+#include "trace/read/block_start.h"
 #include "trace/read/gzip_header.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <isa-l/igzip_lib.h>
 #include <zstd.h>
-
-#define MAGIC_MAX 4
 
 enum phase {
     PHASE_PROBE,  /* collecting the first bytes of the file, or of what follows a member */
@@ -28,8 +26,13 @@ struct stream {
     bool ignored_nonzero;
     char defect[96];
     uint64_t defect_at;
-    uint8_t probe[MAGIC_MAX];
+    uint8_t probe[STREAM_MAGIC_MAX];
     size_t probe_size, probe_used;
+    struct checkpoint_list *checkpoints; /* NULL where none are wanted */
+    const uint8_t *room;                 /* where the output of this call began */
+    struct block_start block_start;
+    unsigned skip_bits; /* of the next byte */
+    bool resumed;       /* the member was begun within: its checksum is not known */
     ZSTD_DStream *zstd;
     struct gzip_header header;
     struct inflate_state inflate;
@@ -45,14 +48,14 @@ static enum guess guess_gzip(const uint8_t *p, size_t n)
 /* A frame, or one of the sixteen kinds of skippable frames that parallel compressors put before it. */
 static enum guess guess_zstd(const uint8_t *p, size_t n)
 {
-    static const uint8_t frame[MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
-    static const uint8_t skippable[MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
+    static const uint8_t frame[STREAM_MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
+    static const uint8_t skippable[STREAM_MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
     bool is_frame = memcmp(p, frame, n) == 0;
     bool is_skippable = (p[0] & 0xf0) == skippable[0] && memcmp(p + 1, skippable + 1, n - 1) == 0;
 
     if (!is_frame && !is_skippable)
         return GUESS_NO;
-    return n == MAGIC_MAX ? GUESS_YES : GUESS_MORE;
+    return n == STREAM_MAGIC_MAX ? GUESS_YES : GUESS_MORE;
 }
 
 static void start_gzip(struct stream *s)
@@ -105,6 +108,16 @@ static void read_gzip_header(struct stream *s, struct stream_io *io)
     }
 }
 
+static void begin_within_byte(struct stream *s, struct stream_io *io)
+{
+    if (s->skip_bits == 0 || io->in_size == 0)
+        return;
+    s->inflate.read_in = *io->in++ >> s->skip_bits;
+    s->inflate.read_in_length = (int32_t)(8 - s->skip_bits);
+    io->in_size--;
+    s->skip_bits = 0;
+}
+
 /* Each step decodes what it can and returns true at the end of a member. */
 static bool step_gzip(struct stream *s, struct stream_io *io)
 {
@@ -113,6 +126,7 @@ static bool step_gzip(struct stream *s, struct stream_io *io)
     read_gzip_header(s, io);
     if (!s->header.done)
         return false;
+    begin_within_byte(s, io);
     uint32_t in = (uint32_t)MIN(io->in_size, (size_t)INT32_MAX);
     uint32_t out = (uint32_t)MIN(io->out_size, (size_t)INT32_MAX);
 
@@ -125,6 +139,8 @@ static bool step_gzip(struct stream *s, struct stream_io *io)
     io->in_size -= in - z->avail_in;
     io->out += out - z->avail_out;
     io->out_size -= out - z->avail_out;
+    if (r == ISAL_INCORRECT_CHECKSUM && s->resumed)
+        r = ISAL_DECOMP_OK;
     if (r < 0)
         defect(s, STREAM_CORRUPT, inflate_error(r));
     return r >= 0 && z->block_state == ISAL_BLOCK_FINISH;
@@ -176,6 +192,14 @@ const char *stream_coding_name(enum stream_coding coding)
     return codings[coding].name;
 }
 
+enum stream_coding stream_coding_of(const uint8_t *head, size_t size)
+{
+    for (unsigned c = STREAM_GZIP; c < _STREAM_CODING_MAX && size > 0; c++)
+        if (codings[c].guess(head, MIN(size, (size_t)STREAM_MAGIC_MAX)) == GUESS_YES)
+            return c;
+    return STREAM_PLAIN;
+}
+
 int stream_new(struct stream_limits limits, struct stream **ret)
 {
     struct stream *s = calloc(1, sizeof(*s));
@@ -207,8 +231,35 @@ static void ignore(struct stream *s, const uint8_t *p, size_t n)
     s->sum.ignored += n;
 }
 
+void stream_keep_checkpoints(struct stream *s, struct checkpoint_list *list)
+{
+    s->checkpoints = list;
+}
+
+void stream_resume(struct stream *s, enum stream_coding coding, uint64_t in_bit, const uint8_t *window)
+{
+    s->sum.coding = coding;
+    s->sum.members = 1;
+    if (!window)
+        return;
+    start_gzip(s);
+    isal_inflate_set_dict(&s->inflate, (uint8_t *)window, CHECKPOINT_WINDOW);
+    s->header.done = true;
+    s->skip_bits = in_bit % 8;
+    s->resumed = true;
+    s->phase = PHASE_MEMBER;
+}
+
+static void keep_member_start(struct stream *s)
+{
+    if (s->checkpoints && checkpoint_due(s->checkpoints, s->sum.out))
+        checkpoint_add(s->checkpoints, 8 * (s->sum.in - s->probe_size), s->sum.out, NULL);
+}
+
 static void start_member(struct stream *s, enum stream_coding coding)
 {
+    keep_member_start(s);
+    s->resumed = false;
     s->sum.coding = coding;
     s->sum.members++;
     s->probe_used = 0;
@@ -247,13 +298,56 @@ static void probe_byte(struct stream *s, uint8_t byte)
 
 static void check_limits(struct stream *s)
 {
+    char what[sizeof(s->defect)];
+
     if (s->sum.verdict != STREAM_COMPLETE)
         return;
     if (s->sum.out > s->limits.out_max)
-        defect(s, STREAM_OVER_LIMIT, "unpacks to more than the size limit");
+        snprintf(what, sizeof(what), "unpacks to more than the size limit of %" PRIu64 " bytes",
+                 s->limits.out_max);
     else if (s->sum.coding != STREAM_PLAIN && s->sum.out > s->limits.ratio_floor &&
              s->sum.out / s->limits.ratio_max > s->sum.in)
-        defect(s, STREAM_OVER_LIMIT, "unpacks to more than the allowed multiple of its size");
+        snprintf(what, sizeof(what), "unpacks to more than %" PRIu64 " times its size", s->limits.ratio_max);
+    else
+        return;
+    defect(s, STREAM_OVER_LIMIT, what);
+}
+
+/* Whether the step looks for the start of a block: once this call has given a window. */
+static bool seek_block(struct stream *s, struct stream_io *step)
+{
+    size_t given = (size_t)(step->out - s->room);
+
+    if (!s->checkpoints || s->sum.coding != STREAM_GZIP || !s->header.done ||
+        !checkpoint_due(s->checkpoints, s->sum.out))
+        return false;
+    if (given < CHECKPOINT_WINDOW)
+        step->out_size = MIN(step->out_size, CHECKPOINT_WINDOW - given);
+    else
+        step->in_size = MIN(step->in_size, block_start_step(&s->block_start, &s->inflate));
+    return given >= CHECKPOINT_WINDOW;
+}
+
+/* False where the step is to be made again. Room that is left says that the decoder has given all there is.
+ */
+static bool keep_block_start(struct stream *s, const struct stream_io *step, size_t taken, size_t given)
+{
+    uint64_t kept = 0, in = s->sum.in + taken, out = s->sum.out + given;
+
+    switch (block_start_look(&s->block_start, &s->inflate, taken, &kept)) {
+    case BLOCK_NONE:
+        break;
+    case BLOCK_AGAIN:
+        return false;
+    case BLOCK_START:
+        if (step->out_size > 0)
+            checkpoint_add(s->checkpoints, 8 * in - kept, out, step->out - CHECKPOINT_WINDOW);
+        break;
+    case BLOCK_NEVER:
+        checkpoint_give_up(s->checkpoints, out);
+        break;
+    }
+    return true;
 }
 
 /* Runs the coding's step over the probed bytes first, then over the caller's; false when it cannot go on. */
@@ -261,6 +355,7 @@ static bool decode_member(struct stream *s, struct stream_io *io)
 {
     bool from_probe = s->probe_used < s->probe_size;
     struct stream_io step = *io;
+    bool seeks = seek_block(s, &step);
     if (from_probe) {
         step.in = s->probe + s->probe_used;
         step.in_size = s->probe_size - s->probe_used;
@@ -269,15 +364,17 @@ static bool decode_member(struct stream *s, struct stream_io *io)
     bool ended = codings[s->sum.coding].step(s, &step);
     size_t taken = in_before - step.in_size, given = out_before - step.out_size;
 
+    if (seeks && s->phase == PHASE_MEMBER && !keep_block_start(s, &step, taken, given))
+        return true;
     if (from_probe) {
         s->probe_used += taken;
     } else {
         io->in = step.in;
-        io->in_size = step.in_size;
+        io->in_size -= taken;
         s->sum.in += taken;
     }
     io->out = step.out;
-    io->out_size = step.out_size;
+    io->out_size -= given;
     s->sum.out += given;
     check_limits(s);
     if (s->phase == PHASE_IGNORE)
@@ -292,6 +389,12 @@ static bool decode_member(struct stream *s, struct stream_io *io)
 
 void stream_decode(struct stream *s, struct stream_io *io)
 {
+    static const uint8_t nothing;
+
+    s->room = io->out;
+    /* A caller without input has no buffer either, and nothing may be added to NULL. */
+    if (!io->in)
+        io->in = &nothing;
     for (;;) {
         if (s->phase == PHASE_IGNORE) {
             if (s->sum.verdict == STREAM_COMPLETE)

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "trace/read/checkpoint.h"
 
 enum stream_coding {
     STREAM_PLAIN,
@@ -25,6 +25,8 @@ enum stream_verdict {
     STREAM_CORRUPT,    /* bad block, wrong checksum or length */
     STREAM_OVER_LIMIT, /* unpacks to more than the limits allow */
 };
+
+#define STREAM_MAGIC_MAX 4
 
 /* A real trace unpacks to 10 to 60 times its size; deflate cannot exceed 1032. */
 #define STREAM_OUT_MAX   (UINT64_C(1) << 38)
@@ -66,6 +68,17 @@ struct stream *stream_free(struct stream *s);
 void stream_decode(struct stream *s, struct stream_io *io);
 void stream_finish(struct stream *s, struct stream_summary *ret);
 
+/* From here on, checkpoints are added to the list. Within a member they are made only where one call of
+ * stream_decode() has given CHECKPOINT_WINDOW bytes, from which the window is copied: give room for much
+ * more. */
+void stream_keep_checkpoints(struct stream *s, struct checkpoint_list *list);
+/* Begins a new stream at a checkpoint: its first byte is that of the file at in_bit / 8. window:
+ * CHECKPOINT_WINDOW bytes of text before it, or NULL where a member or frame begins there. The checksum of a
+ * member that is begun within is not looked at. */
+void stream_resume(struct stream *s, enum stream_coding coding, uint64_t in_bit, const uint8_t *window);
+
+/* How a file that begins with these bytes is coded; needs no more than STREAM_MAGIC_MAX of them. */
+enum stream_coding stream_coding_of(const uint8_t *head, size_t size);
 const char *stream_coding_name(enum stream_coding coding);
 
 DEFINE_CLEANUP(struct stream *, stream_free)

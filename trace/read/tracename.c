@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/tracename.h"
 
+#include <assert.h>
+
 #define NS_PER_S INT64_C(1000000000)
 /* Fields and optional parts are tried by recursion; names are at most this long, patterns nest no deeper. */
 #define NAME_SIZE_MAX 255
@@ -140,8 +142,9 @@ static bool match_field(const char *pattern, const char *s, struct trace_name *n
 {
     const char *close = strchr(pattern, '>');
     const struct field *f = find_field(pattern + 1, (size_t)(close - pattern) - 1);
-    char *place = (char *)n + f->offset;
 
+    assert(f);
+    char *place = (char *)n + f->offset;
     switch (f->type) {
     case FIELD_NUMBER:
         return match_number(close + 1, s, (int64_t *)(void *)place, n);

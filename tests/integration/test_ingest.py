@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profctl ingest: files into the catalog, of a profd that runs, or of one that runs for the time of the call."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from daemon import BUILD, Daemon, wait_for
+from fake_door import FakeDoor, problem, steps, trace
+
+PROFCTL = BUILD / "client" / "profctl"
+NOBODY = 65534
+
+
+def write_trace(path, n=3, **more):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kernels = [{"ph": "X", "cat": "kernel", "name": f"k{i}", "pid": 0, "tid": 7, "ts": 1000 + 10 * i, "dur": 5 + i, "args": {"stream": 7}}
+               for i in range(n)]
+    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"rank": 3, "world_size": 8}, **more, "traceEvents": kernels}))
+    return path
+
+
+def environment(**more):
+    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
+    return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
+
+
+@pytest.fixture
+def profd(tmp_path):
+    with Daemon(tmp_path / "profd") as daemon:
+        yield daemon
+
+
+def run(profd, *args, **more):
+    return subprocess.run([PROFCTL, "--socket", profd.socket, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60, env=environment(HOME=str(profd.directory)), **more)
+
+
+# Into a profd that runs
+
+
+def test_a_file(profd, tmp_path):
+    path = write_trace(tmp_path / "a.pt.trace.json")
+    r = run(profd, "ingest", path)
+    assert r.returncode == 0, r.stderr
+    heading, line = r.stdout.splitlines()
+    assert heading.split() == ["TRACE", "STATE", "RANK", "EVENTS", "SIZE", "SPEED", "FILE"]
+    assert re.fullmatch(rf"t1 +complete +rank 3 +3 +\d+ B +\S+ \S+/s +{re.escape(str(path))}", line), line
+    assert re.fullmatch(r"1 trace; \S+ \S+ in .*/s\n", r.stderr)
+    # The same bytes again are the same trace.
+    again = run(profd, "ingest", path, "--no-legend")
+    assert again.returncode == 0 and again.stdout.split()[:2] == ["t1", "known"]
+    assert again.stderr.startswith("0 traces, 1 known already; ")
+
+
+def test_show_tells_what_was_read(profd, tmp_path):
+    whole = write_trace(tmp_path / "whole.json", n=12).read_text()
+    (tmp_path / "cut.json").write_text(whole[: whole.index('"k9"')])
+    assert run(profd, "ingest", tmp_path / "whole.json", tmp_path / "cut.json", "--label", "job=grpo").returncode == 0
+    text = run(profd, "show", "t1").stdout
+    assert re.search(r"Slices: +12, 12 of them on the GPU\n", text)
+    assert re.search(r"Columns: +[\d.]+ \S*B\s+\S+\.columns\n", text) and re.search(r'Labels: +{"job":"grpo"}\n', text)
+    lines = text[text.index("COUNT"):].splitlines()
+    assert lines[0].split("  ")[-1] == "KERNEL" and len(lines) == 12
+    assert re.fullmatch(r" *1 +0\.016 +12\.7 % +16\.0 +16\.0 +k11", lines[1])
+    assert lines[-1] == "... profctl query t1 --named kernels has them all"
+    cut = run(profd, "show", "t2").stdout
+    assert re.search(r"State: +truncated", cut) and re.search(r"Defects: +the text ends before its JSON closes \(at byte \d", cut)
+    r = run(profd, "query", "t1", "select name from slice where dur > 15000", "--no-legend")
+    assert (r.returncode, r.stdout) == (0, "k11\n")
+
+
+def test_a_directory(profd, tmp_path):
+    for name in ("d/b.json", "d/a.pt.trace.json", "d/sub/c.json", "d/.hidden.json", "d/.git/x.json", "d/notes.txt", "d/half.json.tmp"):
+        write_trace(tmp_path / name, trace_id=name)
+    (tmp_path / "d/link.json").symlink_to("b.json")
+    r = run(profd, "ingest", "d", "--no-legend", cwd=tmp_path)
+    assert r.returncode == 0, r.stderr
+    assert [line.split()[-1] for line in r.stdout.splitlines()] == ["d/a.pt.trace.json", "d/b.json", "d/sub/c.json"]
+    # A file that is named itself is taken whatever its name is, and through a link.
+    r = run(profd, "ingest", "d/notes.txt", "d/link.json", "--json", cwd=tmp_path)
+    assert [json.loads(line)["trace"] for line in r.stdout.splitlines()] == ["t4", "t2"]
+
+
+def test_what_cannot_be_read_does_not_stop_the_others(profd, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/bad.json").write_text("this is no trace")
+    (tmp_path / "d/memory.json").write_text(json.dumps([[[0, 1], [2, 3]], [[1], [2]]]))
+    write_trace(tmp_path / "d/z.json")
+    r = run(profd, "ingest", tmp_path / "d", "--no-legend")
+    assert r.returncode == 3
+    assert r.stdout.split()[1] == "complete" and len(r.stdout.splitlines()) == 1
+    assert r.stderr.count("profctl: ") == 2 and "bad.json" in r.stderr and "memory.json" in r.stderr
+    assert "1 trace, 2 failed; " in r.stderr
+    r = run(profd, "ingest", tmp_path / "d/bad.json", "--no-legend")
+    assert r.returncode == 1 and r.stdout == ""
+
+
+def test_lost_events_and_file_names_are_listed(profd, tmp_path):
+    text = write_trace(tmp_path / "named-like-this.json").read_text().replace('"ts": 1010', '"ts": "never"')
+    (tmp_path / "named-like-this.json").write_text(text)
+    r = run(profd, "ingest", tmp_path / "named-like-this.json")
+    assert "  1 event lost; profctl show t1 tells which\n" in r.stderr
+    line = run(profd, "list-traces", "--no-legend").stdout.splitlines()[0]
+    assert "named-like-this.json" in line.split() and "complete, 1 event lost" in line
+    assert re.search(r"State: +complete, 1 event lost", run(profd, "show", "t1").stdout)
+
+
+def test_a_remedy_of_many_is_said_once(profd, tmp_path):
+    for n in range(3):
+        (tmp_path / f"{n}.json").write_text(json.dumps([[[n, 1], [2, 3]], [[1], [2]]]))
+    r = run(profd, "ingest", *(tmp_path / f"{n}.json" for n in range(3)))
+    assert r.returncode != 0 and r.stderr.count("profctl: ") == 3
+    remedies = [line for line in r.stderr.splitlines() if line.startswith("  ")]
+    assert len(remedies) == len(set(remedies))
+
+
+def test_a_reference_stays_where_it_is(profd, tmp_path):
+    path = write_trace(tmp_path / "a.json")
+    r = run(profd, "ingest", path, "--reference", "--json")
+    t = json.loads(r.stdout)
+    assert t["stored"] is False and t["path"] == str(path) and t["columns"] != str(path)
+    assert run(profd, "query", "t1", "select count(*) from slice", "--no-legend").stdout == "3\n"
+    assert run(profd, "rm", "t1").returncode == 0
+    assert path.exists() and not Path(t["columns"]).exists()
+
+
+@pytest.mark.parametrize("args,status,said", [
+    ([], 2, "needs PATH"), (["none.json"], 4, "cannot open none.json: No such file"), (["empty"], 4, "no file in empty"),
+    (["a.json", "--label", "x"], 2, "is not KEY=VALUE"), (["fifo"], 2, "fifo is no regular file"),
+])
+def test_words_that_name_nothing(profd, tmp_path, args, status, said):
+    (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    write_trace(tmp_path / "a.json")
+    r = run(profd, "ingest", *args, cwd=tmp_path)
+    assert r.returncode == status and r.stdout in ("", r.stdout if "--label" in args else "") and said in r.stderr, r.stderr
+
+
+def test_another_machine_has_other_files(tmp_path):
+    r = subprocess.run([PROFCTL, "ingest", write_trace(tmp_path / "a.json"), "--host", "http://127.0.0.1:1"], capture_output=True, text=True,
+                       timeout=30, env=environment())
+    assert r.returncode == 2 and "does not see the files of this machine" in r.stderr
+
+
+def test_interrupting_tells_what_was_done(tmp_path):
+    with FakeDoor(tmp_path / "door.sock") as door:
+        answers = iter([(201, trace(41)), None])
+
+        def slow(query, body):
+            answer = next(answers)
+            if answer is None:
+                time.sleep(3)
+            return answer or (201, trace(42))
+
+        door.answers["POST /v1/traces"] = slow
+        paths = [write_trace(tmp_path / f"{n}.json") for n in range(3)]
+        process = subprocess.Popen([PROFCTL, "--socket", door.path, "ingest", *paths], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=environment())
+        wait_for(lambda: len(door.asked("POST", "/v1/traces")) == 2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 3 and out.splitlines()[1].startswith("t41")
+        assert "interrupted" in err and "1 trace, 1 failed" in err
+        assert len(door.asked("POST", "/v1/traces")) == 2
+
+
+# Without a profd
+
+
+class Home:
+    """A user without a profd, who has the programs."""
+
+    def __init__(self, path):
+        self.path = path
+        path.chmod(0o755)
+        self.user = NOBODY if os.geteuid() == 0 else None
+        for name in ("client/profctl", "daemon/profd", "daemon/ingest/profd-ingest"):
+            (path / "build" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(BUILD / name, path / "build" / name)
+        self.home = path / "home"
+        self.home.mkdir()
+        if self.user:
+            shutil.chown(self.home, self.user)
+
+    def environment(self):
+        return environment(HOME=str(self.home))
+
+    def run(self, *args):
+        return subprocess.run([self.path / "build/client/profctl", *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60, env=self.environment(), user=self.user, cwd="/")
+
+    def daemons(self):
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and str(self.path) in os.readlink(entry / "exe"):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+
+@pytest.fixture
+def home():
+    if os.path.exists("/run/profd/profd.sock"):
+        pytest.skip("a system profd has its socket here")
+    # pytest's directories may be closed to other users.
+    with tempfile.TemporaryDirectory(prefix="home-") as path:
+        yield Home(Path(path))
+
+
+def test_no_profd_is_needed(home):
+    write_trace(home.path / "a.json").chmod(0o644)
+    r = home.run("ingest", home.path / "a.json", "--label", "k=v")
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.splitlines()[1].split()[:2] == ["t1", "complete"]
+    assert home.run("list-traces", "--no-legend").stdout.split()[0] == "t1"
+    assert "k0" in home.run("show", "t1").stdout
+    assert home.run("query", "t1", "select count(*) from slice", "--no-legend").stdout == "3\n"
+    assert home.run("get", "t1", "-o", home.home / "copy.json").returncode == 0
+    assert (home.home / "copy.json").read_bytes() == (home.path / "a.json").read_bytes()
+    for words in (["pin", "t1"], ["unpin", "t1"], ["du"], ["list-sessions"], ["rm", "t1"]):
+        assert home.run(*words).returncode == 0, words
+    assert home.run("show", "t1").returncode == 4
+    # Nothing of it is left, and nobody else may look.
+    state = home.home / ".local/state/profd"
+    assert list(state.glob("*.sock")) == [] and home.daemons() == []
+    assert state.stat().st_mode & 0o027 == 0
+
+
+def test_calls_at_a_time_take_turns(home):
+    for n in range(4):
+        write_trace(home.path / f"{n}.json", trace_id=n).chmod(0o644)
+    calls = [subprocess.Popen([home.path / "build/client/profctl", "ingest", "--no-legend", home.path / f"{n}.json"], cwd="/",
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=home.environment(),
+                              user=home.user) for n in range(4)]
+    answers = [call.communicate(timeout=60) for call in calls]
+    assert [call.returncode for call in calls] == [0, 0, 0, 0], answers
+    assert sorted(out.split()[0] for out, _ in answers) == ["t1", "t2", "t3", "t4"]
+
+
+def test_queries_at_a_time_take_turns(home):
+    for n in range(6):
+        write_trace(home.path / "d" / f"{n}.json", trace_id=n).chmod(0o644)
+    assert home.run("ingest", home.path / "d").returncode == 0
+    calls = [subprocess.Popen([home.path / "build/client/profctl", "query", f"t{n + 1}", "select count(*) from slice", "--no-legend"],
+                              cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=home.environment(), user=home.user) for n in range(6)]
+    answers = [call.communicate(timeout=60) for call in calls]
+    assert [(call.returncode, out) for call, (out, _) in zip(calls, answers)] == [(0, "3\n")] * 6, answers
+
+
+def test_without_a_home_there_is_no_catalog(home):
+    r = subprocess.run([home.path / "build/client/profctl", "list-traces"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=60, env=environment(), user=home.user, cwd="/")
+    if home.user:
+        assert r.returncode == 1 and "$HOME is not set" in r.stderr and "XDG_STATE_HOME" in r.stderr
+
+
+def test_verbs_that_act_start_none(home):
+    for words in (["status"], ["start"], ["stop"], ["doctor"], ["list-workers"], ["events"]):
+        r = home.run(*words)
+        assert r.returncode == 1 and "cannot reach profd" in r.stderr, words
+    assert not (home.home / ".local/state/profd").exists()
+
+
+def test_a_query_of_a_file_starts_none(home):
+    write_trace(home.path / "a.json").chmod(0o644)
+    assert home.run("query", home.path / "a.json", "select count(*) from slice", "--no-legend").stdout == "3\n"
+    assert not (home.home / ".local/state").exists()
+
+
+def test_where_a_profd_was_named_none_is_started(home):
+    write_trace(home.path / "a.json").chmod(0o644)
+    r = home.run("ingest", home.path / "a.json", "--socket", home.path / "none.sock")
+    assert r.returncode == 1 and "cannot reach profd at" in r.stderr
+
+
+def test_it_ends_with_profctl_however_that_ends(home):
+    # A file that takes its time.
+    (home.path / "big.json").write_text('{"traceEvents":[' + ",".join(
+        '{"ph":"X","cat":"kernel","name":"k%d","pid":0,"tid":7,"ts":%d,"dur":1}' % (i, i) for i in range(400000)) + "]}")
+    (home.path / "big.json").chmod(0o644)
+    process = subprocess.Popen([home.path / "build/client/profctl", "ingest", home.path / "big.json"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=home.environment(), user=home.user, cwd="/")
+    wait_for(lambda: len(home.daemons()) >= 2)
+    process.kill()
+    process.wait()
+    wait_for(lambda: home.daemons() == [], timeout_s=20)
+    assert list((home.home / ".local/state/profd").glob("*.sock")) == []
+
+
+def test_a_profd_that_does_not_start_says_why(home):
+    (home.path / "build/daemon/profd").write_text("#!/bin/sh\necho 'the disk is on fire' >&2\nexit 1\n")
+    (home.path / "build/daemon/profd").chmod(0o755)
+    r = home.run("list-traces")
+    assert r.returncode == 1 and r.stdout == ""
+    assert "no profd is running, and one for this call ended at once" in r.stderr and "the disk is on fire" in r.stderr
+
+
+def test_without_the_program_the_usual_error_is_said(home):
+    if shutil.which("profd"):
+        pytest.skip("profd is installed here")
+    (home.path / "build/daemon/profd").unlink()
+    r = home.run("list-traces")
+    assert r.returncode == 1 and "cannot reach profd at" in r.stderr

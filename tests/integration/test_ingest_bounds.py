@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profd-ingest: what it gave up before it looks at a file, and that a trace that breaks or blows up costs only itself."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from daemon import SANITIZED, Daemon, wait_for
+from test_collect import EVENT, children, config, made_trace
+
+MIB = 1 << 20
+
+
+def rank(n, end="json.gz"):
+    return f"rank{n}.1700000000000000000.pt.trace.{end}"
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "place").mkdir()
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def profd(tmp_path, place):
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={place}")) as running:
+        yield running
+
+
+def large_trace(n=400_000):
+    event = json.dumps(EVENT).encode()
+    return b'{"schemaVersion": 1, "traceEvents": [' + b",".join([event] * n) + b"]}"
+
+
+def a_child(profd):
+    for child in children(profd.pid):
+        try:
+            if "profd-ingest" in Path(f"/proc/{child}/comm").read_text():
+                return child
+        except OSError:
+            pass
+    return None
+
+
+def in_sandbox(child):
+    return re.search(r"^Seccomp:\t2$", Path(f"/proc/{child}/status").read_text(), re.MULTILINE) and child
+
+
+def hold_child(profd):
+    """Stops the next child as soon as it is in its sandbox."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        child = a_child(profd)
+        try:
+            if child and in_sandbox(child):
+                os.kill(child, signal.SIGSTOP)
+                return child
+        except OSError:
+            pass
+        time.sleep(0.0005)
+    raise AssertionError("no child")
+
+
+def trace_named(profd, name):
+    return next((t for t in profd.traces(limit=100) if t["name"] == name), None)
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter")
+def test_what_the_child_gave_up(profd, place):
+    (place / rank(1, "json")).write_bytes(large_trace())
+    child = hold_child(profd)
+    try:
+        proc = Path(f"/proc/{child}")
+        status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines() if ":\t" in line)
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and int(status["Seccomp_filters"]) >= 1
+        limits = {line[:26].strip(): line[26:].split()[:2] for line in (proc / "limits").read_text().splitlines()[1:]}
+        assert limits["Max core file size"][0] == "0" and int(limits["Max open files"][0]) <= 8
+        assert int(limits["Max cpu time"][0]) < 3600
+        for name in ("Max data size", "Max address space", "Max file size"):
+            assert limits[name][0] != "unlimited", name
+        assert (proc / "environ").read_bytes() in (b"LC_ALL=C\0", b"")
+        if os.getuid() == 0:  # it is not dumpable: nobody else may look
+            fds = {int(fd.name): os.readlink(fd) for fd in (proc / "fd").iterdir()}
+            assert set(fds) <= set(range(8)) and not any("socket" in to or "catalog" in to for to in fds.values()), fds
+            assert fds[0] == "/dev/null"
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGSYS, signal.SIGXCPU])
+def test_a_trace_that_takes_the_child_with_it(profd, place, number):
+    """It costs that trace its state, and nothing else: the next one is read, the file lies where it was."""
+    content = large_trace()
+    (place / rank(1, "json")).write_bytes(content)
+    for _ in range(2):  # into columns, and without
+        child = hold_child(profd)
+        os.kill(child, number)
+        os.kill(child, signal.SIGCONT)
+        wait_for(lambda: a_child(profd) != child)
+    trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+    word = "used up its processor time" if number == signal.SIGXCPU else f"was killed by {number.name}"
+    assert trace["state"] == "unreadable" and trace["reason"].startswith(f"profd-ingest {word}"), trace
+    assert not trace["stored"] and (place / rank(1, "json")).read_bytes() == content
+    (place / rank(2)).write_bytes(made_trace())
+    assert wait_for(lambda: trace_named(profd, rank(2)))["state"] == "complete"
+    wait_for(lambda: not list((profd.state / "traces").glob(".*")))
+
+
+def bomb_gz():
+    """10 GB of zeros in 10 MB."""
+    return gzip.compress(bytes(20 * 10**6), 6) * 500
+
+
+def bomb_within():
+    """It begins as a trace does."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    head = packer.compress(b'{"schemaVersion": 1, "traceEvents": [' + json.dumps(EVENT).encode() + b', {"name": "')
+    head += packer.flush(zlib.Z_FULL_FLUSH)
+    return head + (packer.compress(b"a" * 10**7) + packer.flush(zlib.Z_FULL_FLUSH)) * 100
+
+
+def zstd_window(log):
+    """A frame that says it needs a window of so much, and holds one block of repeated bytes."""
+    block = (1 << 17 << 3) | (1 << 1) | 1
+    return struct.pack("<IBB", 0xFD2FB528, 0, (log - 10) << 3) + struct.pack("<I", block)[:3] + b"["
+
+
+def test_bombs(profd, place):
+    bombs = {rank(1): (bomb_gz(), "unpacks to more than 500 times its size"),
+             rank(2): (bomb_within(), "unpacks to more than 500 times its size"),
+             rank(3, "json.zst"): (zstd_window(31), "Frame requires too much memory")}
+    for name, (content, _) in bombs.items():
+        (place / name).write_bytes(content)
+    largest = 0
+    for name, (content, reason) in bombs.items():
+        trace = None
+        while not trace:
+            child = a_child(profd)
+            try:
+                rss = re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{child}/status").read_text(), re.MULTILINE) if child else None
+                largest = max(largest, int(rss[1]) * 1024 if rss else 0)
+            except OSError:
+                pass
+            trace = trace_named(profd, name)
+            time.sleep(0.01)
+        assert trace["state"] in ("corrupt", "unreadable", "truncated") and reason in trace["reason"], trace
+        assert trace.get("uncompressed", 0) < 600 * MIB
+    assert SANITIZED or largest < 2600 * MIB
+    (place / rank(9)).write_bytes(made_trace())
+    assert wait_for(lambda: trace_named(profd, rank(9)))["state"] == "complete"
