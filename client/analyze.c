@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/analyzing.h"
+#include "client/follow.h"
+#include "client/nearest.h"
+#include "client/report_print.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+#define TOP_DEFAULT 10
+#define REPORTS_MAX 64
+
+struct options {
+    const char *reports;
+    int64_t top;
+    bool csv;
+    struct analyzing analyzing;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option_def options[] = {
+    {"report", 'r', "LIST", OPTION_TEXT, AT(reports),
+     "which reports: kernels,gaps; profctl reports lists them"},
+    {"top", 'n', "N", OPTION_COUNT, AT(top),
+     "rows of each report; 0 for all, default 10, of --json and --csv all"},
+    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
+    ANALYZING_OPTIONS(struct options, analyzing),
+};
+
+struct chosen {
+    const struct report *items[REPORTS_MAX];
+    size_t n;
+    bool by_name;
+};
+
+static int unknown_report(struct client *c, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *names[REPORTS_MAX];
+    size_t n = 0;
+
+    for (const struct report *const *r = reports; *r && n < REPORTS_MAX; r++)
+        names[n++] = (*r)->name;
+    const char *near = nearest_name(name, names, n);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no report %s", name);
+    if (near)
+        problem_remedy(&p, "Is it %s? profctl reports lists them.", near);
+    else
+        problem_remedy(&p, "profctl reports lists them.");
+    return client_fail(c, &p);
+}
+
+static int choose(struct client *c, const struct options *o, struct chosen *ret)
+{
+    *ret = (struct chosen){.by_name = o->reports};
+    if (!o->reports) {
+        for (const struct report *const *r = reports; *r && ret->n < REPORTS_MAX; r++)
+            if (!(*r)->is_detail)
+                ret->items[ret->n++] = *r;
+        return EXIT_DONE;
+    }
+    _cleanup_(freep) char *list = xstrdup(o->reports);
+    char *rest = NULL;
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        const struct report *report = report_find(name);
+        if (!report)
+            return unknown_report(c, name);
+        if (ret->n < REPORTS_MAX)
+            ret->items[ret->n++] = report;
+    }
+    return EXIT_DONE;
+}
+
+static int failed(struct client *c, const struct report *report, int r)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: %s", report->name,
+                r == -ENODATA ? "the trace has nothing of it" : strerror(-r));
+    return client_fail(c, &p);
+}
+
+/* What "trace" is in the JSON of a report: the words of the command line. */
+static char *name_of(int n_words, char **words)
+{
+    char *name = xstrdup(words[0]);
+
+    for (int i = 1; i < n_words; i++) {
+        char *longer = xasprintf("%s %s", name, words[i]);
+        free(name);
+        name = longer;
+    }
+    return name;
+}
+
+static int print(struct client *c, const struct options *o, const struct chosen *chosen, const char *name,
+                 struct analysis *a)
+{
+    size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
+                 : c->json || o->csv     ? 0
+                                         : TOP_DEFAULT,
+           n_printed = 0;
+    _cleanup_json_ list = json_array();
+
+    for (size_t i = 0; i < chosen->n; i++) {
+        const struct report *report = chosen->items[i];
+        _cleanup_(report_rows_done) struct report_rows rows = {0};
+        int r = report_make(report, a, &rows);
+        if (r == -ENODATA && !chosen->by_name)
+            continue;
+        if (r < 0)
+            return failed(c, report, r);
+        if (c->json) {
+            json_array_append_new(list, report_to_json(report, name, &rows, top));
+        } else if (o->csv) {
+            report_print_csv(c->out.file, report, &rows, top);
+        } else {
+            if (n_printed++ > 0)
+                fputc('\n', c->out.file);
+            report_print_text(c, report, &rows, top);
+        }
+    }
+    if (c->json)
+        return client_print_json(c, chosen->n == 1 && chosen->by_name ? json_array_get(list, 0) : list);
+    return EXIT_DONE;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(analyzed_done) struct analyzed analyzed = {0};
+    struct chosen chosen;
+    int status = choose(c, o, &chosen);
+
+    if (status != EXIT_DONE)
+        return status;
+    follow_hold_signals();
+    status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
+    if (status != EXIT_DONE)
+        return status;
+    _cleanup_(freep) char *name = name_of(n_words, words);
+    return print(c, o, &chosen, name, &analyzed.analysis);
+}
+
+const struct verb verb_analyze = {
+    .name = "analyze",
+    .words = "TRACE...",
+    .summary = "Say what a trace, or all ranks of a session, spent its time on",
+    .details = "TRACE is an id (t12), a session (s7), a trace file of any format, its columns, or a "
+               "directory of ranks.",
+    .own_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

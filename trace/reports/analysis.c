@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/analysis.h"
+
+#include <errno.h>
+
+void analysis_done(struct analysis *a)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        struct rank *rank = &a->ranks[i];
+        if (rank->gpu)
+            gpu_work_done(rank->gpu);
+        if (rank->selected)
+            gpu_work_done(rank->selected);
+        if (rank->steps)
+            steps_done(rank->steps);
+        if (rank->times)
+            intervals_done(rank->times);
+        free(rank->gpu);
+        free(rank->selected);
+        free(rank->steps);
+        free(rank->times);
+        rank->gpu = rank->selected = NULL;
+        rank->steps = NULL;
+        rank->times = NULL;
+    }
+}
+
+int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+{
+    struct rank *one = &a->ranks[rank];
+
+    if (!one->gpu) {
+        struct gpu_work *work = calloc(1, sizeof(*work));
+        int r = work ? gpu_work_read(one->columns, a->patterns, a->hta, work) : -ENOMEM;
+        if (r < 0) {
+            free(work);
+            return r;
+        }
+        one->gpu = work;
+    }
+    *ret = one->gpu;
+    return 0;
+}
+
+int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret)
+{
+    struct rank *one = &a->ranks[rank];
+
+    if (!one->steps) {
+        struct steps *steps = calloc(1, sizeof(*steps));
+        int r = steps ? steps_read(one->columns, steps) : -ENOMEM;
+        if (r < 0) {
+            free(steps);
+            return r;
+        }
+        one->steps = steps;
+    }
+    *ret = one->steps;
+    return 0;
+}
+
+/* -- The view ----------------------------------------------------------------------------------------- */
+
+static bool is_everything(const struct analysis_view *v)
+{
+    return v->from == INT64_MIN && v->to == INT64_MAX && v->step == COLUMN_NULL && !v->phase;
+}
+
+static int64_t moved(int64_t bound, int64_t by)
+{
+    int64_t sum;
+
+    if (bound == INT64_MIN || bound == INT64_MAX)
+        return bound;
+    return __builtin_add_overflow(bound, by, &sum) ? (by > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
+static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
+{
+    const struct analysis_view *v = &a->view;
+    int64_t first = columns_meta(a->ranks[rank].columns, META_first_ns),
+            zero = first == COLUMN_NULL ? 0 : first;
+    struct interval bounds = {moved(v->from, zero), moved(v->to, zero)};
+    const struct steps *steps;
+
+    if (v->step == COLUMN_NULL && !v->phase)
+        return intervals_add(ret, bounds.from, bounds.to);
+    int r = analysis_steps(a, rank, &steps);
+    for (size_t i = 0; r >= 0 && i < steps->n; i++) {
+        const struct step *s = &steps->items[i];
+        if ((v->step == COLUMN_NULL || s->index == v->step) &&
+            (!v->phase || strcmp(step_phase_name(s->phase), v->phase) == 0))
+            r = intervals_add(ret, MAX(s->ts, bounds.from), MIN(s->end, bounds.to));
+    }
+    intervals_unite(ret);
+    return r;
+}
+
+int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret)
+{
+    struct rank *one = &a->ranks[rank];
+
+    if (!one->times) {
+        struct intervals *times = calloc(1, sizeof(*times));
+        int r = times ? choose_times(a, rank, times) : -ENOMEM;
+        if (r < 0) {
+            if (times)
+                intervals_done(times);
+            free(times);
+            return r;
+        }
+        one->times = times;
+    }
+    *ret = one->times;
+    return 0;
+}
+
+static int select_work(const struct gpu_work *all, const struct intervals *times, struct gpu_work *ret)
+{
+    ret->events = malloc((all->n + 1) * sizeof(*ret->events));
+    if (!ret->events)
+        return -ENOMEM;
+    ret->cap = all->n + 1;
+    for (size_t i = 0; i < all->n; i++)
+        if (intervals_find(times, all->events[i].ts))
+            ret->events[ret->n++] = all->events[i];
+    return 0;
+}
+
+int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+{
+    struct rank *one = &a->ranks[rank];
+    const struct gpu_work *all;
+    const struct intervals *times;
+    int r = analysis_all_gpu(a, rank, &all);
+
+    if (r < 0 || is_everything(&a->view)) {
+        *ret = all;
+        return r;
+    }
+    r = analysis_times(a, rank, &times);
+    if (r >= 0 && !one->selected) {
+        one->selected = calloc(1, sizeof(*one->selected));
+        r = one->selected ? select_work(all, times, one->selected) : -ENOMEM;
+    }
+    *ret = one->selected;
+    return r;
+}

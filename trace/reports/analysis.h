@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What reports are made from: one trace or the traces of all ranks, and the part of them that is looked at.
+ *
+ * What several reports need (the GPU's work, steps) is read when it is first asked for and belongs to the
+ * analysis. For one thread at a time.
+ */
+#pragma once
+
+#include "trace/reports/gpu.h"
+#include "trace/reports/step.h"
+
+struct rank {
+    const struct columns *columns; /* the caller's */
+    const char *label;             /* the caller's: "rank 3", a file's name */
+    int64_t number;                /* as the trace says, else its place among the ranks */
+    int64_t shift_ns;              /* what is added to its stamps, so that all are of one clock */
+    /* Private. */
+    struct gpu_work *gpu, *selected;
+    struct steps *steps;
+    struct intervals *times;
+};
+
+/* What is looked at: everything where nothing is said. */
+struct analysis_view {
+    int64_t from, to;  /* counted from the first slice; INT64_MIN, INT64_MAX */
+    int64_t step;      /* number of a step, COLUMN_NULL */
+    const char *phase; /* NULL: any */
+};
+#define VIEW_ALL ((struct analysis_view){.from = INT64_MIN, .to = INT64_MAX, .step = COLUMN_NULL})
+
+struct analysis {
+    struct rank *ranks;
+    size_t n;
+    struct analysis_view view;
+    const struct kernel_patterns *patterns; /* NULL: the known ones alone */
+    bool hta;                               /* by Holistic Trace Analysis' own rules where there are any */
+};
+
+/* Frees what was read; the ranks themselves are the caller's. */
+void analysis_done(struct analysis *a);
+
+/* All three read once; they stay the analysis'. -ENOMEM. */
+/* The work within the view: what begins in it. */
+int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
+/* All of it. */
+int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
+int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
+/* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
+int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);

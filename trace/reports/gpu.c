@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/gpu.h"
+
+#include "trace/columns/category.h"
+#include "trace/reports/hta.h"
+#include <errno.h>
+
+/* Names of kernels are templates: what tells their class stands within so many bytes. */
+#define NAME_LOOK_MAX 1024
+
+/* What a name means, found once for each text of the trace. */
+struct meaning {
+    bool known;
+    enum gpu_kind kind;
+    enum kernel_class class;
+};
+
+struct loader {
+    const struct columns *c;
+    const struct kernel_patterns *patterns;
+    bool by_hta;
+    struct meaning *meanings; /* by number of text */
+    uint32_t n_texts;
+};
+
+static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_transfer)
+{
+    struct text text = columns_text(l->c, name);
+    char clean[NAME_LOOK_MAX];
+
+    snprintf(clean, sizeof(clean), "%.*s", (int)MIN(text.size, sizeof(clean) - 1), text.p ? text.p : "");
+    struct meaning m = {.known = true,
+                        .class = is_transfer ? CLASS_MEMORY : kernel_class_of(l->patterns, clean)};
+    m.kind = l->by_hta                        ? hta_kind(clean)
+             : m.class == CLASS_MEMORY        ? GPU_MEMORY
+             : m.class == CLASS_COMMUNICATION ? GPU_COMMUNICATION
+                                              : GPU_COMPUTE;
+    return m;
+}
+
+static struct meaning find_meaning(const struct loader *l, int64_t name, bool is_transfer)
+{
+    if (name < 0 || name >= l->n_texts)
+        return meaning_of(l, name, is_transfer);
+    struct meaning *m = &l->meanings[name];
+    if (!m->known)
+        *m = meaning_of(l, name, is_transfer);
+    return *m;
+}
+
+/* Of a text that is a category: what was asked last is asked again. */
+struct category_look {
+    int64_t category;
+    bool is_work, is_transfer;
+};
+
+static void look_at_category(const struct columns *c, int64_t category, struct category_look *look)
+{
+    if (category == look->category)
+        return;
+    struct text text = columns_text(c, category);
+    look->category = category;
+    look->is_work = category != COLUMN_NULL && category_is_gpu_work(text.p, text.size);
+    look->is_transfer =
+        look->is_work && memmem(text.p, text.size, "em", 2); /* Memcpy, gpu_memset; no kernel */
+}
+
+static struct gpu_event *add(struct gpu_work *work)
+{
+    if (work->n == work->cap) {
+        size_t cap = work->cap ? work->cap * 2 : 1024;
+        struct gpu_event *events = reallocarray(work->events, cap, sizeof(*events));
+        if (!events)
+            return NULL;
+        work->events = events;
+        work->cap = cap;
+    }
+    return &work->events[work->n++];
+}
+
+static int read_events(const struct loader *l, struct gpu_work *ret)
+{
+    const struct columns *c = l->c;
+    struct category_look look = {.category = COLUMN_NULL};
+    int64_t slices[BLOCK_ROWS], streams[BLOCK_ROWS], devices[BLOCK_ROWS], correlations[BLOCK_ROWS];
+
+    for (uint64_t first = 0, rows = columns_rows(c, TABLE_gpu); first < rows; first += BLOCK_ROWS) {
+        size_t n = columns_block(c, COL_gpu_slice, first, BLOCK_ROWS, slices);
+        columns_block(c, COL_gpu_stream, first, BLOCK_ROWS, streams);
+        columns_block(c, COL_gpu_device, first, BLOCK_ROWS, devices);
+        columns_block(c, COL_gpu_correlation, first, BLOCK_ROWS, correlations);
+        for (size_t i = 0; i < n; i++) {
+            if (slices[i] == COLUMN_NULL)
+                continue;
+            uint64_t slice = (uint64_t)slices[i];
+            look_at_category(c, columns_get(c, COL_slice_category, slice), &look);
+            int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
+            if (!look.is_work || ts == COLUMN_NULL || dur < 0)
+                continue;
+            struct gpu_event *e = add(ret);
+            if (!e)
+                return -ENOMEM;
+            int64_t name = columns_get(c, COL_slice_name, slice);
+            struct meaning m = find_meaning(l, name, look.is_transfer);
+            *e = (struct gpu_event){.ts = ts,
+                                    .end = ts + dur,
+                                    .slice = slice,
+                                    .row = first + i,
+                                    .launch = SLICE_NONE,
+                                    .name = name,
+                                    .stream = streams[i],
+                                    .device = devices[i],
+                                    .correlation = correlations[i],
+                                    .kind = m.kind,
+                                    .class = m.class};
+        }
+    }
+    return 0;
+}
+
+static int compare(const void *x, const void *y)
+{
+    const struct gpu_event *a = x, *b = y;
+
+    return a->ts != b->ts ? (a->ts > b->ts) - (a->ts < b->ts) : (a->slice > b->slice) - (a->slice < b->slice);
+}
+
+static bool is_ordered(const struct gpu_work *work)
+{
+    for (size_t i = 1; i < work->n; i++)
+        if (compare(&work->events[i - 1], &work->events[i]) > 0)
+            return false;
+    return true;
+}
+
+/* Both are ordered by slice. */
+static void link_launches(const struct columns *c, struct gpu_work *work)
+{
+    int64_t gpu[BLOCK_ROWS], runtime[BLOCK_ROWS];
+    size_t at = 0;
+
+    for (uint64_t first = 0, rows = columns_rows(c, TABLE_launch); first < rows; first += BLOCK_ROWS) {
+        size_t n = columns_block(c, COL_launch_gpu, first, BLOCK_ROWS, gpu);
+        columns_block(c, COL_launch_runtime, first, BLOCK_ROWS, runtime);
+        for (size_t i = 0; i < n; i++) {
+            while (at < work->n && gpu[i] != COLUMN_NULL && work->events[at].slice < (uint64_t)gpu[i])
+                at++;
+            if (at < work->n && gpu[i] != COLUMN_NULL && work->events[at].slice == (uint64_t)gpu[i] &&
+                runtime[i] != COLUMN_NULL)
+                work->events[at].launch = (uint64_t)runtime[i];
+        }
+    }
+}
+
+int gpu_work_read(const struct columns *c, const struct kernel_patterns *patterns, bool by_hta,
+                  struct gpu_work *ret)
+{
+    struct loader l = {.c = c, .patterns = patterns, .by_hta = by_hta, .n_texts = columns_texts(c)};
+
+    *ret = (struct gpu_work){0};
+    l.meanings = calloc((size_t)l.n_texts + 1, sizeof(*l.meanings));
+    int r = l.meanings ? read_events(&l, ret) : -ENOMEM;
+    free(l.meanings);
+    if (r >= 0 && !is_ordered(ret))
+        qsort(ret->events, ret->n, sizeof(ret->events[0]), compare);
+    if (r >= 0)
+        link_launches(c, ret);
+    else
+        gpu_work_done(ret);
+    return r;
+}
+
+void gpu_work_done(struct gpu_work *work)
+{
+    free(work->events);
+    *work = (struct gpu_work){0};
+}
+
+int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < work->n && r >= 0; i++)
+        if (work->events[i].kind < _GPU_KIND_MAX ? kinds >> work->events[i].kind & 1 : kinds == GPU_ALL)
+            r = intervals_add(ret, work->events[i].ts, work->events[i].end);
+    intervals_unite(ret);
+    return r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The work of a trace's GPUs as one array, which most reports walk through: kernels, copies and memsets with
+ * the call that launched each. By when they begin.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+#include "trace/reports/interval.h"
+#include "trace/reports/kernel_class.h"
+
+#define SLICE_NONE UINT64_MAX
+
+enum gpu_kind { GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY, _GPU_KIND_MAX };
+
+struct gpu_event {
+    int64_t ts, end;        /* by the trace's own clock */
+    uint64_t slice;         /* its row */
+    uint64_t row;           /* of TABLE_gpu: all its arguments; SLICE_NONE where it came without any */
+    uint64_t launch;        /* the slice of the call that launched it, SLICE_NONE where none is known */
+    int64_t name;           /* text */
+    int64_t stream, device; /* COLUMN_NULL where unknown */
+    int64_t correlation;
+    enum gpu_kind kind;
+    enum kernel_class class;
+};
+
+struct gpu_work {
+    struct gpu_event *events;
+    size_t n, cap;
+};
+
+/* patterns may be NULL. by_hta: kinds after Holistic Trace Analysis' rules (hta.h). -ENOMEM. */
+int gpu_work_read(const struct columns *c, const struct kernel_patterns *patterns, bool by_hta,
+                  struct gpu_work *ret);
+void gpu_work_done(struct gpu_work *work);
+
+/* When any of the kinds (a mask of 1 << enum gpu_kind) were at work on any stream. Normalised; -ENOMEM. */
+int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
+#define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)

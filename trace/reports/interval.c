@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/interval.h"
+
+#include <errno.h>
+
+int intervals_add(struct intervals *set, int64_t from, int64_t to)
+{
+    if (from >= to)
+        return 0;
+    if (set->n == set->cap) {
+        size_t cap = set->cap ? set->cap * 2 : 64;
+        struct interval *items = reallocarray(set->items, cap, sizeof(*items));
+        if (!items)
+            return -ENOMEM;
+        set->items = items;
+        set->cap = cap;
+    }
+    set->items[set->n++] = (struct interval){from, to};
+    return 0;
+}
+
+static int compare(const void *x, const void *y)
+{
+    const struct interval *a = x, *b = y;
+
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+static bool is_ordered(const struct intervals *set)
+{
+    for (size_t i = 1; i < set->n; i++)
+        if (set->items[i].from < set->items[i - 1].from)
+            return false;
+    return true;
+}
+
+void intervals_unite(struct intervals *set)
+{
+    size_t kept = 0;
+
+    if (!is_ordered(set))
+        qsort(set->items, set->n, sizeof(set->items[0]), compare);
+    for (size_t i = 0; i < set->n; i++) {
+        struct interval next = set->items[i];
+        if (kept > 0 && next.from <= set->items[kept - 1].to)
+            set->items[kept - 1].to = MAX(set->items[kept - 1].to, next.to);
+        else
+            set->items[kept++] = next;
+    }
+    set->n = kept;
+}
+
+void intervals_done(struct intervals *set)
+{
+    free(set->items);
+    *set = (struct intervals){0};
+}
+
+int64_t intervals_length(const struct intervals *set)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < set->n; i++)
+        sum += set->items[i].to - set->items[i].from;
+    return sum;
+}
+
+/* Walks through what both have; either result may be NULL. */
+static int walk_common(const struct intervals *a, const struct intervals *b, struct intervals *ret,
+                       int64_t *ret_length)
+{
+    size_t i = 0, k = 0;
+    int r = 0;
+
+    while (i < a->n && k < b->n && r >= 0) {
+        int64_t from = MAX(a->items[i].from, b->items[k].from), to = MIN(a->items[i].to, b->items[k].to);
+        if (from < to && ret_length)
+            *ret_length += to - from;
+        if (ret)
+            r = intervals_add(ret, from, to);
+        if (a->items[i].to < b->items[k].to)
+            i++;
+        else
+            k++;
+    }
+    return r;
+}
+
+int64_t intervals_common(const struct intervals *a, const struct intervals *b)
+{
+    int64_t length = 0;
+
+    walk_common(a, b, NULL, &length);
+    return length;
+}
+
+int intervals_intersect(const struct intervals *a, const struct intervals *b, struct intervals *ret)
+{
+    return walk_common(a, b, ret, NULL);
+}
+
+int intervals_subtract(const struct intervals *a, const struct intervals *b, struct intervals *ret)
+{
+    size_t k = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        int64_t from = a->items[i].from;
+        while (k < b->n && b->items[k].to <= from)
+            k++;
+        for (size_t j = k; j < b->n && b->items[j].from < a->items[i].to && r >= 0; j++) {
+            r = intervals_add(ret, from, b->items[j].from);
+            from = MAX(from, b->items[j].to);
+        }
+        if (r >= 0)
+            r = intervals_add(ret, from, a->items[i].to);
+    }
+    return r;
+}
+
+const struct interval *intervals_find(const struct intervals *set, int64_t at)
+{
+    size_t low = 0, high = set->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (set->items[middle].to <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < set->n && set->items[low].from <= at ? &set->items[low] : NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets of times: half-open intervals [from, to) that are kept in order, apart from each other and not empty.
+ *
+ * A set is collected in any order (intervals_add) and then normalised once (intervals_unite): intervals that
+ * touch become one. All else expects and gives normalised sets.
+ */
+#pragma once
+
+#include "base/util.h"
+
+struct interval {
+    int64_t from, to;
+};
+
+struct intervals {
+    struct interval *items;
+    size_t n, cap;
+};
+
+/* One that is empty or reversed is left out. -ENOMEM. */
+int intervals_add(struct intervals *set, int64_t from, int64_t to);
+void intervals_unite(struct intervals *set);
+void intervals_done(struct intervals *set);
+
+/* Sum of the lengths. */
+int64_t intervals_length(const struct intervals *set);
+/* Length of what both have. */
+int64_t intervals_common(const struct intervals *a, const struct intervals *b);
+/* Both -ENOMEM; ret must be empty. */
+int intervals_intersect(const struct intervals *a, const struct intervals *b, struct intervals *ret);
+int intervals_subtract(const struct intervals *a, const struct intervals *b, struct intervals *ret);
+/* The interval that holds `at`, or NULL. */
+const struct interval *intervals_find(const struct intervals *set, int64_t at);

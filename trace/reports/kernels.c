@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU's work by name, over all ranks that are looked at. */
+#include "trace/reports/name_sums.h"
+#include "trace/reports/reports.h"
+
+static const struct report_column columns[] = {
+    {"name", UNIT_TEXT, "of the kernel, copy or memset"},
+    {"category", UNIT_TEXT, "what it does, by its name"},
+    {"count", UNIT_COUNT, "how often"},
+    {"sum_ns", UNIT_NS, "time of all of them"},
+    {"mean_ns", UNIT_NS, "of one"},
+    {"min_ns", UNIT_NS, "of the shortest"},
+    {"max_ns", UNIT_NS, "of the longest"},
+    {"std_ns", UNIT_NS, "standard deviation (n - 1), 0 of a single one"},
+    {"p50_ns", UNIT_NS, "half of them were as short"},
+    {"p99_ns", UNIT_NS, "99 of 100 were as short"},
+    {"share", UNIT_SHARE, "of the sum over all names"},
+    {"min_slice", UNIT_ID, "the shortest one's slice"},
+    {"max_slice", UNIT_ID, "the longest one's slice"},
+};
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(name_sums_done) struct name_sums sums = {0};
+    int r = name_sums_of_gpu(a, &sums);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < sums.n; i++) {
+        const struct name_sum *s = &sums.items[i];
+        put_text(ret, s->name);
+        put_str(ret, kernel_class_name(s->class));
+        put_int(ret, (int64_t)s->count);
+        put_int(ret, s->sum);
+        put_int(ret, s->mean);
+        put_int(ret, s->min);
+        put_int(ret, s->max);
+        put_int(ret, s->std);
+        put_int(ret, s->p50);
+        put_int(ret, s->p99);
+        put_share(ret, s->sum, sums.total);
+        put_int(ret, (int64_t)s->min_slice);
+        put_int(ret, (int64_t)s->max_slice);
+    }
+    return 0;
+}
+
+const struct report report_kernels = {
+    .name = "kernels",
+    .title = "GPU work by name: count, sum, mean, percentiles",
+    .how = "Instances of one name over all ranks and streams that are looked at; percentiles are of an "
+           "instance (nearest rank), "
+           "the standard deviation is that of a sample.",
+    .needs = NEEDS_GPU,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/name_sums.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* One instance, to be brought together with those of its name. */
+struct instance {
+    uint32_t group;
+    uint32_t rank;
+    uint64_t slice;
+    int64_t dur;
+};
+
+int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent)
+{
+    return n == 0 ? 0 : sorted[(n * percent + 99) / 100 - (percent > 0)];
+}
+
+/* -- Names over several traces ------------------------------------------------------------------------ */
+
+struct names {
+    struct text *items;
+    size_t n, cap;
+    uint32_t *slots; /* number of the name + 1, 0: free */
+    size_t n_slots;
+};
+
+static uint64_t hash(struct text text)
+{
+    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+
+    for (size_t i = 0; i < text.size; i++)
+        h = (h ^ (uint8_t)text.p[i]) * 0x100000001b3;
+    return h ^ h >> 29;
+}
+
+static int names_grow(struct names *names)
+{
+    size_t n_slots = names->n_slots ? names->n_slots * 2 : 1024;
+    uint32_t *slots = calloc(n_slots, sizeof(*slots));
+    struct text *items = reallocarray(names->items, n_slots / 2, sizeof(*items));
+
+    if (items)
+        names->items = items;
+    if (!slots || !items) {
+        free(slots);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < names->n; i++) {
+        size_t at = hash(items[i]) & (n_slots - 1);
+        while (slots[at])
+            at = (at + 1) & (n_slots - 1);
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(names->slots);
+    names->slots = slots;
+    names->n_slots = n_slots;
+    names->cap = n_slots / 2;
+    return 0;
+}
+
+/* The name's number, or -ENOMEM. */
+static int64_t names_number(struct names *names, struct text text)
+{
+    if (names->n == names->cap && names_grow(names) < 0)
+        return -ENOMEM;
+    size_t at = hash(text) & (names->n_slots - 1);
+    for (; names->slots[at]; at = (at + 1) & (names->n_slots - 1)) {
+        const struct text *known = &names->items[names->slots[at] - 1];
+        if (known->size == text.size && memcmp(known->p, text.p, text.size) == 0)
+            return names->slots[at] - 1;
+    }
+    names->items[names->n] = text;
+    names->slots[at] = (uint32_t)++names->n;
+    return (int64_t)names->n - 1;
+}
+
+static void names_done(struct names *names)
+{
+    free(names->items);
+    free(names->slots);
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+struct gathering {
+    struct instance *instances;
+    size_t n, cap;
+    struct names names;
+    const struct gpu_event **firsts; /* of each name */
+    size_t n_firsts;
+};
+
+static void gathering_done(struct gathering *g)
+{
+    free(g->instances);
+    free(g->firsts);
+    names_done(&g->names);
+}
+
+/* Every text of a trace is looked for once. */
+static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r < 0 || work->n == 0)
+        return r;
+    uint32_t n_texts = columns_texts(c);
+    _cleanup_(freep) uint32_t *numbers = calloc((size_t)n_texts + 1, sizeof(*numbers));
+    struct instance *instances = reallocarray(g->instances, g->n + work->n, sizeof(*instances));
+    if (instances)
+        g->instances = instances;
+    if (!instances || !numbers)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        /* The last place is that of what has no name. */
+        uint32_t *number = &numbers[e->name >= 0 && e->name < n_texts ? e->name : n_texts];
+        if (*number == 0) {
+            int64_t found = names_number(&g->names, columns_text(c, e->name));
+            if (found < 0)
+                return (int)found;
+            *number = (uint32_t)found + 1;
+        }
+        if (*number > g->n_firsts) {
+            const struct gpu_event **firsts = reallocarray(g->firsts, *number, sizeof(*firsts));
+            if (!firsts)
+                return -ENOMEM;
+            g->firsts = firsts;
+            g->firsts[g->n_firsts++] = e;
+        }
+        g->instances[g->n++] = (struct instance){*number - 1, (uint32_t)rank, e->slice, e->end - e->ts};
+    }
+    return 0;
+}
+
+static int compare_durations(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static int compare_sums(const void *x, const void *y)
+{
+    const struct name_sum *a = x, *b = y;
+
+    return a->sum != b->sum ? (a->sum < b->sum) - (a->sum > b->sum)
+                            : strncmp(a->name.p ? a->name.p : "", b->name.p ? b->name.p : "",
+                                      MIN(a->name.size, b->name.size));
+}
+
+/* Statistics of what was counted; two passes, so that large means lose nothing. */
+static void finish(struct name_sum *s)
+{
+    double mean = (double)s->sum / (double)s->count, squares = 0;
+
+    for (uint64_t i = 0; i < s->count; i++)
+        squares += ((double)s->durations[i] - mean) * ((double)s->durations[i] - mean);
+    s->mean = llround(mean);
+    s->std = s->count > 1 ? llround(sqrt(squares / (double)(s->count - 1))) : 0;
+    s->p50 = percentile(s->durations, s->count, 50);
+    s->p99 = percentile(s->durations, s->count, 99);
+}
+
+static int sum_up(const struct gathering *g, struct name_sums *ret)
+{
+    _cleanup_(freep) size_t *at = calloc(g->names.n + 1, sizeof(*at));
+
+    ret->items = calloc(g->names.n + 1, sizeof(*ret->items));
+    ret->durations = calloc(g->n + 1, sizeof(*ret->durations));
+    if (!at || !ret->items || !ret->durations)
+        return -ENOMEM;
+    ret->n = g->names.n;
+    for (size_t i = 0; i < g->n; i++) {
+        const struct instance *one = &g->instances[i];
+        struct name_sum *s = &ret->items[one->group];
+        if (s->count == 0 || one->dur < s->min)
+            s->min = one->dur, s->min_rank = one->rank, s->min_slice = one->slice;
+        if (s->count == 0 || one->dur > s->max)
+            s->max = one->dur, s->max_rank = one->rank, s->max_slice = one->slice;
+        s->count++;
+        s->sum += one->dur;
+        ret->total += one->dur;
+    }
+    size_t place = 0;
+    for (size_t i = 0; i < ret->n; i++) {
+        at[i] = place;
+        place += ret->items[i].count;
+    }
+    for (size_t i = 0; i < g->n; i++)
+        ret->durations[at[g->instances[i].group]++] = g->instances[i].dur;
+    for (size_t i = 0; i < ret->n; i++) {
+        struct name_sum *s = &ret->items[i];
+        int64_t *durations = &ret->durations[at[i] - s->count];
+        qsort(durations, s->count, sizeof(*durations), compare_durations);
+        s->durations = durations;
+        s->name = g->names.items[i];
+        s->class = g->firsts[i]->class;
+        s->kind = g->firsts[i]->kind;
+        finish(s);
+    }
+    qsort(ret->items, ret->n, sizeof(*ret->items), compare_sums);
+    return 0;
+}
+
+int name_sums_of_gpu(struct analysis *a, struct name_sums *ret)
+{
+    _cleanup_(gathering_done) struct gathering g = {0};
+    int r = 0;
+
+    *ret = (struct name_sums){0};
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = gather_rank(a, i, &g);
+    return r < 0 ? r : sum_up(&g, ret);
+}
+
+void name_sums_done(struct name_sums *sums)
+{
+    free(sums->items);
+    free(sums->durations);
+    *sums = (struct name_sums){0};
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU's work summed up by name, over ranks: each trace numbers its texts by itself, so names are told by
+ * their text. Largest sum first.
+ */
+#pragma once
+
+#include "trace/reports/analysis.h"
+
+struct name_sum {
+    struct text name; /* of the first trace that has it */
+    enum kernel_class class;
+    enum gpu_kind kind;
+    uint64_t count;
+    int64_t sum, mean, min, max, std, p50, p99;
+    size_t min_rank, max_rank;
+    uint64_t min_slice, max_slice;
+    const int64_t *durations; /* `count` of them, shortest first */
+};
+
+struct name_sums {
+    struct name_sum *items;
+    size_t n;
+    int64_t total;
+    int64_t *durations; /* private: of all names */
+};
+
+/* -ENOMEM. */
+int name_sums_of_gpu(struct analysis *a, struct name_sums *ret);
+void name_sums_done(struct name_sums *sums);
+
+/* The value that `percent` of n sorted values do not exceed (nearest rank); 0 of none. */
+int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a report is: one file each, one struct each, listed in reports.c. Text, JSON, CSV, HTML and the SQL
+ * table are all made from this description.
+ */
+#pragma once
+
+#include "trace/reports/analysis.h"
+#include "trace/reports/report_rows.h"
+
+enum report_unit {
+    UNIT_TEXT,
+    UNIT_ID,    /* a number that names something: a rank, a stream, a step */
+    UNIT_COUNT, /* how many */
+    UNIT_NS,
+    UNIT_BYTES,
+    UNIT_BYTES_PER_S,
+    UNIT_SHARE, /* 0 to 1 of a whole, printed as a percentage */
+    UNIT_FACTOR /* anything else with a fraction */
+};
+
+struct report_column {
+    const char *name;
+    enum report_unit unit;
+    const char *meaning;
+};
+
+/* What a trace must have for the report to say anything. */
+enum report_needs {
+    NEEDS_GPU = 1,    /* work of a GPU */
+    NEEDS_RANKS = 2,  /* more than one trace */
+    NEEDS_OPS = 4,    /* operators of the host */
+    NEEDS_MEMORY = 8, /* [memory] events */
+};
+
+struct report {
+    const char *name;  /* of the report and of its SQL table */
+    const char *title; /* a line: what it shows */
+    const char *how;   /* how it is computed and after whom, in sentences */
+    unsigned needs;    /* enum report_needs */
+    bool is_detail;    /* a list behind another report: only shown where it is asked for */
+    const struct report_column *columns;
+    size_t n_columns;
+    /* All rows, the most important first. Negative errno; -ENODATA where the trace has nothing of it. */
+    int (*make)(struct analysis *a, struct report_rows *ret);
+};
+
+extern const struct report *const reports[]; /* NULL behind the last */
+/* NULL for an unknown name. */
+const struct report *report_find(const char *name);
+
+/* Initialises and fills ret, which is to be done with whatever is returned. -ENODATA where report->needs are
+ * not met. */
+int report_make(const struct report *report, struct analysis *a, struct report_rows *ret);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/report_rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+
+struct report_text {
+    struct report_text *next;
+    char text[];
+};
+
+void report_rows_init(struct report_rows *rows, size_t n_columns)
+{
+    *rows = (struct report_rows){.n_columns = n_columns};
+}
+
+void report_rows_done(struct report_rows *rows)
+{
+    while (rows->texts) {
+        struct report_text *next = rows->texts->next;
+        free(rows->texts);
+        rows->texts = next;
+    }
+    free(rows->cells);
+    *rows = (struct report_rows){0};
+}
+
+int report_rows_error(const struct report_rows *rows)
+{
+    return rows->error;
+}
+
+static void put(struct report_rows *rows, struct cell cell)
+{
+    if (rows->n_cells == rows->cap) {
+        size_t cap = rows->cap ? rows->cap * 2 : 16 * rows->n_columns;
+        struct cell *cells = reallocarray(rows->cells, cap, sizeof(*cells));
+        if (!cells) {
+            rows->error = -ENOMEM;
+            return;
+        }
+        rows->cells = cells;
+        rows->cap = cap;
+    }
+    rows->cells[rows->n_cells++] = cell;
+}
+
+void put_null(struct report_rows *rows)
+{
+    put(rows, (struct cell){.type = CELL_NULL});
+}
+
+void put_int(struct report_rows *rows, int64_t value)
+{
+    put(rows, (struct cell){.type = value == COLUMN_NULL ? CELL_NULL : CELL_INT, .integer = value});
+}
+
+void put_real(struct report_rows *rows, double value)
+{
+    put(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
+}
+
+void put_share(struct report_rows *rows, int64_t part, int64_t whole)
+{
+    put_real(rows, whole == 0 ? NAN : (double)part / (double)whole);
+}
+
+void put_text(struct report_rows *rows, struct text text)
+{
+    struct report_text *copy = malloc(sizeof(*copy) + text.size + 1);
+
+    if (!copy) {
+        rows->error = -ENOMEM;
+        return;
+    }
+    copy->next = rows->texts;
+    rows->texts = copy;
+    if (text.size > 0)
+        memcpy(copy->text, text.p, text.size);
+    copy->text[text.size] = '\0';
+    put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
+}
+
+void put_str(struct report_rows *rows, const char *text)
+{
+    if (text)
+        put_text(rows, (struct text){text, strlen(text)});
+    else
+        put_null(rows);
+}
+
+void put_format(struct report_rows *rows, const char *format, ...)
+{
+    _cleanup_(freep) char *text = NULL;
+    va_list ap;
+
+    va_start(ap, format);
+    int n = vasprintf(&text, format, ap);
+    va_end(ap);
+    if (n < 0) {
+        text = NULL;
+        rows->error = -ENOMEM;
+        return;
+    }
+    put_text(rows, (struct text){text, (size_t)n});
+}
+
+/* -- Order -------------------------------------------------------------------------------------------- */
+
+struct key {
+    struct cell cell;
+    size_t row;
+};
+
+static int compare_cells(const struct cell *a, const struct cell *b)
+{
+    if (a->type == CELL_TEXT && b->type == CELL_TEXT)
+        return strcmp(a->text, b->text);
+    if (a->type == CELL_INT && b->type == CELL_INT)
+        return (a->integer > b->integer) - (a->integer < b->integer);
+    double x = a->type == CELL_REAL ? a->real : (double)a->integer,
+           y = b->type == CELL_REAL ? b->real : (double)b->integer;
+    return (x > y) - (x < y);
+}
+
+static int compare_keys(const void *x, const void *y, void *arg)
+{
+    const struct key *a = x, *b = y;
+    const bool *largest_first = arg;
+    bool no_a = a->cell.type == CELL_NULL, no_b = b->cell.type == CELL_NULL;
+    int order = no_a || no_b ? no_a - no_b : compare_cells(&a->cell, &b->cell);
+
+    if (*largest_first && !no_a && !no_b)
+        order = -order;
+    return order ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+int report_rows_sort(struct report_rows *rows, size_t column, bool largest_first)
+{
+    size_t n = report_rows_count(rows), width = rows->n_columns;
+    _cleanup_(freep) struct key *keys = calloc(n + 1, sizeof(*keys));
+    struct cell *cells = calloc(rows->n_cells + 1, sizeof(*cells));
+
+    if (!keys || !cells) {
+        free(cells);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (struct key){*report_rows_at(rows, i, column), i};
+    qsort_r(keys, n, sizeof(*keys), compare_keys, &largest_first);
+    for (size_t i = 0; i < n; i++)
+        memcpy(&cells[i * width], &rows->cells[keys[i].row * width], width * sizeof(*cells));
+    free(rows->cells);
+    rows->cells = cells;
+    rows->cap = rows->n_cells + 1;
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a report gives: rows of cells, in the order of importance. A report adds one cell after the other,
+ * from left to right, as many for each row as it has columns.
+ *
+ * Texts are copied. An allocation that fails is remembered and told by report_rows_error(), so that reports
+ * do not look after each cell.
+ */
+#pragma once
+
+#include "trace/columns/columns.h"
+
+enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT };
+
+struct cell {
+    enum cell_type type;
+    union {
+        int64_t integer;
+        double real;
+        const char *text; /* UTF-8, as the trace has it: whoever prints it cleans it */
+    };
+};
+
+struct report_rows {
+    size_t n_columns;
+    struct cell *cells; /* row after row */
+    size_t n_cells, cap;
+    struct report_text *texts; /* private */
+    int error;
+};
+
+void report_rows_init(struct report_rows *rows, size_t n_columns);
+void report_rows_done(struct report_rows *rows);
+/* 0 or -ENOMEM. */
+int report_rows_error(const struct report_rows *rows);
+
+static inline size_t report_rows_count(const struct report_rows *rows)
+{
+    return rows->n_columns ? rows->n_cells / rows->n_columns : 0;
+}
+
+static inline const struct cell *report_rows_at(const struct report_rows *rows, size_t row, size_t column)
+{
+    return &rows->cells[row * rows->n_columns + column];
+}
+
+void put_null(struct report_rows *rows);
+/* COLUMN_NULL becomes no value. */
+void put_int(struct report_rows *rows, int64_t value);
+/* What is no number becomes no value. */
+void put_real(struct report_rows *rows, double value);
+/* A share of a whole; no value where the whole is 0. */
+void put_share(struct report_rows *rows, int64_t part, int64_t whole);
+void put_text(struct report_rows *rows, struct text text);
+/* NULL becomes no value. */
+void put_str(struct report_rows *rows, const char *text);
+void put_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
+
+/* Orders rows by a column, smallest or largest first, no value last; equal ones stay in their order. -ENOMEM.
+ */
+int report_rows_sort(struct report_rows *rows, size_t column, bool largest_first);

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reports that there are, for their table. */
+#pragma once
+
+#include "trace/reports/report.h"
+
+extern const struct report report_kernels, report_temporal;
