@@ -3,6 +3,7 @@
 #include "client/analyzing.h"
 #include "client/follow.h"
 #include "client/nearest.h"
+#include "client/overview.h"
 #include "client/report_print.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -72,11 +73,11 @@ static int choose(struct client *c, const struct options *o, struct chosen *ret)
     return EXIT_DONE;
 }
 
-static int failed(struct client *c, const struct report *report, int r)
+static int failed(struct client *c, const char *name, int r)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: %s", report->name,
+    problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: %s", name,
                 r == -ENODATA ? "the trace has nothing of it" : strerror(-r));
     return client_fail(c, &p);
 }
@@ -103,6 +104,10 @@ static int print(struct client *c, const struct options *o, const struct chosen 
            n_printed = 0;
     _cleanup_json_ list = json_array();
 
+    if (!chosen->by_name && !c->json && !o->csv) {
+        int r = overview_print(c, a, name, top);
+        return r < 0 ? failed(c, "overview", r) : EXIT_DONE;
+    }
     for (size_t i = 0; i < chosen->n; i++) {
         const struct report *report = chosen->items[i];
         _cleanup_(report_rows_done) struct report_rows rows = {0};
@@ -110,7 +115,7 @@ static int print(struct client *c, const struct options *o, const struct chosen 
         if (r == -ENODATA && !chosen->by_name)
             continue;
         if (r < 0)
-            return failed(c, report, r);
+            return failed(c, report->name, r);
         if (c->json) {
             json_array_append_new(list, report_to_json(report, name, &rows, top));
         } else if (o->csv) {

@@ -9,14 +9,14 @@ static const struct report_column columns[] = {
     {"count", UNIT_COUNT, "how often"},
     {"sum_ns", UNIT_NS, "time of all of them"},
     {"mean_ns", UNIT_NS, "of one"},
-    {"min_ns", UNIT_NS, "of the shortest"},
-    {"max_ns", UNIT_NS, "of the longest"},
-    {"std_ns", UNIT_NS, "standard deviation (n - 1), 0 of a single one"},
-    {"p50_ns", UNIT_NS, "half of them were as short"},
+    {"min_ns", UNIT_NS, "of the shortest", true},
+    {"max_ns", UNIT_NS, "of the longest", true},
+    {"std_ns", UNIT_NS, "standard deviation (n - 1), 0 of a single one", true},
+    {"p50_ns", UNIT_NS, "half of them were as short", true},
     {"p99_ns", UNIT_NS, "99 of 100 were as short"},
     {"share", UNIT_SHARE, "of the sum over all names"},
-    {"min_slice", UNIT_ID, "the shortest one's slice"},
-    {"max_slice", UNIT_ID, "the longest one's slice"},
+    {"min_slice", UNIT_ID, "the shortest one's slice", true},
+    {"max_slice", UNIT_ID, "the longest one's slice", true},
 };
 
 static int make(struct analysis *a, struct report_rows *ret)

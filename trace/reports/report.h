@@ -23,6 +23,7 @@ struct report_column {
     const char *name;
     enum report_unit unit;
     const char *meaning;
+    bool is_extra; /* left out of text where the line is short */
 };
 
 /* What a trace must have for the report to say anything. */
