@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/name_sums.h"
 
+#include "trace/reports/name_table.h"
+
 #include <errno.h>
 #include <math.h>
 
@@ -17,77 +19,10 @@ int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent)
     return n == 0 ? 0 : sorted[(n * percent + 99) / 100 - (percent > 0)];
 }
 
-/* -- Names over several traces ------------------------------------------------------------------------ */
-
-struct names {
-    struct text *items;
-    size_t n, cap;
-    uint32_t *slots; /* number of the name + 1, 0: free */
-    size_t n_slots;
-};
-
-static uint64_t hash(struct text text)
-{
-    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-
-    for (size_t i = 0; i < text.size; i++)
-        h = (h ^ (uint8_t)text.p[i]) * 0x100000001b3;
-    return h ^ h >> 29;
-}
-
-static int names_grow(struct names *names)
-{
-    size_t n_slots = names->n_slots ? names->n_slots * 2 : 1024;
-    uint32_t *slots = calloc(n_slots, sizeof(*slots));
-    struct text *items = reallocarray(names->items, n_slots / 2, sizeof(*items));
-
-    if (items)
-        names->items = items;
-    if (!slots || !items) {
-        free(slots);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < names->n; i++) {
-        size_t at = hash(items[i]) & (n_slots - 1);
-        while (slots[at])
-            at = (at + 1) & (n_slots - 1);
-        slots[at] = (uint32_t)i + 1;
-    }
-    free(names->slots);
-    names->slots = slots;
-    names->n_slots = n_slots;
-    names->cap = n_slots / 2;
-    return 0;
-}
-
-/* The name's number, or -ENOMEM. */
-static int64_t names_number(struct names *names, struct text text)
-{
-    if (names->n == names->cap && names_grow(names) < 0)
-        return -ENOMEM;
-    size_t at = hash(text) & (names->n_slots - 1);
-    for (; names->slots[at]; at = (at + 1) & (names->n_slots - 1)) {
-        const struct text *known = &names->items[names->slots[at] - 1];
-        if (known->size == text.size && memcmp(known->p, text.p, text.size) == 0)
-            return names->slots[at] - 1;
-    }
-    names->items[names->n] = text;
-    names->slots[at] = (uint32_t)++names->n;
-    return (int64_t)names->n - 1;
-}
-
-static void names_done(struct names *names)
-{
-    free(names->items);
-    free(names->slots);
-}
-
-/* ----------------------------------------------------------------------------------------------------- */
-
 struct gathering {
     struct instance *instances;
     size_t n, cap;
-    struct names names;
+    struct name_table names;
     const struct gpu_event **firsts; /* of each name */
     size_t n_firsts;
 };
@@ -96,7 +31,7 @@ static void gathering_done(struct gathering *g)
 {
     free(g->instances);
     free(g->firsts);
-    names_done(&g->names);
+    name_table_done(&g->names);
 }
 
 /* Every text of a trace is looked for once. */
@@ -120,7 +55,7 @@ static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
         /* The last place is that of what has no name. */
         uint32_t *number = &numbers[e->name >= 0 && e->name < n_texts ? e->name : n_texts];
         if (*number == 0) {
-            int64_t found = names_number(&g->names, columns_text(c, e->name));
+            int64_t found = name_table_number(&g->names, columns_text(c, e->name));
             if (found < 0)
                 return (int)found;
             *number = (uint32_t)found + 1;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where time went, as a tree of what lay in what: the GPU's time by the operators or Python frames that
+ * launched the work, or by kinds of kernels; the host's time where there is no GPU. Several ranks become one
+ * tree; a second analysis may be laid over it as what to compare with.
+ *
+ * Frames are told by their names from the root down. A frame's parent comes before it.
+ */
+#pragma once
+
+#include "trace/reports/analysis.h"
+#include "trace/reports/name_table.h"
+
+#define FLAME_ROOT 0u
+
+enum flame_by { FLAME_BY_OP, FLAME_BY_STACK, FLAME_BY_KERNEL, _FLAME_BY_MAX };
+
+struct flame_frame {
+    uint32_t parent, depth;
+    uint32_t name;         /* number in names; the root has none */
+    int64_t total, before; /* with all that lies in it: of the analysis, and of what it is compared with */
+};
+
+struct flame {
+    struct flame_frame *frames; /* the first is the root */
+    size_t n, cap;
+    struct name_table names;
+    uint32_t *slots; /* private */
+    size_t n_slots;
+};
+
+/* Adds the time of all ranks. is_before: as what is compared with. An empty struct is ready; the analysis
+ * must outlive it. -ENOMEM. */
+int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_before);
+void flame_done(struct flame *f);
+/* "op", "stack", "kernel"; _FLAME_BY_MAX for another. */
+enum flame_by flame_by_find(const char *name);
