@@ -3,7 +3,9 @@
 #include "client/analyzing.h"
 #include "client/follow.h"
 #include "client/nearest.h"
+#include "client/output.h"
 #include "client/overview.h"
+#include "client/report_html.h"
 #include "client/report_print.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -15,6 +17,7 @@ struct options {
     const char *reports;
     int64_t top;
     bool csv;
+    const char *html;
     struct analyzing analyzing;
 };
 
@@ -26,6 +29,8 @@ static const struct option_def options[] = {
     {"top", 'n', "N", OPTION_COUNT, AT(top),
      "rows of each report; 0 for all, default 10, of --json and --csv all"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
+    {"html", 0, "FILE", OPTION_TEXT, AT(html),
+     "all of it as one file for a browser or for paper; - is standard output"},
     ANALYZING_OPTIONS(struct options, analyzing),
 };
 
@@ -131,6 +136,30 @@ static int print(struct client *c, const struct options *o, const struct chosen 
     return EXIT_DONE;
 }
 
+/* Rows of each table on a page. */
+#define TOP_HTML 30
+
+static int write_html(struct client *c, const struct options *o, const struct chosen *chosen,
+                      const char *name, struct analysis *a)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(output_done) struct output out = {0};
+    struct html_report page = {.title = name,
+                               .reports = chosen->items,
+                               .n_reports = chosen->n,
+                               .top = o->top == OPTION_ABSENT ? TOP_HTML : (size_t)o->top};
+
+    if (output_open(o->html, &out, &p) < 0)
+        return client_fail(c, &p);
+    int r = report_html_write(&page, a, out.file);
+    if (r < 0)
+        return failed(c, name, r);
+    if (output_keep(&out, &p) < 0)
+        return client_fail(c, &p);
+    client_say(c, "%s is written", o->html);
+    return EXIT_DONE;
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
@@ -145,7 +174,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *name = name_of(n_words, words);
-    return print(c, o, &chosen, name, &analyzed.analysis);
+    return o->html ? write_html(c, o, &chosen, name, &analyzed.analysis)
+                   : print(c, o, &chosen, name, &analyzed.analysis);
 }
 
 const struct verb verb_analyze = {

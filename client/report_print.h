@@ -16,9 +16,3 @@ json_t *report_to_json(const struct report *report, const char *trace, const str
                        size_t top);
 /* With a heading (RFC 4180). */
 void report_print_csv(FILE *out, const struct report *report, const struct report_rows *rows, size_t top);
-/* A kernel's name within so many columns: without "void" and its arguments before anything else is lost. The
- * caller frees. */
-char *kernel_name_fit(const char *name, unsigned width);
-
-/* Room for any number. */
-#define CELL_TEXT_MAX 48

@@ -131,3 +131,18 @@ const struct interval *intervals_find(const struct intervals *set, int64_t at)
     }
     return low < set->n && set->items[low].from <= at ? &set->items[low] : NULL;
 }
+
+void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n)
+{
+    double part = n > 0 ? ((double)to - (double)from) / (double)n : 0;
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double begin = (double)from + part * (double)i, end = begin + part, covered = 0;
+        while (k < set->n && (double)set->items[k].to <= begin)
+            k++;
+        for (size_t j = k; j < set->n && (double)set->items[j].from < end; j++)
+            covered += MIN((double)set->items[j].to, end) - MAX((double)set->items[j].from, begin);
+        ret[i] = part > 0 ? MAX(0.0, MIN(covered / part, 1.0)) : 0;
+    }
+}

@@ -32,3 +32,5 @@ int intervals_intersect(const struct intervals *a, const struct intervals *b, st
 int intervals_subtract(const struct intervals *a, const struct intervals *b, struct intervals *ret);
 /* The interval that holds `at`, or NULL. */
 const struct interval *intervals_find(const struct intervals *set, int64_t at);
+/* Which share of each of n equal parts of [from, to) the set covers. */
+void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cells of a report as people read them: times in a unit that fits their column, sizes, percentages. Pure
+ * functions.
+ */
+#pragma once
+
+#include "trace/reports/report.h"
+
+/* Room for any number. */
+#define CELL_TEXT_MAX 48
+
+struct time_scale {
+    const char *unit;
+    double ns;
+};
+
+/* In what a column of times is shown: the largest unit of which its largest value has ten, of the first n
+ * rows. */
+const struct time_scale *column_scale(const struct report_rows *rows, size_t column, size_t n);
+/* "SUM ms" for sum_ns, "BUSY" for busy_share. The caller frees. scale: NULL where it is no time. */
+char *column_heading(const struct report_column *column, const struct time_scale *scale);
+/* A number into buf; a text itself, as the trace has it; NULL where there is no value. */
+const char *cell_format(char *buf, enum report_unit unit, const struct time_scale *scale,
+                        const struct cell *cell);
+/* A kernel's name within so many columns: without "void" and its arguments before anything else is lost. The
+ * caller frees. */
+char *kernel_name_fit(const char *name, unsigned width);

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profctl analyze`, `reports` and `flame`: what people and programs see of reports. What each report computes has tests of
+its own."""
+import csv
+import html.parser
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unicodedata
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TRACES = SOURCE / "../shared/traces"
+PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
+US = 1000
+LINE = 100
+HOSTILE = '<script>alert("1")</script>&\x1b[31m;\u202e'
+
+real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
+
+
+@pytest.fixture
+def profctl(tmp_path):
+    def run(*words, status=0):
+        r = subprocess.run([PROFCTL, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=tmp_path,
+                           env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"})
+        assert r.returncode == status, r.stderr.decode()
+        return r.stdout.decode() if status == 0 else r.stderr.decode()
+
+    return run
+
+
+def slice_of(name, category, ts, dur, tid=1, **args):
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def step(number, ts, kernel="gemm_kernel", kernel_us=20):
+    """100 us: an operator that launches one kernel."""
+    correlation = 100 + number
+    return [slice_of(f"ProfilerStep#{number}", "user_annotation", ts, 100),
+            slice_of("aten::mm", "cpu_op", ts + 5, 30, **{"External id": correlation}),
+            slice_of("cudaLaunchKernel", "cuda_runtime", ts + 10, 5, correlation=correlation),
+            slice_of(kernel, "kernel", ts + 20, kernel_us, tid=7, stream=7, device=0, correlation=correlation)]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    def write(name, events):
+        path = tmp_path / name
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def three_steps(trace):
+    return trace("three.json", [*step(0, 0), *step(1, 100), *step(2, 200, HOSTILE, 40)])
+
+
+def rows(text):
+    return json.loads(text)["rows"]
+
+
+def columns_of(line):
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def test_json_says_which_report_of_what(profctl, three_steps):
+    answer = json.loads(profctl("analyze", three_steps, "--report", "temporal", "--json"))
+    assert answer["report"] == "temporal" and answer["trace"] == str(three_steps)
+    [row] = answer["rows"]
+    assert (row["span_ns"], row["busy_ns"], row["idle_ns"]) == (240 * US, 80 * US, 160 * US)
+    several = json.loads(profctl("analyze", three_steps, "--report", "temporal,kernels", "--json"))
+    assert [one["report"] for one in several] == ["temporal", "kernels"]
+    # Without a choice: all that the trace has something of.
+    assert {"temporal", "kernels"} <= {one["report"] for one in json.loads(profctl("analyze", three_steps, "--json"))}
+
+
+def test_kernels_of_a_known_trace(profctl, three_steps):
+    first, second = rows(profctl("analyze", three_steps, "--report", "kernels", "--json"))
+    assert {first["name"], second["name"]} == {"gemm_kernel", HOSTILE}
+    gemm = first if first["name"] == "gemm_kernel" else second
+    assert (gemm["count"], gemm["sum_ns"], gemm["mean_ns"], gemm["category"]) == (2, 40 * US, 20 * US, "gemm")
+    assert (gemm["std_ns"], gemm["p50_ns"], gemm["p99_ns"], gemm["share"]) == (0, 20 * US, 20 * US, 0.5)
+
+
+def test_a_part_of_a_trace(profctl, three_steps):
+    def busy(*words):
+        return rows(profctl("analyze", three_steps, "--report", "temporal", "--json", *words))[0]["busy_ns"]
+
+    assert busy("--step", "1") == 20 * US
+    assert busy("--from", "0.0001s", "--to", "0.0003s") == 60 * US
+    assert rows(profctl("analyze", three_steps, "--report", "temporal", "--json", "--step", "17")) == []
+    assert "--from must be before --to" in profctl("analyze", three_steps, "--from", "2s", "--to", "1s", status=2)
+    assert "--phase is prefill" in profctl("analyze", three_steps, "--phase", "sleep", status=2)
+
+
+def test_csv_is_what_json_is(profctl, three_steps):
+    read = list(csv.DictReader(io.StringIO(profctl("analyze", three_steps, "--report", "kernels", "--csv"), newline="")))
+    same = rows(profctl("analyze", three_steps, "--report", "kernels", "--json"))
+    assert [(r["name"], int(r["sum_ns"]), float(r["share"])) for r in read] == [(r["name"], r["sum_ns"], r["share"]) for r in same]
+
+
+def test_classes_of_a_file_come_first(profctl, three_steps, tmp_path):
+    classes = tmp_path / "classes"
+    classes.write_text("# ours\nattention gemm_*\n")
+    found = rows(profctl("analyze", three_steps, "--report", "kernels", "--json", "--classes", classes))
+    assert {r["category"] for r in found if r["name"] == "gemm_kernel"} == {"attention"}
+    classes.write_text("attention\n")
+    assert f"{classes}, line 1" in profctl("analyze", three_steps, "--classes", classes, status=2)
+
+
+def test_what_is_misspelt(profctl, three_steps):
+    assert "Is it kernels?" in profctl("analyze", three_steps, "--report", "kernel", status=2)
+    assert "--by is op, stack or kernel" in profctl("flame", three_steps, "--by", "magic", status=2)
+    assert "there is no rank 3" in profctl("analyze", three_steps, "--rank", "3", status=2)
+
+
+def test_a_trace_without_a_gpu(profctl, trace):
+    path = trace("cpu.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
+    assert "cpu.json" in profctl("analyze", path)
+    assert "has nothing of it" in profctl("analyze", path, "--report", "temporal", status=4)
+
+
+def test_every_report_is_described(profctl):
+    listed = json.loads(profctl("reports", "--json"))
+    lines = profctl("reports").splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [one["report"] for one in listed]
+    for one in listed:
+        assert one["how"].endswith(".") and one["shows"], one["report"]
+        assert one["columns"] and all(re.fullmatch("[a-z0-9_]+", column["name"]) and column["meaning"] for column in one["columns"])
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.open, self.text = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "action")]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_a_page_needs_nothing_else(profctl, three_steps, tmp_path):
+    profctl("analyze", three_steps, "--html", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    page = Page(text)
+    # One script, ours; none of the trace's.
+    assert page.links == [] and page.tags.count("script") == 1
+    assert "alert(" not in re.sub(r"<script>.*?</script>", "", text, flags=re.S).replace('alert(&quot;1&quot;)', "")
+    assert "\x1b" not in text and "\u202e" not in text
+    assert {"svg", "table", "h2"} <= set(page.tags) and "gemm_kernel" in "".join(page.text)
+
+
+def test_a_flame_graph_is_well_formed(profctl, three_steps, tmp_path):
+    profctl("flame", three_steps, "-o", tmp_path / "f.svg")
+    root = ElementTree.fromstring((tmp_path / "f.svg").read_bytes())
+    frames = {g.get("data-n"): float(g.get("data-w")) for g in root.iter("{http://www.w3.org/2000/svg}g")}
+    assert frames["all"] == 1200
+    # Steps are one frame, whatever their number; the operator lies in it, the kernels in that.
+    assert {"ProfilerStep", "aten::mm", "gemm_kernel"} <= set(frames)
+    assert frames["gemm_kernel"] == pytest.approx(600) and frames["aten::mm"] == pytest.approx(1200)
+
+
+def test_a_difference_knows_both_sides(profctl, three_steps, trace, tmp_path):
+    before = trace("before.json", [*step(0, 0), *step(1, 100)])
+    profctl("flame", three_steps, "--diff", before, "-o", tmp_path / "d.svg")
+    text = (tmp_path / "d.svg").read_text()
+    assert "(40 us before)" in text or "(40.0 us before)" in text, re.findall(r"\(.*? before\)", text)
+
+
+@real
+@pytest.mark.parametrize("name", ["sglang_decode_8rank", "tracelens/xdit_flux_aiter_sage_rank0.json.gz", "hta/trace_diff_test.json.gz"])
+def test_lines_are_short_enough(profctl, name):
+    for line in profctl("analyze", TRACES / name).splitlines()[1:]:
+        assert columns_of(line) <= LINE, line
+
+
+@real
+@pytest.mark.parametrize("by", ["op", "stack", "kernel"])
+def test_real_flames(profctl, by, tmp_path):
+    profctl("flame", TRACES / "hta/trace_diff_test.json.gz", "--by", by, "-o", tmp_path / "f.svg")
+    root = ElementTree.fromstring((tmp_path / "f.svg").read_bytes())
+    assert sum(1 for _ in root.iter("{http://www.w3.org/2000/svg}g")) > 20
