@@ -82,8 +82,18 @@ static int failed(struct client *c, const char *name, int r)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: %s", name,
-                r == -ENODATA ? "the trace has nothing of it" : strerror(-r));
+    switch (r) {
+    case -ENODATA:
+        problem_set(&p, r, PROBLEM_NOT_FOUND, "%s: the trace has nothing of it", name);
+        problem_remedy(&p, "profctl reports says what each needs.");
+        break;
+    case -EBADMSG:
+        problem_set(&p, r, PROBLEM_STORAGE, "%s: a part of the trace's columns is damaged", name);
+        problem_remedy(&p, "Have the trace read again: profctl ingest --again.");
+        break;
+    default:
+        problem_set(&p, r, PROBLEM_INTERNAL, "%s: %s", name, strerror(-r));
+    }
     return client_fail(c, &p);
 }
 

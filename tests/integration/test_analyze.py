@@ -137,6 +137,15 @@ def test_every_report_is_described(profctl):
         assert one["columns"] and all(re.fullmatch("[a-z0-9_]+", column["name"]) and column["meaning"] for column in one["columns"])
 
 
+@real
+def test_reports_are_tables(profctl):
+    path = next((TRACES / "sglang_decode_8rank").glob("*rank3*"))
+    for report in ("temporal", "kernels"):
+        asked = json.loads(profctl("query", path, f"select * from report_{report}", "--json"))
+        assert asked == rows(profctl("analyze", path, "--report", report, "--json"))
+    assert "report_kernels" in profctl("query", path, ".tables")
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()

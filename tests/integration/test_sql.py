@@ -97,6 +97,16 @@ def test_traces_with_columns(catalog):
 
 
 @needs_extensions
+def test_reports_over_a_catalog(catalog):
+    db = load(catalog)
+    assert rows(db, "select trace_id, name, sum_ns from report_kernels where trace_id in (1, 't3') and category = 'gemm' order by 1") == [
+        (1, "gemm1", 10000), (3, "gemm3", 10000)]
+    assert rows(db, "select name from report_kernels where trace_id = 't3x'") == []
+    with pytest.raises(sqlite3.OperationalError, match="trace 9 is not in the catalog"):
+        rows(db, "select * from report_kernels where trace_id = 9")
+
+
+@needs_extensions
 def test_arguments_with_and_without_the_original(catalog):
     db = load(catalog)
     assert rows(db, "select trace_id, key, display_value from args where flat_key = 'args.Input Dims'") == [
@@ -158,7 +168,9 @@ def test_every_table_and_column_is_documented(catalog):
     before = {name for name, in rows(sqlite3.connect(":memory:"), "select name from pragma_module_list")}
     tables = {name for name, in rows(db, "select name from pragma_module_list")} - before
     assert len(tables) > 20
-    for table in tables:
+    reports = {table for table in tables if table.startswith("report_")}
+    assert {"report_kernels", "report_temporal"} <= reports  # profctl reports --json says what their columns mean
+    for table in tables - reports:
         assert table in words | headings
         for column, in rows(db, f"select name from pragma_table_xinfo('{table}')"):
             assert column in words, f"{table}.{column}"

@@ -35,7 +35,7 @@ enum report_needs {
 };
 
 struct report {
-    const char *name;  /* of the report and of its SQL table */
+    const char *name;
     const char *title; /* a line: what it shows */
     const char *how;   /* how it is computed and after whom, in sentences */
     unsigned needs;    /* enum report_needs */
@@ -46,7 +46,9 @@ struct report {
     int (*make)(struct analysis *a, struct report_rows *ret);
 };
 
-extern const struct report *const reports[]; /* NULL behind the last */
+/* Both: NULL behind the last. */
+extern const struct report *const reports[];
+extern const char *const report_table_names[]; /* of their SQL tables: "report_kernels" */
 /* NULL for an unknown name. */
 const struct report *report_find(const char *name);
 

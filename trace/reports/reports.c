@@ -3,11 +3,18 @@
 
 #include <errno.h>
 
-/* In the order in which people read them. */
 const struct report *const reports[] = {
-    &report_temporal,
-    &report_kernels,
-    NULL,
+#define R(report) &report_##report,
+    REPORTS(R)
+#undef R
+        NULL,
+};
+
+const char *const report_table_names[] = {
+#define R(report) "report_" #report,
+    REPORTS(R)
+#undef R
+        NULL,
 };
 
 const struct report *report_find(const char *name)
@@ -39,5 +46,10 @@ int report_make(const struct report *report, struct analysis *a, struct report_r
 {
     report_rows_init(ret, report->n_columns);
     int r = lacks(report, a) ? -ENODATA : report->make(a, ret);
-    return r < 0 ? r : report_rows_error(ret);
+    if (r >= 0)
+        r = report_rows_error(ret);
+    /* What was damaged read as absent: nothing that was computed from it may count. */
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = columns_damage(a->ranks[i].columns) < 0 ? 0 : -EBADMSG;
+    return r;
 }

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reports that there are, for their table. */
+/*
+ * The reports that there are, in the order in which people read them. A new one is its file and a line here;
+ * its struct is named after it.
+ */
 #pragma once
 
 #include "trace/reports/report.h"
 
-extern const struct report report_kernels, report_temporal;
+/* clang-format off */
+#define REPORTS(R)                                                                                           \
+    R(temporal)                                                                                              \
+    R(kernels)
+
+/* clang-format on */
+
+#define R(name) extern const struct report report_##name;
+REPORTS(R)
+#undef R

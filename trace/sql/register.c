@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/report.h"
 #include "trace/sql/args.h"
+#include "trace/sql/report_table.h"
 
 int sql_register(sqlite3 *db, struct sql_source source)
 {
@@ -13,6 +15,8 @@ int sql_register(sqlite3 *db, struct sql_source source)
         r = args_register_table(db, traces);
     if (r == SQLITE_OK)
         r = args_register_function(db, traces);
+    if (r == SQLITE_OK)
+        r = report_tables_register(db, traces);
     return r;
 }
 
@@ -20,5 +24,5 @@ const char *sql_table_name(size_t i)
 {
     if (i < sql_tables_count)
         return sql_tables[i].name;
-    return i == sql_tables_count ? "args" : NULL;
+    return i == sql_tables_count ? "args" : report_table_names[i - sql_tables_count - 1];
 }
