@@ -26,7 +26,7 @@ struct options {
 static const struct option_def options[] = {
     {"report", 'r', "LIST", OPTION_TEXT, AT(reports),
      "which reports: kernels,gaps; profctl reports lists them"},
-    {"top", 'n', "N", OPTION_COUNT, AT(top),
+    {"top", 'n', "N", OPTION_NUMBER, AT(top),
      "rows of each report; 0 for all, default 10, of --json and --csv all"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
     {"html", 0, "FILE", OPTION_TEXT, AT(html),

@@ -21,14 +21,14 @@ struct analyzing {
 #define ANALYZING_OPTIONS(type, member)                                                                       \
     {"from", 0, "TIME", OPTION_DURATION, offsetof(type, member.from), "from so long after the first slice"},  \
         {"to", 0, "TIME", OPTION_DURATION, offsetof(type, member.to), "until so long after the first slice"}, \
-        {"step", 0, "N", OPTION_COUNT, offsetof(type, member.step), "one step, by its number"},               \
+        {"step", 0, "N", OPTION_NUMBER, offsetof(type, member.step), "one step, by its number"},              \
         {"phase",                                                                                             \
          0,                                                                                                   \
          "PHASE",                                                                                             \
          OPTION_TEXT,                                                                                         \
          offsetof(type, member.phase),                                                                        \
          "steps of a phase: prefill, decode, mixed, training"},                                               \
-        {"rank", 0, "N", OPTION_COUNT, offsetof(type, member.rank), "one rank of several"},                   \
+        {"rank", 0, "N", OPTION_NUMBER, offsetof(type, member.rank), "one rank of several"},                  \
         {"classes",                                                                                           \
          0,                                                                                                   \
          "FILE",                                                                                              \

@@ -32,11 +32,21 @@ void options_done(const struct option_set *set)
             free(((struct option_list *)member(set, &set->defs[i]))->items);
 }
 
-static int parse_count(const char *s, int64_t *ret)
+static int parse_number(const char *s, int64_t *ret)
 {
-    if (!*s || strspn(s, "0123456789") != strlen(s) || strlen(s) > 18 || atoll(s) < 1)
+    if (!*s || strspn(s, "0123456789") != strlen(s) || strlen(s) > 18)
         return -EINVAL;
     *ret = atoll(s);
+    return 0;
+}
+
+static int parse_count(const char *s, int64_t *ret)
+{
+    int64_t n;
+
+    if (parse_number(s, &n) < 0 || n < 1)
+        return -EINVAL;
+    *ret = n;
     return 0;
 }
 
@@ -55,6 +65,7 @@ static const struct {
     const char *expected;
 } numbers[] = {
     [OPTION_COUNT] = {parse_count, "a number of at least 1"},
+    [OPTION_NUMBER] = {parse_number, "a number"},
     [OPTION_DURATION] = {parse_duration, "a duration such as 5s, 250ms or 1h30min"},
     [OPTION_SIZE] = {parse_size, "a size such as 20G, 512M or bytes"},
     [OPTION_TIME] = {parse_ahead, "a time such as +10s, 14:02 or \"2026-11-20 14:02:11\""},

@@ -16,6 +16,7 @@ enum option_kind {
     OPTION_TEXT,     /* const char * */
     OPTION_LIST,     /* struct option_list, repeatable */
     OPTION_COUNT,    /* int64_t, at least 1 */
+    OPTION_NUMBER,   /* int64_t, at least 0 */
     OPTION_DURATION, /* int64_t, nanoseconds */
     OPTION_SIZE,     /* int64_t, bytes */
     OPTION_TIME,     /* int64_t, wall nanoseconds; a bare duration is ahead */

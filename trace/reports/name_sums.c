@@ -2,6 +2,7 @@
 #include "trace/reports/name_sums.h"
 
 #include "trace/reports/name_table.h"
+#include "trace/reports/statistics.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,11 +14,6 @@ struct instance {
     uint64_t slice;
     int64_t dur;
 };
-
-int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent)
-{
-    return n == 0 ? 0 : sorted[(n * percent + 99) / 100 - (percent > 0)];
-}
 
 struct gathering {
     struct instance *instances;
@@ -72,13 +68,6 @@ static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
     return 0;
 }
 
-static int compare_durations(const void *x, const void *y)
-{
-    const int64_t *a = x, *b = y;
-
-    return (*a > *b) - (*a < *b);
-}
-
 static int compare_sums(const void *x, const void *y)
 {
     const struct name_sum *a = x, *b = y;
@@ -131,7 +120,7 @@ static int sum_up(const struct gathering *g, struct name_sums *ret)
     for (size_t i = 0; i < ret->n; i++) {
         struct name_sum *s = &ret->items[i];
         int64_t *durations = &ret->durations[at[i] - s->count];
-        qsort(durations, s->count, sizeof(*durations), compare_durations);
+        sort_ns(durations, s->count);
         s->durations = durations;
         s->name = g->names.items[i];
         s->class = g->firsts[i]->class;

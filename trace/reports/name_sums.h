@@ -28,6 +28,3 @@ struct name_sums {
 /* -ENOMEM. */
 int name_sums_of_gpu(struct analysis *a, struct name_sums *ret);
 void name_sums_done(struct name_sums *sums);
-
-/* The value that `percent` of n sorted values do not exceed (nearest rank); 0 of none. */
-int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent);

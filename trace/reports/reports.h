@@ -10,7 +10,10 @@
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
     R(temporal)                                                                                              \
-    R(kernels)
+    R(kernels)                                                                                               \
+    R(ranks)                                                                                                 \
+    R(stragglers)                                                                                            \
+    R(imbalance)
 
 /* clang-format on */
 

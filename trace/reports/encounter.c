@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/encounter.h"
+
+#include "trace/reports/name_table.h"
+#include <errno.h>
+
+/* How many collectives one recording may begin earlier than another. */
+#define OFFSET_MAX 16
+/* Fewer in common prove nothing about an offset. */
+#define COMMON_MIN 3
+/* What a key is made of at most. */
+#define KEY_TEXT_MAX 512
+
+/* The communication of one rank: which collective (number of its key), in order of time. */
+struct meeting {
+    const struct gpu_event *event;
+    uint32_t key;
+};
+
+struct side {
+    struct meeting *items;
+    size_t n;
+};
+
+struct finder {
+    struct analysis *a;
+    struct side *sides;
+    struct name_table keys;
+    char **texts; /* of the keys, which the table only refers to */
+    size_t n_texts, texts_cap;
+};
+
+static void finder_done(struct finder *f)
+{
+    for (size_t i = 0; f->sides && i < f->a->n; i++)
+        free(f->sides[i].items);
+    for (size_t i = 0; i < f->n_texts; i++)
+        free(f->texts[i]);
+    free(f->texts);
+    free(f->sides);
+    name_table_done(&f->keys);
+}
+
+/* The row of the collective's arguments, in a table that is ordered by slice. */
+static uint64_t find_arguments(const struct columns *c, uint64_t slice)
+{
+    uint64_t low = 0, high = columns_rows(c, TABLE_collective), n = high;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int64_t at = columns_get(c, COL_collective_slice, middle);
+        if (at != COLUMN_NULL && (uint64_t)at < slice)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && columns_get(c, COL_collective_slice, low) == (int64_t)slice ? low : SLICE_NONE;
+}
+
+/* Group, operation and the kernel's name in one text. */
+static int64_t key_of(struct finder *f, const struct columns *c, const struct gpu_event *e)
+{
+    uint64_t row = find_arguments(c, e->slice);
+    struct text name = columns_text(c, e->name), group = {"", 0}, operation = {"", 0};
+    char text[KEY_TEXT_MAX];
+
+    if (row != SLICE_NONE) {
+        group = columns_text(c, columns_get(c, COL_collective_group_name, row));
+        operation = columns_text(c, columns_get(c, COL_collective_name, row));
+    }
+    int n = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s", (int)MIN(group.size, (size_t)64),
+                     group.p ? group.p : "", (int)MIN(operation.size, (size_t)64),
+                     operation.p ? operation.p : "", (int)MIN(name.size, (size_t)300), name.p ? name.p : "");
+    size_t known = f->keys.n;
+    char *copy = strndup(text, (size_t)n);
+    if (!copy)
+        return -ENOMEM;
+    int64_t key = name_table_number(&f->keys, (struct text){copy, (size_t)n});
+    if (key < 0 || f->keys.n == known) {
+        free(copy);
+        return key;
+    }
+    if (f->n_texts == f->texts_cap) {
+        size_t cap = f->texts_cap ? f->texts_cap * 2 : 64;
+        char **texts = reallocarray(f->texts, cap, sizeof(*texts));
+        if (!texts) {
+            free(copy);
+            return -ENOMEM;
+        }
+        f->texts = texts;
+        f->texts_cap = cap;
+    }
+    f->texts[f->n_texts++] = copy;
+    return key;
+}
+
+static int gather(struct finder *f, size_t rank)
+{
+    const struct gpu_work *work;
+    struct side *side = &f->sides[rank];
+    int r = analysis_gpu(f->a, rank, &work);
+
+    if (r < 0)
+        return r;
+    side->items = calloc(work->n + 1, sizeof(*side->items));
+    if (!side->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->n; i++) {
+        if (work->events[i].kind != GPU_COMMUNICATION)
+            continue;
+        int64_t key = key_of(f, f->a->ranks[rank].columns, &work->events[i]);
+        if (key < 0)
+            return (int)key;
+        side->items[side->n++] = (struct meeting){&work->events[i], (uint32_t)key};
+    }
+    return 0;
+}
+
+/* Those of one key, in order. */
+static int of_key(const struct side *side, uint32_t key, struct side *ret)
+{
+    ret->items = calloc(side->n + 1, sizeof(*ret->items));
+    if (!ret->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < side->n; i++)
+        if (side->items[i].key == key)
+            ret->items[ret->n++] = side->items[i];
+    return 0;
+}
+
+/* Mean distance of the ends, where the other's are moved by so many places. */
+static double distance(const struct side *one, int64_t shift, const struct side *other, int64_t other_shift,
+                       int offset)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < one->n; i++) {
+        int64_t k = (int64_t)i + offset;
+        if (k < 0 || k >= (int64_t)other->n)
+            continue;
+        double between = ((double)one->items[i].event->end + (double)shift) -
+                         ((double)other->items[k].event->end + (double)other_shift);
+        sum += between < 0 ? -between : between;
+        n++;
+    }
+    return n < COMMON_MIN ? -1 : sum / (double)n;
+}
+
+static int best_offset(const struct side *one, int64_t shift, const struct side *other, int64_t other_shift)
+{
+    double best = distance(one, shift, other, other_shift, 0);
+    int offset = 0;
+
+    for (int by = -OFFSET_MAX; by <= OFFSET_MAX; by++) {
+        double d = distance(one, shift, other, other_shift, by);
+        if (d >= 0 && (best < 0 || d < best)) {
+            best = d;
+            offset = by;
+        }
+    }
+    return offset;
+}
+
+static int add(struct encounters *ret, size_t *cap_events, size_t *n_events, size_t n_ranks, struct text name,
+               const struct side *sides, const int *offsets, size_t i)
+{
+    if (ret->n == ret->cap) {
+        size_t cap = ret->cap ? ret->cap * 2 : 256;
+        struct encounter *items = reallocarray(ret->items, cap, sizeof(*items));
+        if (!items)
+            return -ENOMEM;
+        ret->items = items;
+        ret->cap = cap;
+    }
+    if (*n_events + n_ranks > *cap_events) {
+        size_t cap = (*cap_events ? *cap_events * 2 : 1024) + n_ranks;
+        const struct gpu_event **events = reallocarray(ret->events, cap, sizeof(*events));
+        if (!events)
+            return -ENOMEM;
+        ret->events = events;
+        *cap_events = cap;
+    }
+    for (size_t rank = 0; rank < n_ranks; rank++)
+        ret->events[*n_events + rank] = sides[rank].items[(int64_t)i + offsets[rank]].event;
+    *n_events += n_ranks;
+    ret->items[ret->n++] = (struct encounter){.name = name};
+    return 0;
+}
+
+/* All encounters of one key. */
+static int meet(struct finder *f, uint32_t key, struct encounters *ret, size_t *cap_events, size_t *n_events)
+{
+    const struct analysis *a = f->a;
+    _cleanup_(freep) struct side *sides = calloc(a->n, sizeof(*sides));
+    _cleanup_(freep) int *offsets = calloc(a->n, sizeof(*offsets));
+    int r = sides && offsets ? 0 : -ENOMEM;
+    bool everywhere = true;
+
+    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
+        r = of_key(&f->sides[rank], key, &sides[rank]);
+        everywhere = everywhere && sides[rank].n > 0;
+    }
+    for (size_t rank = 1; rank < a->n && r >= 0 && everywhere; rank++)
+        offsets[rank] = best_offset(&sides[0], a->ranks[0].shift_ns, &sides[rank], a->ranks[rank].shift_ns);
+    for (size_t i = 0; r >= 0 && everywhere && i < sides[0].n; i++) {
+        bool complete = true;
+        for (size_t rank = 1; rank < a->n; rank++) {
+            int64_t k = (int64_t)i + offsets[rank];
+            complete = complete && k >= 0 && k < (int64_t)sides[rank].n;
+        }
+        if (complete)
+            r = add(ret, cap_events, n_events, a->n,
+                    columns_text(a->ranks[0].columns, sides[0].items[i].event->name), sides, offsets, i);
+    }
+    for (size_t rank = 0; sides && rank < a->n; rank++)
+        free(sides[rank].items);
+    return r;
+}
+
+static int compare(const void *x, const void *y, void *arg)
+{
+    const struct analysis *a = arg;
+    int64_t one = encounter_start(a, x, 0), other = encounter_start(a, y, 0);
+
+    return (one > other) - (one < other);
+}
+
+int encounters_find(struct analysis *a, struct encounters *ret)
+{
+    _cleanup_(finder_done) struct finder f = {.a = a, .sides = calloc(a->n, sizeof(*f.sides))};
+    size_t cap_events = 0, n_events = 0;
+    int r = f.sides ? 0 : -ENOMEM;
+
+    *ret = (struct encounters){0};
+    if (a->n < 2)
+        return r;
+    for (size_t rank = 0; rank < a->n && r >= 0; rank++)
+        r = gather(&f, rank);
+    for (uint32_t key = 0; key < f.keys.n && r >= 0; key++)
+        r = meet(&f, key, ret, &cap_events, &n_events);
+    if (r < 0)
+        encounters_done(ret);
+    for (size_t i = 0; i < ret->n; i++)
+        ret->items[i].events = ret->events + i * a->n;
+    if (ret->n > 1)
+        qsort_r(ret->items, ret->n, sizeof(*ret->items), compare, a);
+    return r;
+}
+
+void encounters_done(struct encounters *e)
+{
+    free(e->items);
+    free(e->events);
+    *e = (struct encounters){0};
+}
+
+int64_t encounter_start(const struct analysis *a, const struct encounter *e, size_t rank)
+{
+    return e->events[rank]->ts + a->ranks[rank].shift_ns;
+}
+
+int64_t encounter_end(const struct analysis *a, const struct encounter *e, size_t rank)
+{
+    return e->events[rank]->end + a->ranks[rank].shift_ns;
+}
+
+size_t encounter_last(const struct analysis *a, const struct encounter *e)
+{
+    size_t last = 0;
+
+    for (size_t rank = 1; rank < a->n; rank++)
+        if (encounter_start(a, e, rank) > encounter_start(a, e, last))
+            last = rank;
+    return last;
+}
