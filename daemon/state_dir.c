@@ -137,6 +137,8 @@ int state_dir_check(const char *path, struct problem *p)
         p,
         "Name a directory on a disk of this host: [profd] state_dir= of profd.conf, --state-dir%s. "
         "Traces may be collected from anywhere.",
-        geteuid() == 0 ? "" : ", or XDG_STATE_HOME, as in XDG_STATE_HOME=/var/tmp/$USER, for profctl too");
+        geteuid() == 0 ? ""
+                       : ", or XDG_STATE_HOME, for profctl too: mkdir -m 700 /var/tmp/$USER; export "
+                         "XDG_STATE_HOME=/var/tmp/$USER");
     return -EREMOTE;
 }

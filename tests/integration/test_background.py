@@ -85,6 +85,8 @@ def test_a_stop_that_is_owed_holds_it(tmp_path):
         profd.process = None
         assert fleet.journal()["profiling"] == 0
     assert profd.rows("select count(*) as n from targets where owes_stop") == [{"n": 0}]
+    over, idle = (profd.log().index(said) for said in ("s1 is complete", "idle for 200"))
+    assert over < idle
 
 
 @pytest.mark.parametrize("arguments, words", [(["--exit-when-idle", "soon"], "--exit-when-idle soon: must be a duration"),
