@@ -37,6 +37,7 @@ static void on_request(struct http_request *r, void *arg)
     struct route_match match;
     _cleanup_(problem_done) struct problem p = {0}, refusal = {0};
 
+    d->requests++;
     http_count_reply(r, &d->counts[routes_count()]);
     int err = route_find(http_method(r), http_path(r), &match, &p);
     if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) < 0) {
@@ -180,6 +181,11 @@ int door_reload(struct door *d, const struct config *c, struct problem *p)
     if (r == 0)
         http_server_set_tls(d->server, access_tls(d->access));
     return r;
+}
+
+void door_traffic(const struct door *d, struct door_traffic *ret)
+{
+    *ret = (struct door_traffic){.connections = http_connections(d->server), .requests = d->requests};
 }
 
 void door_renew_limits(struct door *d)

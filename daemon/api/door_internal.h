@@ -18,6 +18,7 @@ struct door {
     struct event_hub *hub;      /* who listens to events */
     struct bus *bus;            /* NULL: not on any */
     struct http_counts *counts; /* of each route; behind them of what is none */
+    uint64_t requests;          /* so far, by HTTP and D-Bus */
     int64_t started_at;         /* wall */
     char *socket;               /* NULL while there is none; with what it is on the disk */
     dev_t socket_device;
