@@ -45,10 +45,19 @@ def afresh(cache, path, name):
                               BUILD / "client/profctl", "analyze", "--json", path]])
 
 
-def peers(path, options):
+def slime(script, path, directory):
+    """It takes a directory, and of that what is named as SGLang names it."""
+    folder = directory / "slime"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "1-TP-0.trace.json.gz").symlink_to(path)
+    return Contestant("slime's script", [[PYTHON, script, "--profile-dir", folder]])
+
+
+def peers(path, options, directory):
     yield Contestant("python: json, sums", [[PYTHON, "-c", PYTHON_SUMS, path]])
     if options.slime:
-        yield Contestant("slime's script", [[PYTHON, options.slime, path]])
+        yield slime(options.slime, path, directory)
     if options.hta:
         yield Contestant("HTA", [[options.hta, "-c", HTA, path]])
 
@@ -77,8 +86,8 @@ def run(directory, options):
         yield {"skipped": "no real traces at ../shared/traces"}
         return
     for what, path in REAL.items():
-        yield from compare(what, path, directory, peers(path, options))
+        yield from compare(what, path, directory, peers(path, options, directory))
     if fits(directory, 2 * SIZE):
         path = grow("A", SIZE, directory / "trace.json.gz")
-        yield from compare("A, 500 MB", path, directory, peers(path, options) if options.long else ())
+        yield from compare("A, 500 MB", path, directory, peers(path, options, directory) if options.long else ())
     yield from ranks(directory)
