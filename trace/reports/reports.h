@@ -13,7 +13,9 @@
     R(kernels)                                                                                               \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
-    R(imbalance)
+    R(imbalance)                                                                                             \
+    R(critical_path)                                                                                         \
+    R(critical_path_list)
 
 /* clang-format on */
 
