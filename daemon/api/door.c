@@ -31,19 +31,28 @@ static void reply_method(struct http_request *r, const struct route_match *match
     reply_problem(r, 405, p, NULL, NULL);
 }
 
-static void on_request(struct http_request *r, void *arg)
+static bool admit(struct http_request *r, void *arg)
 {
     struct door *d = arg;
     struct route_match match;
-    _cleanup_(problem_done) struct problem p = {0}, refusal = {0};
+    _cleanup_(problem_done) struct problem refusal = {0};
 
     d->requests++;
     http_count_reply(r, &d->counts[routes_count()]);
+    int err = route_find(http_method(r), http_path(r), &match, NULL);
+    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0)
+        return true;
+    http_reply_problem(r, &refusal);
+    return false;
+}
+
+static void handle(struct http_request *r, void *arg)
+{
+    struct door *d = arg;
+    struct route_match match;
+    _cleanup_(problem_done) struct problem p = {0};
+
     int err = route_find(http_method(r), http_path(r), &match, &p);
-    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) < 0) {
-        http_reply_problem(r, &refusal);
-        return;
-    }
     if (err == 0)
         err = check_parameters(r, match.route, &p);
     if (err == 0) {
@@ -61,10 +70,11 @@ int door_new(const struct door_rooms *rooms, struct door **ret)
 {
     struct http_limits limits = http_limits_default;
     struct door *d = xcalloc(1, sizeof(*d));
+    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = d};
 
     *d = (struct door){.rooms = *rooms, .started_at = wall_ns()};
     limits.connections_max = (unsigned)rooms->config->connections_max;
-    int r = http_server_new(rooms->base, &limits, on_request, d, &d->server);
+    int r = http_server_new(rooms->base, &limits, &handlers, &d->server);
     if (r < 0) {
         free(d);
         return r;

@@ -82,11 +82,10 @@ struct http_conn {
     bool head_started; /* the deadline is the head's, not the idle connection's */
     size_t scanned;    /* of an incomplete head */
     size_t head_size;
-    struct http_head head; /* until the request takes it */
     evhtp_request_t *evhtp_request;
-    struct http_request *request;
-    struct http_file *file; /* the rest of the reply */
-    bool *gone;             /* set when the connection is freed while libevhtp reads */
+    struct http_request *request; /* from its head on */
+    struct http_file *file;       /* the rest of the reply */
+    bool *gone;                   /* set when the connection is freed while libevhtp reads */
 
     int64_t deadline_ns, armed_ns; /* the timer fires at armed_ns, which may be too early */
     struct event *timer;
@@ -97,8 +96,7 @@ LIST_HEAD(conn_list, http_conn);
 struct http_server {
     struct event_base *base;
     struct http_limits limits;
-    http_handler handler;
-    void *handler_arg;
+    struct http_handlers handlers;
     evhtp_t **doors; /* one for each listening socket */
     size_t n_doors, doors_cap;
     SSL_CTX *tls; /* NULL: none */
@@ -222,14 +220,21 @@ uint64_t http_refusals(const struct http_server *s, size_t i)
     return s->refusals[i];
 }
 
+/* What the client still sends is read, so that no reset overtakes the reply, and discarded. */
+static void discard_input(struct http_conn *c)
+{
+    set_input_max(c, 0);
+    evbuffer_drain(input(c), SIZE_MAX);
+}
+
 /* Answers in the place of a handler, and closes. */
 static void refuse(struct http_conn *c, int status, const char *detail)
 {
     c->server->refusals[http_refusal_index(status)]++;
     http_refusal_render(http_conn_output(c), status, detail);
     c->close = true;
-    set_input_max(c, 0);
-    evbuffer_drain(input(c), SIZE_MAX);
+    discard_input(c);
+    http_request_free(c->request);
     http_conn_replied(c, NULL);
 }
 
@@ -255,10 +260,25 @@ static bool skip_blank_lines(struct evbuffer *in)
     return size > 1 || (size == 1 && evbuffer_copyout(in, ends, 1) == 1 && ends[0] != '\r');
 }
 
+/* Whoever is not gets his answer instead, the last of the connection. */
+static bool is_admitted(struct http_conn *c)
+{
+    const struct http_handlers *h = &c->server->handlers;
+
+    c->close = true;
+    if (h->admit && !h->admit(c->request, h->arg)) {
+        discard_input(c);
+        return false;
+    }
+    c->close = false;
+    return true;
+}
+
 static void read_head(struct http_conn *c)
 {
     const struct http_limits *limits = &c->server->limits;
     struct http_refusal why;
+    struct http_head head;
 
     if (!c->head_started) {
         c->head_started = true;
@@ -271,14 +291,18 @@ static void read_head(struct http_conn *c)
     ssize_t n = http_head_find(data, size, limits->head_max, &c->scanned, &why);
     if (n == 0)
         return;
-    if (n < 0 || http_head_parse(data, (size_t)n, limits, &c->head, &why) < 0)
+    if (n < 0 || http_head_parse(data, (size_t)n, limits, &head, &why) < 0)
         return refuse(c, why.status, why.detail);
 
     c->phase = PHASE_BODY;
     c->head_size = (size_t)n;
-    set_input_max(c, c->head_size + (size_t)c->head.content_length);
+    c->request = xcalloc(1, sizeof(*c->request));
+    *c->request = (struct http_request){.conn = c, .head = head, .body = ""};
+    if (!is_admitted(c))
+        return;
+    set_input_max(c, c->head_size + (size_t)head.content_length);
     set_deadline(c, mono_ns() + limits->body_deadline_ns);
-    if (c->head.expects_continue && evbuffer_get_length(input(c)) == c->head_size)
+    if (head.expects_continue && evbuffer_get_length(input(c)) == c->head_size)
         evbuffer_add_printf(http_conn_output(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
@@ -319,12 +343,13 @@ static bool gate(struct http_conn *c)
         read_head(c);
     if (c->phase != PHASE_BODY)
         return true;
-    size_t size = c->head_size + (size_t)c->head.content_length;
+    const struct http_head *head = &c->request->head;
+    size_t size = c->head_size + (size_t)head->content_length;
     if (evbuffer_get_length(input(c)) < size)
         return true;
 
     c->phase = PHASE_HANDLER;
-    c->close = !c->head.keep_alive;
+    c->close = !head->keep_alive;
     set_input_max(c, c->close ? 0 : c->server->limits.head_max);
     set_deadline(c, DEADLINE_NEVER);
     if (!hand_on(c, size))
@@ -342,17 +367,15 @@ static void on_request(evhtp_request_t *evhtp_request, void *arg)
 
     bufferevent_getcb(evhtp_connection_get_bev(evhtp_request->conn), NULL, NULL, NULL, &conn);
     struct http_conn *c = conn;
-    if (!c->gone || (int64_t)evbuffer_get_length(evhtp_request->buffer_in) != c->head.content_length)
+    struct http_request *r = c->request;
+    size_t size = evbuffer_get_length(evhtp_request->buffer_in);
+    if (!c->gone || !r || (int64_t)size != r->head.content_length)
         return;
-    struct http_request *r = xcalloc(1, sizeof(*r));
-    *r = (struct http_request){.conn = c, .head = c->head, .body = ""};
-    c->head = (struct http_head){0};
-    r->body_size = evbuffer_get_length(evhtp_request->buffer_in);
-    if (r->body_size > 0)
+    r->body_size = size;
+    if (size > 0)
         r->body = (const char *)evbuffer_pullup(evhtp_request->buffer_in, -1);
     c->evhtp_request = evhtp_request;
-    c->request = r;
-    s->handler(r, s->handler_arg);
+    s->handlers.handle(r, s->handlers.arg);
 }
 
 /* Callbacks of the bufferevent. */
@@ -523,7 +546,6 @@ static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
     if (c->request)
         http_request_abandon(TAKE_PTR(c->request));
     http_file_free(c->file);
-    http_head_done(&c->head);
     event_free(c->timer);
     free(c);
     if (s->accept_paused)
@@ -585,12 +607,12 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
 
 /* The server. */
 
-int http_server_new(struct event_base *base, const struct http_limits *limits, http_handler handler,
-                    void *arg, struct http_server **ret)
+int http_server_new(struct event_base *base, const struct http_limits *limits,
+                    const struct http_handlers *handlers, struct http_server **ret)
 {
     struct http_server *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct http_server){.base = base, .limits = *limits, .handler = handler, .handler_arg = arg};
+    *s = (struct http_server){.base = base, .limits = *limits, .handlers = *handlers};
     LIST_INIT(&s->conns);
     s->accept_timer = evtimer_new(base, on_accept_timer, s);
     /* sendfile() has no flag for it. */

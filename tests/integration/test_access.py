@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
-from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
+from daemon import BUILD, PROFD, ROOT, SANITIZED, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
 
 PROFCTL = BUILD / "client/profctl"
 ROLES = ["read", "operate", "admin"]
@@ -119,6 +119,34 @@ def test_every_route_wants_its_role(profd, method, path, right):
 
 def test_some_routes_want_each_role():
     assert {right for *_, right in routes()} == set(RANK)
+
+
+@pytest.mark.parametrize("token, status", [(None, 401), (WRONG, 401), (TOKENS["read"], 403)])
+def test_who_may_not_is_told_before_the_body(profd, token, status):
+    """By the head alone: whoever has no right must not make profd keep a megabyte for him."""
+    head = ("POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n" +
+            (f"Authorization: Bearer {token}\r\n" if token else ""))
+    with socket.create_connection(("127.0.0.1", profd.port), timeout=60) as client:
+        client.sendall(head.encode() + b"\r\n")
+        reply = http.client.HTTPResponse(client)
+        reply.begin()
+        assert (reply.status, reply.headers["Connection"], json.loads(reply.read())["status"]) == (status, "close", status)
+        assert client.recv(1) == b""
+
+
+def test_bodies_without_a_right_cost_no_memory(tmp_path):
+    head = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n"
+    with TcpDaemon(tmp_path) as profd, contextlib.ExitStack() as stack:
+        profd.call("POST", "/v1/sessions", body="{}")
+        before = profd.memory("Private_Dirty")
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", profd.port), timeout=60)) for _ in range(150)]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(head + b"x" * 1_000_000)
+        # Sent as a whole and read by profd, or turned away; either way all of them are looked at by now.
+        assert profd.call("GET", "/healthz").status == 200
+        assert SANITIZED or profd.memory("Private_Dirty") - before < 16 << 20
+        assert {client.recv(12) for client in clients} == {b"HTTP/1.1 401"}
 
 
 def test_what_is_not_there_is_only_told_to_readers(profd):
