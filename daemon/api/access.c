@@ -252,16 +252,22 @@ static int check_role(struct http_request *r, const struct token *token, enum ri
     return -EPERM;
 }
 
+/* NULL: none, or a wrong one. */
+static const struct token *shown_token(const struct access *a, const struct http_request *r)
+{
+    const char *text = tokens_of_header(http_header(r, "Authorization"));
+    return text ? tokens_find(&a->rules.tokens, text) : NULL;
+}
+
 static int check_token(struct access *a, struct http_request *r, const struct route *route, struct problem *p)
 {
     const struct in6_addr *ip = &http_peer(r)->ip;
-    const char *header = http_header(r, "Authorization"), *text = tokens_of_header(header);
 
-    if (!header)
+    if (!http_header(r, "Authorization"))
         return refuse_token(r, false, p);
     /* Tokens are too long to be guessed, and an address may be shared: with whoever sends wrong ones from a
      * proxy, or from this host, a right one is not shut out. */
-    const struct token *token = text ? tokens_find(&a->rules.tokens, text) : NULL;
+    const struct token *token = shown_token(a, r);
     if (!token) {
         int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
         if (wait_ns > 0)
@@ -298,4 +304,16 @@ int access_check(struct access *a, struct http_request *r, const struct route *r
     if (err < 0)
         log_refusal(a, r, p);
     return err;
+}
+
+bool access_holds(const struct access *a, const struct http_request *r, const struct route *route)
+{
+    if (http_peer(r)->local)
+        return true;
+    if (check_browser(a, r, NULL) < 0)
+        return false;
+    if (is_open(a, r, route))
+        return true;
+    const struct token *token = shown_token(a, r);
+    return token && token->right >= needed_right(r, route);
 }

@@ -48,3 +48,6 @@ struct ssl_ctx_st *access_tls(const struct access *a);
  * only those with a token are told.
  */
 int access_check(struct access *a, struct http_request *r, const struct route *route, struct problem *p);
+/* Whether a request that passed would pass again, by the rules of a later reload. Neither counted nor logged.
+ */
+bool access_holds(const struct access *a, const struct http_request *r, const struct route *route);

@@ -188,8 +188,10 @@ int door_reload(struct door *d, const struct config *c, struct problem *p)
 {
     int r = access_reload(d->access, c, p);
 
-    if (r == 0)
+    if (r == 0) {
         http_server_set_tls(d->server, access_tls(d->access));
+        event_hub_recheck(d->hub);
+    }
     return r;
 }
 

@@ -67,6 +67,8 @@ json_t *usage_to_json(const struct store_usage *u);
 
 /* route_events.c */
 struct event_hub *event_hub_new(struct door *d);
+/* Ends the streams of those who may not listen any more. */
+void event_hub_recheck(struct event_hub *h);
 void event_hub_close(struct event_hub *h);
 struct event_hub *event_hub_free(struct event_hub *h);
 

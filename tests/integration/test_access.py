@@ -321,6 +321,39 @@ def test_reload_swaps_certificates_and_keeps_good_ones(tmp_path, authority):
         assert is_served_by(later)
 
 
+def test_streams_end_with_their_token(tmp_path):
+    """At the reload that follows: whose token went, was exchanged, or may no longer what it must. Others go on."""
+    gone, renewed, kept = (f"profd_{c * 64}" for c in "abc")
+
+    def write(names):
+        write_tokens(profd.tokens, "".join(token_line(name, "read", token) for name, token in names.items()))
+
+    with TcpDaemon(tmp_path) as profd, contextlib.ExitStack() as stack:
+        write({"gone": gone, "renewed": renewed, "kept": kept})
+        profd.reload("reloaded: ")
+        streams = {}
+        for token in (gone, renewed, kept):
+            connection = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", profd.port, timeout=60)))
+            connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}"})
+            streams[token] = connection.getresponse()
+            assert streams[token].status == 200
+        local = stack.enter_context(profd.events())
+
+        write({"renewed": WRONG, "kept": kept})
+        profd.reload("reloaded: ")
+        assert streams[gone].read() == b"" and streams[renewed].read() == b""
+        trace = tmp_path / "trace.json"
+        trace.write_text('{"traceEvents": []}')
+        profd.post("/v1/traces", {"path": str(trace)}, 201)
+        assert streams[kept].readline().startswith(b"id: ")
+        assert next(iter(local))["data"]
+
+        write({"renewed": WRONG})
+        profd.reload("reloaded: ")
+        streams[kept].read()
+        assert profd.call("GET", "/v1/events", kept).status == 401
+
+
 def test_reload_of_tokens(tmp_path):
     with TcpDaemon(tmp_path) as profd:
         def status(token):
