@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "daemon/api/guard.h"
 #include "daemon/api/hosts.h"
 #include "daemon/api/http_tls.h"
@@ -226,14 +227,13 @@ static int refuse_token(struct http_request *r, bool given, struct problem *p)
 static enum right needed_right(const struct http_request *r, const struct route *route)
 {
     enum right right = route ? route->right : RIGHT_READ;
-    char name[32];
+    const char *rest = route && route->calls ? route->calls : "", *word;
+    size_t size;
 
-    for (const char *word = route ? route->calls : NULL; word && *word;) {
-        size_t n = strcspn(word, " ");
-        snprintf(name, sizeof(name), "%.*s", (int)n, word);
+    while ((size = words_next(&rest, &word)) > 0) {
+        _cleanup_(freep) char *name = xstrndup(word, size);
         if (http_query_get(r, name))
             right = MAX(right, RIGHT_OPERATE);
-        word += n + (word[n] == ' ');
     }
     return right;
 }

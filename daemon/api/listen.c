@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/words.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/util.h>
@@ -18,7 +19,6 @@
 #define SOCKET_MODE     0660
 #define SYSTEM_DIR_MODE 0755
 #define OWN_DIR_MODE    0700
-#define SEPARATORS      " \t,"
 
 /* -- TCP ---------------------------------------------------------------------------------------------- */
 
@@ -69,18 +69,17 @@ int listen_address_of(int fd, struct listen_address *ret)
 int listen_addresses_parse(const char *text, struct listen_address *ret, size_t max, size_t *ret_n,
                            const char **reason)
 {
-    size_t n = 0;
+    const char *word;
+    size_t n = 0, size;
 
-    for (text += strspn(text, SEPARATORS); *text; text += strspn(text, SEPARATORS)) {
-        size_t size = strcspn(text, SEPARATORS);
-        _cleanup_(freep) char *word = xstrndup(text, size);
+    while ((size = words_next(&text, &word)) > 0) {
+        _cleanup_(freep) char *address = xstrndup(word, size);
         if (n == max) {
             *reason = "must be at most 16 addresses";
             return -EINVAL;
         }
-        if (parse_address(word, &ret[n++], reason) < 0)
+        if (parse_address(address, &ret[n++], reason) < 0)
             return -EINVAL;
-        text += size;
     }
     *ret_n = n;
     return 0;
