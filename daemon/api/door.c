@@ -31,6 +31,12 @@ static void reply_method(struct http_request *r, const struct route_match *match
     reply_problem(r, 405, p, NULL, NULL);
 }
 
+static void count_for(struct door *d, struct http_request *r, const struct route *route)
+{
+    size_t i = route ? (size_t)(route - route_at(0)) : routes_count();
+    http_count_reply(r, &d->counts[i], &d->durations[route_class(route)]);
+}
+
 static bool admit(struct http_request *r, void *arg)
 {
     struct door *d = arg;
@@ -38,7 +44,7 @@ static bool admit(struct http_request *r, void *arg)
     _cleanup_(problem_done) struct problem refusal = {0};
 
     d->requests++;
-    http_count_reply(r, &d->counts[routes_count()]);
+    count_for(d, r, NULL);
     int err = route_find(http_method(r), http_path(r), &match, NULL);
     if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0)
         return true;
@@ -56,7 +62,7 @@ static void handle(struct http_request *r, void *arg)
     if (err == 0)
         err = check_parameters(r, match.route, &p);
     if (err == 0) {
-        http_count_reply(r, &d->counts[match.route - route_at(0)]);
+        count_for(d, r, match.route);
         match.route->handle(d, r, match.id);
     } else if (err == -EOPNOTSUPP)
         reply_method(r, &match, &p);
@@ -80,6 +86,9 @@ int door_new(const struct door_rooms *rooms, struct door **ret)
         return r;
     }
     d->counts = xcalloc(routes_count() + 1, sizeof(*d->counts));
+    for (int class = 0; class < _ROUTE_CLASS_MAX; class ++)
+        for (int status = 0; status < HTTP_STATUS_CLASSES; status++)
+            d->durations[class].by_class[status].scale = SCALE_ANSWERS;
     d->hub = event_hub_new(d);
     *ret = d;
     return 0;

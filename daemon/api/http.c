@@ -297,7 +297,7 @@ static void read_head(struct http_conn *c)
     c->phase = PHASE_BODY;
     c->head_size = (size_t)n;
     c->request = xcalloc(1, sizeof(*c->request));
-    *c->request = (struct http_request){.conn = c, .head = head, .body = ""};
+    *c->request = (struct http_request){.conn = c, .head = head, .body = "", .begun_ns = mono_ns()};
     if (!is_admitted(c))
         return;
     set_input_max(c, c->head_size + (size_t)head.content_length);
@@ -372,8 +372,10 @@ static void on_request(evhtp_request_t *evhtp_request, void *arg)
     if (!c->gone || !r || (int64_t)size != r->head.content_length)
         return;
     r->body_size = size;
-    if (size > 0)
+    if (size > 0) {
         r->body = (const char *)evbuffer_pullup(evhtp_request->buffer_in, -1);
+        r->begun_ns = mono_ns();
+    }
     c->evhtp_request = evhtp_request;
     s->handlers.handle(r, s->handlers.arg);
 }

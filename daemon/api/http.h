@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/metric.h"
 #include "base/problem.h"
 #include <jansson.h>
 #include <netinet/in.h>
@@ -89,12 +90,18 @@ const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
 const char *http_body(const struct http_request *r, size_t *ret_size);
 
-/* Replies by the first digit of their status, less one. */
+/* By the first digit of a reply's status, less one. */
+#define HTTP_STATUS_CLASSES 5
 struct http_counts {
-    uint64_t by_class[5];
+    uint64_t by_class[HTTP_STATUS_CLASSES];
+};
+/* From when the request was whole until its reply was made: what the client took to send and to read is not
+ * in it. */
+struct http_durations {
+    struct histogram by_class[HTTP_STATUS_CLASSES];
 };
 /* Where the reply to r, or the beginning of its stream, is counted. */
-void http_count_reply(struct http_request *r, struct http_counts *counts);
+void http_count_reply(struct http_request *r, struct http_counts *counts, struct http_durations *durations);
 /* What the server itself refused, before any handler: statuses that http_refusal_status() lists, by index. */
 #define HTTP_REFUSALS_MAX 16
 int http_refusal_status(size_t i); /* 0 behind the last */

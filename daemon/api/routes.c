@@ -58,6 +58,17 @@ size_t routes_count(void)
     return ARRAY_SIZE(routes);
 }
 
+enum route_class route_class(const struct route *route)
+{
+    if (!route)
+        return ROUTE_CLASS_NONE;
+    if (route->calls)
+        return ROUTE_CLASS_FLEET;
+    return route->right == RIGHT_NONE   ? ROUTE_CLASS_PROBE
+           : route->right == RIGHT_READ ? ROUTE_CLASS_READ
+                                        : ROUTE_CLASS_CHANGE;
+}
+
 const char *http_method_name(enum http_method m)
 {
     static const char *const names[_HTTP_METHOD_MAX] = {
