@@ -33,7 +33,8 @@
 
 /* How long a closing connection is read on, so that the client sees the reply and no reset. */
 #define LINGER_NS (2 * NS_PER_S)
-/* Connections over the limit that may be told so at a time; beyond, they wait in the listen queue. */
+/* Connections over the limit that may be told so at a time, on one side; beyond, they wait in the listen
+ * queue. */
 #define REFUSED_MAX 32
 /* Accepting is tried again this long after descriptors ran out, or when a connection ends. */
 #define ACCEPT_RETRY_NS NS_PER_S
@@ -93,6 +94,10 @@ struct http_conn {
 
 LIST_HEAD(conn_list, http_conn);
 
+/* Apart, so that whoever can reach the TCP door cannot shut the Unix socket, which only the permitted can
+ * reach. */
+enum { SIDE_REMOTE, SIDE_LOCAL, _SIDE_MAX };
+
 struct http_server {
     struct event_base *base;
     struct http_limits limits;
@@ -101,8 +106,12 @@ struct http_server {
     size_t n_doors, doors_cap;
     SSL_CTX *tls; /* NULL: none */
     struct conn_list conns;
-    unsigned n_conns, n_served, n_served_remote;
-    bool stopping, accept_paused;
+    unsigned n_conns;
+    struct side {
+        unsigned n_served, n_refused;
+        bool paused; /* accepts nobody for the moment */
+    } sides[_SIDE_MAX];
+    bool stopping;
     struct event *accept_timer;
     int64_t shortage_logged_ns;
     uint64_t refusals[HTTP_REFUSALS_MAX];
@@ -494,17 +503,30 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* Accepting. */
 
-static void accept_enable(struct http_server *s, bool enable)
+static int side_of(const struct http_conn *c)
+{
+    return c->peer.local ? SIDE_LOCAL : SIDE_REMOTE;
+}
+
+static void accept_enable(struct http_server *s, int side, bool enable)
 {
     for (size_t i = 0; i < s->n_doors; i++) {
-        if (!s->doors[i]->server)
+        struct evconnlistener *listener = s->doors[i]->server;
+        if (!listener || http_socket_is_tcp(evconnlistener_get_fd(listener)) != (side == SIDE_REMOTE))
             continue;
         if (enable)
-            evconnlistener_enable(s->doors[i]->server);
+            evconnlistener_enable(listener);
         else
-            evconnlistener_disable(s->doors[i]->server);
+            evconnlistener_disable(listener);
     }
-    s->accept_paused = !enable;
+    s->sides[side].paused = !enable;
+}
+
+static void accept_again(struct http_server *s)
+{
+    for (int side = 0; side < _SIDE_MAX; side++)
+        if (s->sides[side].paused && s->sides[side].n_refused < REFUSED_MAX)
+            accept_enable(s, side, true);
 }
 
 static void log_shortage(struct http_server *s, const char *what)
@@ -519,7 +541,7 @@ static void log_shortage(struct http_server *s, const char *what)
 
 static void on_accept_timer(evutil_socket_t fd, short what, void *arg)
 {
-    accept_enable(arg, true);
+    accept_again(arg);
 }
 
 static void on_accept_error(struct evconnlistener *listener, void *arg)
@@ -529,7 +551,8 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
     struct timeval retry = timeval_of(ACCEPT_RETRY_NS);
 
     log_shortage(s, strerror(errno));
-    accept_enable(s, false);
+    for (int side = 0; side < _SIDE_MAX; side++)
+        accept_enable(s, side, false);
     evtimer_add(s->accept_timer, &retry);
 }
 
@@ -542,16 +565,17 @@ static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
         *c->gone = true;
     LIST_REMOVE(c, link);
     s->n_conns--;
-    s->n_served -= c->served;
-    s->n_served_remote -= c->served && !c->peer.local;
+    if (c->served)
+        s->sides[side_of(c)].n_served--;
+    else
+        s->sides[side_of(c)].n_refused--;
     evbuffer_remove_cb(http_conn_output(c), on_sent, c);
     if (c->request)
         http_request_abandon(TAKE_PTR(c->request));
     http_file_free(c->file);
     event_free(c->timer);
     free(c);
-    if (s->accept_paused)
-        accept_enable(s, true);
+    accept_again(s);
     return EVHTP_RES_OK;
 }
 
@@ -565,12 +589,12 @@ static void prepare_socket(int fd, bool local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* Whoever can reach the TCP door must not be able to shut the Unix socket, which only the permitted can
- * reach. */
-static bool may_serve(const struct http_server *s, bool local)
+static bool may_serve(const struct http_server *s, int side)
 {
     unsigned max = s->limits.connections_max, reserved = s->n_doors > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
-    return s->n_served < max && (local || s->n_served_remote < max - reserved);
+    unsigned n_local = s->sides[SIDE_LOCAL].n_served, n_remote = s->sides[SIDE_REMOTE].n_served;
+
+    return n_local + n_remote < max && (side == SIDE_LOCAL || n_remote < max - reserved);
 }
 
 static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
@@ -585,9 +609,12 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
     http_peer_read(evhtp->sock, &c->peer);
-    c->served = may_serve(s, c->peer.local);
-    s->n_served += c->served;
-    s->n_served_remote += c->served && !c->peer.local;
+    struct side *side = &s->sides[side_of(c)];
+    c->served = may_serve(s, side_of(c));
+    if (c->served)
+        side->n_served++;
+    else
+        side->n_refused++;
     prepare_socket(evhtp->sock, c->peer.local);
     bufferevent_getcb(c->bev, &c->evhtp_read, &c->evhtp_write, NULL, &c->evhtp_arg);
     bufferevent_setcb(c->bev, on_readable, on_written, on_event, c);
@@ -602,8 +629,8 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
         refuse(c, 503, "too many connections");
         set_deadline(c, mono_ns() + LINGER_NS); /* the handshake may be ahead of the reply */
     }
-    if (s->n_conns - s->n_served >= REFUSED_MAX)
-        accept_enable(s, false);
+    if (side->n_refused >= REFUSED_MAX)
+        accept_enable(s, side_of(c), false);
     return EVHTP_RES_OK;
 }
 

@@ -15,7 +15,6 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#define BACKLOG         512
 #define SOCKET_MODE     0660
 #define SYSTEM_DIR_MODE 0755
 #define OWN_DIR_MODE    0700
@@ -93,7 +92,7 @@ static int bind_tcp(const struct listen_address *a, int *ret_fd)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
         (a->address.ss_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) < 0) ||
-        bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, BACKLOG) < 0)
+        bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, SOMAXCONN) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);
     return 0;
@@ -179,7 +178,7 @@ static int bind_unix(const char *path, const struct sockaddr_un *address, const 
     if (gid != (gid_t)-1 && lchown(path, (uid_t)-1, gid) < 0)
         return -errno;
     /* Nobody gets in before it listens. */
-    if (chmod(path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0)
+    if (chmod(path, SOCKET_MODE) < 0 || listen(fd, SOMAXCONN) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);
     return 0;
