@@ -219,6 +219,7 @@ static int setup_door(struct manager *m, struct problem *p)
                                      .store = m->store,
                                      .ingest = m->ingest,
                                      .collector = m->collector,
+                                     .lag = m->lag,
                                      .config = &m->config};
 
     int r = door_new(&rooms, &m->door);
@@ -275,6 +276,8 @@ static int setup(struct manager *m, struct problem *p)
     int r = state_dir_check(c->state_dir, p);
     if (r >= 0)
         r = setup_loop(m);
+    if (r >= 0)
+        r = loop_lag_new(m->base, &m->lag);
     if (r >= 0)
         r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
     if (r >= 0)
@@ -349,6 +352,7 @@ static void take_down(struct manager *m)
             event_free(m->signals[i]);
     if (m->starter)
         event_free(m->starter);
+    loop_lag_free(m->lag);
     if (m->base)
         event_base_free(m->base);
     libevent_global_shutdown();
@@ -400,7 +404,7 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
         say_ready(&m, file);
         if (manner->transient || manner->background)
             tell_starter(manner);
-        r = event_base_dispatch(m.base) < 0 ? -EIO : 0;
+        r = loop_lag_dispatch(m.lag);
     }
     take_down(&m);
     config_done(&m.config);

@@ -38,6 +38,7 @@ struct manager {
     const struct config_overrides *overrides;
     struct manner manner;
     struct event_base *base;
+    struct loop_lag *lag;
     struct event *signals[3];
     struct event *starter; /* the end of a transient one's stdin */
     struct offload *offload;

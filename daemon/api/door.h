@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/loop_lag.h"
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/collect/store.h"
@@ -25,6 +26,7 @@ struct door_rooms {
     struct store *store;
     struct ingest *ingest;
     struct collector *collector;
+    struct loop_lag *lag;
     const struct config *config;
 };
 
