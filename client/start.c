@@ -127,7 +127,7 @@ static int wait_for(struct client *c, const char *id)
     fflush(c->out.file);
     status = session_exit_status(session);
     if (status != EXIT_FAILED)
-        client_say(c, "Next: profctl list-traces --session %s, profctl get %s -d DIR", id, id);
+        client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;
 }
 

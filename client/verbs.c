@@ -49,7 +49,8 @@ void verbs_help(FILE *out)
     fputs("\nOptions of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
     fputs("\nIds carry their kind: s7 is a session, t12 a trace.\n"
-          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found. See profctl(1).\n",
+          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition of diff holds.\n"
+          "See profctl(1).\n",
           out);
 }
 
