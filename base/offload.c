@@ -2,57 +2,158 @@
 #include "base/offload.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 
+/* Longer than what a disk takes under load: then the thread waits for something that may never come. */
+#define HELD_NS NS_PER_S
+
 struct job {
     STAILQ_ENTRY(job) next;
+    uint64_t lane;
     void (*work)(void *arg);
     void (*done)(void *arg);
     void *arg;
 };
 STAILQ_HEAD(job_list, job);
 
+struct thread {
+    struct offload *offload;
+    pthread_t id;
+    bool begun, ended;     /* ended: to be joined, then its place is free */
+    const struct job *job; /* NULL: idle */
+    int64_t since_ns;
+};
+
 struct offload {
     pthread_mutex_t lock;
     pthread_cond_t wake, ended;
     struct job_list waiting, finished;
     bool closing;
-    unsigned n_running;
+    unsigned n_threads, n_running; /* n_threads: wanted, beside those that are held */
+    struct thread threads[OFFLOAD_THREADS_MAX];
     int finished_fd;
-    struct event *finished_event;
-    unsigned n_threads;
-    pthread_t *threads;
+    struct event *finished_event, *relief;
 };
+
+/* -- Threads ------------------------------------------------------------------------------------------ */
+
+static bool lane_is_busy(const struct offload *o, uint64_t lane)
+{
+    for (size_t i = 0; i < OFFLOAD_THREADS_MAX && lane != OFFLOAD_NO_LANE; i++)
+        if (o->threads[i].job && o->threads[i].job->lane == lane)
+            return true;
+    return false;
+}
+
+static struct job *next_to_run(struct offload *o)
+{
+    struct job *job;
+
+    STAILQ_FOREACH(job, &o->waiting, next)
+    if (!lane_is_busy(o, job->lane))
+        return job;
+    return NULL;
+}
+
+static bool is_held(const struct thread *t, int64_t now)
+{
+    return t->job && now - t->since_ns >= HELD_NS;
+}
+
+/* Threads that take jobs, or soon will. */
+static unsigned count_able(const struct offload *o)
+{
+    int64_t now = mono_ns();
+    unsigned n = 0;
+
+    for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++) {
+        const struct thread *t = &o->threads[i];
+        n += t->begun && !t->ended && !is_held(t, now);
+    }
+    return n;
+}
+
+static void run_one(struct thread *t, struct job *job)
+{
+    struct offload *o = t->offload;
+
+    STAILQ_REMOVE(&o->waiting, job, job, next);
+    o->n_running++;
+    t->job = job;
+    t->since_ns = mono_ns();
+    pthread_mutex_unlock(&o->lock);
+    job->work(job->arg);
+    pthread_mutex_lock(&o->lock);
+    t->job = NULL;
+    o->n_running--;
+    STAILQ_INSERT_TAIL(&o->finished, job, next);
+    eventfd_write(o->finished_fd, 1);
+    pthread_cond_signal(&o->ended);
+    /* Its lane is free for what another thread has passed over. */
+    pthread_cond_signal(&o->wake);
+}
 
 static void *thread_main(void *arg)
 {
-    struct offload *o = arg;
+    struct thread *t = arg;
+    struct offload *o = t->offload;
 
     pthread_mutex_lock(&o->lock);
-    for (;;) {
-        struct job *job = STAILQ_FIRST(&o->waiting);
-        if (!job && o->closing)
+    /* One that was held, and replaced meanwhile, is one too many. */
+    while (count_able(o) <= o->n_threads) {
+        struct job *job = next_to_run(o);
+        if (job)
+            run_one(t, job);
+        else if (o->closing && STAILQ_EMPTY(&o->waiting))
             break;
-        if (!job) {
+        else
             pthread_cond_wait(&o->wake, &o->lock);
-            continue;
-        }
-        STAILQ_REMOVE_HEAD(&o->waiting, next);
-        o->n_running++;
-        pthread_mutex_unlock(&o->lock);
-        job->work(job->arg);
-        pthread_mutex_lock(&o->lock);
-        o->n_running--;
-        STAILQ_INSERT_TAIL(&o->finished, job, next);
-        eventfd_write(o->finished_fd, 1);
-        pthread_cond_signal(&o->ended);
     }
+    t->ended = true;
+    pthread_cond_signal(&o->wake);
     pthread_mutex_unlock(&o->lock);
     return NULL;
 }
+
+static int begin_thread(struct offload *o)
+{
+    for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++) {
+        struct thread *t = &o->threads[i];
+        if (t->begun && t->ended)
+            pthread_join(t->id, NULL);
+        else if (t->begun)
+            continue;
+        *t = (struct thread){.offload = o, .begun = true};
+        int r = pthread_create(&t->id, NULL, thread_main, t);
+        t->begun = r == 0;
+        return -r;
+    }
+    return -EAGAIN;
+}
+
+/* Replaces threads that are held. Where there can be no more, what waits goes on waiting. */
+static void relieve(struct offload *o)
+{
+    const struct timeval interval = timeval_of(HELD_NS);
+
+    pthread_mutex_lock(&o->lock);
+    while (next_to_run(o) && count_able(o) < o->n_threads && begin_thread(o) == 0)
+        ;
+    if (!STAILQ_EMPTY(&o->waiting))
+        event_add(o->relief, &interval);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void on_relief(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+{
+    relieve(arg);
+}
+
+/* -- What they did ------------------------------------------------------------------------------------ */
 
 static void run_finished(struct offload *o)
 {
@@ -69,20 +170,6 @@ static void run_finished(struct offload *o)
     }
 }
 
-void offload_drain(struct offload *o)
-{
-    bool idle;
-
-    do {
-        pthread_mutex_lock(&o->lock);
-        while (!STAILQ_EMPTY(&o->waiting) || o->n_running > 0)
-            pthread_cond_wait(&o->ended, &o->lock);
-        idle = STAILQ_EMPTY(&o->finished);
-        pthread_mutex_unlock(&o->lock);
-        run_finished(o);
-    } while (!idle);
-}
-
 static void on_finished(evutil_socket_t fd, short what _unused_, void *arg)
 {
     eventfd_t count;
@@ -90,27 +177,73 @@ static void on_finished(evutil_socket_t fd, short what _unused_, void *arg)
     run_finished(arg);
 }
 
+static bool is_idle(const struct offload *o)
+{
+    return STAILQ_EMPTY(&o->waiting) && o->n_running == 0;
+}
+
+/* The timer that replaces held threads does not run meanwhile: it is done here, as often. */
+static void wait_a_while(struct offload *o, int64_t deadline_ns)
+{
+    int64_t until = MIN(deadline_ns, mono_ns() + HELD_NS);
+    struct timespec ts = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
+
+    pthread_cond_timedwait(&o->ended, &o->lock, &ts);
+}
+
+int offload_drain(struct offload *o, int64_t deadline_ns)
+{
+    for (;;) {
+        relieve(o);
+        pthread_mutex_lock(&o->lock);
+        if (!is_idle(o) && STAILQ_EMPTY(&o->finished) && mono_ns() < deadline_ns)
+            wait_a_while(o, deadline_ns);
+        bool nothing_finished = STAILQ_EMPTY(&o->finished), idle = is_idle(o);
+        pthread_mutex_unlock(&o->lock);
+        if (nothing_finished && idle)
+            return 0;
+        if (nothing_finished && mono_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+        run_finished(o);
+    }
+}
+
+/* -- The object --------------------------------------------------------------------------------------- */
+
+/* Deadlines are of the monotonic clock. */
+static void setup_ended(struct offload *o)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 int offload_new(struct event_base *base, unsigned n_threads, struct offload **ret)
 {
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int r = 0, fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0)
         return -errno;
     struct offload *o = xcalloc(1, sizeof(*o));
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->wake, NULL);
-    pthread_cond_init(&o->ended, NULL);
+    setup_ended(o);
     STAILQ_INIT(&o->waiting);
     STAILQ_INIT(&o->finished);
+    o->n_threads = MIN(n_threads, (unsigned)OFFLOAD_THREADS_MAX);
+    o->relief = event_new(base, -1, 0, on_relief, o);
     o->finished_fd = fd;
     o->finished_event = event_new(base, fd, EV_READ | EV_PERSIST, on_finished, o);
     event_add(o->finished_event, NULL);
-    o->threads = xcalloc(n_threads, sizeof(*o->threads));
-    for (; o->n_threads < n_threads; o->n_threads++) {
-        int r = pthread_create(&o->threads[o->n_threads], NULL, thread_main, o);
-        if (r != 0) {
-            offload_free(o);
-            return -r;
-        }
+    pthread_mutex_lock(&o->lock);
+    for (unsigned i = 0; i < o->n_threads && r == 0; i++)
+        r = begin_thread(o);
+    pthread_mutex_unlock(&o->lock);
+    if (r < 0) {
+        offload_free(o);
+        return r;
     }
     *ret = o;
     return 0;
@@ -124,25 +257,67 @@ struct offload *offload_free(struct offload *o)
     o->closing = true;
     pthread_cond_broadcast(&o->wake);
     pthread_mutex_unlock(&o->lock);
-    for (unsigned i = 0; i < o->n_threads; i++)
-        pthread_join(o->threads[i], NULL);
+    for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++)
+        if (o->threads[i].begun)
+            pthread_join(o->threads[i].id, NULL);
     run_finished(o);
+    event_free(o->relief);
     event_free(o->finished_event);
     close(o->finished_fd);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->wake);
     pthread_cond_destroy(&o->ended);
-    free(o->threads);
     free(o);
     return NULL;
 }
 
-void offload_run(struct offload *o, void (*work)(void *arg), void (*done)(void *arg), void *arg)
+void offload_run_in(struct offload *o, uint64_t lane, void (*work)(void *arg), void (*done)(void *arg),
+                    void *arg)
 {
+    const struct timeval interval = timeval_of(HELD_NS);
     struct job *job = xcalloc(1, sizeof(*job));
-    *job = (struct job){.work = work, .done = done, .arg = arg};
+
+    *job = (struct job){.lane = lane, .work = work, .done = done, .arg = arg};
     pthread_mutex_lock(&o->lock);
     STAILQ_INSERT_TAIL(&o->waiting, job, next);
     pthread_cond_signal(&o->wake);
     pthread_mutex_unlock(&o->lock);
+    if (!evtimer_pending(o->relief, NULL))
+        event_add(o->relief, &interval);
+}
+
+void offload_run(struct offload *o, void (*work)(void *arg), void (*done)(void *arg), void *arg)
+{
+    offload_run_in(o, OFFLOAD_NO_LANE, work, done, arg);
+}
+
+/* -- Lanes -------------------------------------------------------------------------------------------- */
+
+#define LANE_OF_PATH (UINT64_C(1) << 63)
+#define FNV_BASIS    UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME    UINT64_C(0x100000001b3)
+
+uint64_t offload_lane_of_device(uint64_t device)
+{
+    return (device & ~LANE_OF_PATH) + 1;
+}
+
+static uint64_t lane_of_path(const char *path, size_t n)
+{
+    uint64_t hash = FNV_BASIS;
+
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)path[i]) * FNV_PRIME;
+    return hash | LANE_OF_PATH;
+}
+
+uint64_t offload_lane_of_dir(const char *path)
+{
+    return lane_of_path(path, strlen(path));
+}
+
+uint64_t offload_lane_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return lane_of_path(path, slash ? (size_t)(slash - path) : 0);
 }

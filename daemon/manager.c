@@ -25,6 +25,8 @@
 /* How long one in the background waits for another that ends, and has left its socket already. */
 #define PREDECESSOR_NS      (SHUTDOWN_NS + 2 * NS_PER_S)
 #define PREDECESSOR_LOOK_US 20000
+/* Of these, for threads: one that waits for a file server that is down may wait for hours. */
+#define DRAIN_NS (10 * NS_PER_S)
 /* Beside what columns_memory= allows a child for its columns; see MEMORY_BESIDE of profd-ingest. */
 #define CHILD_MEMORY (INT64_C(512) << 20)
 #define STATE_UMASK  027
@@ -313,9 +315,12 @@ static int setup(struct manager *m, struct problem *p)
     return r;
 }
 
-/* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. */
-static void let_end(struct manager *m)
+/* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. A
+ * negative errno value where a thread does not end. */
+static int let_end(struct manager *m)
 {
+    int r = 0;
+
     m->idle = idle_free(m->idle);
     notifier_close(m->notifier);
     door_close(m->door);
@@ -325,19 +330,23 @@ static void let_end(struct manager *m)
         store_close(m->store);
     m->ingest = ingest_free(m->ingest);
     if (m->offload)
-        offload_drain(m->offload);
+        r = offload_drain(m->offload, mono_ns() + DRAIN_NS);
     /* Its last commits call into every room, so it is the first that goes. */
     m->catalog = catalog_close(m->catalog);
+    return r;
 }
 
-static void take_down(struct manager *m)
+/* A negative errno value where a thread still uses what the rooms own: then that goes with the process. */
+static int take_down(struct manager *m)
 {
     sigset_t all;
 
     /* One more signal has nothing to add, and would end profd once nobody handles it. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    let_end(m);
+    int r = let_end(m);
+    if (r < 0)
+        return r;
     notifier_free(m->notifier);
     collector_free(m->collector);
     ingest_group_free(m->ingest_group);
@@ -356,6 +365,7 @@ static void take_down(struct manager *m)
     if (m->base)
         event_base_free(m->base);
     libevent_global_shutdown();
+    return 0;
 }
 
 /* -- Running -------------------------------------------------------------------------------------------- */
@@ -406,7 +416,10 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
             tell_starter(manner);
         r = loop_lag_dispatch(m.lag);
     }
-    take_down(&m);
+    if (take_down(&m) < 0) {
+        log_warning("a file system does not answer: ending without what waits for it");
+        _exit(r < 0 ? EXIT_FAILED : EXIT_DONE);
+    }
     config_done(&m.config);
     return r;
 }

@@ -270,7 +270,7 @@ static void send_file(struct door *d, struct http_request *r, const struct trace
                           .name = xstrdup(name),
                           .owner_uid = t->stored || path != t->path ? RECORD_NONE : t->owner_uid};
     http_on_close(r, on_client_left, o);
-    offload_run(d->rooms.offload, open_file, on_opened, o);
+    offload_run_in(d->rooms.offload, offload_lane_of_file(path), open_file, on_opened, o);
 }
 
 void get_trace_file(struct door *d, struct http_request *r, int64_t id)

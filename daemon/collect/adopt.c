@@ -42,17 +42,53 @@ static void saved(struct bringing *b, int err)
 
 static const struct bringing_kind adopted_kind = {.judge = judge, .saved = saved, .dropped = dropped};
 
+/* -- The beginning ------------------------------------------------------------------------------------ */
+
+/* One that was left in place may lie on a server that does not answer. */
+struct adoption {
+    struct collector *collector;
+    char *path;
+    int fd; /* or a negative errno value */
+    struct stat st;
+};
+
+static void open_source(void *arg)
+{
+    struct adoption *a = arg;
+    a->fd = open_regular(AT_FDCWD, a->path, &a->st);
+}
+
+static void begin(struct adoption *a)
+{
+    const char *slash = strrchr(a->path, '/');
+    _cleanup_(freep) char *dir = xstrndup(a->path, (size_t)(slash - a->path));
+    struct bringing *b = bringing_new(a->collector, &adopted_kind, dir, slash + 1, &a->st);
+
+    b->stays = true;
+    bringing_start(b, TAKE_FD(a->fd), -1);
+}
+
+static void on_opened(void *arg)
+{
+    struct adoption *a = arg;
+    struct collector *c = a->collector;
+
+    if (a->fd >= 0 && !c->closing) {
+        begin(a);
+    } else {
+        c->n_adopting--;
+        reconcile_go_on(c);
+    }
+    closep(&a->fd);
+    free(a->path);
+    free(a);
+}
+
 void adopt_file(struct collector *c, const char *path)
 {
-    struct stat st;
-    const char *slash = strrchr(path, '/');
-    _cleanup_(freep) char *dir = xstrndup(path, (size_t)(slash - path));
+    struct adoption *a = xcalloc(1, sizeof(*a));
 
-    int fd = open_regular(AT_FDCWD, path, &st);
-    if (fd < 0)
-        return;
-    struct bringing *b = bringing_new(c, &adopted_kind, dir, slash + 1, &st);
-    b->stays = true;
+    *a = (struct adoption){.collector = c, .path = xstrdup(path), .fd = -1};
     c->n_adopting++;
-    bringing_start(b, fd, -1);
+    offload_run_in(c->offload, offload_lane_of_file(path), open_source, on_opened, a);
 }

@@ -184,7 +184,8 @@ static void forget_original(struct bringing *b)
                            .mtime_ns = b->mtime_ns,
                            .device = b->device,
                            .inode = b->inode};
-    offload_run(b->collector->offload, remove_original, original_free, o);
+    offload_run_in(b->collector->offload, offload_lane_of_device(o->device), remove_original, original_free,
+                   o);
 }
 
 static struct log_fields fields_of(const struct trace_record *t)
@@ -405,20 +406,13 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
 /* Where reading into columns took profd-ingest with it: once more, and without. */
 static bool try_without_columns(struct bringing *b, const struct ingest_result *r)
 {
-    struct stat st;
-    int dest_fd = -1;
-
     if (!b->columns || r->err < 0 || json_object_size(r->facts) > 0)
         return false;
-    int source_fd = open_regular(AT_FDCWD, b->origin, &st);
-    if (source_fd >= 0 && b->incoming)
-        dest_fd = open(b->incoming, O_RDWR | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
-    bool same = source_fd >= 0 && st.st_dev == b->device && st.st_ino == b->inode;
-    if (!same || (b->incoming && dest_fd < 0)) {
-        closep(&source_fd);
-        closep(&dest_fd);
+    /* The file that was opened, whatever has its name by now. */
+    _cleanup_(closep) int source_fd = fcntl(r->source_fd, F_DUPFD_CLOEXEC, 0);
+    _cleanup_(closep) int dest_fd = r->dest_fd >= 0 ? fcntl(r->dest_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (source_fd < 0 || (r->dest_fd >= 0 && (dest_fd < 0 || ftruncate(dest_fd, 0) < 0)))
         return false;
-    }
     const struct log_fields fields = fields_of(&b->row);
     log_struct(LOG_WARNING, &fields, "%s is read without columns: %s", b->origin,
                r->reason ? r->reason : "no reason");
@@ -426,7 +420,7 @@ static bool try_without_columns(struct bringing *b, const struct ingest_result *
     b->no_columns = true;
     b->columns_reason = xstrdup(r->reason);
     b->columns_used_up = r->used_up;
-    bringing_start(b, source_fd, dest_fd);
+    bringing_start(b, TAKE_FD(source_fd), TAKE_FD(dest_fd));
     return true;
 }
 
@@ -474,6 +468,7 @@ void bringing_start(struct bringing *b, int source_fd, int dest_fd)
     struct collector *c = b->collector;
 
     const struct ingest_order order = {.source_fd = source_fd,
+                                       .source_size = b->size,
                                        .dest_fd = dest_fd,
                                        .open_columns = b->no_columns ? NULL : open_columns,
                                        .size_max = c->settings->file_max,

@@ -50,7 +50,7 @@ static void limit_idle_dirs(struct collector *c)
     n += d->n_targets == 0 && !d->configured;
     for (d = TAILQ_FIRST(&c->dirs); d && n > IDLE_DIRS_MAX; d = next) {
         next = TAILQ_NEXT(d, next);
-        if (d->n_targets == 0 && !d->configured && !c->scanning) {
+        if (d->n_targets == 0 && !d->configured && !d->looking && d->n_opening == 0) {
             dir_free(d);
             n--;
         }
@@ -65,7 +65,12 @@ static struct dir *dir_get(struct collector *c, const char *path)
         return d;
     limit_idle_dirs(c);
     d = xcalloc(1, sizeof(*d));
-    *d = (struct dir){.collector = c, .path = xstrdup(path), .watch = -1, .writer_uid = -1, .dirty = true};
+    *d = (struct dir){.collector = c,
+                      .path = xstrdup(path),
+                      .watch = -1,
+                      .writer_uid = -1,
+                      .lane = offload_lane_of_dir(path),
+                      .dirty = true};
     TAILQ_INIT(&d->files);
     TAILQ_INIT(&d->collections);
     TAILQ_INSERT_TAIL(&c->dirs, d, next);
@@ -75,13 +80,11 @@ static struct dir *dir_get(struct collector *c, const char *path)
 /* -- Looking
  * ------------------------------------------------------------------------------------------------------- */
 
+/* One look at one directory: another one, on a server that does not answer, holds up nobody else. */
 struct look {
-    struct collector *collector;
-    struct scan_dir *dirs;
-    size_t n;
+    struct dir *dir;
+    struct scan_dir scan;
     int64_t began_ns;
-    int64_t *sessions; /* which are prepared when this look is over */
-    size_t n_sessions;
 };
 
 static bool is_expectant(const struct collection *k)
@@ -127,9 +130,7 @@ static void add_trees(struct scan_dir *scan, const struct dir *d)
 
 static void look_work(void *arg)
 {
-    struct look *look = arg;
-    for (size_t i = 0; i < look->n; i++)
-        scan_directory(&look->dirs[i]);
+    scan_directory(&((struct look *)arg)->scan);
 }
 
 static void keep_tree(struct collection *k, const struct scan_tree *tree)
@@ -186,20 +187,13 @@ void collector_arm_tick(struct collector *c)
     TAILQ_FOREACH(k, &c->collections, next)
     if (is_expectant(k))
         interval = TICK_ACTIVE_NS;
+    if (c->n_preparing > 0)
+        interval = TICK_ACTIVE_NS;
     if (interval == INT64_MAX) {
         event_del(c->tick);
         return;
     }
     tick_within(c, interval);
-}
-
-static void look_free(struct look *look)
-{
-    for (size_t i = 0; i < look->n; i++)
-        scan_dir_done(&look->dirs[i]);
-    free(look->dirs);
-    free(look->sessions);
-    free(look);
 }
 
 static void keep_watch(struct dir *d, const struct scan_dir *scan)
@@ -212,7 +206,7 @@ static void keep_watch(struct dir *d, const struct scan_dir *scan)
     d->watch = scan->watch;
     /* What the watch told before it was known to be this directory's was not heard. */
     d->dirty = d->dirty || d->watch >= 0;
-    c->scan_again = c->scan_again || d->dirty;
+    d->look_again = d->look_again || d->dirty;
     if (scan->watch_err == -ENOSPC && !c->said_unwatched) {
         c->said_unwatched = true;
         log_warning("cannot watch %s: the user's inotify watches are used up; directories are polled "
@@ -221,12 +215,16 @@ static void keep_watch(struct dir *d, const struct scan_dir *scan)
     }
 }
 
-static void dir_looked_at(struct dir *d, struct look *look, struct scan_dir *scan)
+static void dir_looked_at(struct dir *d, struct look *look)
 {
+    struct scan_dir *scan = &look->scan;
     struct collection *k;
 
     if (!d->real)
         d->real = TAKE_PTR(scan->real);
+    if (scan->err == 0)
+        d->lane = offload_lane_of_device(scan->device);
+    d->looked_ns = look->began_ns;
     keep_watch(d, scan);
     keep_trees(d, scan);
     dir_merge(d, scan);
@@ -236,79 +234,95 @@ static void dir_looked_at(struct dir *d, struct look *look, struct scan_dir *sca
         k->looked_since_stop = true;
 }
 
-static void collector_look(struct collector *c);
+static bool is_prepared(const struct session *s, int64_t asked_ns)
+{
+    for (size_t i = 0; i < s->n_targets; i++) {
+        const struct collection *k = s->targets[i].collecting;
+        if (k && k->dir && k->dir->looked_ns < asked_ns)
+            return false;
+    }
+    return true;
+}
+
+static void check_preparing(struct collector *c)
+{
+    size_t n = c->n_preparing;
+
+    c->n_preparing = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct preparing waiting = c->preparing[i];
+        struct session *s = sessions_find(c->sessions, waiting.session_id);
+        if (s && is_prepared(s, waiting.asked_ns))
+            session_prepared(s);
+        else if (s)
+            c->preparing[c->n_preparing++] = waiting;
+    }
+}
+
+static void look_at(struct dir *d);
 
 static void on_looked(void *arg)
 {
     struct look *look = arg;
-    struct collector *c = look->collector;
-    struct dir *d;
+    struct dir *d = look->dir;
+    struct collector *c = d->collector;
 
-    c->scanning = false;
-    for (size_t i = 0; i < look->n && !c->closing; i++)
-        if ((d = dir_find(c, look->dirs[i].path)))
-            dir_looked_at(d, look, &look->dirs[i]);
-    for (size_t i = 0; i < look->n_sessions && !c->closing; i++) {
-        struct session *s = sessions_find(c->sessions, look->sessions[i]);
-        if (s)
-            session_prepared(s);
-    }
-    look_free(look);
+    d->looking = false;
+    if (!c->closing)
+        dir_looked_at(d, look);
+    scan_dir_done(&look->scan);
+    free(look);
     if (c->closing)
         return;
+    check_preparing(c);
     collections_check(c);
-    if (c->scan_again)
-        collector_look(c);
-    else
-        collector_arm_tick(c);
+    if (d->look_again && dir_is_active(d))
+        look_at(d);
+    collector_arm_tick(c);
+}
+
+static void look_at(struct dir *d)
+{
+    struct collector *c = d->collector;
+    struct look *look;
+
+    d->look_again = d->looking;
+    if (d->looking)
+        return;
+    look = xcalloc(1, sizeof(*look));
+    *look = (struct look){.dir = d,
+                          .scan = {.path = xstrdup(d->path),
+                                   .real = xstrdup(d->real),
+                                   .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
+                                   .newer_than_ns = wall_ns() - 60 * NS_PER_S},
+                          .began_ns = mono_ns()};
+    add_trees(&look->scan, d);
+    d->dirty = false;
+    d->looking = true;
+    offload_run_in(c->offload, d->lane, look_work, on_looked, look);
 }
 
 static void collector_look(struct collector *c)
 {
-    struct look *look;
     struct dir *d;
-    size_t n = 0;
 
-    c->scan_again = c->scanning;
-    if (c->scanning || c->closing)
+    if (c->closing)
         return;
     TAILQ_FOREACH(d, &c->dirs, next)
-    n += dir_is_active(d);
-    if (n == 0 && c->n_preparing == 0) {
-        collector_arm_tick(c);
-        return;
-    }
-    look = xcalloc(1, sizeof(*look));
-    *look = (struct look){.collector = c,
-                          .dirs = xcalloc(n, sizeof(*look->dirs)),
-                          .began_ns = mono_ns(),
-                          .sessions = TAKE_PTR(c->preparing),
-                          .n_sessions = c->n_preparing};
-    c->n_preparing = c->cap_preparing = 0;
-    TAILQ_FOREACH(d, &c->dirs, next)
-    {
-        if (!dir_is_active(d))
-            continue;
-        struct scan_dir *scan = &look->dirs[look->n++];
-        *scan = (struct scan_dir){.path = xstrdup(d->path),
-                                  .real = xstrdup(d->real),
-                                  .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
-                                  .newer_than_ns = wall_ns() - 60 * NS_PER_S};
-        add_trees(scan, d);
-        d->dirty = false;
-    }
-    c->scanning = true;
-    offload_run(c->offload, look_work, on_looked, look);
+    if (dir_is_active(d))
+        look_at(d);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct collector *c = arg;
 
+    check_preparing(c);
     collections_check(c);
     collector_look(c);
-    if (c->scanning && !c->closing)
-        collector_arm_tick(c); /* patience ends also where a look at a dead mount does not */
+    /* Patience ends also where a look at a dead mount does not. */
+    if (!c->closing)
+        collector_arm_tick(c);
 }
 
 static void on_inotify(evutil_socket_t fd, short what, void *arg)
@@ -382,8 +396,11 @@ static void op_prepare(struct session *s, void *collector)
         if (!state_is_final(s->targets[i].record.state))
             collection_of(&s->targets[i], c);
     VEC_GROW(c->preparing, c->n_preparing, c->cap_preparing);
-    c->preparing[c->n_preparing++] = s->record.session_id;
+    c->preparing[c->n_preparing++] =
+        (struct preparing){.session_id = s->record.session_id, .asked_ns = mono_ns()};
     collector_look(c);
+    /* One whose directories are not seen from here has nothing to wait for. */
+    tick_within(c, 0);
 }
 
 static void op_recording(struct target *t, void *collector)

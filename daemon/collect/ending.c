@@ -82,6 +82,17 @@ static void explain_damaged(const struct collection *k, char **ret_reason, const
     *ret_remedy = "profctl list-traces says what is wrong with each.";
 }
 
+static void explain_pending(struct collection *k)
+{
+    if (k->dir->n_opening > 0) {
+        k->trouble = xasprintf("%s does not answer", k->dir->path);
+        replace_str(&k->trouble_remedy,
+                    "Is its file system's server up? A plain ls of it would hang as well.");
+    } else {
+        k->trouble = xasprintf("a file in %s still grows, long after the stop", k->dir->path);
+    }
+}
+
 static void end_collection(struct collection *k)
 {
     _cleanup_(freep) char *reason = NULL;
@@ -89,7 +100,7 @@ static void end_collection(struct collection *k)
     enum state outcome = STATE_PARTIAL;
 
     if (dir_has_pending(k->dir, k) && !k->trouble)
-        k->trouble = xasprintf("a file in %s still grows, long after the stop", k->dir->path);
+        explain_pending(k);
     if (k->n_whole >= k->target->record.ranks_expected) {
         outcome = STATE_COMPLETE;
     } else if (k->n_whole > 0) {

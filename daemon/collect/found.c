@@ -16,8 +16,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* At a time: their descriptors wait for profd-ingest. */
-#define OPENING_MAX 256
+/* At a time, in all and of one directory: their descriptors wait for profd-ingest, and a directory that does
+ * not answer must not keep the others out. */
+#define OPENING_MAX        256
+#define OPENING_OF_DIR_MAX 32
 
 /* The file's entry, which may have been forgotten meanwhile. */
 static struct file *find_file(struct collector *c, const char *dir_path, const char *name)
@@ -188,8 +190,8 @@ static bool is_passing(int err)
 
 /* A file that a thread opens: its directory may lie on a server that does not answer. */
 struct opening {
-    struct collector *collector;
-    char *dir_path, *name, *real, *refusal;
+    struct dir *dir;
+    char *path, *name, *real, *refusal;
     const char *what; /* it is, where it is no file */
     int fd;           /* or a negative errno value */
     struct stat st;
@@ -198,7 +200,7 @@ struct opening {
 static void open_source(void *arg)
 {
     struct opening *o = arg;
-    _cleanup_(closep) int dir_fd = place_open(o->dir_path, &o->real, &o->refusal);
+    _cleanup_(closep) int dir_fd = place_open(o->path, &o->real, &o->refusal);
 
     o->fd = dir_fd < 0 ? dir_fd : place_open_file(dir_fd, o->name, &o->st, &o->what);
 }
@@ -206,7 +208,7 @@ static void open_source(void *arg)
 static void opening_free(struct opening *o)
 {
     closep(&o->fd);
-    free(o->dir_path);
+    free(o->path);
     free(o->name);
     free(o->real);
     free(o->refusal);
@@ -278,16 +280,18 @@ static void judge_opened(struct file *f, struct opening *o)
 static void on_opened(void *arg)
 {
     struct opening *o = arg;
-    struct collector *c = o->collector;
-    struct file *f = c->closing ? NULL : find_file(c, o->dir_path, o->name);
+    struct dir *d = o->dir;
+    struct collector *c = d->collector;
+    struct file *f = c->closing ? NULL : dir_find_file(d, o->name);
 
     c->n_opening--;
+    d->n_opening--;
     if (f) {
         file_set_state(f, FILE_GROWING);
         /* Its turn comes with the next look. */
         if (!is_passing(o->fd) && !ingest_is_full(c->ingest))
             judge_opened(f, o);
-        dir_check_collections(f->dir);
+        dir_check_collections(d);
         collector_arm_tick(c);
     }
     opening_free(o);
@@ -297,16 +301,15 @@ void file_bring_in(struct file *f)
 {
     struct collector *c = f->dir->collector;
     struct opening *o;
+    struct dir *d = f->dir;
 
-    if (ingest_is_full(c->ingest) || c->n_opening >= OPENING_MAX)
+    if (ingest_is_full(c->ingest) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
         return;
     o = xcalloc(1, sizeof(*o));
-    *o = (struct opening){.collector = c,
-                          .dir_path = xstrdup(f->dir->path),
-                          .name = xstrdup(f->name),
-                          .real = xstrdup(f->dir->real),
-                          .fd = -1};
+    *o = (struct opening){
+        .dir = d, .path = xstrdup(d->path), .name = xstrdup(f->name), .real = xstrdup(d->real), .fd = -1};
     c->n_opening++;
+    d->n_opening++;
     file_set_state(f, FILE_CHECKING);
-    offload_run(c->offload, open_source, on_opened, o);
+    offload_run_in(c->offload, d->lane, open_source, on_opened, o);
 }

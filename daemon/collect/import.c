@@ -238,5 +238,5 @@ void collector_import(struct collector *c, const struct import_order *order,
                          .again = order->again,
                          .done = done,
                          .arg = arg};
-    offload_run(c->offload, open_source, on_opened, m);
+    offload_run_in(c->offload, offload_lane_of_file(m->path), open_source, on_opened, m);
 }

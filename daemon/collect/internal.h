@@ -59,6 +59,11 @@ struct dir {
     bool remote;        /* inotify does not see other hosts */
     bool configured;
     int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
+    uint64_t lane;      /* of the offload */
+    unsigned n_opening; /* files of it that threads are opening */
+    bool looking;       /* a thread is */
+    bool look_again;    /* as soon as that is over */
+    int64_t looked_ns;  /* monotonic: when the latest look that is over began; 0 none */
     bool looked_at;     /* at least once */
     bool dirty;         /* something happened: look again */
     bool said_full;     /* that it has more files than are looked at */
@@ -88,6 +93,11 @@ struct collection {
     size_t n_pids;
 };
 
+/* A session that waits until its directories were looked at. */
+struct preparing {
+    int64_t session_id, asked_ns;
+};
+
 struct bringing;
 struct reconcile;
 struct reread;
@@ -107,8 +117,7 @@ struct collector {
     int inotify_fd;
     bool said_unwatched; /* that inotify's watches are used up */
     struct event *inotify_event, *tick;
-    bool scanning, scan_again;
-    int64_t *preparing; /* sessions that wait for the look that is under way or next */
+    struct preparing *preparing;
     size_t n_preparing, cap_preparing;
     unsigned n_bringing;          /* files on their way into the catalog */
     unsigned n_adopting;          /* of them, files of the store */

@@ -16,11 +16,15 @@
 
 struct reread {
     struct collector *collector;
-    int64_t at; /* the trace that is being read, or was last; RECORD_NONE none yet */
-    bool reading;
+    int64_t at;   /* the trace that is being read, or was last; RECORD_NONE none yet */
+    bool reading; /* or its file is being opened */
     char *draft;
     int64_t columns_room; /* that the store lends to it */
     size_t n_read;
+    char *path; /* of the trace whose file a thread opens */
+    int64_t owner_uid;
+    int fd; /* of that, or a negative errno value */
+    struct stat st;
 };
 
 struct reread *reread_free(struct reread *r)
@@ -28,6 +32,7 @@ struct reread *reread_free(struct reread *r)
     if (!r)
         return NULL;
     columns_drop(&r->draft);
+    free(r->path);
     free(r);
     return NULL;
 }
@@ -88,51 +93,75 @@ static void open_columns(struct ingest_columns *ret, void *arg)
     r->columns_room = ret->room;
 }
 
-static bool start(struct reread *r, const struct trace_record *t)
+static void open_source(void *arg)
+{
+    struct reread *r = arg;
+
+    r->fd = open_regular(AT_FDCWD, r->path, &r->st);
+    /* A file that was left in place may have been swapped for one that its worker may not read. */
+    if (r->fd >= 0 && r->owner_uid != RECORD_NONE && (int64_t)r->st.st_uid != r->owner_uid) {
+        close(r->fd);
+        r->fd = -ESTALE;
+    }
+}
+
+static void read_opened(struct reread *r)
 {
     const struct collect_settings *s = r->collector->settings;
-
-    struct stat st;
-    _cleanup_(closep) int source_fd = open_regular(AT_FDCWD, t->path, &st);
-
-    /* A file that was left in place may have been swapped for one that its worker may not read. */
-    if (source_fd < 0 || (!t->stored && (int64_t)st.st_uid != t->owner_uid))
-        return false;
-
-    const struct ingest_order order = {.source_fd = TAKE_FD(source_fd),
+    const struct ingest_order order = {.source_fd = TAKE_FD(r->fd),
+                                       .source_size = r->st.st_size,
                                        .dest_fd = -1,
                                        .open_columns = open_columns,
                                        .size_max = s->file_max,
                                        .memory_max = s->columns_memory,
                                        .background = true};
-    r->reading = true;
+
     ingest_run(r->collector->ingest, &order, on_read, r);
-    return true;
+}
+
+static void on_opened(void *arg)
+{
+    struct reread *r = arg;
+    struct collector *c = r->collector;
+
+    if (r->fd >= 0 && !c->closing) {
+        read_opened(r);
+        return;
+    }
+    closep(&r->fd);
+    r->reading = false;
+    reread_go_on(c);
+}
+
+static void start(struct reread *r, const struct trace_record *t)
+{
+    replace_str(&r->path, t->path);
+    r->owner_uid = t->stored ? RECORD_NONE : t->owner_uid;
+    r->reading = true;
+    offload_run_in(r->collector->offload, offload_lane_of_file(r->path), open_source, on_opened, r);
 }
 
 void reread_go_on(struct collector *c)
 {
     struct reread *r = c->reread;
     struct trace_record t;
-    bool started = false;
 
     if (!r || r->reading || c->closing || c->n_bringing > 0)
         return;
-    while (!started &&
-           catalog_find_trace_without_columns(c->catalog, r->at, INGEST_COLUMNS_VERSION, &t) == 0) {
-        r->at = t.trace_id;
-        started = start(r, &t);
-        trace_record_done(&t);
-    }
-    if (!started)
+    if (catalog_find_trace_without_columns(c->catalog, r->at, INGEST_COLUMNS_VERSION, &t) < 0) {
         end(r);
+        return;
+    }
+    r->at = t.trace_id;
+    start(r, &t);
+    trace_record_done(&t);
 }
 
 void reread_begin(struct collector *c)
 {
     struct reread *r = xcalloc(1, sizeof(*r));
 
-    *r = (struct reread){.collector = c, .at = RECORD_NONE};
+    *r = (struct reread){.collector = c, .at = RECORD_NONE, .fd = -1};
     c->reread = r;
     reread_go_on(c);
 }

@@ -91,6 +91,9 @@ void scan_directory(struct scan_dir *d)
         d->err = fd;
         return;
     }
+    struct stat st;
+    if (fstat(fd, &st) == 0)
+        d->device = st.st_dev;
     /* Before the listing: what comes in between is seen twice rather than never. */
     add_watch(d, fd);
     DIR *dir = fdopendir(fd);

@@ -37,6 +37,7 @@ struct scan_dir {
     int inotify_fd;        /* to watch it by, < 0 where it is watched or cannot be */
     int watch, watch_err;  /* filled by the scan: the watch, or -1 and why */
     bool remote;           /* filled by the scan: inotify does not see other hosts */
+    dev_t device;          /* filled by the scan */
     int64_t newer_than_ns; /* open files are looked for only among those modified since */
     struct scan_tree *trees;
     size_t n_trees;

@@ -8,7 +8,6 @@
 #include <spawn.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* A slow processor, shared with the engine. */
@@ -25,12 +24,6 @@ void child_order_done(struct child_order *order)
         closep(&order->fds[i]);
         order->fds[i] = -1;
     }
-}
-
-int64_t child_source_size(const struct child_order *order)
-{
-    struct stat st;
-    return fstat(order->fds[INGEST_FD_SOURCE], &st) == 0 ? st.st_size : 0;
 }
 
 static int move_aside(int *fd)
@@ -69,7 +62,7 @@ static int spawn(const char *program, const struct child_order *order, pid_t *re
     snprintf(size_max, sizeof(size_max), "%" PRId64, order->size_max);
     snprintf(columns_room, sizeof(columns_room), "%" PRId64, MAX(order->columns_room, INT64_C(1)));
     snprintf(memory_max, sizeof(memory_max), "%" PRId64, order->memory_max);
-    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + child_source_size(order) / BYTES_PER_CPU_S);
+    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + order->source_size / BYTES_PER_CPU_S);
     posix_spawn_file_actions_init(&actions);
     add_descriptors(&actions, order);
     posix_spawnattr_init(&attributes);

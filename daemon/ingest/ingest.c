@@ -27,7 +27,7 @@ struct ingest_job {
     void *arg;
 
     bool running;
-    int64_t begun_ns, size;
+    int64_t begun_ns;
     int pid_fd, answer_fd;
     struct event *on_answer, *on_exit, *on_time;
     char *answer;
@@ -144,7 +144,7 @@ static void count(struct ingest_metrics *m, const struct ingest_job *job, const 
         m->failed++;
     else
         m->read++;
-    m->bytes += (uint64_t)job->size;
+    m->bytes += (uint64_t)job->child.source_size;
     histogram_add(&m->durations, mono_ns() - job->begun_ns);
 }
 
@@ -152,7 +152,11 @@ static void count(struct ingest_metrics *m, const struct ingest_job *job, const 
 static void finish(struct ingest_job *job, const siginfo_t *end)
 {
     struct ingest *ingest = job->ingest;
-    struct ingest_result result = {.err = job->err, .state = TRACE_UNREADABLE, .facts = json_object()};
+    struct ingest_result result = {.err = job->err,
+                                   .state = TRACE_UNREADABLE,
+                                   .facts = json_object(),
+                                   .source_fd = job->child.fds[INGEST_FD_SOURCE],
+                                   .dest_fd = job->child.fds[INGEST_FD_DEST]};
 
     result.reason = job->fate ? xstrdup(job->fate) : end ? describe_end(end) : NULL;
     result.used_up = result.err == 0 && end && is_used_up(end);
@@ -279,8 +283,7 @@ static void watch_child(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
     job->begun_ns = mono_ns();
-    job->size = child_source_size(&job->child);
-    int64_t more_ns = job->size / INGEST_BYTES_PER_S * NS_PER_S;
+    int64_t more_ns = job->child.source_size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
     job->answer = xcalloc(INGEST_RESULT_MAX, 1);
@@ -292,6 +295,14 @@ static void watch_child(struct ingest_job *job)
     event_add(job->on_time, &deadline);
 }
 
+/* What the child has by now. Its files stay open: who ordered it may want them again. */
+static void close_given(struct ingest_job *job)
+{
+    for (int i = 0; i < (int)ARRAY_SIZE(job->child.fds); i++)
+        if (i != INGEST_FD_SOURCE && i != INGEST_FD_DEST)
+            close_fd(&job->child.fds[i]);
+}
+
 static void start(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
@@ -300,7 +311,7 @@ static void start(struct ingest_job *job)
     int r = start_child(job);
     if (r == 0)
         watch_child(job);
-    child_order_done(&job->child);
+    close_given(job);
     fill_reserve(ingest);
     if (r < 0) {
         ingest->metrics.failed++;
@@ -424,6 +435,7 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *
 
     *job = (struct ingest_job){.ingest = ingest,
                                .child = {.fds = {[0 ... INGEST_FD_GROUP] = -1},
+                                         .source_size = order->source_size,
                                          .size_max = order->size_max,
                                          .memory_max = order->memory_max,
                                          .background = order->background},

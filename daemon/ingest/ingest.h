@@ -28,7 +28,8 @@ struct ingest_columns {
 /* What is to be done with a file; the meaning of each descriptor is that of proto/ingest.h. */
 struct ingest_order {
     int source_fd;
-    int dest_fd; /* -1 where not wanted */
+    int64_t source_size; /* when it was opened: to ask its file system anew could block */
+    int dest_fd;         /* -1 where not wanted */
     /* Opens what columns are written to, when it is the file's turn. NULL: not wanted. */
     void (*open_columns)(struct ingest_columns *ret, void *arg);
     int64_t size_max;
@@ -43,6 +44,7 @@ struct ingest_result {
     char *reason;           /* NULL where there is nothing to say */
     bool used_up;           /* the child's time or memory was, and it was killed for that */
     json_t *facts;          /* as proto/ingest.h describes them; an empty object where there are none */
+    int source_fd, dest_fd; /* the order's, for whoever tries again; closed when done() returns */
 };
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret);

@@ -63,6 +63,15 @@ static void on_no_answer(struct session *s)
     session_give_up(s);
 }
 
+/* Who tries again and again where one does not answer holds one thread. */
+static uint64_t lane_of(const struct writable_check *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->dirs[i])
+            return offload_lane_of_dir(c->dirs[i]);
+    return OFFLOAD_NO_LANE;
+}
+
 void session_prepare_directories(struct session *s)
 {
     struct writable_check *c = xcalloc(1, sizeof(*c));
@@ -84,5 +93,5 @@ void session_prepare_directories(struct session *s)
         c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
     }
     session_timer(s, mono_ns() + PREPARE_MAX_NS, on_no_answer);
-    offload_run(s->all->offload, check_writable, on_writable_checked, c);
+    offload_run_in(s->all->offload, lane_of(c), check_writable, on_writable_checked, c);
 }

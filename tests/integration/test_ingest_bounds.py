@@ -115,6 +115,21 @@ def test_a_trace_that_takes_the_child_with_it(profd, place, number):
     wait_for(lambda: not list((profd.state / "traces").glob(".*")))
 
 
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
+def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path):
+    """Without columns, where reading into them took the child with it; whatever lies under its name by then."""
+    content = large_trace()
+    (place / rank(1, "json")).write_bytes(content)
+    child = hold_child(profd)
+    (place / rank(1, "json")).rename(tmp_path / "aside")
+    (place / rank(1, "json")).symlink_to("/etc/passwd")
+    os.kill(child, signal.SIGSEGV)
+    os.kill(child, signal.SIGCONT)
+    trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+    assert trace["state"] == "complete" and trace["columns_reason"] == "profd-ingest was killed by SIGSEGV", trace
+    assert profd.request("GET", f"/v1/traces/{trace['trace']}/file").body == content
+
+
 def bomb_gz():
     """10 GB of zeros in 10 MB."""
     return gzip.compress(bytes(20 * 10**6), 6) * 500

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/offload.h"
+
+#include "base/clock.h"
 #include "tests/unit/cmocka-all.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_NS (60 * NS_PER_S)
 
 struct job {
     struct offload *offload;
@@ -51,11 +57,11 @@ static void test_drain_waits_for_what_jobs_add(void **state)
     struct offload *o;
 
     assert_int_equal(offload_new(base, 2, &o), 0);
-    offload_drain(o);
+    assert_int_equal(offload_drain(o, DEADLINE_NEVER), 0);
     struct job jobs[5] = {{o, 3}, {o, 0}, {o, 7}, {o, 1}, {o, 0}};
     for (size_t i = 0; i < 5; i++)
         offload_run(o, work, done, &jobs[i]);
-    offload_drain(o);
+    assert_int_equal(offload_drain(o, DEADLINE_NEVER), 0);
     static const int expected[5] = {4, 1, 8, 2, 1};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(jobs[i].n_works, expected[i]);
@@ -80,12 +86,135 @@ static void test_free_runs_what_waits(void **state)
     event_base_free(base);
 }
 
+/* Jobs that hang, until the test lets them go. */
+struct hanging {
+    int go[2]; /* a pipe: each byte lets one of them go */
+    int n_begun, n_running, n_at_once, n_dones;
+};
+
+static void hang(void *arg)
+{
+    struct hanging *h = arg;
+    char byte;
+
+    int n = __atomic_add_fetch(&h->n_running, 1, __ATOMIC_SEQ_CST);
+    if (n > h->n_at_once)
+        h->n_at_once = n;
+    __atomic_add_fetch(&h->n_begun, 1, __ATOMIC_SEQ_CST);
+    while (read(h->go[0], &byte, 1) != 1)
+        ;
+    __atomic_sub_fetch(&h->n_running, 1, __ATOMIC_SEQ_CST);
+}
+
+static void hung_done(void *arg)
+{
+    ((struct hanging *)arg)->n_dones++;
+}
+
+static void let_go(struct hanging *h, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_int_equal(write(h->go[1], "x", 1), 1);
+}
+
+static void run_until(struct event_base *base, const int *count, int wanted)
+{
+    int64_t deadline = mono_ns() + PATIENCE_NS;
+
+    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < wanted) {
+        event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        assert_true(mono_ns() < deadline);
+    }
+}
+
+static void test_threads_that_are_held_are_replaced(void **state)
+{
+    struct event_base *base = event_base_new();
+    struct hanging h = {0};
+    struct job job = {0};
+    struct offload *o;
+
+    assert_int_equal(pipe(h.go), 0);
+    assert_int_equal(offload_new(base, 2, &o), 0);
+    for (int i = 0; i < 5; i++)
+        offload_run(o, hang, hung_done, &h);
+    offload_run(o, work, done, &job);
+    run_until(base, &job.n_dones, 1);
+    assert_int_equal(h.n_begun, 5);
+    assert_int_equal(h.n_dones, 0);
+    let_go(&h, 5);
+    run_until(base, &h.n_dones, 5);
+    /* Those that were too many are gone; as many as wanted are left. */
+    offload_run(o, work, done, &job);
+    run_until(base, &job.n_dones, 2);
+    assert_null(offload_free(o));
+    event_base_free(base);
+}
+
+static void test_a_lane_holds_one_thread(void **state)
+{
+    struct event_base *base = event_base_new();
+    struct hanging h = {0};
+    struct job jobs[3] = {0};
+    struct offload *o;
+
+    assert_int_equal(pipe(h.go), 0);
+    assert_int_equal(offload_new(base, 2, &o), 0);
+    for (int i = 0; i < 2 * OFFLOAD_THREADS_MAX; i++)
+        offload_run_in(o, 7, hang, hung_done, &h);
+    for (int i = 0; i < 3; i++)
+        offload_run_in(o, 8 + (uint64_t)i / 2, work, done, &jobs[i]);
+    for (int i = 0; i < 3; i++)
+        run_until(base, &jobs[i].n_dones, 1);
+    assert_int_equal(h.n_begun, 1);
+    let_go(&h, 2 * OFFLOAD_THREADS_MAX);
+    run_until(base, &h.n_dones, 2 * OFFLOAD_THREADS_MAX);
+    assert_int_equal(h.n_at_once, 1);
+    assert_null(offload_free(o));
+    event_base_free(base);
+}
+
+static void test_drain_gives_up(void **state)
+{
+    struct event_base *base = event_base_new();
+    struct hanging h = {0};
+    struct job job = {0};
+    struct offload *o;
+
+    assert_int_equal(pipe(h.go), 0);
+    assert_int_equal(offload_new(base, 1, &o), 0);
+    offload_run_in(o, 7, hang, hung_done, &h);
+    offload_run_in(o, 7, hang, hung_done, &h);
+    offload_run(o, work, done, &job);
+    assert_int_equal(offload_drain(o, mono_ns() + 2 * NS_PER_S), -ETIMEDOUT);
+    assert_int_equal(job.n_dones, 1);
+    assert_int_equal(h.n_dones, 0);
+    let_go(&h, 2);
+    assert_int_equal(offload_drain(o, DEADLINE_NEVER), 0);
+    assert_int_equal(h.n_dones, 2);
+    assert_null(offload_free(o));
+    event_base_free(base);
+}
+
+static void test_lanes(void **state)
+{
+    assert_int_not_equal(offload_lane_of_device(0), OFFLOAD_NO_LANE);
+    assert_int_not_equal(offload_lane_of_device(1), offload_lane_of_device(2));
+    assert_int_not_equal(offload_lane_of_dir("/a"), offload_lane_of_dir("/b"));
+    assert_int_equal(offload_lane_of_dir("/a"), offload_lane_of_file("/a/file"));
+    assert_int_not_equal(offload_lane_of_file("/a"), OFFLOAD_NO_LANE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_done_runs_on_the_loop),
         cmocka_unit_test(test_drain_waits_for_what_jobs_add),
         cmocka_unit_test(test_free_runs_what_waits),
+        cmocka_unit_test(test_threads_that_are_held_are_replaced),
+        cmocka_unit_test(test_a_lane_holds_one_thread),
+        cmocka_unit_test(test_drain_gives_up),
+        cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
