@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 2;
+-- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 3;
 -- migrations from older versions stand in proto/catalog-N.sql and must lead to exactly this.
 --
 -- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
@@ -58,7 +58,8 @@ create table session_row (
     skew_ns      integer,                       -- between the first and the last start that left
     reason       text,
     remedy       text,
-    pinned       integer not null default 0
+    pinned       integer not null default 0,
+    remarks      text check (remarks is null or json_valid(remarks))   -- what profd noticed: [{refuses, option, worker, text, remedy}]
 ) strict;
 create index session_state on session_row (state);
 create index session_router on session_row (router_id);
@@ -136,7 +137,9 @@ create table trace_row (
     gpu_slices   integer,
     threads      integer,
     flows        integer,
-    defects      text check (defects is null or json_valid(defects))   -- what was wrong: [{kind, count, place, text}]
+    defects      text check (defects is null or json_valid(defects)),  -- what was wrong: [{kind, count, place, text}]
+    device       integer,                       -- st_dev and st_ino of the file that was read, where the worker wrote it
+    inode        integer
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
 create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
@@ -195,6 +198,20 @@ create trigger trace_resized after update of size, stored, columns_size on trace
                                        - old.size * old.stored - coalesce(old.columns_size, 0);
 end;
 
+-- The originals of traces that were removed, where they lay: they are not collected again.
+create table removed_row (
+    removed_id   integer primary key autoincrement,
+    origin       text not null unique,
+    size         integer not null,
+    recorded_at  integer not null,
+    inode        integer,                       -- null: not known
+    removed_at   integer not null
+) strict;
+create trigger trace_remembered after delete on trace_row begin
+    insert or replace into removed_row (origin, size, recorded_at, inode, removed_at)
+        values (old.origin, old.size, old.recorded_at, old.inode, unixepoch() * 1000000000);
+end;
+
 create table event_row (
     event_id     integer primary key autoincrement,
     at           integer not null,
@@ -220,7 +237,7 @@ create view workers as
 create view sessions as
     select s.session_id, s.state, r.url as router, s.dialect, s.fleet, s.options, s.labels, s.requested_at,
            s.requested_by, s.start_at, s.starts_sent_at, s.recording_at, s.stop_at, s.hard_stop_at, s.stopped_at,
-           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned
+           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned, s.remarks
     from session_row s left join router_row r using (router_id);
 
 create view targets as

@@ -161,6 +161,7 @@ static void put_field(const struct field *f, const void *record, json_t *object,
     switch (f->type) {
     case FIELD_ID:
     case FIELD_REF:
+    case FIELD_INNER:
         break;
     case FIELD_SESSION:
         put_ref(object, "session", 's', AT(const int64_t, record, f));

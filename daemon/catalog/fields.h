@@ -16,6 +16,7 @@
 enum field_type {
     FIELD_ID,      /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
     FIELD_REF,     /* id of another row, not rendered */
+    FIELD_INNER,   /* a number that is profd's own, not rendered */
     FIELD_SESSION, /* id of a session, rendered as "session": "s7" */
     FIELD_NUMBER,  /* RECORD_NONE where absent */
     FIELD_COUNT,   /* a number that is always there, 0 at first */
@@ -50,7 +51,7 @@ extern const struct field_list session_fields, target_fields, trace_fields;
     F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
     F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
     F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
-    F(TEXT, remedy)
+    F(TEXT, remedy) F(ARRAY, remarks)
 
 #define TARGET_FIELDS(F, R)                                                                                           \
     F(SESSION, session_id)                                                                                            \
@@ -69,7 +70,7 @@ extern const struct field_list session_fields, target_fields, trace_fields;
     F(TEXT, device_name) F(NUMBER, events) F(NUMBER, first_event_at) F(NUMBER, span_ns) F(ARRAY, candidates)          \
     F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
-    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects)
+    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)
 /* clang-format on */
 
 void fields_done(const struct field_list *l, void *record);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/catalog_from_1.h"
+#include "daemon/catalog/catalog_from_2.h"
 #include "daemon/catalog/catalog_schema.h"
 #include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
@@ -14,6 +15,7 @@
 const char *const catalog_migrations[CATALOG_VERSION] = {
     [0] = catalog_schema,
     [1] = catalog_from_1,
+    [2] = catalog_from_2,
 };
 
 static int fail(sqlite3 *db, const char *path, struct problem *p)

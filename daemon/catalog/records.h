@@ -27,6 +27,7 @@ struct session_record {
     char *requested_by;
     int64_t start_at, starts_sent_at, recording_at, stop_at, hard_stop_at, stopped_at, finished_at, skew_ns;
     char *reason, *remedy;
+    char *remarks; /* JSON array, NULL */
     bool pinned;
 };
 
@@ -68,7 +69,8 @@ struct trace_record {
     int64_t columns_size, columns_version; /* RECORD_NONE: it was not tried to read them */
     char *columns_reason;
     int64_t slices, gpu_slices, threads, flows;
-    char *defects; /* JSON array */
+    char *defects;         /* JSON array */
+    int64_t device, inode; /* of the file that was read, where its worker wrote it */
 };
 
 void session_record_init(struct session_record *r);
@@ -112,6 +114,12 @@ int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct t
 
 /* Another one with the same bytes that is not missing. -ENOENT. */
 int catalog_find_trace_by_sha256(struct catalog *c, const char *sha256, struct trace_record *ret);
+/* Whether a trace of that file was removed. */
+struct removed_file {
+    const char *origin;
+    int64_t size, recorded_at, inode;
+};
+bool catalog_was_removed(struct catalog *c, const struct removed_file *f);
 /* The newest trace with a lower id (RECORD_NONE: the newest of all) that was not read into columns of this
  * version yet. -ENOENT. */
 int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int64_t version,

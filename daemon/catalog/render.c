@@ -182,6 +182,8 @@ int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, c
     for (size_t i = 0; i < n && r == 0; i++) {
         json_t *j = NULL;
         r = session_to_json(c, (struct session_record *)records + i, &j);
+        /* They may be about each of its workers: the session itself has them. */
+        json_object_del(j, "remarks");
         if (r == 0)
             json_array_append_new(list, j);
     }

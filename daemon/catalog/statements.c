@@ -105,6 +105,8 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_TRACE_WITHOUT_COLUMNS] =
         WITH(SELECT_FROM, TRACE) "where t.trace_id < ?1 and (t.columns_version is null or t.columns_version < ?2) "
         "and t.state in ('complete', 'truncated', 'corrupt', 'duplicate') order by t.trace_id desc limit 1",
+    [STATEMENT_WAS_REMOVED] =
+        "select 1 from removed_row where origin = ?1 and size = ?2 and recorded_at = ?3 and coalesce(inode, ?4) is ?4",
     [STATEMENT_PIN_TRACE] = "update trace_row set pinned = ?2 where trace_id = ?1",
     [STATEMENT_REMOVE_TRACE] = "delete from trace_row where trace_id = ?1",
     [STATEMENT_TRACES] = TRACES_WHERE(""),

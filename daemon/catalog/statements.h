@@ -43,6 +43,7 @@ enum statement {
     STATEMENT_TRACE_OF_ORIGIN,
     STATEMENT_TRACE_OF_SHA256,
     STATEMENT_TRACE_WITHOUT_COLUMNS,
+    STATEMENT_WAS_REMOVED,
     STATEMENT_PIN_TRACE,
     STATEMENT_REMOVE_TRACE,
     /* Pages of a listing, by which filters are set. */

@@ -61,6 +61,16 @@ int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int6
     return get_record(c, s, &trace_fields, ret);
 }
 
+bool catalog_was_removed(struct catalog *c, const struct removed_file *f)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_WAS_REMOVED);
+    bind_text(s, 1, f->origin);
+    bind_number(s, 2, f->size);
+    bind_number(s, 3, f->recorded_at);
+    bind_number(s, 4, f->inode);
+    return next_row(c, s) == 1;
+}
+
 int catalog_remove_trace(struct catalog *c, int64_t id)
 {
     int r = change_row(c, STATEMENT_REMOVE_TRACE, id, RECORD_NONE);

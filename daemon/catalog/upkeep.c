@@ -17,8 +17,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Events kept in the audit log. */
-#define EVENTS_KEPT 1000000
+/* Events kept in the audit log, and removed files that are remembered. */
+#define ROWS_KEPT 1000000
 /* Routers and workers that no session or trace needs are forgotten after this time: ports change with every
  * job. */
 #define UNSEEN_KEPT_NS (90 * INT64_C(86400) * NS_PER_S)
@@ -57,6 +57,9 @@ static const struct {
     {"delete from event_row where event_id in (select event_id from event_row where event_id <= "
      "(select max(event_id) from event_row) - ?1 order by event_id limit ?2)",
      false},
+    {"delete from removed_row where removed_id in (select removed_id from removed_row where removed_id <= "
+     "(select max(removed_id) from removed_row) - ?1 order by removed_id limit ?2)",
+     false},
     {"delete from worker_row where worker_id in (select worker_id from worker_row w where last_seen_at < ?1 "
      "and not exists (select 1 from target_row t where t.worker_id = w.worker_id) "
      "and not exists (select 1 from trace_row t where t.worker_id = w.worker_id) limit ?2)",
@@ -74,7 +77,7 @@ static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
     do {
         if (rc != SQLITE_OK)
             break;
-        sqlite3_bind_int64(s, 1, deletions[i].by_age ? wall_ns() - UNSEEN_KEPT_NS : EVENTS_KEPT);
+        sqlite3_bind_int64(s, 1, deletions[i].by_age ? wall_ns() - UNSEEN_KEPT_NS : ROWS_KEPT);
         sqlite3_bind_int(s, 2, DELETE_BATCH);
         /* A write that begins a transaction of its own waits for the loop's, and cannot meet an old snapshot.
          */

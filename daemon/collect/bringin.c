@@ -84,6 +84,10 @@ static void keep_claims(struct trace_record *row, struct trace_record *known)
 static void keep_origin(struct trace_record *row, struct trace_record *known)
 {
     row->recorded_at = known->recorded_at;
+    if (row->stored) {
+        row->device = known->device;
+        row->inode = known->inode;
+    }
     replace_str(&row->origin, known->origin);
     replace_str(&row->name, known->name);
 }
@@ -394,6 +398,8 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     b->row.name = xstrdup(b->name);
     b->row.origin = xstrdup(b->origin);
     b->row.owner_uid = b->uid;
+    b->row.device = (int64_t)b->device;
+    b->row.inode = (int64_t)b->inode;
     b->row.recorded_at = b->mtime_ns;
     b->row.collected_at = wall_ns();
     if (b->row.state == TRACE_COMPLETE && !is_what_its_name_says(b)) {

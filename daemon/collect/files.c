@@ -102,16 +102,20 @@ static bool is_news_at_first(const struct dir *d, const struct file *f)
     return d->configured || may_be_of_any(f);
 }
 
+/* Or was, and somebody removed it. */
 static bool is_cataloged(const struct file *f)
 {
+    struct catalog *catalog = f->dir->collector->catalog;
     _cleanup_(freep) char *origin = xasprintf("%s/%s", f->dir->path, f->name);
+    const struct removed_file file = {
+        .origin = origin, .size = f->size, .recorded_at = f->mtime_ns, .inode = (int64_t)f->inode};
     struct trace_record known;
 
     trace_record_init(&known);
-    bool same = catalog_find_trace_by_origin(f->dir->collector->catalog, origin, &known) == 0 &&
-                known.size == f->size && known.recorded_at == f->mtime_ns;
+    bool same = catalog_find_trace_by_origin(catalog, origin, &known) == 0 && known.size == f->size &&
+                known.recorded_at == f->mtime_ns;
     trace_record_done(&known);
-    return same;
+    return same || catalog_was_removed(catalog, &file);
 }
 
 static void remember_openers(struct file *f, const struct scan_entry *e, const struct scan_dir *scan)

@@ -619,3 +619,33 @@ def test_a_swapped_directory_lends_no_rights(tmp_path, open_path):
         assert all(trace["owner_uid"] != victim for trace in profd.traces())
         assert secret.exists()
         assert "was swapped: by a symbolic link it leads to" in profd.log()
+
+
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+def test_what_was_removed_does_not_come_back(tmp_path, mode):
+    """Its original still lies in a directory that is watched; the next file under its name is another one."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / NAME).write_bytes(made_trace())
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect=f"mode={mode}\nwatch={place}")) as profd:
+        wait_for(profd.traces, why=profd.log)
+        assert profd.request("DELETE", "/v1/traces/t1").status == 200
+        profd.restart()
+        (place / f"rank1.{NAME}").write_bytes(made_trace(another=1))
+        wait_for(profd.traces, why=profd.log)
+        assert [trace["name"] for trace in profd.traces()] == [f"rank1.{NAME}"]
+        (place / NAME).write_bytes(made_trace(again=1))
+        wait_for(lambda: len(profd.traces()) == 2, why=profd.log)
+
+
+def test_what_was_removed_with_its_session_does_not_come_back(tmp_path):
+    with FaultFleet(tmp_path / "fleet", "vllm", 1, "--ranks", "2") as fleet, \
+            Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={tmp_path / 'fleet' / 'w0'}")) as profd:
+        session = record(profd, fleet)
+        assert session["state"] == "complete", session
+        assert len(list((tmp_path / "fleet/w0").iterdir())) == 2
+        assert profd.request("DELETE", f"/v1/sessions/{session['session']}").status == 200
+        profd.restart()
+        (tmp_path / "fleet/w0" / NAME).write_bytes(made_trace(another=1))
+        wait_for(profd.traces, why=profd.log)
+        assert [trace["name"] for trace in profd.traces()] == [NAME]
