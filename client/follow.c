@@ -70,7 +70,9 @@ static void on_event(const struct sse_event *event, void *arg)
         return;
     _cleanup_json_ data = json_parse(event->data, strlen(event->data), error);
     const char *text = json_get_str(data, "text"), *space = text ? strchr(text, ' ') : NULL;
-    if (!space)
+    if (!json_object_get(data, "target"))
+        reasons_add(f->remarks, NULL, text, NULL);
+    if (!space || !json_object_get(data, "target"))
         return;
     /* "URL runs no request": the same of many workers is said once. */
     _cleanup_(freep) char *worker = xstrndup(text, (size_t)(space - text));

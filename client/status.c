@@ -29,6 +29,7 @@ static void print_session(struct client *c, const json_t *session)
         _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
         fputs(block, c->out.file);
     }
+    session_print_remarks(session, &c->out);
     if (session_is_over(session))
         session_print_outcome(session, &c->out);
 }
@@ -54,6 +55,7 @@ static int show_session(struct client *c, const struct options *o, const char *r
     }
     _cleanup_(freep) char *title = session_title(session);
     fprintf(c->out.file, "%s\n", title);
+    session_print_remarks(session, &c->out);
     status = follow_session(c, ref, &c->out, INTERRUPT_LEAVES, &last);
     if (status != EXIT_DONE)
         return status;

@@ -42,6 +42,10 @@ static void watch_commit(struct session *s, int written)
 
 void session_save(struct session *s)
 {
+    if (s->remarks) {
+        free(s->record.remarks);
+        s->record.remarks = json_dumps(s->remarks, JSON_COMPACT);
+    }
     watch_commit(s, catalog_save_session(s->all->catalog, &s->record));
 }
 
@@ -107,6 +111,26 @@ void session_explain(struct session *s, const char *remedy, const char *format, 
     replace_str(&s->record.remedy, remedy);
 }
 
+void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
+{
+    json_t *item = json_object();
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
+    json_put_bool(item, "refuses", false);
+    json_put_str(item, "worker", t ? t->worker.url : NULL);
+    json_put_str(item, "text", text);
+    json_put_str(item, "remedy", remedy);
+    if (!s->remarks)
+        s->remarks = json_array();
+    json_array_append_new(s->remarks, item);
+    catalog_add_event(s->all->catalog, "remark", "profd", s->record.session_id,
+                      t ? t->record.target_id : RECORD_NONE, RECORD_NONE, "%s%s%s", t ? t->worker.url : "",
+                      t ? " " : "", text);
+}
+
 struct session *session_alloc(struct sessions *all, size_t n_targets)
 {
     struct session *s = xcalloc(1, sizeof(*s));
@@ -148,6 +172,7 @@ void session_free(struct session *s)
     free(s->targets);
     session_record_done(&s->record);
     start_request_done(&s->request);
+    json_decref(s->remarks);
     free(s->waiting_for);
     free(s);
 }

@@ -38,6 +38,10 @@ void session_save(struct session *s);
 void target_save(struct target *t);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
+/* Something to know that is no failure, of a target or (NULL) the whole; in the catalog with the next save.
+ */
+void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
+    _printf_(4, 5);
 /* Ends the session once all its targets ended; it is gone afterwards, from the next turn of the loop on. */
 void session_check_finished(struct session *s);
 void session_free(struct session *s);

@@ -157,6 +157,10 @@ static int add_rows(struct session_order *o, struct session *s)
     rec->labels = json_dumps(o->request.labels, JSON_COMPACT | JSON_SORT_KEYS);
     rec->requested_at = wall_ns();
     rec->requested_by = xstrdup(o->actor);
+    if (json_array_size(o->plan.remarks) > 0) {
+        s->remarks = json_deep_copy(o->plan.remarks);
+        rec->remarks = json_dumps(s->remarks, JSON_COMPACT);
+    }
     if (o->request.start_at > 0)
         rec->start_at = o->request.start_at;
     int r = catalog_saw_fleet(o->all->catalog, o->fleet);

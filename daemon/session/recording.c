@@ -84,10 +84,10 @@ static void on_idle_known(const struct probe_answer *answers, void *arg)
         struct target *t = &s->targets[i];
         t->steps_before = answers[i].steps;
         if (t->record.state == STATE_RECORDING && answers[i].running == 0 && answers[i].waiting <= 0)
-            catalog_add_event(s->all->catalog, "remark", "profd", s->record.session_id, t->record.target_id,
-                              RECORD_NONE, "%s runs no request: its trace will be almost empty",
-                              t->worker.url);
+            session_remark(s, t, "Record while it serves: --when-running waits for that.",
+                           "runs no request: its trace will be almost empty");
     }
+    session_save(s);
     if (s->record.state == STATE_RECORDING && s->request.recording.steps > 0)
         watch_steps(s);
 }

@@ -13,9 +13,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
+
+#define START_AGAIN "Start it again: whatever it began was stopped."
 
 struct target_list {
     struct target_record *items;
@@ -88,6 +91,19 @@ static void copy_session(struct session_record *to, const struct session_record 
     to->requested_by = xstrdup(from->requested_by);
     to->reason = xstrdup(from->reason);
     to->remedy = xstrdup(from->remedy);
+    to->remarks = xstrdup(from->remarks);
+}
+
+static void rebuild_remarks(struct session *s)
+{
+    char error[200];
+
+    if (s->record.remarks)
+        s->remarks = json_parse(s->record.remarks, strlen(s->record.remarks), error);
+    if (s->remarks && !json_is_array(s->remarks)) {
+        json_decref(s->remarks);
+        s->remarks = NULL;
+    }
 }
 
 struct rebuild {
@@ -116,6 +132,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     session_record_done(&s->record);
     copy_session(&s->record, r);
     rebuild_request(s);
+    rebuild_remarks(s);
     for (size_t i = 0; i < list.n; i++)
         rebuild_target(&s->targets[i], &list.items[i]);
     free(list.items);
@@ -132,7 +149,8 @@ static void resume_requested(struct session *s)
         session_proceed(s);
         return;
     }
-    session_explain(s, NULL, "profd was restarted before it began");
+    session_explain(s, "Start it again; with --queue or --start-at it waits through a restart.",
+                    "profd was restarted before it began");
     for (size_t i = 0; i < s->n_targets; i++)
         target_edge(&s->targets[i], STATE_CANCELLED);
     session_check_finished(s);
@@ -143,11 +161,29 @@ static void settle_starting(struct target *t)
 {
     if (t->record.state != STATE_STARTING)
         return;
-    target_fail(t, "profd was restarted while it was being started", NULL);
+    target_fail(t, "profd was restarted while it was being started", START_AGAIN);
     if (t->record.owes_stop)
         target_stop(t);
     else
         target_edge(t, STATE_FAILED);
+}
+
+/* What the restart made of a recording, for whoever wonders about its length. */
+static void remark_restart(struct session *s)
+{
+    char planned[UNIT_TEXT_MAX], late[UNIT_TEXT_MAX];
+    int64_t late_ns = s->record.stop_at == RECORD_NONE ? 0 : wall_ns() - s->record.stop_at;
+
+    if (s->request.recording.steps > 0)
+        session_remark(s, NULL, "Start it again where all of the steps are wanted.",
+                       "profd was restarted while it recorded: it ended then, after some of its %" PRId64
+                       " steps",
+                       s->request.recording.steps);
+    else if (late_ns > 0)
+        session_remark(
+            s, NULL, NULL,
+            "profd was away when its time was over: it recorded for %s longer than the %s asked for",
+            format_duration(late, late_ns), format_duration(planned, s->request.recording.duration_ns));
 }
 
 /* Of a session that is over, or whose end has passed. */
@@ -180,12 +216,14 @@ static void resume(struct session *s)
             s->all->collector_ops->recording(t, s->all->collector);
     }
     if (was_starting)
-        session_explain(s, NULL, "profd was restarted while it was being started");
+        session_explain(s, START_AGAIN, "profd was restarted while it was being started");
     session_stop_owed(s);
     if (in_time && s->request.recording.steps == 0) {
         session_arm_hard_limit(s);
         session_resume_recording(s);
     } else {
+        if (s->record.state == STATE_RECORDING)
+            remark_restart(s);
         resume_stops(s);
     }
 }

@@ -55,6 +55,7 @@ struct session {
     struct start_request request;
     struct target *targets;
     size_t n_targets;
+    json_t *remarks;          /* what was noticed; NULL: nothing */
     char *waiting_for;        /* why a requested session has not started */
     struct event *timer;      /* of the state it is in */
     struct event *hard_timer; /* armed from the first start on */

@@ -244,9 +244,8 @@ static void files_speak_for(struct target *t)
 {
     if (!t->record.failure)
         return;
-    catalog_add_event(t->session->all->catalog, "remark", "profd", t->session->record.session_id,
-                      t->record.target_id, RECORD_NONE, "%s: %s; its traces are whole all the same",
-                      t->worker.url, t->record.failure);
+    session_remark(t->session, t, NULL, "%s; its traces are whole all the same", t->record.failure);
+    session_save(t->session);
     replace_str(&t->record.failure, NULL);
     replace_str(&t->record.remedy, NULL);
 }

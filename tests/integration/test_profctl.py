@@ -511,6 +511,10 @@ def test_status_once(door):
     for words in (["status", "s7"], ["status", "7"]):
         r = run(*words, door=door)
         assert r.returncode == 0 and "5.0 MiB so far" in r.stdout and "stopping" in r.stdout
+    door.answers["GET /v1/sessions/s7"] = live("recording", target(1, "recording"), remarks=[
+        {"refuses": False, "worker": "http://a", "text": "runs no request", "remedy": "Wait for one."}])
+    for verb in ("status", "show"):
+        assert "runs no request" in (said := run(verb, "s7", door=door).stdout) and "Wait for one." in said
     out, status = on_terminal(door, "status", "--once", "s7")
     assert status == 0 and "\x1b[3A" not in out
     assert run("status", "s9", door=door).returncode == 4

@@ -3,6 +3,7 @@
 session, and starts nothing a second time."""
 
 import contextlib
+import re
 import signal
 import time
 
@@ -66,7 +67,7 @@ def test_waiting_for_load(tmp_path):
         session = profd.start_session(when_running=1)["session"]
         profd.restart(crash=True)
         end = profd.wait_session(session)
-        assert end["state"] == "cancelled" and "restarted" in end["reason"]
+        assert end["state"] == "cancelled" and "restarted" in end["reason"] and "--queue" in end["remedy"]
         settled(profd, fleet, 0)
 
 
@@ -80,6 +81,7 @@ def test_cleaning(tmp_path):
         profd.restart(crash=True)
         end = profd.wait_session(session)
         assert end["state"] == "failed" and "restarted while it was being started" in end["reason"]
+        assert "Start it again" in end["remedy"]
         assert [len(fleet.calls(worker, START)) for worker in range(2)] == [2, 1]
         wait_for(lambda: fleet.journal()["profiling"] == 0)
 
@@ -96,6 +98,7 @@ def test_starting(tmp_path, engine):
         assert end["state"] in ("partial", "failed")
         late = end["targets"][1]
         assert late["state"] == "failed" and "restarted while it was being started" in late["failure"]
+        assert "Start it again" in late["remedy"] and "Start it again" in end["remedy"]
         settled(profd, fleet, 1)
 
 
@@ -122,7 +125,10 @@ def test_recording_that_should_have_ended(tmp_path):
         assert fleet.journal()["profiling"] == 3
         profd.start()
         wait_for(lambda: fleet.journal()["profiling"] == 0, 2)
-        assert profd.wait_session(session)["state"] == "complete"
+        end = profd.wait_session(session)
+        assert end["state"] == "complete"
+        (remark,) = end["remarks"]
+        assert re.search("profd was away when its time was over: it recorded for .* longer than the 500.*ms asked for", remark["text"])
         settled(profd, fleet, 1)
 
 
@@ -133,7 +139,10 @@ def test_recording_steps(tmp_path, engine):
         session = profd.start_session(steps=100000)["session"]
         profd.wait_state(session, "recording")
         profd.restart(crash=True)
-        assert profd.wait_session(session)["state"] == "complete"
+        end = profd.wait_session(session)
+        assert end["state"] == "complete"
+        (remark,) = [remark for remark in end["remarks"] if "restarted" in remark["text"]]
+        assert "some of its 100000 steps" in remark["text"] and "Start it again" in remark["remedy"]
         settled(profd, fleet, 1)
 
 

@@ -220,6 +220,7 @@ def test_a_stop_that_failed_is_judged_by_the_files(tmp_path):
         assert end["state"] == "complete" and end["targets"][1]["stop_status"] == 500
         (remark,) = profd.rows("select text from events where kind = 'remark'")
         assert fleet.workers[1] in remark["text"] and "500" in remark["text"]
+        assert [(r["worker"], "500" in r["text"]) for r in end["remarks"]] == [(fleet.workers[1], True)]
 
 
 def test_a_stop_that_was_cut_off_is_repeated(tmp_path):

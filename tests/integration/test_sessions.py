@@ -546,8 +546,11 @@ def test_an_idle_worker_is_named_soon(house, engine):
     remark, = wait_for(lambda: profd.rows("select at, text from events where kind = 'remark'"))
     began = profd.wait_state(session, "recording")["starts_sent_at"]
     assert fleet.workers[1] in remark["text"] and remark["at"] - began < 2 * S
+    (late,) = profd.session(session)["remarks"]
+    assert late["worker"] == fleet.workers[1] and late["text"].startswith("runs no request") and "--when-running" in late["remedy"]
+    assert "remarks" not in profd.get("/v1/sessions")["sessions"][0]
     profd.post(f"/v1/sessions/{session}/stop")
-    profd.wait_session(session)
+    assert profd.wait_session(session)["remarks"] == [late]
 
 
 @pytest.mark.parametrize("fault, text", [("sleeping", "sleeps"), ("one-session", "only one session")])
