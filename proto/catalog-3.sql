@@ -5,6 +5,7 @@
 alter table session_row add column remarks text check (remarks is null or json_valid(remarks));
 alter table trace_row add column device integer;
 alter table trace_row add column inode integer;
+alter table trace_row add column process_started integer;
 
 -- The originals of traces that were removed, where they lay: they are not collected again.
 create table removed_row (

@@ -139,7 +139,8 @@ create table trace_row (
     flows        integer,
     defects      text check (defects is null or json_valid(defects)),  -- what was wrong: [{kind, count, place, text}]
     device       integer,                       -- st_dev and st_ino of the file that was read, where the worker wrote it
-    inode        integer
+    inode        integer,
+    process_started integer                     -- when the process began whose root the path leads through, in its own unit
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
 create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces: list, show, download, remove, pin. */
 #include "base/alloc.h"
-#include "base/fs.h"
 #include "daemon/api/door_internal.h"
-#include "daemon/catalog/records.h"
+#include "daemon/collect/reference.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -198,9 +197,9 @@ void unpin_trace(struct door *d, struct http_request *r, int64_t id)
 struct opening {
     struct http_request *request; /* NULL: the client left */
     int64_t id;
-    char *path, *name;
-    int64_t owner_uid; /* that it must have; RECORD_NONE: profd's own files */
-    int fd;            /* or a negative errno value */
+    struct reference file;
+    char *name;
+    int fd; /* or a negative errno value */
     int64_t size;
 };
 
@@ -209,12 +208,8 @@ static void open_file(void *arg)
     struct opening *o = arg;
     struct stat st;
 
-    o->fd = open_regular(AT_FDCWD, o->path, &st);
+    o->fd = reference_open(&o->file, &st);
     o->size = o->fd >= 0 ? st.st_size : 0;
-    if (o->fd >= 0 && o->owner_uid != RECORD_NONE && (int64_t)st.st_uid != o->owner_uid) {
-        close(o->fd);
-        o->fd = -ESTALE;
-    }
 }
 
 static void reply_unopened(const struct opening *o)
@@ -223,17 +218,18 @@ static void reply_unopened(const struct opening *o)
 
     if (o->fd == -ENOENT || o->fd == -ENOTDIR)
         reply_refused(o->request, PROBLEM_GONE, adrift, "the file of t%" PRId64 " is gone: %s", o->id,
-                      o->path);
+                      o->file.path);
     else if (o->fd == -ESTALE)
         reply_refused(o->request, PROBLEM_DENIED, "It was swapped: profctl rm removes the row.",
-                      "what is at %s belongs to another user than t%" PRId64 " did", o->path, o->id);
+                      "what is at %s is another file than t%" PRId64 " was, or belongs to another user",
+                      o->file.path, o->id);
     else if (o->fd == -EACCES || o->fd == -EPERM)
         reply_refused(o->request, PROBLEM_DENIED,
                       "It was left where the worker wrote it ([collect] mode=reference).",
-                      "profd may not read %s of t%" PRId64, o->path, o->id);
+                      "profd may not read %s of t%" PRId64, o->file.path, o->id);
     else
-        reply_refused(o->request, PROBLEM_STORAGE, NULL, "cannot open %s of t%" PRId64 ": %s", o->path, o->id,
-                      strerror(-o->fd));
+        reply_refused(o->request, PROBLEM_STORAGE, NULL, "cannot open %s of t%" PRId64 ": %s", o->file.path,
+                      o->id, strerror(-o->fd));
 }
 
 static void on_opened(void *arg)
@@ -249,7 +245,7 @@ static void on_opened(void *arg)
         else
             http_reply_file(o->request, o->fd, o->size, "application/octet-stream", o->name);
     }
-    free(o->path);
+    reference_done(&o->file);
     free(o->name);
     free(o);
 }
@@ -259,26 +255,26 @@ static void on_client_left(struct http_request *r, void *arg)
     ((struct opening *)arg)->request = NULL;
 }
 
-static void send_file(struct door *d, struct http_request *r, const struct trace_record *t, const char *path,
+static void send_file(struct door *d, struct http_request *r, int64_t id, struct reference *take_file,
                       const char *name)
 {
     struct opening *o = xcalloc(1, sizeof(*o));
 
-    *o = (struct opening){.request = r,
-                          .id = t->trace_id,
-                          .path = xstrdup(path),
-                          .name = xstrdup(name),
-                          .owner_uid = t->stored || path != t->path ? RECORD_NONE : t->owner_uid};
+    *o = (struct opening){.request = r, .id = id, .file = *take_file, .name = xstrdup(name)};
+    *take_file = (struct reference){0};
     http_on_close(r, on_client_left, o);
-    offload_run_in(d->rooms.offload, offload_lane_of_file(path), open_file, on_opened, o);
+    offload_run_in(d->rooms.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);
 }
 
 void get_trace_file(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(d, r, id, &t) == 0)
-        send_file(d, r, &t, t.path, t.name);
+    if (find_trace(d, r, id, &t) < 0)
+        return;
+    struct reference file;
+    reference_of(&t, &file);
+    send_file(d, r, id, &file, t.name);
 }
 
 void get_trace_columns(struct door *d, struct http_request *r, int64_t id)
@@ -287,10 +283,13 @@ void get_trace_columns(struct door *d, struct http_request *r, int64_t id)
 
     if (find_trace(d, r, id, &t) < 0)
         return;
-    if (t.columns)
-        send_file(d, r, &t, t.columns, strrchr(t.columns, '/') + 1);
-    else
+    if (t.columns) {
+        struct reference file;
+        reference_of_own(t.columns, &file);
+        send_file(d, r, id, &file, strrchr(t.columns, '/') + 1);
+    } else {
         reply_refused(r, PROBLEM_NOT_FOUND, "/v1/traces/{trace}/file has what it was made of.",
                       "trace t%" PRId64 " has no columns%s%s", id, t.columns_reason ? ": " : "",
                       t.columns_reason ? t.columns_reason : "");
+    }
 }

@@ -70,7 +70,8 @@ extern const struct field_list session_fields, target_fields, trace_fields;
     F(TEXT, device_name) F(NUMBER, events) F(NUMBER, first_event_at) F(NUMBER, span_ns) F(ARRAY, candidates)          \
     F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
-    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)
+    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
+    F(INNER, process_started)
 /* clang-format on */
 
 void fields_done(const struct field_list *l, void *record);

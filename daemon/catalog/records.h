@@ -69,8 +69,9 @@ struct trace_record {
     int64_t columns_size, columns_version; /* RECORD_NONE: it was not tried to read them */
     char *columns_reason;
     int64_t slices, gpu_slices, threads, flows;
-    char *defects;         /* JSON array */
-    int64_t device, inode; /* of the file that was read, where its worker wrote it */
+    char *defects;           /* JSON array */
+    int64_t device, inode;   /* of the file that was read, where its worker wrote it */
+    int64_t process_started; /* of the process whose root its path leads through; in ticks since boot */
 };
 
 void session_record_init(struct session_record *r);

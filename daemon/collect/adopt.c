@@ -2,7 +2,6 @@
 /* A file of the store without a row, or one that was missing and is there again: into the catalog as it lies.
  */
 #include "base/alloc.h"
-#include "base/fs.h"
 #include "daemon/collect/bringing.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +46,7 @@ static const struct bringing_kind adopted_kind = {.judge = judge, .saved = saved
 /* One that was left in place may lie on a server that does not answer. */
 struct adoption {
     struct collector *collector;
-    char *path;
+    struct reference reference;
     int fd; /* or a negative errno value */
     struct stat st;
 };
@@ -55,16 +54,17 @@ struct adoption {
 static void open_source(void *arg)
 {
     struct adoption *a = arg;
-    a->fd = open_regular(AT_FDCWD, a->path, &a->st);
+    a->fd = reference_open(&a->reference, &a->st);
 }
 
 static void begin(struct adoption *a)
 {
-    const char *slash = strrchr(a->path, '/');
-    _cleanup_(freep) char *dir = xstrndup(a->path, (size_t)(slash - a->path));
+    const char *path = a->reference.path, *slash = strrchr(path, '/');
+    _cleanup_(freep) char *dir = xstrndup(path, (size_t)(slash - path));
     struct bringing *b = bringing_new(a->collector, &adopted_kind, dir, slash + 1, &a->st);
 
     b->stays = true;
+    b->process_started = a->reference.process_started;
     bringing_start(b, TAKE_FD(a->fd), -1);
 }
 
@@ -80,15 +80,16 @@ static void on_opened(void *arg)
         reconcile_go_on(c);
     }
     closep(&a->fd);
-    free(a->path);
+    reference_done(&a->reference);
     free(a);
 }
 
-void adopt_file(struct collector *c, const char *path)
+void adopt_file(struct collector *c, struct reference *take_reference)
 {
     struct adoption *a = xcalloc(1, sizeof(*a));
 
-    *a = (struct adoption){.collector = c, .path = xstrdup(path), .fd = -1};
+    *a = (struct adoption){.collector = c, .reference = *take_reference, .fd = -1};
+    *take_reference = (struct reference){0};
     c->n_adopting++;
-    offload_run_in(c->offload, offload_lane_of_file(path), open_source, on_opened, a);
+    offload_run_in(c->offload, offload_lane_of_file(a->reference.path), open_source, on_opened, a);
 }

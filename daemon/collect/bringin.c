@@ -400,6 +400,7 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     b->row.owner_uid = b->uid;
     b->row.device = (int64_t)b->device;
     b->row.inode = (int64_t)b->inode;
+    b->row.process_started = b->process_started;
     b->row.recorded_at = b->mtime_ns;
     b->row.collected_at = wall_ns();
     if (b->row.state == TRACE_COMPLETE && !is_what_its_name_says(b)) {
@@ -497,6 +498,7 @@ struct bringing *bringing_new(struct collector *c, const struct bringing_kind *k
                            .device = st->st_dev,
                            .inode = st->st_ino,
                            .uid = st->st_uid,
+                           .process_started = RECORD_NONE,
                            .actor = xstrdup("profd"),
                            .no_columns = !c->settings->columns};
     trace_record_init(&b->row);

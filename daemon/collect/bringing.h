@@ -31,9 +31,10 @@ struct bringing {
     dev_t device;
     ino_t inode;
     uid_t uid;
-    char *actor;      /* who wants it, for the log */
-    bool stays;       /* where it is, which is no news */
-    int64_t known_id; /* the row that it takes the place of; 0: the one with its path, if any */
+    int64_t process_started; /* of the process whose root its path leads through, or RECORD_NONE */
+    char *actor;             /* who wants it, for the log */
+    bool stays;              /* where it is, which is no news */
+    int64_t known_id;        /* the row that it takes the place of; 0: the one with its path, if any */
     char *incoming;
     int64_t expected;     /* bytes that the store keeps for it */
     bool no_columns;      /* they are not wanted */

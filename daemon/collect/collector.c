@@ -35,7 +35,7 @@ static void dir_free(struct dir *d)
     assert(TAILQ_EMPTY(&d->collections));
     TAILQ_REMOVE(&d->collector->dirs, d, next);
     free(d->path);
-    free(d->real);
+    place_done(&d->place);
     free(d->refusal);
     free(d);
 }
@@ -220,8 +220,10 @@ static void dir_looked_at(struct dir *d, struct look *look)
     struct scan_dir *scan = &look->scan;
     struct collection *k;
 
-    if (!d->real)
-        d->real = TAKE_PTR(scan->real);
+    if (!d->place.real) {
+        d->place = scan->place;
+        scan->place = (struct place){0};
+    }
     if (scan->err == 0)
         d->lane = offload_lane_of_device(scan->device);
     d->looked_ns = look->began_ns;
@@ -292,10 +294,10 @@ static void look_at(struct dir *d)
     look = xcalloc(1, sizeof(*look));
     *look = (struct look){.dir = d,
                           .scan = {.path = xstrdup(d->path),
-                                   .real = xstrdup(d->real),
                                    .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
                                    .newer_than_ns = wall_ns() - 60 * NS_PER_S},
                           .began_ns = mono_ns()};
+    place_copy(&d->place, &look->scan.place);
     add_trees(&look->scan, d);
     d->dirty = false;
     d->looking = true;
@@ -378,7 +380,7 @@ static struct collection *collection_of(struct target *t, struct collector *c)
         note_writer(k->dir, &t->worker);
         /* Between uses it may move: somebody gave the file system another place. */
         if (k->dir->n_targets == 0 && !k->dir->configured)
-            replace_str(&k->dir->real, NULL);
+            place_done(&k->dir->place);
         k->dir->n_targets++;
         k->dir->dirty = true;
         TAILQ_INSERT_TAIL(&k->dir->collections, k, next_in_dir);

@@ -191,7 +191,8 @@ static bool is_passing(int err)
 /* A file that a thread opens: its directory may lie on a server that does not answer. */
 struct opening {
     struct dir *dir;
-    char *path, *name, *real, *refusal;
+    char *path, *name, *refusal;
+    struct place place;
     const char *what; /* it is, where it is no file */
     int fd;           /* or a negative errno value */
     struct stat st;
@@ -200,7 +201,7 @@ struct opening {
 static void open_source(void *arg)
 {
     struct opening *o = arg;
-    _cleanup_(closep) int dir_fd = place_open(o->path, &o->real, &o->refusal);
+    _cleanup_(closep) int dir_fd = place_open(o->path, &o->place, &o->refusal);
 
     o->fd = dir_fd < 0 ? dir_fd : place_open_file(dir_fd, o->name, &o->st, &o->what);
 }
@@ -210,7 +211,7 @@ static void opening_free(struct opening *o)
     closep(&o->fd);
     free(o->path);
     free(o->name);
-    free(o->real);
+    place_done(&o->place);
     free(o->refusal);
     free(o);
 }
@@ -231,12 +232,14 @@ static void explain_unopened(struct file *f, const struct opening *o)
                        strerror(-o->fd));
 }
 
-static void begin(struct file *f, int source_fd, const struct stat *st)
+static void begin(struct file *f, struct opening *o)
 {
+    int source_fd = TAKE_FD(o->fd);
     struct collector *c = f->dir->collector;
-    struct bringing *b = bringing_new(c, &found_kind, f->dir->path, f->name, st);
+    struct bringing *b = bringing_new(c, &found_kind, f->dir->path, f->name, &o->st);
     int dest_fd = -1;
 
+    b->process_started = o->place.process_started;
     b->patient = file_quiet_for(f) >= c->settings->settle_ns;
     file_set_state(f, FILE_CHECKING);
     if (f->in_place) {
@@ -274,7 +277,7 @@ static void judge_opened(struct file *f, struct opening *o)
     if (distrust)
         report_trouble(f, NULL, "%s/%s %s: not collected", f->dir->path, f->name, distrust);
     else
-        begin(f, TAKE_FD(o->fd), &o->st);
+        begin(f, o);
 }
 
 static void on_opened(void *arg)
@@ -306,8 +309,8 @@ void file_bring_in(struct file *f)
     if (ingest_is_full(c->ingest) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
         return;
     o = xcalloc(1, sizeof(*o));
-    *o = (struct opening){
-        .dir = d, .path = xstrdup(d->path), .name = xstrdup(f->name), .real = xstrdup(d->real), .fd = -1};
+    *o = (struct opening){.dir = d, .path = xstrdup(d->path), .name = xstrdup(f->name), .fd = -1};
+    place_copy(&d->place, &o->place);
     c->n_opening++;
     d->n_opening++;
     file_set_state(f, FILE_CHECKING);

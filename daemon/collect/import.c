@@ -5,7 +5,6 @@
  * made again. What is no trace is refused, and nothing of it is kept.
  */
 #include "base/alloc.h"
-#include "base/fs.h"
 #include "daemon/collect/bringing.h"
 #include "proto/ingest.h"
 #include "trace/read/format.h"
@@ -22,6 +21,7 @@ struct import {
     void *arg;
     int fd; /* or a negative errno value */
     struct stat st;
+    int64_t process_started;
 };
 
 static void end(struct import *m)
@@ -153,7 +153,7 @@ static const struct bringing_kind imported_kind = {
 static void open_source(void *arg)
 {
     struct import *m = arg;
-    m->fd = open_regular(AT_FDCWD, m->path, &m->st);
+    m->fd = reference_open_new(m->path, &m->st, &m->process_started);
 }
 
 static int explain_unopened(struct import *m)
@@ -201,6 +201,7 @@ static void begin(struct import *m)
     int dest_fd = -1;
 
     b->import = m;
+    b->process_started = m->process_started;
     replace_str(&b->actor, m->actor);
     b->stays = store_holds(m->collector->store, m->path);
     int r = b->stays || m->reference ? 0 : bringing_into_store(b, &dest_fd);

@@ -6,6 +6,7 @@
 
 #include "daemon/collect/claim.h"
 #include "daemon/collect/collector.h"
+#include "daemon/collect/reference.h"
 #include "daemon/collect/scan.h"
 #include "trace/read/tracename.h"
 #include <sys/stat.h>
@@ -48,8 +49,8 @@ struct dir {
     TAILQ_ENTRY(dir) next;
     struct collector *collector;
     char *path;
-    char *real;    /* where it truly lies, as long as it is used; NULL: not looked at yet */
-    char *refusal; /* why the latest look was none, NULL */
+    struct place place; /* where it lies, as long as it is used */
+    char *refusal;      /* why the latest look was none, NULL */
     struct file_list files;
     unsigned n_pending; /* files that grow or are checked */
     void *by_name;      /* tsearch(3) tree of struct file */
@@ -159,8 +160,10 @@ void dir_refused(struct dir *d, const char *why);
  */
 void collector_resave(evutil_socket_t fd, short what, void *collector);
 void collector_drop_unsaved(struct collector *c);
-/* adopt.c: a file of the store, or one that was missing: into the catalog as it lies. */
-void adopt_file(struct collector *c, const char *path);
+/* adopt.c: a file of the store, or one that was missing: into the catalog as it lies. Takes what it refers
+ * to.
+ */
+void adopt_file(struct collector *c, struct reference *take_reference);
 
 /* reread.c: traces that have no columns, or columns of an older version, get them while nothing else is to be
  * done. */

@@ -2,6 +2,7 @@
 #include "daemon/collect/place.h"
 
 #include "base/alloc.h"
+#include "base/process_info.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,19 @@ static size_t anchor_length(const char *path)
     p += strspn(p, "0123456789");
     size_t n = (size_t)(p - path) + strlen(root);
     return starts_with(p, root) && (path[n] == '/' || path[n] == '\0') ? n : 0;
+}
+
+int place_process_started(const char *path, int64_t *ret)
+{
+    struct process_stat stat;
+
+    *ret = RECORD_NONE;
+    if (anchor_length(path) == 0)
+        return 0;
+    int r = process_stat_read((pid_t)strtol(path + strlen("/proc/"), NULL, 10), &stat);
+    if (r >= 0)
+        *ret = (int64_t)stat.started;
+    return r;
 }
 
 static int append(struct way *w, const char *name, size_t n)
@@ -134,15 +148,28 @@ static int walk(struct way *w, const char *path)
     }
 }
 
-/* Without a link between the anchor and its end, whatever was put there since it was walked. */
-static int open_way(const struct way *w)
+/* Whichever process was asked for at both times had the number in between. */
+static int open_anchor(const struct way *w, int64_t *ret_process_started)
 {
     _cleanup_(freep) char *anchor = w->n_anchor ? xstrndup(w->at, w->n_anchor) : xstrdup("/");
-    const char *below = w->at + w->n_anchor;
-    _cleanup_(closep) int anchor_fd = open(anchor, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int64_t after;
 
-    if (anchor_fd < 0)
+    int r = place_process_started(anchor, ret_process_started);
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int fd = open(anchor, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
         return -errno;
+    r = place_process_started(anchor, &after);
+    if (r < 0 || after != *ret_process_started)
+        return r < 0 ? r : -ESRCH;
+    return TAKE_FD(fd);
+}
+
+/* Without a link between the anchor and its end, whatever was put there since it was walked. */
+static int open_way(const struct way *w, int anchor_fd)
+{
+    const char *below = w->at + w->n_anchor;
     return open_beneath(anchor_fd, below[0] ? below + 1 : ".", O_RDONLY | O_DIRECTORY);
 }
 
@@ -169,23 +196,43 @@ static int check_leader(const char *path, const struct way *w, int fd, char **re
                                          path, w->leader, st.st_uid));
 }
 
-int place_open(const char *path, char **real, char **ret_refusal)
+/* Where the way leads to must be where it led to before. */
+static int check_place(const char *path, const char *to, int64_t process_started, struct place *at,
+                       char **ret_refusal)
+{
+    if (!at->real) {
+        at->real = xstrdup(to);
+        at->process_started = process_started;
+        return 0;
+    }
+    if (!streq(at->real, to))
+        return refuse(ret_refusal,
+                      xasprintf("%s was swapped: by a symbolic link it leads to %s instead of %s: "
+                                "nothing in it is collected",
+                                path, to, at->real));
+    if (at->process_started != process_started)
+        return refuse(ret_refusal,
+                      xasprintf("%s is another directory: the process whose it was has ended, and another "
+                                "one has its number: nothing in it is collected",
+                                path));
+    return 0;
+}
+
+int place_open(const char *path, struct place *at, char **ret_refusal)
 {
     _cleanup_(freep) struct way *w = xcalloc(1, sizeof(*w));
-    const char *to = w->at;
+    int64_t process_started;
 
     int r = walk(w, path);
     if (r < 0)
         return r;
-    to = w->at[0] ? w->at : "/";
-    if (*real && !streq(*real, to))
-        return refuse(ret_refusal,
-                      xasprintf("%s was swapped: by a symbolic link it leads to %s instead of %s: "
-                                "nothing in it is collected",
-                                path, to, *real));
-    if (!*real)
-        *real = xstrdup(to);
-    _cleanup_(closep) int fd = open_way(w);
+    _cleanup_(closep) int anchor_fd = open_anchor(w, &process_started);
+    if (anchor_fd < 0)
+        return anchor_fd;
+    r = check_place(path, w->at[0] ? w->at : "/", process_started, at, ret_refusal);
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int fd = open_way(w, anchor_fd);
     if (fd == -ELOOP || fd == -EXDEV)
         return refuse(ret_refusal,
                       xasprintf("%s is a symbolic link at times: nothing in it is collected", path));
@@ -198,6 +245,17 @@ int place_open(const char *path, char **real, char **ret_refusal)
         return fd;
     r = check_leader(path, w, fd, ret_refusal);
     return r < 0 ? r : TAKE_FD(fd);
+}
+
+void place_copy(const struct place *from, struct place *to)
+{
+    *to = (struct place){.real = xstrdup(from->real), .process_started = from->process_started};
+}
+
+void place_done(struct place *p)
+{
+    free(p->real);
+    *p = (struct place){0};
 }
 
 /* -- Files -------------------------------------------------------------------------------------------- */

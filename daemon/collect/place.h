@@ -10,15 +10,26 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "daemon/catalog/records.h"
 #include <sys/stat.h>
 
+/* Where a directory lay when its use began. */
+struct place {
+    char *real;              /* without links; NULL: it was not opened yet */
+    int64_t process_started; /* of the process in whose view it is, RECORD_NONE: in profd's own */
+};
+void place_copy(const struct place *from, struct place *to);
+void place_done(struct place *p);
+
 /*
- * Opens a directory for listing. *real is where it truly lies: filled where it is NULL, compared where it is
- * not. -ENOENT, -ENOTDIR, -EACCES, ...; -ELOOP with *ret_refusal, a sentence that the caller frees, where the
- * way to it is not to be trusted.
+ * Opens a directory for listing, where it lay before; `at` is filled where that is not known. -ENOENT,
+ * -ENOTDIR, -EACCES, ...; -ELOOP with *ret_refusal, a sentence that the caller frees, where the way to it is
+ * not to be trusted.
  */
-int place_open(const char *path, char **real, char **ret_refusal);
+int place_open(const char *path, struct place *at, char **ret_refusal);
+/* Since when the process runs through whose root (/proc/PID/root) a path leads; RECORD_NONE where through
+ * none. -ENOENT, -ESRCH: it is gone. */
+int place_process_started(const char *path, int64_t *ret);
 /* A regular file in it. -ELOOP for a link, -EINVAL for what else is no file; *ret_what then names it: "a
  * symbolic link", "a named pipe". */
 int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_what);

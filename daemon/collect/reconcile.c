@@ -160,7 +160,9 @@ static bool adopt(struct reconcile *r, const struct item *item)
     if (r->collector->n_adopting >= ADOPTING_MAX || ingest_is_full(r->collector->ingest))
         return false;
     log_notice("%s is in the store and not in the catalog: adopted", path);
-    adopt_file(r->collector, path);
+    struct reference own;
+    reference_of_own(path, &own);
+    adopt_file(r->collector, &own);
     return true;
 }
 
@@ -246,6 +248,22 @@ static bool is_gone(int err)
     return err == -ENOENT || err == -ENOTDIR;
 }
 
+/* A missing trace is not said to be stored, wherever its file was. */
+static void adopt_again(struct reconcile *r, const struct item *item)
+{
+    struct reference reference;
+    struct trace_record t;
+
+    trace_record_init(&t);
+    if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 && streq(t.path, item->path)) {
+        log_notice("%s is there again", item->path);
+        reference_of(&t, &reference);
+        reference.own = store_holds(r->collector->store, t.path);
+        adopt_file(r->collector, &reference);
+    }
+    trace_record_done(&t);
+}
+
 /* False where it must wait for others. */
 static bool judge_row(struct reconcile *r, const struct item *item)
 {
@@ -257,8 +275,7 @@ static bool judge_row(struct reconcile *r, const struct item *item)
         return true;
     if (r->collector->n_adopting >= ADOPTING_MAX || ingest_is_full(r->collector->ingest))
         return false;
-    log_notice("%s is there again", item->path);
-    adopt_file(r->collector, item->path);
+    adopt_again(r, item);
     return true;
 }
 

@@ -6,7 +6,6 @@
  * What it reads is the file that the catalog knows: one with other bytes stays without columns.
  */
 #include "base/alloc.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/bringing.h"
 #include "proto/ingest.h"
@@ -21,9 +20,8 @@ struct reread {
     char *draft;
     int64_t columns_room; /* that the store lends to it */
     size_t n_read;
-    char *path; /* of the trace whose file a thread opens */
-    int64_t owner_uid;
-    int fd; /* of that, or a negative errno value */
+    struct reference reference; /* to the file that a thread opens */
+    int fd;                     /* of that, or a negative errno value */
     struct stat st;
 };
 
@@ -32,7 +30,7 @@ struct reread *reread_free(struct reread *r)
     if (!r)
         return NULL;
     columns_drop(&r->draft);
-    free(r->path);
+    reference_done(&r->reference);
     free(r);
     return NULL;
 }
@@ -96,13 +94,7 @@ static void open_columns(struct ingest_columns *ret, void *arg)
 static void open_source(void *arg)
 {
     struct reread *r = arg;
-
-    r->fd = open_regular(AT_FDCWD, r->path, &r->st);
-    /* A file that was left in place may have been swapped for one that its worker may not read. */
-    if (r->fd >= 0 && r->owner_uid != RECORD_NONE && (int64_t)r->st.st_uid != r->owner_uid) {
-        close(r->fd);
-        r->fd = -ESTALE;
-    }
+    r->fd = reference_open(&r->reference, &r->st);
 }
 
 static void read_opened(struct reread *r)
@@ -135,10 +127,10 @@ static void on_opened(void *arg)
 
 static void start(struct reread *r, const struct trace_record *t)
 {
-    replace_str(&r->path, t->path);
-    r->owner_uid = t->stored ? RECORD_NONE : t->owner_uid;
+    reference_done(&r->reference);
+    reference_of(t, &r->reference);
     r->reading = true;
-    offload_run_in(r->collector->offload, offload_lane_of_file(r->path), open_source, on_opened, r);
+    offload_run_in(r->collector->offload, offload_lane_of_file(r->reference.path), open_source, on_opened, r);
 }
 
 void reread_go_on(struct collector *c)

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "daemon/collect/place.h"
 #include "daemon/fleet/process.h"
 #include "trace/read/tracename.h"
 #include <dirent.h>
@@ -86,7 +85,7 @@ void scan_directory(struct scan_dir *d)
     struct dirent *entry;
 
     d->watch = -1;
-    int fd = place_open(d->path, &d->real, &d->refusal);
+    int fd = place_open(d->path, &d->place, &d->refusal);
     if (fd < 0) {
         d->err = fd;
         return;
@@ -118,7 +117,7 @@ void scan_dir_done(struct scan_dir *d)
     free(d->trees);
     free(d->entries);
     free(d->path);
-    free(d->real);
+    place_done(&d->place);
     free(d->refusal);
     *d = (struct scan_dir){0};
 }

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "daemon/collect/place.h"
 #include <sys/types.h>
 
 #define SCAN_ENTRIES_MAX   100000 /* in one directory; more are not seen, which is said */
@@ -32,7 +32,7 @@ struct scan_tree {
 
 struct scan_dir {
     char *path;
-    char *real;            /* as of place_open(), filled where it is NULL */
+    struct place place;    /* as of place_open(), filled where it is not known */
     char *refusal;         /* filled by the scan: why the way there is not to be trusted */
     int inotify_fd;        /* to watch it by, < 0 where it is watched or cannot be */
     int watch, watch_err;  /* filled by the scan: the watch, or -1 and why */

@@ -36,13 +36,13 @@ struct opened {
 };
 
 /* What comes of opening base/path, and whether that is what is truly at `expected`. */
-static struct opened open_at(const char *base, const char *path, char **real, const char *expected)
+static struct opened open_at(const char *base, const char *path, struct place *at, const char *expected)
 {
     _cleanup_(freep) char *full = xasprintf("%s/%s", base, path);
     struct opened o = {0};
     struct stat a, b;
 
-    int fd = place_open(full, real, &o.refusal);
+    int fd = place_open(full, at, &o.refusal);
     o.r = MIN(fd, 0);
     o.same = fd >= 0 && fstat(fd, &a) == 0 && stat(expected, &b) == 0 && a.st_ino == b.st_ino;
     closep(&fd);
@@ -52,18 +52,18 @@ static struct opened open_at(const char *base, const char *path, char **real, co
 
 static void check(const char *base, const char *path, const char *expected)
 {
-    _cleanup_(freep) char *real = NULL;
-    struct opened o = open_at(base, path, &real, expected);
+    _cleanup_(place_done) struct place at = {0};
+    struct opened o = open_at(base, path, &at, expected);
     if (o.r < 0 || !o.same)
         fail_msg("%s/%s: %d %s", base, path, o.r, o.refusal ? o.refusal : "");
-    if (strstr(real, "/./") || strstr(real, "/../") || strstr(real, "//"))
-        fail_msg("%s/%s is at %s", base, path, real);
+    if (strstr(at.real, "/./") || strstr(at.real, "/../") || strstr(at.real, "//"))
+        fail_msg("%s/%s is at %s", base, path, at.real);
 }
 
 static void check_error(const char *base, const char *path, int error)
 {
-    _cleanup_(freep) char *real = NULL;
-    struct opened o = open_at(base, path, &real, "/");
+    _cleanup_(place_done) struct place at = {0};
+    struct opened o = open_at(base, path, &at, "/");
     assert_int_equal(o.r, error);
     free(o.refusal);
 }
@@ -99,30 +99,51 @@ static void test_anchor(void **state)
     _cleanup_(freep) char *root = xasprintf("/proc/%d/root", (int)getpid());
     _cleanup_(freep) char *base = xasprintf("%s%s", root, (char *)*state);
     _cleanup_(freep) char *absolute = xasprintf("%s/dir", (char *)*state);
-    _cleanup_(freep) char *real = NULL;
+    _cleanup_(place_done) struct place at = {0};
 
     assert_int_equal(symlink(absolute, "absolute"), 0);
     check(base, "dir/sub", "dir/sub");
     check(root, "../../../tmp", "/tmp");
     check(root, "", "/");
-    struct opened o = open_at(base, "absolute", &real, "dir");
+    struct opened o = open_at(base, "absolute", &at, "dir");
     assert_true(o.same);
-    assert_true(starts_with(real, root));
+    assert_true(starts_with(at.real, root));
+}
+
+/* Its number is another process's by now. */
+static void test_a_process_that_is_another_one(void **state)
+{
+    _cleanup_(freep) char *base = xasprintf("/proc/%d/root%s", (int)getpid(), (char *)*state);
+    _cleanup_(place_done) struct place at = {0};
+    int64_t started;
+
+    assert_true(open_at(base, "dir", &at, "dir").same);
+    assert_int_equal(place_process_started(base, &started), 0);
+    assert_int_not_equal(started, RECORD_NONE);
+    assert_int_equal(at.process_started, started);
+    at.process_started--;
+    struct opened o = open_at(base, "dir", &at, "dir");
+    assert_int_equal(o.r, -ELOOP);
+    assert_non_null(strstr(o.refusal, "the process whose it was has ended"));
+    free(o.refusal);
+    assert_int_equal(place_process_started(*state, &started), 0);
+    assert_int_equal(started, RECORD_NONE);
+    assert_true(place_process_started("/proc/999999999/root/tmp", &started) < 0);
 }
 
 static void test_a_directory_that_is_swapped(void **state)
 {
     const char *base = *state;
-    _cleanup_(freep) char *real = NULL;
-    _cleanup_(freep) char *of_missing = NULL;
+    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(place_done) struct place of_missing = {0};
 
     assert_int_equal(mkdir("other", 0755), 0);
-    assert_true(open_at(base, "dir", &real, "dir").same);
+    assert_true(open_at(base, "dir", &at, "dir").same);
     assert_int_equal(open_at(base, "later", &of_missing, "/").r, -ENOENT);
     assert_int_equal(rename("dir", "aside"), 0);
     assert_int_equal(symlink("other", "dir"), 0);
     assert_int_equal(symlink("other", "later"), 0);
-    struct opened o = open_at(base, "dir", &real, "other");
+    struct opened o = open_at(base, "dir", &at, "other");
     assert_int_equal(o.r, -ELOOP);
     assert_non_null(strstr(o.refusal, "/dir was swapped: by a symbolic link it leads to "));
     free(o.refusal);
@@ -131,19 +152,19 @@ static void test_a_directory_that_is_swapped(void **state)
     free(o.refusal);
     assert_int_equal(unlink("dir"), 0);
     assert_int_equal(mkdir("dir", 0755), 0);
-    assert_true(open_at(base, "dir", &real, "dir").same);
+    assert_true(open_at(base, "dir", &at, "dir").same);
 }
 
 static void test_links_of_others(void **state)
 {
     const char *base = *state;
-    _cleanup_(freep) char *real = NULL;
+    _cleanup_(place_done) struct place at = {0};
 
     if (geteuid() != 0)
         skip();
     assert_int_equal(symlink("dir", "link"), 0);
     assert_int_equal(lchown("link", WORKER, WORKER), 0);
-    struct opened o = open_at(base, "link", &real, "dir");
+    struct opened o = open_at(base, "link", &at, "dir");
     assert_int_equal(o.r, -ELOOP);
     assert_non_null(strstr(o.refusal, "by a symbolic link of uid 54321, and belongs to uid 0"));
     free(o.refusal);
@@ -199,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_ways),
         TEST(test_anchor),
+        TEST(test_a_process_that_is_another_one),
         TEST(test_a_directory_that_is_swapped),
         TEST(test_links_of_others),
         TEST(test_files),
