@@ -14,10 +14,47 @@
 #define FD_PATH_MAX   40
 #define BENEATH_PLAIN (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
+static bool is_link(int dir_fd, const char *name)
+{
+    struct stat st;
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* What openat2() does in one call, for kernels and filters that have none: every component on the way is
+ * opened by itself, and none that is a link. */
+static int open_step_by_step(int dir_fd, const char *path, int flags)
+{
+    _cleanup_(closep) int fd = -1;
+    int at = dir_fd;
+
+    for (const char *p = path;;) {
+        char name[NAME_MAX + 1];
+        size_t n = strcspn(p, "/");
+        bool last = p[n + strspn(p + n, "/")] == '\0';
+        if (n > NAME_MAX)
+            return -ENAMETOOLONG;
+        memcpy(name, p, n);
+        name[n] = '\0';
+        if (path[0] == '/' || streq(name, ".."))
+            return -EXDEV;
+        int next = openat(at, name, O_CLOEXEC | O_NOFOLLOW | (last ? flags : O_PATH | O_DIRECTORY));
+        if (next < 0)
+            return errno == ENOTDIR && is_link(at, name) ? -ELOOP : -errno;
+        closep(&fd);
+        at = fd = next;
+        if (last)
+            return TAKE_FD(fd);
+        p += n + strspn(p + n, "/");
+    }
+}
+
 static int open_beneath(int dir_fd, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = BENEATH_PLAIN};
     int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+    if (fd < 0 && errno == ENOSYS)
+        return open_step_by_step(dir_fd, path, flags);
     return fd < 0 ? -errno : fd;
 }
 
@@ -236,11 +273,6 @@ int place_open(const char *path, struct place *at, char **ret_refusal)
     if (fd == -ELOOP || fd == -EXDEV)
         return refuse(ret_refusal,
                       xasprintf("%s is a symbolic link at times: nothing in it is collected", path));
-    if (fd == -ENOSYS)
-        return refuse(ret_refusal,
-                      xasprintf("%s cannot be opened safely: this kernel has no openat2(), which Linux 5.6 "
-                                "brought: nothing in it is collected",
-                                path));
     if (fd < 0)
         return fd;
     r = check_leader(path, w, fd, ret_refusal);

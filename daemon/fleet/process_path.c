@@ -49,12 +49,28 @@ static size_t parent_length(const char *path, size_t n)
     return n;
 }
 
+/* Where the process's root is profd's own, any open() follows links as the process does. What /proc has there
+ * is each process's own. */
+static int open_inside_own_root(int root_fd, const char *path, int flags)
+{
+    struct stat theirs, ours;
+
+    if (starts_with(path, "/proc/") || fstat(root_fd, &theirs) < 0 || stat("/", &ours) < 0 ||
+        theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino)
+        return -ENOSYS;
+    int fd = open(path, O_PATH | O_CLOEXEC | flags);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Links are followed as the process follows them: an absolute one starts at its root, not at profd's. */
 static int open_inside(int root_fd, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+
+    if (fd < 0 && errno == ENOSYS)
+        return open_inside_own_root(root_fd, path, flags);
     return fd < 0 ? -errno : fd;
 }
 
@@ -249,7 +265,9 @@ static char *not_readable(const struct worker *w, const char *path, int error, s
         return NULL;
     }
     problem_set(p, error, PROBLEM_NOT_FOUND, "trace directory %s cannot be reached in process %d: %s", path,
-                (int)w->pid, strerror(-error));
+                (int)w->pid,
+                error == -ENOSYS ? "this kernel has no openat2(), which Linux 5.6 brought"
+                                 : strerror(-error));
     process_remedy_unknown(w, p);
     return NULL;
 }

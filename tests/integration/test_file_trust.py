@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon import Daemon, wait_for
-from test_collect import NAME, config, made_trace
+from daemon import BUILD, Daemon, FaultFleet, wait_for
+from test_collect import NAME, config, made_trace, record
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 WORKER, VICTIM = 54321, 54322
+KERNELS = pytest.mark.parametrize("environment", [{}, {"LD_PRELOAD": str(BUILD / "tests/integration/libfake-no-openat2.so")}],
+                                  ids=["openat2", "no-openat2"])
 
 
 def rank(n):
@@ -49,13 +51,14 @@ KINDS = {
 }
 
 
+@KERNELS
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_file(tmp_path, kind):
+def test_what_is_no_file(tmp_path, kind, environment):
     if kind == "a device" and os.getuid() != 0:
         pytest.skip("needs root: makes a device")
     place = tmp_path / "place"
     place.mkdir()
-    with watching(tmp_path, place) as profd:
+    with watching(tmp_path, place, environment=environment) as profd:
         try:
             KINDS[kind](place / rank(1), tmp_path)
         except PermissionError:
@@ -69,13 +72,14 @@ def test_what_is_no_file(tmp_path, kind):
         assert [e["text"] for e in events] == [f"{place / rank(1)} is {kind}: not collected"]
 
 
-def test_a_directory_that_is_swapped_again_and_again(tmp_path):
+@KERNELS
+def test_a_directory_that_is_swapped_again_and_again(tmp_path, environment):
     """Between listing it and opening what it lists, a link to another directory with the same names takes its place."""
     place, aside, victims = tmp_path / "place", tmp_path / "aside", tmp_path / "victims"
     place.mkdir()
     victims.mkdir()
     secrets = set()
-    with watching(tmp_path, place) as profd:
+    with watching(tmp_path, place, environment=environment) as profd:
         wait_for(lambda: profd.get("/v1/usage"))
         time.sleep(0.5)  # of the first look
         end = time.monotonic() + 4
@@ -102,6 +106,14 @@ def test_a_directory_that_is_swapped_again_and_again(tmp_path):
         for trace in profd.traces(limit=1000):
             content = profd.request("GET", f"/v1/traces/{trace['trace']}/file").body
             assert content == (aside if aside.exists() else place).joinpath(trace["name"]).read_bytes(), trace
+
+
+@KERNELS
+def test_a_recording(tmp_path, environment):
+    with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet, \
+            Daemon(tmp_path / "profd", config(), environment=environment) as profd:
+        session = record(profd, fleet)
+        assert session["state"] == "complete", (session, profd.log())
 
 
 @needs_root

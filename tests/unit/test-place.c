@@ -4,8 +4,10 @@
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <seccomp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define WORKER 54321
 #define VICTIM 54322
@@ -214,6 +216,18 @@ static void test_files(void **state)
     check_no_file(dir, "", -ENOENT, NULL);
 }
 
+/* As a kernel before Linux 5.6, and some containers. */
+static void take_openat2_away(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+    assert_int_equal(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0), 0);
+    assert_int_equal(seccomp_load(filter), 0);
+    seccomp_release(filter);
+    assert_int_equal(syscall(SYS_openat2, AT_FDCWD, "/", NULL, (size_t)0), -1);
+    assert_int_equal(errno, ENOSYS);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -225,5 +239,7 @@ int main(void)
         TEST(test_links_of_others),
         TEST(test_files),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = cmocka_run_group_tests_name("with openat2", tests, NULL, NULL);
+    take_openat2_away();
+    return n_failed + cmocka_run_group_tests_name("without openat2", tests, NULL, NULL);
 }
