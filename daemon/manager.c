@@ -9,6 +9,7 @@
 #include "daemon/catalog/catalog.h"
 #include "daemon/reload.h"
 #include "daemon/state_dir.h"
+#include "proto/ingest.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -29,6 +30,8 @@
 #define DRAIN_NS (10 * NS_PER_S)
 /* Beside what columns_memory= allows a child for its columns; see MEMORY_BESIDE of profd-ingest. */
 #define CHILD_MEMORY (INT64_C(512) << 20)
+/* The child itself, and what it begins. */
+#define INGEST_TASKS (INT64_C(1) + INGEST_THREADS_MAX)
 #define STATE_UMASK  027
 
 /* -- The end -------------------------------------------------------------------------------------------- */
@@ -163,19 +166,21 @@ static char *find_ingest(void)
     return xstrdup(PROFD_LIBEXECDIR "/profd-ingest");
 }
 
-int64_t manager_ingest_memory(const struct config *c)
+struct ingest_limits manager_ingest_limits(const struct config *c)
 {
-    int64_t each, all;
+    struct ingest_limits limits = {.tasks = c->children_max * INGEST_TASKS};
+    int64_t each;
 
     if (__builtin_add_overflow(c->collect.columns_memory, CHILD_MEMORY, &each) ||
-        __builtin_mul_overflow(each, c->children_max, &all))
-        return INT64_MAX;
-    return all;
+        __builtin_mul_overflow(each, c->children_max, &limits.memory))
+        limits.memory = INT64_MAX;
+    return limits;
 }
 
 /* Without one nothing is lost but the last line of defence. */
 static void setup_ingest_group(struct manager *m)
 {
+    const struct ingest_limits limits = manager_ingest_limits(&m->config);
     _cleanup_(freep) char *text = NULL, *path = NULL;
     const char *reason = "/proc/self/cgroup cannot be used";
     size_t size;
@@ -185,7 +190,7 @@ static void setup_ingest_group(struct manager *m)
         r = cgroup_parse(text, size, &path);
     _cleanup_(freep) char *directory = xasprintf(CGROUP_ROOT "%s", path ? path : "");
     if (r >= 0)
-        r = ingest_group_new(directory, manager_ingest_memory(&m->config), &m->ingest_group, &reason);
+        r = ingest_group_new(directory, &limits, &m->ingest_group, &reason);
     if (r >= 0)
         r = ingest_group_open(m->ingest_group);
     if (r >= 0)

@@ -57,7 +57,7 @@ struct manager {
 };
 
 /* What the children that read traces may need together. */
-int64_t manager_ingest_memory(const struct config *c);
+struct ingest_limits manager_ingest_limits(const struct config *c);
 
 /* Returns when profd is told to end. Takes the configuration, which was read from the file (NULL: none);
  * the overrides are for reloads. */

@@ -50,13 +50,14 @@ static void renew_policy(struct manager *m)
 
 static void renew_ingest(struct manager *m)
 {
+    const struct ingest_limits limits = manager_ingest_limits(&m->config);
     int r = 0;
 
     ingest_set_children_max(m->ingest, (unsigned)m->config.children_max);
     if (m->ingest_group)
-        r = ingest_group_set_memory(m->ingest_group, manager_ingest_memory(&m->config));
+        r = ingest_group_set_limits(m->ingest_group, &limits);
     if (r < 0)
-        log_warning("cannot change the memory limit of profd-ingest: %s", strerror(-r));
+        log_warning("cannot change the limits of profd-ingest: %s", strerror(-r));
 }
 
 static void renew_watches(struct manager *m)

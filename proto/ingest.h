@@ -48,6 +48,9 @@
  */
 #pragma once
 
+/* More than a child ever begins: what goes beyond it is no reading of a trace any more. */
+#define INGEST_THREADS_MAX 32
+
 enum {
     INGEST_FD_RESULT = 1,
     INGEST_FD_SOURCE = 3,

@@ -46,6 +46,7 @@ int cgroup_parse(const char *text, size_t size, char **ret)
 
 struct ingest_group {
     char *directory; /* DELEGATED/ingest */
+    bool has_pids;
 };
 
 static int write_control(const char *directory, const char *name, const char *value)
@@ -73,7 +74,7 @@ static int read_control(const char *directory, const char *name, char **ret)
 }
 
 /* A cgroup that profd shares is somebody else's to divide, even where profd could. */
-static int check_delegated(const char *directory, const char **ret_reason)
+static int check_delegated(const char *directory, bool *ret_has_pids, const char **ret_reason)
 {
     _cleanup_(freep) char *controllers = NULL, *processes = NULL;
     char own[16];
@@ -82,6 +83,7 @@ static int check_delegated(const char *directory, const char **ret_reason)
     *ret_reason = "there is no cgroup v2 with the memory controller";
     if (read_control(directory, "cgroup.controllers", &controllers) < 0 || !has_word(controllers, "memory"))
         return -EOPNOTSUPP;
+    *ret_has_pids = has_word(controllers, "pids");
     *ret_reason = "it is not delegated to profd";
     if (access(directory, W_OK) < 0)
         return -errno;
@@ -96,25 +98,29 @@ static int make_group(const char *path)
 }
 
 /* A cgroup whose controllers its children use may hold no process itself: profd goes first. */
-static int divide(const char *directory, const char *ingest)
+static int divide(const char *directory, const struct ingest_group *g)
 {
     _cleanup_(freep) char *own = xasprintf("%s/main", directory);
     _cleanup_(freep) char *pid = xasprintf("%d", (int)getpid());
 
     int r = make_group(own);
     if (r >= 0)
-        r = make_group(ingest);
+        r = make_group(g->directory);
     if (r >= 0)
         r = write_control(own, "cgroup.procs", pid);
-    return r < 0 ? r : write_control(directory, "cgroup.subtree_control", "+memory");
+    return r < 0 ? r
+                 : write_control(directory, "cgroup.subtree_control",
+                                 g->has_pids ? "+memory +pids" : "+memory");
 }
 
-int ingest_group_set_memory(const struct ingest_group *g, int64_t memory_max)
+int ingest_group_set_limits(const struct ingest_group *g, const struct ingest_limits *limits)
 {
-    char bytes[24];
+    char bytes[24], tasks[24];
 
-    snprintf(bytes, sizeof(bytes), "%" PRId64, memory_max);
-    return write_control(g->directory, "memory.max", bytes);
+    snprintf(bytes, sizeof(bytes), "%" PRId64, limits->memory);
+    snprintf(tasks, sizeof(tasks), "%" PRId64, limits->tasks);
+    int r = write_control(g->directory, "memory.max", bytes);
+    return r < 0 || !g->has_pids ? r : write_control(g->directory, "pids.max", tasks);
 }
 
 int ingest_group_open(const struct ingest_group *g)
@@ -124,18 +130,21 @@ int ingest_group_open(const struct ingest_group *g)
     return fd < 0 ? -errno : fd;
 }
 
-int ingest_group_new(const char *directory, int64_t memory_max, struct ingest_group **ret,
+int ingest_group_new(const char *directory, const struct ingest_limits *limits, struct ingest_group **ret,
                      const char **ret_reason)
 {
-    int r = check_delegated(directory, ret_reason);
+    bool has_pids;
+
+    int r = check_delegated(directory, &has_pids, ret_reason);
     if (r < 0)
         return r;
     _cleanup_(ingest_group_freep) struct ingest_group *g = xcalloc(1, sizeof(*g));
     g->directory = xasprintf("%s/ingest", directory);
+    g->has_pids = has_pids;
     *ret_reason = "it cannot be divided";
-    r = divide(directory, g->directory);
+    r = divide(directory, g);
     if (r >= 0)
-        r = ingest_group_set_memory(g, memory_max);
+        r = ingest_group_set_limits(g, limits);
     /* What a child has swapped out is as much as what it holds. Kernels without swap have no such file. */
     if (r >= 0 && (r = write_control(g->directory, "memory.swap.max", "0")) == -ENOENT)
         r = 0;

@@ -120,9 +120,11 @@ static int run(const struct command *command)
         .clone_to_fd = INGEST_FD_DEST,
     };
 
+    setup_process();
+    if (columns)
+        sandbox_bound_threads(INGEST_THREADS_MAX);
     if (!has_starter())
         return -EPIPE;
-    setup_process();
     int r = check_new(order, &check);
     if (r >= 0)
         r = sandbox_enter(&sandbox);

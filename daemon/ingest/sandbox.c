@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Reserved and unused is no harm: arenas, guard pages, libraries. A file may be mapped as a whole. */
 #define ADDRESS_SPACE_PER_MEMORY 4
@@ -95,7 +97,7 @@ static int allow_descriptors(scmp_filter_ctx filter, const struct sandbox *s)
 
 #define OF_A_THREAD (CLONE_THREAD | CLONE_VM | CLONE_SIGHAND)
 
-/* Their number has no limit that is the process's own; their stacks count as its memory. */
+/* For their number see sandbox_bound_threads(); their stacks count as its memory. */
 static int allow_threads(scmp_filter_ctx filter)
 {
     static const struct conditional rules[] = {
@@ -168,6 +170,32 @@ static int set_limits(const struct sandbox *s)
     }
     /* Then it is an error of the write, which can be told from a death. */
     return signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? -errno : 0;
+}
+
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+/* Older kernels count the user's threads everywhere. */
+static bool can_begin_thread(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
+}
+
+void sandbox_bound_threads(unsigned max)
+{
+    struct rlimit limit, before;
+
+    if (SANDBOX_WITHOUT_FILTER || geteuid() == 0 || getrlimit(RLIMIT_NPROC, &before) < 0 ||
+        unshare(CLONE_NEWUSER) < 0)
+        return;
+    limit = (struct rlimit){.rlim_cur = MIN((rlim_t)max + 1, before.rlim_max), .rlim_max = before.rlim_max};
+    if (setrlimit(RLIMIT_NPROC, &limit) < 0)
+        return;
+    limit.rlim_max = limit.rlim_cur;
+    setrlimit(RLIMIT_NPROC, can_begin_thread() ? &limit : &before);
 }
 
 int sandbox_enter(const struct sandbox *s)

@@ -35,5 +35,12 @@ struct sandbox {
     int clone_to_fd;
 };
 
+/*
+ * Before sandbox_enter(), with one thread: so many more, and not one beyond. The kernel counts a user's
+ * threads in each user namespace: in one of its own a process has none but its own. It binds no root, nor
+ * where such namespaces are not allowed; there the cgroup does (cgroup.h).
+ */
+void sandbox_bound_threads(unsigned max);
+
 /* Not to be undone. stderr is closed with it: what was to be said there was about setting up. */
 int sandbox_enter(const struct sandbox *s);

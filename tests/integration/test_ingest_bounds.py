@@ -7,16 +7,19 @@ import os
 import re
 import signal
 import struct
+import subprocess
+import tempfile
 import time
 import zlib
 from pathlib import Path
 
 import pytest
 
-from daemon import SANITIZED, Daemon, wait_for
+from daemon import PROFD, SANITIZED, Daemon, wait_for
 from test_collect import EVENT, children, config, made_trace
 
 MIB = 1 << 20
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"] if os.getuid() == 0 else []
 
 
 def rank(n, end="json.gz"):
@@ -38,6 +41,13 @@ def profd(tmp_path, place):
 def large_trace(n=400_000):
     event = json.dumps(EVENT).encode()
     return b'{"schemaVersion": 1, "traceEvents": [' + b",".join([event] * n) + b"]}"
+
+
+def appear(path, content):
+    """At once as a whole: writing it may take longer than profd waits for more on a busy machine."""
+    beside = path.parent.parent / "unfinished"
+    beside.write_bytes(content)
+    beside.rename(path)
 
 
 def a_child(profd):
@@ -119,7 +129,7 @@ def test_a_trace_that_takes_the_child_with_it(profd, place, number):
 def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path):
     """Without columns, where reading into them took the child with it; whatever lies under its name by then."""
     content = large_trace()
-    (place / rank(1, "json")).write_bytes(content)
+    appear(place / rank(1, "json"), content)
     child = hold_child(profd)
     (place / rank(1, "json")).rename(tmp_path / "aside")
     (place / rank(1, "json")).symlink_to("/etc/passwd")
@@ -128,6 +138,100 @@ def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path)
     trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
     assert trace["state"] == "complete" and trace["columns_reason"] == "profd-ingest was killed by SIGSEGV", trace
     assert profd.request("GET", f"/v1/traces/{trace['trace']}/file").body == content
+
+
+class UserDaemon(Daemon):
+    """Of a user who is not root."""
+
+    def command(self):
+        return [*NOBODY, *super().command()]
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
+def test_threads_of_the_child():
+    """Their number is its own limit, wherever user namespaces are allowed; the trace is read all the same."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o777)
+        watched = Path(directory, "place")
+        watched.mkdir(mode=0o755)
+        if subprocess.run([*NOBODY, "test", "-x", PROFD], check=False).returncode != 0:
+            pytest.skip("user nobody cannot reach the build")
+        allowed = subprocess.run([*NOBODY, "unshare", "--user", "true"], check=False, capture_output=True).returncode == 0
+        Path(directory, "profd").mkdir()
+        os.chmod(f"{directory}/profd", 0o777)
+        with UserDaemon(f"{directory}/profd", config(settle="300ms", collect=f"watch={watched}")) as profd:
+            appear(watched / rank(1, "json"), large_trace())
+            child = hold_child(profd)
+            limits = {line[:26].strip(): line[26:].split()[:2] for line in Path(f"/proc/{child}/limits").read_text().splitlines()}
+            os.kill(child, signal.SIGCONT)
+            if allowed:
+                assert limits["Max processes"] == ["33", "33"]
+            trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+            assert trace["state"] == "complete" and trace["columns"], trace
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def why_no_group():
+    """Why profd cannot be given a cgroup of its own here."""
+    if os.getuid() != 0:
+        return "needs root, to make a cgroup"
+    try:
+        missing = {"memory", "pids"} - set((CGROUPS / "cgroup.subtree_control").read_text().split())
+    except OSError:
+        return f"{CGROUPS} is no cgroup v2"
+    return f"groups below {CGROUPS} have no controller {' or '.join(sorted(missing))}" if missing else None
+
+
+class GroupDaemon(Daemon):
+    """Alone in a cgroup, as the unit gives it."""
+
+    def __init__(self, directory, group, text):
+        super().__init__(directory, text)
+        self.group = group
+
+    def command(self):
+        return ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', self.group, *super().command()]
+
+
+@pytest.fixture
+def group():
+    if why := why_no_group():
+        pytest.skip(why)
+    made = CGROUPS / f"profd-test-{os.getpid()}"
+    made.mkdir()
+    yield made
+    for path in (made / "ingest", made / "main", made):
+        if path.exists():
+            path.rmdir()
+
+
+def test_a_child_beyond_the_limit_of_its_cgroup(tmp_path, place, group):
+    """The kernel takes that child, and neither profd nor what comes next."""
+    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"children=2\nwatch={place}")) as profd:
+        assert (group / "main/cgroup.procs").read_text().split() == [str(profd.pid)]
+        limit = (group / "ingest/memory.max").read_text()
+        assert int(limit) == 2 * (512 + 1536) * MIB and (group / "ingest/pids.max").read_text() == "66\n"
+        (group / "ingest/memory.max").write_text("1M")
+        appear(place / rank(1, "json"), large_trace())
+        trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+        assert trace["state"] == "unreadable" and trace["reason"].startswith("profd-ingest was killed by SIGKILL"), trace
+        assert "oom_kill 0" not in (group / "ingest/memory.events").read_text()
+        assert profd.request("GET", "/healthz").status == 200
+        (group / "ingest/memory.max").write_text(limit)
+        (place / rank(2)).write_bytes(made_trace())
+        assert wait_for(lambda: trace_named(profd, rank(2)), why=profd.log)["state"] == "complete"
+
+
+def test_threads_beyond_the_limit_of_the_cgroup(tmp_path, place, group):
+    """A child that may begin none reads the trace by itself, or without columns."""
+    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"watch={place}")) as profd:
+        (group / "ingest/pids.max").write_text("1")
+        appear(place / rank(1, "json"), large_trace())
+        trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+        assert "max 0" not in (group / "ingest/pids.events").read_text()
+        assert trace["state"] == "complete", trace
 
 
 def bomb_gz():

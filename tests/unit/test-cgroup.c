@@ -32,6 +32,8 @@ static void test_parse(void **state)
     assert_int_equal(cgroup_parse("0::/a\0b\n", 8, &found), -EINVAL);
 }
 
+static const struct ingest_limits limits = {.memory = 1000, .tasks = 66};
+
 struct fake {
     char directory[32];
 };
@@ -75,6 +77,7 @@ static void make_fake(struct fake *f)
     put(f, "ingest/cgroup.procs", "");
     put(f, "ingest/memory.max", "");
     put(f, "ingest/memory.swap.max", "");
+    put(f, "ingest/pids.max", "");
 }
 
 static void fake_done(struct fake *f)
@@ -88,20 +91,37 @@ static void test_divided(void **state)
     _cleanup_(fake_done) struct fake f;
     _cleanup_(ingest_group_freep) struct ingest_group *g = NULL;
     const char *reason = NULL;
+    const struct ingest_limits more = {.memory = INT64_MAX, .tasks = 99};
     char pid[16];
 
     make_fake(&f);
-    assert_int_equal(ingest_group_new(f.directory, 1000, &g, &reason), 0);
+    assert_int_equal(ingest_group_new(f.directory, &limits, &g, &reason), 0);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     check_file(&f, "main/cgroup.procs", pid);
-    check_file(&f, "cgroup.subtree_control", "+memory");
+    check_file(&f, "cgroup.subtree_control", "+memory +pids");
+    check_file(&f, "ingest/pids.max", "66");
     check_file(&f, "ingest/memory.max", "1000");
     check_file(&f, "ingest/memory.swap.max", "0");
-    assert_int_equal(ingest_group_set_memory(g, INT64_MAX), 0);
+    assert_int_equal(ingest_group_set_limits(g, &more), 0);
     check_file(&f, "ingest/memory.max", "9223372036854775807");
+    check_file(&f, "ingest/pids.max", "99");
     _cleanup_(closep) int fd = ingest_group_open(g);
     assert_int_equal(write(fd, "0", 1), 1);
     check_file(&f, "ingest/cgroup.procs", "0");
+}
+
+static void test_without_pids(void **state)
+{
+    _cleanup_(fake_done) struct fake f;
+    _cleanup_(ingest_group_freep) struct ingest_group *g = NULL;
+    const char *reason = NULL;
+
+    make_fake(&f);
+    put(&f, "cgroup.controllers", "cpu memory\n");
+    assert_int_equal(ingest_group_new(f.directory, &limits, &g, &reason), 0);
+    check_file(&f, "cgroup.subtree_control", "+memory");
+    check_file(&f, "ingest/memory.max", "1000");
+    check_file(&f, "ingest/pids.max", "");
 }
 
 static void check_refused(const struct fake *f, const char *why)
@@ -109,7 +129,7 @@ static void check_refused(const struct fake *f, const char *why)
     struct ingest_group *g = NULL;
     const char *reason = NULL;
 
-    assert_true(ingest_group_new(f->directory, 1000, &g, &reason) < 0);
+    assert_true(ingest_group_new(f->directory, &limits, &g, &reason) < 0);
     assert_null(g);
     assert_non_null(strstr(reason, why));
     check_file(f, "main/cgroup.procs", "");
@@ -135,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_divided),
+        cmocka_unit_test(test_without_pids),
         cmocka_unit_test(test_not_delegated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

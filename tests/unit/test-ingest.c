@@ -9,7 +9,9 @@
 #include "tests/unit/pack.h"
 #include "trace/columns/columns.h"
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -767,6 +769,12 @@ static void act_thread(void)
         _exit(101);
 }
 
+static void *wait_for_end(void *arg)
+{
+    pause();
+    return arg;
+}
+
 /* Without a file it would be memory that no limit counts. */
 static void act_share(void)
 {
@@ -852,6 +860,57 @@ static void test_sandbox(void **state)
     }
 }
 
+#define THREADS_ALLOWED 5
+#define NOBODY          65534
+
+static void be_nobody(void)
+{
+    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+        _exit(100);
+}
+
+static void unshare_users(void)
+{
+    be_nobody();
+    _exit(unshare(CLONE_NEWUSER) < 0);
+}
+
+/* Ends with how many threads could be begun. */
+static void begin_threads(void)
+{
+    pthread_t threads[2 * THREADS_ALLOWED];
+    int n = 0;
+
+    be_nobody();
+    sandbox_bound_threads(THREADS_ALLOWED);
+    while (n < (int)ARRAY_SIZE(threads) && pthread_create(&threads[n], NULL, wait_for_end, NULL) == 0)
+        n++;
+    _exit(n);
+}
+
+static int status_of(void (*act)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        act();
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_threads_are_bounded(void **state)
+{
+    if (SANDBOX_WITHOUT_FILTER || status_of(unshare_users) != 0) {
+        print_message("skipped: %s\n", SANDBOX_WITHOUT_FILTER ? "sanitized builds have no bound"
+                                                              : "user namespaces are not allowed here");
+        skip();
+    }
+    assert_int_equal(status_of(begin_threads), THREADS_ALLOWED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -882,6 +941,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_too_many_wait),
         cmocka_unit_test(test_sandbox),
+        cmocka_unit_test(test_threads_are_bounded),
     };
     keep_low_descriptors();
     return cmocka_run_group_tests(tests, NULL, NULL);
