@@ -144,7 +144,7 @@ static int select_work(const struct gpu_work *all, const struct intervals *times
 int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
     struct rank *one = &a->ranks[rank];
-    const struct gpu_work *all;
+    const struct gpu_work *all = NULL;
     const struct intervals *times;
     int r = analysis_all_gpu(a, rank, &all);
 

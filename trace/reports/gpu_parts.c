@@ -51,7 +51,7 @@ static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct t
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         int64_t stream = by == BY_DEVICE ? COLUMN_NULL : e->stream;
-        if (s->n == t->n_slots / 2 && grow(t, s) < 0)
+        if (s->n >= t->n_slots / 2 && grow(t, s) < 0)
             return -ENOMEM;
         uint32_t *slot = find_slot(t, s->items, e->device, stream);
         if (*slot == 0) {

@@ -219,16 +219,13 @@ static size_t count_of(const struct correlations *in, int64_t correlation)
 
 int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
 {
-    _cleanup_(gpu_work_done) struct gpu_work all = *work;
     struct correlations launched = {0};
     int64_t before = hta_last_step(a, rank);
 
-    *work = (struct gpu_work){0};
-    if (before == INT64_MAX) {
-        *work = all;
-        all = (struct gpu_work){0};
+    if (before == INT64_MAX)
         return 0;
-    }
+    _cleanup_(gpu_work_done) struct gpu_work all = *work;
+    *work = (struct gpu_work){0};
     int r = read_correlations(a->ranks[rank].columns, before, &launched);
     for (size_t i = 0; i < all.n && r >= 0; i++) {
         size_t n = all.events[i].correlation < 0 ? 0 : count_of(&launched, all.events[i].correlation);
