@@ -194,9 +194,9 @@ int options_parse(const struct option_set *sets, size_t n_sets, int argc, char *
         int code = getopt_long(argc, argv, spec.shorts, spec.longs, NULL);
         if (code == -1)
             return optind;
-        if (code == '?' || code == ':')
-            return refuse(sets, n_sets, code, argv[optind - 1], p);
         const struct option_def *def = find(sets, n_sets, code, &set);
+        if (!def)
+            return refuse(sets, n_sets, code, argv[optind - 1], p);
         int r = take_value(set, def, optarg, p);
         if (r < 0)
             return r;

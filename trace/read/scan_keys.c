@@ -99,6 +99,7 @@ int keys_add(struct keys *k, const char *text)
         return k->slots[at] - 1;
     if (k->n == KEYS_MAX)
         return -E2BIG;
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): its size is kept beside it
     memcpy(k->key[k->n].text, text, size);
     k->key[k->n].size = (uint8_t)size;
     k->slots[at] = ++k->n;
