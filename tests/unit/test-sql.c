@@ -129,6 +129,21 @@ static void test_arguments(void **state)
     read_room_done(&r);
 }
 
+/* One text is one text, wherever a trace has it: half of a pair, what is not UTF-8, escapes that nobody
+ * knows. */
+static void test_a_text_is_the_same_as_name_and_as_argument(void **state)
+{
+#define ODD "x\\ud800y\\udc00\xffz\\q"
+    struct read_room r = read_text("[" X("c", ODD, "1", "1", "1") ARGS("\"a\":\"" ODD "\",\"no\":1.") "]");
+    sqlite3 *db = sql_over(&r);
+
+    assert_answer(db, "select string_value = (select name from slice) from args where key = 'args.a'", "1\n");
+    assert_answer(db, "select value_type from args where key = 'args.no'", "string\n");
+    sqlite3_close(db);
+    read_room_done(&r);
+#undef ODD
+}
+
 /* What stands in columns is read from there; what could be meant otherwise is looked up. */
 static void test_known_arguments(void **state)
 {
@@ -759,6 +774,7 @@ int main(void)
         cmocka_unit_test(test_tables_of_perfetto),
         cmocka_unit_test(test_tables_of_ours),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_a_text_is_the_same_as_name_and_as_argument),
         cmocka_unit_test(test_known_arguments),
         cmocka_unit_test(test_pushdown_changes_nothing),
         cmocka_unit_test(test_relatives_are_those_of_the_parents),
