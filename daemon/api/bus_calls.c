@@ -232,7 +232,7 @@ static int query_of(const json_t *options, const struct route *route, char **ret
     size_t size;
     int r = 0;
 
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
     json_object_foreach((json_t *)options, key, value)
     {
         if (r == 0)
