@@ -41,15 +41,25 @@ struct report {
 
 /* -- the server -- */
 
-static inline int listen_any(uint16_t *ret_port)
+/* 0: any port. */
+static inline int bind_port(uint16_t *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY), .sin_port = htons(*port)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0 ||
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) < 0)
         _exit(20);
-    *ret_port = ntohs(address.sin_port);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static inline int listen_port(uint16_t *port)
+{
+    int fd = bind_port(port);
+    if (listen(fd, 8) < 0)
+        _exit(20);
     return fd;
 }
 
@@ -101,8 +111,11 @@ static inline void serve(const char *role)
         execve("/proc/self/exe", (char *const[]){(char *)title, NULL},
                (char *const[]){ROLE_VARIABLE "=-", NULL});
     }
-    if (strchr(role, 'n'))
+    if (strchr(role, 'n')) {
+        /* Kept here, where nobody else gets it then: by its port alone it is looked for. */
+        bind_port(&report.ports[0]);
         own_network();
+    }
     if (strchr(role, 'm') || strchr(role, 'c'))
         own_root(getenv("TEST_ROOT"), strchr(role, 'm'));
     if (strchr(role, 'w') && open(getenv("TEST_OPEN"), O_WRONLY) < 0)
@@ -113,7 +126,7 @@ static inline void serve(const char *role)
         prctl(PR_SET_NAME, "docker-proxy");
     size_t n = strchr(role, 'k') ? PORTS_MAX : strchr(role, 'h') ? 0 : 1;
     for (size_t i = 0; i < n; i++)
-        listen_any(&report.ports[i]);
+        listen_port(&report.ports[i]);
     report.pid = getpid();
     /* A child that inherits the socket, as a forking server's have it; younger by more than a clock tick. */
     if (strchr(role, 'i') && usleep(CLOCK_TICK_US) == 0 && fork() == 0) {

@@ -166,8 +166,8 @@ static void test_other_user_by_argument(void **state)
     _cleanup_(freep) char *config =
         xasprintf("{\"profiler\":\"torch\",\"torch_profiler_dir\":\"%s\"}", s.dir);
     char port[16];
-    uint16_t wanted;
-    int low_fd = listen_any(&wanted), fd = fcntl(low_fd, F_DUPFD, 10); /* out of the pipes' way */
+    uint16_t wanted = 0;
+    int low_fd = listen_port(&wanted), fd = fcntl(low_fd, F_DUPFD, 10); /* out of the pipes' way */
     close(low_fd);
     snprintf(port, sizeof(port), "%u", wanted);
     /* Somebody else's process with the same arguments, and an older one, is not taken for it. */

@@ -224,9 +224,9 @@ static void test_elsewhere(void **state)
 
 static void test_nobody_listens(void **state)
 {
-    uint16_t port;
+    uint16_t port = 0;
     const struct fleet_settings settings = {0};
-    close(listen_any(&port));
+    close(listen_port(&port));
     _cleanup_fleet_ f = fleet_of("localhost", port, ENGINE_VLLM, NULL);
     processes_inspect(f, &settings);
     assert_false(f->workers[0].local);
