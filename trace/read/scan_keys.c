@@ -93,13 +93,13 @@ int keys_add(struct keys *k, const char *text)
 
     if (size > KEY_SIZE_MAX)
         return -ENAMETOOLONG;
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros are behind it already
     memcpy(padded, text, size);
     size_t at = find_slot(k, padded, size);
     if (k->slots[at])
         return k->slots[at] - 1;
     if (k->n == KEYS_MAX)
         return -E2BIG;
-    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): its size is kept beside it
     memcpy(k->key[k->n].text, text, size);
     k->key[k->n].size = (uint8_t)size;
     k->slots[at] = ++k->n;
