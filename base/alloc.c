@@ -54,6 +54,14 @@ char *xasprintf(const char *format, ...)
     return s;
 }
 
+FILE *xmemstream(char **text, size_t *size)
+{
+    FILE *f = open_memstream(text, size);
+    if (!f)
+        out_of_memory();
+    return f;
+}
+
 void replace_str(char **p, const char *s)
 {
     char *copy = xstrdup(s);

@@ -18,6 +18,8 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *format, ...) _printf_(1, 2);
 char *xvasprintf(const char *format, va_list ap) _printf_(1, 0);
+/* A stream into memory, as open_memstream() opens it. */
+FILE *xmemstream(char **text, size_t *size);
 /* Replaces an owned string: frees *p, stores a copy of s (NULL allowed). */
 void replace_str(char **p, const char *s);
 

@@ -23,7 +23,7 @@ static int append_members(struct writing *w, const json_t *object);
  */
 static void replace_noncharacters(char *text)
 {
-    static const char replacement[] = "\xef\xbf\xbd";
+    static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
     unsigned char *s = (unsigned char *)text;
 
     while ((s = (unsigned char *)strpbrk((char *)s, "\xef\xf0\xf1\xf2\xf3\xf4"))) {
@@ -32,7 +32,7 @@ static void replace_noncharacters(char *text)
         bool ends_plane = (last & 0xffe) == 0xffe && (n == 3 ? s[1] == 0xbf : (s[1] & 0xf) == 0xf);
         bool is_reserved = n == 3 && s[1] == 0xb7 && s[2] >= 0x90 && s[2] <= 0xaf;
         if (ends_plane || is_reserved) {
-            memcpy(s, replacement, 3);
+            memcpy(s, replacement, sizeof(replacement));
             memmove(s + 3, s + n, strlen((char *)s + n) + 1);
             n = 3;
         }

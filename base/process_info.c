@@ -266,11 +266,12 @@ static size_t open_files_of(pid_t pid, struct open_file *ret, size_t max)
 
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
-    while (dir && n < max && (entry = readdir(dir)))
+    if (!dir)
+        return 0;
+    while (n < max && (entry = readdir(dir)))
         if (is_open_for_writing(dirfd(dir), entry->d_name, &st))
             ret[n++] = (struct open_file){st.st_dev, st.st_ino};
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     return n;
 }
 

@@ -2,7 +2,7 @@
 #include "base/routerlog.h"
 
 #include "base/alloc.h"
-#include "base/util.h"
+#include "base/whole.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -116,22 +116,6 @@ static int open_log(const char *path, int64_t *ret_size)
     return TAKE_FD(fd);
 }
 
-static ssize_t pread_all(int fd, char *data, size_t size, int64_t at)
-{
-    size_t got = 0;
-    while (got < size) {
-        ssize_t n = pread(fd, data + got, size - got, at + (int64_t)got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
-    return (ssize_t)got;
-}
-
 static int search_backwards(int fd, int64_t size, char **ret_url)
 {
     _cleanup_(freep) char *block = xcalloc(BLOCK_SIZE + OVERLAP, 1);
@@ -139,7 +123,7 @@ static int search_backwards(int fd, int64_t size, char **ret_url)
 
     for (int64_t end = size; end > lowest;) {
         int64_t start = MAX(lowest, end - BLOCK_SIZE);
-        ssize_t n = pread_all(fd, block, (size_t)MIN(end - start + OVERLAP, size - start), start);
+        ssize_t n = pread_whole(fd, block, (size_t)MIN(end - start + OVERLAP, size - start), (uint64_t)start);
         if (n < 0)
             return (int)n;
         *ret_url = routerlog_find(block, (size_t)n);

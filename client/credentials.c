@@ -113,7 +113,7 @@ int credentials_find(const struct credential_options *o, const char *url, struct
         return -EPERM;
     }
     *ret = c;
-    c = (struct credentials){0};
+    c = (struct credentials){0}; // NOLINT(clang-analyzer-deadcode.DeadStores): its cleanup reads it
     return 0;
 }
 

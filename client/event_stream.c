@@ -122,9 +122,8 @@ static void dial(struct event_stream *s)
 static int check_ended(struct event_stream *s, struct problem *p)
 {
     int n_left, r = 0;
-    CURLMsg *m;
 
-    while (s->curl && (m = curl_multi_info_read(s->multi, &n_left))) {
+    while (s->curl && curl_multi_info_read(s->multi, &n_left)) {
         long status = 0;
         curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
         if (status >= 400 && status < 500)

@@ -56,29 +56,26 @@ static int bad_name(struct client *c, const json_t *trace)
     return client_fail(c, &p);
 }
 
-/* A name that profd gives is used only as a name. */
-static int own_name(struct client *c, const json_t *trace, const char **ret)
+/* A name that profd gives is used only as a name; NULL for what is none. */
+static const char *own_name(const json_t *trace)
 {
     const char *name = json_get_str(trace, "name");
 
-    if (!name || !is_plain_name(name))
-        return bad_name(c, trace);
-    *ret = name;
-    return EXIT_DONE;
+    return name && is_plain_name(name) ? name : NULL;
 }
 
 static int get_one(struct client *c, const struct options *o, const char *ref)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ trace = NULL;
-    const char *path = o->output;
     char size[UNIT_TEXT_MAX];
     int status = fetch_trace(c, ref, &trace);
 
-    if (status == EXIT_DONE && !path)
-        status = own_name(c, trace, &path);
     if (status != EXIT_DONE)
         return status;
+    const char *path = o->output ? o->output : own_name(trace);
+    if (!path)
+        return bad_name(c, trace);
     if (streq(path, "-"))
         return get_to_stdout(c, trace);
     if (!o->output && access(path, F_OK) == 0) {
@@ -142,12 +139,10 @@ static void get_into(struct client *c, const char *directory, const json_t *trac
                      struct haul *h)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const char *id = json_get_str(trace, "trace"), *plain;
-    int status = own_name(c, trace, &plain);
-    _cleanup_(freep) char *name = status == EXIT_DONE ? name_of(traces, trace) : NULL;
+    const char *id = json_get_str(trace, "trace");
+    _cleanup_(freep) char *name = own_name(trace) ? name_of(traces, trace) : NULL;
+    int status = name && is_plain_name(name) ? EXIT_DONE : bad_name(c, trace);
 
-    if (name && !is_plain_name(name))
-        status = bad_name(c, trace);
     if (status == EXIT_DONE) {
         _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
         bool there = is_there(path, trace);

@@ -15,6 +15,7 @@
 
 static void *member(const struct option_set *set, const struct option_def *def)
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every code that getopt_long() returns is of a set
     return (char *)set->values + def->offset;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/spawning.h"
 #include "base/units.h"
 #include "client/columns_cache.h"
 #include "client/program.h"
@@ -13,7 +14,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -26,8 +26,6 @@
 #define SHOW_AFTER_NS     NS_PER_S
 #define SHOW_INTERVAL_MS  200
 #define PROGRESS_LINE_MAX 96
-/* Descriptors are moved out of the way of those that the child gets. */
-#define FD_ASIDE 16
 
 struct child {
     pid_t pid;
@@ -73,10 +71,10 @@ static sigset_t ending_signals(void)
 
 /* -- Starting the child ------------------------------------------------------------------------------- */
 
-static int move_aside(int fd)
+static int copy_of(int fd)
 {
-    int aside = fcntl(fd, F_DUPFD_CLOEXEC, FD_ASIDE);
-    return aside < 0 ? -errno : aside;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy < 0 ? -errno : copy;
 }
 
 static int open_pipe(int *ret_read, int *ret_write)
@@ -86,69 +84,41 @@ static int open_pipe(int *ret_read, int *ret_write)
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
     *ret_read = fds[0];
-    *ret_write = move_aside(fds[1]);
-    close(fds[1]);
-    if (*ret_write < 0 || fcntl(*ret_read, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
-    return 0;
+    *ret_write = fds[1];
+    return fcntl(*ret_read, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 static int gather_fds(const struct reading *reading, struct child *ch, struct child_fds *ret)
 {
     int *fds = ret->fds;
-    _cleanup_(closep) int spill_fd = nameless_file();
 
     int r = open_pipe(&ch->answer_fd, &fds[INGEST_FD_RESULT]);
     if (r >= 0)
         r = open_pipe(&ch->progress_fd, &fds[INGEST_FD_PROGRESS]);
     if (r >= 0)
-        r = fds[INGEST_FD_SOURCE] = move_aside(reading->source_fd);
+        r = fds[INGEST_FD_SOURCE] = copy_of(reading->source_fd);
     if (r >= 0)
-        r = fds[INGEST_FD_COLUMNS] = move_aside(reading->columns_fd);
+        r = fds[INGEST_FD_COLUMNS] = copy_of(reading->columns_fd);
     /* Without it, what does not fit into memory is an error that the child reports. */
-    if (r >= 0 && spill_fd >= 0)
-        r = fds[INGEST_FD_SPILL] = move_aside(spill_fd);
+    fds[INGEST_FD_SPILL] = nameless_file();
     return MIN(r, 0);
 }
 
-static void add_descriptors(posix_spawn_file_actions_t *actions, const struct child_fds *f)
-{
-    posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    for (int i = 1; i <= INGEST_FD_PROGRESS; i++)
-        if (f->fds[i] >= 0)
-            posix_spawn_file_actions_adddup2(actions, f->fds[i], i);
-        else if (i != STDERR_FILENO)
-            posix_spawn_file_actions_addclose(actions, i);
-    posix_spawn_file_actions_addclosefrom_np(actions, INGEST_FD_PROGRESS + 1);
-}
-
-static int spawn(struct child *ch, const char *program, const struct reading *reading,
-                 const struct child_fds *f)
+static int spawn(struct child *ch, const char *program, const struct reading *reading, struct child_fds *f)
 {
     char size_max[24], cpu_s[24], memory_max[24];
     bool has_memory_max = reading->memory_max != OPTION_ABSENT;
     char *argv[] = {"profd-ingest", size_max, cpu_s, has_memory_max ? memory_max : NULL, NULL};
     char *environment[] = {"LC_ALL=C", NULL};
-    posix_spawn_file_actions_t actions;
     struct stat st = {0};
 
     fstat(reading->source_fd, &st);
     snprintf(size_max, sizeof(size_max), "%" PRId64, INT64_MAX);
     snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + st.st_size / BYTES_PER_CPU_S);
     snprintf(memory_max, sizeof(memory_max), "%" PRId64, reading->memory_max);
-    posix_spawn_file_actions_init(&actions);
-    add_descriptors(&actions, f);
-    int r = program_spawn(program, &actions, argv, environment, &ch->pid);
-    posix_spawn_file_actions_destroy(&actions);
-    if (r < 0)
-        return r;
-    ch->pid_fd = pidfd_open(ch->pid, 0);
-    if (ch->pid_fd >= 0)
-        return 0;
-    r = -errno;
-    kill(ch->pid, SIGKILL);
-    waitpid(ch->pid, NULL, 0);
-    return r;
+    /* In a group of its own: the terminal's Ctrl-C is for profctl, which ends it in order. */
+    return spawn_with(program, f->fds, (int)ARRAY_SIZE(f->fds), argv, environment, POSIX_SPAWN_SETPGROUP,
+                      &ch->pid, &ch->pid_fd);
 }
 
 static int start(struct child *ch, const struct reading *reading, struct problem *p)

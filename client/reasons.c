@@ -72,7 +72,7 @@ static char *who(const struct group *g)
 {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
 
     if (!out)
         return xstrdup("");

@@ -135,10 +135,10 @@ static void say_what_begins(struct client *c, const struct run *r, bool in_unit,
 static int execute(struct client *c, struct run *r, struct problem *p)
 {
     const struct run_order order = {.unit = r->unit, .argv = r->argv, .environment = &r->o->environment};
-    _cleanup_(manager_done) struct manager m = {0};
+    _cleanup_(systemd_done) struct systemd systemd = {0};
     bool is_user = r->o->user || geteuid() != 0;
     bool must_be_unit = r->o->unit || r->o->user;
-    int err = r->o->plain ? -ENOTSUP : manager_open(is_user, &m, must_be_unit ? p : NULL);
+    int err = r->o->plain ? -ENOTSUP : systemd_open(is_user, &systemd, must_be_unit ? p : NULL);
 
     if (err < 0 && must_be_unit && !r->o->plain)
         return err;
@@ -146,7 +146,7 @@ static int execute(struct client *c, struct run *r, struct problem *p)
     fflush(c->out.file);
     say_what_begins(c, r, err >= 0, is_user);
     if (err >= 0)
-        return run_in_unit(c, &m, &order, &r->status, p);
+        return run_in_unit(c, &systemd, &order, &r->status, p);
     if (!r->o->plain)
         client_say(c, "no systemd on the %s bus: %s runs as a child of profctl, and ends with it",
                    is_user ? "user's" : "system", r->program);

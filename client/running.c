@@ -124,12 +124,12 @@ static int append_properties(sd_bus_message *m, const struct run_order *o)
     return r < 0 ? r : append_command(m, o->argv);
 }
 
-static int start_unit(struct manager *m, const struct run_order *o, struct problem *p)
+static int start_unit(struct systemd *systemd, const struct run_order *o, struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *call = NULL;
     _cleanup_(freep) char *doing = xasprintf("start %s", o->unit);
-    int r = sd_bus_message_new_method_call(m->bus, &call, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE,
+    int r = sd_bus_message_new_method_call(systemd->bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE,
                                            "StartTransientUnit");
 
     if (r >= 0)
@@ -143,8 +143,8 @@ static int start_unit(struct manager *m, const struct run_order *o, struct probl
     if (r >= 0)
         r = sd_bus_message_append(call, "a(sa(sv))", 0);
     if (r >= 0)
-        r = sd_bus_call(m->bus, call, 0, &e, NULL);
-    return r < 0 ? manager_problem(r, &e, doing, p) : 0;
+        r = sd_bus_call(systemd->bus, call, 0, &e, NULL);
+    return r < 0 ? systemd_problem(r, &e, doing, p) : 0;
 }
 
 static int open_signals(void)
@@ -177,11 +177,11 @@ struct unit_state {
 };
 
 /* Whether a job of the unit waits for its turn. */
-static int read_job(const struct manager *m, const char *path, bool *ret, sd_bus_error *e)
+static int read_job(const struct systemd *systemd, const char *path, bool *ret, sd_bus_error *e)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
     uint32_t job = 0;
-    int r = sd_bus_get_property(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "Job", e, &reply, "(uo)");
+    int r = sd_bus_get_property(systemd->bus, SYSTEMD_NAME, path, UNIT_INTERFACE, "Job", e, &reply, "(uo)");
 
     if (r >= 0)
         r = sd_bus_message_read(reply, "(uo)", &job, NULL);
@@ -191,84 +191,87 @@ static int read_job(const struct manager *m, const char *path, bool *ret, sd_bus
 
 /* A unit is inactive too until its start had its turn. The job is asked for first: what is inactive without
  * one then has been started. */
-static int read_state(const struct manager *m, const char *path, struct unit_state *ret, struct problem *p)
+static int read_state(const struct systemd *systemd, const char *path, struct unit_state *ret,
+                      struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(freep) char *active = NULL;
     bool has_job = false;
-    int r = read_job(m, path, &has_job, &e);
+    int r = read_job(systemd, path, &has_job, &e);
 
     if (r >= 0)
-        r = sd_bus_get_property_string(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "ActiveState", &e,
+        r = sd_bus_get_property_string(systemd->bus, SYSTEMD_NAME, path, UNIT_INTERFACE, "ActiveState", &e,
                                        &active);
     if (r >= 0)
-        r = sd_bus_get_property_trivial(m->bus, MANAGER_NAME, path, SERVICE_INTERFACE, "ExecMainCode", &e,
-                                        'i', &ret->code);
+        r = sd_bus_get_property_trivial(systemd->bus, SYSTEMD_NAME, path, SERVICE_INTERFACE, "ExecMainCode",
+                                        &e, 'i', &ret->code);
     if (r >= 0)
-        r = sd_bus_get_property_trivial(m->bus, MANAGER_NAME, path, SERVICE_INTERFACE, "ExecMainStatus", &e,
-                                        'i', &ret->status);
+        r = sd_bus_get_property_trivial(systemd->bus, SYSTEMD_NAME, path, SERVICE_INTERFACE, "ExecMainStatus",
+                                        &e, 'i', &ret->status);
     ret->is_over = (streq(active, "inactive") && !has_job) || streq(active, "failed");
-    return r < 0 ? manager_problem(r, &e, "look after the unit", p) : 0;
+    return r < 0 ? systemd_problem(r, &e, "look after the unit", p) : 0;
 }
 
 /* The first time in order, then by force. It may be over already. */
-static void interrupt_unit(struct manager *m, const char *unit, unsigned n)
+static void interrupt_unit(struct systemd *systemd, const char *unit, unsigned n)
 {
     if (n == 1)
-        sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "StopUnit", NULL, NULL,
-                           "ss", unit, "replace");
+        sd_bus_call_method(systemd->bus, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE, "StopUnit", NULL,
+                           NULL, "ss", unit, "replace");
     else
-        sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "KillUnit", NULL, NULL,
-                           "ssi", unit, "all", SIGKILL);
+        sd_bus_call_method(systemd->bus, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE, "KillUnit", NULL,
+                           NULL, "ssi", unit, "all", SIGKILL);
 }
 
 /* Until something is to be looked at: a message, a signal, or a second has passed. */
-static void wait_bus(struct manager *m, int signal_fd)
+static void wait_bus(struct systemd *systemd, int signal_fd)
 {
-    struct pollfd fds[] = {{.fd = sd_bus_get_fd(m->bus), .events = (short)MAX(sd_bus_get_events(m->bus), 0)},
-                           {.fd = signal_fd, .events = POLLIN}};
+    struct pollfd fds[] = {
+        {.fd = sd_bus_get_fd(systemd->bus), .events = (short)MAX(sd_bus_get_events(systemd->bus), 0)},
+        {.fd = signal_fd, .events = POLLIN}};
 
-    if (sd_bus_process(m->bus, NULL) == 0)
+    if (sd_bus_process(systemd->bus, NULL) == 0)
         poll(fds, ARRAY_SIZE(fds), LOOK_MS);
-    while (sd_bus_process(m->bus, NULL) > 0)
+    while (sd_bus_process(systemd->bus, NULL) > 0)
         ;
 }
 
-static int wait_unit(struct client *c, struct manager *m, const char *unit, const char *path, int *ret_status,
-                     struct problem *p)
+static int wait_unit(struct client *c, struct systemd *systemd, const char *unit, const char *path,
+                     int *ret_status, struct problem *p)
 {
     _cleanup_(closep) int signal_fd = open_signals();
     struct unit_state state = {0};
     unsigned n_signals = 0;
     int r;
 
-    while ((r = read_state(m, path, &state, p)) >= 0 && !state.is_over) {
+    while ((r = read_state(systemd, path, &state, p)) >= 0 && !state.is_over) {
         if (take_signal(signal_fd)) {
             say_interrupted(c, unit, ++n_signals);
-            interrupt_unit(m, unit, n_signals);
+            interrupt_unit(systemd, unit, n_signals);
         }
-        wait_bus(m, signal_fd);
+        wait_bus(systemd, signal_fd);
     }
     if (r >= 0)
         *ret_status = state.code == CLD_EXITED ? state.status : EXIT_OF_SIGNAL + state.status;
     return r;
 }
 
-int run_in_unit(struct client *c, struct manager *m, const struct run_order *o, int *ret_status,
+int run_in_unit(struct client *c, struct systemd *systemd, const struct run_order *o, int *ret_status,
                 struct problem *p)
 {
     _cleanup_(freep) char *path = NULL;
     int r = sd_bus_path_encode("/org/freedesktop/systemd1/unit", o->unit, &path);
 
     /* What changes is only told to those who subscribed; who may not looks again every second. */
-    sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "Subscribe", NULL, NULL, "");
+    sd_bus_call_method(systemd->bus, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE, "Subscribe", NULL, NULL,
+                       "");
     if (r >= 0)
-        r = sd_bus_match_signal(m->bus, NULL, MANAGER_NAME, path, "org.freedesktop.DBus.Properties",
+        r = sd_bus_match_signal(systemd->bus, NULL, SYSTEMD_NAME, path, "org.freedesktop.DBus.Properties",
                                 "PropertiesChanged", NULL, NULL);
     if (r < 0)
-        return manager_problem(r, NULL, "listen to systemd", p);
-    r = start_unit(m, o, p);
-    return r < 0 ? r : wait_unit(c, m, o->unit, path, ret_status, p);
+        return systemd_problem(r, NULL, "listen to systemd", p);
+    r = start_unit(systemd, o, p);
+    return r < 0 ? r : wait_unit(c, systemd, o->unit, path, ret_status, p);
 }
 
 static int spawn_child(const struct run_order *o, pid_t *ret)

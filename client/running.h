@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "client/manager.h"
+#include "client/systemd.h"
 #include "client/verb.h"
 
 struct run_order {
@@ -18,6 +18,6 @@ struct run_order {
 };
 
 /* Where *ret_status is set, the command ran: its exit status, 128 + N where signal N ended it. */
-int run_in_unit(struct client *c, struct manager *m, const struct run_order *o, int *ret_status,
+int run_in_unit(struct client *c, struct systemd *systemd, const struct run_order *o, int *ret_status,
                 struct problem *p);
 int run_as_child(struct client *c, const struct run_order *o, int *ret_status, struct problem *p);

@@ -111,7 +111,7 @@ char *session_title(const json_t *session)
     _cleanup_(freep) char *workers = text_count((int64_t)t.n_targets, "worker");
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
 
     if (!out)
         return xstrdup("");
@@ -259,7 +259,7 @@ char *session_progress(const json_t *session, int64_t now)
     int64_t skew = json_get_int(session, "skew_ns", -1);
     char *text = NULL, number[UNIT_TEXT_MAX];
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
 
     if (!out)
         return xstrdup("");

@@ -161,7 +161,7 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
         return xstrdup("");
     }
     trim_lines(data);
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
     if (!out)
         return data;
     for (const char *p = data; *p;) {

@@ -137,7 +137,7 @@ char *text_wrap(const char *s, unsigned indent, unsigned width)
 {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
     if (!out)
         return xstrdup(s);
     for (;;) {

@@ -18,7 +18,7 @@ char *trace_rank(const json_t *trace, bool in_short)
     bool has_rank = !kind || streq(kind, "trace");
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
 
     if (!out)
         return NULL;

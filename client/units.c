@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
-#include "client/manager.h"
+#include "client/systemd.h"
 #include <errno.h>
 
 /* A host with more ports than that in its units is no host of workers. */
@@ -179,13 +179,13 @@ static int listens_nowhere(const struct search *s, struct problem *p)
     return -ENOTCONN;
 }
 
-static int search_unit(struct client *c, const struct manager *m, const struct net_survey *survey,
+static int search_unit(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
                        const struct unit *unit, struct unit_workers *ret, struct problem *p)
 {
     _cleanup_(freep) pid_t *pids = NULL;
     struct search s = {.c = c, .survey = survey, .unit = unit->name};
     size_t before = ret->n;
-    int r = manager_unit_processes(m, unit->name, &pids, &s.n_pids, p);
+    int r = systemd_unit_processes(systemd, unit->name, &pids, &s.n_pids, p);
 
     if (r < 0)
         return r;
@@ -201,10 +201,10 @@ static bool is_running(const struct unit *u)
     return streq(u->active, "active") || streq(u->active, "reloading") || streq(u->active, "activating");
 }
 
-static int none_runs(const struct manager *m, const char *pattern, const struct unit_list *units,
+static int none_runs(const struct systemd *systemd, const char *pattern, const struct unit_list *units,
                      struct problem *p)
 {
-    const char *scope = m->is_user ? "systemctl --user" : "systemctl";
+    const char *scope = systemd->is_user ? "systemctl --user" : "systemctl";
 
     if (units->n == 0 || (units->n == 1 && streq(units->items[0].load, "not-found"))) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no unit %s", pattern);
@@ -221,20 +221,20 @@ static int none_runs(const struct manager *m, const char *pattern, const struct 
     return -ESRCH;
 }
 
-static int search_pattern(struct client *c, const struct manager *m, const struct net_survey *survey,
+static int search_pattern(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
                           const char *pattern, struct unit_workers *ret, struct problem *p)
 {
     _cleanup_(unit_list_done) struct unit_list units = {0};
     size_t n_running = 0;
-    int r = manager_find_units(m, pattern, &units, p);
+    int r = systemd_find_units(systemd, pattern, &units, p);
 
     for (size_t i = 0; r >= 0 && i < units.n; i++)
         n_running += is_running(&units.items[i]);
     if (r >= 0 && n_running == 0)
-        return none_runs(m, pattern, &units, p);
+        return none_runs(systemd, pattern, &units, p);
     for (size_t i = 0; r >= 0 && i < units.n; i++) {
         if (is_running(&units.items[i]))
-            r = search_unit(c, m, survey, &units.items[i], ret, p);
+            r = search_unit(c, systemd, survey, &units.items[i], ret, p);
         else
             client_say(c, "  left out: %s is %s", units.items[i].name, units.items[i].active);
     }
@@ -244,11 +244,11 @@ static int search_pattern(struct client *c, const struct manager *m, const struc
 static int search_manager(struct client *c, bool user, const struct net_survey *survey,
                           const struct option_list *patterns, struct unit_workers *ret, struct problem *p)
 {
-    _cleanup_(manager_done) struct manager m = {0};
-    int r = patterns->n > 0 ? manager_open(user, &m, p) : 0;
+    _cleanup_(systemd_done) struct systemd systemd = {0};
+    int r = patterns->n > 0 ? systemd_open(user, &systemd, p) : 0;
 
     for (size_t i = 0; r >= 0 && i < patterns->n; i++)
-        r = search_pattern(c, &m, survey, patterns->items[i], ret, p);
+        r = search_pattern(c, &systemd, survey, patterns->items[i], ret, p);
     return r;
 }
 

@@ -4,10 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "daemon/api/hosts.h"
-#include "daemon/api/listen.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
+#include "daemon/listen_address.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>

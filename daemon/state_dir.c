@@ -90,19 +90,18 @@ static const char *fuse_name(const char *path)
     return network_fuse_name(type);
 }
 
-/* The nearest directory above that is there. */
-static int find_there(const char *path, struct statfs *fs, char **ret)
+/* The nearest directory above that is there; NULL where it cannot be looked at. */
+static char *find_there(const char *path, struct statfs *fs)
 {
     _cleanup_(freep) char *at = xstrdup(path);
 
     while (statfs(at, fs) < 0) {
         if (errno != ENOENT || streq(at, "/") || streq(at, "."))
-            return -errno;
+            return NULL;
         _cleanup_(freep) char *copy = xstrdup(at);
         replace_str(&at, dirname(copy));
     }
-    *ret = TAKE_PTR(at);
-    return 0;
+    return TAKE_PTR(at);
 }
 
 /* What root writes there is root's: a later profd of the directory's owner cannot use the catalog. */
@@ -122,10 +121,10 @@ static int check_owner(const char *path, struct problem *p)
 
 int state_dir_check(const char *path, struct problem *p)
 {
-    _cleanup_(freep) char *there = NULL;
     struct statfs fs;
+    _cleanup_(freep) char *there = find_there(path, &fs);
 
-    if (find_there(path, &fs, &there) < 0)
+    if (!there)
         return 0; /* whoever makes it says more */
     unsigned long f_type = (unsigned int)fs.f_type;
     const char *name = f_type == FUSE_MAGIC ? fuse_name(there) : network_fs_name(f_type);

@@ -12,7 +12,7 @@
 
 #include "base/address.h"
 #include "daemon/api/http.h"
-#include "daemon/api/listen.h"
+#include "daemon/listen_address.h"
 
 struct config;
 struct route;

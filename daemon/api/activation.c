@@ -2,7 +2,6 @@
 #include "daemon/api/activation.h"
 
 #include "base/alloc.h"
-#include "daemon/api/listen.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>

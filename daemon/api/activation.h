@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/problem.h"
-#include "daemon/api/listen.h"
+#include "daemon/listen_address.h"
 
 #define ACTIVATION_MAX 8
 

@@ -232,7 +232,7 @@ static int query_of(const json_t *options, const struct route *route, char **ret
     size_t size;
     int r = 0;
 
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = xmemstream(&text, &size);
     json_object_foreach((json_t *)options, key, value)
     {
         if (r == 0)
@@ -277,8 +277,10 @@ static int read_id(struct bus_call *c, struct problem *p)
         r = sd_bus_path_decode(sd_bus_message_get_path(c->message), BUS_SESSION_PATH, &of_object);
     if (of_object)
         id = of_object;
-    if (r < 0 || strchr(id, '/'))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the id cannot be read");
+    if (r < 0 || strchr(id, '/')) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the id cannot be read");
+        return -EINVAL;
+    }
     c->path = path_of(c->method->pattern, id);
     return route_find(method_of(c->method), c->path, &c->route, p);
 }

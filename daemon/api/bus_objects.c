@@ -87,6 +87,9 @@ static int get_session_property(sd_bus *connection, const char *path, const char
 {
     const struct property *property = find_property(name);
     const struct bus *b = arg;
+
+    if (!property)
+        return -ENOENT;
     const char *dot = strchr(property->key, '.'), *key = dot ? dot + 1 : property->key;
     const json_t *object = dot ? json_object_get(b->shown, "counts") : b->shown;
     const char *text = json_get_str(object, key);

@@ -7,13 +7,6 @@
 
 #define PORT_DIGITS_MAX 5
 
-bool host_is_name(const char *name)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    size_t n = strlen(name);
-    return n > 0 && n <= HOST_NAME_MAX_BYTES && strspn(name, allowed) == n;
-}
-
 static bool is_port_or_nothing(const char *text)
 {
     if (!*text)

@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include "daemon/api/listen.h"
-
-#define HOST_NAME_MAX_BYTES 253
+#include "daemon/listen_address.h"
 
 struct host_rules {
     const struct listen_address *addresses;
@@ -17,7 +15,5 @@ struct host_rules {
     size_t n_names;
 };
 
-/* A configured name, without a port: letters, digits, '-', '_' and '.'. */
-bool host_is_name(const char *name);
 /* "localhost:9460", "10.0.0.7", "[::1]:80". False for what is no Host header at all. */
 bool host_is_ours(const char *header, const struct host_rules *rules);

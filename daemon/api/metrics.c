@@ -492,7 +492,7 @@ void get_metrics(struct door *d, struct http_request *r, int64_t id)
     char *text = NULL;
     size_t size;
 
-    s.out = open_memstream(&text, &size);
+    s.out = xmemstream(&text, &size);
     take_values(&s);
     for (size_t i = 0; i < ARRAY_SIZE(families); i++)
         write_family(&s, &families[i]);

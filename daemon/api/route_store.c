@@ -70,9 +70,7 @@ static void on_removed(const struct store_removed *removed, void *arg)
     if (!v.request)
         return;
     http_on_close(v.request, NULL, NULL);
-    int err = removed->err;
-    if (err == 0)
-        err = store_usage(v.door->rooms.store, &usage);
+    int err = removed->err < 0 ? removed->err : store_usage(v.door->rooms.store, &usage);
     if (err < 0) {
         reply_error(v.door, v.request, err, "make the store smaller");
         return;

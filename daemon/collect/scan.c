@@ -90,12 +90,17 @@ void scan_directory(struct scan_dir *d)
         d->err = fd;
         return;
     }
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        d->err = -errno;
+        close(fd);
+        return;
+    }
     struct stat st;
     if (fstat(fd, &st) == 0)
         d->device = st.st_dev;
     /* Before the listing: what comes in between is seen twice rather than never. */
     add_watch(d, fd);
-    DIR *dir = fdopendir(fd);
     while (d->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             look_at(d, fd, entry->d_name);

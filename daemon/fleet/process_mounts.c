@@ -58,9 +58,7 @@ static bool parse_line(const char *line, const char *end, struct mount *ret)
 /* What is left of path below the directory, from its slash on; NULL where it is not below. */
 static const char *below(const char *path, const char *directory)
 {
-    size_t n = strlen(directory);
-    if (n == 1)
-        return path;
+    size_t n = streq(directory, "/") ? 0 : strlen(directory);
     if (strncmp(path, directory, n) != 0 || (path[n] != '/' && path[n] != '\0'))
         return NULL;
     return path + n;

@@ -2,6 +2,7 @@
 #include "daemon/ingest/check_internal.h"
 
 #include "base/alloc.h"
+#include "base/whole.h"
 #include "trace/read/ends.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -90,21 +91,12 @@ static void try_clone(struct check *c)
 
 static int write_at(struct check *c, const uint8_t *data, size_t size)
 {
-    off_t offset = c->size;
+    int r = pwrite_whole(c->write_fd, data, size, (uint64_t)c->size);
 
-    while (size > 0) {
-        ssize_t n = pwrite(c->write_fd, data, size, offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            c->error = errno;
-            return unreadable(c, -errno, xasprintf("cannot write the copy: %s", strerror(errno)));
-        }
-        data += n;
-        size -= (size_t)n;
-        offset += n;
-    }
-    return 0;
+    if (r == 0)
+        return 0;
+    c->error = -r;
+    return unreadable(c, r, xasprintf("cannot write the copy: %s", strerror(-r)));
 }
 
 int check_take(const void *data, size_t size, void *arg)

@@ -85,7 +85,7 @@ _Static_assert(INGEST_CATEGORIES_MAX <= INGEST_NAMES_MAX, "a ranking holds them"
 
 static void consider(struct ranking *r, size_t max, const struct group *g)
 {
-    size_t at = r->n;
+    size_t at;
 
     if (g->count == 0 || (r->n == max && g->sum <= r->best[max - 1].sum))
         return;

@@ -87,12 +87,13 @@ static void give_up_before_start(struct session *s, enum state to)
     session_check_finished(s);
 }
 
-static bool any_failed(const struct session *s)
+/* NULL where none failed. */
+static const struct target *first_failed(const struct session *s)
 {
     for (size_t i = 0; i < s->n_targets; i++)
         if (s->targets[i].record.failure)
-            return true;
-    return false;
+            return &s->targets[i];
+    return NULL;
 }
 
 static void on_durable(int err, void *arg)
@@ -142,7 +143,7 @@ void session_prepared(struct session *s)
     session_timer_off(s);
     if (s->stop_wanted) {
         give_up_before_start(s, STATE_CANCELLED);
-    } else if (s->request.require_all && any_failed(s)) {
+    } else if (s->request.require_all && first_failed(s)) {
         session_explain(s, NULL, "all workers are required, and not all can be started; none was");
         give_up_before_start(s, STATE_CANCELLED);
     } else if (s->request.start_at > 0 && early > 0) {
@@ -270,13 +271,8 @@ static size_t count_state(const struct session *s, enum state state)
     return n;
 }
 
-static void roll_back(struct session *s)
+static void roll_back(struct session *s, const struct target *culprit)
 {
-    const struct target *culprit = NULL;
-
-    for (size_t i = 0; i < s->n_targets && !culprit; i++)
-        if (s->targets[i].record.failure)
-            culprit = &s->targets[i];
     s->rolled_back = true;
     session_explain(s, culprit->record.remedy,
                     "all workers are required, and %s: %s; the others were rolled back", culprit->worker.url,
@@ -300,10 +296,11 @@ static void finish_unrecorded(struct session *s)
 void session_check_started(struct session *s)
 {
     size_t n_recording = count_state(s, STATE_RECORDING);
+    const struct target *culprit = s->request.require_all ? first_failed(s) : NULL;
 
     record_skew(s);
-    if (s->request.require_all && any_failed(s)) {
-        roll_back(s);
+    if (culprit) {
+        roll_back(s, culprit);
         return;
     }
     if (s->record.state != STATE_STARTING)

@@ -15,17 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bus_daemon import BusDaemon
+
 
 def usual_signals():
     """As systemd starts a unit: a job of a shell's background would ignore an interrupt for ever."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-BUS_CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>system</type><listen>unix:path={path}</listen><policy context="default"><allow user="*"/><allow own="*"/>
-<allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
-"""
 JOB_WAITS_MS = 200  # until a start has its turn
 PYTHON = "/usr/bin/python3"
 MANAGER = "org.freedesktop.systemd1"
@@ -38,31 +35,27 @@ class FakeSystemd:
         self.directory = Path(directory)
         self.units, self.manager = units or {}, manager
         self.calls_file = self.directory / "systemd-calls"
-        self.address = f"unix:path={self.directory}/bus"
+        self.bus, self.process = BusDaemon(self.directory), None
 
     @property
     def environment(self):
-        return {"DBUS_SYSTEM_BUS_ADDRESS": self.address, "DBUS_SESSION_BUS_ADDRESS": self.address}
+        return {"DBUS_SYSTEM_BUS_ADDRESS": self.bus.address, "DBUS_SESSION_BUS_ADDRESS": self.bus.address}
 
     def __enter__(self):
-        config = self.directory / "bus.conf"
-        config.write_text(BUS_CONFIG.format(path=f"{self.directory}/bus"))
-        self.processes = []
-        self.spawn("dbus-daemon", "--nofork", "--print-address", f"--config-file={config}")
+        self.bus.start()
         if self.manager:
-            self.spawn(PYTHON, __file__, json.dumps(self.units), self.calls_file, env={**os.environ, **self.environment})
+            self.process = subprocess.Popen([PYTHON, __file__, json.dumps(self.units), self.calls_file],
+                                            env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE)
+            assert self.process.stdout.readline(), f"the manager ended with {self.process.wait()}"
         return self
 
-    def spawn(self, *command, **more):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
-        self.processes.append(process)
-        assert process.stdout.readline(), f"{command[0]} ended with {process.wait()}"
-
     def __exit__(self, *exception):
-        for process in reversed(self.processes):
-            process.terminate()
-            process.wait(10)
-            process.stdout.close()
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+            self.process.stdout.close()
+        self.bus.kill()
 
     def calls(self, member=None):
         """[member, argument...] of each call so far."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bus_daemon import BusDaemon
 from daemon import BUILD, PROFD, ROOT, SANITIZED
 
 SECURITY_MAX = 20  # tenths
@@ -168,18 +169,9 @@ def test_bus_lets_the_group_read_and_everybody_ask(installed):
 
 @pytest.mark.skipif(not shutil.which("dbus-daemon"), reason="dbus-daemon is not installed")
 def test_bus_takes_the_policy(installed, tmp_path):
-    """A bus of our own that includes it: where it could not read it, it would not start."""
-    config = tmp_path / "bus.conf"
-    config.write_text(f"<busconfig><listen>unix:path={tmp_path}/bus</listen>"
-                      f"<policy context='default'><allow send_destination='*'/><allow own='*'/></policy>"
-                      f"<include>{find(installed, 'org.profd1.conf')}</include></busconfig>")
-    bus = subprocess.Popen(["dbus-daemon", f"--config-file={config}", "--nofork", "--print-address=1"],
-                           stdout=subprocess.PIPE, text=True)
-    try:
-        assert bus.stdout.readline().startswith("unix:")
-    finally:
-        bus.terminate()
-        bus.communicate(timeout=60)
+    """Where it could not read it, it would not start."""
+    with BusDaemon(tmp_path, more=f"<include>{find(installed, 'org.profd1.conf')}</include>"):
+        pass
 
 
 def test_activation_starts_the_unit_where_it_is_enabled(installed):

@@ -12,6 +12,12 @@
 
 #define ROOM_FILE_MAX ((size_t)256 << 20)
 
+/* A trace, around whatever stands in it. */
+#define HEAD "{\"schemaVersion\": 1, \"traceEvents\": [\n"
+#define EVENT                                                                                                \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"a\", \"pid\": 1, \"tid\": 2, \"ts\": 3, \"dur\": 4}"
+#define TAIL "\n]}\n"
+
 struct read_room {
     int result;
     struct read_summary sum;
@@ -86,4 +92,12 @@ static inline char *unpack(const void *data, size_t size, size_t *ret_size)
     stream_free(s);
     *ret_size = ROOM_FILE_MAX - io.out_size;
     return text;
+}
+
+static inline void assert_meta_text(const struct columns *c, enum meta_key key, const char *expected)
+{
+    struct text t = columns_meta_text(c, key);
+
+    assert_int_equal(t.size, strlen(expected));
+    assert_memory_equal(t.p, expected, t.size);
 }

@@ -38,6 +38,10 @@ struct test {
     struct outcome outcome;
 };
 
+/* What is sent for ever goes out in stretches of this: a slow machine is to reach a limit before a deadline.
+ */
+#define RAW_STRETCH 16384
+
 /* Names below slow.invalid are those of a name server that does not answer. */
 #define SLOW_NAME_S 4
 
@@ -105,7 +109,8 @@ static void raw_write(struct bufferevent *bev, void *arg)
 {
     struct test *t = arg;
     if (t->raw_more)
-        bufferevent_write(bev, t->raw_more, strlen(t->raw_more));
+        while (evbuffer_get_length(bufferevent_get_output(bev)) < RAW_STRETCH)
+            bufferevent_write(bev, t->raw_more, strlen(t->raw_more));
     else if (!t->raw_keeps_open)
         bufferevent_free(bev);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows: what is written comes back, filters and pages, what follows from removing, JSON, query plans. */
+/* The rows: what is written comes back, filters and pages, what follows from removing, query plans. */
 #include "tests/unit/cmocka-all.h"
 
 #include "daemon/catalog/fields.h"
 #include "daemon/catalog/statements.h"
+#include "tests/unit/catalog-records.h"
 #include "tests/unit/catalog-room.h"
 #include <inttypes.h>
-
-#define W1 "http://10.0.0.1:8000"
-#define W2 "http://10.0.0.2:8000"
 
 /* -- Round trips -- */
 
@@ -46,98 +44,6 @@ static void assert_same(const struct field_list *l, const void *a, const void *b
     _cleanup_(freep) char *x = dump(l, a);
     _cleanup_(freep) char *y = dump(l, b);
     assert_string_equal(x, y);
-}
-
-static struct session_record full_session(void)
-{
-    return (struct session_record){.state = STATE_COLLECTING,
-                                   .router = "http://r:3000",
-                                   .dialect = "vllm-router",
-                                   .fleet = "prod",
-                                   .options = "{\"steps\":5}",
-                                   .labels = "{\"team\":\"rl\"}",
-                                   .requested_at = 1,
-                                   .requested_by = "uid 1000 (anna)",
-                                   .start_at = 2,
-                                   .starts_sent_at = 3,
-                                   .recording_at = 4,
-                                   .stop_at = 5,
-                                   .hard_stop_at = 6,
-                                   .stopped_at = 7,
-                                   .finished_at = 8,
-                                   .skew_ns = 9,
-                                   .reason = "reason",
-                                   .remedy = "remedy\nin two lines",
-                                   .pinned = true};
-}
-
-static struct target_record full_target(int64_t session_id)
-{
-    return (struct target_record){
-        .session_id = session_id,
-        .state = STATE_STOPPING,
-        .worker_url = W1,
-        .worker = "{\"url\":\"" W1 "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\"}",
-        .profile_id = "s1-w1",
-        .output_dir = "/tmp/out",
-        .trace_dir = "/tmp/traces",
-        .ranks_expected = 8,
-        .owes_stop = true,
-        .start_sent_at = 11,
-        .start_answered_at = 12,
-        .start_status = 200,
-        .stop_sent_at = 13,
-        .stop_answered_at = 14,
-        .stop_status = 500,
-        .failure = "failure",
-        .remedy = "remedy"};
-}
-
-static struct trace_record full_trace(int64_t session_id, int64_t target_id)
-{
-    return (struct trace_record){.session_id = session_id,
-                                 .target_id = target_id,
-                                 .worker_url = W1,
-                                 .kind = TRACE_KIND_FRONTEND,
-                                 .state = TRACE_TRUNCATED,
-                                 .reason = "gzip ends after 17 events",
-                                 .name = "rank0.json.gz",
-                                 .path = "/store/s1/rank0.json.gz",
-                                 .origin = "/tmp/traces/rank0.json.gz",
-                                 .stored = true,
-                                 .size = 4096,
-                                 .sha256 = "ab12",
-                                 .format = "kineto",
-                                 .uncompressed = 99999,
-                                 .rank = 5,
-                                 .dp = 1,
-                                 .pp = 0,
-                                 .tp = 3,
-                                 .ep = 2,
-                                 .stage = "decode",
-                                 .world_size = 8,
-                                 .pid = 4711,
-                                 .devices = 1,
-                                 .device_name = "NVIDIA H200",
-                                 .events = 17,
-                                 .first_event_at = 21,
-                                 .span_ns = 22,
-                                 .candidates = "[\"" W1 "\",\"" W2 "\"]",
-                                 .owner_uid = 1000,
-                                 .recorded_at = 23,
-                                 .collected_at = 24,
-                                 .labels = "{\"run\":\"a\"}",
-                                 .last_event_at = 43,
-                                 .columns = "/columns/t1.columns",
-                                 .columns_size = 512,
-                                 .columns_version = 1,
-                                 .columns_reason = "none",
-                                 .slices = 16,
-                                 .gpu_slices = 5,
-                                 .threads = 4,
-                                 .flows = 3,
-                                 .defects = "[{\"kind\":\"truncated\",\"count\":1}]",
-                                 .pinned = true};
 }
 
 static int take_target(const struct target_record *r, void *arg)
@@ -638,143 +544,6 @@ static void test_fleet_is_remembered(void **state)
     assert_null(json_object_get(json_array_get(routers, 1), "last_used_at"));
 }
 
-/* -- JSON -- */
-
-static void assert_json(const json_t *value, const char *expected)
-{
-    _cleanup_(freep) char *text = json_dumps(value, JSON_COMPACT);
-    assert_string_equal(text, expected);
-}
-
-static void test_session_json(void **state)
-{
-    struct room *room = *state;
-    struct session_record s = full_session();
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
-    struct target_record t = full_target(s.session_id);
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
-    t.target_id = 0;
-    t.worker_url = W2;
-    t.state = STATE_COMPLETE;
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
-    struct trace_record tr = full_trace(s.session_id, 1);
-    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
-    add_trace(room, s.session_id, NULL, 5, 77);
-
-    _cleanup_json_ j = NULL;
-    assert_int_equal(catalog_session_json(room->catalog, s.session_id, true, &j), 0);
-    _cleanup_json_ targets = json_incref(json_object_get(j, "targets"));
-    json_object_del(j, "targets");
-    assert_json(
-        j, "{\"session\":\"s1\",\"state\":\"collecting\",\"router\":\"http://"
-           "r:3000\",\"dialect\":\"vllm-router\","
-           "\"fleet\":\"prod\",\"options\":{\"steps\":5},\"labels\":{\"team\":\"rl\"},\"requested_at\":1,"
-           "\"requested_by\":\"uid 1000 (anna)\",\"start_at\":2,\"starts_sent_at\":3,\"recording_at\":4,"
-           "\"stop_at\":5,\"hard_stop_at\":6,\"stopped_at\":7,\"finished_at\":8,\"skew_ns\":9,"
-           "\"reason\":\"reason\",\"remedy\":\"remedy\\nin two lines\",\"pinned\":true,"
-           "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
-           "\"traces\":2,\"bytes\":4196}}");
-    assert_int_equal(json_array_size(targets), 2);
-    assert_json(json_array_get(targets, 0),
-                "{\"target\":1,\"worker\":\"" W1
-                "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\","
-                "\"state\":\"stopping\",\"profile_id\":\"s1-w1\",\"output_dir\":\"/tmp/out\","
-                "\"trace_dir\":\"/tmp/traces\",\"ranks_expected\":8,\"owes_stop\":true,\"start_sent_at\":11,"
-                "\"start_answered_at\":12,\"start_status\":200,\"stop_sent_at\":13,\"stop_answered_at\":14,"
-                "\"stop_status\":500,\"failure\":\"failure\",\"remedy\":\"remedy\",\"traces\":[\"t1\"],"
-                "\"bytes\":4096}");
-    assert_int_equal(json_array_size(json_object_get(json_array_get(targets, 1), "traces")), 0);
-}
-
-static void test_trace_json(void **state)
-{
-    struct trace_record r = full_trace(7, 3);
-    r.trace_id = 12;
-    _cleanup_json_ j = trace_record_to_json(&r);
-    assert_json(
-        j, "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
-           "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
-           "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
-           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
-           "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
-           "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
-           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
-           "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
-           "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
-           "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"pinned\":true,"
-           "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
-    trace_record_init(&r);
-    r.trace_id = 13;
-    r.name = "bad \xff name";
-    _cleanup_json_ bare = trace_record_to_json(&r);
-    assert_json(
-        bare,
-        "{\"trace\":\"t13\",\"kind\":\"trace\",\"state\":\"complete\",\"name\":\"bad \xef\xbf\xbd name\","
-        "\"stored\":false,\"size\":0,\"pinned\":false}");
-}
-
-static void assert_sessions(struct room *room, int64_t limit, int64_t before, const char *state,
-                            const char *expected)
-{
-    char text[200] = "";
-    _cleanup_json_ list = NULL;
-    size_t i;
-    json_t *s;
-    assert_int_equal(catalog_sessions_json(room->catalog, limit, before, state, &list), 0);
-    json_array_foreach(list, i, s)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ", json_get_str(s, "session"));
-    assert_string_equal(text, expected);
-}
-
-static void test_session_lists(void **state)
-{
-    struct room *room = *state;
-    json_t *none = NULL;
-    for (int i = 0; i < 6; i++)
-        add_session(room, i % 2 ? STATE_COMPLETE : STATE_RECORDING);
-    assert_sessions(room, 50, RECORD_NONE, NULL, "s6 s5 s4 s3 s2 s1 ");
-    assert_sessions(room, 2, 5, NULL, "s4 s3 ");
-    assert_sessions(room, 50, RECORD_NONE, "complete", "s6 s4 s2 ");
-    assert_sessions(room, 2, 6, "complete", "s4 s2 ");
-    assert_sessions(room, 50, RECORD_NONE, "active", "s5 s3 s1 ");
-    assert_sessions(room, 50, 5, "active", "s3 s1 ");
-    assert_sessions(room, 50, RECORD_NONE, "failed", "");
-    assert_int_equal(catalog_sessions_json(room->catalog, 50, RECORD_NONE, "tired", &none), -EINVAL);
-    assert_null(none);
-}
-
-static void test_event_lists(void **state)
-{
-    struct room *room = *state;
-    for (int i = 1; i <= 5; i++)
-        assert_int_equal(catalog_add_event(room->catalog, "k", "profd", i % 2 ? 1 : RECORD_NONE,
-                                           i == 3 ? 9 : RECORD_NONE, i == 3 ? 12 : RECORD_NONE, "event %d",
-                                           i),
-                         0);
-    static const struct {
-        int64_t session_id, after_id, limit;
-        int64_t first, n;
-    } lists_of[] = {
-        {RECORD_NONE, RECORD_NONE, 2, 4, 2}, {RECORD_NONE, 0, 2, 1, 2}, {RECORD_NONE, 3, 50, 4, 2},
-        {1, RECORD_NONE, 2, 3, 2},           {1, 1, 50, 3, 2},          {2, 0, 50, 0, 0},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(lists_of); i++) {
-        _cleanup_json_ list = NULL;
-        assert_int_equal(catalog_events_json(room->catalog, lists_of[i].session_id, lists_of[i].after_id,
-                                             lists_of[i].limit, &list),
-                         0);
-        assert_int_equal(json_array_size(list), lists_of[i].n);
-        assert_int_equal(json_get_int(json_array_get(list, 0), "event_id", 0), lists_of[i].first);
-    }
-    _cleanup_json_ one = NULL;
-    assert_int_equal(catalog_events_json(room->catalog, 1, 2, 1, &one), 0);
-    json_t *e = json_array_get(one, 0);
-    assert_true(json_get_int(e, "at", 0) > 0);
-    json_object_del(e, "at");
-    assert_json(e, "{\"event_id\":3,\"kind\":\"k\",\"actor\":\"profd\",\"session\":\"s1\",\"target\":9,"
-                   "\"trace\":\"t12\",\"text\":\"event 3\"}");
-}
-
 /* -- Query plans -- */
 
 /* The plan's lines, one behind the other. */
@@ -868,10 +637,6 @@ int main(void)
         ROOM_TEST(test_evictable),
         ROOM_TEST(test_removing_while_walking),
         ROOM_TEST(test_fleet_is_remembered),
-        ROOM_TEST(test_session_json),
-        ROOM_TEST(test_trace_json),
-        ROOM_TEST(test_session_lists),
-        ROOM_TEST(test_event_lists),
         ROOM_TEST(test_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -587,7 +587,7 @@ static void test_full_disk(void **state)
     free_disk(room);
     check_repaired(room, &story);
     room->catalog = catalog_close(room->catalog);
-    assert_int_equal(mount(NULL, room->directory, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(mount("none", room->directory, "none", MS_REMOUNT | MS_RDONLY, NULL), 0);
     refused(room, -EROFS, PROBLEM_STORAGE, "cannot be written");
     assert_int_equal(umount(room->directory), 0);
 }
@@ -706,7 +706,7 @@ int main(void)
 {
     /* What a test mounts is seen by this process only. */
     if (unshare(CLONE_NEWNS) == 0)
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+        mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL);
     const struct CMUnitTest tests[] = {
         EMPTY_TEST(test_makes_directory_and_files),
         ROOM_TEST(test_keeps_the_log_when_closed),

@@ -227,7 +227,7 @@ static void test_too_large(void **state)
 
     _cleanup_(intake_freep) struct intake *in = room_new();
     _cleanup_(scan_freep) struct scanner *s = NULL;
-    _cleanup_(freep) char *piece = malloc(SCAN_ITEM_MAX + SCAN_PAD);
+    _cleanup_(freep) char *piece = calloc(SCAN_ITEM_MAX + SCAN_PAD, 1);
     size_t size = (size_t)(at - text), used = 0, end = 0, kept = 0;
     assert_non_null(piece);
     assert_int_equal(scan_new(in, SCAN_SIMD_BEST, &s), 0);

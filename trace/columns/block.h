@@ -16,9 +16,10 @@
 #define BLOCK_SLACK     8
 
 struct block {
-    int64_t base;  /* of code 0, or of code 1 where nulls is set; the sum may wrap */
-    uint8_t width; /* bytes of a code */
-    uint8_t nulls; /* code 0 is COLUMN_NULL */
+    int64_t base;    /* of code 0, or of code 1 where nulls is set; the sum may wrap */
+    uint8_t width;   /* bytes of a code */
+    uint8_t nulls;   /* code 0 is COLUMN_NULL */
+    uint8_t zero[6]; /* in place of padding, which would carry into files whatever lay there before */
 };
 
 /* Packs n values; out has room for BLOCK_BYTES_MAX. Returns the bytes used: n * width. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/writer.h"
 
+#include "base/whole.h"
 #include "trace/columns/conveyor.h"
 #include "trace/columns/layout.h"
 
@@ -61,22 +62,6 @@ static bool grow(struct columns_writer *w, void **items, size_t n, size_t *cap, 
     return true;
 }
 
-static int write_at(int fd, const uint8_t *data, size_t size, uint64_t place)
-{
-    while (size > 0) {
-        ssize_t n = pwrite(fd, data, size, (off_t)place);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        data += n;
-        size -= (size_t)n;
-        place += (size_t)n;
-    }
-    return 0;
-}
-
 /* Writes what is in the buffer, which is whole pages but at the end of what the page sums cover. */
 static void flush(struct columns_writer *w)
 {
@@ -88,7 +73,7 @@ static void flush(struct columns_writer *w)
         w->sums[w->n_sums++] = layout_sum(0, w->out + at, MIN(w->out_size - at, LAYOUT_PAGE));
     }
     if (w->error == 0) {
-        r = write_at(w->fd, w->out, w->out_size, w->written);
+        r = pwrite_whole(w->fd, w->out, w->out_size, w->written);
         if (r < 0)
             fail(w, r);
     }
@@ -279,9 +264,9 @@ static void append_end(struct columns_writer *w, struct layout_trailer *t)
     size = w->n_sums * sizeof(w->sums[0]);
     t->sum = layout_sum(layout_sum(0, w->sums, size), t, offsetof(struct layout_trailer, magic));
     memcpy(t->magic, LAYOUT_END_MAGIC, sizeof(t->magic));
-    r = write_at(w->fd, (const uint8_t *)w->sums, size, w->written);
+    r = pwrite_whole(w->fd, w->sums, size, w->written);
     if (r == 0)
-        r = write_at(w->fd, (const uint8_t *)t, sizeof(*t), w->written + size);
+        r = pwrite_whole(w->fd, t, sizeof(*t), w->written + size);
     if (r < 0)
         fail(w, r);
     w->written += size + sizeof(*t);

@@ -68,11 +68,10 @@ static struct async_lane *take_free(struct async *a, struct async_set *set)
 static struct async_lane *lane_of(struct async *a, struct async_id *id)
 {
     uint32_t owner = (uint32_t)(id - a->ids);
-    struct async_lane *l = id->lane == LANE_NONE ? NULL : &a->lanes[id->lane];
 
-    if (l && l->owner == owner)
-        return l;
-    l = take_free(a, &a->sets[id->set]);
+    if (id->lane != LANE_NONE && a->lanes[id->lane].owner == owner)
+        return &a->lanes[id->lane];
+    struct async_lane *l = take_free(a, &a->sets[id->set]);
     if (!l) {
         if (budget_grow(a->numbers.budget, &a->lanes, &a->lanes_cap, a->n_lanes + 1, sizeof(*l)) < 0)
             return NULL;

@@ -15,8 +15,8 @@ uint32_t clean_text(struct intake *in, const char *p, size_t size, uint64_t plac
 
     for (size_t i = 0; i < size;) {
         size_t taken = utf8_size(p + i, size - i);
-        const char *from = taken > 0 ? p + i : UTF8_REPLACEMENT;
-        size_t given = taken > 0 ? taken : UTF8_REPLACEMENT_SIZE;
+        const char *from = taken > 0 ? p + i : utf8_replacement;
+        size_t given = taken > 0 ? taken : sizeof(utf8_replacement);
 
         if (n + given > CLEAN_TEXT_MAX) {
             intake_defect(in, DEFECT_too_large_event, place);

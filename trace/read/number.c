@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/number.h"
 
+#include <locale.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* An exponent beyond this makes any number of digits that fits in memory too large or zero. */
 #define EXPONENT_MAX 100000000
@@ -57,6 +60,31 @@ static bool read_decimal(const char *p, const char *end, struct decimal *ret)
     if (p < end && (*p == 'e' || *p == 'E'))
         return read_exponent(p + 1, end, &ret->exponent);
     return p == end;
+}
+
+bool number_is(const char *p, const char *end, bool *ret_whole)
+{
+    struct decimal d;
+
+    if (!read_decimal(p, end, &d))
+        return false;
+    *ret_whole = d.whole_end == end;
+    return true;
+}
+
+bool number_real(const char *p, const char *end, double *ret)
+{
+    char text[NUMBER_REAL_MAX + 1];
+    size_t size = (size_t)(end - p);
+    bool whole;
+
+    if (size > NUMBER_REAL_MAX || !number_is(p, end, &whole))
+        return false;
+    memcpy(text, p, size);
+    text[size] = '\0';
+    /* Whoever loaded this may have chosen a decimal comma; the C locale is nobody's to free. */
+    *ret = strtod_l(text, NULL, newlocale(LC_ALL_MASK, "C", NULL));
+    return *ret - *ret == 0;
 }
 
 /* The i-th digit, of those before and behind the point in a row; zeros follow for ever. */

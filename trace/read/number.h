@@ -11,7 +11,8 @@
 #include "trace/read/hash.h"
 #include <stdbool.h>
 
-#define NUMBER_AHEAD 48
+#define NUMBER_AHEAD    48
+#define NUMBER_REAL_MAX 63
 /* What fits as nanoseconds. */
 #define NUMBER_MICROSECONDS_MAX (INT64_MAX / 1000)
 
@@ -22,6 +23,10 @@ enum number_kind {
     NUMBER_NONE, /* not a number as JSON writes them; leading zeros are let pass */
 };
 
+/* Whether the whole text [p, end) is a number, and whether it is written without decimals and exponent. */
+bool number_is(const char *p, const char *end, bool *ret_whole);
+/* The nearest double; false for what is no number, is longer than NUMBER_REAL_MAX or has no finite double. */
+bool number_real(const char *p, const char *end, double *ret);
 /* The whole text [p, end) times ten to the power of `decimals`. */
 enum number_kind number_scaled(const char *p, const char *end, int decimals, int64_t *ret);
 

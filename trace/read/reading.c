@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/reading.h"
 
+#include "base/whole.h"
 #include "trace/read/callgrind.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -70,19 +71,7 @@ int reading_fail(struct reading *r, int err, const char *format, ...)
 
 ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at)
 {
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t n = pread(r->options->source_fd, (char *)data + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
+    return pread_whole(r->options->source_fd, data, size, at);
 }
 
 int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events)

@@ -5,8 +5,6 @@
 #include "trace/read/scan_state.h"
 #include "trace/read/scan_text.h"
 
-#define DIGITS_MAX 64 /* of a counter's value */
-
 /* "NAME MEMBER", or "NAME id: ID MEMBER" for an id in quotes. */
 static uint32_t counter_name(struct scanner *s, struct slice member)
 {
@@ -44,16 +42,8 @@ static uint32_t counter_name(struct scanner *s, struct slice member)
 static bool counter_value(struct slice value, double *ret)
 {
     struct slice digits = slice_unquoted(value);
-    size_t size = (size_t)(digits.end - digits.p);
-    char text[DIGITS_MAX];
-    int64_t ignored;
 
-    if (size >= sizeof(text) || number_scaled(digits.p, digits.end, 0, &ignored) == NUMBER_NONE)
-        return false;
-    memcpy(text, digits.p, size);
-    text[size] = '\0';
-    *ret = strtod(text, NULL);
-    return *ret - *ret == 0;
+    return number_real(digits.p, digits.end, ret);
 }
 
 void scan_commit_counter(struct scanner *s, uint64_t place, uint32_t thread)

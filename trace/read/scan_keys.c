@@ -93,6 +93,7 @@ int keys_add(struct keys *k, const char *text)
 
     if (size > KEY_SIZE_MAX)
         return -ENAMETOOLONG;
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros are behind it already
     memcpy(padded, text, size);
     size_t at = find_slot(k, padded, size);
     if (k->slots[at])

@@ -98,7 +98,7 @@ static const char *skip_nested(struct nest *n, const char *p, const char *end)
             quote &= ~find_escaped(m.backslash, &n->escaped);
         if (quote) {
             strings ^= find_strings(quote);
-            n->in_string = (uint64_t)((int64_t)strings >> 63);
+            n->in_string = 0 - (strings >> 63);
         }
         n->high |= m.high;
         unsigned at = nest_count(n, m.open & ~strings, m.close & ~strings);

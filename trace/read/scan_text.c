@@ -86,8 +86,8 @@ static size_t clean(const char *p, size_t size, bool unescape, char *out, uint32
             p += used;
         } else {
             *ret_flaws |= 1u << DEFECT_bad_utf8;
-            memcpy(out, UTF8_REPLACEMENT, UTF8_REPLACEMENT_SIZE);
-            out += UTF8_REPLACEMENT_SIZE;
+            memcpy(out, utf8_replacement, sizeof(utf8_replacement));
+            out += sizeof(utf8_replacement);
             p++;
         }
     }

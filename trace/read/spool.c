@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/spool.h"
 
+#include "base/whole.h"
 #include <errno.h>
 #include <pthread.h>
 
@@ -54,38 +55,6 @@ static uint64_t file_offset(const struct spool *s, uint64_t chunk)
     return (chunk - s->chunks_max) * CHUNK;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t size, uint64_t offset)
-{
-    while (size > 0) {
-        ssize_t n = pwrite(fd, p, size, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        p += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
-static int read_all(int fd, uint8_t *p, size_t size, uint64_t offset)
-{
-    while (size > 0) {
-        ssize_t n = pread(fd, p, size, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        p += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Where the bytes of a chunk lie in memory; NULL: in the file. */
 static uint8_t *chunk_memory(const struct spool *s, uint64_t chunk)
 {
@@ -121,7 +90,7 @@ static int append(struct spool *s, const uint8_t *p, size_t size)
             return r;
         memcpy(chunk_memory(s, chunk) + at, p, n);
         if (at + n == CHUNK && chunk >= s->chunks_max) {
-            r = write_all(s->fd, s->tail, CHUNK, file_offset(s, chunk));
+            r = pwrite_whole(s->fd, s->tail, CHUNK, file_offset(s, chunk));
             if (r < 0)
                 return r;
         }
@@ -166,10 +135,10 @@ int spool_read(struct spool *s, uint64_t place, void *data, size_t size)
         if (!there)
             return -EINVAL;
         if (!memory) {
-            int r = read_all(s->fd, out, n, file_offset(s, chunk) + at);
+            ssize_t got = pread_whole(s->fd, out, n, file_offset(s, chunk) + at);
 
-            if (r < 0)
-                return r;
+            if (got < (ssize_t)n)
+                return got < 0 ? (int)got : -EIO;
         }
         out += n;
         place += n;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UTF8_REPLACEMENT      "\xEF\xBF\xBD"
-#define UTF8_REPLACEMENT_SIZE 3
+/* U+FFFD, for what is no character. */
+static const char utf8_replacement[3] = {'\xEF', '\xBF', '\xBD'};
 
 /* Bytes of the character at p, of which `left` bytes are there; 0 where it is none. */
 size_t utf8_size(const char *p, size_t left);

@@ -148,7 +148,9 @@ int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
     const struct intervals *times;
     int r = analysis_all_gpu(a, rank, &all);
 
-    if (r < 0 || is_everything(&a->view)) {
+    if (r < 0)
+        return r;
+    if (is_everything(&a->view)) {
         *ret = all;
         return r;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/arg_set.h"
+#include "trace/read/scan_text.h"
 #include "trace/sql/json_scalar.h"
 
 #include <errno.h>
@@ -51,6 +52,13 @@ static char *room(struct arg_set *set, size_t size)
     set->bytes += size;
     c->used += size;
     return c->bytes + c->used - size;
+}
+
+/* Of the last room, its end. */
+static void give_back(struct arg_set *set, size_t size)
+{
+    set->bytes -= size;
+    set->chunks->used -= size;
 }
 
 /* Keeps one chunk for the next event. */
@@ -152,14 +160,17 @@ static int path_add_index(struct path *path, uint64_t index)
     return append(&path->key, &path->key_size, &path->key_cap, text, (size_t)n);
 }
 
+/* What stands between the quotes, as the names of events have it. */
 static int keep_string(struct arg_set *set, struct slice s, struct text *ret)
 {
-    size_t size = (size_t)(s.end - s.p);
-    char *out = room(set, MAX(size, (size_t)1));
+    size_t size = (size_t)(s.end - s.p), taken = MAX(size, (size_t)1) * SCAN_TEXT_GROWTH;
+    char *out = room(set, taken);
+    uint32_t flaws = 0;
 
     if (!out)
-        return no_room(set, size);
-    *ret = (struct text){out, json_unescape(s, out)};
+        return no_room(set, taken);
+    *ret = (struct text){out, scan_text_unescape(s.p, size, out, &flaws)};
+    give_back(set, taken - ret->size);
     return 0;
 }
 

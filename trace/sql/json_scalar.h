@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a JSON scalar stands for: numbers as exactly as they can be had, strings without their escapes.
- */
+/* What a JSON scalar stands for: numbers as exactly as they can be had. */
 #pragma once
 
 #include "trace/columns/columns.h"
@@ -15,5 +13,3 @@ enum json_scalar {
 };
 
 enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret_real);
-/* What stands between the quotes, never longer than it was. An escape that JSON does not know stays. */
-size_t json_unescape(struct slice s, char *out);

@@ -24,5 +24,11 @@ const char *sql_table_name(size_t i)
 {
     if (i < sql_tables_count)
         return sql_tables[i].name;
-    return i == sql_tables_count ? "args" : report_table_names[i - sql_tables_count - 1];
+    i -= sql_tables_count;
+    if (i == 0)
+        return "args";
+    for (const char *const *name = report_table_names; *name; name++)
+        if (--i == 0)
+            return *name;
+    return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/manager.h"
+#include "client/systemd.h"
 
 #include "base/alloc.h"
 #include <errno.h>
@@ -25,7 +25,7 @@ static int no_bus(bool user, int r, struct problem *p)
     return r;
 }
 
-int manager_open(bool user, struct manager *ret, struct problem *p)
+int systemd_open(bool user, struct systemd *ret, struct problem *p)
 {
     sd_bus *bus = NULL;
     int r = user ? sd_bus_open_user(&bus) : sd_bus_open_system(&bus);
@@ -33,17 +33,17 @@ int manager_open(bool user, struct manager *ret, struct problem *p)
     if (r < 0)
         return no_bus(user, r, p);
     sd_bus_set_method_call_timeout(bus, CALL_TIMEOUT_US);
-    *ret = (struct manager){.bus = bus, .is_user = user};
+    *ret = (struct systemd){.bus = bus, .is_user = user};
     return 0;
 }
 
-void manager_done(struct manager *m)
+void systemd_done(struct systemd *systemd)
 {
-    sd_bus_flush_close_unref(m->bus);
-    m->bus = NULL;
+    sd_bus_flush_close_unref(systemd->bus);
+    systemd->bus = NULL;
 }
 
-int manager_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p)
+int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p)
 {
     const char *why = e && e->message ? e->message : strerror(-r);
 
@@ -90,12 +90,13 @@ static int read_units(sd_bus_message *m, struct unit_list *ret)
     return r;
 }
 
-static int list_units(const struct manager *m, const char *pattern, struct unit_list *ret, struct problem *p)
+static int list_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
+                      struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
     const char *const patterns[] = {pattern, NULL};
-    int r = sd_bus_message_new_method_call(m->bus, &call, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE,
+    int r = sd_bus_message_new_method_call(systemd->bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE,
                                            "ListUnitsByPatterns");
 
     if (r >= 0)
@@ -103,42 +104,45 @@ static int list_units(const struct manager *m, const char *pattern, struct unit_
     if (r >= 0)
         r = sd_bus_message_append_strv(call, (char **)patterns);
     if (r >= 0)
-        r = sd_bus_call(m->bus, call, 0, &e, &reply);
+        r = sd_bus_call(systemd->bus, call, 0, &e, &reply);
     if (r >= 0)
         r = read_units(reply, ret);
-    return r < 0 ? manager_problem(r, &e, "list units", p) : 0;
+    return r < 0 ? systemd_problem(r, &e, "list units", p) : 0;
 }
 
 /* A unit that is not loaded is loaded for it: that tells one that does not run from one that does not exist.
  */
-static int load_unit(const struct manager *m, const char *name, struct unit_list *ret, struct problem *p)
+static int load_unit(const struct systemd *systemd, const char *name, struct unit_list *ret,
+                     struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
     _cleanup_(freep) char *load = NULL, *active = NULL, *doing = xasprintf("look up unit %s", name);
     const char *path = NULL;
-    int r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "LoadUnit", &e, &reply,
-                               "s", name);
+    int r = sd_bus_call_method(systemd->bus, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE, "LoadUnit", &e,
+                               &reply, "s", name);
 
     if (r >= 0)
         r = sd_bus_message_read(reply, "o", &path);
     if (r >= 0)
-        r = sd_bus_get_property_string(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "LoadState", &e, &load);
+        r = sd_bus_get_property_string(systemd->bus, SYSTEMD_NAME, path, UNIT_INTERFACE, "LoadState", &e,
+                                       &load);
     if (r >= 0)
-        r = sd_bus_get_property_string(m->bus, MANAGER_NAME, path, UNIT_INTERFACE, "ActiveState", &e,
+        r = sd_bus_get_property_string(systemd->bus, SYSTEMD_NAME, path, UNIT_INTERFACE, "ActiveState", &e,
                                        &active);
     if (r < 0)
-        return manager_problem(r, &e, doing, p);
+        return systemd_problem(r, &e, doing, p);
     VEC_GROW(ret->items, ret->n, ret->cap);
     ret->items[ret->n++] = (struct unit){xstrdup(name), TAKE_PTR(load), TAKE_PTR(active), xstrdup(path)};
     return 0;
 }
 
-int manager_find_units(const struct manager *m, const char *pattern, struct unit_list *ret, struct problem *p)
+int systemd_find_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
+                       struct problem *p)
 {
     _cleanup_(freep) char *name = full_name(pattern);
 
-    return is_pattern(name) ? list_units(m, name, ret, p) : load_unit(m, name, ret, p);
+    return is_pattern(name) ? list_units(systemd, name, ret, p) : load_unit(systemd, name, ret, p);
 }
 
 void unit_list_done(struct unit_list *l)
@@ -153,7 +157,7 @@ void unit_list_done(struct unit_list *l)
     *l = (struct unit_list){0};
 }
 
-int manager_unit_processes(const struct manager *m, const char *unit, pid_t **ret, size_t *ret_n,
+int systemd_unit_processes(const struct systemd *systemd, const char *unit, pid_t **ret, size_t *ret_n,
                            struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
@@ -162,8 +166,8 @@ int manager_unit_processes(const struct manager *m, const char *unit, pid_t **re
     _cleanup_(freep) pid_t *pids = NULL;
     size_t n = 0, cap = 0;
     uint32_t pid;
-    int r = sd_bus_call_method(m->bus, MANAGER_NAME, MANAGER_PATH, MANAGER_INTERFACE, "GetUnitProcesses", &e,
-                               &reply, "s", unit);
+    int r = sd_bus_call_method(systemd->bus, SYSTEMD_NAME, SYSTEMD_PATH, MANAGER_INTERFACE,
+                               "GetUnitProcesses", &e, &reply, "s", unit);
 
     if (r >= 0)
         r = sd_bus_message_enter_container(reply, 'a', "(sus)");
@@ -172,7 +176,7 @@ int manager_unit_processes(const struct manager *m, const char *unit, pid_t **re
         pids[n++] = (pid_t)pid;
     }
     if (r < 0)
-        return manager_problem(r, &e, doing, p);
+        return systemd_problem(r, &e, doing, p);
     *ret = TAKE_PTR(pids);
     *ret_n = n;
     return 0;

@@ -9,13 +9,13 @@
 #include <sys/types.h>
 #include <systemd/sd-bus.h>
 
-#define MANAGER_NAME      "org.freedesktop.systemd1"
-#define MANAGER_PATH      "/org/freedesktop/systemd1"
+#define SYSTEMD_NAME      "org.freedesktop.systemd1"
+#define SYSTEMD_PATH      "/org/freedesktop/systemd1"
 #define MANAGER_INTERFACE "org.freedesktop.systemd1.Manager"
 #define UNIT_INTERFACE    "org.freedesktop.systemd1.Unit"
 #define SERVICE_INTERFACE "org.freedesktop.systemd1.Service"
 
-struct manager {
+struct systemd {
     sd_bus *bus;
     bool is_user;
 };
@@ -31,18 +31,18 @@ struct unit_list {
 };
 
 /* -ENOENT and the like where there is no such bus, or no manager on it. */
-int manager_open(bool user, struct manager *ret, struct problem *p);
-void manager_done(struct manager *m);
+int systemd_open(bool user, struct systemd *ret, struct problem *p);
+void systemd_done(struct systemd *systemd);
 /* What a failed call means, in words. r is the call's. */
-int manager_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p);
+int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p);
 
 /*
  * Units by a name or a pattern; ".service" is meant where no kind is named. A name is looked up whether it is
  * loaded or not, a pattern among what is loaded.
  */
-int manager_find_units(const struct manager *m, const char *pattern, struct unit_list *ret,
+int systemd_find_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
                        struct problem *p);
 void unit_list_done(struct unit_list *l);
 /* The processes of the unit's control group and of those below it; the caller frees them. */
-int manager_unit_processes(const struct manager *m, const char *unit, pid_t **ret, size_t *ret_n,
+int systemd_unit_processes(const struct systemd *systemd, const char *unit, pid_t **ret, size_t *ret_n,
                            struct problem *p);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting other programs, with nothing of ours that they were not given. 0 or -errno. */
+#pragma once
+
+#include "base/util.h"
+#include <spawn.h>
+
+/* Signals are as a program expects them, whatever they are here. flags: further ones of POSIX_SPAWN_. */
+int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, char *const argv[],
+                char *const environment[], short flags, pid_t *ret_pid);
+
+/*
+ * A child that has fds[i] as its descriptor i, and no others; -1 stands for none. Its stdin is empty, its
+ * stderr ours unless fds says otherwise. It is known by its pidfd. The descriptors stay the caller's, under
+ * numbers that may differ.
+ */
+int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], char *const environment[],
+               short flags, pid_t *ret_pid, int *ret_pid_fd);
