@@ -82,7 +82,7 @@ class Disk:
         path.mkdir(parents=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "chaos", path], capture_output=True, check=False)
         self.mounted = done.returncode == 0
-        self.balloon = path / "balloon"
+        self.balloon, self.freeing = path / "balloon", threading.Lock()
 
     def fill(self):
         size, end = DISK, 0
@@ -95,7 +95,9 @@ class Disk:
                     size //= 2
 
     def free(self):
-        self.balloon.unlink(missing_ok=True)
+        """The name goes before the space: whoever comes second waits for that."""
+        with self.freeing:
+            self.balloon.unlink(missing_ok=True)
 
     def close(self):
         if self.mounted:
