@@ -334,12 +334,17 @@ def a_crowd(house, round_):
     return "12 starts"
 
 
+REMOVAL = ("DELETE", "/v1/sessions/{session}")
+
+
 def on_any_session(method, path):
     def apply(house, round_):
         known = [int(row["session_id"]) for row in rows(house, "select session_id from sessions order by 1 desc limit 6")]
         if not known:
             return None
         session = round_.random.choice(known)
+        if (method, path) == REMOVAL:
+            house.being_removed.add(session)
         house.in_background(lambda: house.profd.request(method, path.format(session=f"s{session}")))
         return f"s{session}"
 
@@ -451,7 +456,7 @@ FAULTS = (
     fault("another session", 12, another_session),
     fault("a crowd of sessions", 1, a_crowd),
     fault("session is stopped", 5, on_any_session("POST", "/v1/sessions/{session}/stop")),
-    fault("session is removed", 3, on_any_session("DELETE", "/v1/sessions/{session}")),
+    fault("session is removed", 3, on_any_session(*REMOVAL)),
     fault("session is pinned", 1, on_any_session("PUT", "/v1/sessions/{session}/pin")),
     fault("session is unpinned", 2, on_any_session("DELETE", "/v1/sessions/{session}/pin")),
     fault("trace is removed", 3, remove_a_trace),

@@ -133,6 +133,7 @@ class House:
         self.bus = PrivateBus("session") if PrivateBus and shutil.which("dbus-daemon") else None
         self.threads, self.clients = [], []
         self.disturbed = set()  # traces whose file was tampered with
+        self.being_removed = set()  # sessions; their traces go first, and profd may be killed behind these
         self.outage_s = 0.0  # how long profd could do nothing, of this round
         self.clock_moved = self.power_cut = False
         self.frozen = set()  # profd-ingests

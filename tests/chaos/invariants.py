@@ -127,6 +127,8 @@ def what_was_written_is_cataloged(house, round_):
             "t.trace_dir is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
             "e.kind in ('trace-removed', 'session-removed', 'trace-refused'))", (round_.sessions_before,)).fetchall()
         for target in targets:
+            if target["session_id"] in house.being_removed:
+                continue
             for path in written_while(Path(target["trace_dir"]), target["start_answered_at"], target["stop_answered_at"]):
                 if str(path) in house.disturbed or not is_whole(path):
                     continue
@@ -160,6 +162,8 @@ def complete_is_complete(house, round_):
         round_.sessions_before)
     complaints = []
     for target in found:
+        if target["session_id"] in house.being_removed:
+            continue
         traces = house.profd.rows("select state, stored, origin from traces where target_id = ?", target["target_id"])
         whole = [trace for trace in traces if trace["state"] in ("complete", "missing") or
                  not trace["stored"] and trace["origin"] in house.disturbed]
