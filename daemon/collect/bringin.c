@@ -36,6 +36,8 @@ static void bringing_free(struct bringing *b)
     free(b->actor);
     free(b->columns_reason);
     free(b->store_note);
+    free(b->outdated_path);
+    free(b->outdated_columns);
     free(b->store_dir);
     free(b);
     reconcile_go_on(c);
@@ -108,19 +110,30 @@ static bool find_known(const struct bringing *b, struct trace_record *known)
     return b->row.path && catalog_find_trace_by_path(catalog, b->row.path, known) == 0;
 }
 
-/* What the row had and has no more. */
-static void unlink_outdated(struct bringing *b, const struct trace_record *known)
+/* What the row had and has no more. Until its commit it still has. */
+static void note_outdated(struct bringing *b, const struct trace_record *known)
 {
-    struct collector *c = b->collector;
-    bool path = known->stored && !streq(known->path, b->row.path) && store_holds(c->store, known->path);
-    bool columns = known->columns && !b->row.columns;
+    struct store *store = b->collector->store;
 
-    if ((!path && !columns) || catalog_commit(c->catalog, false) < 0)
-        return;
-    if (path)
-        store_unlink(known->path);
-    if (columns)
-        store_unlink(known->columns);
+    if (known->stored && !streq(known->path, b->row.path) && store_holds(store, known->path))
+        replace_str(&b->outdated_path, known->path);
+    if (known->columns && !b->row.columns)
+        replace_str(&b->outdated_columns, known->columns);
+}
+
+static void forget_outdated(struct bringing *b)
+{
+    replace_str(&b->outdated_path, NULL);
+    replace_str(&b->outdated_columns, NULL);
+}
+
+static void unlink_outdated(struct bringing *b)
+{
+    if (b->outdated_path)
+        store_unlink(b->outdated_path);
+    if (b->outdated_columns)
+        store_unlink(b->outdated_columns);
+    forget_outdated(b);
 }
 
 static int save_row(struct bringing *b)
@@ -147,7 +160,7 @@ static int save_row(struct bringing *b)
                           b->row.trace_id, "%s: %s%s%s", b->row.name, trace_state_name(b->row.state),
                           b->row.reason ? ": " : "", b->row.reason ? b->row.reason : "");
     if (r >= 0 && is_known)
-        unlink_outdated(b, &known);
+        note_outdated(b, &known);
     trace_record_done(&known);
     return r;
 }
@@ -222,6 +235,7 @@ static void save_again_later(struct bringing *b)
     struct timeval interval = timeval_of(RESAVE_INTERVAL_NS);
 
     columns_take_back(c, &b->columns, &b->row);
+    forget_outdated(b);
     b->row.trace_id = 0;
     if (b->row.state == TRACE_DUPLICATE) {
         b->row.state = TRACE_COMPLETE;
@@ -248,6 +262,8 @@ static void on_decided(int err, void *arg)
         log_error("cannot catalog %s: %s", b->row.path, strerror(-b->err));
     else if (b->row.state == TRACE_UNREADABLE)
         log_unreadable(&b->row);
+    if (b->err >= 0)
+        unlink_outdated(b);
     consider_original(b);
     b->kind->saved(b, b->err);
     bringing_free(b);

@@ -43,6 +43,8 @@ struct bringing {
     char *columns_reason; /* why there are none, where profd-ingest could not say */
     bool columns_used_up; /* its time or memory, by them */
     char *store_note;     /* why it was left in place */
+    /* Files of the row before, which go when this one is committed. */
+    char *outdated_path, *outdated_columns;
     json_t *facts;
     struct trace_record row;
     char *store_dir;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <event2/event_struct.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <strings.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
@@ -27,7 +28,8 @@
 #define TOKEN_HIDDEN_MIN    6
 #define BODY_EXCERPT_MAX    400
 #define RECEIVE_BUFFER_SIZE 8192L
-#define IDLE_CALLS_MAX      64 /* kept with their easy handles */
+#define NAMES_KEPT_FOREVER  -1L /* that is, until the rest */
+#define IDLE_CALLS_MAX      64  /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
 #define NO_SLOT             (-1)
 /* Idle connections may take one descriptor of so many. */
@@ -659,6 +661,8 @@ static void on_rest(evutil_socket_t fd, short what, void *arg)
     multi_close(c);
     if (multi_open(c) < 0)
         abort(); /* as where a call gets no handle */
+    /* Of the answers of thousands, holes are left between what is kept: the system gets them back. */
+    malloc_trim(0);
 }
 
 int caller_new(struct event_base *base, struct caller **ret)
@@ -750,6 +754,27 @@ static void set_bounds(struct call *call, const struct call_request *q)
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
 }
 
+static bool names_an_address(const char *url)
+{
+    const char *host = strstr(url, "://");
+    struct in6_addr address;
+
+    if (!host)
+        return false;
+    host += strlen("://");
+    _cleanup_(freep) char *text =
+        xstrndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?"));
+    return address_of_host(text, &address);
+}
+
+/* What curl keeps of names it looks through for each call, and of a router that lists ten thousand addresses
+ * it keeps ten thousand. There is nothing to look up of an address, nor does it grow old. */
+static void set_resolving(struct call *call, const char *url)
+{
+    if (names_an_address(url))
+        curl_easy_setopt(call->easy, CURLOPT_DNS_CACHE_TIMEOUT, NAMES_KEPT_FOREVER);
+}
+
 static void set_connection(struct call *call)
 {
     CURL *e = call->easy;
@@ -803,6 +828,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
     curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
     set_method(call, q);
     set_bounds(call, q);
+    set_resolving(call, q->url);
     set_connection(call);
     set_callbacks(call);
     call->origin = q->origin;

@@ -40,13 +40,19 @@ static void watch_commit(struct session *s, int written)
     catalog_then(s->all->catalog, false, on_saved, s);
 }
 
+/* What the catalog missed of the targets goes before what follows from it: one that ends here has no later.
+ */
 void session_save(struct session *s)
 {
+    int r = 0;
+
     if (s->remarks) {
         free(s->record.remarks);
         s->record.remarks = json_dumps(s->remarks, JSON_COMPACT);
     }
-    watch_commit(s, catalog_save_session(s->all->catalog, &s->record));
+    for (size_t i = 0; i < s->n_targets && r >= 0 && s->unsaved; i++)
+        r = catalog_save_target(s->all->catalog, &s->targets[i].record);
+    watch_commit(s, r < 0 ? r : catalog_save_session(s->all->catalog, &s->record));
 }
 
 void target_save(struct target *t)

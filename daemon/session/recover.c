@@ -195,6 +195,15 @@ static void resume_stops(struct session *s)
     session_check_stopped(s);
 }
 
+/* Where the clock was set back to before the recording began, how long that goes on is not known. */
+static bool is_in_time(const struct session_record *r)
+{
+    int64_t now = wall_ns();
+
+    return r->state == STATE_RECORDING && r->stop_at != RECORD_NONE && r->recording_at <= now &&
+           now < r->stop_at;
+}
+
 static void resume(struct session *s)
 {
     if (s->record.state == STATE_REQUESTED) {
@@ -202,8 +211,7 @@ static void resume(struct session *s)
         return;
     }
     bool was_starting = s->record.state == STATE_STARTING;
-    bool in_time = s->record.state == STATE_RECORDING && s->record.stop_at != RECORD_NONE &&
-                   s->record.stop_at > wall_ns();
+    bool in_time = is_in_time(&s->record);
 
     s->starts_left = true;
     for (size_t i = 0; i < s->n_targets; i++) {

@@ -104,13 +104,11 @@ unsigned sessions_count(const struct sessions *all)
 
 /* -- The object -- */
 
-/* mark_unsaved() takes `resaved` back where one of them fails. */
+/* With its targets, as long as it is unsaved. mark_unsaved() takes `resaved` back where one of them fails. */
 static void save_again(struct session *s)
 {
     s->resaved = true;
     session_save(s);
-    for (size_t i = 0; i < s->n_targets && s->resaved; i++)
-        target_save(&s->targets[i]);
 }
 
 static void on_saved_again(int err, void *arg)

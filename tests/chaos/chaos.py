@@ -4,23 +4,33 @@
 hold whatever happened. README.md says how to read what it prints, and how to replay it."""
 
 import argparse
+import os
 import random
 import shutil
+import stat
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import invariants
 import soak
 from faults import FAULTS
-from house import MS, House, files_below
+from house import MS, House, files_below, wait_for
 
-FAULTS_OF_A_ROUND = 60
+CALM, STORM = 20, 600  # faults of a round
+A_SECOND = 200  # of them, of a storm
+PIECE = 10_000  # faults of one house of a long run
 LEAD_S = 0.15  # of the sessions
-SPREAD_S = 1.0  # in which they happen
+SPREAD_S = 1.0  # in which a calm round's faults happen
+PATIENCE_S = 0.3  # for a victim, when everything else happened
+LOOK_S = 0.02  # between looks for one
 SESSIONS_OF_A_ROUND = 6
-QUIET_S = 90  # until all sessions of a round are over
+WORKERS_OF_A_ROUND = 16  # of each fleet, and one more for two faults: in a storm, too, some are well
+QUIET_S = 300  # until all sessions of a round are over
 SHOWN_MAX = 20
 
 
@@ -28,31 +38,56 @@ class Failure(Exception):
     pass
 
 
-class Memory:
-    """What a check knows from earlier rounds."""
+class Run:
+    """What rounds of one house share."""
 
     def __init__(self):
-        self.verified, self.memory = set(), {}
+        self.verified = set()  # traces whose file was compared
+        self.n_faults, self.phases, self.faults = 0, Counter(), Counter()  # seconds
+
+    def where_the_time_went(self):
+        """Phases, then the dearest faults."""
+        for times, most in ((self.phases, None), (self.faults, 5)):
+            yield ", ".join(f"{what} {seconds:.0f} s" for what, seconds in times.most_common(most))
 
 
 class Round:
     """What one number of a seed makes: sessions, and faults at their times."""
 
-    def __init__(self, seed, number, house, memory):
-        self.number, self.random = number, random.Random(f"{seed}/{number}")
-        self.verified, self.memory = memory.verified, memory.memory
-        self.connections, self.steps, self.thorough = [], [], False
+    def __init__(self, seed, number, house, run):
+        self.name, self.number, self.random, self.shared = f"{seed}/{number}", number, random.Random(f"{seed}/{number}"), run
+        self.verified, self.thorough = run.verified, False
+        self.n = round(CALM * (STORM / CALM) ** self.random.random())
+        self.connections, self.steps, self.asked = [], [], set()
+        n_workers = WORKERS_OF_A_ROUND + self.n // 2
         self.workers = [(fleet, index) for fleet in house.fleets
-                        for index in self.random.sample(range(len(fleet.workers)), min(16, len(fleet.workers)))]
-        self.urls = {fleet.workers[index] for fleet, index in self.workers}
-        self.began, self.laps, self.spent = time.time(), [], []
+                        for index in self.random.sample(range(len(fleet.workers)), min(n_workers, len(fleet.workers)))]
+        self.began, self.lap_began, self.laps, self.faults_s = time.time(), time.monotonic(), [], 0.0
+        self.fresh, self.looked = [], 0.0
         self.sessions_before = max([row["n"] or 0 for row in house.profd.rows("select max(session_id) as n from sessions")])
 
     def some_workers(self, most):
         return self.random.sample(self.workers, self.random.randint(1, most))
 
-    def shuffled_workers(self):
-        return self.random.sample(self.workers, len(self.workers))
+    def take_fresh_file(self, house):
+        """One that a worker of this round wrote, and that nobody else takes; None where there is none."""
+        if time.monotonic() > self.looked + LOOK_S:
+            self.fresh = sorted(path for directory in self.asked for path in files_below(directory)
+                                if str(path) not in house.disturbed and self.is_fresh(path))
+            self.looked = time.monotonic()
+        if not self.fresh:
+            return None
+        path = self.fresh.pop(self.random.randrange(len(self.fresh)))
+        house.disturbed.add(str(path))
+        return path
+
+    def is_fresh(self, path):
+        """A file: a pipe, to which nobody listens, would hold us for ever."""
+        try:
+            status = path.lstat()
+        except OSError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_mtime >= self.began
 
     def request(self, house, most):
         """A session, as somebody may ask for it."""
@@ -61,52 +96,85 @@ class Round:
                    "require_all": r.random() < 0.15}
         if r.random() < 0.2:
             request["router"] = house.fleets[2].router
+            self.asked.update(map(house.directory_of, house.fleets[2].workers))
         else:
             fleet = r.choice(house.fleets[:2])
             here = [index for other, index in self.workers if other is fleet]
-            request["workers"] = [fleet.workers[index] for index in r.sample(here, min(len(here), r.randint(1, most)))]
+            chosen = r.sample(here, min(len(here), r.randint(1, most)))
+            request["workers"] = [fleet.workers[index] for index in chosen]
+            self.asked.update(fleet.directory / f"w{index}" for index in chosen)
         if r.random() < 0.2:
             del request["duration_ns"]
             request["steps"] = r.randint(1, 40)
         return request
 
-    def plan(self, house, n):
-        able = {"disk": house.disk.mounted, "shim": house.shimmed, None: True}
+    def plan(self, house):
+        """(time, fault, what it draws from) in order."""
+        able = {"disk": house.disk.mounted, "shim": house.shimmed, "bus": house.bus, None: True}
         table = [fault for fault in FAULTS if able[fault.needs]]
-        chosen = self.random.choices(table, [fault.weight for fault in table], k=n)
-        return sorted(((self.random.uniform(0, SPREAD_S), fault) for fault in chosen), key=lambda step: step[0])
+        chosen = self.random.choices(table, [fault.weight for fault in table], k=self.n)
+        spread = SPREAD_S + self.n / A_SECOND
+        return sorted(((self.random.uniform(0, spread), fault, random.Random(f"{self.name}/{i}"))
+                       for i, fault in enumerate(chosen)), key=lambda step: step[0])
 
-    def run(self, house, n):
+    def run(self, house):
         house.outage_s, house.clock_moved, house.power_cut = 0.0, False, False
-        plan = self.plan(house, n)
+        plan = self.plan(house)
         for _ in range(SESSIONS_OF_A_ROUND):
             house.start_session(**self.request(house, 8))
         time.sleep(LEAD_S)
-        began = time.monotonic()
-        for at, fault in plan:
-            time.sleep(max(0.0, began + at - time.monotonic()))
-            happened = time.monotonic() - began
-            self.steps.append(f"{happened:6.2f} s  {fault.name}: {fault.apply(house, self)}")
-        self.end(house, {fault.undo for _, fault in plan if fault.undo})
+        self.happen(house, plan)
+        self.end(house, {fault.undo for _, fault, _ in plan if fault.undo})
+
+    def happen(self, house, plan):
+        """Everything at its time; what has no victim then, when there is one."""
+        began, waiting = time.monotonic(), []
+
+        def apply(fault, own):
+            begin, self.random = time.monotonic(), own
+            told = fault.apply(house, self)
+            self.shared.faults[fault.name] += time.monotonic() - begin
+            if told is not None:
+                self.steps.append(f"{begin - began:6.2f} s  {fault.name}: {told}")
+            return told is not None
+
+        def look_until(end):
+            while True:
+                waiting[:] = [step for step in waiting if not apply(*step)]
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                time.sleep(min(left, LOOK_S) if waiting else left)
+
+        for at, fault, own in plan:
+            look_until(began + at)
+            if not apply(fault, own) and fault.waits:
+                waiting.append((fault, own))
+        end = time.monotonic() + PATIENCE_S
+        while waiting and time.monotonic() < end:
+            look_until(time.monotonic() + LOOK_S)
+        self.shared.n_faults += len(self.steps)
 
     def end(self, house, undos):
-        self.lap("faults")
+        self.faults_s = self.lap("faults")
         house.heal()
         for undo in undos:
             undo(house)
         for connection in self.connections:
             connection.close()
         house.join()
-        self.lap("clients")
         for client in house.clients:
-            client.wait(60)
+            client.wait(QUIET_S)
         house.clients.clear()
+        self.lap("clients")
         self.wait_quiet(house)
         self.lap("sessions")
 
     def lap(self, what):
-        self.laps.append(f"{what} {time.time() - self.began - sum(self.spent):.1f}")
-        self.spent.append(time.time() - self.began - sum(self.spent))
+        seconds, self.lap_began = time.monotonic() - self.lap_began, time.monotonic()
+        self.laps.append(f"{what} {seconds:.1f}")
+        self.shared.phases[what] += seconds
+        return seconds
 
     def wait_quiet(self, house):
         deadline = time.monotonic() + QUIET_S
@@ -132,51 +200,76 @@ def report(seed, round_, house, complaints):
     print(f"replay: tests/chaos/chaos.py --seed {seed} --round {round_.number}\nkept: {house.directory}", file=sys.stderr)
 
 
-def run_round(seed, number, house, memory, n, sabotage):
-    round_ = Round(seed, number, house, memory)
-    try:
-        round_.run(house, n)
-        if sabotage:
-            sabotage(house)
-        found = invariants.complaints(house, round_)
-        round_.lap("checks")
-    except Failure as failure:
-        found = [str(failure)]
-    except (Exception, KeyboardInterrupt):
-        report(seed, round_, house, ["the test itself failed"])
-        raise
+def check(seed, round_, house):
+    found = invariants.complaints(house, round_)
+    round_.lap("checks")
     if found:
         report(seed, round_, house, found)
         raise Failure(found)
+
+
+def run_round(seed, number, house, shared, sabotage):
+    round_ = Round(seed, number, house, shared)
+    try:
+        round_.run(house)
+        if sabotage:
+            sabotage(house)
+    except Failure as failure:
+        report(seed, round_, house, [str(failure)])
+        raise
+    except (Exception, KeyboardInterrupt):
+        report(seed, round_, house, ["the test itself failed"])
+        raise
+    check(seed, round_, house)
     return round_
 
 
 def settle(house):
-    """Descriptors of a profd that has nothing to do."""
+    """What a profd holds that has nothing to do, and what one holds that met everything once."""
+    wait_for(lambda: not house.bus or house.answers_on_bus())
     house.usual_descriptors = house.descriptors()
+    sessions = [{"workers": fleet.workers[:4]} for fleet in house.fleets] + [{"router": house.fleets[2].router}]
+    house.fleets[2].set_router_fault("ten-thousand")
+    for session in sessions:
+        reply = house.profd.request("POST", "/v1/sessions", {"duration_ns": 50 * MS, **session}, timeout=QUIET_S)
+        house.profd.wait_session(reply.json()["session"], QUIET_S)
+    house.heal()
+    house.usual_memory = house.profd.memory("Private_Dirty")
 
 
-def run(directory, seed, n_faults, workers=1000, first=0, sabotage=None, quiet=False):
-    """Gives the number of sessions. sabotage(house) is called before the checks of the first round."""
-    memory, before, done, number = Memory(), None, 0, first
+def run(directory, seed, n_faults, workers=1000, only=None, sabotage=None):
+    """Gives the numbers of faults and sessions. sabotage(house) is called before the checks of each round."""
+    shared, before, number, began = Run(), None, only or 0, time.monotonic()
     with House(directory, workers) as house:
         settle(house)
-        began = time.monotonic()
-        while done < n_faults:
-            n = min(FAULTS_OF_A_ROUND, n_faults - done)
-            round_ = run_round(seed, number, house, memory, n, sabotage)
+        shared.phases["building"] = time.monotonic() - began
+        while True:
+            round_ = run_round(seed, number, house, shared, sabotage)
             if before:
                 before.clean(house)
-            before, done, number = round_, done + n, number + 1
-            if not quiet:
-                print(f"round {round_.number}: {done} faults, {len(memory.verified)} traces, "
-                      f"{time.monotonic() - began:.0f} s (of this: {', '.join(round_.laps)})", flush=True)
+            before, number = round_, number + 1
+            print(f"seed {seed} round {round_.number}: {shared.n_faults} faults, {len(shared.verified)} traces, "
+                  f"{time.monotonic() - began:.0f} s ({len(round_.steps)} of {round_.n}: {', '.join(round_.laps)})", flush=True)
+            if only is not None or shared.n_faults >= n_faults:
+                break
         round_.thorough = True
-        found = invariants.complaints(house, round_)
-        if found:
-            report(seed, round_, house, found)
-            raise Failure(found)
-        return house.profd.rows("select max(session_id) as n from sessions")[0]["n"]
+        check(seed, round_, house)
+        print(*shared.where_the_time_went(), sep="\n", flush=True)
+        return shared.n_faults, house.profd.rows("select max(session_id) as n from sessions")[0]["n"]
+
+
+def run_long(seed, n_faults, workers):
+    """In pieces, each in a house and a process of its own, so that a failure ends its piece alone. Whether all held."""
+    seeds = range(seed, seed + -(-n_faults // PIECE))
+
+    def piece(own):
+        command = [sys.executable, __file__, "--seed", str(own), "--faults", str(PIECE), "--workers", str(workers)]
+        return subprocess.run(command, check=False).returncode
+
+    with ThreadPoolExecutor(os.cpu_count()) as together:
+        failed = [own for own, status in zip(seeds, together.map(piece, seeds)) if status]
+    print(f"{len(seeds)} runs of {PIECE} faults: " + (f"of these, failed: {failed}" if failed else "everything holds"))
+    return not failed
 
 
 def main():
@@ -188,20 +281,21 @@ def main():
     parse.add_argument("--soak", type=int, metavar="N", help="no faults: the memory after N sessions")
     parse.add_argument("--long", action="store_true", help="100,000 faults")
     options = parse.parse_args()
-    n = FAULTS_OF_A_ROUND if options.round is not None else 100_000 if options.long else options.faults
+    if options.long:
+        sys.exit(not run_long(options.seed, 100_000, options.workers))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.chmod(0o755)
     if options.soak:
         soak.soak(directory, options.soak)
         shutil.rmtree(directory, ignore_errors=True)
         return
-    print(f"seed {options.seed}, {n} faults, in {directory}", flush=True)
+    print(f"seed {options.seed}, in {directory}", flush=True)
     began = time.monotonic()
     try:
-        sessions = run(directory, options.seed, n, options.workers, options.round or 0)
+        faults, sessions = run(directory, options.seed, options.faults, options.workers, options.round)
     except Failure:
         sys.exit(1)
-    print(f"{n} faults, {sessions} sessions, {time.monotonic() - began:.0f} s: everything holds")
+    print(f"seed {options.seed}: {faults} faults, {sessions} sessions, {time.monotonic() - began:.0f} s: everything holds")
     shutil.rmtree(directory, ignore_errors=True)
 
 

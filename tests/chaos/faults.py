@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong: a table, one line a fault. apply(house, round) does it and says what it did; it may take a second.
-undo(house) is for what would not end by itself; workers, routers, disk and clock are healed after every round anyway.
+"""What can go wrong: a table, one line a fault. apply(house, round) does it and says what it did, None where it found nobody to
+do it to: one that waits is then tried again. undo(house) is for what would not end by itself; workers, routers, bus, disk
+and clock are healed after every round anyway.
 
-Everything is drawn from round.random, so that a seed gives the same faults again."""
+Everything is drawn from round.random, which is the fault's own, so that a seed gives the same faults again."""
 
 import contextlib
 import errno
@@ -15,9 +16,9 @@ import subprocess
 import time
 from collections import namedtuple
 
-from house import PROFCTL, files_below
+from house import PROFCTL
 
-Fault = namedtuple("Fault", "name weight apply undo needs")
+Fault = namedtuple("Fault", "name weight apply undo needs waits")
 
 WAL_HEADER, FRAME_HEADER = 32, 24
 
@@ -65,6 +66,7 @@ def kill_profd(house, round_):
 def end_profd(house, round_):
     """A service manager that asks, and is not patient."""
     patience = round_.random.choice((0, 0.02, 0.3))
+    left = house.children()
     process, house.profd.process = house.profd.process, None
     process.send_signal(signal.SIGTERM)
     time.sleep(patience)
@@ -72,6 +74,7 @@ def end_profd(house, round_):
         process.send_signal(signal.SIGTERM)
     status = process.wait(60)
     assert status == 0, f"profd ended with {status}:\n{house.profd.log()[-4000:]}"
+    house.see_gone(left)
     house.outage(patience)
     house.spawn()
     return f"twice within {patience} s"
@@ -79,7 +82,7 @@ def end_profd(house, round_):
 
 def freeze_profd(house, round_):
     rest = round_.random.uniform(0.02, 0.6)
-    os.kill(house.profd.pid, signal.SIGSTOP)
+    house.freeze()
     time.sleep(rest)
     os.kill(house.profd.pid, signal.SIGCONT)
     house.outage(rest)
@@ -88,43 +91,29 @@ def freeze_profd(house, round_):
 
 def signal_ingest(number):
     def apply(house, round_):
-        child = house.a_child()
+        child = house.a_reader()
         if child is None:
-            return "nobody was reading"
+            return None
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
-        if number == signal.SIGSTOP:
-            house.stopped_children.add(child)
         return f"process {child}"
 
     return apply
 
 
-def continue_ingest(house):
-    alive = set(house.children())
-    for child in house.stopped_children & alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGCONT)
-    house.stopped_children.clear()
+def freeze_ingest(house, _round):
+    child = house.a_reader()
+    if child is None:
+        return None
+    house.freeze_reader(child)
+    return f"process {child}"
+
+
+def wake_ingest(house):
+    house.wake_readers(house.children())
 
 
 # Files, on their way
-
-def a_fresh_file(house, round_):
-    """One that a worker of this round wrote, waited for a moment."""
-    deadline = time.monotonic() + 0.3
-    while True:
-        for fleet, index in round_.shuffled_workers():
-            with contextlib.suppress(FileNotFoundError):
-                found = [file for file in files_below(fleet.directory / f"w{index}")
-                         if file.lstat().st_mtime >= round_.began and str(file) not in house.disturbed]
-                if found:
-                    house.disturbed.add(str(min(found)))
-                    return min(found)
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.01)
-
 
 def truncate(path, random):
     with open(path, "r+b") as file:
@@ -159,13 +148,13 @@ def grow(path, random):
 
 def trace_file(change):
     def apply(house, round_):
-        path = a_fresh_file(house, round_)
+        path = round_.take_fresh_file(house)
         if path is None:
-            return "no trace came"
+            return None
         try:
             change(path, round_.random)
-        except OSError as error:
-            return f"{path}: {error}"
+        except OSError:
+            return None
         return str(path)
 
     return apply
@@ -184,13 +173,23 @@ def stored_file_removed(house, round_):
 
 # Disk, clock, power
 
+def for_a_while(house, round_, end):
+    """Calls end() soon, or leaves it to the end of the round."""
+    rest = round_.random.uniform(0.05, 0.5)
+    if round_.random.random() > 0.7:
+        return "until the end of the round"
+
+    def work():
+        time.sleep(rest)
+        end()
+
+    house.in_background(work)
+    return f"for {rest:.2f} s"
+
+
 def fill_disk(house, round_):
     house.disk.fill()
-    time.sleep(round_.random.uniform(0.05, 0.5))
-    if round_.random.random() < 0.7:
-        house.disk.free()
-        return "for a while"
-    return "until the end of the round"
+    return for_a_while(house, round_, house.disk.free)
 
 
 def move_clock(house, round_):
@@ -227,19 +226,55 @@ def cut_log(path, synced, random):
 def cut_power(house, round_):
     """The disk as it may be found again: profd goes on with that, and another process."""
     house.disk.free()
-    state, found = house.profd.state, house.disk.path / "found"
-    os.kill(house.profd.pid, signal.SIGSTOP)
+    state, found = house.profd.state, house.directory / "found"
+    house.freeze()
+    for child in house.children():
+        house.freeze_reader(child)
     shutil.copytree(state, found, symlinks=True)
     synced = house.control.synced()
     house.kill()
     shutil.rmtree(state)
-    found.rename(state)
+    shutil.copytree(found, state, symlinks=True)
+    shutil.rmtree(found)
     (state / "catalog.db-shm").unlink(missing_ok=True)
     log = state / "catalog.db-wal"
     told = cut_log(log, synced, round_.random) if log.exists() else "there was no log"
     house.power_cut = True
     house.spawn()
     return told
+
+
+# The bus
+
+def restart_bus(house, round_):
+    rest = round_.random.uniform(0, 0.2)
+    house.bus.kill()
+    time.sleep(rest)
+    house.bus.start()
+    return f"away for {rest:.2f} s"
+
+
+def kill_bus(house, _round):
+    house.bus.kill()
+    return "until the end of the round"
+
+
+def hang_bus(house, round_):
+    process = house.bus.process
+    if process is None:
+        return None
+    process.send_signal(signal.SIGSTOP)
+    return for_a_while(house, round_, lambda: process.send_signal(signal.SIGCONT))
+
+
+def ask_on_bus(house, round_):
+    """Waits for the answer, or leaves."""
+    session = f"s{round_.random.randint(1, round_.sessions_before + 6)}"
+    method, *arguments = round_.random.choice((
+        ("GetVersion",), ("ListSessions", "(a{sv})", {}), ("GetSession", "(s)", session), ("StopSession", "(s)", session)))
+    stays = round_.random.random() < 0.5
+    house.in_background(lambda: house.ask_on_bus(stays, method, *arguments))
+    return f"{method}, and {'waits' if stays else 'leaves'}"
 
 
 # Clients
@@ -275,11 +310,15 @@ def interrupted_profctl(house, round_):
     client = subprocess.Popen([PROFCTL, "--socket", house.profd.socket, "start", "--worker", fleet.workers[index], "--queue",
                                "--duration", "300ms", "--wait"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
-    rest = round_.random.uniform(0.01, 0.3)
-    time.sleep(rest)
-    client.send_signal(round_.random.choice((signal.SIGINT, signal.SIGKILL, signal.SIGPIPE)))
+    rest, number = round_.random.uniform(0.01, 0.3), round_.random.choice((signal.SIGINT, signal.SIGKILL, signal.SIGPIPE))
     house.clients.append(client)
-    return f"after {rest:.2f} s"
+
+    def work():
+        time.sleep(rest)
+        client.send_signal(number)
+
+    house.in_background(work)
+    return f"{number.name} after {rest:.2f} s"
 
 
 def another_session(house, round_):
@@ -295,12 +334,17 @@ def a_crowd(house, round_):
     return "12 starts"
 
 
+REMOVAL = ("DELETE", "/v1/sessions/{session}")
+
+
 def on_any_session(method, path):
     def apply(house, round_):
         known = [int(row["session_id"]) for row in rows(house, "select session_id from sessions order by 1 desc limit 6")]
         if not known:
-            return "there is none"
+            return None
         session = round_.random.choice(known)
+        if (method, path) == REMOVAL:
+            house.being_removed.add(session)
         house.in_background(lambda: house.profd.request(method, path.format(session=f"s{session}")))
         return f"s{session}"
 
@@ -310,7 +354,7 @@ def on_any_session(method, path):
 def remove_a_trace(house, round_):
     known = [int(row["trace_id"]) for row in rows(house, "select trace_id from traces order by 1 desc limit 10")]
     if not known:
-        return "there is none"
+        return None
     trace = round_.random.choice(known)
     house.in_background(lambda: house.profd.request("DELETE", f"/v1/traces/t{trace}"))
     return f"t{trace}"
@@ -329,8 +373,8 @@ def rows(house, sql):
         return []
 
 
-def fault(name, weight, apply, undo=None, needs=None):
-    return Fault(name, weight, apply, undo, needs)
+def fault(name, weight, apply, undo=None, needs=None, waits=False):
+    return Fault(name, weight, apply, undo, needs, waits)
 
 
 GARBAGE = (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/sessions HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
@@ -384,20 +428,24 @@ FAULTS = (
     fault("profd is killed", 3, kill_profd),
     fault("profd is ended", 2, end_profd),
     fault("profd is frozen", 3, freeze_profd),
-    fault("profd-ingest is killed", 5, signal_ingest(signal.SIGKILL)),
-    fault("profd-ingest crashes", 2, signal_ingest(signal.SIGSEGV)),
-    fault("profd-ingest is frozen", 3, signal_ingest(signal.SIGSTOP), continue_ingest),
-    fault("trace file truncated", 4, trace_file(truncate)),
-    fault("trace file overwritten", 3, trace_file(corrupt)),
-    fault("trace file goes on", 2, trace_file(grow)),
-    fault("trace file removed", 3, trace_file(lambda path, random: path.unlink())),
-    fault("trace file becomes a link", 3, trace_file(become_link)),
-    fault("trace file becomes a pipe", 2, trace_file(become_pipe)),
-    fault("trace file becomes a directory", 1, trace_file(become_directory)),
+    fault("profd-ingest is killed", 5, signal_ingest(signal.SIGKILL), waits=True),
+    fault("profd-ingest crashes", 2, signal_ingest(signal.SIGSEGV), waits=True),
+    fault("profd-ingest is frozen", 3, freeze_ingest, wake_ingest, waits=True),
+    fault("trace file truncated", 4, trace_file(truncate), waits=True),
+    fault("trace file overwritten", 3, trace_file(corrupt), waits=True),
+    fault("trace file goes on", 2, trace_file(grow), waits=True),
+    fault("trace file removed", 3, trace_file(lambda path, random: path.unlink()), waits=True),
+    fault("trace file becomes a link", 3, trace_file(become_link), waits=True),
+    fault("trace file becomes a pipe", 2, trace_file(become_pipe), waits=True),
+    fault("trace file becomes a directory", 1, trace_file(become_directory), waits=True),
     fault("stored file removed", 1, stored_file_removed),
     fault("disk is full", 2, fill_disk, needs="disk"),
     fault("clock moves", 2, move_clock, needs="shim"),
     fault("power is cut", 2, cut_power, needs="shim"),
+    fault("bus is restarted", 2, restart_bus, needs="bus"),
+    fault("bus is gone", 1, kill_bus, needs="bus"),
+    fault("bus hangs", 2, hang_bus, needs="bus"),
+    fault("somebody asks on the bus", 2, ask_on_bus, needs="bus"),
     fault("client drops", 5, speak(b"GET /v1/sessions HTTP/1.1\r\nhost: x\r\n\r\n", slam)),
     fault("client drops within a request", 4, speak(HALF, slam)),
     fault("client never finishes", 3, speak(HALF)),
@@ -405,10 +453,10 @@ FAULTS = (
     fault("client follows and does not read", 2, speak(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n")),
     fault("client speaks garbage", 4, speak(lambda random: random.choice(GARBAGE), slam)),
     fault("profctl is interrupted", 2, interrupted_profctl),
-    fault("another session", 5, another_session),
+    fault("another session", 12, another_session),
     fault("a crowd of sessions", 1, a_crowd),
     fault("session is stopped", 5, on_any_session("POST", "/v1/sessions/{session}/stop")),
-    fault("session is removed", 3, on_any_session("DELETE", "/v1/sessions/{session}")),
+    fault("session is removed", 3, on_any_session(*REMOVAL)),
     fault("session is pinned", 1, on_any_session("PUT", "/v1/sessions/{session}/pin")),
     fault("session is unpinned", 2, on_any_session("DELETE", "/v1/sessions/{session}/pin")),
     fault("trace is removed", 3, remove_a_trace),

@@ -4,7 +4,7 @@
 The house owns every process and mount; leaving its block ends them. profd runs with shim.c loaded, where it can be: that
 moves its wall clock and says what of the catalog's log a power cut would leave."""
 
-import ctypes
+import contextlib
 import mmap
 import os
 import shutil
@@ -20,6 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from daemon import BUILD, Daemon, FaultFleet, wait_for  # noqa: E402
 
+try:
+    from private_bus import MANAGER, NAME, PrivateBus
+except ImportError:  # python3-gi is not there
+    PrivateBus = None
+
 SHIM = BUILD / "tests/chaos/chaos-shim.so"
 PROFCTL = BUILD / "client/profctl"
 DISK = 192 << 20
@@ -30,7 +35,7 @@ connect=500ms
 identify=2s
 start={START_S}s
 clean=1s
-stop=20s
+stop=10min
 session={SESSION_LIMIT_S}s
 [limits]
 connections=64
@@ -53,6 +58,15 @@ def children_of(pid):
     return found
 
 
+def name_of(pid):
+    """What the process is called; None where it has ended."""
+    try:
+        name, state = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rsplit(")", 1)
+    except OSError:
+        return None
+    return None if state.split()[0] == "Z" else name
+
+
 def files_below(directory):
     """What is no directory; what goes meanwhile is left out."""
     for place, _, names in os.walk(directory):
@@ -68,19 +82,22 @@ class Disk:
         path.mkdir(parents=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "chaos", path], capture_output=True, check=False)
         self.mounted = done.returncode == 0
-        self.balloon = path / "balloon"
+        self.balloon, self.freeing = path / "balloon", threading.Lock()
 
     def fill(self):
-        with open(self.balloon, "wb", buffering=0) as balloon:
-            for size in (1 << 20, 4096):
+        size, end = DISK, 0
+        with open(self.balloon, "wb") as balloon:
+            while size >= mmap.PAGESIZE:
                 try:
-                    while balloon.write(bytes(size)):
-                        pass
+                    os.posix_fallocate(balloon.fileno(), end, size)
+                    end += size
                 except OSError:
-                    pass
+                    size //= 2
 
     def free(self):
-        self.balloon.unlink(missing_ok=True)
+        """The name goes before the space: whoever comes second waits for that."""
+        with self.freeing:
+            self.balloon.unlink(missing_ok=True)
 
     def close(self):
         if self.mounted:
@@ -113,11 +130,13 @@ class House:
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.workers = workers  # of each of the two large fleets
-        self.threads, self.clients, self.answers = [], [], []
+        self.bus = PrivateBus("session") if PrivateBus and shutil.which("dbus-daemon") else None
+        self.threads, self.clients = [], []
         self.disturbed = set()  # traces whose file was tampered with
+        self.being_removed = set()  # sessions; their traces go first, and profd may be killed behind these
         self.outage_s = 0.0  # how long profd could do nothing, of this round
         self.clock_moved = self.power_cut = False
-        self.stopped_children = set()
+        self.frozen = set()  # profd-ingests
 
     def __enter__(self):
         self.disk = Disk(self.directory / "disk")
@@ -130,7 +149,12 @@ class House:
             fleet.__enter__()
         self.shimmed = self.shim_works()
         environment = {"LD_PRELOAD": str(SHIM), "CHAOS_CONTROL": str(self.directory / "control")} if self.shimmed else {}
-        self.profd = Daemon(self.directory / "profd", self.config(), ("--state-dir", self.disk.path / "state"), environment)
+        options = ["--state-dir", self.disk.path / "state"]
+        if self.bus:
+            self.bus.__enter__()
+            options += ["--bus", self.bus.kind]
+            environment |= self.bus.environment
+        self.profd = Daemon(self.directory / "profd", self.config(), options, environment)
         self.profd.state = self.disk.path / "state"
         self.profd.start()
         return self
@@ -144,6 +168,8 @@ class House:
             self.profd.kill()
         for fleet in self.fleets:
             fleet.__exit__()
+        if self.bus:
+            self.bus.__exit__()
         if exception[0] is None:
             self.disk.close()
         else:
@@ -168,7 +194,30 @@ class House:
         self.outage_s += seconds
 
     def kill(self):
+        left = self.children()
         self.profd.kill()
+        self.see_gone(left)
+
+    def see_gone(self, left):
+        """Those who read for a profd that is no more go with it. One that was frozen before it asked for that has to wake up."""
+        self.wake_readers(left)
+        wait_for(lambda: not any(map(name_of, left)), interval_s=0.001, why=f"profd-ingest outlives profd: {left}")
+
+    def freeze_reader(self, child):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGSTOP)
+        self.frozen.add(child)
+
+    def wake_readers(self, alive):
+        for child in self.frozen.intersection(alive):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGCONT)
+        self.frozen.clear()
+
+    def freeze(self):
+        """Until each of its threads stands still: one may go on for a while on a busy machine."""
+        os.kill(self.profd.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.profd.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def spawn(self):
         """It refuses a disk that is full, so that is over first."""
@@ -180,11 +229,9 @@ class House:
     def children(self):
         return children_of(self.profd.pid)
 
-    def a_child(self, patience_s=0.3):
-        deadline = time.monotonic() + patience_s
-        while not (found := self.children()) and time.monotonic() < deadline:
-            time.sleep(0.005)
-        return found[0] if found else None
+    def a_reader(self):
+        """A profd-ingest. Until its exec it is profd, which stands still meanwhile and whose sockets it has."""
+        return next((child for child in self.children() if name_of(child) == "profd-ingest"), None)
 
     def descriptors(self):
         """How many of which kind; where each leads tells them apart."""
@@ -197,18 +244,35 @@ class House:
             kinds[kind] = kinds.get(kind, 0) + 1
         return kinds
 
+    # The bus
+
+    def mend_bus(self):
+        if self.bus.process:
+            self.bus.process.send_signal(signal.SIGCONT)
+        else:
+            self.bus.start()
+
+    def ask_on_bus(self, stays, method, *arguments):
+        with self.bus.connect() as peer:
+            if stays:
+                peer.call(MANAGER, method, *arguments)
+            else:
+                peer.send(method, *arguments)
+                peer.connection.flush_sync(None)
+
+    def answers_on_bus(self):
+        """Whether profd has its name, and lives behind it."""
+        with self.bus.connect() as peer:
+            return peer.owns(NAME) and peer.call(MANAGER, "GetVersion")
+
     # Clients
 
     def in_background(self, work):
         """A client's work, whose failure is none of ours: profd may be gone."""
 
         def run():
-            try:
-                self.answers.append(work())
-            except (OSError, AssertionError, ValueError) as error:
-                self.answers.append(error)
-            except Exception as error:  # http.client's own
-                self.answers.append(error)
+            with contextlib.suppress(Exception):
+                work()
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
@@ -242,6 +306,8 @@ class House:
             fleet.set_router_fault("none")
             for fault in ("none", "relaunch", "hang-up"):
                 fleet.set_fault(fault)
+        if self.bus:
+            self.mend_bus()
         self.disk.free()
         self.control.offset_s = 0
 

@@ -9,7 +9,6 @@ import contextlib
 import gzip
 import hashlib
 import json
-import os
 import sqlite3
 import stat
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from house import SESSION_LIMIT_S, START_S
 
 MIB = 1 << 20
-MEMORY_GROWTH = 8 * MIB  # of one profd, from its first quiet moment on
+MEMORY_GROWTH = 8 * MIB  # over that of a profd that met everything once
 SLACK_S = 30  # a busy machine's
 EVENTUALLY_S = 60
 SQLITE_KEEPS = 2  # descriptors of the catalog
@@ -30,10 +29,10 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def no_profiler_runs(house, _round):
-    """Sessions are over: nobody records, and nobody did for longer than a session may last."""
+def no_profiler_runs(house, round_):
+    """Sessions are over: nobody records, and nobody did for longer than a session may last, or a stop could not get through."""
     running, longest = house.profiling()
-    limit = SESSION_LIMIT_S + START_S + house.outage_s + SLACK_S
+    limit = SESSION_LIMIT_S + START_S + house.outage_s + round_.faults_s + SLACK_S
     return ([f"{url} profiles for {seconds:.1f} s and no session is under way" for url, seconds in running.items()] +
             ([f"a profiler ran for {longest:.1f} s, more than {limit:.1f} s"] if longest > limit else []))
 
@@ -128,6 +127,8 @@ def what_was_written_is_cataloged(house, round_):
             "t.trace_dir is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
             "e.kind in ('trace-removed', 'session-removed', 'trace-refused'))", (round_.sessions_before,)).fetchall()
         for target in targets:
+            if target["session_id"] in house.being_removed:
+                continue
             for path in written_while(Path(target["trace_dir"]), target["start_answered_at"], target["stop_answered_at"]):
                 if str(path) in house.disturbed or not is_whole(path):
                     continue
@@ -154,12 +155,22 @@ def traces_have_their_worker(house, round_):
 
 
 def complete_is_complete(house, round_):
-    return [f"target {row['target_id']} of s{row['session_id']} is complete with {row['n']} of {row['ranks_expected']} traces"
-            for row in house.profd.rows(
-                "select t.target_id, t.session_id, t.ranks_expected, (select count(*) from traces where target_id = t.target_id "
-                "and state in ('complete', 'missing')) as n from targets t where t.state = 'complete' and t.session_id > ? and "
-                "n < t.ranks_expected and not exists (select 1 from events e where e.session_id = t.session_id and e.kind = "
-                "'trace-removed')", round_.sessions_before)]
+    """What was left in its place may have been tampered with after it was read, and is read again for its columns."""
+    found = house.profd.rows(
+        "select t.target_id, t.session_id, t.ranks_expected from targets t where t.state = 'complete' and t.session_id > ? and "
+        "not exists (select 1 from events e where e.session_id = t.session_id and e.kind = 'trace-removed')",
+        round_.sessions_before)
+    complaints = []
+    for target in found:
+        if target["session_id"] in house.being_removed:
+            continue
+        traces = house.profd.rows("select state, stored, origin from traces where target_id = ?", target["target_id"])
+        whole = [trace for trace in traces if trace["state"] in ("complete", "missing") or
+                 not trace["stored"] and trace["origin"] in house.disturbed]
+        if len(whole) < target["ranks_expected"]:
+            complaints.append(f"target {target['target_id']} of s{target['session_id']} is complete with {len(whole)} of "
+                              f"{target['ranks_expected']} traces")
+    return complaints
 
 
 def nobody_is_left(house, _round):
@@ -178,17 +189,22 @@ def descriptors_are_back(house, round_):
     return [f"descriptors: {left} are more than {usual}"] if left else []
 
 
-def memory_is_back(house, round_):
-    """Of a profd that has seen a quiet moment before."""
-    dirty, pid = house.profd.memory("Private_Dirty"), house.profd.pid
-    before = round_.memory.setdefault(pid, dirty)
-    limit = before + MEMORY_GROWTH
-    return [f"{dirty / MIB:.1f} MiB are private and dirty, {before / MIB:.1f} were"] if dirty > limit else []
+def memory_is_back(house, _round):
+    dirty, limit = house.profd.memory("Private_Dirty"), house.usual_memory + MEMORY_GROWTH
+    return [f"{dirty / MIB:.1f} MiB are private and dirty, more than {limit / MIB:.1f}"] if dirty > limit else []
+
+
+def it_is_on_the_bus(house, _round):
+    """It tries again for ever, half a minute apart at most."""
+    try:
+        return [] if not house.bus or house.answers_on_bus() else ["profd has no name on the bus"]
+    except Exception as error:  # GLib's, which is not always there
+        return [f"profd does not answer on the bus: {error}"]
 
 
 AT_ONCE = (no_profiler_runs, no_stop_is_owed, catalog_is_sound)
 IN_THE_END = (nobody_is_left, what_is_stored_is_cataloged, what_is_cataloged_is_there, what_was_written_is_cataloged,
-              traces_have_their_worker, complete_is_complete, descriptors_are_back, memory_is_back)
+              traces_have_their_worker, complete_is_complete, it_is_on_the_bus, descriptors_are_back, memory_is_back)
 
 
 def complaints(house, round_, patience_s=EVENTUALLY_S):

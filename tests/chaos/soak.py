@@ -2,7 +2,8 @@
 """Soak: thousands of sessions, one profd. What it holds when it rests must not depend on how many there were.
 
 The catalog grows with sessions and is no memory; what SQLite keeps of it is bounded. So the first look comes when that is
-full: after FIRST sessions, as the rest of the house has then met everything once."""
+full: after FIRST sessions, as the rest of the house has then met everything once. Sessions record for a millisecond, many at
+a time."""
 
 import time
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from house import Daemon, FaultFleet
 
 FIRST = 100
-TOGETHER = 8  # sessions at a time, each with workers of its own
+LOOKS = (FIRST, 1000)  # and in the end
+TOGETHER = 20  # sessions at a time, each with workers of its own
 WORKERS_EACH = 2
 GROWTH_MAX = 1 << 20
 REST_S = 18  # after which connections to workers are closed
@@ -40,11 +42,12 @@ def at_rest(profd):
 def soak(directory, n, say=print):
     with FaultFleet(directory / "fleet", "vllm", TOGETHER * WORKERS_EACH, life_s=86400) as fleet, \
             Daemon(directory / "profd", CONFIG) as profd:
-        record(profd, fleet, FIRST)
-        first, files = at_rest(profd)
-        say(f"after {FIRST} sessions: {first >> 10} KiB private and dirty, {files} descriptors")
-        record(profd, fleet, n - FIRST)
-        last, files_last = at_rest(profd)
-        say(f"after {n} sessions: {last >> 10} KiB private and dirty, {files_last} descriptors")
+        done, seen = 0, []
+        for look in [*(look for look in LOOKS if look < n), n]:
+            record(profd, fleet, look - done)
+            done = look
+            seen.append(at_rest(profd))
+            say(f"after {done} sessions: {seen[-1][0] >> 10} KiB private and dirty, {seen[-1][1]} descriptors", flush=True)
+        (first, files), (last, files_last) = seen[0], seen[-1]
         assert files_last <= files, "descriptors are left open"
         assert last <= first + GROWTH_MAX, f"{(last - first) >> 10} KiB more"

@@ -134,7 +134,7 @@ class Daemon:
 
         def is_ready():
             assert self.process.poll() is None, f"profd ended with {self.process.returncode}:\n{self.log()}"
-            return " is ready: " in self.log()[begin:]
+            return " is ready: " in self.log(begin)
 
         wait_for(is_ready, READY_S, why=self.log)
         return self
@@ -172,8 +172,13 @@ class Daemon:
         assert done.stdout == ""
         return done.returncode, done.stderr
 
-    def log(self):
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+    def log(self, begin=0):
+        """What it said, from that byte on."""
+        if not self.log_file.exists():
+            return ""
+        with open(self.log_file, "rb") as file:
+            file.seek(begin)
+            return file.read().decode(errors="replace")
 
     def memory(self, key):
         """Bytes: "Rss", "Private_Dirty", ... of smaps_rollup."""

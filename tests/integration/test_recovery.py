@@ -5,6 +5,7 @@ session, and starts nothing a second time."""
 import contextlib
 import re
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -129,6 +130,20 @@ def test_recording_that_should_have_ended(tmp_path):
         assert end["state"] == "complete"
         (remark,) = end["remarks"]
         assert re.search("profd was away when its time was over: it recorded for .* longer than the 500.*ms asked for", remark["text"])
+        settled(profd, fleet, 1)
+
+
+def test_recording_while_the_clock_was_set_back(tmp_path):
+    """Its end is an hour away by the clock. For how long it has recorded nobody knows, so that it ends."""
+    with house(tmp_path, "vllm", 2) as (fleet, profd):
+        session = profd.start_session(duration_ns=30 * S)["session"]
+        profd.wait_state(session, "recording")
+        profd.kill()
+        with contextlib.closing(sqlite3.connect(profd.catalog)) as db, db:
+            db.execute("update session_row set recording_at = recording_at + :hour, stop_at = stop_at + :hour, "
+                       "hard_stop_at = hard_stop_at + :hour", {"hour": 3600 * S})
+        profd.start()
+        assert profd.wait_session(session)["state"] == "complete"
         settled(profd, fleet, 1)
 
 

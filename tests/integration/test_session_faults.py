@@ -5,6 +5,7 @@ worker does, the others are complete and no profiler is left running."""
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -360,6 +361,22 @@ def test_what_a_full_disk_missed_is_saved_before_the_end(tmp_path):
             wait_for(lambda: profd.rows(states) == [{"state": "stopping"}], why=profd.log)
             wait_for(lambda: "the catalog has its state again" in profd.log(), why=profd.log)
             assert profd.wait_session(session)["counts"]["complete"] == 40
+
+
+def test_what_the_catalog_missed_of_a_target_is_there_when_its_session_is_over(tmp_path):
+    """Killed right behind its end, before the next save of everything."""
+    with FaultFleet(tmp_path / "fleet", "vllm", 2, "--fault", "no-trace", "--fault", "slow-stop=1.3@1") as fleet, \
+            Daemon(tmp_path / "profd", quick_config()) as profd:
+        session = profd.start_session(router=fleet.router, duration_ns=SHORT)["session"]
+        wait_for(lambda: profd.rows("select state from targets order by target_id") ==
+                 [{"state": "collecting"}, {"state": "stopping"}], interval_s=0.005, why=profd.log)
+        with contextlib.closing(sqlite3.connect(profd.catalog, isolation_level=None)) as db:
+            db.execute("begin immediate")
+            wait_for(lambda: "the catalog cannot take its state" in profd.log(), interval_s=0.005, why=profd.log)
+            db.execute("rollback")
+        wait_for(lambda: profd.rows("select 1 from sessions where finished_at is not null"), interval_s=0.005, why=profd.log)
+        profd.kill()
+        assert profd.rows("select distinct state from targets") == [{"state": "failed"}]
 
 
 @pytest.mark.skipif(not can_mount(), reason="mounting a full disk needs root")

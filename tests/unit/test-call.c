@@ -524,6 +524,42 @@ static void test_many_at_once(void **state)
     }
 }
 
+#define PORTION 200 /* of calls at once */
+
+/* Processor time of calls to n hosts, each another one, none of which listens. */
+static int64_t cost_of_hosts(struct test *t, unsigned first, unsigned n)
+{
+    struct timespec begin, end;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    t->outcome.wanted = PORTION;
+    for (unsigned i = first; i < first + n; i += PORTION) {
+        t->outcome.n_done = 0;
+        for (unsigned j = i; j < i + PORTION; j++) {
+            _cleanup_(freep) char *url =
+                xasprintf("http://127.%u.%u.1:9/server_info?config_format=json", 100 + j / 256, j % 256);
+            struct call_request q = request("GET", 5 * NS_PER_S);
+            q.url = url;
+            call_start(t->caller, &q, on_done, &t->outcome);
+        }
+        assert_int_equal(wait_done(t)->err, -ECONNREFUSED);
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    return (end.tv_sec - begin.tv_sec) * NS_PER_S + end.tv_nsec - begin.tv_nsec;
+}
+
+/* A router may list ten thousand, and there are more routers than one. */
+static void test_a_call_costs_the_same_among_many_hosts(void **state)
+{
+    int64_t first = cost_of_hosts(*state, 0, 1000);
+
+    cost_of_hosts(*state, 1000, 18000);
+    int64_t last = cost_of_hosts(*state, 19000, 1000);
+    print_message("a thousand hosts: %.3f s, after nineteen thousand: %.3f s\n", (double)first / NS_PER_S,
+                  (double)last / NS_PER_S);
+    assert_true(last < 4 * first);
+}
+
 static void test_a_silent_name_server_blocks_nobody(void **state)
 {
     struct test *t = *state;
@@ -693,6 +729,7 @@ int main(void)
         TEST(test_cancel),
         TEST(test_caller_ends_with_calls_under_way),
         TEST(test_many_at_once),
+        TEST(test_a_call_costs_the_same_among_many_hosts),
         TEST(test_a_policy_that_changes),
         TEST(test_a_silent_name_server_blocks_nobody),
         TEST(test_names_that_lead_nowhere),
