@@ -4,44 +4,32 @@
 #include "trace/reports/hta.h"
 #include <errno.h>
 
+/* A work and its call; small, since they are sorted. */
+struct pair {
+    uint64_t call;
+    int64_t begin, work;
+};
+
 static int compare(const void *x, const void *y)
 {
-    const struct launch *a = x, *b = y;
+    const struct pair *a = x, *b = y;
 
     if (a->call != b->call)
         return (a->call > b->call) - (a->call < b->call);
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-/* One for each work; its call is looked up when all of a call are together. */
-static size_t collect(const struct gpu_work *work, struct launch *ret)
+static size_t find_pairs(const struct gpu_work *work, struct pair *ret)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         if (e->launch != SLICE_NONE)
-            ret[n++] = (struct launch){
-                .call = e->launch, .begin = e->ts, .count = 1, .work = e->end - e->ts, .name = COLUMN_NULL};
+            ret[n++] = (struct pair){e->launch, e->ts, e->end - e->ts};
     }
     qsort(ret, n, sizeof(*ret), compare);
     return n;
-}
-
-static size_t join(struct launch *items, size_t n)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        struct launch *last = kept > 0 ? &items[kept - 1] : NULL;
-        if (last && last->call == items[i].call) {
-            last->count++;
-            last->work = add_time(last->work, items[i].work);
-        } else {
-            items[kept++] = items[i];
-        }
-    }
-    return kept;
 }
 
 /* False for what is no finished call. */
@@ -60,19 +48,21 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
-    size_t n = 0;
 
     *ret = (struct launches){0};
     if (r < 0)
         return r;
+    _cleanup_(freep) struct pair *pairs = malloc((work->n + 1) * sizeof(*pairs));
     ret->items = calloc(work->n + 1, sizeof(*ret->items));
-    if (!ret->items)
+    if (!pairs || !ret->items)
         return -ENOMEM;
-    n = collect(work, ret->items);
-    if (!a->hta)
-        n = join(ret->items, n);
-    for (size_t i = 0; i < n; i++) {
-        struct launch l = ret->items[i];
+    size_t n = find_pairs(work, pairs);
+    for (size_t from = 0, to; from < n; from = to) {
+        struct launch l = {.call = pairs[from].call, .begin = pairs[from].begin};
+        for (to = from; to < n && pairs[to].call == l.call && (to == from || !a->hta); to++) {
+            l.work = add_time(l.work, pairs[to].work);
+            l.count++;
+        }
         if (look_up(c, &l) && (!a->hta || hta_is_launch(columns_text(c, l.name))))
             ret->items[ret->n++] = l;
     }

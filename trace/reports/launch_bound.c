@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stretches in which the GPU waits for one launch after the other. */
+#include "trace/reports/gpu_parts.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/reports.h"
-
-#include <errno.h>
 
 /* A GPU that waits longer waits for something else than launches: the report gaps says for what. */
 #define WAIT_MAX_NS 1000000
@@ -26,15 +25,6 @@ struct stretch {
     int64_t from, to, idle;
     uint64_t work, late;
 };
-
-static int compare(const void *x, const void *y)
-{
-    const struct gpu_event *a = x, *b = y;
-
-    if (a->device != b->device)
-        return (a->device > b->device) - (a->device < b->device);
-    return (a->ts > b->ts) - (a->ts < b->ts);
-}
 
 static void end_stretch(struct analysis *a, size_t rank, int64_t device, const struct stretch *s,
                         struct report_rows *ret)
@@ -75,12 +65,12 @@ static bool is_late(const struct launches *launches, const struct gpu_event *e, 
 /* Work that begins while other is still running says nothing; work that had been queued and still was waited
  * for ends a stretch. */
 static void add_device(struct analysis *a, size_t rank, const struct launches *launches,
-                       const struct gpu_event *events, size_t n, struct report_rows *ret)
+                       const struct gpu_work *work, struct report_rows *ret)
 {
-    struct stretch s = {.from = events[0].ts, .to = events[0].end, .work = 1};
+    struct stretch s = {.from = work->events[0].ts, .to = work->events[0].end, .work = 1};
 
-    for (size_t i = 1; i < n; i++) {
-        const struct gpu_event *e = &events[i];
+    for (size_t i = 1; i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
         if (e->ts > s.to && is_late(launches, e, s.to)) {
             s.idle += e->ts - s.to;
             s.late++;
@@ -91,29 +81,24 @@ static void add_device(struct analysis *a, size_t rank, const struct launches *l
         s.work++;
         s.to = MAX(s.to, e->end);
     }
-    end_stretch(a, rank, events[0].device, &s, ret);
+    end_stretch(a, rank, work->events[0].device, &s, ret);
 }
 
 static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(launches_done) struct launches launches = {0};
+    _cleanup_(gpu_parts_done) struct gpu_parts devices = {0};
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
         r = launches_read(a, rank, &launches);
+    if (r >= 0)
+        r = gpu_parts_read(work, BY_DEVICE, &devices);
     if (r < 0)
         return r;
-    _cleanup_(freep) struct gpu_event *events = malloc((work->n + 1) * sizeof(*events));
-    if (!events)
-        return -ENOMEM;
-    memcpy(events, work->events, work->n * sizeof(*events));
-    qsort(events, work->n, sizeof(*events), compare);
-    for (size_t from = 0, to; from < work->n; from = to) {
-        for (to = from; to < work->n && events[to].device == events[from].device;)
-            to++;
-        add_device(a, rank, &launches, &events[from], to - from, ret);
-    }
+    for (size_t i = 0; i < devices.n; i++)
+        add_device(a, rank, &launches, &devices.items[i].work, ret);
     return 0;
 }
 

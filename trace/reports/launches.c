@@ -26,118 +26,147 @@ static const struct report_column columns[] = {
     {"short_share", UNIT_SHARE, "short_kernels of count", true},
 };
 
-/* A launch with its name's number over all ranks. */
-struct one {
+/* Of the calls of one name. */
+struct sums {
+    int64_t count, work_count, call, work, delay, latency, short_count;
+    int64_t *delays; /* a part of all: `count` of them, to be sorted */
+};
+
+struct delay {
     uint32_t group;
-    int64_t delay, latency, call, work;
-    uint64_t count;
+    int64_t ns;
 };
 
-struct all {
-    struct one *items;
-    size_t n;
+struct gathering {
     struct name_table names;
+    struct sums *groups; /* by number of the name */
+    size_t groups_cap;
+    struct delay *delays;
+    size_t n;
 };
 
-static void all_done(struct all *all)
+static void gathering_done(struct gathering *g)
 {
-    free(all->items);
-    name_table_done(&all->names);
+    name_table_done(&g->names);
+    free(g->groups);
+    free(g->delays);
 }
 
-static int gather(struct analysis *a, size_t rank, struct all *all)
+/* The group of a call's name, or NULL without memory. */
+static struct sums *find_group(struct gathering *g, struct text name, uint32_t *ret_number)
+{
+    int64_t number = name_table_number(&g->names, name);
+
+    if (number < 0)
+        return NULL;
+    if ((size_t)number == g->groups_cap) {
+        size_t cap = g->groups_cap ? g->groups_cap * 2 : 16;
+        struct sums *groups = reallocarray(g->groups, cap, sizeof(*groups));
+        if (!groups)
+            return NULL;
+        memset(groups + g->groups_cap, 0, (cap - g->groups_cap) * sizeof(*groups));
+        g->groups = groups;
+        g->groups_cap = cap;
+    }
+    *ret_number = (uint32_t)number;
+    return &g->groups[number];
+}
+
+static void add_launch(struct sums *s, const struct launch *l, int64_t delay, bool by_hta)
+{
+    int64_t call = l->end - l->ts;
+
+    s->count++;
+    s->work_count += (int64_t)l->count;
+    s->call = add_time(s->call, call);
+    s->work = add_time(s->work, l->work);
+    s->delay = add_time(s->delay, delay);
+    s->latency = add_time(s->latency, l->begin - l->ts);
+    s->short_count += l->work < call && (!by_hta || call <= HTA_CALL_MAX_NS);
+}
+
+static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
 {
     _cleanup_(launches_done) struct launches launches = {0};
     int r = launches_read(a, rank, &launches);
 
     if (r < 0)
         return r;
-    struct one *items = reallocarray(all->items, all->n + launches.n + 1, sizeof(*items));
-    if (!items)
+    struct delay *delays = reallocarray(g->delays, g->n + launches.n + 1, sizeof(*delays));
+    if (!delays)
         return -ENOMEM;
-    all->items = items;
+    g->delays = delays;
     for (size_t i = 0; i < launches.n; i++) {
         const struct launch *l = &launches.items[i];
-        int64_t number = name_table_number(&all->names, columns_text(a->ranks[rank].columns, l->name));
-        if (number < 0)
-            return (int)number;
-        items[all->n++] = (struct one){.group = (uint32_t)number,
-                                       .delay = MAX(l->begin - l->end, 0),
-                                       .latency = l->begin - l->ts,
-                                       .call = l->end - l->ts,
-                                       .work = l->work,
-                                       .count = l->count};
+        struct delay delay = {.ns = MAX(l->begin - l->end, 0)};
+        struct sums *s = find_group(g, columns_text(a->ranks[rank].columns, l->name), &delay.group);
+        if (!s)
+            return -ENOMEM;
+        add_launch(s, l, delay.ns, a->hta);
+        delays[g->n++] = delay;
     }
     return 0;
 }
 
-static int compare(const void *x, const void *y)
+/* Brings the delays of each name together, in order. */
+static int sort_delays(struct gathering *g, int64_t **ret)
 {
-    const struct one *a = x, *b = y;
+    int64_t *all = calloc(g->n + 1, sizeof(*all));
+    size_t place = 0;
 
-    if (a->group != b->group)
-        return (a->group > b->group) - (a->group < b->group);
-    return (a->delay > b->delay) - (a->delay < b->delay);
-}
-
-static int64_t mean(int64_t sum, size_t n)
-{
-    int64_t half = (int64_t)(n / 2);
-
-    return add_time(sum, sum < 0 ? -half : half) / (int64_t)n;
-}
-
-/* Those of one name; the delays in order. */
-static void add_name(const struct analysis *a, struct text name, const struct one *items,
-                     const int64_t *delays, size_t n, struct report_rows *ret)
-{
-    int64_t call = 0, work = 0, delay = 0, latency = 0, n_work = 0, n_short = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        call = add_time(call, items[i].call);
-        work = add_time(work, items[i].work);
-        delay = add_time(delay, items[i].delay);
-        latency = add_time(latency, items[i].latency);
-        n_work += (int64_t)items[i].count;
-        n_short += items[i].work < items[i].call && (!a->hta || items[i].call <= HTA_CALL_MAX_NS);
+    if (!all)
+        return -ENOMEM;
+    for (size_t i = 0; i < g->names.n; i++) {
+        g->groups[i].delays = all + place;
+        place += (size_t)g->groups[i].count;
     }
+    for (size_t i = 0; i < g->n; i++)
+        *g->groups[g->delays[i].group].delays++ = g->delays[i].ns;
+    for (size_t i = 0; i < g->names.n; i++) {
+        g->groups[i].delays -= g->groups[i].count;
+        sort_ns(g->groups[i].delays, (size_t)g->groups[i].count);
+    }
+    *ret = all;
+    return 0;
+}
+
+static int64_t mean(int64_t sum, int64_t n)
+{
+    return add_time(sum, sum < 0 ? -(n / 2) : n / 2) / n;
+}
+
+static void put_group(struct text name, const struct sums *s, struct report_rows *ret)
+{
+    uint64_t n = (uint64_t)s->count;
+
     put_text(ret, name);
-    put_int(ret, (int64_t)n);
-    put_int(ret, n_work);
-    put_int(ret, call);
-    put_int(ret, mean(call, n));
-    put_int(ret, work);
-    put_int(ret, mean(delay, n));
-    put_int(ret, percentile(delays, n, 50));
-    put_int(ret, percentile(delays, n, 99));
-    put_int(ret, delays[n - 1]);
-    put_int(ret, mean(latency, n));
-    put_int(ret, n_short);
-    put_share(ret, n_short, (int64_t)n);
+    put_int(ret, s->count);
+    put_int(ret, s->work_count);
+    put_int(ret, s->call);
+    put_int(ret, mean(s->call, s->count));
+    put_int(ret, s->work);
+    put_int(ret, mean(s->delay, s->count));
+    put_int(ret, percentile(s->delays, n, 50));
+    put_int(ret, percentile(s->delays, n, 99));
+    put_int(ret, s->delays[n - 1]);
+    put_int(ret, mean(s->latency, s->count));
+    put_int(ret, s->short_count);
+    put_share(ret, s->short_count, s->count);
 }
 
 static int make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(all_done) struct all all = {0};
+    _cleanup_(gathering_done) struct gathering g = {0};
+    _cleanup_(freep) int64_t *delays = NULL;
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = gather(a, i, &all);
-    if (r < 0)
-        return r;
-    _cleanup_(freep) int64_t *delays = calloc(all.n + 1, sizeof(*delays));
-    if (!delays)
-        return -ENOMEM;
-    if (all.n > 0)
-        qsort(all.items, all.n, sizeof(*all.items), compare);
-    for (size_t i = 0; i < all.n; i++)
-        delays[i] = all.items[i].delay;
-    for (size_t from = 0, to; from < all.n; from = to) {
-        for (to = from; to < all.n && all.items[to].group == all.items[from].group;)
-            to++;
-        add_name(a, all.names.items[all.items[from].group], &all.items[from], &delays[from], to - from, ret);
-    }
-    return report_rows_sort(ret, 3, true);
+        r = gather_rank(a, i, &g);
+    if (r >= 0)
+        r = sort_delays(&g, &delays);
+    for (size_t i = 0; i < g.names.n && r >= 0; i++)
+        put_group(g.names.items[i], &g.groups[i], ret);
+    return r < 0 ? r : report_rows_sort(ret, 3, true);
 }
 
 const struct report report_launches = {

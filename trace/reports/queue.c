@@ -5,71 +5,77 @@
 #include "trace/reports/reports.h"
 #include <errno.h>
 
-/* What is launched at the moment at which something begins is in the queue first. */
 static int compare(const void *x, const void *y)
 {
-    const struct queue_point *a = x, *b = y;
+    const int64_t *a = x, *b = y;
 
-    if (a->device != b->device)
-        return (a->device > b->device) - (a->device < b->device);
-    if (a->stream != b->stream)
-        return (a->stream > b->stream) - (a->stream < b->stream);
-    if (a->ts != b->ts)
-        return (a->ts > b->ts) - (a->ts < b->ts);
-    return (a->length < b->length) - (a->length > b->length);
+    return (*a > *b) - (*a < *b);
 }
 
-static bool same_stream(const struct queue_point *a, const struct queue_point *b)
+static void put_point(struct queue *q, size_t first, struct queue_point next, bool each)
 {
-    return a->device == b->device && a->stream == b->stream;
+    struct queue_point *last = q->n > first ? &q->points[q->n - 1] : NULL;
+
+    if (last)
+        next.length += last->length;
+    if (last && last->ts == next.ts && !each)
+        *last = next;
+    else
+        q->points[q->n++] = next;
 }
 
-/* The points hold changes until they are ordered. */
-static void add_changes(const struct analysis *a, const struct columns *c, const struct gpu_event *e,
-                        struct queue *ret)
+/* When what was launched on it was launched, and when it began; both in order. Returns how many. */
+static size_t find_changes(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
+                           int64_t *launched, int64_t *begun)
 {
-    int64_t ts = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+    bool is_ordered = true;
+    size_t n = 0;
 
-    if (ts == COLUMN_NULL ||
-        (a->hta && !hta_is_queued(columns_text(c, columns_get(c, COL_slice_name, e->launch)))))
-        return;
-    ret->points[ret->n++] = (struct queue_point){e->device, e->stream, ts, 1};
-    ret->points[ret->n++] = (struct queue_point){e->device, e->stream, e->ts, -1};
-}
-
-static void sum_up(struct queue *q, bool each)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < q->n; i++) {
-        struct queue_point next = q->points[i];
-        struct queue_point *last =
-            kept > 0 && same_stream(&q->points[kept - 1], &next) ? &q->points[kept - 1] : NULL;
-        if (last)
-            next.length += last->length;
-        if (last && last->ts == next.ts && !each)
-            *last = next;
-        else
-            q->points[kept++] = next;
+    for (size_t i = 0; i < s->work.n; i++) {
+        const struct gpu_event *e = &s->work.events[i];
+        int64_t ts = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+        if (ts == COLUMN_NULL ||
+            (a->hta && !hta_is_queued(columns_text(c, columns_get(c, COL_slice_name, e->launch)))))
+            continue;
+        is_ordered = is_ordered && (n == 0 || launched[n - 1] <= ts);
+        launched[n] = ts;
+        begun[n++] = e->ts;
     }
-    q->n = kept;
+    if (!is_ordered)
+        qsort(launched, n, sizeof(*launched), compare);
+    return n;
 }
 
-int queue_read(struct analysis *a, size_t rank, struct queue *ret)
+/* What is launched at the moment at which something begins is in the queue first. */
+static void add_stream(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
+                       int64_t *launched, int64_t *begun, struct queue *ret)
 {
-    const struct gpu_work *work;
-    int r = analysis_gpu(a, rank, &work);
+    size_t n = find_changes(a, c, s, launched, begun), first = ret->n, i = 0, k = 0;
 
-    *ret = (struct queue){0};
-    if (r < 0)
-        return r;
-    ret->points = calloc(2 * work->n + 1, sizeof(*ret->points));
-    if (!ret->points)
+    while (i < n || k < n) {
+        bool is_launch = i < n && (k == n || launched[i] <= begun[k]);
+        put_point(ret, first,
+                  (struct queue_point){s->device, s->stream, is_launch ? launched[i] : begun[k],
+                                       is_launch ? 1 : -1},
+                  a->hta);
+        i += is_launch;
+        k += !is_launch;
+    }
+}
+
+int queue_read(struct analysis *a, size_t rank, const struct gpu_parts *streams, struct queue *ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < streams->n; i++)
+        n += streams->items[i].work.n;
+    _cleanup_(freep) int64_t *launched = calloc(n + 1, sizeof(*launched)),
+                             *begun = calloc(n + 1, sizeof(*begun));
+    *ret = (struct queue){.points = calloc(2 * n + 1, sizeof(*ret->points))};
+    if (!ret->points || !launched || !begun)
         return -ENOMEM;
-    for (size_t i = 0; i < work->n; i++)
-        add_changes(a, a->ranks[rank].columns, &work->events[i], ret);
-    qsort(ret->points, ret->n, sizeof(*ret->points), compare);
-    sum_up(ret, a->hta);
+    for (size_t i = 0; i < streams->n; i++)
+        add_stream(a, a->ranks[rank].columns, &streams->items[i], launched, begun, ret);
     return 0;
 }
 
@@ -94,8 +100,14 @@ static int make(struct analysis *a, struct report_rows *ret)
     int r = 0;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
+        _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
         _cleanup_(queue_done) struct queue q = {0};
-        r = queue_read(a, rank, &q);
+        const struct gpu_work *work;
+        r = analysis_gpu(a, rank, &work);
+        if (r >= 0)
+            r = gpu_parts_read(work, BY_STREAM, &streams);
+        if (r >= 0)
+            r = queue_read(a, rank, &streams, &q);
         for (size_t i = 0; i < q.n; i++) {
             put_int(ret, a->ranks[rank].number);
             put_int(ret, q.points[i].device);

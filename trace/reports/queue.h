@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trace/reports/analysis.h"
+#include "trace/reports/gpu_parts.h"
 
 /* From ts on the length is this; several of one stamp are one point. */
 struct queue_point {
@@ -12,10 +13,10 @@ struct queue_point {
 };
 
 struct queue {
-    struct queue_point *points; /* by device, stream and time */
+    struct queue_point *points; /* in the order of the streams, by time each */
     size_t n;
 };
 
-/* With --hta as HTA counts: no graphs, and a point for each change. -ENOMEM. */
-int queue_read(struct analysis *a, size_t rank, struct queue *ret);
+/* streams: the rank's. With --hta as HTA counts: no graphs, and a point for each change. -ENOMEM. */
+int queue_read(struct analysis *a, size_t rank, const struct gpu_parts *streams, struct queue *ret);
 void queue_done(struct queue *queue);

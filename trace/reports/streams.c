@@ -22,138 +22,61 @@ static const struct report_column columns[] = {
     {"queue_max", UNIT_COUNT, "the most of it"},
 };
 
-struct stream {
-    int64_t device, stream;
-    struct gpu_work work; /* a part of the sorted events */
-    struct intervals busy;
-    int64_t alone;
-};
-
-struct streams {
-    struct gpu_event *events; /* by device, stream and time */
-    struct stream *items;
-    size_t n, cap;
-};
-
-static void streams_done(struct streams *s)
+/*
+ * alone: for each stream, its time with no other of them at work. Work comes in order of its beginnings, so
+ * that up to the next beginning only the stream that ends last can be alone, from the end of the others on.
+ */
+static int find_alone(const struct gpu_work *work, const struct gpu_parts *streams, int64_t **ret)
 {
-    for (size_t i = 0; i < s->n; i++)
-        intervals_done(&s->items[i].busy);
-    free(s->items);
-    free(s->events);
-}
+    int64_t *alone = calloc(streams->n + 1, sizeof(*alone)), since = INT64_MIN, end = INT64_MIN,
+            end_of_others = INT64_MIN;
+    uint32_t last = 0;
 
-static int compare_events(const void *x, const void *y)
-{
-    const struct gpu_event *a = x, *b = y;
-
-    if (a->device != b->device)
-        return (a->device > b->device) - (a->device < b->device);
-    if (a->stream != b->stream)
-        return (a->stream > b->stream) - (a->stream < b->stream);
-    if (a->ts != b->ts)
-        return (a->ts > b->ts) - (a->ts < b->ts);
-    return (a->slice > b->slice) - (a->slice < b->slice);
-}
-
-static int add_stream(struct streams *s, struct gpu_event *events, size_t n)
-{
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 16;
-        struct stream *items = reallocarray(s->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        s->items = items;
-        s->cap = cap;
-    }
-    struct stream *stream = &s->items[s->n++];
-    *stream = (struct stream){
-        .device = events[0].device, .stream = events[0].stream, .work = {.events = events, .n = n}};
-    return gpu_work_busy(&stream->work, GPU_ALL, &stream->busy);
-}
-
-static int read_streams(const struct gpu_work *work, struct streams *ret)
-{
-    int r = 0;
-
-    ret->events = malloc((work->n + 1) * sizeof(*ret->events));
-    if (!ret->events)
+    if (!alone)
         return -ENOMEM;
-    memcpy(ret->events, work->events, work->n * sizeof(*ret->events));
-    qsort(ret->events, work->n, sizeof(*ret->events), compare_events);
-    for (size_t from = 0, to; from < work->n && r >= 0; from = to) {
-        for (to = from; to < work->n && ret->events[to].device == ret->events[from].device &&
-                        ret->events[to].stream == ret->events[from].stream;)
-            to++;
-        r = add_stream(ret, &ret->events[from], to - from);
-    }
-    return r;
-}
-
-/* -- Alone --------------------------------------------------------------------------------------------- */
-
-/* A stream begins or ends to be at work. */
-struct edge {
-    int64_t ts;
-    size_t stream;
-    int change;
-};
-
-static int compare_edges(const void *x, const void *y)
-{
-    const struct edge *a = x, *b = y;
-
-    return (a->ts > b->ts) - (a->ts < b->ts);
-}
-
-/* The sum of the numbers of the streams at work is, while it is one, that one's. */
-static int find_alone(struct streams *s)
-{
-    size_t n = 0, n_edges = 0, at_work = 0, sum = 0;
-
-    for (size_t i = 0; i < s->n; i++)
-        n_edges += 2 * s->items[i].busy.n;
-    _cleanup_(freep) struct edge *edges = calloc(n_edges + 1, sizeof(*edges));
-    if (!edges)
-        return -ENOMEM;
-    for (size_t i = 0; i < s->n; i++)
-        for (size_t k = 0; k < s->items[i].busy.n; k++) {
-            edges[n++] = (struct edge){s->items[i].busy.items[k].from, i, 1};
-            edges[n++] = (struct edge){s->items[i].busy.items[k].to, i, -1};
+    for (size_t i = 0; i <= work->n; i++) {
+        int64_t now = i < work->n ? work->events[i].ts : INT64_MAX, from = MAX(since, end_of_others);
+        if (from < MIN(now, end))
+            alone[last] += MIN(now, end) - from;
+        if (i == work->n)
+            break;
+        if (streams->of[i] == last) {
+            end = MAX(end, work->events[i].end);
+        } else if (work->events[i].end > end) {
+            end_of_others = end;
+            end = work->events[i].end;
+            last = streams->of[i];
+        } else {
+            end_of_others = MAX(end_of_others, work->events[i].end);
         }
-    qsort(edges, n, sizeof(*edges), compare_edges);
-    for (size_t i = 0; i < n; i++) {
-        if (at_work == 1)
-            s->items[sum].alone += edges[i].ts - edges[i - 1].ts;
-        at_work += (size_t)edges[i].change;
-        sum += edges[i].change > 0 ? edges[i].stream : -edges[i].stream;
+        since = now;
     }
+    *ret = alone;
     return 0;
 }
 
 /* -- Rows ---------------------------------------------------------------------------------------------- */
 
-static void put_queue(const struct queue *q, const struct stream *s, struct report_rows *ret)
+/* at: the first point that may be of the stream; moves behind its last. */
+static void put_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
 {
     int64_t max = COLUMN_NULL;
     double area = 0, span = 0;
+    const struct queue_point *last = NULL;
 
-    for (size_t i = 0; i < q->n; i++) {
-        const struct queue_point *p = &q->points[i];
-        if (p->device != s->device || p->stream != s->stream)
-            continue;
+    for (; *at < q->n && q->points[*at].device == s->device && q->points[*at].stream == s->stream; ++*at) {
+        const struct queue_point *p = &q->points[*at];
+        double time = last ? (double)p->ts - (double)last->ts : 0;
+        area += last ? time * (double)last->length : 0;
+        span += time;
         max = MAX(max, p->length);
-        if (i + 1 < q->n && q->points[i + 1].device == p->device && q->points[i + 1].stream == p->stream) {
-            double time = (double)q->points[i + 1].ts - (double)p->ts;
-            area += time * (double)p->length;
-            span += time;
-        }
+        last = p;
     }
     put_real(ret, area / span);
     put_int(ret, max);
 }
 
-static int put_kinds(const struct stream *s, struct report_rows *ret)
+static int put_kinds(const struct gpu_part *s, struct report_rows *ret)
 {
     static const enum gpu_kind kinds[] = {GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY};
     int r = 0;
@@ -166,40 +89,46 @@ static int put_kinds(const struct stream *s, struct report_rows *ret)
     return r;
 }
 
-static int put_stream(struct analysis *a, size_t rank, const struct stream *s, struct interval all,
-                      const struct queue *q, struct report_rows *ret)
+static int put_stream(struct analysis *a, size_t rank, const struct gpu_part *s, struct interval all,
+                      int64_t alone, struct report_rows *ret)
 {
+    _cleanup_(intervals_done) struct intervals busy = {0};
     struct interval span = gpu_work_span(&s->work);
+    int r = gpu_work_busy(&s->work, GPU_ALL, &busy);
 
     put_int(ret, a->ranks[rank].number);
     put_int(ret, s->device);
     put_int(ret, s->stream);
     put_int(ret, (int64_t)s->work.n);
-    put_int(ret, intervals_length(&s->busy));
-    put_share(ret, intervals_length(&s->busy), all.to - all.from);
-    put_int(ret, s->alone);
-    int r = put_kinds(s, ret);
+    put_int(ret, intervals_length(&busy));
+    put_share(ret, intervals_length(&busy), all.to - all.from);
+    put_int(ret, alone);
+    if (r >= 0)
+        r = put_kinds(s, ret);
     put_int(ret, analysis_since_first(a, rank, span.from));
     put_int(ret, span.to - span.from);
-    put_queue(q, s, ret);
     return r;
 }
 
 static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    _cleanup_(streams_done) struct streams streams = {0};
+    _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
     _cleanup_(queue_done) struct queue queue = {0};
+    _cleanup_(freep) int64_t *alone = NULL;
     const struct gpu_work *work;
+    size_t at = 0;
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
-        r = queue_read(a, rank, &queue);
+        r = gpu_parts_read(work, BY_STREAM, &streams);
     if (r >= 0)
-        r = read_streams(work, &streams);
+        r = queue_read(a, rank, &streams, &queue);
     if (r >= 0)
-        r = find_alone(&streams);
-    for (size_t i = 0; i < streams.n && r >= 0; i++)
-        r = put_stream(a, rank, &streams.items[i], gpu_work_span(work), &queue, ret);
+        r = find_alone(work, &streams, &alone);
+    for (size_t i = 0; i < streams.n && r >= 0; i++) {
+        r = put_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i], ret);
+        put_queue(&queue, &at, &streams.items[i], ret);
+    }
     return r;
 }
 
