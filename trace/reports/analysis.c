@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/analysis.h"
 
+#include "trace/reports/hta.h"
 #include <errno.h>
 
 void analysis_done(struct analysis *a)
@@ -32,7 +33,11 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
     if (!one->gpu) {
         struct gpu_work *work = calloc(1, sizeof(*work));
         int r = work ? gpu_work_read(one->columns, a->patterns, a->hta, work) : -ENOMEM;
+        if (r >= 0 && a->hta)
+            r = hta_filter_steps(a, rank, work);
         if (r < 0) {
+            if (work)
+                gpu_work_done(work);
             free(work);
             return r;
         }
@@ -73,6 +78,15 @@ static int64_t moved(int64_t bound, int64_t by)
     if (bound == INT64_MIN || bound == INT64_MAX)
         return bound;
     return __builtin_add_overflow(bound, by, &sum) ? (by > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
+int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts)
+{
+    int64_t first = columns_meta(a->ranks[rank].columns, META_first_ns), since;
+
+    if (ts == COLUMN_NULL || first == COLUMN_NULL || __builtin_sub_overflow(ts, first, &since))
+        return COLUMN_NULL;
+    return since;
 }
 
 static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)

@@ -35,6 +35,8 @@ struct analysis {
     struct analysis_view view;
     const struct kernel_patterns *patterns; /* NULL: the known ones alone */
     bool hta;                               /* by Holistic Trace Analysis' own rules where there are any */
+    /* Private: whether its filter of steps applies. */
+    enum { HTA_STEPS_UNKNOWN, HTA_STEPS_NO, HTA_STEPS_YES } hta_steps;
 };
 
 /* Frees what was read; the ranks themselves are the caller's. */
@@ -48,3 +50,5 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
 /* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
+/* A stamp as people count it: from its rank's first slice on, as --from and --to do. */
+int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts);

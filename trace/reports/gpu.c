@@ -5,9 +5,6 @@
 #include "trace/reports/hta.h"
 #include <errno.h>
 
-/* Names of kernels are templates: what tells their class stands within so many bytes. */
-#define NAME_LOOK_MAX 1024
-
 /* What a name means, found once for each text of the trace. */
 struct meaning {
     bool known;
@@ -23,18 +20,22 @@ struct loader {
     uint32_t n_texts;
 };
 
+static enum gpu_kind kind_of(enum kernel_class class)
+{
+    return class == CLASS_MEMORY          ? GPU_MEMORY
+           : class == CLASS_COMMUNICATION ? GPU_COMMUNICATION
+                                          : GPU_COMPUTE;
+}
+
 static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_transfer)
 {
     struct text text = columns_text(l->c, name);
-    char clean[NAME_LOOK_MAX];
+    struct meaning m = {
+        .known = true,
+        .class = is_transfer ? CLASS_MEMORY : kernel_class_of(l->patterns, text.p, text.size),
+    };
 
-    snprintf(clean, sizeof(clean), "%.*s", (int)MIN(text.size, sizeof(clean) - 1), text.p ? text.p : "");
-    struct meaning m = {.known = true,
-                        .class = is_transfer ? CLASS_MEMORY : kernel_class_of(l->patterns, clean)};
-    m.kind = l->by_hta                        ? hta_kind(clean)
-             : m.class == CLASS_MEMORY        ? GPU_MEMORY
-             : m.class == CLASS_COMMUNICATION ? GPU_COMMUNICATION
-                                              : GPU_COMPUTE;
+    m.kind = l->by_hta ? hta_kind(text) : kind_of(m.class);
     return m;
 }
 
@@ -65,7 +66,13 @@ static void look_at_category(const struct columns *c, int64_t category, struct c
         look->is_work && memmem(text.p, text.size, "em", 2); /* Memcpy, gpu_memset; no kernel */
 }
 
-static struct gpu_event *add(struct gpu_work *work)
+/* So that no difference of two stamps overflows; COLUMN_NULL is none. */
+static bool is_possible(int64_t ts, int64_t dur)
+{
+    return ts >= -GPU_TIME_MAX && ts <= GPU_TIME_MAX && dur >= 0 && dur <= GPU_TIME_MAX - ts;
+}
+
+struct gpu_event *gpu_work_add(struct gpu_work *work)
 {
     if (work->n == work->cap) {
         size_t cap = work->cap ? work->cap * 2 : 1024;
@@ -95,9 +102,9 @@ static int read_events(const struct loader *l, struct gpu_work *ret)
             uint64_t slice = (uint64_t)slices[i];
             look_at_category(c, columns_get(c, COL_slice_category, slice), &look);
             int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
-            if (!look.is_work || ts == COLUMN_NULL || dur < 0)
+            if (!(l->by_hta ? hta_is_gpu(look.category, streams[i]) : look.is_work) || !is_possible(ts, dur))
                 continue;
-            struct gpu_event *e = add(ret);
+            struct gpu_event *e = gpu_work_add(ret);
             if (!e)
                 return -ENOMEM;
             int64_t name = columns_get(c, COL_slice_name, slice);
@@ -174,6 +181,17 @@ void gpu_work_done(struct gpu_work *work)
 {
     free(work->events);
     *work = (struct gpu_work){0};
+}
+
+struct interval gpu_work_span(const struct gpu_work *work)
+{
+    struct interval span = {0, 0};
+
+    if (work->n > 0)
+        span = (struct interval){work->events[0].ts, work->events[0].end};
+    for (size_t i = 1; i < work->n; i++)
+        span.to = MAX(span.to, work->events[i].end);
+    return span;
 }
 
 int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret)

@@ -10,7 +10,10 @@
 #include "trace/reports/kernel_class.h"
 
 #define SLICE_NONE UINT64_MAX
+/* What begins before or ends after it (146 years from 0) is left out. */
+#define GPU_TIME_MAX (INT64_MAX / 2)
 
+/* _GPU_KIND_MAX is what is none of them: HTA knows such (hta.h). */
 enum gpu_kind { GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY, _GPU_KIND_MAX };
 
 struct gpu_event {
@@ -34,7 +37,11 @@ struct gpu_work {
 int gpu_work_read(const struct columns *c, const struct kernel_patterns *patterns, bool by_hta,
                   struct gpu_work *ret);
 void gpu_work_done(struct gpu_work *work);
+/* Room for another event, to be filled and in order; NULL where there is no memory. */
+struct gpu_event *gpu_work_add(struct gpu_work *work);
 
+/* From the first beginning to the last end; empty where there is no work. */
+struct interval gpu_work_span(const struct gpu_work *work);
 /* When any of the kinds (a mask of 1 << enum gpu_kind) were at work on any stream. Normalised; -ENOMEM. */
 int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
 #define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)

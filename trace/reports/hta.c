@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/hta.h"
 
-#include <fnmatch.h>
+#include "trace/reports/glob.h"
+#include "trace/reports/kernel_parts.h"
+#include <errno.h>
 
 /* HTA's regular expressions, as patterns: the first that matches counts. */
 static const struct {
@@ -29,10 +31,215 @@ static const struct {
     {"collective_subgraph_execution*", _GPU_KIND_MAX},
 };
 
-enum gpu_kind hta_kind(const char *name)
+enum gpu_kind hta_kind(struct text name)
 {
+    char text[KERNEL_PARTS_MAX];
+
+    snprintf(text, sizeof(text), "%.*s", (int)MIN(name.size, sizeof(text) - 1), name.p);
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-        if (fnmatch(rules[i].glob, name, 0) == 0)
+        if (glob_matches(rules[i].glob, text))
             return rules[i].kind;
     return GPU_COMPUTE;
+}
+
+const char *hta_kind_name(enum gpu_kind kind)
+{
+    static const char *const names[_GPU_KIND_MAX + 1] = {
+        [GPU_COMPUTE] = "COMPUTATION",
+        [GPU_COMMUNICATION] = "COMMUNICATION",
+        [GPU_MEMORY] = "MEMORY",
+        [_GPU_KIND_MAX] = "OTHER",
+    };
+
+    return names[kind];
+}
+
+bool hta_is_gpu(int64_t category, int64_t stream)
+{
+    return category != COLUMN_NULL && stream != COLUMN_NULL && stream != -1;
+}
+
+/* -- Calls --------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    bool in_statistics; /* all of them fill the queue */
+} calls[] = {
+    {"cudaLaunchKernel", true},
+    {"cudaLaunchKernelExC", true},
+    {"cudaMemcpyAsync", true},
+    {"cudaMemsetAsync", true},
+    {"runFunction - job_prep_and_submit_for_execution", true},
+    {"cuLaunchKernel", false},
+    {"cuLaunchKernelEx", false},
+    {"hipLaunchKernel", false},
+    {"hipExtModuleLaunchKernel", false},
+    {"hipMemcpyAsync", false},
+    {"hipMemsetAsync", false},
+    {"hipMemcpyWithStream", false},
+};
+
+static bool is_call(struct text name, bool *ret_in_statistics)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+        if (strlen(calls[i].name) == name.size && memcmp(calls[i].name, name.p, name.size) == 0) {
+            *ret_in_statistics = calls[i].in_statistics;
+            return true;
+        }
+    return false;
+}
+
+bool hta_is_launch(struct text name)
+{
+    bool in_statistics = false;
+
+    return is_call(name, &in_statistics) && in_statistics;
+}
+
+bool hta_is_queued(struct text name)
+{
+    bool in_statistics;
+
+    return is_call(name, &in_statistics);
+}
+
+/* -- Steps --------------------------------------------------------------------------------------------- */
+
+static bool is_step(struct text name)
+{
+    static const char prefix[] = "ProfilerStep#";
+    size_t n = sizeof(prefix) - 1;
+
+    return name.size > n && memcmp(name.p, prefix, n) == 0 && name.p[n] >= '0' && name.p[n] <= '9';
+}
+
+static bool is_same(struct text a, struct text b)
+{
+    return a.size == b.size && memcmp(a.p, b.p, a.size) == 0;
+}
+
+/* Whether the ranks have steps of two names between them. */
+static bool have_steps(const struct analysis *a)
+{
+    struct text first = {NULL, 0};
+
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct columns *c = a->ranks[rank].columns;
+        for (uint64_t group = 0, n = columns_rows(c, TABLE_name); group < n; group++) {
+            struct text name = columns_text(c, columns_get(c, COL_name_name, group));
+            if (!is_step(name))
+                continue;
+            if (first.p && !is_same(first, name))
+                return true;
+            first = name;
+        }
+    }
+    return false;
+}
+
+static int64_t find_last_step(const struct columns *c)
+{
+    int64_t last = INT64_MIN;
+
+    for (uint64_t group = 0, n = columns_rows(c, TABLE_name); group < n; group++) {
+        if (!is_step(columns_text(c, columns_get(c, COL_name_name, group))) ||
+            columns_get(c, COL_name_category, group) == COLUMN_NULL)
+            continue;
+        int64_t first = columns_get(c, COL_name_first, group), count = columns_get(c, COL_name_count, group);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)first + (uint64_t)i);
+            if (slice == COLUMN_NULL)
+                break;
+            last = MAX(last, columns_get(c, COL_slice_ts, (uint64_t)slice));
+        }
+    }
+    return last;
+}
+
+int64_t hta_last_step(struct analysis *a, size_t rank)
+{
+    if (a->hta_steps == HTA_STEPS_UNKNOWN)
+        a->hta_steps = have_steps(a) ? HTA_STEPS_YES : HTA_STEPS_NO;
+    return a->hta_steps == HTA_STEPS_YES ? find_last_step(a->ranks[rank].columns) : INT64_MAX;
+}
+
+/* HTA has no such bound: a trace whose correlations are all one would fill the memory. */
+#define COPIES_MAX 16
+
+/* -- The filter ---------------------------------------------------------------------------------------- */
+
+struct correlations {
+    int64_t *items;
+    size_t n;
+};
+
+static int compare(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* Of the calls before the last step, in order. */
+static int read_correlations(const struct columns *c, int64_t before, struct correlations *ret)
+{
+    int64_t slices[BLOCK_ROWS], correlations[BLOCK_ROWS];
+    uint64_t rows = columns_rows(c, TABLE_runtime);
+
+    ret->items = calloc(rows + 1, sizeof(*ret->items));
+    if (!ret->items)
+        return -ENOMEM;
+    for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
+        size_t n = columns_block(c, COL_runtime_slice, first, BLOCK_ROWS, slices);
+        columns_block(c, COL_runtime_correlation, first, BLOCK_ROWS, correlations);
+        for (size_t i = 0; i < n; i++)
+            if (slices[i] != COLUMN_NULL && correlations[i] >= 0 &&
+                columns_get(c, COL_slice_ts, (uint64_t)slices[i]) < before)
+                ret->items[ret->n++] = correlations[i];
+    }
+    qsort(ret->items, ret->n, sizeof(*ret->items), compare);
+    return 0;
+}
+
+static size_t count_of(const struct correlations *in, int64_t correlation)
+{
+    size_t low = 0, high = in->n, n = 0;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (in->items[middle] < correlation)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (n < COPIES_MAX && low + n < in->n && in->items[low + n] == correlation)
+        n++;
+    return n;
+}
+
+int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
+{
+    _cleanup_(gpu_work_done) struct gpu_work all = *work;
+    struct correlations launched = {0};
+    int64_t before = hta_last_step(a, rank);
+
+    *work = (struct gpu_work){0};
+    if (before == INT64_MAX) {
+        *work = all;
+        all = (struct gpu_work){0};
+        return 0;
+    }
+    int r = read_correlations(a->ranks[rank].columns, before, &launched);
+    for (size_t i = 0; i < all.n && r >= 0; i++) {
+        size_t n = all.events[i].correlation < 0 ? 0 : count_of(&launched, all.events[i].correlation);
+        for (; n > 0 && r >= 0; n--) {
+            struct gpu_event *copy = gpu_work_add(work);
+            if (copy)
+                *copy = all.events[i];
+            else
+                r = -ENOMEM;
+        }
+    }
+    free(launched.items);
+    return r;
 }

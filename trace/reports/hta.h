@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holistic Trace Analysis' own rules (facebookresearch/HolisticTraceAnalysis), for comparison only: what it
- * takes for communication, memory or computation by a kernel's name.
+ * Holistic Trace Analysis' own rules (facebookresearch/HolisticTraceAnalysis), for comparison only: which
+ * events it takes for work of a GPU, for communication, memory or computation, and which it leaves out.
+ * Written after its behaviour, its errors included; docs/analysis.md says where the two still differ.
  */
 #pragma once
 
-#include "trace/reports/gpu.h"
+#include "trace/reports/analysis.h"
 
 /* _GPU_KIND_MAX for what HTA calls other. */
-enum gpu_kind hta_kind(const char *name);
+enum gpu_kind hta_kind(struct text name);
+/* "COMPUTATION", ...: HTA's words. */
+const char *hta_kind_name(enum gpu_kind kind);
+/* HTA goes by a stream, whatever the category is: waiting for an event is work. */
+bool hta_is_gpu(int64_t category, int64_t stream);
+
+/* Whether its launch statistics look at a call of this name, and whether its queue does. */
+bool hta_is_launch(struct text name);
+bool hta_is_queued(struct text name);
+
+/* Where any rank has two steps of torch.profiler, only what was launched before the last one stays, once for
+ * each call that has its correlation. -ENOMEM. */
+int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work);
+/* The stamp that HTA's filter ends at; INT64_MAX where there is none. */
+int64_t hta_last_step(struct analysis *a, size_t rank);

@@ -18,6 +18,14 @@ struct intervals {
     size_t n, cap;
 };
 
+/* Sums of times that a trace may have made up: they stop at the largest there is. */
+static inline int64_t add_time(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
 /* One that is empty or reversed is left out. -ENOMEM. */
 int intervals_add(struct intervals *set, int64_t from, int64_t to);
 void intervals_unite(struct intervals *set);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/kernel_class.h"
 
+#include "trace/reports/glob.h"
+#include "trace/reports/kernel_parts.h"
 #include <errno.h>
-#include <fnmatch.h>
 
 static const struct {
     const char *name, *text;
@@ -12,119 +13,221 @@ static const struct {
 #undef C
 };
 
-/* Ordered: what communicates is communication whatever it computes on the way, a fused name goes by what
- * costs most. */
+/* Which part of a name a pattern is looked for in. */
+enum part { FUNCTION, TEMPLATE };
+
+/*
+ * Ordered, in lower case: what communicates is communication whatever it computes on the way, and a fused
+ * kernel goes by what costs most. A function's own name tells more than the types it is made for, so
+ * patterns of FUNCTION are tried on all of the name only where none fits the function.
+ */
+static const struct {
+    enum kernel_class class;
+    enum part part;
+    const char *glob;
+} known[] = {
+    {CLASS_COMMUNICATION, FUNCTION, "*nccl*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*rccl*"},
+    {CLASS_COMMUNICATION, FUNCTION, "hccl*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*msccl*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*deep_ep::*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*pplx*dispatch*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*pplx*combine*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*mori::*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*epdispatch*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*epcombine*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*nvshmem*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*rocshmem*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*cross_device_reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*all_reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*allreduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*all_gather*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*allgather*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*reduce_scatter*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*reducescatter*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*all_to_all*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*alltoall*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*all2all*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*multimem*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*quickreduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*quick_reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*oneshot*reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*twoshot*reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*one_shot*reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*two_shot*reduce*"},
+    {CLASS_COMMUNICATION, FUNCTION, "*symm_mem*"},
+    {CLASS_KV_CACHE, FUNCTION, "*reshape_and_cache*"},
+    {CLASS_KV_CACHE, FUNCTION, "*concat_and_cache*"},
+    {CLASS_KV_CACHE, FUNCTION, "*kv_cache*"},
+    {CLASS_KV_CACHE, FUNCTION, "*kvcache*"},
+    {CLASS_KV_CACHE, FUNCTION, "*kv_buffer*"},
+    {CLASS_KV_CACHE, FUNCTION, "*kv_indices*"},
+    {CLASS_KV_CACHE, FUNCTION, "*copy_kv*"},
+    {CLASS_KV_CACHE, FUNCTION, "*set_mla_kv*"},
+    {CLASS_KV_CACHE, FUNCTION, "*store_kv*"},
+    {CLASS_KV_CACHE, FUNCTION, "*append_paged*"},
+    {CLASS_KV_CACHE, FUNCTION, "*destindex_copy*"},
+    {CLASS_KV_CACHE, FUNCTION, "*page_indices*"},
+    {CLASS_KV_CACHE, FUNCTION, "*req_to_token*"},
+    {CLASS_KV_CACHE, FUNCTION, "*slot_mapping*"},
+    {CLASS_MOE, TEMPLATE, "*deep_gemm*gemmtype)1*"},
+    {CLASS_MOE, TEMPLATE, "*deep_gemm*gemmtype)2*"},
+    {CLASS_MOE, FUNCTION, "*moe*"},
+    {CLASS_MOE, FUNCTION, "*expert*"},
+    {CLASS_MOE, FUNCTION, "*topk_gating*"},
+    {CLASS_MOE, FUNCTION, "*topkgating*"},
+    {CLASS_MOE, FUNCTION, "*grouped_topk*"},
+    {CLASS_MOE, FUNCTION, "*biased_topk*"},
+    {CLASS_MOE, FUNCTION, "*routing*"},
+    {CLASS_MOE, FUNCTION, "*bitmatrix*"},
+    {CLASS_MOE, FUNCTION, "*matmul_ogs*"},
+    {CLASS_MOE, FUNCTION, "*permute*token*"},
+    {CLASS_MOE, FUNCTION, "*ep_scatter*"},
+    {CLASS_MOE, FUNCTION, "*ep_gather*"},
+    {CLASS_MOE, FUNCTION, "*group_gemm*"},
+    {CLASS_MOE, FUNCTION, "*grouped_gemm*"},
+    {CLASS_QUANT, FUNCTION, "*sage_quant*"},
+    {CLASS_ATTENTION, FUNCTION, "*attention*"},
+    {CLASS_ATTENTION, FUNCTION, "*attn*"},
+    {CLASS_ATTENTION, FUNCTION, "*fmha*"},
+    {CLASS_ATTENTION, FUNCTION, "*flash*fwd*"},
+    {CLASS_ATTENTION, FUNCTION, "*flash*bwd*"},
+    {CLASS_ATTENTION, FUNCTION, "*flash*decode*"},
+    {CLASS_ATTENTION, FUNCTION, "*flash*mla*"},
+    {CLASS_ATTENTION, FUNCTION, "*mla*decode*"},
+    {CLASS_ATTENTION, FUNCTION, "*mla_fwd*"},
+    {CLASS_ATTENTION, FUNCTION, "*sage_fwd*"},
+    {CLASS_ATTENTION, FUNCTION, "*decode_att*"},
+    {CLASS_ATTENTION, FUNCTION, "*batchdecode*"},
+    {CLASS_ATTENTION, FUNCTION, "*batchprefill*"},
+    {CLASS_ATTENTION, FUNCTION, "*batchmla*"},
+    {CLASS_ATTENTION, FUNCTION, "*_fwd_grouped_kernel_stage*"},
+    {CLASS_ATTENTION, FUNCTION, "*_fwd_kernel_stage*"},
+    {CLASS_ATTENTION, FUNCTION, "*merge_state*"},
+    {CLASS_ATTENTION, FUNCTION, "*mergestate*"},
+    {CLASS_ATTENTION, FUNCTION, "*mamba*"},
+    {CLASS_ATTENTION, FUNCTION, "*selective_scan*"},
+    {CLASS_ATTENTION, FUNCTION, "*selective_state*"},
+    {CLASS_ATTENTION, FUNCTION, "*chunk_scan*"},
+    {CLASS_ATTENTION, FUNCTION, "*delta_rule*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*implicit_convolve*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*convolution*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*scudnn*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*hcudnn*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*fprop*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*dgrad*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*wgrad*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*winograd*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*igemm*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*fft2d*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*im2col*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*im2d2col*"},
+    {CLASS_EMBEDDING, FUNCTION, "*embedding_codegen*"},
+    {CLASS_EMBEDDING, FUNCTION, "*embedding_backward*"},
+    {CLASS_QUANT, FUNCTION, "*quant*fp8*"},
+    {CLASS_QUANT, FUNCTION, "*fp8rowwise*"},
+    {CLASS_QUANT, FUNCTION, "*per_token_group*"},
+    {CLASS_QUANT, FUNCTION, "*scaled_fp8*"},
+    {CLASS_QUANT, FUNCTION, "*quantize*"},
+    {CLASS_NORM, FUNCTION, "*norm*quant*"},
+    {CLASS_EMBEDDING, FUNCTION, "*fbgemm_gpu::*"},
+    {CLASS_GEMM, FUNCTION, "*gemm*"},
+    {CLASS_GEMM, FUNCTION, "*gemv*"},
+    {CLASS_GEMM, FUNCTION, "*matmul*"},
+    {CLASS_GEMM, FUNCTION, "bmm_*"},
+    {CLASS_GEMM, FUNCTION, "*nvjet*"},
+    {CLASS_GEMM, FUNCTION, "*cutlass*"},
+    {CLASS_GEMM, FUNCTION, "*cublas*"},
+    {CLASS_GEMM, FUNCTION, "*splitk*"},
+    {CLASS_GEMM, FUNCTION, "*epilogue::*"},
+    {CLASS_GEMM, FUNCTION, "*dot_kernel*"},
+    {CLASS_GEMM, FUNCTION, "cijk_*"},
+    {CLASS_GEMM, FUNCTION, "*wvsplit*"},
+    {CLASS_GEMM, FUNCTION, "*xmma*"},
+    {CLASS_GEMM, FUNCTION, "*s16816*"},
+    {CLASS_GEMM, FUNCTION, "*marlin*"},
+    {CLASS_NORM, FUNCTION, "*norm*"},
+    {CLASS_NORM, FUNCTION, "*bn_fw*"},
+    {CLASS_NORM, FUNCTION, "*bn_bw*"},
+    {CLASS_NORM, FUNCTION, "*rowwisemoments*"},
+    {CLASS_NORM, FUNCTION, "*gammabeta*"},
+    {CLASS_NORM, FUNCTION, "triton_*mean*rsqrt*"},
+    {CLASS_ROPE, FUNCTION, "*rotary*"},
+    {CLASS_ROPE, FUNCTION, "*rope*"},
+    {CLASS_ROPE, FUNCTION, "triton_*cos*sin*"},
+    {CLASS_ACTIVATION, FUNCTION, "*silu*"},
+    {CLASS_ACTIVATION, FUNCTION, "*gelu*"},
+    {CLASS_ACTIVATION, FUNCTION, "*swiglu*"},
+    {CLASS_ACTIVATION, FUNCTION, "*act_and_mul*"},
+    {CLASS_ACTIVATION, FUNCTION, "*relu*"},
+    {CLASS_ACTIVATION, FUNCTION, "*sigmoid*"},
+    {CLASS_ACTIVATION, FUNCTION, "*tanh*"},
+    {CLASS_ACTIVATION, FUNCTION, "*threshold_kernel*"},
+    {CLASS_QUANT, FUNCTION, "*quant*"},
+    {CLASS_SAMPLING, FUNCTION, "*softmax*"},
+    {CLASS_SAMPLING, FUNCTION, "*topk*"},
+    {CLASS_SAMPLING, FUNCTION, "*top_k*"},
+    {CLASS_SAMPLING, FUNCTION, "*top_p*"},
+    {CLASS_SAMPLING, FUNCTION, "*argmax*"},
+    {CLASS_SAMPLING, FUNCTION, "*sampling*"},
+    {CLASS_SAMPLING, FUNCTION, "*multinomial*"},
+    {CLASS_SAMPLING, FUNCTION, "*exponential*"},
+    {CLASS_SAMPLING, FUNCTION, "*penalt*"},
+    {CLASS_SAMPLING, FUNCTION, "*future_token*"},
+    {CLASS_SORT, FUNCTION, "*radixsort*"},
+    {CLASS_SORT, FUNCTION, "*radix_sort*"},
+    {CLASS_SORT, FUNCTION, "*mergesort*"},
+    {CLASS_SORT, FUNCTION, "*merge_sort*"},
+    {CLASS_SORT, FUNCTION, "*bitonic*"},
+    {CLASS_SORT, FUNCTION, "*searchsorted*"},
+    {CLASS_SORT, FUNCTION, "*sortkv*"},
+    {CLASS_OPTIMIZER, FUNCTION, "*adam*"},
+    {CLASS_OPTIMIZER, FUNCTION, "*sgd*"},
+    {CLASS_OPTIMIZER, FUNCTION, "*adagrad*"},
+    {CLASS_OPTIMIZER, FUNCTION, "*multi_tensor_apply*"},
+    {CLASS_TRITON, FUNCTION, "triton_*"},
+    {CLASS_EMBEDDING, FUNCTION, "*embedding*"},
+    {CLASS_EMBEDDING, FUNCTION, "*pooled_emb*"},
+    {CLASS_EMBEDDING, FUNCTION, "*scatter*"},
+    {CLASS_EMBEDDING, FUNCTION, "*gather*"},
+    {CLASS_EMBEDDING, FUNCTION, "*index*"},
+    {CLASS_EMBEDDING, FUNCTION, "*indices*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*nchwtonhwc*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*nhwctonchw*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*conv1d*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*conv2d*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*conv3d*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*conv_*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*cudnn*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*miopen*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*subtensorop*"},
+    {CLASS_CONVOLUTION, FUNCTION, "*pool*"},
+    {CLASS_COPY, FUNCTION, "*copy*"},
+    {CLASS_COPY, FUNCTION, "*transpose*"},
+    {CLASS_COPY, FUNCTION, "*permute*"},
+    {CLASS_COPY, FUNCTION, "*catarray*"},
+    {CLASS_COPY, FUNCTION, "*fillbuffer*"},
+    {CLASS_REDUCTION, FUNCTION, "*cumsum*"},
+    {CLASS_REDUCTION, FUNCTION, "*devicescan*"},
+    {CLASS_REDUCTION, FUNCTION, "*scan_*"},
+    {CLASS_REDUCTION, FUNCTION, "*devicereduce*"},
+    {CLASS_REDUCTION, FUNCTION, "*nll_loss*"},
+    {CLASS_REDUCTION, FUNCTION, "*nllcriterion*"},
+    {CLASS_REDUCTION, FUNCTION, "*cross_entropy*"},
+    {CLASS_ELEMENTWISE, FUNCTION, "*dropout*"},
+    {CLASS_ELEMENTWISE, FUNCTION, "*clamp*"},
+    {CLASS_ELEMENTWISE, FUNCTION, "*fillfunctor*"},
+    {CLASS_ELEMENTWISE, FUNCTION, "*arange*"},
+    {CLASS_REDUCTION, FUNCTION, "*reduce*"},
+};
+
+/* Functions that do whatever their template's arguments say: asked last. */
 static const struct {
     enum kernel_class class;
     const char *glob;
-} known[] = {
-    {CLASS_COMMUNICATION, "*nccl*"},
-    {CLASS_COMMUNICATION, "*rccl*"},
-    {CLASS_COMMUNICATION, "hccl*"},
-    {CLASS_COMMUNICATION, "*deep_ep::*"},
-    {CLASS_COMMUNICATION, "*nvshmem*"},
-    {CLASS_COMMUNICATION, "*cross_device_reduce*"},
-    {CLASS_COMMUNICATION, "*all_reduce*"},
-    {CLASS_COMMUNICATION, "*allreduce*"},
-    {CLASS_COMMUNICATION, "*all_gather*"},
-    {CLASS_COMMUNICATION, "*allgather*"},
-    {CLASS_COMMUNICATION, "*reduce_scatter*"},
-    {CLASS_COMMUNICATION, "*reducescatter*"},
-    {CLASS_COMMUNICATION, "*all_to_all*"},
-    {CLASS_COMMUNICATION, "*alltoall*"},
-    {CLASS_COMMUNICATION, "*all2all*"},
-    {CLASS_COMMUNICATION, "*multimem*"},
-    {CLASS_COMMUNICATION, "*quickreduce*"},
-    {CLASS_COMMUNICATION, "*one_shot*reduce*"},
-    {CLASS_COMMUNICATION, "*two_shot*reduce*"},
-    {CLASS_COMMUNICATION, "*symm_mem*"},
-    {CLASS_KV_CACHE, "*reshape_and_cache*"},
-    {CLASS_KV_CACHE, "*concat_and_cache*"},
-    {CLASS_KV_CACHE, "*kv_cache*"},
-    {CLASS_KV_CACHE, "*kvcache*"},
-    {CLASS_KV_CACHE, "*copy_kv*"},
-    {CLASS_KV_CACHE, "*set_mla_kv*"},
-    {CLASS_KV_CACHE, "*store_kv*"},
-    {CLASS_KV_CACHE, "*destindex_copy*"},
-    {CLASS_MOE, "*moe*"},
-    {CLASS_MOE, "*expert*"},
-    {CLASS_MOE, "*topk_gating*"},
-    {CLASS_MOE, "*grouped_topk*"},
-    {CLASS_MOE, "*permute*token*"},
-    {CLASS_MOE, "*ep_scatter*"},
-    {CLASS_MOE, "*ep_gather*"},
-    {CLASS_MOE, "*group_gemm*"},
-    {CLASS_MOE, "*grouped_gemm*"},
-    {CLASS_ATTENTION, "*attention*"},
-    {CLASS_ATTENTION, "*attn*"},
-    {CLASS_ATTENTION, "*fmha*"},
-    {CLASS_ATTENTION, "*flash*fwd*"},
-    {CLASS_ATTENTION, "*flash*bwd*"},
-    {CLASS_ATTENTION, "*flash*decode*"},
-    {CLASS_ATTENTION, "*flash*mla*"},
-    {CLASS_ATTENTION, "*mla*decode*"},
-    {CLASS_ATTENTION, "*decode_att*"},
-    {CLASS_ATTENTION, "*BatchDecode*"},
-    {CLASS_ATTENTION, "*BatchPrefill*"},
-    {CLASS_ATTENTION, "*flashinfer*"},
-    {CLASS_ATTENTION, "*_fwd_grouped_kernel_stage*"},
-    {CLASS_ATTENTION, "*_fwd_kernel_stage*"},
-    {CLASS_ATTENTION, "*merge_state*"},
-    {CLASS_QUANT, "*quant*fp8*"},
-    {CLASS_QUANT, "*per_token_group*"},
-    {CLASS_QUANT, "*scaled_fp8*"},
-    {CLASS_QUANT, "*quantize*"},
-    {CLASS_GEMM, "*gemm*"},
-    {CLASS_GEMM, "*gemv*"},
-    {CLASS_GEMM, "*matmul*"},
-    {CLASS_GEMM, "*nvjet*"},
-    {CLASS_GEMM, "*cutlass*"},
-    {CLASS_GEMM, "*cublas*"},
-    {CLASS_GEMM, "*splitK*"},
-    {CLASS_GEMM, "Cijk_*"},
-    {CLASS_GEMM, "*wvSplit*"},
-    {CLASS_GEMM, "*xmma*"},
-    {CLASS_GEMM, "*marlin*"},
-    {CLASS_NORM, "*norm*"},
-    {CLASS_ROPE, "*rotary*"},
-    {CLASS_ROPE, "*rope*"},
-    {CLASS_ACTIVATION, "*silu*"},
-    {CLASS_ACTIVATION, "*gelu*"},
-    {CLASS_ACTIVATION, "*swiglu*"},
-    {CLASS_ACTIVATION, "*act_and_mul*"},
-    {CLASS_ACTIVATION, "*relu*"},
-    {CLASS_ACTIVATION, "*sigmoid*"},
-    {CLASS_ACTIVATION, "*threshold_kernel*"},
-    {CLASS_SAMPLING, "*softmax*"},
-    {CLASS_SAMPLING, "*topk*"},
-    {CLASS_SAMPLING, "*top_k*"},
-    {CLASS_SAMPLING, "*top_p*"},
-    {CLASS_SAMPLING, "*argmax*"},
-    {CLASS_SAMPLING, "*sampling*"},
-    {CLASS_SAMPLING, "*radixSort*"},
-    {CLASS_SAMPLING, "*RadixSort*"},
-    {CLASS_SAMPLING, "*multinomial*"},
-    {CLASS_OPTIMIZER, "*adam*"},
-    {CLASS_OPTIMIZER, "*multi_tensor_apply*"},
-    {CLASS_OPTIMIZER, "*sgd*"},
-    {CLASS_CONVOLUTION, "*conv*"},
-    {CLASS_CONVOLUTION, "*cudnn*"},
-    {CLASS_CONVOLUTION, "*pool*"},
-    {CLASS_CONVOLUTION, "*winograd*"},
-    {CLASS_EMBEDDING, "*embedding*"},
-    {CLASS_EMBEDDING, "*gather*"},
-    {CLASS_EMBEDDING, "*scatter*"},
-    {CLASS_EMBEDDING, "*index*"},
-    {CLASS_COPY, "*copy*"},
-    {CLASS_COPY, "*transpose*"},
-    {CLASS_COPY, "*CatArray*"},
-    {CLASS_REDUCTION, "*reduce*"},
-    {CLASS_REDUCTION, "*cumsum*"},
-    {CLASS_REDUCTION, "*DeviceScan*"},
+} generic[] = {
+    {CLASS_REDUCTION, "*reduce_kernel*"},
     {CLASS_ELEMENTWISE, "*elementwise*"},
-    {CLASS_ELEMENTWISE, "*FillFunctor*"},
-    {CLASS_ELEMENTWISE, "*arange*"},
-    {CLASS_TRITON, "triton_*"},
 };
 
 const char *kernel_class_name(enum kernel_class class)
@@ -137,20 +240,39 @@ const char *kernel_class_text(enum kernel_class class)
     return classes[class].text;
 }
 
-static bool matches(const char *glob, const char *name)
+static enum kernel_class find_known(const char *function, const char *template)
 {
-    return fnmatch(glob, name, FNM_CASEFOLD) == 0;
-}
-
-enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const char *name)
-{
-    for (size_t i = 0; patterns && i < patterns->n; i++)
-        if (matches(patterns->items[i].glob, name))
-            return patterns->items[i].class;
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if (matches(known[i].glob, name))
+        if (glob_matches(known[i].glob, known[i].part == TEMPLATE ? template : function))
             return known[i].class;
     return CLASS_OTHER;
+}
+
+static enum kernel_class find_generic(const char *function)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(generic); i++)
+        if (glob_matches(generic[i].glob, function))
+            return generic[i].class;
+    return CLASS_OTHER;
+}
+
+enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const char *name, size_t size)
+{
+    char function[KERNEL_PARTS_MAX], template[KERNEL_PARTS_MAX], whole[KERNEL_PARTS_MAX];
+
+    if (patterns && patterns->n > 0) {
+        kernel_lower(name, size, whole);
+        for (size_t i = 0; i < patterns->n; i++)
+            if (glob_matches(patterns->items[i].glob, whole))
+                return patterns->items[i].class;
+    }
+    kernel_function(name, size, function);
+    kernel_template(name, size, template);
+    enum kernel_class general = find_generic(function),
+                      class = general == CLASS_OTHER ? find_known(function, template) : CLASS_OTHER;
+    if (class == CLASS_OTHER)
+        class = find_known(template, template);
+    return class == CLASS_OTHER ? general : class;
 }
 
 /* -- What users add ----------------------------------------------------------------------------------- */
@@ -195,6 +317,8 @@ static int parse_line(const char *line, size_t size, struct kernel_patterns *ret
     char *glob = strndup(line + begin, size - begin);
     if (!glob)
         return -ENOMEM;
+    for (char *p = glob; *p; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
     ret->items[ret->n++] = (struct kernel_pattern){(enum kernel_class) class, glob};
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel does, told from its name: GEMM, attention, communication, ... by patterns (fnmatch(3), any
- * case) in a table, the first that matches counts. Users put their own before it (kernel_classes_parse).
+ * What a kernel does, told from its name: GEMM, attention, communication, ... by patterns (glob.h, any case)
+ * in a table, the first that matches counts. Users put their own before it (kernel_patterns_parse); these are
+ * looked for in the whole name.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 /* C(identifier, name, for people) */
 #define KERNEL_CLASSES(C)                                                                                    \
     C(GEMM, "gemm", "matrix products")                                                                       \
-    C(ATTENTION, "attention", "attention")                                                                   \
+    C(ATTENTION, "attention", "attention, and state spaces in its place")                                    \
     C(COMMUNICATION, "communication", "between GPUs")                                                        \
     C(MOE, "moe", "experts: routing, permuting, their products")                                             \
     C(NORM, "norm", "normalisation")                                                                         \
@@ -19,6 +20,7 @@
     C(QUANT, "quant", "quantisation and conversion")                                                         \
     C(KV_CACHE, "kv_cache", "the KV cache")                                                                  \
     C(SAMPLING, "sampling", "softmax, top-k, choice of tokens")                                              \
+    C(SORT, "sort", "sorting and searching")                                                                 \
     C(EMBEDDING, "embedding", "embeddings, gather, scatter, index")                                          \
     C(CONVOLUTION, "convolution", "convolutions and pooling")                                                \
     C(REDUCTION, "reduction", "sums and other reductions")                                                   \
@@ -58,4 +60,4 @@ int kernel_patterns_parse(const char *text, struct kernel_patterns *ret, size_t 
 void kernel_patterns_done(struct kernel_patterns *patterns);
 
 /* patterns may be NULL. */
-enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const char *name);
+enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const char *name, size_t size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's work by name, over all ranks that are looked at. */
+#include "trace/reports/hta.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/reports.h"
 
@@ -15,9 +16,20 @@ static const struct report_column columns[] = {
     {"p50_ns", UNIT_NS, "half of them were as short", true},
     {"p99_ns", UNIT_NS, "99 of 100 were as short"},
     {"share", UNIT_SHARE, "of the sum over all names"},
-    {"min_slice", UNIT_ID, "the shortest one's slice", true},
-    {"max_slice", UNIT_ID, "the longest one's slice", true},
+    {"min_rank", UNIT_ID, "the shortest one's rank", true},
+    {"min_slice", UNIT_ID, "the shortest one's slice in it", true},
+    {"min_start_ns", UNIT_NS, "when it began, counted from its rank's first slice", true},
+    {"max_rank", UNIT_ID, "the longest one's rank", true},
+    {"max_slice", UNIT_ID, "the longest one's slice in it", true},
+    {"max_start_ns", UNIT_NS, "when it began, counted from its rank's first slice", true},
 };
+
+static void put_place(struct analysis *a, size_t rank, uint64_t slice, struct report_rows *ret)
+{
+    put_int(ret, a->ranks[rank].number);
+    put_int(ret, (int64_t)slice);
+    put_int(ret, analysis_since_first(a, rank, columns_get(a->ranks[rank].columns, COL_slice_ts, slice)));
+}
 
 static int make(struct analysis *a, struct report_rows *ret)
 {
@@ -29,7 +41,7 @@ static int make(struct analysis *a, struct report_rows *ret)
     for (size_t i = 0; i < sums.n; i++) {
         const struct name_sum *s = &sums.items[i];
         put_text(ret, s->name);
-        put_str(ret, kernel_class_name(s->class));
+        put_str(ret, a->hta ? hta_kind_name(s->kind) : kernel_class_name(s->class));
         put_int(ret, (int64_t)s->count);
         put_int(ret, s->sum);
         put_int(ret, s->mean);
@@ -39,8 +51,8 @@ static int make(struct analysis *a, struct report_rows *ret)
         put_int(ret, s->p50);
         put_int(ret, s->p99);
         put_share(ret, s->sum, sums.total);
-        put_int(ret, (int64_t)s->min_slice);
-        put_int(ret, (int64_t)s->max_slice);
+        put_place(a, s->min_rank, s->min_slice, ret);
+        put_place(a, s->max_rank, s->max_slice, ret);
     }
     return 0;
 }
@@ -49,8 +61,8 @@ const struct report report_kernels = {
     .name = "kernels",
     .title = "GPU work by name: count, sum, mean, percentiles",
     .how = "Instances of one name over all ranks and streams that are looked at; percentiles are of an "
-           "instance (nearest rank), "
-           "the standard deviation is that of a sample.",
+           "instance (nearest rank), the standard deviation is that of a sample. With --hta the category is "
+           "HTA's kernel type, and what HTA calls other is left out, as HTA does.",
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),

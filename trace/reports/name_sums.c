@@ -48,6 +48,8 @@ static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
+        if (e->kind == _GPU_KIND_MAX) /* HTA sums up no such */
+            continue;
         /* The last place is that of what has no name. */
         uint32_t *number = &numbers[e->name >= 0 && e->name < n_texts ? e->name : n_texts];
         if (*number == 0) {
@@ -72,9 +74,10 @@ static int compare_sums(const void *x, const void *y)
 {
     const struct name_sum *a = x, *b = y;
 
-    return a->sum != b->sum ? (a->sum < b->sum) - (a->sum > b->sum)
-                            : strncmp(a->name.p ? a->name.p : "", b->name.p ? b->name.p : "",
-                                      MIN(a->name.size, b->name.size));
+    if (a->sum != b->sum)
+        return (a->sum < b->sum) - (a->sum > b->sum);
+    int order = memcmp(a->name.p, b->name.p, MIN(a->name.size, b->name.size));
+    return order ? order : (a->name.size > b->name.size) - (a->name.size < b->name.size);
 }
 
 /* Statistics of what was counted; two passes, so that large means lose nothing. */
@@ -107,8 +110,8 @@ static int sum_up(const struct gathering *g, struct name_sums *ret)
         if (s->count == 0 || one->dur > s->max)
             s->max = one->dur, s->max_rank = one->rank, s->max_slice = one->slice;
         s->count++;
-        s->sum += one->dur;
-        ret->total += one->dur;
+        s->sum = add_time(s->sum, one->dur);
+        ret->total = add_time(ret->total, one->dur);
     }
     size_t place = 0;
     for (size_t i = 0; i < ret->n; i++) {

@@ -10,7 +10,13 @@
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
     R(temporal)                                                                                              \
+    R(categories)                                                                                            \
     R(kernels)                                                                                               \
+    R(streams)                                                                                               \
+    R(overlap)                                                                                               \
+    R(launches)                                                                                              \
+    R(launch_bound)                                                                                          \
+    R(queue)                                                                                                 \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \

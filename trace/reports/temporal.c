@@ -10,6 +10,8 @@ static const struct report_column columns[] = {
     {"compute_ns", UNIT_NS, "with a computing kernel at work"},
     {"non_compute_ns", UNIT_NS, "busy with communication or copies alone"},
     {"busy_share", UNIT_SHARE, "busy_ns of span_ns"},
+    {"compute_share", UNIT_SHARE, "compute_ns of span_ns", true},
+    {"idle_share", UNIT_SHARE, "idle_ns of span_ns", true},
 };
 
 static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -22,17 +24,20 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
         r = gpu_work_busy(work, GPU_ALL, &busy);
     if (r >= 0)
         r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
-    if (r < 0 || busy.n == 0)
+    if (r < 0 || work->n == 0)
         return r;
-    int64_t span = busy.items[busy.n - 1].to - busy.items[0].from, at_work = intervals_length(&busy),
+    struct interval span = gpu_work_span(work);
+    int64_t all = span.to - span.from, at_work = intervals_length(&busy),
             computing = intervals_length(&compute);
     put_int(ret, a->ranks[rank].number);
-    put_int(ret, span);
+    put_int(ret, all);
     put_int(ret, at_work);
-    put_int(ret, span - at_work);
+    put_int(ret, all - at_work);
     put_int(ret, computing);
     put_int(ret, at_work - computing);
-    put_share(ret, at_work, span);
+    put_share(ret, at_work, all);
+    put_share(ret, computing, all);
+    put_share(ret, all - at_work, all);
     return 0;
 }
 
@@ -49,8 +54,7 @@ const struct report report_temporal = {
     .name = "temporal",
     .title = "busy, idle and computing time of each GPU",
     .how = "Unions over all streams, after Holistic Trace Analysis' temporal breakdown: what computes while "
-           "something is "
-           "communicated counts as computing.",
+           "something is communicated counts as computing.",
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),

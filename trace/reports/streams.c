@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each stream of a GPU did. */
+#include "trace/reports/queue.h"
+#include "trace/reports/reports.h"
+
+#include <errno.h>
+
+static const struct report_column columns[] = {
+    {"rank", UNIT_ID, "which rank"},
+    {"device", UNIT_ID, "which GPU", true},
+    {"stream", UNIT_ID, "which stream"},
+    {"count", UNIT_COUNT, "kernels, copies and memsets on it"},
+    {"busy_ns", UNIT_NS, "with anything at work on it"},
+    {"busy_share", UNIT_SHARE, "busy_ns of the span of the rank's work"},
+    {"alone_ns", UNIT_NS, "at work while no other stream of the rank was", true},
+    {"compute_ns", UNIT_NS, "with a computing kernel at work on it"},
+    {"comm_ns", UNIT_NS, "with communication at work on it"},
+    {"memory_ns", UNIT_NS, "with a copy or memset at work on it"},
+    {"start_ns", UNIT_NS, "when its first work begins, counted from the rank's first slice", true},
+    {"span_ns", UNIT_NS, "from then to the end of its last", true},
+    {"queue_mean", UNIT_FACTOR, "work launched and not begun, over time"},
+    {"queue_max", UNIT_COUNT, "the most of it"},
+};
+
+/*
+ * alone: for each stream, its time with no other of them at work. Work comes in order of its beginnings, so
+ * that up to the next beginning only the stream that ends last can be alone, from the end of the others on.
+ */
+static int find_alone(const struct gpu_work *work, const struct gpu_parts *streams, int64_t **ret)
+{
+    int64_t *alone = calloc(streams->n + 1, sizeof(*alone)), since = INT64_MIN, end = INT64_MIN,
+            end_of_others = INT64_MIN;
+    uint32_t last = 0;
+
+    if (!alone)
+        return -ENOMEM;
+    for (size_t i = 0; i <= work->n; i++) {
+        int64_t now = i < work->n ? work->events[i].ts : INT64_MAX, from = MAX(since, end_of_others);
+        if (from < MIN(now, end))
+            alone[last] += MIN(now, end) - from;
+        if (i == work->n)
+            break;
+        if (streams->of[i] == last) {
+            end = MAX(end, work->events[i].end);
+        } else if (work->events[i].end > end) {
+            end_of_others = end;
+            end = work->events[i].end;
+            last = streams->of[i];
+        } else {
+            end_of_others = MAX(end_of_others, work->events[i].end);
+        }
+        since = now;
+    }
+    *ret = alone;
+    return 0;
+}
+
+/* -- Rows ---------------------------------------------------------------------------------------------- */
+
+/* at: the first point that may be of the stream; moves behind its last. */
+static void put_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
+{
+    int64_t max = COLUMN_NULL;
+    double area = 0, span = 0;
+    const struct queue_point *last = NULL;
+
+    for (; *at < q->n && q->points[*at].device == s->device && q->points[*at].stream == s->stream; ++*at) {
+        const struct queue_point *p = &q->points[*at];
+        double time = last ? (double)p->ts - (double)last->ts : 0;
+        area += last ? time * (double)last->length : 0;
+        span += time;
+        max = MAX(max, p->length);
+        last = p;
+    }
+    put_real(ret, area / span);
+    put_int(ret, max);
+}
+
+static int put_kinds(const struct gpu_part *s, struct report_rows *ret)
+{
+    static const enum gpu_kind kinds[] = {GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY};
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds) && r >= 0; i++) {
+        _cleanup_(intervals_done) struct intervals set = {0};
+        r = gpu_work_busy(&s->work, 1u << kinds[i], &set);
+        put_int(ret, intervals_length(&set));
+    }
+    return r;
+}
+
+static int put_stream(struct analysis *a, size_t rank, const struct gpu_part *s, struct interval all,
+                      int64_t alone, struct report_rows *ret)
+{
+    _cleanup_(intervals_done) struct intervals busy = {0};
+    struct interval span = gpu_work_span(&s->work);
+    int r = gpu_work_busy(&s->work, GPU_ALL, &busy);
+
+    put_int(ret, a->ranks[rank].number);
+    put_int(ret, s->device);
+    put_int(ret, s->stream);
+    put_int(ret, (int64_t)s->work.n);
+    put_int(ret, intervals_length(&busy));
+    put_share(ret, intervals_length(&busy), all.to - all.from);
+    put_int(ret, alone);
+    if (r >= 0)
+        r = put_kinds(s, ret);
+    put_int(ret, analysis_since_first(a, rank, span.from));
+    put_int(ret, span.to - span.from);
+    return r;
+}
+
+static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
+    _cleanup_(queue_done) struct queue queue = {0};
+    _cleanup_(freep) int64_t *alone = NULL;
+    const struct gpu_work *work;
+    size_t at = 0;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = gpu_parts_read(work, BY_STREAM, &streams);
+    if (r >= 0)
+        r = queue_read(a, rank, &streams, &queue);
+    if (r >= 0)
+        r = find_alone(work, &streams, &alone);
+    for (size_t i = 0; i < streams.n && r >= 0; i++) {
+        r = put_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i], ret);
+        put_queue(&queue, &at, &streams.items[i], ret);
+    }
+    return r;
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = add_rank(a, i, ret);
+    return r < 0 ? r : report_rows_sort(ret, 4, true);
+}
+
+const struct report report_streams = {
+    .name = "streams",
+    .title = "what each stream did, how much of it alone, and how long its queue was",
+    .how = "Unions of the work on one stream. alone_ns adds up to the busy time of the rank where no two "
+           "streams "
+           "overlap. The queue's mean is weighted by time, from the first launch to the last beginning.",
+    .needs = NEEDS_GPU,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};
