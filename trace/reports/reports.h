@@ -11,6 +11,19 @@
 #define REPORTS(R)                                                                                           \
     R(temporal)                                                                                              \
     R(kernels)                                                                                               \
+    R(gaps)                                                                                                  \
+    R(gap_list)                                                                                              \
+    R(collectives)                                                                                           \
+    R(memcpy)                                                                                                \
+    R(syncs)                                                                                                 \
+    R(graphs)                                                                                                \
+    R(graph_list)                                                                                            \
+    R(ops)                                                                                                   \
+    R(op_shapes)                                                                                             \
+    R(op_kernels)                                                                                            \
+    R(op_tree)                                                                                               \
+    R(stacks)                                                                                                \
+    R(sequences)                                                                                             \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)
