@@ -173,6 +173,7 @@ static void test_calls_that_wait(void **state)
         {"cudaFreeAsync", SYNC_NONE},
         {"cudaLaunchKernel", SYNC_NONE},
         {"cudaStreamWaitEvent", SYNC_NONE},
+        {"cudaPointerGetAttributes", SYNC_ASKS},
         {"", SYNC_NONE},
     };
 
@@ -199,6 +200,7 @@ static void test_copies(void **state)
     room_event(&r, "python_function", "item()", 1, 0, 200, NULL);
     room_event(&r, "cpu_op", "aten::item", 1, 1, 99, NULL);
     copy(&r, "cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", 1, 10, 20, 10, 1000);
+    room_event(&r, "cuda_runtime", "cudaStreamIsCapturing", 1, 15, 1, "\"correlation\":8");
     room_event(&r, "cuda_runtime", "cudaStreamSynchronize", 1, 16, 40, "\"correlation\":9");
     copy(&r, "cudaMemcpyAsync", "Memcpy HtoD (Pinned -> Device)", 2, 60, 70, 20, 4000);
     copy(&r, "cudaMemcpyAsync", "Memcpy HtoD (Pinned -> Device)", 3, 65, 90, 20, 4000);

@@ -23,8 +23,8 @@ static const struct report_column columns[] = {
 };
 #define COLUMN_SUM 4
 
-/* A wait that goes with a copy is among the next slices of its thread. */
-#define NEXT_SLICES_MAX 16
+/* A wait that goes with a copy is among so many slices after its call, of whatever thread. */
+#define NEXT_SLICES_MAX 256
 
 struct copies {
     uint64_t count, syncs;
@@ -45,26 +45,11 @@ static void summing_done(struct summing *s)
 
 /* -- Waits -------------------------------------------------------------------------------------------- */
 
-/* Place in by_track, or SLICE_NONE. */
-static uint64_t place_of(const struct columns *c, uint64_t slice, uint64_t *ret_end)
+static int64_t thread_of(const struct columns *c, uint64_t slice)
 {
     int64_t track = columns_get(c, COL_slice_track, slice);
-    int64_t first = track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_first, (uint64_t)track),
-            count = track == COLUMN_NULL ? 0 : columns_get(c, COL_track_count, (uint64_t)track);
-    uint64_t rows = columns_rows(c, TABLE_by_track);
 
-    if (first < 0 || count <= 0 || (uint64_t)first >= rows)
-        return SLICE_NONE;
-    uint64_t low = (uint64_t)first, high = low + MIN((uint64_t)count, rows - low);
-    *ret_end = high;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (columns_get(c, COL_by_track_slice, middle) < (int64_t)slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < *ret_end ? low : SLICE_NONE;
+    return track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_thread, (uint64_t)track);
 }
 
 static void add_sync(const struct columns *c, uint64_t slice, struct copies *ret)
@@ -78,20 +63,21 @@ static enum sync_call sync_of(const struct columns *c, uint64_t slice)
     return sync_call_of(columns_text(c, columns_get(c, COL_slice_name, slice)));
 }
 
-/* The next call of the runtime on the thread, if that waits. */
+/* The next call of the runtime on the thread that does anything, if that waits. */
 static void find_wait_after(const struct columns *c, uint64_t launch, struct copies *ret)
 {
-    uint64_t end, place = place_of(c, launch, &end);
+    uint64_t end = MIN(columns_rows(c, TABLE_slice), launch + 1 + NEXT_SLICES_MAX);
+    int64_t thread = thread_of(c, launch);
 
-    for (int i = 1; i <= NEXT_SLICES_MAX && place != SLICE_NONE && place + (uint64_t)i < end; i++) {
-        int64_t next = columns_get(c, COL_by_track_slice, place + (uint64_t)i);
-        if (next == COLUMN_NULL)
-            return;
-        if (host_kind_of(columns_text(c, columns_get(c, COL_slice_category, (uint64_t)next))) != HOST_RUNTIME)
+    for (uint64_t next = launch + 1; next < end; next++) {
+        if (thread_of(c, next) != thread ||
+            host_kind_of(columns_text(c, columns_get(c, COL_slice_category, next))) != HOST_RUNTIME)
             continue;
-        if (sync_of(c, (uint64_t)next) == SYNC_WAIT)
-            add_sync(c, (uint64_t)next, ret);
-        return;
+        enum sync_call kind = sync_of(c, next);
+        if (kind == SYNC_WAIT)
+            add_sync(c, next, ret);
+        if (kind != SYNC_ASKS)
+            return;
     }
 }
 

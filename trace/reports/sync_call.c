@@ -12,6 +12,8 @@ static const struct {
     {"*Synchronize*", SYNC_WAIT}, {"*Memcpy*Async*", SYNC_NONE}, {"cudaMemcpy*", SYNC_COPY},
     {"cuMemcpy*", SYNC_COPY},     {"hipMemcpy*", SYNC_COPY},     {"*FreeAsync*", SYNC_NONE},
     {"cudaFree*", SYNC_FREE},     {"cuMemFree*", SYNC_FREE},     {"hipFree*", SYNC_FREE},
+    {"*Get*", SYNC_ASKS},         {"*IsCapturing*", SYNC_ASKS},  {"*Query*", SYNC_ASKS},
+    {"*EventRecord*", SYNC_ASKS},
 };
 
 enum sync_call sync_call_of(struct text name)

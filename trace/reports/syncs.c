@@ -102,7 +102,7 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
 
     for (uint64_t row = 0; r >= 0 && row < columns_rows(c, TABLE_name); row++)
         if (host_kind_of(columns_text(c, columns_get(c, COL_name_category, row))) == HOST_RUNTIME &&
-            sync_call_of(columns_text(c, columns_get(c, COL_name_name, row))) != SYNC_NONE)
+            sync_call_waits(sync_call_of(columns_text(c, columns_get(c, COL_name_name, row)))))
             r = add_name(a, rank, row, s);
     return r;
 }
