@@ -147,13 +147,17 @@ with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
             loss.backward()
             optimizer.step()
 p.export_chrome_trace(sys.argv[1])
-print(json.dumps([{"name": a.key, "calls": a.count, "total": a.cpu_time_total, "self": a.self_cpu_time_total}
-                  for a in p.key_averages()]))
+own = {}
+for e in p.events():
+    own[e.key] = own.get(e.key, 0) + max(e.self_cpu_time_total, 0)
+print(json.dumps([{"name": a.key, "calls": a.count, "total": a.cpu_time_total, "self": own[a.key],
+                   "is_whole": a.self_cpu_time_total == own[a.key]} for a in p.key_averages()]))
 """
 
 
 def test_operators_are_those_of_torch(report, tmp_path):
-    """A recording made here, beside prof.key_averages()."""
+    """A recording made here, beside prof.key_averages(). Calls of whole microseconds may end before what is within them: torch's
+    self time of such a call is below zero, ours is zero."""
     if subprocess.run([SYSTEM_PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
         pytest.skip(f"{SYSTEM_PYTHON} has no torch (python3-torch)")
     path = tmp_path / "cpu.json"
@@ -167,15 +171,11 @@ def test_operators_are_those_of_torch(report, tmp_path):
     ours = {r["name"]: r for r in report("ops", path)}
     averages = json.loads(r.stdout)
     assert len(averages) > 30
-    n_same = 0
     for a in averages:
         row = ours.pop(a["name"])
-        assert (row["calls"], row["host_ns"]) == (a["calls"], ns(a["total"])), a["name"]
-        # Stamps of whole microseconds let a call end before what is within it: torch's self time is negative then.
-        assert abs(row["self_host_ns"] - ns(a["self"])) <= 1000 * a["calls"] and row["self_host_ns"] >= 0, a["name"]
-        n_same += row["self_host_ns"] == ns(a["self"])
+        assert (row["calls"], row["host_ns"], row["self_host_ns"]) == (a["calls"], ns(a["total"]), ns(a["self"])), a["name"]
     assert not ours
-    assert n_same > len(averages) / 2
+    assert sum(a["is_whole"] for a in averages) > len(averages) / 2
 
 
 @pytest.mark.parametrize("name", ["tracelens/h100_qwen15", "hta/nccl_data_rank0", "tracelens/xdit_flux_aiter_sage_rank0",

@@ -268,6 +268,33 @@ static void test_part_of_a_trace(void **state)
     room_done(&r);
 }
 
+/* Stamps at the ends of what fits: no report may stumble, whatever it says. */
+static void test_times_out_of_all_bounds(void **state)
+{
+    static const char *const categories[] = {"kernel",          "gpu_memcpy",   "cpu_op",
+                                             "user_annotation", "cuda_runtime", "python_function"};
+    static const double times[] = {-9.2e15, -1, 0, 1, 4.6e15, 9.2e15};
+    struct report_room r;
+
+    room_begin(&r, "");
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(times); k++)
+            for (size_t d = 2; d < ARRAY_SIZE(times); d++) {
+                char args[128];
+                snprintf(args, sizeof(args),
+                         "\"correlation\":%zu,\"stream\":7,\"External id\":%zu,\"bytes\":9223372036854775807",
+                         k * d, k + d);
+                room_event(&r, categories[i], k % 2 ? "cudaGraphLaunch" : "nccl Memcpy (", 1, times[k],
+                           times[d], args);
+            }
+    room_read(&r);
+    for (const struct report *const *report = reports; *report; report++) {
+        int result = room_make(&r, (*report)->name);
+        assert_true(result == 0 || result == -ENODATA);
+    }
+    room_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_self_times_sum_to_total),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_part_of_a_trace),
+        cmocka_unit_test(test_times_out_of_all_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

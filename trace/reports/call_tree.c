@@ -3,7 +3,6 @@
 
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
-#include "trace/reports/text_numbers.h"
 #include <errno.h>
 
 struct building {
@@ -20,10 +19,10 @@ static void building_done(struct building *b)
     free(b->nodes);
 }
 
-static int64_t node_of(struct building *b, const struct columns *c, const struct host_call *call,
+static int64_t node_of(struct building *b, struct text_numbers *numbers, const struct host_call *call,
                        uint32_t parent)
 {
-    int64_t name = name_table_number(&b->texts, op_name(c, call));
+    int64_t name = op_name_number(numbers, call);
     int64_t number =
         name < 0 ? name : groups_number(&b->groups, (struct group_key){{parent, name, call->kind}});
 
@@ -49,6 +48,7 @@ static int64_t node_of(struct building *b, const struct columns *c, const struct
 static int add_rank(struct building *b, const struct columns *c, const struct host_calls *host,
                     const struct intervals *times)
 {
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &b->texts};
     _cleanup_(freep) uint32_t *nodes = calloc(host->n + 1, sizeof(*nodes));
 
     if (!nodes)
@@ -60,7 +60,7 @@ static int add_rank(struct building *b, const struct columns *c, const struct ho
         nodes[i] = parent;
         if (!is_in_view && call->work_all == 0)
             continue;
-        int64_t number = node_of(b, c, call, parent);
+        int64_t number = node_of(b, &numbers, call, parent);
         if (number < 0)
             return (int)number;
         nodes[i] = (uint32_t)number;

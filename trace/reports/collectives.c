@@ -85,7 +85,13 @@ static struct text group_of(const struct columns *c, uint64_t row)
 
 static struct collective describe(const struct columns *c, const struct gpu_event *e, uint64_t row)
 {
-    struct collective one = {.bytes = COLUMN_NULL, .group_size = COLUMN_NULL};
+    const struct text none = {"", 0};
+    struct collective one = {.dtype = none,
+                             .group = none,
+                             .ranks = none,
+                             .name = none,
+                             .bytes = COLUMN_NULL,
+                             .group_size = COLUMN_NULL};
 
     if (row != SLICE_NONE) {
         one.name = columns_text(c, columns_get(c, COL_collective_name, row));

@@ -3,7 +3,6 @@
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/text_numbers.h"
 #include <errno.h>
 
 static const struct report_column columns[] = {
@@ -66,7 +65,7 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
         const struct gpu_event *e = &work->events[i];
         int64_t kernel = text_numbers_get(&numbers, e->name), op = -1;
         if (host->launcher[i] != HOST_CALL_NONE) {
-            op = name_table_number(&s->texts, op_name(c, &host->calls[host->launcher[i]]));
+            op = op_name_number(&numbers, &host->calls[host->launcher[i]]);
             r = op < 0 ? (int)op : 0;
         }
         if (r >= 0)

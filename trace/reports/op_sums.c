@@ -2,7 +2,6 @@
 #include "trace/reports/op_sums.h"
 
 #include "trace/reports/group.h"
-#include "trace/reports/text_numbers.h"
 #include <errno.h>
 
 struct summing {
@@ -22,15 +21,15 @@ static void summing_done(struct summing *s)
     free(s->items);
 }
 
-struct text op_name(const struct columns *c, const struct host_call *call)
+int64_t op_name_number(struct text_numbers *numbers, const struct host_call *call)
 {
     static const char step[] = "ProfilerStep#";
-    struct text name = columns_text(c, call->name);
+    struct text name =
+        call->kind == HOST_ANNOTATION ? columns_text(numbers->c, call->name) : (struct text){"", 0};
 
-    if (call->kind == HOST_ANNOTATION && name.size >= sizeof(step) - 1 &&
-        memcmp(name.p, step, sizeof(step) - 1) == 0)
-        return (struct text){"ProfilerStep*", sizeof(step) - 1};
-    return name;
+    if (name.size >= sizeof(step) - 1 && memcmp(name.p, step, sizeof(step) - 1) == 0)
+        return name_table_number(numbers->names, (struct text){"ProfilerStep*", sizeof(step) - 1});
+    return text_numbers_get(numbers, call->name);
 }
 
 /* -- Shapes: rows of operators, in the order of the calls ---------------------------------------------- */
@@ -53,10 +52,10 @@ static void shapes_of(struct shapes *s, uint32_t slice, int64_t *ret_dims, int64
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static struct op_sum *sum_of(struct summing *s, const struct columns *c, const struct host_call *call,
+static struct op_sum *sum_of(struct summing *s, struct text_numbers *numbers, const struct host_call *call,
                              int64_t dims, int64_t types)
 {
-    int64_t name = name_table_number(&s->texts, op_name(c, call));
+    int64_t name = op_name_number(numbers, call);
     struct group_key key = {{name, call->kind, s->by_shape ? dims : 0, s->by_shape ? types : 0}};
     int64_t number = name < 0 ? name : groups_number(&s->groups, key);
 
@@ -104,7 +103,7 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
         shapes_of(&shapes, call->slice, &dims, &types);
         dims = text_numbers_get(&numbers, dims);
         types = text_numbers_get(&numbers, types);
-        struct op_sum *sum = dims < 0 || types < 0 ? NULL : sum_of(s, c, call, dims, types);
+        struct op_sum *sum = dims < 0 || types < 0 ? NULL : sum_of(s, &numbers, call, dims, types);
         if (!sum)
             return -ENOMEM;
         sum->device += call->device_all;

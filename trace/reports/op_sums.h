@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trace/reports/analysis.h"
+#include "trace/reports/text_numbers.h"
 
 struct op_sum {
     struct text name, dims, types; /* the last two where they are asked for */
@@ -20,5 +21,5 @@ struct op_sums {
 /* -ENOMEM. */
 int op_sums_read(struct analysis *a, bool by_shape, struct op_sums *ret);
 void op_sums_done(struct op_sums *sums);
-/* The name that a call goes by: all steps of torch.profiler are one. */
-struct text op_name(const struct columns *c, const struct host_call *call);
+/* The name that a call goes by, in the table of numbers: all steps of torch.profiler are one. -ENOMEM. */
+int64_t op_name_number(struct text_numbers *numbers, const struct host_call *call);

@@ -3,7 +3,6 @@
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/text_numbers.h"
 #include <errno.h>
 
 static const struct report_column columns[] = {
@@ -123,10 +122,10 @@ static int name_one(void *arg, uint32_t call)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static int64_t group_of(struct finding *f, const struct columns *c, const struct host_call *call,
+static int64_t group_of(struct finding *f, struct text_numbers *numbers, const struct host_call *call,
                         const struct sequence *sequence)
 {
-    int64_t name = name_table_number(&f->texts, op_name(c, call));
+    int64_t name = op_name_number(numbers, call);
     struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
     int64_t number = name < 0 ? name : groups_number(&f->groups, key);
 
@@ -141,14 +140,14 @@ static int64_t group_of(struct finding *f, const struct columns *c, const struct
     return number;
 }
 
-static int add_calls(struct finding *f, const struct columns *c, const struct host_calls *host,
+static int add_calls(struct finding *f, struct text_numbers *numbers, const struct host_calls *host,
                      const struct sequence *sequences, uint32_t *groups)
 {
     for (size_t i = 0; i < host->n; i++) {
         const struct host_call *call = &host->calls[i];
         if (!is_candidate(host, call))
             continue;
-        int64_t number = group_of(f, c, call, &sequences[i]);
+        int64_t number = group_of(f, numbers, call, &sequences[i]);
         if (number < 0)
             return (int)number;
         struct sequence_sum *sum = &f->sums[number];
@@ -186,7 +185,7 @@ static int add_rank(struct analysis *a, size_t rank, struct finding *f)
         r = name < 0 ? (int)name : visit(host, i, hash_one, &hashing);
     }
     if (r >= 0)
-        r = add_calls(f, c, host, sequences, groups);
+        r = add_calls(f, &numbers, host, sequences, groups);
     struct naming naming = {f, groups, {0}};
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         naming.name = columns_text(c, work->events[i].name);

@@ -4,7 +4,6 @@
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/sync_call.h"
-#include "trace/reports/text_numbers.h"
 #include <errno.h>
 
 static const struct report_column columns[] = {
@@ -37,12 +36,11 @@ static void summing_done(struct summing *s)
     free(s->sums);
 }
 
-static int64_t name_around(struct summing *s, const struct columns *c, const struct host_calls *host,
-                           int64_t slice)
+static int64_t name_around(struct text_numbers *numbers, const struct host_calls *host, int64_t slice)
 {
     uint32_t call = (uint64_t)slice < host->n_slices ? host->around[slice] : HOST_CALL_NONE;
 
-    return call == HOST_CALL_NONE ? -1 : name_table_number(&s->texts, op_name(c, &host->calls[call]));
+    return call == HOST_CALL_NONE ? -1 : op_name_number(numbers, &host->calls[call]);
 }
 
 static int add(struct summing *s, struct group_key key, int64_t slice, int64_t ns)
@@ -70,10 +68,11 @@ static int add(struct summing *s, struct group_key key, int64_t slice, int64_t n
 static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summing *s)
 {
     const struct columns *c = a->ranks[rank].columns;
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &s->texts};
     const struct host_calls *ops, *frames;
     const struct intervals *times;
     int64_t first = columns_get(c, COL_name_first, row), count = columns_get(c, COL_name_count, row);
-    int64_t name = name_table_number(&s->texts, columns_text(c, columns_get(c, COL_name_name, row)));
+    int64_t name = text_numbers_get(&numbers, columns_get(c, COL_name_name, row));
     int r = name < 0 ? (int)name : analysis_ops(a, rank, &ops);
 
     if (r >= 0)
@@ -88,7 +87,7 @@ static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summin
                 dur = columns_get(c, COL_slice_dur, (uint64_t)slice);
         if (dur < 0 || !intervals_find(times, ts))
             continue;
-        int64_t op = name_around(s, c, ops, slice), frame = name_around(s, c, frames, slice);
+        int64_t op = name_around(&numbers, ops, slice), frame = name_around(&numbers, frames, slice);
         r = op == -ENOMEM || frame == -ENOMEM ? -ENOMEM
                                               : add(s, (struct group_key){{name, op, frame}}, slice, dur);
     }
