@@ -4,8 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#define MAPPED_BITS 96 /* in front of an IPv4 address */
-#define ALL_BITS    128
+#define MAPPED_BITS       96 /* in front of an IPv4 address */
+#define ALL_BITS          128
+#define PREFIX_DIGITS_MAX 3
 
 /* -- Addresses ---------------------------------------------------------------------------------------- */
 
@@ -82,8 +83,17 @@ bool address_is_wildcard(const struct in6_addr *address)
 
 /* -- Ranges ------------------------------------------------------------------------------------------- */
 
-int address_range_parse(const char *text, struct address_range *ret)
+static bool has_host_part(const struct address_range *r)
 {
+    for (unsigned i = r->bits; i < ALL_BITS; i++)
+        if (r->address.s6_addr[i / 8] >> (7 - i % 8) & 1)
+            return true;
+    return false;
+}
+
+int address_range_parse(const char *text, struct address_range *ret, const char **reason)
+{
+    bool is_v6 = strchr(text, ':');
     size_t n = strcspn(text, "/");
     const char *bits = text[n] ? text + n + 1 : NULL;
     char address[INET6_ADDRSTRLEN];
@@ -97,11 +107,17 @@ int address_range_parse(const char *text, struct address_range *ret)
         return -EINVAL;
     if (bits) {
         size_t digits = strspn(bits, "0123456789");
-        if (digits == 0 || digits > 3 || bits[digits])
+        bool is_number = digits > 0 && digits <= PREFIX_DIGITS_MAX && !bits[digits];
+        r.bits = (is_v6 ? 0 : MAPPED_BITS) + (is_number ? (unsigned)atoi(bits) : 0);
+        if (!is_number || r.bits > ALL_BITS) {
+            *reason =
+                is_v6 ? "the prefix must be from 0 to 128 bits" : "the prefix must be from 0 to 32 bits";
             return -ERANGE;
-        r.bits = (strchr(address, ':') ? 0 : MAPPED_BITS) + (unsigned)atoi(bits);
-        if (r.bits > ALL_BITS)
-            return -ERANGE;
+        }
+    }
+    if (has_host_part(&r)) {
+        *reason = "bits are set behind the prefix: an address is written without one";
+        return -ERANGE;
     }
     *ret = r;
     return 0;
@@ -114,12 +130,4 @@ bool address_range_has(const struct address_range *r, const struct in6_addr *add
     return address_is_v4(address) == address_is_v4(&r->address) &&
            memcmp(r->address.s6_addr, address->s6_addr, bytes) == 0 &&
            (rest == 0 || (r->address.s6_addr[bytes] ^ address->s6_addr[bytes]) >> (8 - rest) == 0);
-}
-
-bool address_range_has_host_part(const struct address_range *r)
-{
-    for (unsigned i = r->bits; i < ALL_BITS; i++)
-        if (r->address.s6_addr[i / 8] >> (7 - i % 8) & 1)
-            return true;
-    return false;
 }

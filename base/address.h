@@ -30,9 +30,9 @@ struct address_range {
     unsigned bits; /* of 128 */
 };
 
-/* "10.0.0.0/8", "fd00::/8", or one address. -EINVAL for anything else, -ERANGE where only the prefix is
- * wrong. */
-int address_range_parse(const char *text, struct address_range *ret);
+/*
+ * "10.0.0.0/8", "fd00::/8", or one address. -EINVAL for anything else; -ERANGE with the reason where only the
+ * prefix is wrong. So is that of 10.0.0.1/8: whoever wrote it meant either the address or its network.
+ */
+int address_range_parse(const char *text, struct address_range *ret, const char **reason);
 bool address_range_has(const struct address_range *r, const struct in6_addr *address);
-/* "10.0.0.1/8": whoever wrote it meant either the address or its network. */
-bool address_range_has_host_part(const struct address_range *r);

@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/journal.h"
+#include "base/units.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#define FILE_MODE 0640
+
 static int max_level = LOG_INFO;
 static int journal_fd = -1;
 static atomic_uint n_lost;
+static struct {
+    pthread_mutex_t lock;
+    char *path; /* NULL: no file */
+    int fd;
+    bool is_stderr;
+} file = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 void log_set_level(int level)
 {
@@ -69,6 +81,64 @@ static bool to_journal(int level, const struct log_fields *fields, const char *l
     return r == 0 || r == -EAGAIN;
 }
 
+/* -- A file ---------------------------------------------------------------------------------------------- */
+
+/* In place of the one that is open. Children keep theirs. */
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, FILE_MODE);
+
+    if (fd < 0)
+        return -errno;
+    closep(&file.fd);
+    file.fd = fd;
+    return file.is_stderr && dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+int log_to_file(const char *path)
+{
+    pthread_mutex_lock(&file.lock);
+    int r = open_file(path);
+    if (r >= 0)
+        file.path = xstrdup(path);
+    pthread_mutex_unlock(&file.lock);
+    return r;
+}
+
+void log_leave_stderr(void)
+{
+    pthread_mutex_lock(&file.lock);
+    file.is_stderr = file.fd >= 0 && dup2(file.fd, STDERR_FILENO) >= 0;
+    pthread_mutex_unlock(&file.lock);
+}
+
+/* Where it cannot be begun anew it grows on: a line is worth more than the bound. */
+static void turn_file(void)
+{
+    _cleanup_(freep) char *old = xasprintf("%s.old", file.path);
+    struct stat st;
+
+    if (fstat(file.fd, &st) == 0 && st.st_size >= LOG_FILE_MAX && rename(file.path, old) == 0)
+        open_file(file.path);
+}
+
+/* False where the line has to go to stderr, too. */
+static bool to_file(const char *line)
+{
+    char time[UNIT_TEXT_MAX];
+
+    pthread_mutex_lock(&file.lock);
+    bool is_all = file.is_stderr;
+    if (file.path) {
+        turn_file();
+        dprintf(file.fd, "%s %s: %s\n", format_time(time, wall_ns()), program_invocation_short_name, line);
+    }
+    pthread_mutex_unlock(&file.lock);
+    return is_all;
+}
+
+/* -- Lines ----------------------------------------------------------------------------------------------- */
+
 _printf_(3, 0) static void log_va(int level, const struct log_fields *fields, const char *format, va_list ap)
 {
     char line[JOURNAL_LINE_MAX];
@@ -76,6 +146,8 @@ _printf_(3, 0) static void log_va(int level, const struct log_fields *fields, co
     vsnprintf(line, sizeof(line), format, ap);
     blank_controls(line);
     if (journal_fd >= 0 && to_journal(level, fields, line))
+        return;
+    if (to_file(line))
         return;
     if (stderr_is_journal())
         fprintf(stderr, "<%d>%s\n", level, line);

@@ -2,6 +2,7 @@
 /*
  * Log lines of the daemon and its children: to stderr, plain; where stderr is the journal, to the journal
  * itself after log_open(), with fields that journalctl can select by, else with a priority before the line.
+ * Where there is no journal, a file takes stderr's place, and is bounded.
  * Whoever gives up on an error logs it, once, with the object's id; rooms below never log above debug.
  *
  * A journal that does not keep up costs lines, which are counted, and never holds the loop for long.
@@ -26,6 +27,12 @@ struct log_fields {
 void log_set_level(int level);
 /* Looks whether stderr is the journal. Before any thread. */
 void log_open(void);
+/* From here on lines go to the end of that file too, each with its time. A full one is renamed to PATH.old,
+ * and begun anew. Once. */
+#define LOG_FILE_MAX (4 << 20)
+int log_to_file(const char *path);
+/* And no longer to stderr, which is the file from here on. */
+void log_leave_stderr(void);
 void log_line(int level, const char *format, ...) _printf_(2, 3);
 void log_struct(int level, const struct log_fields *fields, const char *format, ...) _printf_(3, 4);
 

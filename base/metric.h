@@ -5,15 +5,27 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* Upper bounds of a histogram's buckets, from answers within milliseconds to a trace that is written for half
- * an hour; one more bucket has no bound. */
-#define HISTOGRAM_BOUNDS 14
-extern const int64_t histogram_bounds_ns[HISTOGRAM_BOUNDS];
+#define HISTOGRAM_BOUNDS_MAX 14
 
+/* Upper bounds of a histogram's buckets; one more bucket has no bound. */
+enum histogram_scale {
+    SCALE_WORK, /* from a worker's answer within milliseconds to a trace that is written for half an hour */
+    SCALE_ANSWERS, /* profd's own */
+    _HISTOGRAM_SCALE_MAX,
+};
+struct histogram_bounds {
+    size_t n;
+    int64_t ns[HISTOGRAM_BOUNDS_MAX];
+};
+extern const struct histogram_bounds histogram_bounds[_HISTOGRAM_SCALE_MAX];
+
+/* A zeroed one is empty, and of SCALE_WORK. */
 struct histogram {
-    uint64_t counts[HISTOGRAM_BOUNDS + 1]; /* each for itself, not added up */
+    enum histogram_scale scale;
+    uint64_t counts[HISTOGRAM_BOUNDS_MAX + 1]; /* each for itself, not added up */
     int64_t sum_ns;
 };
 

@@ -8,7 +8,7 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "trace")
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "trace", "analyze")
 ROUNDS = 5
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
 
@@ -46,8 +46,8 @@ def main():
     parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices")
     parse.add_argument("--part", action="append", choices=TRACE_PARTS, help="trace: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")
-    parse.add_argument("--hta", metavar="PYTHON", help="trace: an interpreter that has HolisticTraceAnalysis, as a peer")
-    parse.add_argument("--slime", metavar="SCRIPT", help="trace: slime's tools/analyze_profile.py, as a peer")
+    parse.add_argument("--hta", metavar="PYTHON", help="trace, analyze: an interpreter that has HolisticTraceAnalysis, as a peer")
+    parse.add_argument("--slime", metavar="SCRIPT", help="trace, analyze: slime's tools/analyze_profile.py, as a peer")
     options = parse.parse_args()
     found = rows(options.benchmark or BENCHMARKS, options)
     if options.table:

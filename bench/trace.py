@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import first_query
+from analyze import slime
 from common import BUILD, summary
 from contest import Contestant, in_turns, ratio, row
 from grown import PACKED, PROGRAMS, SOURCES, fits, grow, read
@@ -43,8 +44,8 @@ def peers(path, options):
         yield Contestant("trace_processor", [first_query.trace_processor(options, path, "SELECT COUNT(*), SUM(dur) FROM slice")])
     if options.hta:
         yield Contestant("HTA", [[options.hta, "-c", HTA_LOAD, path]])
-    if options.slime:
-        yield Contestant("slime's script", [[PYTHON, options.slime, path]])
+    if options.slime and path.suffix == ".gz":
+        yield slime(options.slime, path, path.parent)
 
 
 def compare(what, path, contestants, directory):

@@ -192,7 +192,7 @@ const struct verb verb_analyze = {
     .name = "analyze",
     .words = "TRACE...",
     .summary = "Say what a trace, or all ranks of a session, spent its time on",
-    .details = "TRACE is an id (t12), a session (s7), a trace file of any format, its columns, or a "
+    .details = "TRACE is an id (t12), a session (s7), a trace file of any format, its columns, or a\n"
                "directory of ranks.",
     .own_kind = 't',
     .min_words = 1,

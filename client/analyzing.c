@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 
 #define CLASSES_BYTES_MAX (1 << 20)
 
@@ -43,13 +44,45 @@ static int read_classes(struct client *c, const char *path, struct kernel_patter
                   "%s, line %zu: %s", path, line, r == -EINVAL ? "no class with a pattern" : strerror(-r));
 }
 
+/* The session that a trace is of, and with it all other ranks. */
+static int add_session_of(struct client *c, const struct analyzing *o, int64_t id, struct named_ranks *ranks)
+{
+    _cleanup_json_ trace = NULL;
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/t%" PRId64, id);
+    int status = client_need_profd(c);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, path, "look at the trace", &trace);
+    if (status != EXIT_DONE)
+        return status;
+    const char *session = json_get_str(trace, "session");
+    if (!session)
+        return refuse(c, "profctl analyze t12 t13 names them one by one.", "t%" PRId64 " is of no session",
+                      id);
+    return ranks_add_session(c, session, o->memory_limit, ranks);
+}
+
+/* A file stands for its directory where all ranks are asked for. */
 static int add_word(struct client *c, const struct analyzing *o, char *word, struct named_ranks *ranks)
 {
-    int64_t id;
+    bool is_path = access(word, F_OK) == 0;
+    int64_t id = 0;
+    char kind = is_path ? 0 : parse_ref(word, 't', &id);
 
-    if (access(word, F_OK) < 0 && parse_ref(word, 't', &id) == 's')
+    if (kind == 's')
         return ranks_add_session(c, word, o->memory_limit, ranks);
-    return ranks_add_word(c, word, o->memory_limit, ranks);
+    if (kind == 't' && o->all_ranks)
+        return add_session_of(c, o, id, ranks);
+    if (!o->all_ranks || !is_path)
+        return ranks_add_word(c, word, o->memory_limit, ranks);
+    _cleanup_(freep) char *directory = xstrdup(word);
+    char *slash = strrchr(directory, '/');
+    struct stat st;
+    if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
+        return ranks_add_word(c, word, o->memory_limit, ranks);
+    if (slash)
+        *slash = '\0';
+    return ranks_add_word(c, slash ? directory : (char *)".", o->memory_limit, ranks);
 }
 
 static int open_ranks(struct client *c, const struct analyzing *o, int n_words, char **words,

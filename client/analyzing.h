@@ -28,6 +28,12 @@ struct analyzing {
          OPTION_TEXT,                                                                                         \
          offsetof(type, member.phase),                                                                        \
          "steps of a phase: prefill, decode, mixed, training"},                                               \
+        {"all-ranks",                                                                                         \
+         'a',                                                                                                 \
+         NULL,                                                                                                \
+         OPTION_FLAG,                                                                                         \
+         offsetof(type, member.all_ranks),                                                                    \
+         "with the other ranks of its session, or of its directory"},                                         \
         {"rank", 0, "N", OPTION_NUMBER, offsetof(type, member.rank), "one rank of several"},                  \
         {"classes",                                                                                           \
          0,                                                                                                   \

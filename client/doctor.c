@@ -90,5 +90,6 @@ const struct verb verb_doctor = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

@@ -8,10 +8,12 @@
 #include "client/nearest.h"
 #include "client/output.h"
 #include "client/verbs.h"
+#include "trace/reports/critical_path.h"
 #include <errno.h>
 
 struct options {
     const char *format, *output;
+    bool critical_path;
     struct exporting exporting;
 };
 
@@ -21,6 +23,8 @@ static const struct option_def options[] = {
     {"format", 0, "FORMAT", OPTION_TEXT, AT(format),
      "chrome, perfetto, ...; default chrome; list: show them"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "default: NAME.SUFFIX here; - is standard output"},
+    {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path),
+     "mark the critical path of what is exported, as a process of its own (chrome)"},
     EXPORTING_OPTIONS(struct options, exporting),
 };
 
@@ -63,6 +67,36 @@ static char *default_output(const char *trace, const struct export_format *forma
     return xasprintf("%.*s%s", (int)n, trace, format->suffix);
 }
 
+/* The path through what is exported, as slices beside it. The names are those of the columns. */
+static int mark_path(struct client *c, const char *name, const struct columns *columns,
+                     const struct export_options *selected, struct export_mark **ret, size_t *ret_n)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(critical_path_done) struct critical_path path = {0};
+    struct rank rank = {.columns = columns, .label = name};
+    struct analysis a = {.ranks = &rank, .n = 1, .view = VIEW_ALL};
+
+    a.view.from = selected->from;
+    a.view.to = selected->to;
+    int r = critical_path_find(&a, 0, &path);
+    analysis_done(&a);
+    if (r < 0) {
+        problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: no critical path: %s",
+                    name,
+                    r == -ENODATA ? "there are no calls of the host in what was selected" : strerror(-r));
+        return client_fail(c, &p);
+    }
+    *ret = xcalloc(path.n + 1, sizeof(**ret));
+    *ret_n = path.n;
+    for (size_t i = 0; i < path.n; i++)
+        (*ret)[i] = (struct export_mark){
+            .ts = path.parts[i].from,
+            .dur = path.parts[i].dur,
+            .name = columns_text(columns, columns_get(columns, COL_slice_name, path.parts[i].slice)),
+            .track = path_bound_name(path.parts[i].bound)};
+    return EXIT_DONE;
+}
+
 static int write_trace(struct client *c, const struct options *o, const struct export_format *format,
                        struct trace_file *file)
 {
@@ -83,6 +117,11 @@ static int write_trace(struct client *c, const struct options *o, const struct e
     if (exporting_selection(&o->exporting, &selected, &p) < 0)
         return client_fail(c, &p);
     status = exporting_check(c, file->name, &trace, &selected, &slices);
+    _cleanup_(freep) struct export_mark *marks = NULL;
+    if (status == EXIT_DONE && o->critical_path)
+        status = mark_path(c, file->name, columns, &selected, &marks, &trace.n_marks);
+    trace.marks = marks;
+    trace.marks_name = "critical path";
     if (status != EXIT_DONE)
         return status;
     if (!o->output && access(path, F_OK) == 0) {
@@ -114,6 +153,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return list_formats(c);
     if (!format)
         return unknown_format(c, name);
+    if (o->critical_path && !streq(name, "chrome")) {
+        _cleanup_(problem_done) struct problem p = {0};
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
+                    "--critical-path is marked in Chrome's format alone, not in %s", name);
+        return client_fail(c, &p);
+    }
     if (n_words == 0) {
         _cleanup_(problem_done) struct problem p = {0};
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "export needs a trace");

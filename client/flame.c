@@ -113,8 +113,9 @@ const struct verb verb_flame = {
     .name = "flame",
     .words = "TRACE",
     .summary = "Draw a flame graph of the GPU's time by what launched it",
-    .details = "An SVG file for any browser; a click on a frame makes it wide. Where there is no GPU work, "
-               "of the host's time.",
+    .details =
+        "An SVG file for any browser; a click on a frame makes it wide. Where there is no GPU work, of\n"
+        "the host's time.",
     .own_kind = 't',
     .min_words = 1,
     .max_words = 1,

@@ -155,5 +155,6 @@ const struct verb verb_list_workers = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/own.h"
 #include "client/place.h"
 #include "client/transient.h"
 #include "client/verbs.h"
@@ -83,27 +84,61 @@ static int open_door(struct client *c, const struct globals *g)
                : 0;
 }
 
+/* Whether a profd may be started, since nobody answers and nobody said who is meant. */
+static bool is_alone(const struct client *c)
+{
+    int error = c->may_start_profd && !c->transient ? place_socket_error(door_name(c->door)) : 0;
+    return error == ENOENT || error == ECONNREFUSED;
+}
+
+static int check_home(struct problem *p)
+{
+    if (place_has_home())
+        return 0;
+    problem_set(p, -ENXIO, PROBLEM_STORAGE, "there is no place for a catalog: $HOME is not set");
+    problem_remedy(p, "Set HOME, or XDG_STATE_HOME to a directory of yours.");
+    return -ENXIO;
+}
+
+static int reopen_door(struct client *c, const char *socket)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    c->door = door_free(c->door);
+    return door_new(socket, NULL, NULL, c->quiet ? NULL : &c->err, &c->door, &p) < 0 ? client_fail(c, &p)
+                                                                                     : EXIT_DONE;
+}
+
 int client_need_profd(struct client *c)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    int error = c->may_start_profd && !c->transient ? place_socket_error(door_name(c->door)) : 0;
 
-    if (error != ENOENT && error != ECONNREFUSED)
+    if (!is_alone(c))
         return EXIT_DONE;
-    if (!place_has_home()) {
-        problem_set(&p, -ENOENT, PROBLEM_STORAGE, "there is no place for a catalog: $HOME is not set");
-        problem_remedy(&p, "Set HOME, or XDG_STATE_HOME to a directory of yours.");
-        return client_fail(c, &p);
+    int r = check_home(&p);
+    if (r == 0)
+        r = transient_start(c, door_name(c->door), &c->transient, &p);
+    if (r == -ENOPKG || r == -EALREADY)
+        return EXIT_DONE;
+    return r < 0 ? client_fail(c, &p) : reopen_door(c, transient_socket(c->transient));
+}
+
+int client_need_own_profd(struct client *c)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (c->transient) {
+        client_release_profd(c);
+        int status = reopen_door(c, NULL);
+        if (status != EXIT_DONE)
+            return status;
     }
-    int r = transient_start(c, door_name(c->door), &c->transient, &p);
-    if (r == -ENOENT)
+    if (!is_alone(c))
         return EXIT_DONE;
-    if (r < 0)
-        return client_fail(c, &p);
-    c->door = door_free(c->door);
-    return door_new(transient_socket(c->transient), NULL, NULL, c->quiet ? NULL : &c->err, &c->door, &p) < 0
-               ? client_fail(c, &p)
-               : EXIT_DONE;
+    int r = check_home(&p);
+    if (r == 0)
+        r = own_profd_start(c, door_name(c->door), &p);
+    return r < 0 && r != -ENOPKG ? client_fail(c, &p) : EXIT_DONE;
 }
 
 void client_release_profd(struct client *c)

@@ -161,17 +161,24 @@ static void print_findings(struct client *c, const struct sheet *s)
         fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - FINDINGS_SHOWN);
 }
 
-static int print_sections(struct client *c, struct analysis *a, size_t top)
+static int print_sections(struct client *c, struct analysis *a, bool has_gpu, size_t top)
 {
     static const struct {
         const char *report;
         bool of_many; /* says something only where there are several rows */
-    } sections[] = {{"kernels"}, {"gaps"}, {"steps", true}, {"ranks", true}};
+        bool of_host; /* what a trace without a GPU has instead */
+    } sections[] = {{"kernels"},
+                    {"gaps"},
+                    {"steps", .of_many = true},
+                    {"ops", .of_host = true},
+                    {"functions", .of_host = true},
+                    {"ort", .of_host = true},
+                    {"ranks", .of_many = true}};
     int error = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         _cleanup_(sheet_done) struct sheet s = {0};
-        if (!sheet_make(&s, a, sections[i].report, &error) ||
+        if ((sections[i].of_host && has_gpu) || !sheet_make(&s, a, sections[i].report, &error) ||
             (sections[i].of_many && report_rows_count(&s.rows) < 2))
             continue;
         fputc('\n', c->out.file);
@@ -190,8 +197,10 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
     print_head(c, a, has_gpu ? &temporal : NULL, what);
     if (has_gpu)
         print_bars(c, &temporal, has_classes ? &categories : NULL);
+    else
+        fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
     if (sheet_make(&findings, a, "findings", &error))
         print_findings(c, &findings);
-    int r = print_sections(c, a, top);
+    int r = print_sections(c, a, has_gpu, top);
     return error < 0 ? error : r;
 }

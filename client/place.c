@@ -2,11 +2,10 @@
 #include "client/place.h"
 
 #include "base/alloc.h"
+#include "base/own_place.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#define SYSTEM_SOCKET "/run/profd/profd.sock"
 
 int place_socket_error(const char *path)
 {
@@ -21,31 +20,25 @@ int place_socket_error(const char *path)
     return 0;
 }
 
-/* The socket of a profd that this user runs. */
-static char *own_socket(void)
+static char *own_default(void)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR"), *state = getenv("XDG_STATE_HOME"),
-               *home = getenv("HOME");
-
-    if (runtime && *runtime == '/')
-        return xasprintf("%s/profd/profd.sock", runtime);
-    if (state && *state == '/')
-        return xasprintf("%s/profd/profd.sock", state);
-    return xasprintf("%s/.local/state/profd/profd.sock", home ? home : "");
+    _cleanup_(freep) char *state = own_state_dir();
+    return state ? own_socket(state) : xstrdup(SYSTEM_SOCKET);
 }
 
 bool place_has_home(void)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    return geteuid() == 0 || (state && *state == '/') || (home && *home == '/');
+    _cleanup_(freep) char *state = own_state_dir();
+    return state;
 }
 
 static char *default_socket(void)
 {
-    if (geteuid() == 0)
-        return xstrdup(SYSTEM_SOCKET);
+    _cleanup_(freep) char *own = own_default();
+
+    if (streq(own, SYSTEM_SOCKET))
+        return TAKE_PTR(own);
     int system_error = place_socket_error(SYSTEM_SOCKET);
-    _cleanup_(freep) char *own = own_socket();
     /* Where the system's one may not be used and there is no own one, its error is the one that helps. */
     if (system_error == 0 || (system_error == EACCES && place_socket_error(own) != 0))
         return xstrdup(SYSTEM_SOCKET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where profd is: what the options say, else $PROFD_SOCKET, else the system's profd, else (not for root,
- * where no system profd answers) the user's own.
+ * Where profd is: what the options say, else $PROFD_SOCKET, else the system's profd, else (where no system
+ * profd answers) the user's own, which is at the system's place for root outside of a Slurm job.
  */
 #pragma once
 

@@ -65,8 +65,8 @@ char *program_in_path(const char *name)
     return NULL;
 }
 
-int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
-                  char *const environment[], pid_t *ret)
+static int spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
+                 char *const environment[], short apart, pid_t *ret)
 {
     posix_spawnattr_t attributes;
     sigset_t all, none;
@@ -77,9 +77,20 @@ int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, c
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | apart));
     int r = posix_spawn(ret, path, actions, &attributes, argv, environment);
     posix_spawnattr_destroy(&attributes);
     return -r;
+}
+
+int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
+                  char *const environment[], pid_t *ret)
+{
+    return spawn(path, actions, argv, environment, POSIX_SPAWN_SETPGROUP, ret);
+}
+
+int program_spawn_apart(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
+                        char *const environment[], pid_t *ret)
+{
+    return spawn(path, actions, argv, environment, POSIX_SPAWN_SETSID, ret);
 }

@@ -16,6 +16,9 @@ enum program { PROGRAM_PROFD, PROGRAM_INGEST, _PROGRAM_MAX };
  */
 int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
                   char *const environment[], pid_t *ret);
+/* The same in a session of its own, which no terminal's end reaches. */
+int program_spawn_apart(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
+                        char *const environment[], pid_t *ret);
 /* The path, to be freed; NULL with the problem. */
 char *program_find(enum program program, struct problem *p);
 /* A command as a shell would find it; the path is to be freed, NULL where there is none. */

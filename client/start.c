@@ -30,7 +30,7 @@ static const struct option_def options[] = {
     {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "record Python stacks: traces grow tenfold"},
     {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "record the shapes of operands"},
     {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "prefill and decode apart (SGLang, with --steps)"},
-    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, regular"},
+    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
     {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
     {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "only the first worker of each role"},
     {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
@@ -127,7 +127,7 @@ static int wait_for(struct client *c, const char *id)
     fflush(c->out.file);
     status = session_exit_status(session);
     if (status != EXIT_FAILED)
-        client_say(c, "Next: profctl list-traces --session %s, profctl get %s -d DIR", id, id);
+        client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;
 }
 
@@ -142,6 +142,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
+    int status = client_need_own_profd(c);
+    if (status != EXIT_DONE)
+        return status;
     if (o->wait)
         follow_hold_signals();
     int r = door_call(c->door, "POST", "/v1/sessions", request, doing, &session, &p);
@@ -169,7 +172,7 @@ const struct verb verb_start = {
     .summary = "Record all workers of a fleet together",
     .details =
         "Prints the session's id, or with --wait what became of it. Exit status with --wait: 0 complete,\n"
-        "3 partial, 1 failed or cancelled.",
+        "3 partial, 1 failed or cancelled. Where no profd answers, one of your own is started.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

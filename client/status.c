@@ -44,8 +44,12 @@ static int show_session(struct client *c, const struct options *o, const char *r
         return status;
     if (c->json)
         return client_print_json(c, session);
-    if (o->once || !c->out.is_terminal || session_is_over(session)) {
+    if (o->once || !c->out.is_terminal || session_is_over(session) || c->transient) {
         print_session(c, session);
+        if (c->transient && !session_is_over(session))
+            client_say(
+                c, "No profd is running that would go on with it; profctl stop %s starts one and ends it.",
+                ref);
         return EXIT_DONE;
     }
     _cleanup_(freep) char *title = session_title(session);
@@ -56,6 +60,15 @@ static int show_session(struct client *c, const struct options *o, const char *r
     if (session_is_over(last))
         session_print_outcome(last, &c->out);
     return EXIT_DONE;
+}
+
+/* "profd 0.1.0 at /run/profd/profd.sock"; "No profd is running, state in /home/anna/.local/state/profd" */
+static char *daemon_text(const struct client *c, const json_t *version)
+{
+    const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
+
+    return c->transient ? xasprintf("No profd is running, state in %s", state ? state : "?")
+                        : xasprintf("profd %s at %s", number ? number : "?", door_name(c->door));
 }
 
 /* "profd 0.1.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
@@ -71,11 +84,10 @@ static int print_daemon(struct client *c)
         return status;
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
     int64_t max_use = json_get_int(usage, "max_use", 0);
-    const char *number = json_get_str(version, "version");
+    _cleanup_(freep) char *daemon = daemon_text(c, version);
     _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
     _cleanup_(freep) char *line =
-        xasprintf("profd %s at %s: %s, %s", number ? number : "?", door_name(c->door), traces,
-                  format_size(bytes, json_get_int(usage, "bytes", 0)));
+        xasprintf("%s: %s, %s", daemon, traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
     _cleanup_(freep) char *clean = text_clean(line, false);
     fputs(clean, c->out.file);
     if (max_use > 0 && max_use < INT64_MAX)
@@ -128,8 +140,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     const struct options *o = values;
     char ref[REF_TEXT_MAX];
 
-    if (n_words == 0)
-        return show_all(c, o);
+    if (n_words == 0) {
+        int status = show_all(c, o);
+        return status == EXIT_DONE && c->transient ? EXIT_FAILED : status;
+    }
     return verb_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : show_session(c, o, ref);
 }
 
@@ -138,11 +152,13 @@ const struct verb verb_status = {
     .words = "[s7]",
     .summary = "Show a session, live on a terminal until it is over",
     .details =
-        "Without an id: all sessions that are not over, else how profd is and how the last session ended.",
+        "Without an id: all sessions that are not over, else how profd is and how the last session ended.\n"
+        "Where no profd runs: what your own catalog says; without an id the exit status is 1 then.",
     .own_kind = 's',
     .max_words = 1,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

@@ -59,6 +59,16 @@ static int wait_for(struct client *c, const char *ref)
     return session_exit_status(session);
 }
 
+/* The profd that recorded it is gone. The next one takes it up, and with it the stops that are owed. */
+static int need_profd_for(struct client *c, const char *ref)
+{
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_json_ session = NULL;
+    int status = client_get(c, path, NULL, &session);
+
+    return status == EXIT_DONE && !session_is_over(session) ? client_need_own_profd(c) : status;
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
@@ -71,6 +81,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return EXIT_USAGE;
     if (n_words == 0)
         status = find_the_one(c, ref);
+    if (status == EXIT_DONE && c->transient)
+        status = need_profd_for(c, ref);
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/stop", ref);
@@ -95,5 +107,6 @@ const struct verb verb_stop = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
     .run = run,
 };

@@ -10,7 +10,8 @@
 
 struct transient;
 
-/* socket: where there was no profd. -ENOENT where no program is installed. */
+/* socket: where there was no profd. -ENOPKG where no program is installed, -EALREADY where there is one now.
+ */
 int transient_start(struct client *c, const char *socket, struct transient **ret, struct problem *p);
 /* Lets it end, and waits for that. */
 struct transient *transient_free(struct transient *t);

@@ -45,6 +45,10 @@ int verb_ref(struct client *c, const char *word, char own_kind, const char *kind
 /* Where no profd answers, and none was named, starts one for the time of this call (transient.h). Returns an
  * exit status; EXIT_DONE also where there is none to be started: what is asked of it then fails. */
 int client_need_profd(struct client *c);
+/* Where no profd answers, and none was named, starts the user's own, which stays (own.h): for what is owed
+ * when profctl has ended. Ends one that was started for the time of this call. Returns an exit status, as
+ * above. */
+int client_need_own_profd(struct client *c);
 /* For a verb that goes on for long without it: lets a profd that was started end, so that others may start
  * one. */
 void client_release_profd(struct client *c);

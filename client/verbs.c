@@ -10,33 +10,11 @@
 static const struct verb verb_help_page;
 
 const struct verb *const verbs[] = {
-    &verb_list_workers,
-    &verb_doctor,
-    &verb_start,
-    &verb_run,
-    &verb_status,
-    &verb_stop,
-    &verb_list_sessions,
-    &verb_list_traces,
-    &verb_ingest,
-    &verb_query,
-    &verb_export,
-    &verb_merge,
-    &verb_analyze,
-    &verb_flame,
-    &verb_reports,
-    &verb_show,
-    &verb_get,
-    &verb_open,
-    &verb_rm,
-    &verb_pin,
-    &verb_unpin,
-    &verb_du,
-    &verb_vacuum,
-    &verb_events,
-    &verb_token,
-    &verb_help_page,
-    NULL,
+    &verb_list_workers,  &verb_doctor,      &verb_start,     &verb_run,     &verb_status, &verb_stop,
+    &verb_list_sessions, &verb_list_traces, &verb_ingest,    &verb_query,   &verb_export, &verb_merge,
+    &verb_analyze,       &verb_flame,       &verb_diff,      &verb_reports, &verb_show,   &verb_get,
+    &verb_open,          &verb_rm,          &verb_pin,       &verb_unpin,   &verb_du,     &verb_vacuum,
+    &verb_events,        &verb_token,       &verb_help_page, NULL,
 };
 
 const struct verb *verb_find(const char *name)
@@ -71,7 +49,8 @@ void verbs_help(FILE *out)
     fputs("\nOptions of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
     fputs("\nIds carry their kind: s7 is a session, t12 a trace.\n"
-          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found. See profctl(1).\n",
+          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition of diff holds.\n"
+          "See profctl(1).\n",
           out);
 }
 

@@ -4,16 +4,15 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/own_place.h"
 #include "daemon/config_keys.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
 
-#define SYSTEM_FILE      "/etc/profd/profd.conf"
-#define SYSTEM_STATE_DIR "/var/lib/profd"
-#define SYSTEM_SOCKET    "/run/profd/profd.sock"
-#define LINE_BYTES_MAX   1000
+#define SYSTEM_FILE    "/etc/profd/profd.conf"
+#define LINE_BYTES_MAX 1000
 /* By LoadCredential=profd.tokens:FILE, and by the unit's LoadCredential=profd:DIRECTORY of the file "tokens"
  * there. */
 static const char *const token_credentials[] = {"profd.tokens", "profd_tokens"};
@@ -335,25 +334,16 @@ static char *absolute_path(const char *path)
     return xasprintf("%s/%s", cwd ? cwd : "", path);
 }
 
-/* $VARIABLE/profd, or ~/FALLBACK/profd; NULL where there is neither. */
-static char *user_dir(const char *variable, const char *fallback)
-{
-    const char *base = getenv(variable), *home = getenv("HOME");
-
-    if (base && base[0] == '/')
-        return xasprintf("%s/profd", base);
-    if (fallback && home && home[0] == '/')
-        return xasprintf("%s/%s/profd", home, fallback);
-    return NULL;
-}
-
+/* NULL where nothing says where it would be. */
 static char *default_file(void)
 {
-    _cleanup_(freep) char *dir = geteuid() == 0 ? NULL : user_dir("XDG_CONFIG_HOME", ".config");
+    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
     if (geteuid() == 0)
         return xstrdup(SYSTEM_FILE);
-    return dir ? xasprintf("%s/profd.conf", dir) : NULL;
+    if (base && base[0] == '/')
+        return xasprintf("%s/profd/profd.conf", base);
+    return home && home[0] == '/' ? xasprintf("%s/.config/profd/profd.conf", home) : NULL;
 }
 
 /* The file's absence is only an error where someone named it. */
@@ -413,20 +403,15 @@ static void settle_tokens(struct config *c)
 
 static void settle_paths(struct config *c, struct config_errors *errors)
 {
-    bool is_root = geteuid() == 0;
-
     if (!c->state_dir)
-        c->state_dir = is_root ? xstrdup(SYSTEM_STATE_DIR) : user_dir("XDG_STATE_HOME", ".local/state");
+        c->state_dir = own_state_dir();
     if (!c->state_dir) {
         add_error(errors, "neither $XDG_STATE_HOME nor $HOME says where to keep the catalog: name a place by "
                           "--state-dir DIR");
         return;
     }
-    if (!c->socket) {
-        _cleanup_(freep) char *runtime = user_dir("XDG_RUNTIME_DIR", NULL);
-        c->socket =
-            is_root ? xstrdup(SYSTEM_SOCKET) : xasprintf("%s/profd.sock", runtime ? runtime : c->state_dir);
-    }
+    if (!c->socket)
+        c->socket = own_socket(c->state_dir);
     c->store.path = xasprintf("%s/traces", c->state_dir);
     c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;

@@ -219,9 +219,12 @@ static int add_range(const struct config_key *key, const char *value, void *obje
 {
     struct http_settings *s = &((struct config *)object)->http;
     struct address_range range;
+    const char *reason = NULL;
 
-    if (address_range_parse(value, &range) < 0)
+    if (address_range_parse(value, &range, &reason) < 0) {
+        *ret_reason = reason ? xstrdup(reason) : NULL;
         return -EINVAL;
+    }
     VEC_GROW(s->open_to, s->n_open_to, s->cap_open_to);
     s->open_to[s->n_open_to++] = range;
     return 0;

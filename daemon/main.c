@@ -2,6 +2,7 @@
 /* profd's command line. What it asks for, the manager does. */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/api/door.h"
 #include "daemon/api/routes.h"
 #include "daemon/manager.h"
@@ -13,7 +14,7 @@ enum mode { MODE_RUN, MODE_CHECK, MODE_LIST_KEYS, MODE_LIST_ROUTES, MODE_HELP, M
 struct options {
     struct config_overrides overrides;
     enum mode mode;
-    bool transient;
+    struct manner manner;
 };
 
 enum {
@@ -24,6 +25,8 @@ enum {
     OPT_LOG_LEVEL,
     OPT_BUS,
     OPT_TRANSIENT,
+    OPT_BACKGROUND,
+    OPT_EXIT_WHEN_IDLE,
     OPT_CHECK_CONFIG,
     OPT_LIST_KEYS,
     OPT_LIST_ROUTES,
@@ -39,6 +42,8 @@ static const struct option long_options[] = {
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"bus", required_argument, NULL, OPT_BUS},
     {"transient", no_argument, NULL, OPT_TRANSIENT},
+    {"background", no_argument, NULL, OPT_BACKGROUND},
+    {"exit-when-idle", required_argument, NULL, OPT_EXIT_WHEN_IDLE},
     {"check-config", no_argument, NULL, OPT_CHECK_CONFIG},
     {"list-keys", no_argument, NULL, OPT_LIST_KEYS},
     {"list-routes", no_argument, NULL, OPT_LIST_ROUTES},
@@ -58,6 +63,10 @@ static const char usage[] = "profd [OPTION...]\n"
                             "  --listen ADDRESS    listen on TCP too, such as 127.0.0.1:9460\n"
                             "  --log-level LEVEL   error, warning, notice, info or debug\n"
                             "  --bus BUS           answer on D-Bus too: system, session, or none (default)\n"
+                            "  --background        say on stdout when it serves; then let go of the\n"
+                            "                      terminal, and log to profd.log beside the catalog\n"
+                            "  --exit-when-idle TIME\n"
+                            "                      end when nothing went on for so long\n"
                             "  --transient         serve --socket only, until stdin ends; take files, but\n"
                             "                      look after nothing by itself\n"
                             "  --check-config      say what is wrong with the configuration, and end\n"
@@ -68,6 +77,31 @@ static const char usage[] = "profd [OPTION...]\n"
                             "\n"
                             "Options win over the file. profd runs in the foreground; profd(8) and\n"
                             "profd.conf(5) say more.\n";
+
+static int take_idle(const char *text, int64_t *ret)
+{
+    int64_t ns;
+
+    if (parse_duration(text, &ns) < 0 || ns < IDLE_MIN || ns > IDLE_MAX) {
+        fprintf(stderr, "profd: --exit-when-idle %s: must be a duration such as 30min, from 100ms to 365d\n",
+                text);
+        return -EINVAL;
+    }
+    *ret = ns;
+    return 0;
+}
+
+static int check_manner(const struct options *o)
+{
+    if (o->manner.transient && !o->overrides.socket)
+        fprintf(stderr, "profd: --transient needs --socket PATH\n");
+    else if (o->manner.transient && (o->manner.background || o->manner.idle_ns))
+        fprintf(stderr,
+                "profd: --transient ends with its stdin, without --background and --exit-when-idle\n");
+    else
+        return 0;
+    return -EINVAL;
+}
 
 static int parse_argv(int argc, char **argv, struct options *ret)
 {
@@ -95,7 +129,14 @@ static int parse_argv(int argc, char **argv, struct options *ret)
             o.overrides.bus = optarg;
             break;
         case OPT_TRANSIENT:
-            o.transient = true;
+            o.manner.transient = true;
+            break;
+        case OPT_BACKGROUND:
+            o.manner.background = true;
+            break;
+        case OPT_EXIT_WHEN_IDLE:
+            if (take_idle(optarg, &o.manner.idle_ns) < 0)
+                return -EINVAL;
             break;
         case OPT_CHECK_CONFIG:
             o.mode = MODE_CHECK;
@@ -120,10 +161,8 @@ static int parse_argv(int argc, char **argv, struct options *ret)
         fprintf(stderr, "profd: %s: profd takes only options; profctl has the verbs\n", argv[optind]);
         return -EINVAL;
     }
-    if (o.transient && !o.overrides.socket) {
-        fprintf(stderr, "profd: --transient needs --socket PATH\n");
+    if (check_manner(&o) < 0)
         return -EINVAL;
-    }
     *ret = o;
     return 0;
 }
@@ -186,7 +225,7 @@ int main(int argc, char **argv)
     if (load_config(&options, &config, &file) < 0)
         return EXIT_USAGE;
     log_set_level(config.log_level);
-    if (options.transient) {
+    if (options.manner.transient) {
         replace_str(&config.listen, NULL);
         config.bus = BUS_KIND_NONE;
     }
@@ -195,6 +234,6 @@ int main(int argc, char **argv)
         config_done(&config);
         return wrong < 0 ? EXIT_USAGE : EXIT_DONE;
     }
-    int r = manager_run(&config, &options.overrides, options.transient, file);
+    int r = manager_run(&config, &options.overrides, &options.manner, file);
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

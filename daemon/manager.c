@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/reload.h"
 #include "daemon/state_dir.h"
@@ -21,6 +22,9 @@
  * together are well below TimeoutStopSec= of the unit. */
 #define SHUTDOWN_NS  (10 * NS_PER_S)
 #define TAKE_DOWN_NS (20 * NS_PER_S)
+/* How long one in the background waits for another that ends, and has left its socket already. */
+#define PREDECESSOR_NS      (SHUTDOWN_NS + 2 * NS_PER_S)
+#define PREDECESSOR_LOOK_US 20000
 /* Beside what columns_memory= allows a child for its columns; see MEMORY_BESIDE of profd-ingest. */
 #define CHILD_MEMORY (INT64_C(512) << 20)
 #define STATE_UMASK  027
@@ -54,6 +58,15 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
     stop(arg, strsignal((int)number));
 }
 
+static void on_idle(void *arg)
+{
+    struct manager *m = arg;
+    char text[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *why = xasprintf("idle for %s", format_duration(text, m->manner.idle_ns));
+
+    stop(m, why);
+}
+
 static void on_stdin(evutil_socket_t fd, short what, void *arg)
 {
     struct manager *m = arg;
@@ -69,9 +82,9 @@ static void on_reload_signal(evutil_socket_t number, short what, void *arg)
 {
     struct manager *m = arg;
 
-    if (m->transient || m->stopping)
+    if (m->manner.transient || m->stopping)
         log_notice("%s: ignored by a profd that is %s", strsignal((int)number),
-                   m->transient ? "transient" : "stopping");
+                   m->manner.transient ? "transient" : "stopping");
     else
         reload(m);
 }
@@ -191,7 +204,7 @@ static int setup_ingest(struct manager *m, struct problem *p)
         return -ENOENT;
     }
     int r = ingest_new(m->base, program, (unsigned)m->config.children_max, &m->ingest);
-    if (r >= 0 && !m->transient)
+    if (r >= 0 && !m->manner.transient)
         setup_ingest_group(m);
     return r;
 }
@@ -206,10 +219,43 @@ static int setup_door(struct manager *m, struct problem *p)
                                      .store = m->store,
                                      .ingest = m->ingest,
                                      .collector = m->collector,
+                                     .lag = m->lag,
                                      .config = &m->config};
 
     int r = door_new(&rooms, &m->door);
     return r < 0 ? r : door_open(m->door, p);
+}
+
+static int open_catalog(struct manager *m, struct problem *p)
+{
+    _cleanup_(freep) char *path = xasprintf("%s/catalog.db", m->config.state_dir);
+    const int64_t deadline = mono_ns() + (m->manner.background ? PREDECESSOR_NS : 0);
+    int r;
+
+    while ((r = catalog_open(path, m->base, m->offload, &m->catalog, p)) == -EBUSY && mono_ns() < deadline) {
+        problem_done(p);
+        usleep(PREDECESSOR_LOOK_US);
+    }
+    return r;
+}
+
+static struct idle *setup_idle(struct manager *m)
+{
+    const struct idle_rooms rooms = {.base = m->base,
+                                     .catalog = m->catalog,
+                                     .sessions = m->sessions,
+                                     .ingest = m->ingest,
+                                     .door = m->door};
+    return idle_new(&rooms, m->manner.idle_ns, on_idle, m);
+}
+
+/* The journal of one that has none. In a directory that is known to be fit for it. */
+static int setup_log(struct manager *m, struct problem *p)
+{
+    _cleanup_(freep) char *path = xasprintf("%s/profd.log", m->config.state_dir);
+
+    int r = m->manner.background ? log_to_file(path) : 0;
+    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot log to %s: %s", path, strerror(-r)) : 0;
 }
 
 static struct notifier *setup_notifier(struct manager *m)
@@ -226,11 +272,12 @@ static struct notifier *setup_notifier(struct manager *m)
 static int setup(struct manager *m, struct problem *p)
 {
     const struct config *c = &m->config;
-    _cleanup_(freep) char *catalog = xasprintf("%s/catalog.db", c->state_dir);
 
     int r = state_dir_check(c->state_dir, p);
     if (r >= 0)
         r = setup_loop(m);
+    if (r >= 0)
+        r = loop_lag_new(m->base, &m->lag);
     if (r >= 0)
         r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
     if (r >= 0)
@@ -238,7 +285,9 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         caller_set_policy(m->caller, &c->network);
     if (r >= 0)
-        r = catalog_open(catalog, m->base, m->offload, &m->catalog, p);
+        r = open_catalog(m, p);
+    if (r >= 0)
+        r = setup_log(m, p);
     if (r >= 0)
         r = fleet_finder_new(m->base, m->caller, m->offload, &c->fleet, &m->finder);
     if (r >= 0)
@@ -254,17 +303,20 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         m->notifier = setup_notifier(m);
     if (r >= 0)
-        r = m->transient ? setup_starter(m, p) : sessions_recover(m->sessions);
+        r = m->manner.transient ? setup_starter(m, p) : sessions_recover(m->sessions);
     if (r >= 0)
         r = setup_door(m, p);
-    if (r >= 0 && !m->transient)
+    if (r >= 0 && !m->manner.transient)
         collector_begin(m->collector);
+    if (r >= 0 && m->manner.idle_ns)
+        m->idle = setup_idle(m);
     return r;
 }
 
 /* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. */
 static void let_end(struct manager *m)
 {
+    m->idle = idle_free(m->idle);
     notifier_close(m->notifier);
     door_close(m->door);
     if (m->collector)
@@ -300,6 +352,7 @@ static void take_down(struct manager *m)
             event_free(m->signals[i]);
     if (m->starter)
         event_free(m->starter);
+    loop_lag_free(m->lag);
     if (m->base)
         event_base_free(m->base);
     libevent_global_shutdown();
@@ -321,16 +374,24 @@ static void say_ready(struct manager *m, const char *file)
     notifier_ready(m->notifier);
 }
 
-static void tell_starter(void)
+static void tell_starter(const struct manner *manner)
 {
     puts("ready");
     fflush(stdout);
+    if (!manner->background)
+        return;
+    /* What stays open is held open: the starter's pipes, its terminal. */
+    _cleanup_(closep) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    log_leave_stderr();
+    dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-int manager_run(struct config *config, const struct config_overrides *overrides, bool transient,
+int manager_run(struct config *config, const struct config_overrides *overrides, const struct manner *manner,
                 const char *file)
 {
-    struct manager m = {.config = *config, .overrides = overrides, .transient = transient};
+    struct manager m = {.config = *config, .overrides = overrides, .manner = *manner};
     _cleanup_(problem_done) struct problem p = {0};
 
     setup_process();
@@ -341,9 +402,9 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
             log_error("  %s", p.remedy);
     } else {
         say_ready(&m, file);
-        if (m.transient)
-            tell_starter();
-        r = event_base_dispatch(m.base) < 0 ? -EIO : 0;
+        if (manner->transient || manner->background)
+            tell_starter(manner);
+        r = loop_lag_dispatch(m.lag);
     }
     take_down(&m);
     config_done(&m.config);

@@ -134,7 +134,11 @@ int state_dir_check(const char *path, struct problem *p)
     problem_set(p, -EREMOTE, PROBLEM_STORAGE,
                 "the state directory %s is on %s, where SQLite's write-ahead log cannot live", path, name);
     problem_remedy(
-        p, "Name a directory on a disk of this host: [profd] state_dir= of profd.conf, or --state-dir. "
-           "Traces may be collected from anywhere.");
+        p,
+        "Name a directory on a disk of this host: [profd] state_dir= of profd.conf, --state-dir%s. "
+        "Traces may be collected from anywhere.",
+        geteuid() == 0 ? ""
+                       : ", or XDG_STATE_HOME, for profctl too: mkdir -m 700 /var/tmp/$USER; export "
+                         "XDG_STATE_HOME=/var/tmp/$USER");
     return -EREMOTE;
 }

@@ -104,6 +104,7 @@ enum {
     EXIT_USAGE = 2,
     EXIT_PARTIAL = 3,
     EXIT_NOT_FOUND = 4,
+    EXIT_CONDITION = 5, /* a condition that was asked to fail */
 };
 
 #define PERFETTO_ORIGIN "https://ui.perfetto.dev"

@@ -93,6 +93,23 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -W 'default prefill decode rtp-llm whole' -- "$cur")
             return
             ;;
+        --by)
+            mapfile -t COMPREPLY < <(compgen -W 'op stack kernel' -- "$cur")
+            return
+            ;;
+        --phase)
+            mapfile -t COMPREPLY < <(compgen -W 'prefill decode mixed training' -- "$cur")
+            return
+            ;;
+        --report)
+            mapfile -t COMPREPLY < <(compgen -W "$(profctl reports --no-legend 2>/dev/null | cut -d' ' -f1)" -- "$cur")
+            return
+            ;;
+        --html | --classes)
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return
+            ;;
         --state)
             mapfile -t COMPREPLY < <(compgen -W 'active requested starting recording stopping collecting complete partial failed
                 cancelled' -- "$cur")
@@ -118,6 +135,13 @@ _profctl() {
                 compopt -o filenames 2>/dev/null
                 mapfile -t COMPREPLY < <(
                     compgen -W "$(_profctl_ids t)" -- "$cur"
+                    compgen -f -- "$cur"
+                )
+                ;;
+            analyze | diff | flame)
+                compopt -o filenames 2>/dev/null
+                mapfile -t COMPREPLY < <(
+                    compgen -W "$(_profctl_ids st)" -- "$cur"
                     compgen -f -- "$cur"
                 )
                 ;;

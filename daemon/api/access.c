@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "daemon/api/guard.h"
 #include "daemon/api/hosts.h"
 #include "daemon/api/http_tls.h"
@@ -34,6 +35,7 @@ struct access {
     size_t n_addresses;
     struct rules rules;
     struct guard guard;
+    uint64_t denials[_DENIAL_MAX];
     int64_t log_since_ns;
     unsigned n_refused; /* since then */
 };
@@ -164,6 +166,11 @@ int access_reload(struct access *a, const struct config *c, struct problem *p)
     return 0;
 }
 
+const uint64_t *access_denials(const struct access *a)
+{
+    return a->denials;
+}
+
 SSL_CTX *access_tls(const struct access *a)
 {
     return a->rules.tls;
@@ -175,13 +182,16 @@ SSL_CTX *access_tls(const struct access *a)
  * A TCP port of this host can be reached by every web page that its users look at. A page tells on itself by
  * what its browser adds; one that had its own name resolved to us, by that name.
  */
-static int check_browser(const struct access *a, const struct http_request *r, struct problem *p)
+static int check_browser(const struct access *a, const struct http_request *r, enum denial *why,
+                         struct problem *p)
 {
     const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
     const struct host_rules ours = {a->addresses, a->n_addresses, a->rules.hosts, a->rules.n_hosts};
 
+    *why = DENIAL_WEB_PAGE;
     if (http_header(r, "Origin") || (site && !streq(site, "none")))
         return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages may not talk to profd");
+    *why = DENIAL_NAME;
     if (host && host_is_ours(host, &ours))
         return 0;
     problem_set(p, -EPERM, PROBLEM_DENIED, "profd is called %s here, which is none of its names",
@@ -226,14 +236,13 @@ static int refuse_token(struct http_request *r, bool given, struct problem *p)
 static enum right needed_right(const struct http_request *r, const struct route *route)
 {
     enum right right = route ? route->right : RIGHT_READ;
-    char name[32];
+    const char *rest = route && route->calls ? route->calls : "", *word;
+    size_t size;
 
-    for (const char *word = route ? route->calls : NULL; word && *word;) {
-        size_t n = strcspn(word, " ");
-        snprintf(name, sizeof(name), "%.*s", (int)n, word);
+    while ((size = words_next(&rest, &word)) > 0) {
+        _cleanup_(freep) char *name = xstrndup(word, size);
         if (http_query_get(r, name))
             right = MAX(right, RIGHT_OPERATE);
-        word += n + (word[n] == ' ');
     }
     return right;
 }
@@ -252,24 +261,34 @@ static int check_role(struct http_request *r, const struct token *token, enum ri
     return -EPERM;
 }
 
-static int check_token(struct access *a, struct http_request *r, const struct route *route, struct problem *p)
+/* NULL: none, or a wrong one. */
+static const struct token *shown_token(const struct access *a, const struct http_request *r)
+{
+    const char *text = tokens_of_header(http_header(r, "Authorization"));
+    return text ? tokens_find(&a->rules.tokens, text) : NULL;
+}
+
+static int check_token(struct access *a, struct http_request *r, const struct route *route, enum denial *why,
+                       struct problem *p)
 {
     const struct in6_addr *ip = &http_peer(r)->ip;
-    const char *header = http_header(r, "Authorization"), *text = tokens_of_header(header);
 
-    if (!header)
+    *why = DENIAL_NO_TOKEN;
+    if (!http_header(r, "Authorization"))
         return refuse_token(r, false, p);
     /* Tokens are too long to be guessed, and an address may be shared: with whoever sends wrong ones from a
      * proxy, or from this host, a right one is not shut out. */
-    const struct token *token = text ? tokens_find(&a->rules.tokens, text) : NULL;
+    const struct token *token = shown_token(a, r);
     if (!token) {
         int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
+        *why = wait_ns > 0 ? DENIAL_THROTTLED : DENIAL_WRONG_TOKEN;
         if (wait_ns > 0)
             return ask_to_wait(r, wait_ns, p);
         guard_failed(&a->guard, ip, mono_ns());
         return refuse_token(r, true, p);
     }
     http_set_user(r, token->name);
+    *why = DENIAL_ROLE;
     return check_role(r, token, needed_right(r, route), p);
 }
 
@@ -292,10 +311,26 @@ int access_check(struct access *a, struct http_request *r, const struct route *r
 {
     if (http_peer(r)->local)
         return 0;
-    int err = check_browser(a, r, p);
+    enum denial why;
+    int err = check_browser(a, r, &why, p);
     if (err == 0 && !is_open(a, r, route))
-        err = check_token(a, r, route, p);
-    if (err < 0)
+        err = check_token(a, r, route, &why, p);
+    if (err < 0) {
+        a->denials[why]++;
         log_refusal(a, r, p);
+    }
     return err;
+}
+
+bool access_holds(const struct access *a, const struct http_request *r, const struct route *route)
+{
+    if (http_peer(r)->local)
+        return true;
+    enum denial why;
+    if (check_browser(a, r, &why, NULL) < 0)
+        return false;
+    if (is_open(a, r, route))
+        return true;
+    const struct token *token = shown_token(a, r);
+    return token && token->right >= needed_right(r, route);
 }

@@ -18,6 +18,19 @@ struct config;
 struct route;
 struct access;
 
+/* Why a request was refused. */
+enum denial {
+    DENIAL_WEB_PAGE,    /* a browser sent it for one */
+    DENIAL_NAME,        /* profd has no such name */
+    DENIAL_NO_TOKEN,    /* none was shown */
+    DENIAL_WRONG_TOKEN, /* nobody's */
+    DENIAL_THROTTLED,   /* one more of these, too soon */
+    DENIAL_ROLE,        /* a token whose role is too low */
+    _DENIAL_MAX,
+};
+/* How often, since it was made. */
+const uint64_t *access_denials(const struct access *a);
+
 /* [http] of profd.conf. */
 struct http_settings {
     char *tokens_file; /* these are NULL where they are not set */
@@ -48,3 +61,6 @@ struct ssl_ctx_st *access_tls(const struct access *a);
  * only those with a token are told.
  */
 int access_check(struct access *a, struct http_request *r, const struct route *route, struct problem *p);
+/* Whether a request that passed would pass again, by the rules of a later reload. Neither counted nor logged.
+ */
+bool access_holds(const struct access *a, const struct http_request *r, const struct route *route);

@@ -325,6 +325,7 @@ void bus_call_run(struct bus_call *c)
         return;
     }
     b->running = c;
+    b->door->requests++;
     c->route.route->handle(b->door, c->request, c->route.id);
     if (b->running)
         watch_caller(c);

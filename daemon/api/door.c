@@ -31,22 +31,38 @@ static void reply_method(struct http_request *r, const struct route_match *match
     reply_problem(r, 405, p, NULL, NULL);
 }
 
-static void on_request(struct http_request *r, void *arg)
+static void count_for(struct door *d, struct http_request *r, const struct route *route)
+{
+    size_t i = route ? (size_t)(route - route_at(0)) : routes_count();
+    http_count_reply(r, &d->counts[i], &d->durations[route_class(route)]);
+}
+
+static bool admit(struct http_request *r, void *arg)
 {
     struct door *d = arg;
     struct route_match match;
-    _cleanup_(problem_done) struct problem p = {0}, refusal = {0};
+    _cleanup_(problem_done) struct problem refusal = {0};
 
-    http_count_reply(r, &d->counts[routes_count()]);
+    d->requests++;
+    count_for(d, r, NULL);
+    int err = route_find(http_method(r), http_path(r), &match, NULL);
+    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0)
+        return true;
+    http_reply_problem(r, &refusal);
+    return false;
+}
+
+static void handle(struct http_request *r, void *arg)
+{
+    struct door *d = arg;
+    struct route_match match;
+    _cleanup_(problem_done) struct problem p = {0};
+
     int err = route_find(http_method(r), http_path(r), &match, &p);
-    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) < 0) {
-        http_reply_problem(r, &refusal);
-        return;
-    }
     if (err == 0)
         err = check_parameters(r, match.route, &p);
     if (err == 0) {
-        http_count_reply(r, &d->counts[match.route - route_at(0)]);
+        count_for(d, r, match.route);
         match.route->handle(d, r, match.id);
     } else if (err == -EOPNOTSUPP)
         reply_method(r, &match, &p);
@@ -60,15 +76,19 @@ int door_new(const struct door_rooms *rooms, struct door **ret)
 {
     struct http_limits limits = http_limits_default;
     struct door *d = xcalloc(1, sizeof(*d));
+    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = d};
 
     *d = (struct door){.rooms = *rooms, .started_at = wall_ns()};
     limits.connections_max = (unsigned)rooms->config->connections_max;
-    int r = http_server_new(rooms->base, &limits, on_request, d, &d->server);
+    int r = http_server_new(rooms->base, &limits, &handlers, &d->server);
     if (r < 0) {
         free(d);
         return r;
     }
     d->counts = xcalloc(routes_count() + 1, sizeof(*d->counts));
+    for (int class = 0; class < _ROUTE_CLASS_MAX; class ++)
+        for (int status = 0; status < HTTP_STATUS_CLASSES; status++)
+            d->durations[class].by_class[status].scale = SCALE_ANSWERS;
     d->hub = event_hub_new(d);
     *ret = d;
     return 0;
@@ -177,9 +197,16 @@ int door_reload(struct door *d, const struct config *c, struct problem *p)
 {
     int r = access_reload(d->access, c, p);
 
-    if (r == 0)
+    if (r == 0) {
         http_server_set_tls(d->server, access_tls(d->access));
+        event_hub_recheck(d->hub);
+    }
     return r;
+}
+
+void door_traffic(const struct door *d, struct door_traffic *ret)
+{
+    *ret = (struct door_traffic){.connections = http_connections(d->server), .requests = d->requests};
 }
 
 void door_renew_limits(struct door *d)

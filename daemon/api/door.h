@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/loop_lag.h"
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/collect/store.h"
@@ -25,6 +26,7 @@ struct door_rooms {
     struct store *store;
     struct ingest *ingest;
     struct collector *collector;
+    struct loop_lag *lag;
     const struct config *config;
 };
 
@@ -33,6 +35,12 @@ int door_new(const struct door_rooms *rooms, struct door **ret);
 int door_open(struct door *d, struct problem *p);
 /* Whether door_open() would take the tokens, certificates and addresses of c. Opens nothing. */
 int door_check_config(const struct config *c, struct problem *p);
+/* Who is there: connections that are open, and requests so far, over D-Bus too. */
+struct door_traffic {
+    unsigned connections;
+    uint64_t requests;
+};
+void door_traffic(const struct door *d, struct door_traffic *ret);
 /* The limits of its configuration have changed. */
 void door_renew_limits(struct door *d);
 /* Reads tokens and certificates again, as c says. Where anything is wrong the former ones stay. */

@@ -6,6 +6,7 @@
 #include "daemon/api/access.h"
 #include "daemon/api/door.h"
 #include "daemon/api/http.h"
+#include "daemon/api/routes.h"
 #include "daemon/fleet/fleet.h"
 
 struct bus;
@@ -18,8 +19,10 @@ struct door {
     struct event_hub *hub;      /* who listens to events */
     struct bus *bus;            /* NULL: not on any */
     struct http_counts *counts; /* of each route; behind them of what is none */
-    int64_t started_at;         /* wall */
-    char *socket;               /* NULL while there is none; with what it is on the disk */
+    struct http_durations durations[_ROUTE_CLASS_MAX];
+    uint64_t requests;  /* so far, by HTTP and D-Bus */
+    int64_t started_at; /* wall */
+    char *socket;       /* NULL while there is none; with what it is on the disk */
     dev_t socket_device;
     ino_t socket_inode;
 };
@@ -66,6 +69,8 @@ json_t *usage_to_json(const struct store_usage *u);
 
 /* route_events.c */
 struct event_hub *event_hub_new(struct door *d);
+/* Ends the streams of those who may not listen any more. */
+void event_hub_recheck(struct event_hub *h);
 void event_hub_close(struct event_hub *h);
 struct event_hub *event_hub_free(struct event_hub *h);
 

@@ -33,7 +33,8 @@
 
 /* How long a closing connection is read on, so that the client sees the reply and no reset. */
 #define LINGER_NS (2 * NS_PER_S)
-/* Connections over the limit that may be told so at a time; beyond, they wait in the listen queue. */
+/* Connections over the limit that may be told so at a time, on one side; beyond, they wait in the listen
+ * queue. */
 #define REFUSED_MAX 32
 /* Accepting is tried again this long after descriptors ran out, or when a connection ends. */
 #define ACCEPT_RETRY_NS NS_PER_S
@@ -82,11 +83,10 @@ struct http_conn {
     bool head_started; /* the deadline is the head's, not the idle connection's */
     size_t scanned;    /* of an incomplete head */
     size_t head_size;
-    struct http_head head; /* until the request takes it */
     evhtp_request_t *evhtp_request;
-    struct http_request *request;
-    struct http_file *file; /* the rest of the reply */
-    bool *gone;             /* set when the connection is freed while libevhtp reads */
+    struct http_request *request; /* from its head on */
+    struct http_file *file;       /* the rest of the reply */
+    bool *gone;                   /* set when the connection is freed while libevhtp reads */
 
     int64_t deadline_ns, armed_ns; /* the timer fires at armed_ns, which may be too early */
     struct event *timer;
@@ -94,17 +94,24 @@ struct http_conn {
 
 LIST_HEAD(conn_list, http_conn);
 
+/* Apart, so that whoever can reach the TCP door cannot shut the Unix socket, which only the permitted can
+ * reach. */
+enum { SIDE_REMOTE, SIDE_LOCAL, _SIDE_MAX };
+
 struct http_server {
     struct event_base *base;
     struct http_limits limits;
-    http_handler handler;
-    void *handler_arg;
+    struct http_handlers handlers;
     evhtp_t **doors; /* one for each listening socket */
     size_t n_doors, doors_cap;
     SSL_CTX *tls; /* NULL: none */
     struct conn_list conns;
-    unsigned n_conns, n_served, n_served_remote;
-    bool stopping, accept_paused;
+    unsigned n_conns;
+    struct side {
+        unsigned n_served, n_refused;
+        bool paused; /* accepts nobody for the moment */
+    } sides[_SIDE_MAX];
+    bool stopping;
     struct event *accept_timer;
     int64_t shortage_logged_ns;
     uint64_t refusals[HTTP_REFUSALS_MAX];
@@ -222,14 +229,21 @@ uint64_t http_refusals(const struct http_server *s, size_t i)
     return s->refusals[i];
 }
 
+/* What the client still sends is read, so that no reset overtakes the reply, and discarded. */
+static void discard_input(struct http_conn *c)
+{
+    set_input_max(c, 0);
+    evbuffer_drain(input(c), SIZE_MAX);
+}
+
 /* Answers in the place of a handler, and closes. */
 static void refuse(struct http_conn *c, int status, const char *detail)
 {
     c->server->refusals[http_refusal_index(status)]++;
     http_refusal_render(http_conn_output(c), status, detail);
     c->close = true;
-    set_input_max(c, 0);
-    evbuffer_drain(input(c), SIZE_MAX);
+    discard_input(c);
+    http_request_free(c->request);
     http_conn_replied(c, NULL);
 }
 
@@ -255,10 +269,25 @@ static bool skip_blank_lines(struct evbuffer *in)
     return size > 1 || (size == 1 && evbuffer_copyout(in, ends, 1) == 1 && ends[0] != '\r');
 }
 
+/* Whoever is not gets his answer instead, the last of the connection. */
+static bool is_admitted(struct http_conn *c)
+{
+    const struct http_handlers *h = &c->server->handlers;
+
+    c->close = true;
+    if (h->admit && !h->admit(c->request, h->arg)) {
+        discard_input(c);
+        return false;
+    }
+    c->close = false;
+    return true;
+}
+
 static void read_head(struct http_conn *c)
 {
     const struct http_limits *limits = &c->server->limits;
     struct http_refusal why;
+    struct http_head head;
 
     if (!c->head_started) {
         c->head_started = true;
@@ -271,14 +300,18 @@ static void read_head(struct http_conn *c)
     ssize_t n = http_head_find(data, size, limits->head_max, &c->scanned, &why);
     if (n == 0)
         return;
-    if (n < 0 || http_head_parse(data, (size_t)n, limits, &c->head, &why) < 0)
+    if (n < 0 || http_head_parse(data, (size_t)n, limits, &head, &why) < 0)
         return refuse(c, why.status, why.detail);
 
     c->phase = PHASE_BODY;
     c->head_size = (size_t)n;
-    set_input_max(c, c->head_size + (size_t)c->head.content_length);
+    c->request = xcalloc(1, sizeof(*c->request));
+    *c->request = (struct http_request){.conn = c, .head = head, .body = "", .begun_ns = mono_ns()};
+    if (!is_admitted(c))
+        return;
+    set_input_max(c, c->head_size + (size_t)head.content_length);
     set_deadline(c, mono_ns() + limits->body_deadline_ns);
-    if (c->head.expects_continue && evbuffer_get_length(input(c)) == c->head_size)
+    if (head.expects_continue && evbuffer_get_length(input(c)) == c->head_size)
         evbuffer_add_printf(http_conn_output(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
@@ -319,12 +352,13 @@ static bool gate(struct http_conn *c)
         read_head(c);
     if (c->phase != PHASE_BODY)
         return true;
-    size_t size = c->head_size + (size_t)c->head.content_length;
+    const struct http_head *head = &c->request->head;
+    size_t size = c->head_size + (size_t)head->content_length;
     if (evbuffer_get_length(input(c)) < size)
         return true;
 
     c->phase = PHASE_HANDLER;
-    c->close = !c->head.keep_alive;
+    c->close = !head->keep_alive;
     set_input_max(c, c->close ? 0 : c->server->limits.head_max);
     set_deadline(c, DEADLINE_NEVER);
     if (!hand_on(c, size))
@@ -342,17 +376,17 @@ static void on_request(evhtp_request_t *evhtp_request, void *arg)
 
     bufferevent_getcb(evhtp_connection_get_bev(evhtp_request->conn), NULL, NULL, NULL, &conn);
     struct http_conn *c = conn;
-    if (!c->gone || (int64_t)evbuffer_get_length(evhtp_request->buffer_in) != c->head.content_length)
+    struct http_request *r = c->request;
+    size_t size = evbuffer_get_length(evhtp_request->buffer_in);
+    if (!c->gone || !r || (int64_t)size != r->head.content_length)
         return;
-    struct http_request *r = xcalloc(1, sizeof(*r));
-    *r = (struct http_request){.conn = c, .head = c->head, .body = ""};
-    c->head = (struct http_head){0};
-    r->body_size = evbuffer_get_length(evhtp_request->buffer_in);
-    if (r->body_size > 0)
+    r->body_size = size;
+    if (size > 0) {
         r->body = (const char *)evbuffer_pullup(evhtp_request->buffer_in, -1);
+        r->begun_ns = mono_ns();
+    }
     c->evhtp_request = evhtp_request;
-    c->request = r;
-    s->handler(r, s->handler_arg);
+    s->handlers.handle(r, s->handlers.arg);
 }
 
 /* Callbacks of the bufferevent. */
@@ -469,17 +503,30 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* Accepting. */
 
-static void accept_enable(struct http_server *s, bool enable)
+static int side_of(const struct http_conn *c)
+{
+    return c->peer.local ? SIDE_LOCAL : SIDE_REMOTE;
+}
+
+static void accept_enable(struct http_server *s, int side, bool enable)
 {
     for (size_t i = 0; i < s->n_doors; i++) {
-        if (!s->doors[i]->server)
+        struct evconnlistener *listener = s->doors[i]->server;
+        if (!listener || http_socket_is_tcp(evconnlistener_get_fd(listener)) != (side == SIDE_REMOTE))
             continue;
         if (enable)
-            evconnlistener_enable(s->doors[i]->server);
+            evconnlistener_enable(listener);
         else
-            evconnlistener_disable(s->doors[i]->server);
+            evconnlistener_disable(listener);
     }
-    s->accept_paused = !enable;
+    s->sides[side].paused = !enable;
+}
+
+static void accept_again(struct http_server *s)
+{
+    for (int side = 0; side < _SIDE_MAX; side++)
+        if (s->sides[side].paused && s->sides[side].n_refused < REFUSED_MAX)
+            accept_enable(s, side, true);
 }
 
 static void log_shortage(struct http_server *s, const char *what)
@@ -494,7 +541,7 @@ static void log_shortage(struct http_server *s, const char *what)
 
 static void on_accept_timer(evutil_socket_t fd, short what, void *arg)
 {
-    accept_enable(arg, true);
+    accept_again(arg);
 }
 
 static void on_accept_error(struct evconnlistener *listener, void *arg)
@@ -504,7 +551,8 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
     struct timeval retry = timeval_of(ACCEPT_RETRY_NS);
 
     log_shortage(s, strerror(errno));
-    accept_enable(s, false);
+    for (int side = 0; side < _SIDE_MAX; side++)
+        accept_enable(s, side, false);
     evtimer_add(s->accept_timer, &retry);
 }
 
@@ -517,17 +565,17 @@ static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
         *c->gone = true;
     LIST_REMOVE(c, link);
     s->n_conns--;
-    s->n_served -= c->served;
-    s->n_served_remote -= c->served && !c->peer.local;
+    if (c->served)
+        s->sides[side_of(c)].n_served--;
+    else
+        s->sides[side_of(c)].n_refused--;
     evbuffer_remove_cb(http_conn_output(c), on_sent, c);
     if (c->request)
         http_request_abandon(TAKE_PTR(c->request));
     http_file_free(c->file);
-    http_head_done(&c->head);
     event_free(c->timer);
     free(c);
-    if (s->accept_paused)
-        accept_enable(s, true);
+    accept_again(s);
     return EVHTP_RES_OK;
 }
 
@@ -541,12 +589,12 @@ static void prepare_socket(int fd, bool local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* Whoever can reach the TCP door must not be able to shut the Unix socket, which only the permitted can
- * reach. */
-static bool may_serve(const struct http_server *s, bool local)
+static bool may_serve(const struct http_server *s, int side)
 {
     unsigned max = s->limits.connections_max, reserved = s->n_doors > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
-    return s->n_served < max && (local || s->n_served_remote < max - reserved);
+    unsigned n_local = s->sides[SIDE_LOCAL].n_served, n_remote = s->sides[SIDE_REMOTE].n_served;
+
+    return n_local + n_remote < max && (side == SIDE_LOCAL || n_remote < max - reserved);
 }
 
 static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
@@ -561,9 +609,12 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
     http_peer_read(evhtp->sock, &c->peer);
-    c->served = may_serve(s, c->peer.local);
-    s->n_served += c->served;
-    s->n_served_remote += c->served && !c->peer.local;
+    struct side *side = &s->sides[side_of(c)];
+    c->served = may_serve(s, side_of(c));
+    if (c->served)
+        side->n_served++;
+    else
+        side->n_refused++;
     prepare_socket(evhtp->sock, c->peer.local);
     bufferevent_getcb(c->bev, &c->evhtp_read, &c->evhtp_write, NULL, &c->evhtp_arg);
     bufferevent_setcb(c->bev, on_readable, on_written, on_event, c);
@@ -578,19 +629,19 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
         refuse(c, 503, "too many connections");
         set_deadline(c, mono_ns() + LINGER_NS); /* the handshake may be ahead of the reply */
     }
-    if (s->n_conns - s->n_served >= REFUSED_MAX)
-        accept_enable(s, false);
+    if (side->n_refused >= REFUSED_MAX)
+        accept_enable(s, side_of(c), false);
     return EVHTP_RES_OK;
 }
 
 /* The server. */
 
-int http_server_new(struct event_base *base, const struct http_limits *limits, http_handler handler,
-                    void *arg, struct http_server **ret)
+int http_server_new(struct event_base *base, const struct http_limits *limits,
+                    const struct http_handlers *handlers, struct http_server **ret)
 {
     struct http_server *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct http_server){.base = base, .limits = *limits, .handler = handler, .handler_arg = arg};
+    *s = (struct http_server){.base = base, .limits = *limits, .handlers = *handlers};
     LIST_INIT(&s->conns);
     s->accept_timer = evtimer_new(base, on_accept_timer, s);
     /* sendfile() has no flag for it. */

@@ -6,7 +6,7 @@
  * has no limits and answers no error, so nothing reaches it unchecked: bytes wait in the connection's buffer
  * until a whole request is there, its head is checked by a parser of our own (http_head.h), and exactly its
  * bytes are handed on. What is refused is answered here, as application/problem+json, and the connection
- * closed. Every limit is in struct http_limits.
+ * closed. Whose head is not admitted is never read on. Every limit is in struct http_limits.
  *
  * A handler gets a request and owes it one reply, at once or later from the same loop. While it is owed, the
  * pointer is valid; the call that replies ends it. If the client leaves first, the http_on_close() function
@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/metric.h"
 #include "base/problem.h"
 #include <jansson.h>
 #include <netinet/in.h>
@@ -51,11 +52,17 @@ struct http_limits {
 
 extern const struct http_limits http_limits_default;
 
-/* Owes r one reply. */
-typedef void (*http_handler)(struct http_request *r, void *arg);
+struct http_handlers {
+    /* The head has come, and nothing of the body is read yet. True lets the request pass. Else it was replied
+     * to, which ends the connection. NULL: all pass. */
+    bool (*admit)(struct http_request *r, void *arg);
+    /* The request is whole. Owes it one reply. */
+    void (*handle)(struct http_request *r, void *arg);
+    void *arg;
+};
 
-int http_server_new(struct event_base *base, const struct http_limits *limits, http_handler handler,
-                    void *arg, struct http_server **ret);
+int http_server_new(struct event_base *base, const struct http_limits *limits,
+                    const struct http_handlers *handlers, struct http_server **ret);
 /* Takes over a bound and listening socket, whatever the result; may be called for several. */
 int http_server_listen(struct http_server *s, int take_fd);
 /* TLS on the TCP sockets, for connections from here on; NULL: none. Keeps a reference of its own. */
@@ -83,12 +90,18 @@ const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
 const char *http_body(const struct http_request *r, size_t *ret_size);
 
-/* Replies by the first digit of their status, less one. */
+/* By the first digit of a reply's status, less one. */
+#define HTTP_STATUS_CLASSES 5
 struct http_counts {
-    uint64_t by_class[5];
+    uint64_t by_class[HTTP_STATUS_CLASSES];
+};
+/* From when the request was whole until its reply was made: what the client took to send and to read is not
+ * in it. */
+struct http_durations {
+    struct histogram by_class[HTTP_STATUS_CLASSES];
 };
 /* Where the reply to r, or the beginning of its stream, is counted. */
-void http_count_reply(struct http_request *r, struct http_counts *counts);
+void http_count_reply(struct http_request *r, struct http_counts *counts, struct http_durations *durations);
 /* What the server itself refused, before any handler: statuses that http_refusal_status() lists, by index. */
 #define HTTP_REFUSALS_MAX 16
 int http_refusal_status(size_t i); /* 0 behind the last */

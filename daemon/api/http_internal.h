@@ -22,9 +22,11 @@ struct http_request {
     size_t body_size;
     struct http_foreign *foreign; /* NULL: it came over conn */
     struct http_counts *counts;   /* NULL: nobody counts */
-    struct evbuffer *extra;       /* header lines of the reply to come; NULL: none */
-    bool chunked;                 /* the stream */
-    char *user;                   /* NULL: not known */
+    struct http_durations *durations;
+    int64_t begun_ns;       /* when its head, or its last byte, had come */
+    struct evbuffer *extra; /* header lines of the reply to come; NULL: none */
+    bool chunked;           /* the stream */
+    char *user;             /* NULL: not known */
     void (*on_close)(struct http_request *r, void *arg);
     void *on_close_arg;
 };

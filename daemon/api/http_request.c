@@ -2,6 +2,7 @@
 #include "daemon/api/http_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "daemon/api/http_range.h"
 #include "daemon/api/http_render.h"
@@ -103,15 +104,25 @@ void http_reply_header(struct http_request *r, const char *name, const char *val
     http_render_header(r->extra, name, value);
 }
 
-void http_count_reply(struct http_request *r, struct http_counts *counts)
+void http_count_reply(struct http_request *r, struct http_counts *counts, struct http_durations *durations)
 {
     r->counts = counts;
+    r->durations = durations;
+}
+
+static void count_reply(const struct http_request *r, int status)
+{
+    int class = status / 100 - 1;
+
+    if (!r->counts)
+        return;
+    r->counts->by_class[class]++;
+    histogram_add(&r->durations->by_class[class], mono_ns() - r->begun_ns);
 }
 
 static void render(struct http_request *r, struct http_response response)
 {
-    if (r->counts)
-        r->counts->by_class[response.status / 100 - 1]++;
+    count_reply(r, response.status);
     response.close = http_conn_closes(r->conn);
     response.minor = r->head.minor;
     response.extra = r->extra;

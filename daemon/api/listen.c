@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/words.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/util.h>
@@ -14,11 +15,9 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#define BACKLOG         512
 #define SOCKET_MODE     0660
 #define SYSTEM_DIR_MODE 0755
 #define OWN_DIR_MODE    0700
-#define SEPARATORS      " \t,"
 
 /* -- TCP ---------------------------------------------------------------------------------------------- */
 
@@ -69,18 +68,17 @@ int listen_address_of(int fd, struct listen_address *ret)
 int listen_addresses_parse(const char *text, struct listen_address *ret, size_t max, size_t *ret_n,
                            const char **reason)
 {
-    size_t n = 0;
+    const char *word;
+    size_t n = 0, size;
 
-    for (text += strspn(text, SEPARATORS); *text; text += strspn(text, SEPARATORS)) {
-        size_t size = strcspn(text, SEPARATORS);
-        _cleanup_(freep) char *word = xstrndup(text, size);
+    while ((size = words_next(&text, &word)) > 0) {
+        _cleanup_(freep) char *address = xstrndup(word, size);
         if (n == max) {
             *reason = "must be at most 16 addresses";
             return -EINVAL;
         }
-        if (parse_address(word, &ret[n++], reason) < 0)
+        if (parse_address(address, &ret[n++], reason) < 0)
             return -EINVAL;
-        text += size;
     }
     *ret_n = n;
     return 0;
@@ -94,7 +92,7 @@ static int bind_tcp(const struct listen_address *a, int *ret_fd)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
         (a->address.ss_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) < 0) ||
-        bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, BACKLOG) < 0)
+        bind(fd, (const struct sockaddr *)&a->address, a->size) < 0 || listen(fd, SOMAXCONN) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);
     return 0;
@@ -180,7 +178,7 @@ static int bind_unix(const char *path, const struct sockaddr_un *address, const 
     if (gid != (gid_t)-1 && lchown(path, (uid_t)-1, gid) < 0)
         return -errno;
     /* Nobody gets in before it listens. */
-    if (chmod(path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0)
+    if (chmod(path, SOCKET_MODE) < 0 || listen(fd, SOMAXCONN) < 0)
         return -errno;
     *ret_fd = TAKE_FD(fd);
     return 0;

@@ -3,8 +3,7 @@
  * What profd's operator watches, in the text format of Prometheus: one table of names, types and help, each
  * with the function that takes its values from the room that counts them.
  *
- * How late the loop is cannot be known from a counter: the answer waits for a timer, and tells by how much
- * that was late. Labels have few values, all known here: no session, no worker, no client is one.
+ * Labels have few values, all known here: no session, no worker, no client is one.
  */
 #include "daemon/session/metrics.h"
 #include "base/alloc.h"
@@ -12,28 +11,20 @@
 #include "base/fs.h"
 #include "daemon/api/door_internal.h"
 #include "daemon/api/ready.h"
-#include "daemon/api/routes.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/ingest/ingest.h"
 #include <dirent.h>
-#include <event2/event.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sys/resource.h>
 
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-#define LAG_TIMER_NS (10 * NS_PER_MS)
 #define STAT_MAX     4096
 
-/* One answer on its way, and what it is made of. */
+/* What an answer is made of. */
 struct scrape {
     struct door *door;
-    struct http_request *request;
-    struct event *timer;
-    int64_t due_ns;
-
     FILE *out;
-    int64_t lag_ns;
     const struct session_metrics *sessions;
     struct session_gauges gauges;
     struct catalog_metrics catalog;
@@ -80,14 +71,15 @@ static void write_histogram(const struct scrape *s, const struct family *f, cons
                             const struct histogram *h)
 {
     const char *open = labels ? "{" : "", *close = labels ? "}" : "", *inside = labels ? labels : "";
+    const struct histogram_bounds *bounds = &histogram_bounds[h->scale];
     uint64_t n = 0;
     char bound[32];
 
-    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
-        snprintf(bound, sizeof(bound), "%g", seconds(histogram_bounds_ns[i]));
+    for (size_t i = 0; i < bounds->n; i++) {
+        snprintf(bound, sizeof(bound), "%g", seconds(bounds->ns[i]));
         write_bucket(s, f, labels, bound, n += h->counts[i]);
     }
-    write_bucket(s, f, labels, "+Inf", n += h->counts[HISTOGRAM_BOUNDS]);
+    write_bucket(s, f, labels, "+Inf", n += h->counts[bounds->n]);
     fprintf(s->out, "%s_sum%s%s%s", f->name, open, inside, close);
     write_value(s, seconds(h->sum_ns));
     fprintf(s->out, "%s_count%s%s%s %" PRIu64 "\n", f->name, open, inside, close, n);
@@ -270,6 +262,15 @@ static void write_commits(const struct scrape *s, const struct family *f)
 /* -- The door and the process -------------------------------------------------------------------------------
  */
 
+static const char *const class_names[_ROUTE_CLASS_MAX] = {
+    [ROUTE_CLASS_NONE] = "none",   [ROUTE_CLASS_PROBE] = "probe",   [ROUTE_CLASS_READ] = "read",
+    [ROUTE_CLASS_FLEET] = "fleet", [ROUTE_CLASS_CHANGE] = "change",
+};
+static const char *const denial_names[_DENIAL_MAX] = {
+    [DENIAL_WEB_PAGE] = "web-page",       [DENIAL_NAME] = "name",           [DENIAL_NO_TOKEN] = "no-token",
+    [DENIAL_WRONG_TOKEN] = "wrong-token", [DENIAL_THROTTLED] = "throttled", [DENIAL_ROLE] = "role",
+};
+
 static void write_requests(const struct scrape *s, const struct family *f)
 {
     char labels[160];
@@ -294,6 +295,35 @@ static void write_refusals(const struct scrape *s, const struct family *f)
     }
 }
 
+/* Nothing that profd answers has another class: it redirects nobody. */
+static void write_request_durations(const struct scrape *s, const struct family *f)
+{
+    static const int statuses[] = {2, 4, 5};
+    char labels[64];
+
+    for (int class = 0; class < _ROUTE_CLASS_MAX; class ++)
+        for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+            snprintf(labels, sizeof(labels), "class=\"%s\",code=\"%dxx\"", class_names[class], statuses[i]);
+            write_histogram(s, f, labels, &s->door->durations[class].by_class[statuses[i] - 1]);
+        }
+}
+
+static void write_denials(const struct scrape *s, const struct family *f)
+{
+    const uint64_t *denials = access_denials(s->door->access);
+    char labels[64];
+
+    for (int why = 0; why < _DENIAL_MAX; why++) {
+        snprintf(labels, sizeof(labels), "reason=\"%s\"", denial_names[why]);
+        write_sample(s, f, labels, (double)denials[why]);
+    }
+}
+
+static double refused_calls(const struct scrape *s)
+{
+    return (double)fleet_refused_calls(s->door->rooms.finder);
+}
+
 static double connections(const struct scrape *s)
 {
     return http_connections(s->door->server);
@@ -306,7 +336,7 @@ static double connections_limit(const struct scrape *s)
 
 static double loop_lag(const struct scrape *s)
 {
-    return seconds(s->lag_ns);
+    return seconds(loop_lag_take(s->door->rooms.lag));
 }
 
 static void write_ready(const struct scrape *s, const struct family *f)
@@ -395,6 +425,8 @@ static const struct family families[] = {
     {"profd_worker_calls_total", "counter", "Starts and stops that were sent to workers; each try of a stop.", NULL, write_calls},
     {"profd_worker_call_duration_seconds", "histogram", "How long workers took to answer them.", NULL, write_call_durations},
 
+    {"profd_network_refused_total", "counter", "Calls to routers and workers that [network] allow= refused.", refused_calls, NULL},
+
     {"profd_traces", "gauge", "Traces in the catalog.", traces, NULL},
     {"profd_traces_added_total", "counter", "Traces that were taken into the catalog, by the state of their file.", NULL, write_added},
     {"profd_traces_removed_total", "counter", "Traces that left the catalog.", traces_removed, NULL},
@@ -415,10 +447,12 @@ static const struct family families[] = {
     {"profd_catalog_wal_bytes", "gauge", "Size of the catalog's write-ahead log.", wal_bytes, NULL},
 
     {"profd_http_requests_total", "counter", "Requests that were answered; without a route, those to no address of profd's.", NULL, write_requests},
+    {"profd_http_request_duration_seconds", "histogram", "From when a request was whole until its answer, or the beginning of its stream, was made.", NULL, write_request_durations},
+    {"profd_http_denied_total", "counter", "Requests by TCP that were refused for who asks, by why.", NULL, write_denials},
     {"profd_http_refused_total", "counter", "Clients that were refused before their request was looked at; 503 are those over the limit of connections.", NULL, write_refusals},
     {"profd_http_connections", "gauge", "Open connections.", connections, NULL},
     {"profd_http_connections_limit", "gauge", "How many there may be.", connections_limit, NULL},
-    {"profd_event_loop_lag_seconds", "gauge", "How late a timer was that was set for this answer.", loop_lag, NULL},
+    {"profd_event_loop_lag_seconds", "gauge", "The longest that the event loop was late since this was last asked.", loop_lag, NULL},
 
     {"process_cpu_seconds_total", "counter", "Processor time of profd, in user and system mode.", cpu_seconds, NULL},
     {"process_resident_memory_bytes", "gauge", "Resident memory of profd.", resident_bytes, NULL},
@@ -452,42 +486,17 @@ static void write_family(const struct scrape *s, const struct family *f)
         f->write(s, f);
 }
 
-static void scrape_free(struct scrape *s)
+void get_metrics(struct door *d, struct http_request *r, int64_t id)
 {
-    event_free(s->timer);
-    free(s);
-}
-
-static void on_client_left(struct http_request *r, void *arg)
-{
-    scrape_free(arg);
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    struct scrape *s = arg;
+    struct scrape s = {.door = d};
     char *text = NULL;
     size_t size;
 
-    s->lag_ns = MAX(mono_ns() - s->due_ns, INT64_C(0));
-    s->out = open_memstream(&text, &size);
-    take_values(s);
+    s.out = open_memstream(&text, &size);
+    take_values(&s);
     for (size_t i = 0; i < ARRAY_SIZE(families); i++)
-        write_family(s, &families[i]);
-    fclose(s->out);
-    http_on_close(s->request, NULL, NULL);
-    http_reply(s->request, 200, CONTENT_TYPE, text, size);
+        write_family(&s, &families[i]);
+    fclose(s.out);
+    http_reply(r, 200, CONTENT_TYPE, text, size);
     free(text);
-    scrape_free(s);
-}
-
-void get_metrics(struct door *d, struct http_request *r, int64_t id)
-{
-    const struct timeval tv = timeval_of(LAG_TIMER_NS);
-    struct scrape *s = xcalloc(1, sizeof(*s));
-
-    *s = (struct scrape){.door = d, .request = r, .due_ns = mono_ns() + LAG_TIMER_NS};
-    s->timer = evtimer_new(d->rooms.base, on_timer, s);
-    event_add(s->timer, &tv);
-    http_on_close(r, on_client_left, s);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/api/door_internal.h"
+#include "daemon/api/routes.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -113,15 +114,19 @@ static void on_event(const json_t *event, void *arg)
         schedule_pump(h, 0);
 }
 
-static void on_client_left(struct http_request *r, void *arg)
+static void leave(struct stream *s)
 {
-    struct stream *s = arg;
     struct event_hub *h = s->hub;
 
     LIST_REMOVE(s, next);
     free(s);
     if (LIST_EMPTY(&h->streams))
         event_del(h->comment);
+}
+
+static void on_client_left(struct http_request *r, void *arg)
+{
+    leave(arg);
 }
 
 static void add_stream(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t last_id)
@@ -182,6 +187,22 @@ void get_events(struct door *d, struct http_request *r, int64_t id)
         http_reply(r, 200, "text/event-stream", NULL, 0);
     else
         add_stream(d->hub, r, session_id, after);
+}
+
+void event_hub_recheck(struct event_hub *h)
+{
+    struct route_match match;
+    struct stream *s, *next;
+
+    for (s = LIST_FIRST(&h->streams); s; s = next) {
+        struct http_request *r = s->request;
+        next = LIST_NEXT(s, next);
+        if (s->dropped || (route_find(http_method(r), http_path(r), &match, NULL) == 0 &&
+                           access_holds(h->door->access, r, match.route)))
+            continue;
+        leave(s);
+        http_stream_end(r);
+    }
 }
 
 struct event_hub *event_hub_new(struct door *d)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/routes.h"
 
+#include "base/words.h"
 #include "daemon/api/door_internal.h"
 #include "proto/names.h"
 #include <errno.h>
@@ -55,6 +56,17 @@ const struct route *route_at(size_t i)
 size_t routes_count(void)
 {
     return ARRAY_SIZE(routes);
+}
+
+enum route_class route_class(const struct route *route)
+{
+    if (!route)
+        return ROUTE_CLASS_NONE;
+    if (route->calls)
+        return ROUTE_CLASS_FLEET;
+    return route->right == RIGHT_NONE   ? ROUTE_CLASS_PROBE
+           : route->right == RIGHT_READ ? ROUTE_CLASS_READ
+                                        : ROUTE_CLASS_CHANGE;
 }
 
 const char *http_method_name(enum http_method m)
@@ -145,14 +157,12 @@ int route_find(enum http_method method, const char *path, struct route_match *re
 
 int route_check_parameter(const struct route *route, const char *name, struct problem *p)
 {
-    size_t size = strlen(name);
+    const char *rest = route->query ? route->query : "", *word;
+    size_t size = strlen(name), n;
 
-    for (const char *word = route->query; word && *word;) {
-        size_t n = strcspn(word, " ");
+    while ((n = words_next(&rest, &word)) > 0)
         if (n == size && strncmp(word, name, n) == 0)
             return 0;
-        word += n + (word[n] == ' ');
-    }
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s takes no parameter \"%s\"", route->pattern, name);
     if (route->query)
         problem_remedy(p, "It takes: %s.", route->query);

@@ -25,6 +25,18 @@ struct route {
     bool everybody;
 };
 
+/* What an answer is made of, and so how long it may take. */
+enum route_class {
+    ROUTE_CLASS_NONE,   /* of no route */
+    ROUTE_CLASS_PROBE,  /* of what is watched */
+    ROUTE_CLASS_READ,   /* of the catalog */
+    ROUTE_CLASS_FLEET,  /* of what routers and workers answer */
+    ROUTE_CLASS_CHANGE, /* of what is done: sessions are started, traces taken in */
+    _ROUTE_CLASS_MAX,
+};
+/* Of NULL: ROUTE_CLASS_NONE. */
+enum route_class route_class(const struct route *route);
+
 const struct route *route_at(size_t i); /* NULL behind the last */
 size_t routes_count(void);
 const char *http_method_name(enum http_method m);

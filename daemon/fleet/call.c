@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/excerpt.h"
+#include "daemon/fleet/resolving.h"
+#include "daemon/fleet/url.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event_struct.h>
@@ -27,6 +29,7 @@
 #define RECEIVE_BUFFER_SIZE 8192L
 #define IDLE_CALLS_MAX      64 /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
+#define NO_SLOT             (-1)
 /* Idle connections may take one descriptor of so many. */
 #define IDLE_CONNECTIONS_SHARE 4
 /* Without a call for so long, connections and handles go: curl does not watch idle ones, so that those which
@@ -35,10 +38,14 @@
 
 struct call {
     LIST_ENTRY(call) link;
+    TAILQ_ENTRY(call) turn; /* where it waits to resolve its name */
     struct caller *caller;
     CURL *easy;
     struct curl_slist *headers;
-    bool in_multi;
+    bool in_multi, waits;
+    uint64_t origin;
+    int slot; /* of its name, which is being resolved; NO_SLOT */
+    int64_t deadline_ns;
     bool once;         /* must not be sent a second time */
     unsigned n_sent;   /* how often it was */
     unsigned n_opened; /* sockets to addresses that the policy allows */
@@ -52,6 +59,7 @@ struct call {
     void *arg;
 };
 LIST_HEAD(call_list, call);
+TAILQ_HEAD(call_queue, call);
 
 /* One socket of curl's that it wants watched. */
 struct watch {
@@ -66,7 +74,10 @@ struct caller {
     struct event *timer;        /* curl's own timeout */
     struct event *failed_event; /* calls that failed before they left end in the next turn */
     struct event *rest;
+    struct event *turn_event; /* a name's turn may have come */
     struct call_list active, failed, idle;
+    struct call_queue waiting; /* of the active ones */
+    struct resolving names;
     size_t n_idle;
     struct watch_list watches;
     struct network_policy policy;
@@ -103,6 +114,50 @@ static void mark_answered(struct call *call)
     call->result.answered_at_ns = wall_ns();
 }
 
+/* -- Names ------------------------------------------------------------------------------------------- */
+
+static bool has_name(const char *text)
+{
+    struct in6_addr address;
+    const char *reason;
+    struct url url;
+
+    return url_parse(text, &url, &reason) == 0 && !address_of_host(url.host, &address);
+}
+
+static void next_turn(struct caller *c)
+{
+    if (!TAILQ_EMPTY(&c->waiting))
+        event_active(c->turn_event, EV_TIMEOUT, 0);
+}
+
+static void name_is_known(struct call *call)
+{
+    if (call->slot == NO_SLOT)
+        return;
+    resolving_end(&call->caller->names, call->slot);
+    call->slot = NO_SLOT;
+    next_turn(call->caller);
+}
+
+/* Its call ends before its name is known. */
+static void leave_name(struct call *call)
+{
+    if (call->result.err == -EHOSTUNREACH)
+        name_is_known(call);
+    if (call->slot == NO_SLOT)
+        return;
+    resolving_leave(&call->caller->names, call->slot, mono_ns());
+    call->slot = NO_SLOT;
+}
+
+static void stop_waiting(struct call *call)
+{
+    if (call->waits)
+        TAILQ_REMOVE(&call->caller->waiting, call, turn);
+    call->waits = false;
+}
+
 /* -- The network policy ------------------------------------------------------------------------------- */
 
 /* NULL: an address of neither IP. */
@@ -127,6 +182,7 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     struct call *call = arg;
     struct in6_addr ip;
 
+    name_is_known(call);
     if (refuse(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
@@ -173,6 +229,7 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct call *call = arg;
 
+    name_is_known(call);
     if (refuse_peer(call, remote_ip)) {
         call->n_opened = 0;
         return CURL_PREREQFUNC_ABORT;
@@ -249,7 +306,7 @@ static void call_reset(struct call *call)
     free(call->own_error);
     free(call->refused);
     secret_free(call->token);
-    *call = (struct call){.easy = easy, .caller = call->caller};
+    *call = (struct call){.easy = easy, .caller = call->caller, .slot = NO_SLOT};
 }
 
 static void call_free(struct call *call)
@@ -274,6 +331,7 @@ static struct call *call_get(struct caller *c)
     }
     call = xcalloc(1, sizeof(*call));
     call->caller = c;
+    call->slot = NO_SLOT;
     call->easy = curl_easy_init();
     if (!call->easy)
         abort(); /* as base/alloc.h: a few hundred bytes were not there */
@@ -285,6 +343,8 @@ static void call_put(struct call *call)
     struct caller *c = call->caller;
 
     LIST_REMOVE(call, link);
+    stop_waiting(call);
+    leave_name(call);
     if (call->in_multi)
         curl_multi_remove_handle(c->multi, call->easy);
     if (LIST_EMPTY(&c->active)) {
@@ -468,6 +528,81 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
     return 0;
 }
 
+/* -- Turns ------------------------------------------------------------------------------------------- */
+
+static long timeout_ms(int64_t duration_ns)
+{
+    return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
+}
+
+/* To curl; -EIO where it does not take the call, which is in none of the lists then. */
+static int send_off(struct call *call)
+{
+    struct caller *c = call->caller;
+
+    if (call->deadline_ns != DEADLINE_NEVER)
+        curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms(call->deadline_ns - mono_ns()));
+    if (curl_multi_add_handle(c->multi, call->easy) != CURLM_OK) {
+        replace_str(&call->own_error, "libcurl did not take the call");
+        return -EIO;
+    }
+    call->in_multi = true;
+    return 0;
+}
+
+/* False where it has to wait. */
+static bool take_turn(struct call *call, int64_t now_ns)
+{
+    int slot = resolving_begin(&call->caller->names, call->origin, now_ns);
+
+    if (slot >= 0)
+        call->slot = slot;
+    return slot >= 0;
+}
+
+static void wait_for_turn(struct call *call)
+{
+    call->waits = true;
+    TAILQ_INSERT_TAIL(&call->caller->waiting, call, turn);
+    next_turn(call->caller); /* where its timer is set */
+}
+
+static void fail_waiting(struct call *call, int err)
+{
+    stop_waiting(call);
+    LIST_REMOVE(call, link);
+    call_fail(call, err);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+    struct caller *c = arg;
+    struct call *call, *next;
+    int64_t now_ns = mono_ns(), next_ns = resolving_next_ns(&c->names);
+    uint64_t refused = 0; /* the others of that origin have to wait, too */
+
+    for (call = TAILQ_FIRST(&c->waiting); call; call = next) {
+        next = TAILQ_NEXT(call, turn);
+        if (call->deadline_ns <= now_ns) {
+            replace_str(&call->own_error, "too many names of its fleet lead nowhere; its own had no turn");
+            fail_waiting(call, -ETIMEDOUT);
+        } else if (call->origin == refused || !take_turn(call, now_ns)) {
+            refused = call->origin;
+            next_ns = MIN(next_ns, call->deadline_ns);
+        } else {
+            stop_waiting(call);
+            if (send_off(call) < 0)
+                fail_waiting(call, -EIO);
+        }
+    }
+    if (!TAILQ_EMPTY(&c->waiting) && next_ns != DEADLINE_NEVER) {
+        struct timeval tv = timeval_until(next_ns);
+        event_add(c->turn_event, &tv);
+    }
+}
+
+/* -- The caller --------------------------------------------------------------------------------------- */
+
 static long idle_connections_max(void)
 {
     struct rlimit limit;
@@ -536,8 +671,10 @@ int caller_new(struct event_base *base, struct caller **ret)
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
     c->timer = evtimer_new(base, on_timer, c);
     c->failed_event = evtimer_new(base, on_failed, c);
+    c->turn_event = evtimer_new(base, on_turn, c);
+    TAILQ_INIT(&c->waiting);
     c->rest = evtimer_new(base, on_rest, c);
-    if (!c->timer || !c->failed_event || !c->rest || multi_open(c) < 0) {
+    if (!c->timer || !c->failed_event || !c->turn_event || !c->rest || multi_open(c) < 0) {
         caller_free(c);
         return -ENOMEM;
     }
@@ -562,6 +699,8 @@ struct caller *caller_free(struct caller *c)
         event_free(c->timer);
     if (c->failed_event)
         event_free(c->failed_event);
+    if (c->turn_event)
+        event_free(c->turn_event);
     network_done(&c->policy);
     if (c->rest)
         event_free(c->rest);
@@ -575,11 +714,6 @@ static void add_header(struct call *call, const char *line)
     struct curl_slist *longer = curl_slist_append(call->headers, line);
     if (longer)
         call->headers = longer;
-}
-
-static long timeout_ms(int64_t duration_ns)
-{
-    return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
 }
 
 static void set_method(struct call *call, const struct call_request *q)
@@ -608,8 +742,6 @@ static void set_bounds(struct call *call, const struct call_request *q)
 
     call->answer_max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect));
-    if (q->deadline_ns != DEADLINE_NEVER)
-        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, timeout_ms(q->deadline_ns - mono_ns()));
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
@@ -673,22 +805,24 @@ struct call *call_start(struct caller *c, const struct call_request *q,
     set_bounds(call, q);
     set_connection(call);
     set_callbacks(call);
+    call->origin = q->origin;
+    call->deadline_ns = q->deadline_ns;
     int r = add_credentials(call, q);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
         replace_str(&call->own_error, "no time was left to call");
         r = -ETIMEDOUT;
     }
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
-    if (r == 0 && curl_multi_add_handle(c->multi, call->easy) != CURLM_OK) {
-        replace_str(&call->own_error, "libcurl did not take the call");
-        r = -EIO;
-    }
+    bool must_wait = r == 0 && q->origin && has_name(q->url) && !take_turn(call, mono_ns());
+    if (r == 0 && !must_wait)
+        r = send_off(call);
     if (r < 0) {
         call_fail(call, r);
         return call;
     }
-    call->in_multi = true;
     LIST_INSERT_HEAD(&c->active, call, link);
+    if (must_wait)
+        wait_for_turn(call);
     return call;
 }
 

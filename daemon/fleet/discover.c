@@ -350,6 +350,11 @@ int fleet_finder_new(struct event_base *base, struct caller *caller, struct offl
     return 0;
 }
 
+uint64_t fleet_refused_calls(const struct fleet_finder *f)
+{
+    return caller_refusals(f->caller);
+}
+
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f)
 {
     struct discovery *d;

@@ -71,6 +71,8 @@ struct discovery;
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
                      const struct fleet_settings *settings, struct fleet_finder **ret);
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f);
+/* How many calls of profd the network policy refused, a discovery's or a session's. */
+uint64_t fleet_refused_calls(const struct fleet_finder *f);
 
 /*
  * Copies q. done() comes later, once: with a fleet that it owns, or with NULL and the problem (borrowed). An

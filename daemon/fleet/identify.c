@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/resolving.h"
 #include "daemon/fleet/url.h"
 #include <sys/resource.h>
 
@@ -34,8 +35,9 @@ struct identification {
     struct caller *caller;
     const struct fleet_settings *settings;
     struct fleet *fleet;
-    size_t next;    /* worker to begin with */
-    size_t n_asked; /* under way */
+    uint64_t origin; /* of its workers' names */
+    size_t next;     /* worker to begin with */
+    size_t n_asked;  /* under way */
     size_t n_slots;
     struct worker_id *slots; /* worker NULL: free */
     void (*done)(void *arg);
@@ -121,6 +123,7 @@ static void ask(struct worker_id *id, unsigned questions)
             .connect_timeout_ns = s->connect_timeout_ns,
             .deadline_ns = mono_ns() + s->identify_timeout_ns,
             .answer_max = ANSWER_MAX,
+            .origin = id->parent->origin,
         };
         struct pending *pending = &id->pending[q];
         *pending = (struct pending){.owner = id, .question = (enum question)q};
@@ -187,6 +190,9 @@ struct identification *identify_start(struct caller *caller, const struct fleet_
 
     *parent = (struct identification){
         .caller = caller, .settings = settings, .fleet = fleet, .n_slots = n, .done = done, .arg = arg};
+    parent->origin = resolving_origin(fleet->name     ? fleet->name
+                                      : fleet->router ? fleet->router
+                                                      : fleet->workers[0].url);
     parent->slots = xcalloc(n, sizeof(*parent->slots));
     fill_slots(parent);
     return parent;

@@ -2,9 +2,8 @@
 #include "daemon/fleet/network.h"
 
 #include "base/alloc.h"
+#include "base/words.h"
 #include <errno.h>
-
-#define SEPARATORS " \t,"
 
 #define V4(prefix, ...)                                                                                      \
     {                                                                                                        \
@@ -97,32 +96,33 @@ static bool add_word(struct network_policy *p, const char *word)
     return known;
 }
 
-static char *parse_range(const char *text, struct address_range *ret)
+/* NULL, or the reason. */
+static char *add_item(struct network_policy *p, const char *item)
 {
-    int r = address_range_parse(text, ret);
+    struct address_range range;
+    const char *reason;
 
+    if (add_word(p, item))
+        return NULL;
+    int r = address_range_parse(item, &range, &reason);
     if (r == -ERANGE)
-        return xasprintf("%s: the prefix must be from 0 to %d bits", text, strchr(text, ':') ? 128 : 32);
+        return xasprintf("%s: %s", item, reason);
     if (r < 0)
-        return xasprintf("%s is no address, network, \"loopback\" or \"private\"", text);
-    if (address_range_has_host_part(ret))
-        return xasprintf("%s: bits are set behind the prefix: an address is written without one", text);
+        return xasprintf("%s is no address, network, \"loopback\" or \"private\"", item);
+    add_range(p, &range);
     return NULL;
 }
 
 int network_add(struct network_policy *p, const char *list, char **ret_reason)
 {
     struct network_policy added = {0};
-    _cleanup_(freep) char *copy = xstrdup(list);
-    char *rest = copy, *item, *reason = NULL;
+    const char *word;
+    char *reason = NULL;
+    size_t size;
 
-    while (!reason && (item = strtok_r(rest, SEPARATORS, &rest))) {
-        struct address_range r;
-        if (add_word(&added, item))
-            continue;
-        reason = parse_range(item, &r);
-        if (!reason)
-            add_range(&added, &r);
+    while (!reason && (size = words_next(&list, &word)) > 0) {
+        _cleanup_(freep) char *item = xstrndup(word, size);
+        reason = add_item(&added, item);
     }
     size_t kept = p->replaceable ? 0 : p->n;
     if (!reason && (added.n == 0 || added.n + kept > NETWORK_RANGES_MAX))

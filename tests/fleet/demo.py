@@ -80,6 +80,7 @@ def run(demo, directory, fleet, router, seconds):
     if trace:
         demo.type("profctl", "show", f"t{trace}")
         demo.type("profctl", "get", f"s{session}", "-d", str(directory / "traces-of-the-session"))
+        demo.type("profctl", "analyze", f"t{trace}")
     demo.type("profctl", "list-sessions")
     demo.type("sqlite3", "-readonly", "-box", str(demo.state / "catalog.db"),
               "select trace_id, worker, state, size, events, span_ns / 1000000 as span_ms from traces "

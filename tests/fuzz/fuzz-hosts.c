@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (listen_addresses_parse(text, addresses, ARRAY_SIZE(addresses), &n, &reason) == 0 &&
         n > ARRAY_SIZE(addresses))
         abort();
-    if (address_range_parse(text, &range) == 0 && !address_range_has(&range, &range.address))
+    if (address_range_parse(text, &range, &reason) == 0 && !address_range_has(&range, &range.address))
         abort();
     return 0;
 }

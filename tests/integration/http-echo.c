@@ -12,6 +12,7 @@
  *     /later?ms=   the same, from a timer     /stream?ms=&bytes=    a stream, a write every ms (0: flood)
  *     /status?code=  an empty reply           /problem              a problem
  *     /state       connections and closed requests so far
+ *     /denied...   403, before the body is read
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -175,6 +176,19 @@ static void reply_problem(struct http_request *r)
     problem_done(&p);
 }
 
+/* What it turns away is everything under /denied. */
+static bool admit(struct http_request *r, void *arg)
+{
+    struct problem p = {0};
+
+    if (!starts_with(http_path(r), "/denied"))
+        return true;
+    problem_set(&p, -EPERM, PROBLEM_DENIED, "not here");
+    http_reply_problem(r, &p);
+    problem_done(&p);
+    return false;
+}
+
 static void handle(struct http_request *r, void *arg)
 {
     struct app *app = arg;
@@ -277,6 +291,7 @@ int main(int argc, char **argv)
 {
     struct http_limits limits = http_limits_default;
     struct app app = {0};
+    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = &app};
     unsigned port = 0;
 
     if (argc < 2)
@@ -285,7 +300,7 @@ int main(int argc, char **argv)
         set_limit(&limits, argv[i]);
     app.base = event_base_new();
     int fd = listen_on(argv[1], &port);
-    if (fd < 0 || http_server_new(app.base, &limits, handle, &app, &app.server) < 0)
+    if (fd < 0 || http_server_new(app.base, &limits, &handlers, &app.server) < 0)
         return EXIT_FAILURE;
     for (int i = 2; i < argc; i++)
         if (starts_with(argv[i], "tls=") && set_tls(app.server, argv[i] + strlen("tls=")) < 0)

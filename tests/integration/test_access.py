@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
-from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
+from daemon import BUILD, PROFD, ROOT, SANITIZED, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
 
 PROFCTL = BUILD / "client/profctl"
 ROLES = ["read", "operate", "admin"]
@@ -119,6 +119,34 @@ def test_every_route_wants_its_role(profd, method, path, right):
 
 def test_some_routes_want_each_role():
     assert {right for *_, right in routes()} == set(RANK)
+
+
+@pytest.mark.parametrize("token, status", [(None, 401), (WRONG, 401), (TOKENS["read"], 403)])
+def test_who_may_not_is_told_before_the_body(profd, token, status):
+    """By the head alone: whoever has no right must not make profd keep a megabyte for him."""
+    head = ("POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n" +
+            (f"Authorization: Bearer {token}\r\n" if token else ""))
+    with socket.create_connection(("127.0.0.1", profd.port), timeout=60) as client:
+        client.sendall(head.encode() + b"\r\n")
+        reply = http.client.HTTPResponse(client)
+        reply.begin()
+        assert (reply.status, reply.headers["Connection"], json.loads(reply.read())["status"]) == (status, "close", status)
+        assert client.recv(1) == b""
+
+
+def test_bodies_without_a_right_cost_no_memory(tmp_path):
+    head = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n"
+    with TcpDaemon(tmp_path) as profd, contextlib.ExitStack() as stack:
+        profd.call("POST", "/v1/sessions", body="{}")
+        before = profd.memory("Private_Dirty")
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", profd.port), timeout=60)) for _ in range(150)]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(head + b"x" * 1_000_000)
+        # Sent as a whole and read by profd, or turned away; either way all of them are looked at by now.
+        assert profd.call("GET", "/healthz").status == 200
+        assert SANITIZED or profd.memory("Private_Dirty") - before < 16 << 20
+        assert {client.recv(12) for client in clients} == {b"HTTP/1.1 401"}
 
 
 def test_what_is_not_there_is_only_told_to_readers(profd):
@@ -291,6 +319,39 @@ def test_reload_swaps_certificates_and_keeps_good_ones(tmp_path, authority):
         profd.reload("everything is as it was")
         assert f"cannot use {key} as the private key" in profd.log()
         assert is_served_by(later)
+
+
+def test_streams_end_with_their_token(tmp_path):
+    """At the reload that follows: whose token went, was exchanged, or may no longer what it must. Others go on."""
+    gone, renewed, kept = (f"profd_{c * 64}" for c in "abc")
+
+    def write(names):
+        write_tokens(profd.tokens, "".join(token_line(name, "read", token) for name, token in names.items()))
+
+    with TcpDaemon(tmp_path) as profd, contextlib.ExitStack() as stack:
+        write({"gone": gone, "renewed": renewed, "kept": kept})
+        profd.reload("reloaded: ")
+        streams = {}
+        for token in (gone, renewed, kept):
+            connection = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", profd.port, timeout=60)))
+            connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}"})
+            streams[token] = connection.getresponse()
+            assert streams[token].status == 200
+        local = stack.enter_context(profd.events())
+
+        write({"renewed": WRONG, "kept": kept})
+        profd.reload("reloaded: ")
+        assert streams[gone].read() == b"" and streams[renewed].read() == b""
+        trace = tmp_path / "trace.json"
+        trace.write_text('{"traceEvents": []}')
+        profd.post("/v1/traces", {"path": str(trace)}, 201)
+        assert streams[kept].readline().startswith(b"id: ")
+        assert next(iter(local))["data"]
+
+        write({"renewed": WRONG})
+        profd.reload("reloaded: ")
+        streams[kept].read()
+        assert profd.call("GET", "/v1/events", kept).status == 401
 
 
 def test_reload_of_tokens(tmp_path):

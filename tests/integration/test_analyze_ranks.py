@@ -97,6 +97,13 @@ def test_an_uneven_share(analyze, tmp_path):
     assert share["gemm"]["cost_ns"] == 5 * 75 * US
 
 
+def test_a_file_brings_its_directory(analyze, tmp_path):
+    for number in range(3):
+        make_rank(tmp_path, number, 5)
+    assert len(analyze(tmp_path / "rank1.json", "--all-ranks", "--report", "temporal")) == 3
+    assert [row["rank"] for row in analyze(tmp_path / "rank1.json", "--all-ranks", "--rank", "0", "--report", "temporal")] == [0]
+
+
 def test_a_single_trace_has_no_ranks(tmp_path):
     make_rank(tmp_path, 0, 2)
     r = subprocess.run([PROFCTL, "analyze", tmp_path / "rank0.json", "--report", "stragglers"], capture_output=True, timeout=120,

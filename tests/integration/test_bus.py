@@ -475,7 +475,7 @@ def test_who_may_do_nothing_takes_nobody_s_place(tmp_path):
                                  stdout=subprocess.PIPE, text=True)
         try:
             assert crowd.stdout.readline() == "224\n"
-            assert len(polkit.held) == 32
+            wait_for(lambda: len(polkit.held) == 32)
             assert peer.call(MANAGER, "GetVersion")["pid"] == profd.pid
             polkit.decide = "yes"
             assert "there is no session s1" in bus.run(*CALL, "StopSession", "s", "s1", user=SOMEBODY).stderr

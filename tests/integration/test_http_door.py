@@ -398,6 +398,46 @@ def test_expect_continue_of_too_much(server):
         assert client.reply().status == 413
 
 
+# Who is turned away by his head.
+
+
+def test_who_is_not_admitted_is_answered_by_the_head_alone(server):
+    with server.connect() as client:
+        client.send(b"POST /denied HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n\r\n")
+        reply = client.reply()
+        assert (reply.status, reply.headers["connection"], reply.json()["detail"]) == (403, "close", "not here")
+        client.send(b"x" * 100_000)
+        client.sock.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+    for data in (get("/denied"), get("/denied", method="HEAD"), request("PUT", "/denied/x", body=b"body")):
+        with server.connect() as client:
+            client.send(data + get("/x"))
+            assert client.reply(head_only=data.startswith(b"HEAD")).status == 403
+            assert client.is_closed()
+    with server.connect() as client:  # the first is answered, the second ends the connection
+        client.send(get("/x") + get("/denied") + get("/x"))
+        assert [client.reply().status for _ in range(2)] == [200, 403]
+        assert client.is_closed()
+
+
+def test_bodies_of_the_turned_away_cost_no_memory():
+    with Server(connections_max=300) as server:
+        server.once(get("/denied"))
+        before = server.usage("VmHWM")
+        clients = [server.connect() for _ in range(200)]
+        for client in clients:
+            client.sock.setblocking(False)
+            try:
+                client.send(b"POST /denied HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n" + b"x" * 1_000_000)
+            except (BlockingIOError, ConnectionResetError, BrokenPipeError):
+                pass  # what the kernel takes is enough
+        for client in clients:
+            client.sock.settimeout(60)
+            assert client.reply().status == 403
+            client.sock.close()
+        assert SANITIZED or server.usage("VmHWM") - before < 16 * 1024
+
+
 # HEAD, HTTP/1.0, keep-alive.
 
 

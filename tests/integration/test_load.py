@@ -3,12 +3,19 @@
 is under load is bench/load.py's."""
 
 import contextlib
+import http.client
+import resource
 import select
 import socket
+import time
 
-from daemon import SANITIZED, Daemon, FaultFleet, quick_config, wait_for
+import pytest
+from daemon import SANITIZED, Daemon, FaultFleet, free_port, quick_config, wait_for
 
 CONNECTIONS = 40
+REMOTE = 30  # of them, where there is a Unix socket, too
+REFUSED_AT_A_TIME = 32
+CROWD = 10_000
 IDLE = 1000
 MORE = f"[limits]\nconnections={CONNECTIONS}\n"
 REQUEST = b"GET /v1/sessions?limit=10 HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -47,6 +54,80 @@ def test_idle_connections_beyond_the_limit_are_refused_politely(tmp_path):
         assert refused == IDLE - len(idle) and len(idle) < CONNECTIONS
         stack.close()
         assert profd.wait_session(session)["state"] == "complete"
+
+
+@pytest.fixture
+def many_descriptors():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < CROWD + 1000:
+        pytest.skip(f"RLIMIT_NOFILE ends at {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connect_crowd(port, waiting, stack):
+    for i in range(CROWD):
+        client = stack.enter_context(socket.socket())
+        client.setblocking(False)
+        client.bind((f"127.0.0.{2 + i % 4}", 0))
+        client.connect_ex(("127.0.0.1", port))
+        waiting.register(client, select.EPOLLIN)
+        yield client.fileno(), client
+
+
+def answer_of(client):
+    try:
+        return client.recv(4096)
+    except ConnectionError:
+        return b""
+
+
+def is_healthy(port):
+    try:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+    except ConnectionError:
+        return False
+
+
+def test_ten_thousand_idle_connections_by_tcp(tmp_path, many_descriptors):
+    """Each is told 503, or closed as one that says nothing; the Unix socket answers meanwhile, and memory stays."""
+    port = free_port()
+    with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n") as profd, contextlib.ExitStack() as stack:
+        assert profd.request("GET", "/healthz").status == 200
+        before, told = profd.memory("Private_Dirty"), 0
+        waiting = stack.enter_context(select.epoll())
+        clients = dict(connect_crowd(port, waiting, stack))
+        deadline, looked_at = time.monotonic() + 300, 0.0
+        while clients:
+            assert time.monotonic() < deadline, f"{len(clients)} have no answer"
+            for number, _ in waiting.poll(0.1):
+                with clients.pop(number) as client:
+                    answer = answer_of(client)
+                    assert answer == b"" or answer.startswith(b"HTTP/1.1 503"), answer
+                    told += answer != b""
+            if time.monotonic() - looked_at > 0.1:
+                looked_at = time.monotonic()
+                assert profd.request("GET", "/healthz").status == 200
+                assert SANITIZED or profd.memory("Private_Dirty") - before < 16 << 20
+        assert told > CROWD - 1000
+        wait_for(lambda: is_healthy(port))
+
+
+def test_who_fills_the_tcp_port_does_not_shut_the_unix_socket(tmp_path):
+    """Not even for the moment that refused clients take who do not leave: profd's count of connections has them all."""
+    port = free_port()
+    with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n{MORE}") as profd:
+        def open_meanwhile():
+            with contextlib.ExitStack() as stack:
+                for i in range(REMOTE + REFUSED_AT_A_TIME):
+                    client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+                    assert i < REMOTE or client.recv(12) == b"HTTP/1.1 503"
+                return profd.get("/v1/version")["connections"]
+
+        wait_for(lambda: open_meanwhile() == REMOTE + REFUSED_AT_A_TIME + 1)
 
 
 def test_slow_readers_and_half_requests_harm_nobody(tmp_path):

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator watches: /metrics, /readyz, and the alerts and the dashboard that are made of them."""
+import contextlib
 import http.client
 import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
 
 import pytest
 
-from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, quick_config, wait_for
+from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, free_port, quick_config, token_line, wait_for, write_tokens
 
 GOLDEN = ROOT / "tests/data/metrics.golden"
 RULES = ROOT / "docs/prometheus/profd.rules.yml"
@@ -154,6 +156,63 @@ def test_clients_are_counted(tmp_path):
     assert v["profd_http_connections"] >= 1 and v["profd_http_connections_limit"] == 4
 
 
+def test_answers_are_timed(tmp_path):
+    with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet, Daemon(tmp_path / "profd", quick_config()) as profd:
+        profd.request("GET", "/nothing")
+        for _ in range(3):
+            profd.get("/v1/sessions")
+        profd.get("/v1/workers", router=fleet.router)
+        profd.problem("POST", "/v1/sessions", {"router": 7}, 400)
+        v = values(scrape(profd))
+    count = "profd_http_request_duration_seconds_count"
+    assert v[count + '{class="none",code="4xx"}'] == 1 == v[count + '{class="change",code="4xx"}']
+    assert v[count + '{class="read",code="2xx"}'] == 3 and v[count + '{class="fleet",code="2xx"}'] == 1
+    assert v['profd_http_request_duration_seconds_bucket{class="read",code="2xx",le="+Inf"}'] == 3
+    assert v['profd_http_request_duration_seconds_bucket{class="read",code="2xx",le="60"}'] == 3
+    assert 0 < v['profd_http_request_duration_seconds_sum{class="fleet",code="2xx"}'] < 60
+
+
+def test_who_is_refused_is_counted(tmp_path):
+    """By why; and whom profd would not call."""
+    token, port = "profd_" + 64 * "7", free_port()
+    tokens = write_tokens(tmp_path / "tokens", token_line("reader", "read", token))
+    with Daemon(tmp_path / "profd", f"[http]\ntokens_file={tokens}\n", options=["--listen", f"127.0.0.1:{port}"]) as profd:
+        def status(method="GET", headers=None):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            with contextlib.closing(connection):
+                connection.request(method, "/v1/sessions", headers=headers or {})
+                return connection.getresponse().status
+
+        wrong = {"Authorization": "Bearer profd_" + 64 * "0"}
+        assert status() == 401 and status(headers={"Origin": "null"}) == 403 and status(headers={"Host": "evil"}) == 403
+        assert status("POST", {"Authorization": f"Bearer {token}"}) == 403
+        while status(headers=wrong) != 429:
+            pass
+        assert "203.0.113.7" in str(profd.get("/v1/workers", worker="http://203.0.113.7:1"))
+        v = values(scrape(profd))
+    reasons = {why: v[f'profd_http_denied_total{{reason="{why}"}}']
+               for why in ("no-token", "web-page", "name", "role", "wrong-token", "throttled")}
+    assert reasons.pop("wrong-token") >= 10 and set(reasons.values()) == {1}, reasons
+    assert v["profd_network_refused_total"] >= 1
+
+
+def test_a_loop_that_was_held_up_is_late(tmp_path):
+    """Also between two answers; each tells what happened since the one before."""
+    with Daemon(tmp_path / "profd") as profd:
+        def lag():
+            return values(scrape(profd))["profd_event_loop_lag_seconds"]
+
+        def lag_of_a_stop():
+            profd.get("/v1/version")
+            profd.process.send_signal(signal.SIGSTOP)
+            time.sleep(1)
+            profd.process.send_signal(signal.SIGCONT)
+            return wait_for(lag) > 0.5
+
+        assert wait_for(lag_of_a_stop)
+        wait_for(lambda: lag() < 0.5)
+
+
 def one_answer(profd):
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(10)
@@ -163,7 +222,6 @@ def one_answer(profd):
 
 
 def test_a_client_that_does_not_wait(tmp_path):
-    """The answer comes a moment later; by then its client may be gone."""
     with Daemon(tmp_path / "profd") as profd:
         for _ in range(20):
             with socket.socket(socket.AF_UNIX) as s:
@@ -202,11 +260,6 @@ def test_a_full_store_is_not_ready(tmp_path):
 
 
 # A real Prometheus
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def ask(port, path):

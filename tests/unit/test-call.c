@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "daemon/fleet/call.h"
+#include "daemon/fleet/resolving.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #define LIMIT_S 10
 
@@ -39,14 +41,19 @@ struct test {
 /* Names below slow.invalid are those of a name server that does not answer. */
 #define SLOW_NAME_S 4
 
+static atomic_int n_slow_names; /* that were asked for */
+
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
 {
     int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
 
     if (ends_with(name, ".slow.invalid")) {
+        atomic_fetch_add(&n_slow_names, 1);
         sleep(SLOW_NAME_S);
         return EAI_AGAIN;
     }
+    if (ends_with(name, ".none.invalid"))
+        return EAI_NONAME;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
     return real(name, service, hints, ret);
 }
@@ -528,6 +535,105 @@ static void test_a_silent_name_server_blocks_nobody(void **state)
     assert_true(mono_ns() - begin < SLOW_NAME_S * NS_PER_S / 2);
 }
 
+static void call_names(struct test *t, const char *format, int n, uint64_t origin, int64_t timeout_ns)
+{
+    for (int i = 0; i < n; i++) {
+        struct call_request q = request("GET", timeout_ns);
+        _cleanup_(freep) char *host = xasprintf("w%d.%s", i, format);
+        _cleanup_(freep) char *url = xasprintf("http://%s:%d/hello", host, t->port);
+        q.url = url;
+        q.origin = origin;
+        q.connect_timeout_ns = timeout_ns;
+        call_start(t->caller, &q, on_done, &t->outcome);
+    }
+}
+
+/* One fleet's dead names take its own share of threads; the names of others are resolved meanwhile. */
+static void test_names_that_lead_nowhere(void **state)
+{
+    struct test *t = *state;
+    struct outcome other = {.base = t->base, .wanted = 1};
+    struct call_request q = request("GET", 60 * NS_PER_S);
+    _cleanup_(freep) char *url = xasprintf("http://localhost:%d/hello", t->port);
+    const int n = 3 * RESOLVING_EACH_MAX;
+
+    atomic_store(&n_slow_names, 0);
+    t->outcome.wanted = n;
+    call_names(t, "slow.invalid", n, 1, NS_PER_S);
+    q.url = url;
+    q.origin = 2;
+    call_start(t->caller, &q, on_done, &other);
+    event_base_dispatch(t->base);
+    assert_int_equal(other.n_done, 1);
+    assert_int_equal(other.result.err, 0);
+    assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
+    assert_int_equal(atomic_load(&n_slow_names), RESOLVING_EACH_MAX);
+    /* Those threads are still there: the next of that fleet have no turn either. */
+    t->outcome.n_done = 0;
+    t->outcome.wanted = 1;
+    call_names(t, "slow.invalid", 1, 1, NS_PER_S / 4);
+    assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
+    assert_string_equal(t->outcome.error, "too many names of its fleet lead nowhere; its own had no turn");
+    assert_int_equal(atomic_load(&n_slow_names), RESOLVING_EACH_MAX);
+}
+
+/* However many: whoever waits has a turn when another's name is known, or known to be none. */
+static void test_names_take_turns(void **state)
+{
+    struct test *t = *state;
+
+    t->outcome.wanted = 5 * RESOLVING_EACH_MAX;
+    call_names(t, "none.invalid", t->outcome.wanted, 1, 60 * NS_PER_S);
+    assert_int_equal(wait_done(t)->err, -EHOSTUNREACH);
+    for (int i = 0; i < 3 * RESOLVING_EACH_MAX; i++) {
+        struct call_request q = request("GET", 60 * NS_PER_S);
+        _cleanup_(freep) char *url = xasprintf("http://localhost:%d/hello", t->port);
+        q.url = url;
+        q.origin = 1;
+        call_start(t->caller, &q, on_done, &t->outcome);
+    }
+    t->outcome.n_done = 0;
+    t->outcome.wanted = 3 * RESOLVING_EACH_MAX;
+    assert_int_equal(wait_done(t)->err, 0);
+}
+
+static void test_turns_are_given_back(void **state)
+{
+    struct test *t = *state;
+    struct call *calls[2 * RESOLVING_EACH_MAX];
+    struct call_request q = request("GET", 60 * NS_PER_S);
+
+    q.url = "http://worker.slow.invalid:80/version";
+    q.origin = 1;
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+        calls[i] = call_start(t->caller, &q, on_done, &t->outcome);
+    for (size_t i = ARRAY_SIZE(calls); i > 0; i--)
+        call_cancel(calls[i - 1]);
+    assert_int_equal(get(t, "/hello")->status, 200);
+    call_start(t->caller, &q, on_done, &t->outcome); /* waits, and goes with the caller */
+}
+
+static void test_shares_of_names(void **state)
+{
+    struct resolving r = {0};
+    int64_t now = 1000 * NS_PER_S;
+    int slots[RESOLVING_MAX];
+
+    for (int i = 0; i < RESOLVING_EACH_MAX; i++)
+        assert_true((slots[i] = resolving_begin(&r, 7, now)) >= 0);
+    assert_int_equal(resolving_begin(&r, 7, now), -EAGAIN);
+    assert_int_equal(resolving_next_ns(&r), INT64_MAX);
+    resolving_end(&r, slots[0]);
+    assert_true(resolving_begin(&r, 7, now) >= 0);
+    for (int i = RESOLVING_EACH_MAX; i < RESOLVING_MAX; i++)
+        assert_true((slots[i] = resolving_begin(&r, 100 + (uint64_t)i, now)) >= 0);
+    assert_int_equal(resolving_begin(&r, 8, now), -EAGAIN);
+    resolving_leave(&r, slots[RESOLVING_MAX - 1], now);
+    assert_int_equal(resolving_begin(&r, 8, now), -EAGAIN);
+    assert_true(resolving_begin(&r, 8, resolving_next_ns(&r)) >= 0);
+    assert_int_not_equal(resolving_origin("a"), resolving_origin("b"));
+}
+
 static void set_policy(struct test *t, const char *list)
 {
     _cleanup_(network_done) struct network_policy p = {0};
@@ -584,6 +690,10 @@ int main(void)
         TEST(test_many_at_once),
         TEST(test_a_policy_that_changes),
         TEST(test_a_silent_name_server_blocks_nobody),
+        TEST(test_names_that_lead_nowhere),
+        TEST(test_names_take_turns),
+        TEST(test_turns_are_given_back),
+        cmocka_unit_test(test_shares_of_names),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "trace/export/text_out.h"
 
 #include <inttypes.h>
+#include <stdint.h>
 
 static bool is(struct text t, const char *word)
 {
@@ -41,6 +42,60 @@ static void put_head(const struct columns *c, FILE *out)
     fputs(",\n\"traceEvents\":[", out);
 }
 
+/* No process of a system has this number. */
+#define MARKS_PID INT32_MAX
+/* Tracks of marks; those of more share the last. */
+#define MARK_TRACKS_MAX 16
+
+static int mark_track(const char *const *tracks, size_t n, const char *track)
+{
+    int i = 0;
+
+    while ((size_t)i + 1 < n && strcmp(tracks[i], track) != 0)
+        i++;
+    return i;
+}
+
+/* Names of the process and its threads, then the marks. */
+static void put_marks(struct chrome_out *o, const struct export_trace *t, const struct selection *s)
+{
+    const char *tracks[MARK_TRACKS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n_marks; i++)
+        if (n < MARK_TRACKS_MAX &&
+            (n == 0 || strcmp(tracks[mark_track(tracks, n, t->marks[i].track)], t->marks[i].track) != 0))
+            tracks[n++] = t->marks[i].track;
+    if (n == 0)
+        return;
+    fprintf(o->out,
+            "%s\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"ts\":0,\"args\":{\"name\":",
+            o->any ? "," : "", MARKS_PID);
+    out_json_text(o->out, text_of(t->marks_name));
+    fputs("}}", o->out);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(
+            o->out,
+            ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%zu,\"ts\":0,\"args\":{\"name\":",
+            MARKS_PID, i);
+        out_json_text(o->out, text_of(tracks[i]));
+        fputs("}}", o->out);
+    }
+    for (size_t i = 0; i < t->n_marks; i++) {
+        const struct export_mark *m = &t->marks[i];
+        if (!selection_has_time(s, m->ts))
+            continue;
+        fprintf(o->out, ",\n{\"ph\":\"X\",\"cat\":\"mark\",\"pid\":%d,\"tid\":%d,\"ts\":", MARKS_PID,
+                mark_track(tracks, n, m->track));
+        out_us(o->out, m->ts);
+        fputs(",\"dur\":", o->out);
+        out_us(o->out, m->dur);
+        fputs(",\"name\":", o->out);
+        out_json_text(o->out, m->name);
+        fputs("}", o->out);
+    }
+}
+
 int export_chrome(const struct export_trace *t, const struct selection *s, FILE *out)
 {
     struct chrome_out o = {.out = out};
@@ -48,6 +103,7 @@ int export_chrome(const struct export_trace *t, const struct selection *s, FILE 
 
     put_head(t->columns, out);
     r = chrome_put_trace(&o, t, s, NULL);
+    put_marks(&o, t, s);
     fputs("\n]}\n", out);
     return r;
 }

@@ -11,11 +11,22 @@
 
 #include "trace/columns/columns.h"
 
+/* A slice that is not the trace's own: something that was found out about it. */
+struct export_mark {
+    int64_t ts, dur;
+    struct text name;
+    const char *track; /* marks of one track do not overlap */
+};
+
 struct export_trace {
     const struct columns *columns;
     int source_fd;     /* the trace as it was read, -1 where it is gone */
     const char *label; /* merged: what its processes' names begin with ("rank 3") */
     int64_t shift_ns;  /* merged: what is added to its stamps, so that all are of one clock */
+    /* Chrome's format alone: shown as a process of their own, called marks_name. */
+    const struct export_mark *marks;
+    size_t n_marks;
+    const char *marks_name;
 };
 
 struct export_options {

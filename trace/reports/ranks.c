@@ -186,7 +186,8 @@ const struct report report_ranks = {
     .title = "ranks side by side, and which lie apart",
     .how = "Each measure as in the reports temporal and overlap. A rank lies apart where its modified "
            "z-score exceeds 3.5 and it differs "
-           "from the median by more than a hundredth of the span. Clocks are made one by wall-clock time and, where collectives "
+           "from the median by more than a hundredth of the span. Clocks are made one by wall-clock time "
+           "and, where collectives "
            "show that they are off by "
            "more than a millisecond, by those.",
     .needs = NEEDS_GPU | NEEDS_RANKS,

@@ -26,7 +26,9 @@
     R(sequences)                                                                                             \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
-    R(imbalance)
+    R(imbalance)                                                                                             \
+    R(critical_path)                                                                                         \
+    R(critical_path_list)
 
 /* clang-format on */
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop_lag.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <event2/event.h>
+
+/* What holds up the loop for longer is seen for certain, for as long as it did less this. */
+#define PROBE_NS (100 * NS_PER_MS)
+
+struct loop_lag {
+    struct event_base *base;
+    struct event *probe;
+    int64_t due_ns, worst_ns;
+    bool is_set;  /* the probe */
+    bool is_busy; /* there was another turn since it was set */
+    bool rang;    /* in this turn */
+};
+
+static void set_probe(struct loop_lag *l)
+{
+    const struct timeval tv = timeval_of(PROBE_NS);
+
+    l->is_set = true;
+    l->is_busy = false;
+    l->due_ns = mono_ns() + PROBE_NS;
+    event_add(l->probe, &tv);
+}
+
+static void on_probe(evutil_socket_t fd, short what, void *arg)
+{
+    struct loop_lag *l = arg;
+
+    l->worst_ns = MAX(l->worst_ns, mono_ns() - l->due_ns);
+    l->rang = true;
+    l->is_set = false;
+    if (l->is_busy)
+        set_probe(l);
+}
+
+int loop_lag_dispatch(struct loop_lag *l)
+{
+    do {
+        l->rang = false;
+        int r = event_base_loop(l->base, EVLOOP_ONCE);
+        if (r != 0)
+            return r < 0 ? -EIO : 0;
+        if (l->rang)
+            continue;
+        l->is_busy = true;
+        if (!l->is_set)
+            set_probe(l);
+    } while (!event_base_got_break(l->base));
+    return 0;
+}
+
+int64_t loop_lag_take(struct loop_lag *l)
+{
+    int64_t worst_ns = l->worst_ns;
+
+    l->worst_ns = 0;
+    return worst_ns;
+}
+
+int loop_lag_new(struct event_base *base, struct loop_lag **ret)
+{
+    _cleanup_(loop_lag_freep) struct loop_lag *l = xcalloc(1, sizeof(*l));
+
+    l->base = base;
+    l->probe = evtimer_new(base, on_probe, l);
+    if (!l->probe)
+        return -ENOMEM;
+    *ret = TAKE_PTR(l);
+    return 0;
+}
+
+struct loop_lag *loop_lag_free(struct loop_lag *l)
+{
+    if (!l)
+        return NULL;
+    if (l->probe)
+        event_free(l->probe);
+    free(l);
+    return NULL;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How late the event loop is: by how much a timer fires too late that runs while the loop has anything to do.
+ *
+ * A turn of the loop sets it where it is not set, and it stays as long as there are turns beside its own. So
+ * a loop that waits is not woken, and a turn that follows a long wait is the one whose length is not seen.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <stdint.h>
+
+struct event_base;
+struct loop_lag;
+
+int loop_lag_new(struct event_base *base, struct loop_lag **ret);
+struct loop_lag *loop_lag_free(struct loop_lag *l);
+DEFINE_CLEANUP(struct loop_lag *, loop_lag_free)
+
+/* Runs the loop until event_base_loopbreak(), in the place of event_base_dispatch(). */
+int loop_lag_dispatch(struct loop_lag *l);
+/* The longest since it was last taken. */
+int64_t loop_lag_take(struct loop_lag *l);

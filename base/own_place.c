@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/own_place.h"
+
+#include "base/alloc.h"
+
+#define JOB_DIGITS_MAX 20
+/* Slurm's own steps, such as the script and the shell, have numbers from 4294967290 on. */
+#define STEP_DIGITS_MAX 9
+
+static const char *number_of(const char *variable, size_t digits_max)
+{
+    const char *id = getenv(variable);
+    size_t n = id ? strspn(id, "0123456789") : 0;
+
+    return n > 0 && n <= digits_max && id[n] == '\0' ? id : NULL;
+}
+
+/* It becomes a part of a path. */
+const char *slurm_job(void)
+{
+    return number_of("SLURM_JOB_ID", JOB_DIGITS_MAX);
+}
+
+const char *slurm_step(void)
+{
+    return slurm_job() ? number_of("SLURM_STEP_ID", STEP_DIGITS_MAX) : NULL;
+}
+
+static char *state_of_user(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+    if (geteuid() == 0)
+        return xstrdup(SYSTEM_STATE_DIR);
+    if (state && *state == '/')
+        return xasprintf("%s/profd", state);
+    return home && *home == '/' ? xasprintf("%s/.local/state/profd", home) : NULL;
+}
+
+char *own_state_dir(void)
+{
+    _cleanup_(freep) char *state = state_of_user();
+
+    return state && slurm_job() ? xasprintf("%s/job-%s", state, slurm_job()) : TAKE_PTR(state);
+}
+
+char *own_socket(const char *state_dir)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (!slurm_job() && geteuid() == 0)
+        return xstrdup(SYSTEM_SOCKET);
+    if (!slurm_job() && runtime && *runtime == '/')
+        return xasprintf("%s/profd/profd.sock", runtime);
+    return xasprintf("%s/profd.sock", state_dir);
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All reports of a trace: from the compressed file, and from columns that are there already; beside the engine's own reading, and
+beside the same analyses of others."""
+import shutil
+
+from common import BUILD, ROOT
+from contest import Contestant, in_turns, ratio, row
+from grown import PROGRAMS, fits, grow
+
+SIZE = 500_000_000
+PYTHON = "/usr/bin/python3"
+REAL = {name: ROOT.parent / "shared/traces" / path for name, path in {
+    "xdit, 64 MB": "tracelens/xdit_flux_aiter_sage_rank0.json.gz",
+    "mtia, 87 MB": "hta/mtia_rank_0.json.gz",
+    "control, 35 MB": "hta/trace_diff_control.json.gz",
+}.items()}
+RANKS = ROOT.parent / "shared/traces/lightllm_decode_8rank"
+# The same questions that the first reports answer.
+HTA = """import sys
+from hta.trace_analysis import TraceAnalysis
+t = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir='')
+t.get_temporal_breakdown(visualize=False)
+t.get_gpu_kernel_breakdown(visualize=False)
+t.get_idle_time_breakdown(visualize=False)
+t.get_comm_comp_overlap(visualize=False)
+t.get_cuda_kernel_launch_stats(visualize=False)"""
+# What any script in Python has to do first, and the sums by name.
+PYTHON_SUMS = """import collections, gzip, json, sys
+with (gzip.open if sys.argv[1].endswith('.gz') else open)(sys.argv[1]) as f:
+    events = json.load(f)['traceEvents']
+sums = collections.Counter()
+for e in events:
+    if e.get('cat', '').lower() in ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset'):
+        sums[e['name']] += e['dur']
+print(sums.most_common(10))"""
+
+
+def analyze(cache, *words, name):
+    return Contestant(name, [["env", f"XDG_CACHE_HOME={cache}", "LC_ALL=C.UTF-8", BUILD / "client/profctl", "analyze", "--json", *words]])
+
+
+def afresh(cache, path, name):
+    """With a cache that is emptied first."""
+    return Contestant(name, [["sh", "-c", 'rm -rf "$1"; shift; exec "$@"', "sh", cache, "env", f"XDG_CACHE_HOME={cache}",
+                              BUILD / "client/profctl", "analyze", "--json", path]])
+
+
+def slime(script, path, directory):
+    """It takes a directory, and of that what is named as SGLang names it."""
+    folder = directory / "slime"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "1-TP-0.trace.json.gz").symlink_to(path)
+    return Contestant("slime's script", [[PYTHON, script, "--profile-dir", folder]])
+
+
+def peers(path, options, directory):
+    yield Contestant("python: json, sums", [[PYTHON, "-c", PYTHON_SUMS, path]])
+    if options.slime:
+        yield slime(options.slime, path, directory)
+    if options.hta:
+        yield Contestant("HTA", [[options.hta, "-c", HTA, path]])
+
+
+def compare(what, path, directory, others):
+    cold, warm = directory / "cold", directory / "warm"
+    contestants = [afresh(cold, path, "from the file"), analyze(warm, path, name="from columns"),
+                   Contestant("read-trace", [[PROGRAMS / "read-trace", path, directory / "columns"]]), *others]
+    costs = in_turns(contestants, directory)
+    for name, runs in costs.items():
+        yield {"what": what, "who": name, **row(runs), "times from the file": ratio(runs, costs["from the file"]),
+               "times from columns": ratio(runs, costs["from columns"]), "times read-trace": ratio(runs, costs["read-trace"])}
+    for used in (cold, warm):
+        shutil.rmtree(used, ignore_errors=True)
+
+
+def ranks(directory):
+    cold, warm = directory / "cold", directory / "warm"
+    costs = in_turns([afresh(cold, RANKS, "from files"), analyze(warm, RANKS, name="from columns")], directory)
+    for name, runs in costs.items():
+        yield {"what": "8 ranks, 29 MB", "who": name, **row(runs)}
+
+
+def run(directory, options):
+    if not REAL["xdit, 64 MB"].exists():
+        yield {"skipped": "no real traces at ../shared/traces"}
+        return
+    for what, path in REAL.items():
+        yield from compare(what, path, directory, peers(path, options, directory))
+    if fits(directory, 2 * SIZE):
+        path = grow("A", SIZE, directory / "trace.json.gz")
+        yield from compare("A, 500 MB", path, directory, peers(path, options, directory) if options.long else ())
+    yield from ranks(directory)
