@@ -7,6 +7,8 @@
 const struct report *const reports[] = {
     &report_temporal,
     &report_kernels,
+    &report_steps,
+    &report_layers,
     NULL,
 };
 

@@ -5,3 +5,4 @@
 #include "trace/reports/report.h"
 
 extern const struct report report_kernels, report_temporal;
+extern const struct report report_layers, report_steps;
