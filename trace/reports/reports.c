@@ -5,10 +5,14 @@
 
 /* In the order in which people read them. */
 const struct report *const reports[] = {
+    &report_summary,
     &report_temporal,
     &report_kernels,
     &report_steps,
     &report_layers,
+    &report_memory,
+    &report_memory_holders,
+    &report_memory_timeline,
     NULL,
 };
 
