@@ -13,6 +13,7 @@ const struct report *const reports[] = {
     &report_memory,
     &report_memory_holders,
     &report_memory_timeline,
+    &report_roofline,
     NULL,
 };
 
