@@ -14,6 +14,15 @@ const struct report *const reports[] = {
     &report_memory_holders,
     &report_memory_timeline,
     &report_roofline,
+    &report_nvtx,
+    &report_functions,
+    &report_ort,
+    &report_cuda_gpu_kern_sum,
+    &report_cuda_gpu_mem_time_sum,
+    &report_cuda_gpu_mem_size_sum,
+    &report_cuda_api_sum,
+    &report_nvtx_sum,
+    &report_osrt_sum,
     NULL,
 };
 
