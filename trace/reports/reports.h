@@ -9,6 +9,7 @@
 
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
+    R(summary)                                                                                               \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \
@@ -30,6 +31,21 @@
     R(op_tree)                                                                                               \
     R(stacks)                                                                                                \
     R(sequences)                                                                                             \
+    R(steps)                                                                                                 \
+    R(layers)                                                                                                \
+    R(memory)                                                                                                \
+    R(memory_holders)                                                                                        \
+    R(memory_timeline)                                                                                       \
+    R(roofline)                                                                                              \
+    R(functions)                                                                                             \
+    R(ort)                                                                                                   \
+    R(nvtx)                                                                                                  \
+    R(nvtx_sum)                                                                                              \
+    R(cuda_api_sum)                                                                                          \
+    R(cuda_gpu_kern_sum)                                                                                     \
+    R(cuda_gpu_mem_size_sum)                                                                                 \
+    R(cuda_gpu_mem_time_sum)                                                                                 \
+    R(osrt_sum)                                                                                              \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
