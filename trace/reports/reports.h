@@ -9,6 +9,8 @@
 
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
+    R(summary)                                                                                               \
+    R(findings)                                                                                              \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \
@@ -17,6 +19,34 @@
     R(launches)                                                                                              \
     R(launch_bound)                                                                                          \
     R(queue)                                                                                                 \
+    R(gaps)                                                                                                  \
+    R(gap_list)                                                                                              \
+    R(collectives)                                                                                           \
+    R(memcpy)                                                                                                \
+    R(syncs)                                                                                                 \
+    R(graphs)                                                                                                \
+    R(graph_list)                                                                                            \
+    R(ops)                                                                                                   \
+    R(op_shapes)                                                                                             \
+    R(op_kernels)                                                                                            \
+    R(op_tree)                                                                                               \
+    R(stacks)                                                                                                \
+    R(sequences)                                                                                             \
+    R(steps)                                                                                                 \
+    R(layers)                                                                                                \
+    R(memory)                                                                                                \
+    R(memory_holders)                                                                                        \
+    R(memory_timeline)                                                                                       \
+    R(roofline)                                                                                              \
+    R(functions)                                                                                             \
+    R(ort)                                                                                                   \
+    R(nvtx)                                                                                                  \
+    R(nvtx_sum)                                                                                              \
+    R(cuda_api_sum)                                                                                          \
+    R(cuda_gpu_kern_sum)                                                                                     \
+    R(cuda_gpu_mem_size_sum)                                                                                 \
+    R(cuda_gpu_mem_time_sum)                                                                                 \
+    R(osrt_sum)                                                                                              \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
