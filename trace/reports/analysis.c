@@ -12,15 +12,22 @@ void analysis_done(struct analysis *a)
             gpu_work_done(rank->gpu);
         if (rank->selected)
             gpu_work_done(rank->selected);
+        if (rank->ops)
+            host_calls_done(rank->ops);
+        if (rank->frames)
+            host_calls_done(rank->frames);
         if (rank->steps)
             steps_done(rank->steps);
         if (rank->times)
             intervals_done(rank->times);
         free(rank->gpu);
         free(rank->selected);
+        free(rank->ops);
+        free(rank->frames);
         free(rank->steps);
         free(rank->times);
         rank->gpu = rank->selected = NULL;
+        rank->ops = rank->frames = NULL;
         rank->steps = NULL;
         rank->times = NULL;
     }
@@ -159,4 +166,41 @@ int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
     }
     *ret = one->selected;
     return r;
+}
+
+/* -- The host ----------------------------------------------------------------------------------------- */
+
+static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct host_calls **known,
+                     const struct host_calls **ret)
+{
+    const struct gpu_work *work;
+
+    if (!*known) {
+        struct host_calls *host = calloc(1, sizeof(*host));
+        int r = host ? analysis_gpu(a, rank, &work) : -ENOMEM;
+        if (r >= 0)
+            r = host_calls_read(a->ranks[rank].columns, kinds, work, host);
+        if (r < 0) {
+            free(host);
+            return r;
+        }
+        *known = host;
+    }
+    *ret = *known;
+    return 0;
+}
+
+int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
+{
+    return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, &a->ranks[rank].ops, ret);
+}
+
+int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret)
+{
+    return read_host(a, rank, 1 << HOST_PYTHON, &a->ranks[rank].frames, ret);
+}
+
+bool analysis_has_call(const struct intervals *times, const struct host_call *call)
+{
+    return intervals_find(times, call->ts) != NULL;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "trace/reports/gpu.h"
+#include "trace/reports/host.h"
 #include "trace/reports/step.h"
 
 struct rank {
@@ -17,6 +18,7 @@ struct rank {
     int64_t shift_ns;              /* what is added to its stamps, so that all are of one clock */
     /* Private. */
     struct gpu_work *gpu, *selected;
+    struct host_calls *ops, *frames;
     struct steps *steps;
     struct intervals *times;
 };
@@ -42,7 +44,7 @@ struct analysis {
 /* Frees what was read; the ranks themselves are the caller's. */
 void analysis_done(struct analysis *a);
 
-/* All three read once; they stay the analysis'. -ENOMEM. */
+/* All of these are read once; they stay the analysis'. -ENOMEM. */
 /* The work within the view: what begins in it. */
 int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 /* All of it. */
@@ -50,5 +52,10 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
 /* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
+/* Operators and annotations, and Python frames, of the whole trace, with the work within the view. */
+int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret);
+int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret);
+/* Whether a call begins within the view. */
+bool analysis_has_call(const struct intervals *times, const struct host_call *call);
 /* A stamp as people count it: from its rank's first slice on, as --from and --to do. */
 int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts);

@@ -7,6 +7,7 @@
 
 struct report_text {
     struct report_text *next;
+    size_t size;
     char text[];
 };
 
@@ -68,14 +69,21 @@ void put_share(struct report_rows *rows, int64_t part, int64_t whole)
 
 void put_text(struct report_rows *rows, struct text text)
 {
-    struct report_text *copy = malloc(sizeof(*copy) + text.size + 1);
+    struct report_text **recent = &rows->recent[((uintptr_t)text.p >> 3 ^ text.size) % REPORT_TEXTS_RECENT],
+                       *copy = *recent;
 
+    if (copy && copy->size == text.size && memcmp(copy->text, text.p, text.size) == 0) {
+        put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
+        return;
+    }
+    copy = malloc(sizeof(*copy) + text.size + 1);
     if (!copy) {
         rows->error = -ENOMEM;
         return;
     }
     copy->next = rows->texts;
-    rows->texts = copy;
+    copy->size = text.size;
+    rows->texts = *recent = copy;
     if (text.size > 0)
         memcpy(copy->text, text.p, text.size);
     copy->text[text.size] = '\0';

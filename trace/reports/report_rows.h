@@ -21,11 +21,15 @@ struct cell {
     };
 };
 
+/* Texts come again and again: a copy of one that was put lately is shared. */
+#define REPORT_TEXTS_RECENT 64
+
 struct report_rows {
     size_t n_columns;
     struct cell *cells; /* row after row */
     size_t n_cells, cap;
     struct report_text *texts; /* private */
+    struct report_text *recent[REPORT_TEXTS_RECENT];
     int error;
 };
 

@@ -17,6 +17,19 @@
     R(launches)                                                                                              \
     R(launch_bound)                                                                                          \
     R(queue)                                                                                                 \
+    R(gaps)                                                                                                  \
+    R(gap_list)                                                                                              \
+    R(collectives)                                                                                           \
+    R(memcpy)                                                                                                \
+    R(syncs)                                                                                                 \
+    R(graphs)                                                                                                \
+    R(graph_list)                                                                                            \
+    R(ops)                                                                                                   \
+    R(op_shapes)                                                                                             \
+    R(op_kernels)                                                                                            \
+    R(op_tree)                                                                                               \
+    R(stacks)                                                                                                \
+    R(sequences)                                                                                             \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
+#include "trace/reports/collective.h"
+#include "trace/reports/cover.h"
+#include "trace/reports/group.h"
+#include "trace/reports/reports.h"
+#include "trace/reports/text_numbers.h"
+#include <errno.h>
+#include <math.h>
+
+static const struct report_column columns[] = {
+    {"name", UNIT_TEXT, "of the collective as the trace says; of the kernel where it says nothing"},
+    {"kind", UNIT_TEXT, "all_reduce, all_gather, dispatch, ...", true},
+    {"dtype", UNIT_TEXT, "type of the elements"},
+    {"bytes", UNIT_BYTES, "size of one, as NCCL's tests count it"},
+    {"group", UNIT_TEXT, "the process group"},
+    {"group_size", UNIT_COUNT, "ranks in it", true},
+    {"count", UNIT_COUNT, "how often, over the ranks that are looked at"},
+    {"sum_ns", UNIT_NS, "time of all of them, waiting for other ranks included"},
+    {"mean_ns", UNIT_NS, "of one"},
+    {"min_ns", UNIT_NS, "of the shortest", true},
+    {"max_ns", UNIT_NS, "of the longest", true},
+    {"exposed_ns", UNIT_NS, "of sum_ns, with nothing computing on the rank meanwhile"},
+    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes by the mean time", true},
+    {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw with the factor of NCCL's tests"},
+    {"max_busbw", UNIT_BYTES_PER_S, "that of the shortest, which waited least"},
+    {"ranks", UNIT_TEXT, "the ranks of the group", true},
+};
+#define COLUMN_SUM 7
+
+struct collective {
+    struct text name, dtype, group, ranks;
+    enum collective_kind kind;
+    int64_t bytes, group_size;
+    uint64_t count;
+    int64_t sum, min, max, exposed;
+};
+
+struct summing {
+    struct name_table texts;
+    struct groups groups; /* name, dtype, bytes, group, ranks */
+    struct collective *items;
+    size_t cap;
+};
+
+static void summing_done(struct summing *s)
+{
+    name_table_done(&s->texts);
+    groups_done(&s->groups);
+    free(s->items);
+}
+
+/* -- What the trace says of one ----------------------------------------------------------------------- */
+
+static uint64_t row_of_slice(const struct columns *c, uint64_t slice)
+{
+    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
+
+    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : SLICE_NONE;
+}
+
+/* Its row of arguments: of the kernel, else of a call around its launch (record_param_comms). */
+static uint64_t row_of(const struct columns *c, const struct host_calls *host, const struct gpu_event *e,
+                       size_t item)
+{
+    uint64_t row = columns_rows(c, TABLE_collective) == 0 ? SLICE_NONE : row_of_slice(c, e->slice);
+
+    if (row != SLICE_NONE || e->kind != GPU_COMMUNICATION || columns_rows(c, TABLE_collective) == 0)
+        return row;
+    for (uint32_t at = host->launcher[item]; at != HOST_CALL_NONE && row == SLICE_NONE;
+         at = host->calls[at].parent)
+        row = row_of_slice(c, host->calls[at].slice);
+    return row;
+}
+
+static struct text group_of(const struct columns *c, uint64_t row)
+{
+    struct text text = columns_text(c, columns_get(c, COL_collective_group_desc, row));
+    static const char none[] = "undefined";
+
+    if (text.size > 0 && !(text.size == sizeof(none) - 1 && memcmp(text.p, none, text.size) == 0))
+        return text;
+    return columns_text(c, columns_get(c, COL_collective_group_name, row));
+}
+
+static struct collective describe(const struct columns *c, const struct gpu_event *e, uint64_t row)
+{
+    const struct text none = {"", 0};
+    struct collective one = {.dtype = none,
+                             .group = none,
+                             .ranks = none,
+                             .name = none,
+                             .bytes = COLUMN_NULL,
+                             .group_size = COLUMN_NULL};
+
+    if (row != SLICE_NONE) {
+        one.name = columns_text(c, columns_get(c, COL_collective_name, row));
+        one.dtype = columns_text(c, columns_get(c, COL_collective_dtype, row));
+        one.group = group_of(c, row);
+        one.ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row));
+        one.group_size = columns_get(c, COL_collective_group_size, row);
+    }
+    if (one.name.size == 0)
+        one.name = columns_text(c, e->name);
+    one.kind = collective_kind_of(one.name);
+    if (one.kind == COLLECTIVE_OTHER)
+        one.kind = collective_kind_of(columns_text(c, e->name));
+    if (row != SLICE_NONE)
+        one.bytes = collective_bytes(one.kind, columns_get(c, COL_collective_in_elements, row),
+                                     columns_get(c, COL_collective_out_elements, row), dtype_bytes(one.dtype),
+                                     one.group_size);
+    return one;
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static int add(struct summing *s, const struct collective *one, int64_t ns, int64_t exposed)
+{
+    int64_t name = name_table_number(&s->texts, one->name), dtype = name_table_number(&s->texts, one->dtype),
+            group = name_table_number(&s->texts, one->group),
+            ranks = name_table_number(&s->texts, one->ranks);
+
+    if (name < 0 || dtype < 0 || group < 0 || ranks < 0)
+        return -ENOMEM;
+    int64_t number = groups_number(&s->groups, (struct group_key){{name, dtype, one->bytes, group, ranks}});
+    if (number < 0)
+        return (int)number;
+    if (s->groups.n > s->cap) {
+        struct collective *items = reallocarray(s->items, s->groups.cap, sizeof(*items));
+        if (!items)
+            return -ENOMEM;
+        memset(&items[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*items));
+        s->items = items;
+        s->cap = s->groups.cap;
+    }
+    struct collective *sum = &s->items[number];
+    if (sum->count == 0) {
+        *sum = *one;
+        sum->min = INT64_MAX;
+    }
+    sum->count++;
+    sum->sum += ns;
+    sum->min = MIN(sum->min, ns);
+    sum->max = MAX(sum->max, ns);
+    sum->exposed += exposed;
+    return 0;
+}
+
+static int add_rank(struct analysis *a, size_t rank, struct summing *s)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    _cleanup_(intervals_done) struct intervals times = {0};
+    _cleanup_(cover_done) struct cover computing = {0};
+    const struct gpu_work *work, *all;
+    const struct host_calls *host;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = analysis_all_gpu(a, rank, &all);
+    if (r >= 0)
+        r = analysis_ops(a, rank, &host);
+    if (r >= 0)
+        r = gpu_work_busy(all, 1 << GPU_COMPUTE, &times);
+    if (r >= 0)
+        r = cover_new(&times, &computing);
+    for (size_t i = 0; r >= 0 && i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        uint64_t row = row_of(c, host, e, i);
+        if (row == SLICE_NONE && e->kind != GPU_COMMUNICATION)
+            continue;
+        struct collective one = describe(c, e, row);
+        int64_t ns = e->end - e->ts;
+        r = add(s, &one, ns, ns - cover_length(&computing, e->ts, e->end));
+    }
+    return r;
+}
+
+static void put_bandwidth(const struct collective *s, double ns, double factor, struct report_rows *ret)
+{
+    put_real(ret, s->bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)s->bytes * 1e9 / ns * factor);
+}
+
+static void put_known(struct text text, struct report_rows *ret)
+{
+    if (text.size > 0)
+        put_text(ret, text);
+    else
+        put_null(ret);
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(summing_done) struct summing s = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = add_rank(a, i, &s);
+    for (size_t i = 0; i < s.groups.n && r >= 0; i++) {
+        const struct collective *one = &s.items[i];
+        double mean = (double)one->sum / (double)one->count,
+               factor = collective_bus_factor(one->kind, one->group_size);
+        put_text(ret, one->name);
+        put_str(ret, collective_kind_name(one->kind));
+        put_known(one->dtype, ret);
+        put_int(ret, one->bytes);
+        put_known(one->group, ret);
+        put_int(ret, one->group_size);
+        put_int(ret, (int64_t)one->count);
+        put_int(ret, one->sum);
+        put_int(ret, llround(mean));
+        put_int(ret, one->min);
+        put_int(ret, one->max);
+        put_int(ret, one->exposed);
+        put_bandwidth(one, mean, 1, ret);
+        put_bandwidth(one, mean, factor, ret);
+        put_bandwidth(one, (double)one->min, factor, ret);
+        put_known(one->ranks, ret);
+    }
+    return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
+}
+
+const struct report report_collectives = {
+    .name = "collectives",
+    .title = "collectives by size and group: time, exposed time, bandwidth",
+    .how =
+        "Kernels that communicate, and what the trace says of them (Collective name, In msg nelems, ...), of "
+        "the kernel itself or of record_param_comms around its launch. Sizes and bus bandwidth as "
+        "nccl-tests: all_reduce 2(n-1)/n, all_gather, reduce_scatter and all_to_all (n-1)/n, others 1. A "
+        "kernel's time includes waiting for others. Of what the trace says nothing (DeepEP, all-reduce of "
+        "vLLM and SGLang) there is no size.",
+    .needs = NEEDS_GPU,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};

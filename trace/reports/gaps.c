@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why streams had nothing to do, summed up. */
+#include "trace/reports/gap.h"
+#include "trace/reports/reports.h"
+#include <errno.h>
+
+static const struct report_column columns[] = {
+    {"rank", UNIT_ID, "which rank"},
+    {"stream", UNIT_ID, "which stream"},
+    {"cause", UNIT_TEXT, "host_wait, kernel_wait, other"},
+    {"count", UNIT_COUNT, "how many gaps"},
+    {"sum_ns", UNIT_NS, "time of all of them"},
+    {"idle_ns", UNIT_NS, "of it, with no stream of the rank at work"},
+    {"max_ns", UNIT_NS, "of the longest", true},
+    {"culprit", UNIT_TEXT, "in what the host was for most of it, by name"},
+    {"culprit_kind", UNIT_TEXT, "operator, annotation, python, runtime, other", true},
+    {"culprit_ns", UNIT_NS, "gaps of this culprit", true},
+    {"device", UNIT_ID, "whose stream", true},
+};
+#define COLUMN_SUM 4
+
+/* Gaps of one stream, cause and culprit's name. */
+struct share {
+    uint32_t stream;
+    enum gap_cause cause;
+    enum host_kind kind;
+    int64_t name; /* COLUMN_NULL: nothing is known */
+    uint64_t count;
+    int64_t sum, idle, max;
+};
+
+static int compare(const void *x, const void *y)
+{
+    const struct share *a = x, *b = y;
+
+    return a->stream != b->stream ? (a->stream > b->stream) - (a->stream < b->stream)
+           : a->cause != b->cause ? (a->cause > b->cause) - (a->cause < b->cause)
+           : a->name != b->name   ? (a->name > b->name) - (a->name < b->name)
+                                  : (a->kind > b->kind) - (a->kind < b->kind);
+}
+
+static bool is_of_one_row(const struct share *a, const struct share *b)
+{
+    return a->stream == b->stream && a->cause == b->cause;
+}
+
+static void put_row(const struct rank *rank, const struct gpu_stream *stream, const struct share *all,
+                    const struct share *worst, struct report_rows *ret)
+{
+    put_int(ret, rank->number);
+    put_int(ret, stream->id);
+    put_str(ret, gap_cause_name(all->cause));
+    put_int(ret, (int64_t)all->count);
+    put_int(ret, all->sum);
+    put_int(ret, all->idle);
+    put_int(ret, all->max);
+    if (worst) {
+        put_text(ret, columns_text(rank->columns, worst->name));
+        put_str(ret, host_kind_name(worst->kind));
+        put_int(ret, worst->sum);
+    } else {
+        put_null(ret);
+        put_null(ret);
+        put_null(ret);
+    }
+    put_int(ret, stream->device);
+}
+
+/* Shares are in order: those of a row follow each other, and in them those of a name. */
+static void put_rows(const struct rank *rank, const struct gaps *gaps, const struct share *shares,
+                     struct report_rows *ret)
+{
+    for (size_t i = 0, next; i < gaps->n; i = next) {
+        struct share all = shares[i], worst = {0};
+        all.count = 0, all.sum = all.idle = all.max = 0;
+        for (next = i; next < gaps->n && is_of_one_row(&shares[i], &shares[next]);) {
+            struct share one = shares[next];
+            for (size_t first = next++; next < gaps->n && compare(&shares[first], &shares[next]) == 0; next++)
+                one.sum += shares[next].sum, one.idle += shares[next].idle, one.count++,
+                    one.max = MAX(one.max, shares[next].max);
+            all.count += one.count;
+            all.sum += one.sum;
+            all.idle += one.idle;
+            all.max = MAX(all.max, one.max);
+            if (one.name != COLUMN_NULL && one.sum > worst.sum)
+                worst = one;
+        }
+        put_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, ret);
+    }
+}
+
+static int add_rank(struct analysis *a, size_t number, struct report_rows *ret)
+{
+    _cleanup_(gaps_done) struct gaps gaps = {0};
+    const struct rank *rank = &a->ranks[number];
+    int r = gaps_find(a, number, &gaps);
+
+    if (r < 0)
+        return r;
+    _cleanup_(freep) struct share *shares = calloc(gaps.n + 1, sizeof(*shares));
+    if (!shares)
+        return -ENOMEM;
+    for (size_t i = 0; i < gaps.n; i++) {
+        const struct gap *gap = &gaps.items[i];
+        int64_t ns = gap->to - gap->from;
+        shares[i] =
+            (struct share){gap->stream, gap->cause, gap->culprit_kind, COLUMN_NULL, 1, ns, gap->idle, ns};
+        if (gap->culprit != SLICE_NONE)
+            shares[i].name = columns_get(rank->columns, COL_slice_name, gap->culprit);
+    }
+    qsort(shares, gaps.n, sizeof(*shares), compare);
+    put_rows(rank, &gaps, shares, ret);
+    return 0;
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = add_rank(a, i, ret);
+    return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
+}
+
+const struct report report_gaps = {
+    .name = "gaps",
+    .title = "idle time of each stream by cause, and what the host did meanwhile",
+    .how =
+        "A gap is the time between the latest end of a stream's work so far and the beginning of its next. "
+        "Causes after Holistic Trace Analysis: host_wait where the next was launched only in the gap, else "
+        "kernel_wait where it is shorter than 30 us, else other. The culprit is what accounts for most of "
+        "them (gap_list has it for each).",
+    .needs = NEEDS_GPU,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of a few numbers, each with a number from 0 in order of appearance: what rows are grouped by. */
+#pragma once
+
+#include "base/util.h"
+
+#define GROUP_PARTS 5
+
+struct group_key {
+    int64_t part[GROUP_PARTS];
+};
+
+struct groups {
+    struct group_key *items; /* by number */
+    size_t n, cap;
+    uint32_t *slots; /* private */
+    size_t n_slots;
+};
+
+/* The key's number, which it gets where it is new; -ENOMEM. */
+int64_t groups_number(struct groups *groups, struct group_key key);
+void groups_done(struct groups *groups);

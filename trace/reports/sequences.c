@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernels follow each other again and again under an operator: what could be one kernel. */
+#include "trace/reports/group.h"
+#include "trace/reports/op_sums.h"
+#include "trace/reports/reports.h"
+#include <errno.h>
+
+static const struct report_column columns[] = {
+    {"op", UNIT_TEXT, "the operator"},
+    {"kernels", UNIT_TEXT, "the names of its kernels one after the other, with -> between them"},
+    {"length", UNIT_COUNT, "how many they are"},
+    {"count", UNIT_COUNT, "how often"},
+    {"sum_ns", UNIT_NS, "time of the kernels"},
+    {"op_ns", UNIT_NS, "time of the operator on the host", true},
+    {"saved_launches", UNIT_COUNT, "launches less, were each of them one kernel"},
+};
+#define COLUMN_SAVED 6
+
+/* Longer ones nobody fuses. */
+#define LENGTH_MAX 64
+/* What came once is no pattern. */
+#define COUNT_MIN 2
+/* An operator lies in no more of them that launch so little. */
+#define CLIMB_MAX 256
+
+/* Of a call: its sequence so far. Two hashes, so that different sequences are as good as never taken for one.
+ */
+struct sequence {
+    uint64_t hash[2];
+};
+
+struct sequence_sum {
+    uint64_t count, length;
+    int64_t sum, op;
+    struct text name;
+    char *kernels;
+};
+
+struct finding {
+    struct name_table texts;
+    struct groups groups; /* name of the operator, both hashes, length */
+    struct sequence_sum *sums;
+    size_t cap;
+};
+
+static void finding_done(struct finding *f)
+{
+    for (size_t i = 0; i < f->cap; i++)
+        free(f->sums[i].kernels);
+    free(f->sums);
+    name_table_done(&f->texts);
+    groups_done(&f->groups);
+}
+
+/* An operator whose kernels are those of the one around it says nothing beside that. */
+static bool is_candidate(const struct host_calls *host, const struct host_call *call)
+{
+    const struct host_call *outer = call->parent == HOST_CALL_NONE ? NULL : &host->calls[call->parent];
+
+    return call->kind == HOST_OP && call->work_all >= 2 && call->work_all <= LENGTH_MAX &&
+           !(outer && outer->kind == HOST_OP && outer->work_all == call->work_all);
+}
+
+/* Calls back for each candidate that launched the item of work. */
+static int visit(const struct host_calls *host, size_t item, int (*visitor)(void *arg, uint32_t call),
+                 void *arg)
+{
+    uint32_t at = host->launcher[item];
+    int r = 0;
+
+    for (int i = 0; i < CLIMB_MAX && at != HOST_CALL_NONE && r >= 0; i++, at = host->calls[at].parent) {
+        if (host->calls[at].work_all > LENGTH_MAX)
+            break;
+        if (is_candidate(host, &host->calls[at]))
+            r = visitor(arg, at);
+    }
+    return r;
+}
+
+/* -- Hashes ------------------------------------------------------------------------------------------- */
+
+struct hashing {
+    struct sequence *sequences; /* by call */
+    uint64_t name;
+};
+
+static int hash_one(void *arg, uint32_t call)
+{
+    struct hashing *h = arg;
+    struct sequence *s = &h->sequences[call];
+
+    s->hash[0] = (s->hash[0] + h->name + 1) * 0x9e3779b97f4a7c15;
+    s->hash[0] ^= s->hash[0] >> 29;
+    s->hash[1] = (s->hash[1] ^ (h->name + 1)) * 0xc2b2ae3d27d4eb4f;
+    s->hash[1] ^= s->hash[1] >> 31;
+    return 0;
+}
+
+/* -- Names -------------------------------------------------------------------------------------------- */
+
+struct naming {
+    struct finding *finding;
+    const uint32_t *group_of; /* by call: the group that it stands for, + 1 */
+    struct text name;
+};
+
+static int name_one(void *arg, uint32_t call)
+{
+    struct naming *n = arg;
+
+    if (n->group_of[call] == 0)
+        return 0;
+    struct sequence_sum *sum = &n->finding->sums[n->group_of[call] - 1];
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s%.*s", sum->kernels ? sum->kernels : "", sum->kernels ? " -> " : "",
+                 (int)MIN(n->name.size, (size_t)INT32_MAX), n->name.p) < 0)
+        return -ENOMEM;
+    free(sum->kernels);
+    sum->kernels = longer;
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static int64_t group_of(struct finding *f, struct text_numbers *numbers, const struct host_call *call,
+                        const struct sequence *sequence)
+{
+    int64_t name = op_name_number(numbers, call);
+    struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
+    int64_t number = name < 0 ? name : groups_number(&f->groups, key);
+
+    if (number >= 0 && f->groups.n > f->cap) {
+        struct sequence_sum *sums = reallocarray(f->sums, f->groups.cap, sizeof(*sums));
+        if (!sums)
+            return -ENOMEM;
+        memset(&sums[f->cap], 0, (f->groups.cap - f->cap) * sizeof(*sums));
+        f->sums = sums;
+        f->cap = f->groups.cap;
+    }
+    return number;
+}
+
+static int add_calls(struct finding *f, struct text_numbers *numbers, const struct host_calls *host,
+                     const struct sequence *sequences, uint32_t *groups)
+{
+    for (size_t i = 0; i < host->n; i++) {
+        const struct host_call *call = &host->calls[i];
+        if (!is_candidate(host, call))
+            continue;
+        int64_t number = group_of(f, numbers, call, &sequences[i]);
+        if (number < 0)
+            return (int)number;
+        struct sequence_sum *sum = &f->sums[number];
+        if (sum->count++ == 0) {
+            sum->name = f->texts.items[f->groups.items[number].part[0]];
+            sum->length = call->work_all;
+            groups[i] = (uint32_t)number + 1;
+        }
+        sum->sum += call->device_all;
+        sum->op += call->end - call->ts;
+    }
+    return 0;
+}
+
+static int add_rank(struct analysis *a, size_t rank, struct finding *f)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &f->texts};
+    const struct gpu_work *work;
+    const struct host_calls *host;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = analysis_ops(a, rank, &host);
+    if (r < 0)
+        return r;
+    _cleanup_(freep) struct sequence *sequences = calloc(host->n + 1, sizeof(*sequences));
+    _cleanup_(freep) uint32_t *groups = calloc(host->n + 1, sizeof(*groups));
+    if (!sequences || !groups)
+        return -ENOMEM;
+    struct hashing hashing = {.sequences = sequences};
+    for (size_t i = 0; i < work->n && r >= 0; i++) {
+        int64_t name = text_numbers_get(&numbers, work->events[i].name);
+        hashing.name = (uint64_t)name;
+        r = name < 0 ? (int)name : visit(host, i, hash_one, &hashing);
+    }
+    if (r >= 0)
+        r = add_calls(f, &numbers, host, sequences, groups);
+    struct naming naming = {f, groups, {0}};
+    for (size_t i = 0; i < work->n && r >= 0; i++) {
+        naming.name = columns_text(c, work->events[i].name);
+        r = visit(host, i, name_one, &naming);
+    }
+    return r;
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(finding_done) struct finding f = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = add_rank(a, i, &f);
+    for (size_t i = 0; i < f.groups.n && r >= 0; i++) {
+        const struct sequence_sum *s = &f.sums[i];
+        if (s->count < COUNT_MIN)
+            continue;
+        put_text(ret, s->name);
+        put_str(ret, s->kernels);
+        put_int(ret, (int64_t)s->length);
+        put_int(ret, (int64_t)s->count);
+        put_int(ret, s->sum);
+        put_int(ret, s->op);
+        put_int(ret, (int64_t)(s->count * (s->length - 1)));
+    }
+    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SAVED, true);
+}
+
+const struct report report_sequences = {
+    .name = "sequences",
+    .title = "kernels that follow each other under an operator: candidates for fusion",
+    .how =
+        "The work that one call of an operator launched, with what is within, in the order in which it ran; "
+        "Holistic Trace Analysis' frequent sequences, for all operators with 2 to 64 kernels at once. Of "
+        "nested operators with the same kernels the outermost counts; what came once is left out.",
+    .needs = NEEDS_GPU,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
+#pragma once
+
+#include "trace/reports/gpu.h"
+
+struct gpu_stream {
+    int64_t device, id; /* COLUMN_NULL where unknown */
+};
+
+struct stream_set {
+    struct gpu_stream *items; /* by number */
+    size_t n, cap;
+    uint32_t *slots; /* private */
+    size_t n_slots, last;
+};
+
+/* The number of the event's stream, which it gets where it is new; -ENOMEM. */
+int64_t stream_set_number(struct stream_set *set, const struct gpu_event *event);
+void stream_set_done(struct stream_set *set);
