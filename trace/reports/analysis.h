@@ -50,5 +50,7 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
 /* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
+/* Is a step of the rank within the view? */
+bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step);
 /* A stamp as people count it: from its rank's first slice on, as --from and --to do. */
 int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts);

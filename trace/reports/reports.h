@@ -17,6 +17,8 @@
     R(launches)                                                                                              \
     R(launch_bound)                                                                                          \
     R(queue)                                                                                                 \
+    R(steps)                                                                                                 \
+    R(layers)                                                                                                \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trace that a test writes event by event, analysed, for tests of reports. */
+#pragma once
+
+#include "tests/unit/cmocka-all.h"
+#include "tests/unit/read-room.h"
+#include "trace/reports/report.h"
+
+struct report_room {
+    char *text;
+    size_t size;
+    FILE *out; /* of the text, until it is read */
+    bool has_events;
+    struct read_room read;
+    struct rank rank;
+    struct analysis analysis;
+    const struct report *report;
+    struct report_rows rows;
+};
+
+/* head: members of the outer object, each with its comma. */
+static inline void room_begin(struct report_room *r, const char *head)
+{
+    *r = (struct report_room){0};
+    r->out = open_memstream(&r->text, &r->size);
+    fprintf(r->out, "{%s\"traceEvents\":[", head);
+}
+
+/* Times are in microseconds; args: JSON members, or NULL. */
+static inline void room_event(struct report_room *r, const char *category, const char *name, int tid,
+                              double ts, double dur, const char *args)
+{
+    bool is_gpu = strstr(category, "gpu_") || streq(category, "kernel");
+
+    fprintf(r->out,
+            "%s\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
+            "\"args\":{%s}}",
+            r->has_events ? "," : "", category, name, is_gpu ? 0 : 10, tid, ts, dur, args ? args : "");
+    r->has_events = true;
+}
+
+/* A call at `called`, 2 us long, and what it launched. */
+static inline void room_launch(struct report_room *r, const char *category, const char *name, int stream,
+                               int correlation, double called, double ts, double dur)
+{
+    char args[96];
+
+    if (called >= 0) {
+        snprintf(args, sizeof(args), "\"correlation\":%d", correlation);
+        room_event(r, "cuda_runtime", "cudaLaunchKernel", 1, called, 2, args);
+    }
+    snprintf(args, sizeof(args), "\"device\":0,\"stream\":%d,\"correlation\":%d", stream, correlation);
+    room_event(r, category, name, stream, ts, dur, args);
+}
+
+static inline void room_read(struct report_room *r)
+{
+    fputs("\n]}", r->out);
+    fclose(r->out);
+    r->read = read_in(r->text, r->size, (struct read_options){0});
+    assert_int_equal(r->read.result, 0);
+    r->rank = (struct rank){.columns = open_columns(&r->read), .label = "rank 0"};
+    r->analysis = (struct analysis){.ranks = &r->rank, .n = 1, .view = VIEW_ALL};
+}
+
+/* What report_make() says. */
+static inline int room_make(struct report_room *r, const char *name)
+{
+    if (r->report)
+        report_rows_done(&r->rows);
+    r->report = report_find(name);
+    assert_non_null(r->report);
+    return report_make(r->report, &r->analysis, &r->rows);
+}
+
+static inline void room_done(struct report_room *r)
+{
+    if (r->report)
+        report_rows_done(&r->rows);
+    analysis_done(&r->analysis);
+    columns_close((struct columns *)r->rank.columns);
+    read_room_done(&r->read);
+    free(r->text);
+}
+
+static inline const struct cell *room_cell(const struct report_room *r, size_t row, const char *column)
+{
+    assert_in_range(row, 0, report_rows_count(&r->rows) - 1);
+    for (size_t i = 0; i < r->report->n_columns; i++)
+        if (streq(r->report->columns[i].name, column))
+            return report_rows_at(&r->rows, row, i);
+    fail_msg("no column %s", column);
+    return NULL;
+}
+
+static inline void assert_cell_int(const struct report_room *r, size_t row, const char *column,
+                                   int64_t expected)
+{
+    const struct cell *cell = room_cell(r, row, column);
+
+    assert_int_equal(cell->type, CELL_INT);
+    assert_int_equal(cell->integer, expected);
+}
+
+static inline void assert_cell_text(const struct report_room *r, size_t row, const char *column,
+                                    const char *expected)
+{
+    const struct cell *cell = room_cell(r, row, column);
+
+    assert_int_equal(cell->type, CELL_TEXT);
+    assert_string_equal(cell->text, expected);
+}
+
+static inline void assert_cell_null(const struct report_room *r, size_t row, const char *column)
+{
+    assert_int_equal(room_cell(r, row, column)->type, CELL_NULL);
+}
