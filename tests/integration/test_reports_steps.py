@@ -148,3 +148,31 @@ def test_one_step_is_looked_at_alone(report):
     begin = f"{step['start_ns']}ns"
     assert [row["index"] for row in report("steps", path, "--from", begin)] == [5, 6]
     assert [row["index"] for row in report("steps", path, "--to", begin)] == [4]
+
+
+def test_summary_of_the_head(report):
+    row, = report("summary", TRACES / "tracelens/b200_eager_rank0.json.gz")
+    assert {key: row[key] for key in ("gpu", "gpus", "gpu_memory_bytes", "sm_count", "runtime", "driver", "nccl",
+                                      "world_size", "engine", "steps")} == \
+        {"gpu": "NVIDIA B200", "gpus": 8, "gpu_memory_bytes": 191503138816, "sm_count": 148, "runtime": "CUDA 12.9",
+         "driver": "CUDA 13.0", "nccl": "2.27.5", "world_size": 8, "engine": "vllm", "steps": 1}
+    times, = report("temporal", TRACES / "tracelens/b200_eager_rank0.json.gz")
+    assert [row[key] for key in ("span_ns", "busy_ns", "idle_ns")] == [times[key] for key in ("span_ns", "busy_ns", "idle_ns")]
+
+
+@pytest.mark.parametrize("path", ["hta/df_index_resolver.json.gz", "tracelens/h100_qwen15.json.gz",
+                                  "tracelens/mi300_qwen15.json.gz"])
+def test_memory_adds_up(report, path):
+    """The allocator's own totals, the walk through the allocations, and their holders tell the same."""
+    with gzip.open(TRACES / path) as f:
+        events = [e["args"] for e in json.load(f)["traceEvents"] if e.get("name") == "[memory]"]
+    holders = report("memory_holders", TRACES / path)
+    rows = report("memory", TRACES / path)
+    assert len(rows) == len({(e["Device Type"], e["Device Id"]) for e in events})
+    for row in rows:
+        own = [e for e in events if (e["Device Type"] == 0) == (row["device"] == "cpu")]
+        assert row["peak_bytes"] == max(e["Total Allocated"] for e in own)
+        assert row["peak_reserved_bytes"] == max(e["Total Reserved"] for e in own)
+        assert (row["allocations"], row["frees"]) == (sum(e["Bytes"] > 0 for e in own), sum(e["Bytes"] < 0 for e in own))
+        assert sum(h["peak_bytes"] for h in holders if h["device"] == row["device"]) == row["peak_bytes"]
+    assert len(report("memory_timeline", TRACES / path)) == len(events)

@@ -26,6 +26,19 @@ static inline void room_begin(struct report_room *r, const char *head)
     fprintf(r->out, "{%s\"traceEvents\":[", head);
 }
 
+/* An event as it stands. */
+static inline void room_raw(struct report_room *r, const char *format, ...) _printf_(2, 3);
+static inline void room_raw(struct report_room *r, const char *format, ...)
+{
+    va_list ap;
+
+    fputs(r->has_events ? ",\n" : "\n", r->out);
+    va_start(ap, format);
+    vfprintf(r->out, format, ap);
+    va_end(ap);
+    r->has_events = true;
+}
+
 /* Times are in microseconds; args: JSON members, or NULL. */
 static inline void room_event(struct report_room *r, const char *category, const char *name, int tid,
                               double ts, double dur, const char *args)
@@ -109,6 +122,15 @@ static inline void assert_cell_text(const struct report_room *r, size_t row, con
 
     assert_int_equal(cell->type, CELL_TEXT);
     assert_string_equal(cell->text, expected);
+}
+
+static inline void assert_cell_real(const struct report_room *r, size_t row, const char *column,
+                                    double expected)
+{
+    const struct cell *cell = room_cell(r, row, column);
+
+    assert_int_equal(cell->type, CELL_REAL);
+    assert_float_equal(cell->real, expected, 1e-6);
 }
 
 static inline void assert_cell_null(const struct report_room *r, size_t row, const char *column)

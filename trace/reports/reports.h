@@ -9,6 +9,7 @@
 
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
+    R(summary)                                                                                               \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \
@@ -19,6 +20,9 @@
     R(queue)                                                                                                 \
     R(steps)                                                                                                 \
     R(layers)                                                                                                \
+    R(memory)                                                                                                \
+    R(memory_holders)                                                                                        \
+    R(memory_timeline)                                                                                       \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
