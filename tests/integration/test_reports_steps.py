@@ -176,3 +176,34 @@ def test_memory_adds_up(report, path):
         assert (row["allocations"], row["frees"]) == (sum(e["Bytes"] > 0 for e in own), sum(e["Bytes"] < 0 for e in own))
         assert sum(h["peak_bytes"] for h in holders if h["device"] == row["device"]) == row["peak_bytes"]
     assert len(report("memory_timeline", TRACES / path)) == len(events)
+
+
+def test_roofline_of_matrix_products(report):
+    """By an independent walk: the kernels that were launched within each aten::mm of a shape."""
+    path = TRACES / "tracelens/h100_qwen15.json.gz"
+    with gzip.open(path) as f:
+        events = json.load(f, parse_float=str)["traceEvents"]
+    calls = [e for e in events if e.get("name") == "aten::mm" and e["cat"] == "cpu_op"]
+    launches = {e["args"]["correlation"]: (e["tid"], ns(e["ts"])) for e in events if e.get("cat") == "cuda_runtime"}
+    times = {}
+    for e in events:
+        is_work = e.get("cat") in ("kernel", "gpu_memset", "gpu_memcpy")
+        tid, at = launches.get(e["args"]["correlation"], (None, 0)) if is_work else (None, 0)
+        for call in calls if tid else ():
+            if call["tid"] == tid and ns(call["ts"]) <= at < ns(call["ts"]) + ns(call["dur"]):
+                dims = json.dumps(call["args"]["Input Dims"])
+                times[dims] = times.get(dims, 0) + ns(e["dur"])
+    rows = {row["dims"]: row for row in report("roofline", path) if row["operator"] == "aten::mm"}
+    assert {dims: row["device_ns"] for dims, row in rows.items()} == times
+    row = rows["[[8944, 1024], [1024, 2816]]"]
+    assert (row["calls"], row["precision"], row["flops"]) == (48, "fp16", 2 * 8944 * 1024 * 2816)
+    assert row["bytes"] == 2 * (8944 * 1024 + 1024 * 2816 + 8944 * 2816)
+    assert row["bound"] == "compute" and 0 < row["roof_share"] < 1
+    for row in rows.values():
+        assert row["tflops"] == pytest.approx(row["flops"] * row["calls"] / row["device_ns"] / 1000)
+
+
+def test_nothing_beats_the_roof(report):
+    for path in ("b200_eager_rank0", "mi300_qwen15", "xdit_flux_aiter_sage_rank0"):
+        shares = [row["roof_share"] for row in report("roofline", TRACES / f"tracelens/{path}.json.gz")]
+        assert shares and all(share is None or 0 < share < 1 for share in shares)

@@ -23,6 +23,7 @@
     R(memory)                                                                                                \
     R(memory_holders)                                                                                        \
     R(memory_timeline)                                                                                       \
+    R(roofline)                                                                                              \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
