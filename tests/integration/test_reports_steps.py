@@ -207,3 +207,49 @@ def test_nothing_beats_the_roof(report):
     for path in ("b200_eager_rank0", "mi300_qwen15", "xdit_flux_aiter_sage_rank0"):
         shares = [row["roof_share"] for row in report("roofline", TRACES / f"tracelens/{path}.json.gz")]
         assert shares and all(share is None or 0 < share < 1 for share in shares)
+
+
+ONNX_RUNTIME = """[
+{"cat" : "Session","pid" :417,"tid" :417,"dur" :2210,"ts" :1990,"ph" : "X","name" :"session_initialization","args" : {}},
+{"cat" : "Node","pid" :417,"tid" :417,"dur" :1,"ts" :5000,"ph" : "X","name" :"conv1_fence_before","args" : {"op_name" : "Conv"}},
+{"cat" : "Node","pid" :417,"tid" :417,"dur" :310,"ts" :5003,"ph" : "X","name" :"conv1_kernel_time","args" : {"op_name" : "Conv",\
+"output_size" : "3211264","input_type_shape" : [{"float":[1,3,224,224]}],"provider" : "CPUExecutionProvider"}},
+{"cat" : "Node","pid" :417,"tid" :417,"dur" :90,"ts" :5403,"ph" : "X","name" :"relu1_kernel_time","args" : {"op_name" : "Relu",\
+"provider" : "CPUExecutionProvider"}}
+]
+"""
+
+
+def test_nodes_of_onnx_runtime(report, tmp_path):
+    path = tmp_path / "onnxruntime_profile.json"
+    path.write_text(ONNX_RUNTIME)
+    rows = report("ort", path)
+    assert [(row["operator"], row["provider"], row["nodes"], row["count"], row["sum_ns"]) for row in rows] == \
+        [("Conv", "CPUExecutionProvider", 1, 1, 310000), ("Relu", "CPUExecutionProvider", 1, 1, 90000)]
+    assert rows[0]["share"] == pytest.approx(310 / 400)
+
+
+def nsys_sums(path, statement):
+    import sqlite3
+    with gzip.open(path) as f, sqlite3.connect(":memory:") as db:
+        db.deserialize(f.read())
+        return db.execute(statement).fetchall()
+
+
+def test_nsys_statistics_agree_with_the_database(report):
+    """What the statements of `nsys stats` compute: over the durations of each name."""
+    path = TRACES / "nsys/h100_2gpu_1s.sqlite.gz"
+    sums = nsys_sums(path, """SELECT s.value, count(*), sum(end - start), min(end - start), max(end - start)
+        FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName GROUP BY 1""")
+    rows = report("cuda_gpu_kern_sum", path)
+    assert {(row["name"], row["count"], row["sum_ns"], row["min_ns"], row["max_ns"]) for row in rows} == set(sums)
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    sizes = nsys_sums(path, """SELECT copyKind, count(*), sum(bytes), max(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY GROUP BY 1""")
+    names = {1: "[CUDA memcpy Host-to-Device]", 2: "[CUDA memcpy Device-to-Host]", 8: "[CUDA memcpy Device-to-Device]"}
+    assert {(row["name"], row["count"], row["sum_bytes"], row["max_bytes"])
+            for row in report("cuda_gpu_mem_size_sum", path) if "memcpy" in row["name"]} == \
+        {(names[kind], *rest) for kind, *rest in sizes}
+    calls = nsys_sums(path, """SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME""")
+    rows = report("cuda_api_sum", path)
+    assert [(sum(row["count"] for row in rows), sum(row["sum_ns"] for row in rows))] == calls
+    assert sum(row["count"] for row in report("nvtx", path)) == sum(row["count"] for row in report("nvtx_sum", path))

@@ -66,14 +66,20 @@ static inline void room_launch(struct report_room *r, const char *category, cons
     room_event(r, category, name, stream, ts, dur, args);
 }
 
-static inline void room_read(struct report_room *r)
+/* Reads what was written, which may be of any format. */
+static inline void room_read_text(struct report_room *r)
 {
-    fputs("\n]}", r->out);
     fclose(r->out);
     r->read = read_in(r->text, r->size, (struct read_options){0});
     assert_int_equal(r->read.result, 0);
     r->rank = (struct rank){.columns = open_columns(&r->read), .label = "rank 0"};
     r->analysis = (struct analysis){.ranks = &r->rank, .n = 1, .view = VIEW_ALL};
+}
+
+static inline void room_read(struct report_room *r)
+{
+    fputs("\n]}", r->out);
+    room_read_text(r);
 }
 
 /* What report_make() says. */

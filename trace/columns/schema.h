@@ -106,6 +106,7 @@ enum column_kind {
     A(op, types, TEXT, -1, "Input type") A(op, strides, TEXT, -1, "Input Strides")                           \
     A(op, concrete, TEXT, -1, "Concrete Inputs") A(op, module, TEXT, -1, "Module Hierarchy")                 \
     A(op, flops, INT, -1, "FLOPs") A(op, op_name, TEXT, -1, "op_name")                                       \
+    A(op, provider, TEXT, -1, "provider")                                                                    \
     A(python, id, INT, -1, "Python id") A(python, parent_id, INT, -1, "Python parent id")                    \
     A(python, module_id, INT, -1, "Python module id") A(python, ev_idx, INT, -1, "Ev Idx")                   \
     A(memory, address, INT, -1, "Addr") A(memory, bytes, INT, -1, "Bytes")                                   \

@@ -15,7 +15,10 @@
 
 /* The first that matches counts. A device is what the runtime calls one: of an MI250, one of its two dies. */
 static const struct gpu_peak peaks[] = {
+    {"*GB200*", 8000 * G, PEAK(40, 80, 1250, 2500, 5000, 5000)},
     {"*B200*", 8000 * G, PEAK(37, 75, 1125, 2250, 4500, 4500)},
+    {"*GH200*144*", 4900 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*GH200*", 4000 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
     {"*H200*", 4800 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
     {"*H100*NVL*", 3900 * G, PEAK(60, 60, 417.5, 835.5, 1671, 1671)},
     {"*H100*PCIe*", 2000 * G, PEAK(51, 51, 378, 756, 1513, 1513)},

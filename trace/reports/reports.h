@@ -28,7 +28,16 @@
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
     R(critical_path)                                                                                         \
-    R(critical_path_list)
+    R(critical_path_list)                                                                                    \
+    R(nvtx)                                                                                                  \
+    R(functions)                                                                                             \
+    R(ort)                                                                                                   \
+    R(cuda_gpu_kern_sum)                                                                                     \
+    R(cuda_gpu_mem_time_sum)                                                                                 \
+    R(cuda_gpu_mem_size_sum)                                                                                 \
+    R(cuda_api_sum)                                                                                          \
+    R(nvtx_sum)                                                                                              \
+    R(osrt_sum)
 
 /* clang-format on */
 
