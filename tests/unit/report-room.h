@@ -26,6 +26,19 @@ static inline void room_begin(struct report_room *r, const char *head)
     fprintf(r->out, "{%s\"traceEvents\":[", head);
 }
 
+/* An event as it stands. */
+static inline void room_raw(struct report_room *r, const char *format, ...) _printf_(2, 3);
+static inline void room_raw(struct report_room *r, const char *format, ...)
+{
+    va_list ap;
+
+    fputs(r->has_events ? ",\n" : "\n", r->out);
+    va_start(ap, format);
+    vfprintf(r->out, format, ap);
+    va_end(ap);
+    r->has_events = true;
+}
+
 /* Times are in microseconds; args: JSON members, or NULL. */
 static inline void room_event(struct report_room *r, const char *category, const char *name, int tid,
                               double ts, double dur, const char *args)
@@ -53,14 +66,20 @@ static inline void room_launch(struct report_room *r, const char *category, cons
     room_event(r, category, name, stream, ts, dur, args);
 }
 
-static inline void room_read(struct report_room *r)
+/* Reads what was written, which may be of any format. */
+static inline void room_read_text(struct report_room *r)
 {
-    fputs("\n]}", r->out);
     fclose(r->out);
     r->read = read_in(r->text, r->size, (struct read_options){0});
     assert_int_equal(r->read.result, 0);
     r->rank = (struct rank){.columns = open_columns(&r->read), .label = "rank 0"};
     r->analysis = (struct analysis){.ranks = &r->rank, .n = 1, .view = VIEW_ALL};
+}
+
+static inline void room_read(struct report_room *r)
+{
+    fputs("\n]}", r->out);
+    room_read_text(r);
 }
 
 /* What report_make() says. */
@@ -109,6 +128,15 @@ static inline void assert_cell_text(const struct report_room *r, size_t row, con
 
     assert_int_equal(cell->type, CELL_TEXT);
     assert_string_equal(cell->text, expected);
+}
+
+static inline void assert_cell_real(const struct report_room *r, size_t row, const char *column,
+                                    double expected)
+{
+    const struct cell *cell = room_cell(r, row, column);
+
+    assert_int_equal(cell->type, CELL_REAL);
+    assert_float_equal(cell->real, expected, 1e-6);
 }
 
 static inline void assert_cell_null(const struct report_room *r, size_t row, const char *column)

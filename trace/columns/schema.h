@@ -106,6 +106,7 @@ enum column_kind {
     A(op, types, TEXT, -1, "Input type") A(op, strides, TEXT, -1, "Input Strides")                           \
     A(op, concrete, TEXT, -1, "Concrete Inputs") A(op, module, TEXT, -1, "Module Hierarchy")                 \
     A(op, flops, INT, -1, "FLOPs") A(op, op_name, TEXT, -1, "op_name")                                       \
+    A(op, provider, TEXT, -1, "provider")                                                                    \
     A(python, id, INT, -1, "Python id") A(python, parent_id, INT, -1, "Python parent id")                    \
     A(python, module_id, INT, -1, "Python module id") A(python, ev_idx, INT, -1, "Ev Idx")                   \
     A(memory, address, INT, -1, "Addr") A(memory, bytes, INT, -1, "Bytes")                                   \
@@ -206,7 +207,8 @@ enum defect_kind {
     M(format, 1) M(source_bytes, 0) M(text_bytes, 0) M(coding, 1) M(events, 0) M(base_time_ns, 0)            \
     M(first_ns, 0) M(last_ns, 0) M(rank, 0) M(world_size, 0) M(backend, 1) M(device_name, 1) M(devices, 0)   \
     M(trace_name, 1) M(engine_version, 1) M(pid, 0) M(source_sha256, 1) M(display_unit, 1)                   \
-    M(distributed_info, 1) M(device_properties, 1) M(sm_count, 0)
+    M(distributed_info, 1) M(device_properties, 1) M(sm_count, 0) M(cuda_runtime_version, 0)                 \
+    M(cuda_driver_version, 0) M(hip_runtime_version, 0) M(hip_driver_version, 0)
 
 /* clang-format on */
 

@@ -6,7 +6,7 @@
 
 #define GROUP(name) (TABLE_##name - TABLE_ARGS_FIRST)
 
-/* What an event is by its category, in the words of every torch since 1.9. */
+/* What an event is by its category, in the words of every torch since 1.9 and of others. */
 static const struct {
     const char *category;
     unsigned class;
@@ -38,6 +38,7 @@ static const struct {
     {"privateuse1_driver", GROUP(runtime)},
     {"Runtime", GROUP(runtime)},
     {"cpu_instant_event", GROUP(memory)},
+    {"Node", GROUP(op)}, /* ONNX Runtime's */
 };
 
 /* What an event of another category, or of none, is by an argument. A stream tells nothing: Triton's

@@ -52,6 +52,26 @@ static void take_version(struct scanner *s, struct slice value)
     set_text(s, META_engine_version, value);
 }
 
+static void take_cuda_runtime(struct scanner *s, struct slice value)
+{
+    set_number(s, META_cuda_runtime_version, value);
+}
+
+static void take_cuda_driver(struct scanner *s, struct slice value)
+{
+    set_number(s, META_cuda_driver_version, value);
+}
+
+static void take_hip_runtime(struct scanner *s, struct slice value)
+{
+    set_number(s, META_hip_runtime_version, value);
+}
+
+static void take_hip_driver(struct scanner *s, struct slice value)
+{
+    set_number(s, META_hip_driver_version, value);
+}
+
 static void take_distributed(struct scanner *s, struct slice value)
 {
     struct slice rest = json_inside(value), key, v;
@@ -89,10 +109,17 @@ static const struct wanted {
     const char *key;
     void (*take)(struct scanner *s, struct slice value);
 } wanted[] = {
-    {"baseTimeNanoseconds", take_base},    {"displayTimeUnit", take_unit},
-    {"distributedInfo", take_distributed}, {"deviceProperties", take_devices},
-    {"computeProperties", take_devices},   {"traceName", take_trace_name},
+    {"baseTimeNanoseconds", take_base},
+    {"displayTimeUnit", take_unit},
+    {"distributedInfo", take_distributed},
+    {"deviceProperties", take_devices},
+    {"computeProperties", take_devices},
+    {"traceName", take_trace_name},
     {"vllm_version", take_version},
+    {"cuda_runtime_version", take_cuda_runtime},
+    {"cuda_driver_version", take_cuda_driver},
+    {"hip_runtime_version", take_hip_runtime},
+    {"hip_driver_version", take_hip_driver},
 };
 
 static const struct wanted *find_wanted(const char *key, size_t size)

@@ -60,7 +60,10 @@ int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret)
 
     if (!one->steps) {
         struct steps *steps = calloc(1, sizeof(*steps));
-        int r = steps ? steps_read(one->columns, steps) : -ENOMEM;
+        const struct gpu_work *work;
+        int r = steps ? analysis_all_gpu(a, rank, &work) : -ENOMEM;
+        if (r >= 0)
+            r = steps_read(one->columns, work, steps);
         if (r < 0) {
             free(steps);
             return r;
@@ -96,23 +99,35 @@ int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts)
     return since;
 }
 
-static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
+static struct interval bounds_of(const struct analysis *a, size_t rank)
 {
-    const struct analysis_view *v = &a->view;
     int64_t first = columns_meta(a->ranks[rank].columns, META_first_ns),
             zero = first == COLUMN_NULL ? 0 : first;
-    struct interval bounds = {moved(v->from, zero), moved(v->to, zero)};
+
+    return (struct interval){moved(a->view.from, zero), moved(a->view.to, zero)};
+}
+
+bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step)
+{
+    const struct analysis_view *v = &a->view;
+    struct interval bounds = bounds_of(a, rank);
+
+    return (v->step == COLUMN_NULL || step->index == v->step) &&
+           (!v->phase || strcmp(step_phase_name(step->phase), v->phase) == 0) && step->ts >= bounds.from &&
+           step->ts < bounds.to;
+}
+
+static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
+{
+    struct interval bounds = bounds_of(a, rank);
     const struct steps *steps;
 
-    if (v->step == COLUMN_NULL && !v->phase)
+    if (a->view.step == COLUMN_NULL && !a->view.phase)
         return intervals_add(ret, bounds.from, bounds.to);
     int r = analysis_steps(a, rank, &steps);
-    for (size_t i = 0; r >= 0 && i < steps->n; i++) {
-        const struct step *s = &steps->items[i];
-        if ((v->step == COLUMN_NULL || s->index == v->step) &&
-            (!v->phase || strcmp(step_phase_name(s->phase), v->phase) == 0))
-            r = intervals_add(ret, MAX(s->ts, bounds.from), MIN(s->end, bounds.to));
-    }
+    for (size_t i = 0; r >= 0 && i < steps->n; i++)
+        if (analysis_has_step(a, rank, &steps->items[i]))
+            r = intervals_add(ret, steps->items[i].ts, MIN(steps->items[i].end, bounds.to));
     intervals_unite(ret);
     return r;
 }

@@ -57,5 +57,7 @@ int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
 int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret);
 /* Whether a call begins within the view. */
 bool analysis_has_call(const struct intervals *times, const struct host_call *call);
+/* Is a step of the rank within the view? */
+bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step);
 /* A stamp as people count it: from its rank's first slice on, as --from and --to do. */
 int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts);

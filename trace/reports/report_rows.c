@@ -90,6 +90,14 @@ void put_text(struct report_rows *rows, struct text text)
     put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
 }
 
+void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t number)
+{
+    if (number == COLUMN_NULL)
+        put_null(rows);
+    else
+        put_text(rows, columns_text(c, number));
+}
+
 void put_str(struct report_rows *rows, const char *text)
 {
     if (text)

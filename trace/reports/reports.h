@@ -9,6 +9,7 @@
 
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
+    R(summary)                                                                                               \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \
@@ -30,11 +31,26 @@
     R(op_tree)                                                                                               \
     R(stacks)                                                                                                \
     R(sequences)                                                                                             \
+    R(steps)                                                                                                 \
+    R(layers)                                                                                                \
+    R(memory)                                                                                                \
+    R(memory_holders)                                                                                        \
+    R(memory_timeline)                                                                                       \
+    R(roofline)                                                                                              \
     R(ranks)                                                                                                 \
     R(stragglers)                                                                                            \
     R(imbalance)                                                                                             \
     R(critical_path)                                                                                         \
-    R(critical_path_list)
+    R(critical_path_list)                                                                                    \
+    R(nvtx)                                                                                                  \
+    R(functions)                                                                                             \
+    R(ort)                                                                                                   \
+    R(cuda_gpu_kern_sum)                                                                                     \
+    R(cuda_gpu_mem_time_sum)                                                                                 \
+    R(cuda_gpu_mem_size_sum)                                                                                 \
+    R(cuda_api_sum)                                                                                          \
+    R(nvtx_sum)                                                                                              \
+    R(osrt_sum)
 
 /* clang-format on */
 

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of a trace: what the program did once after the other, by its annotations.
+ * Steps of a trace: what the program did once after the other. By the names that engines give them; where
+ * there are none, by kernels that recur, or by launches of graphs. docs/analysis.md says how in full.
  */
 #pragma once
 
-#include "trace/columns/columns.h"
+#include "trace/reports/gpu.h"
+#include "trace/reports/step_name.h"
 
-enum step_phase { PHASE_UNKNOWN, PHASE_PREFILL, PHASE_DECODE, PHASE_MIXED, PHASE_TRAINING, _STEP_PHASE_MAX };
+#define STEP_NONE UINT32_MAX
 
 struct step {
     int64_t index; /* as the annotation numbers it, else its place from 0 */
-    int64_t name;  /* text; COLUMN_NULL where it was found by periodicity */
+    int64_t name;  /* text; COLUMN_NULL where it was found by recurrence */
     enum step_phase phase;
-    int64_t ts, end;          /* of its GPU work where it has some, else of the annotation */
-    int64_t tokens, requests; /* COLUMN_NULL where the name does not tell */
+    int64_t ts, end;           /* of its GPU work; where no step has any, of the annotation */
+    int64_t tokens, requests;  /* COLUMN_NULL where the name does not tell */
+    int64_t host_ts, host_end; /* of the annotation; COLUMN_NULL where it was not found by a name */
+    size_t n_events;           /* of the GPU's work */
 };
 
 struct steps {
     struct step *items; /* in order of time, not overlapping */
     size_t n, cap;
+    enum step_source source; /* _STEP_SOURCE_MAX where there are no steps */
+    uint32_t *owners;        /* of each event of the work, the place of its step in items, or STEP_NONE */
 };
 
-/* -ENOMEM. */
-int steps_read(const struct columns *c, struct steps *ret);
+/* work: all of the trace's. -ENOMEM. */
+int steps_read(const struct columns *c, const struct gpu_work *work, struct steps *ret);
 void steps_done(struct steps *steps);
-/* "", "prefill", ... */
-const char *step_phase_name(enum step_phase phase);
-/* _STEP_PHASE_MAX for an unknown name. */
-enum step_phase step_phase_find(const char *name);

@@ -235,6 +235,7 @@ static const struct sql_column op[] = {
     {"module", COL_op_module},
     {"flops", COL_op_flops},
     {"op_name", COL_op_op_name},
+    {"provider", COL_op_provider},
 };
 
 static const struct sql_column annotation[] = {

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What recurs within a step: the layers of a model, also those that one graph launch runs. */
+#include "trace/reports/period.h"
+#include "trace/reports/reports.h"
+#include "trace/reports/step_cost.h"
+#include "trace/reports/step_find.h"
+#include <errno.h>
+#include <math.h>
+
+/* What recurs less often is hardly a layer. */
+#define LAYERS_MIN 3
+
+static const struct report_column columns[] = {
+    {"rank", UNIT_ID, "which rank"},
+    {"step", UNIT_ID, "in which step; nothing where the trace has none that are known"},
+    {"layer", UNIT_ID, "its place among those of the step that are alike, from 0"},
+    {"start_ns", UNIT_NS, "when its work begins, counted from the rank's first slice"},
+    {"dur_ns", UNIT_NS, "until its last work ends, or the next one's begins"},
+    {"busy_ns", UNIT_NS, "with anything at work on any stream"},
+    {"idle_ns", UNIT_NS, "with nothing at work"},
+    {"kernels", UNIT_COUNT, "kernels, copies and memsets"},
+    {"outlier", UNIT_FACTOR, "by how many deviations it differs from the median, where that is much"},
+    {"differs", UNIT_TEXT, "an outlier's: the class of kernels, or idle, that differs most from the median"},
+    {"differs_ns", UNIT_NS, "by how much"},
+};
+
+/* Layers of one rank, as steps: index is the layer's, tokens the place of its step, COLUMN_NULL without. */
+struct finding {
+    const struct columns *c;
+    const struct gpu_work *work;
+    struct steps layers;
+    uint32_t *names; /* of the work, below n_names */
+    uint32_t n_names;
+    size_t *members; /* places of the work, by steps */
+    size_t *first;   /* of each step its part of the members, and where the last one's ends */
+    uint32_t *room;  /* for the names of one step */
+};
+
+static void finding_done(struct finding *f)
+{
+    steps_done(&f->layers);
+    free(f->names);
+    free(f->members);
+    free(f->first);
+    free(f->room);
+}
+
+static int prepare(struct finding *f, const struct steps *steps)
+{
+    size_t n = f->work->n;
+
+    f->n_names = columns_texts(f->c) + 1;
+    f->names = calloc(n + 1, sizeof(*f->names));
+    f->members = calloc(n + 1, sizeof(*f->members));
+    f->first = calloc(steps->n + 2, sizeof(*f->first));
+    f->room = calloc(n + 1, sizeof(*f->room));
+    f->layers = (struct steps){.owners = malloc((n + 1) * sizeof(*f->layers.owners))};
+    if (!f->names || !f->members || !f->first || !f->room || !f->layers.owners)
+        return -ENOMEM;
+    memset(f->layers.owners, 0xff, (n + 1) * sizeof(*f->layers.owners)); /* STEP_NONE */
+    for (size_t i = 0; i < n; i++) {
+        int64_t name = f->work->events[i].name;
+        f->names[i] = name >= 0 && name < f->n_names ? (uint32_t)name : f->n_names - 1;
+    }
+    /* One further on, so that filling moves each to where its step begins. */
+    for (size_t i = 0; i < n; i++)
+        if (steps->owners[i] != STEP_NONE && steps->owners[i] + 2 < steps->n + 2)
+            f->first[steps->owners[i] + 2]++;
+    for (size_t i = 2; i < steps->n + 2; i++)
+        f->first[i] += f->first[i - 1];
+    for (size_t i = 0; i < n; i++)
+        if (steps->owners[i] != STEP_NONE)
+            f->members[f->first[steps->owners[i] + 1]++] = i;
+    for (size_t i = 0; i < n && steps->n == 0; i++)
+        f->members[i] = i;
+    return 0;
+}
+
+static int add_layer(struct finding *f, const size_t *members, size_t n, const struct step *like)
+{
+    struct step *layer = steps_add(&f->layers);
+
+    if (!layer)
+        return -ENOMEM;
+    layer->index = like->index;
+    layer->tokens = like->tokens;
+    layer->phase = like->phase;
+    layer->n_events = n;
+    for (size_t i = 0; i < n; i++) {
+        const struct gpu_event *e = &f->work->events[members[i]];
+        f->layers.owners[members[i]] = (uint32_t)f->layers.n - 1;
+        layer->ts = i == 0 ? e->ts : layer->ts;
+        layer->end = i == 0 ? e->end : MAX(layer->end, e->end);
+    }
+    if (f->layers.n > 1) {
+        struct step *last = layer - 1;
+        layer->ts = MAX(layer->ts, last->ts);
+        layer->end = MAX(layer->end, layer->ts);
+        last->end = MIN(last->end, layer->ts);
+    }
+    return 0;
+}
+
+/* step: SIZE_MAX for all of the work. */
+static int find_layers(struct finding *f, const struct steps *steps, size_t step)
+{
+    _cleanup_(period_done) struct period p = {0};
+    bool is_all = step == SIZE_MAX;
+    const size_t *members = is_all ? f->members : &f->members[f->first[step]];
+    size_t n = is_all ? f->work->n : f->first[step + 1] - f->first[step];
+    struct step like = {.tokens = is_all ? COLUMN_NULL : (int64_t)step,
+                        .phase = is_all ? PHASE_UNKNOWN : steps->items[step].phase};
+
+    for (size_t i = 0; i < n; i++)
+        f->room[i] = f->names[members[i]];
+    int r = period_find(f->room, NULL, n, f->n_names, PERIOD_FULLEST, &p);
+    if (p.n < LAYERS_MIN)
+        return r;
+    for (size_t i = 0; i < p.n && r >= 0; i++) {
+        like.index = (int64_t)i;
+        r = add_layer(f, members + p.starts[i], (i + 1 < p.n ? p.starts[i + 1] : p.until) - p.starts[i],
+                      &like);
+    }
+    return r;
+}
+
+static void put_layer(const struct analysis *a, size_t rank, const struct steps *steps,
+                      const struct step *layer, const struct step_cost *cost, struct report_rows *ret)
+{
+    bool is_outlier = cost->differs != STEP_PART_NONE;
+
+    put_int(ret, a->ranks[rank].number);
+    put_int(ret, layer->tokens == COLUMN_NULL ? COLUMN_NULL : steps->items[layer->tokens].index);
+    put_int(ret, layer->index);
+    put_int(ret, analysis_since_first(a, rank, layer->ts));
+    put_int(ret, layer->end - layer->ts);
+    put_int(ret, cost->busy);
+    put_int(ret, cost->parts[STEP_PART_IDLE]);
+    put_int(ret, (int64_t)layer->n_events);
+    put_real(ret, is_outlier ? cost->deviations : NAN);
+    put_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
+    put_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
+}
+
+static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(finding_done) struct finding f = {.c = a->ranks[rank].columns};
+    _cleanup_(step_costs_done) struct step_costs costs = {0};
+    const struct steps *steps;
+    int r = analysis_all_gpu(a, rank, &f.work);
+
+    if (r >= 0)
+        r = analysis_steps(a, rank, &steps);
+    if (r >= 0)
+        r = prepare(&f, steps);
+    if (r >= 0 && steps->n == 0)
+        r = find_layers(&f, steps, SIZE_MAX);
+    for (size_t i = 0; r >= 0 && i < steps->n; i++)
+        if (analysis_has_step(a, rank, &steps->items[i]))
+            r = find_layers(&f, steps, i);
+    if (r >= 0)
+        r = step_costs_read(f.work, &f.layers, &costs);
+    for (size_t i = 0; r >= 0 && i < f.layers.n; i++)
+        put_layer(a, rank, steps, &f.layers.items[i], &costs.items[i], ret);
+    return r;
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = add_rank(a, i, ret);
+    return r;
+}
+
+const struct report report_layers = {
+    .name = "layers",
+    .title = "what recurs within steps: layers, one by one",
+    .how = "The longest run of stretches of a step's GPU work that are alike: at least three names of "
+           "kernels occur once in each. What comes before the first and behind the last (embedding, the "
+           "head, layers of another kind) is in none. Outliers as of steps.",
+    .needs = NEEDS_GPU,
+    .is_detail = true,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};
