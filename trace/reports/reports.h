@@ -10,6 +10,7 @@
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
     R(summary)                                                                                               \
+    R(findings)                                                                                              \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \

@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each rule of the report findings speaks of a trace that is sick of what it looks for, and is quiet where
+ * the rest of the trace is the same. Steps are of 10 ms: a graph of 6 ms, a window of 3 ms that is what the
+ * test makes of it, and another graph until the next step.
+ */
+#include "tests/unit/report-room.h"
+
+#define MS          1000.0 /* traces count microseconds */
+#define STEP        (10 * MS)
+#define WINDOW      (6 * MS) /* in a step */
+#define WINDOW_END  (9 * MS)
+#define STEPS       6
+#define NS_PER_US   1000
+#define DECODE      "execute_context_0(0)_generation_8(8)"
+#define PREFILL     "execute_context_2(2048)_generation_0(0)"
+#define GEMM        "cutlass_80_gemm"
+#define KERNEL_US   100.0
+#define HOST_THREAD 1
+#define STREAM      7
+#define COMM_STREAM 8
+
+struct maker {
+    struct report_room room;
+    int correlation;
+};
+
+/* Where it is, it stays: the text is written through its address. */
+static void begin(struct maker *m)
+{
+    m->correlation = 1;
+    room_begin(&m->room, "");
+}
+
+static void work(struct maker *m, const char *category, const char *name, int stream, double ts, double dur)
+{
+    char args[96];
+
+    snprintf(args, sizeof(args), "\"device\":0,\"stream\":%d,\"correlation\":%d", stream, m->correlation);
+    room_event(&m->room, category, name, stream, ts, dur, args);
+}
+
+static void host(struct maker *m, const char *category, const char *name, double ts, double dur)
+{
+    char args[48];
+
+    snprintf(args, sizeof(args), "\"correlation\":%d", m->correlation);
+    room_event(&m->room, category, name, HOST_THREAD, ts, dur,
+               strcmp(category, "cuda_runtime") == 0 ? args : NULL);
+}
+
+/* One launch for kernels that fill [from, to), called and returned before. */
+static void graph(struct maker *m, const char *kernel, double called, double from, double to, double each)
+{
+    m->correlation++;
+    host(m, "cuda_runtime", "cudaGraphLaunch", called, 10);
+    for (double at = from; at + 0.01 < to; at += each)
+        work(m, "kernel", kernel, STREAM, at, each);
+}
+
+static void annotate(struct maker *m, const char *name, double at)
+{
+    host(m, "user_annotation", name, at - 600, STEP - 20);
+}
+
+/* Its window is left open. */
+static void open_step(struct maker *m, const char *name, double at)
+{
+    annotate(m, name, at);
+    graph(m, GEMM, at - 500, at, at + WINDOW, KERNEL_US);
+    graph(m, GEMM, at + WINDOW_END - 12, at + WINDOW_END, at + STEP, KERNEL_US);
+}
+
+static void healthy_step(struct maker *m, const char *name, double at)
+{
+    annotate(m, name, at);
+    graph(m, GEMM, at - 500, at, at + STEP, KERNEL_US);
+}
+
+static double step_at(int i)
+{
+    return 1 * MS + i * STEP;
+}
+
+static void analyze(struct maker *m)
+{
+    room_read(&m->room);
+    assert_int_equal(room_make(&m->room, "findings"), 0);
+}
+
+static int row_of(const struct report_room *r, const char *rule)
+{
+    for (size_t i = 0; i < report_rows_count(&r->rows); i++)
+        if (streq(room_cell(r, i, "rule")->text, rule))
+            return (int)i;
+    return -1;
+}
+
+/* The rule's cost in microseconds; it must have spoken, and said all that a finding has to say. */
+static double cost_of(const struct report_room *r, const char *rule)
+{
+    static const char *const texts[] = {"severity", "what",       "where", "evidence",
+                                        "advice",   "confidence", "report"};
+    int row = row_of(r, rule);
+
+    if (row < 0)
+        fail_msg("nothing of %s", rule);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        assert_true(strlen(room_cell(r, (size_t)row, texts[i])->text) > 0);
+    assert_non_null(report_find(room_cell(r, (size_t)row, "report")->text));
+    return (double)room_cell(r, (size_t)row, "cost_ns")->integer / NS_PER_US;
+}
+
+static void assert_quiet(const struct report_room *r)
+{
+    for (size_t i = 0; i < report_rows_count(&r->rows); i++)
+        print_message("%s: %s\n", room_cell(r, i, "rule")->text, room_cell(r, i, "what")->text);
+    assert_int_equal(report_rows_count(&r->rows), 0);
+}
+
+static void assert_no(const struct report_room *r, const char *rule)
+{
+    assert_int_equal(row_of(r, rule), -1);
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static void test_healthy_trace_has_none(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++)
+        healthy_step(&m, DECODE, step_at(i));
+    analyze(&m);
+    assert_quiet(&m.room);
+    room_done(&m.room);
+}
+
+/* What the host does in the window, and whose fault the idle window then is. */
+static const struct window {
+    const char *category, *name, *rule;
+} windows[] = {
+    {"python_function", "torch/_inductor/compile_fx.py(700): compile_fx_inner", "recompilation"},
+    {"user_annotation", "_compile.compile_inner (dynamo_timed)", "recompilation"},
+    {"cuda_driver", "cuModuleLoadDataEx", "recompilation"},
+    {"python_function", "transformers/tokenization_utils_base.py(3000): batch_decode",
+     "starved_by_tokenizer"},
+    {"python_function", "vllm/v1/engine/detokenizer.py(100): detokenize", "starved_by_tokenizer"},
+    {"python_function", "vllm/v1/core/sched/scheduler.py(150): schedule", "starved_by_scheduler"},
+    {"python_function", "sglang/srt/managers/scheduler.py(900): get_next_batch_to_run",
+     "starved_by_scheduler"},
+    {"user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "starved_by_data"},
+    {"python_function", "<built-in function collect>", "starved_by_collector"},
+    {"cuda_runtime", "cudaMalloc", "allocation_in_step"},
+    {"cpu_op", "aten::nonzero_on_host", "host_bound"},
+    /* What runs compiled code is no compilation; what everything happens in is no scheduler. */
+    {"python_function", "torch/_dynamo/eval_frame.py(1039): _fn", "host_bound"},
+    {"python_function", "sglang/srt/managers/scheduler.py(1): event_loop_normal", "host_bound"},
+};
+
+static void test_idle_time_is_whose_name_covers_it(void **state)
+{
+    for (size_t k = 0; k < ARRAY_SIZE(windows); k++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            open_step(&m, DECODE, step_at(i));
+            host(&m, windows[k].category, windows[k].name, step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
+        }
+        analyze(&m);
+        assert_float_equal(cost_of(&m.room, windows[k].rule), WINDOW_END - WINDOW, 1);
+        assert_int_equal(report_rows_count(&m.room.rows), 1);
+        assert_cell_text(&m.room, 0, "severity", "high");
+        assert_cell_real(&m.room, 0, "share", 0.3);
+        assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, windows[k].name));
+        room_done(&m.room);
+    }
+}
+
+static void test_same_names_cost_nothing_while_the_gpu_works(void **state)
+{
+    for (size_t k = 0; k < ARRAY_SIZE(windows); k++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            healthy_step(&m, DECODE, step_at(i));
+            host(&m, windows[k].category, windows[k].name, step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
+        }
+        analyze(&m);
+        assert_quiet(&m.room);
+        room_done(&m.room);
+    }
+}
+
+static void test_wait_of_the_host_in_the_step(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++) {
+        open_step(&m, DECODE, step_at(i));
+        host(&m, "cuda_runtime", "cudaStreamSynchronize", step_at(i) + 4 * MS, WINDOW - 4 * MS + 3);
+        host(&m, "cpu_op", "aten::item", step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
+    }
+    analyze(&m);
+    assert_float_equal(cost_of(&m.room, "sync_in_step"), WINDOW_END - WINDOW, 1);
+    assert_no(&m.room, "host_bound");
+    assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, "cudaStreamSynchronize"));
+    room_done(&m.room);
+}
+
+static void test_wait_that_ends_early_is_none(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++) {
+        open_step(&m, DECODE, step_at(i));
+        host(&m, "cuda_runtime", "cudaStreamSynchronize", step_at(i) + 1 * MS, 1 * MS);
+        host(&m, "cpu_op", "aten::item", step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
+    }
+    analyze(&m);
+    assert_no(&m.room, "sync_in_step");
+    room_done(&m.room);
+}
+
+/* One kernel after the other, each launched when the one before has ended. */
+static void eager(struct maker *m, const char *step, double kernel, double wait)
+{
+    begin(m);
+
+    for (int i = 0; i < STEPS; i++) {
+        annotate(m, step, step_at(i));
+        for (double at = 0; at + kernel + wait <= STEP; at += kernel + wait) {
+            m->correlation++;
+            host(m, "cuda_runtime", "cudaLaunchKernel", step_at(i) + at + (wait > 10 ? -4 : -300), 3);
+            work(m, "kernel", GEMM, STREAM, step_at(i) + at, kernel);
+        }
+    }
+    analyze(m);
+}
+
+static void test_eager_decode_misses_its_graph(void **state)
+{
+    struct maker m;
+
+    eager(&m, DECODE, 50, 50);
+
+    assert_float_equal(cost_of(&m.room, "missing_graph"), STEP / 2, 200);
+    assert_no(&m.room, "launch_bound");
+    room_done(&m.room);
+}
+
+static void test_launches_that_keep_ahead_need_no_graph(void **state)
+{
+    struct maker m;
+
+    eager(&m, DECODE, 99, 1);
+
+    assert_quiet(&m.room);
+    room_done(&m.room);
+}
+
+static void test_launch_bound_prefill_misses_no_graph(void **state)
+{
+    struct maker m;
+
+    eager(&m, PREFILL, 50, 50);
+
+    assert_float_equal(cost_of(&m.room, "launch_bound"), STEP / 2, 200);
+    assert_no(&m.room, "missing_graph");
+    room_done(&m.room);
+}
+
+static void test_exposed_communication_by_purpose(void **state)
+{
+    static const struct {
+        const char *kernel, *rule;
+    } kernels[] = {
+        {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)", "exposed_all_reduce"},
+        {"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>()", "exposed_all_reduce"},
+        {"void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>()", "exposed_expert_parallel"},
+        {"ncclDevKernel_SendRecv(ncclDevKernelArgs)", "exposed_communication"},
+    };
+
+    for (size_t k = 0; k < 2 * ARRAY_SIZE(kernels); k++) {
+        bool is_hidden = k >= ARRAY_SIZE(kernels);
+        const char *kernel = kernels[k % ARRAY_SIZE(kernels)].kernel,
+                   *rule = kernels[k % ARRAY_SIZE(kernels)].rule;
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            if (is_hidden)
+                healthy_step(&m, DECODE, step_at(i));
+            else
+                open_step(&m, DECODE, step_at(i));
+            m.correlation++;
+            host(&m, "cuda_runtime", "cudaLaunchKernelExC", step_at(i) - 400, 5);
+            work(&m, "kernel", kernel, COMM_STREAM, step_at(i) + WINDOW, WINDOW_END - WINDOW);
+        }
+        analyze(&m);
+        if (is_hidden)
+            assert_quiet(&m.room);
+        else
+            assert_float_equal(cost_of(&m.room, rule), WINDOW_END - WINDOW, 1);
+        assert_in_range(report_rows_count(&m.room.rows), 0, 1);
+        room_done(&m.room);
+    }
+}
+
+/* A copy whose call returns with it, in the window. */
+static void copy_in_window(const char *name, const char *rule, bool is_sick)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++) {
+        open_step(&m, DECODE, step_at(i));
+        m.correlation++;
+        host(&m, "cuda_runtime", "cudaMemcpyAsync", step_at(i) + WINDOW - 50, 2950);
+        work(&m, "gpu_memcpy", name, STREAM, step_at(i) + WINDOW, 2 * MS);
+    }
+    analyze(&m);
+    if (is_sick)
+        assert_float_equal(cost_of(&m.room, rule), 2900, 1);
+    else
+        assert_no(&m.room, rule);
+    room_done(&m.room);
+}
+
+static void test_pageable_copies(void **state)
+{
+    copy_in_window("Memcpy HtoD (Pageable -> Device)", "pageable_copy", true);
+    copy_in_window("Memcpy DtoH (Device -> Pageable)", "pageable_copy", true);
+    copy_in_window("Memcpy HtoD (Pinned -> Device)", "pageable_copy", false);
+}
+
+static void test_many_tiny_kernels(void **state)
+{
+    for (int is_tiny = 0; is_tiny < 2; is_tiny++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            annotate(&m, DECODE, step_at(i));
+            graph(&m, GEMM, step_at(i) - 500, step_at(i), step_at(i) + WINDOW, KERNEL_US);
+            graph(&m, GEMM, step_at(i) - 400, step_at(i) + WINDOW, step_at(i) + STEP, is_tiny ? 2.5 : 10);
+        }
+        analyze(&m);
+        if (is_tiny)
+            assert_float_equal(cost_of(&m.room, "tiny_kernels"), STEP - WINDOW, 1);
+        else
+            assert_quiet(&m.room);
+        room_done(&m.room);
+    }
+}
+
+static void test_chains_of_elementwise_kernels(void **state)
+{
+    static const char vectorized[] =
+        "void at::native::vectorized_elementwise_kernel<4, at::native::Mul>(int)";
+
+    for (int chain = 2; chain <= 5; chain += 3) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            annotate(&m, DECODE, step_at(i));
+            m.correlation++;
+            host(&m, "cuda_runtime", "cudaGraphLaunch", step_at(i) - 500, 10);
+            for (int k = 0; k < 100; k++)
+                work(&m, "kernel", k % 10 < chain ? vectorized : GEMM, STREAM, step_at(i) + k * KERNEL_US,
+                     KERNEL_US);
+        }
+        analyze(&m);
+        /* Of ten times five kernels each time one stays. */
+        if (chain == 5)
+            assert_float_equal(cost_of(&m.room, "unfused_elementwise"), 10 * 4 * KERNEL_US, 1);
+        else
+            assert_quiet(&m.room);
+        room_done(&m.room);
+    }
+}
+
+static void test_prefill_between_decode_steps(void **state)
+{
+    for (int k = 0; k < 3; k++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < 9; i++)
+            healthy_step(&m, i == (k == 0 ? 4 : k == 1 ? 0 : -1) ? PREFILL : DECODE, step_at(i));
+        analyze(&m);
+        /* One step of nine, told per step; before all others nobody waits for it. */
+        if (k == 0)
+            assert_float_equal(cost_of(&m.room, "prefill_steals_decode"), STEP / 9, 1);
+        else
+            assert_quiet(&m.room);
+        room_done(&m.room);
+    }
+}
+
+static void test_python_frames_in_mass(void **state)
+{
+    for (int frames = 100; frames <= 4000; frames += 3900) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            open_step(&m, DECODE, step_at(i));
+            host(&m, "cpu_op", "aten::linear", step_at(i) + WINDOW + 1, WINDOW_END - WINDOW - 20);
+            for (int k = 0; k < frames; k++)
+                host(&m, "python_function", "torch/nn/modules/module.py(1): __call__",
+                     step_at(i) + WINDOW + 10 + k * 0.7, 0.5);
+        }
+        analyze(&m);
+        if (frames == 4000)
+            assert_float_equal(cost_of(&m.room, "profiler_overhead"), 4000 * 0.5, 1);
+        else
+            assert_no(&m.room, "profiler_overhead");
+        room_done(&m.room);
+    }
+}
+
+static void test_idle_worker(void **state)
+{
+    for (int seconds = 0; seconds < 2; seconds++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++)
+            healthy_step(&m, DECODE, step_at(i));
+        host(&m, "python_function", "threading.py(1): wait", 0, 1 + seconds * 1000 * MS);
+        analyze(&m);
+        if (seconds)
+            assert_in_range((int64_t)cost_of(&m.room, "idle_worker"), 930 * 1000, 940 * 1000);
+        else
+            assert_quiet(&m.room);
+        room_done(&m.room);
+    }
+}
+
+/* -- Two ranks ---------------------------------------------------------------------------------------- */
+
+/* The same collective in each step, which a rank enters late in some; all leave it together. */
+static void make_rank(struct maker *m, bool (*is_late)(int step))
+{
+    begin(m);
+    for (int i = 0; i < STEPS; i++) {
+        bool late = is_late(i);
+        annotate(m, DECODE, step_at(i));
+        graph(m, GEMM, step_at(i) - 500, step_at(i), step_at(i) + (late ? 8 : 6) * MS, KERNEL_US);
+        m->correlation++;
+        host(m, "cuda_runtime", "cudaLaunchKernelExC", step_at(i) - 400, 5);
+        work(m, "kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)", COMM_STREAM,
+             step_at(i) + (late ? 8 : 6) * MS, (late ? 0.4 : 2.4) * MS);
+        graph(m, GEMM, step_at(i) - 300, step_at(i) + 8.4 * MS, step_at(i) + STEP, KERNEL_US);
+    }
+    room_read(&m->room);
+}
+
+static bool never(int step)
+{
+    return false;
+}
+
+static bool always(int step)
+{
+    return true;
+}
+
+static bool odd(int step)
+{
+    return step % 2 == 1;
+}
+
+static bool even(int step)
+{
+    return step % 2 == 0;
+}
+
+static void two_ranks(bool (*first)(int), bool (*second)(int), struct report_rows *ret)
+{
+    struct maker m[2];
+
+    make_rank(&m[0], first);
+    make_rank(&m[1], second);
+    struct rank ranks[2] = {m[0].room.rank, m[1].room.rank};
+    ranks[1].number = 1;
+    struct analysis a = {.ranks = ranks, .n = 2, .view = VIEW_ALL};
+    assert_int_equal(report_make(report_find("findings"), &a, ret), 0);
+    analysis_done(&a);
+    room_done(&m[0].room);
+    room_done(&m[1].room);
+}
+
+static double rank_cost(const struct report_rows *rows, const char *rule)
+{
+    struct report_room room = {.report = report_find("findings"), .rows = *rows};
+
+    return row_of(&room, rule) < 0 ? 0 : cost_of(&room, rule);
+}
+
+static void test_stragglers_and_ranks_that_take_turns(void **state)
+{
+    struct report_rows rows;
+
+    two_ranks(never, always, &rows);
+    assert_float_equal(rank_cost(&rows, "straggler"), 2 * MS, 1);
+    assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
+    report_rows_done(&rows);
+
+    two_ranks(odd, even, &rows);
+    assert_float_equal(rank_cost(&rows, "straggler"), 1 * MS, 1);
+    report_rows_done(&rows);
+
+    two_ranks(never, never, &rows);
+    assert_float_equal(rank_cost(&rows, "straggler"), 0, 0);
+    assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
+    report_rows_done(&rows);
+}
+
+/* -- All together ------------------------------------------------------------------------------------- */
+
+static void test_order_is_by_cost(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++) {
+        open_step(&m, DECODE, step_at(i));
+        m.correlation++;
+        host(&m, "cuda_runtime", "cudaLaunchKernelExC", step_at(i) - 400, 5);
+        work(&m, "kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()", COMM_STREAM, step_at(i) + WINDOW,
+             1 * MS);
+        host(&m, "python_function", "x/core/sched/scheduler.py(1): schedule", step_at(i) + WINDOW + 1005,
+             1980);
+    }
+    analyze(&m);
+    assert_int_equal(report_rows_count(&m.room.rows), 2);
+    assert_cell_text(&m.room, 0, "rule", "starved_by_scheduler");
+    assert_cell_text(&m.room, 1, "rule", "exposed_all_reduce");
+    assert_float_equal(cost_of(&m.room, "starved_by_scheduler"), 2 * MS, 1);
+    assert_float_equal(cost_of(&m.room, "exposed_all_reduce"), 1 * MS, 1);
+    room_done(&m.room);
+}
+
+static void test_view_is_of_what_is_chosen(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    for (int i = 0; i < STEPS; i++)
+        if (i < STEPS / 2) {
+            healthy_step(&m, DECODE, step_at(i));
+        } else {
+            open_step(&m, DECODE, step_at(i));
+            host(&m, "cpu_op", "aten::slow", step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
+        }
+    analyze(&m);
+    assert_float_equal(cost_of(&m.room, "host_bound"), (WINDOW_END - WINDOW) / 2, 1);
+    analysis_done(&m.room.analysis);
+    m.room.analysis.view.to = (int64_t)(STEPS / 2 * STEP) * NS_PER_US;
+    assert_int_equal(room_make(&m.room, "findings"), 0);
+    assert_no(&m.room, "host_bound");
+    room_done(&m.room);
+}
+
+static void test_trace_without_a_gpu(void **state)
+{
+    struct maker m;
+    begin(&m);
+
+    host(&m, "cpu_op", "aten::add", 1, 10);
+    room_read(&m.room);
+    assert_int_equal(room_make(&m.room, "findings"), 0);
+    assert_quiet(&m.room);
+    room_done(&m.room);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_healthy_trace_has_none),
+        cmocka_unit_test(test_idle_time_is_whose_name_covers_it),
+        cmocka_unit_test(test_same_names_cost_nothing_while_the_gpu_works),
+        cmocka_unit_test(test_wait_of_the_host_in_the_step),
+        cmocka_unit_test(test_wait_that_ends_early_is_none),
+        cmocka_unit_test(test_eager_decode_misses_its_graph),
+        cmocka_unit_test(test_launches_that_keep_ahead_need_no_graph),
+        cmocka_unit_test(test_launch_bound_prefill_misses_no_graph),
+        cmocka_unit_test(test_exposed_communication_by_purpose),
+        cmocka_unit_test(test_pageable_copies),
+        cmocka_unit_test(test_many_tiny_kernels),
+        cmocka_unit_test(test_chains_of_elementwise_kernels),
+        cmocka_unit_test(test_prefill_between_decode_steps),
+        cmocka_unit_test(test_python_frames_in_mass),
+        cmocka_unit_test(test_idle_worker),
+        cmocka_unit_test(test_stragglers_and_ranks_that_take_turns),
+        cmocka_unit_test(test_order_is_by_cost),
+        cmocka_unit_test(test_view_is_of_what_is_chosen),
+        cmocka_unit_test(test_trace_without_a_gpu),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong, by rules, what costs most first. */
+#include "trace/reports/reports.h"
+#include "trace/reports/rules/rules.h"
+
+#include <errno.h>
+
+static const struct report_column columns[] = {
+    {"rule", UNIT_TEXT, "which rule found it"},
+    {"severity", UNIT_TEXT, "high from 20 % of the time on, medium from 5 %, low from 1 %, else info"},
+    {"cost_ns", UNIT_NS, "of a step where there are several, else of the span; not to be summed over rules"},
+    {"share", UNIT_SHARE, "of that time"},
+    {"what", UNIT_TEXT, "what was seen, with figures"},
+    {"where", UNIT_TEXT, "when, which kernel, which rank; times as --from and --to count them"},
+    {"evidence", UNIT_TEXT, "what it was told from"},
+    {"advice", UNIT_TEXT, "what to try"},
+    {"confidence", UNIT_TEXT, "how sure: low, medium, high"},
+    {"report", UNIT_TEXT, "which report shows more"},
+};
+#define COLUMN_COST 2
+
+static const struct rule *const rules[] = {
+#define R(name) &rule_##name,
+    RULES(R)
+#undef R
+};
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(scene_done) struct scene scene = {0};
+    int r = scene_read(a, &scene);
+
+    for (size_t i = 0; i < ARRAY_SIZE(rules) && r >= 0; i++)
+        r = rules[i]->look(&scene, rules[i], ret);
+    return r < 0 ? r : report_rows_sort(ret, COLUMN_COST, true);
+}
+
+const struct report report_findings = {
+    .name = "findings",
+    .title = "what is wrong, what that costs, and what to try",
+    .how =
+        "A table of rules, each with a threshold below which it says nothing; docs/analysis.md lists them. "
+        "Costs of several rules may be of the same time.",
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps in which the GPU waits for one launch after the other, with and without graphs. */
+#include "trace/reports/rules/rules.h"
+
+#include <errno.h>
+
+/* Every eager program waits for some launches; a tenth of the time is more than a faster kernel would give.
+ */
+#define LAUNCH_SHARE_MIN 0.10
+/* In decode a graph removes all of it, so less is worth it. */
+#define GRAPH_SHARE_MIN 0.05
+/* Fewer waits in a step are single stalls, not a host that cannot keep up. */
+#define WAITS_MIN 16
+
+struct waiting {
+    int64_t sum;
+    size_t n;
+    int64_t from, to; /* of the step that waits most, or where there are none of the longest wait */
+    int64_t most;
+    const struct scene_rank *rank;
+};
+
+static bool is_graph(const struct columns *c, uint64_t launch)
+{
+    struct text name = columns_text(c, columns_get(c, COL_slice_name, launch));
+
+    return name.size > 0 && memmem(name.p, name.size, "GraphLaunch", 11) != NULL;
+}
+
+/* Of each step: whether less than half of its work came from graphs. The caller frees; NULL without memory.
+ */
+static bool *find_eager(const struct scene_rank *rank)
+{
+    const struct steps *steps = rank->steps;
+    int64_t *balance = calloc(steps->n + 1, sizeof(*balance));
+    bool *eager = calloc(steps->n + 1, sizeof(*eager)), graph = false;
+    uint64_t launch = SLICE_NONE;
+
+    for (size_t i = 0; balance && steps->owners && i < rank->work->n; i++) {
+        const struct gpu_event *e = &rank->work->events[i];
+        if (steps->owners[i] == STEP_NONE || e->launch == SLICE_NONE || e->class == CLASS_MEMORY)
+            continue;
+        if (e->launch != launch)
+            graph = is_graph(rank->columns, e->launch);
+        launch = e->launch;
+        balance[steps->owners[i]] += graph ? -1 : 1;
+    }
+    for (size_t i = 0; balance && eager && i < steps->n; i++)
+        eager[i] = balance[i] > 0;
+    if (!balance) {
+        free(eager);
+        eager = NULL;
+    }
+    free(balance);
+    return eager;
+}
+
+static void add(struct waiting *w, const struct scene_rank *rank, const struct step *step,
+                const struct gap *gap, int64_t *of_step)
+{
+    w->sum = add_time(w->sum, gap->idle);
+    w->n++;
+    *of_step = step ? add_time(*of_step, gap->idle) : gap->idle;
+    if (*of_step <= w->most)
+        return;
+    w->most = *of_step;
+    w->rank = rank;
+    w->from = step ? step->ts : gap->from;
+    w->to = step ? step->end : gap->to;
+}
+
+/* eager_decode: of decode steps without graphs, else of all others. */
+static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *ret)
+{
+    for (size_t k = 0; k < scene->n; k++) {
+        const struct scene_rank *rank = &scene->ranks[k];
+        _cleanup_(freep) bool *eager = find_eager(rank);
+        const struct step *last = NULL;
+        int64_t of_step = 0;
+        if (!eager)
+            return -ENOMEM;
+        for (size_t i = 0; i < rank->gaps.n; i++) {
+            const struct gap *gap = &rank->gaps.items[i];
+            if (rank->causes[i] != IDLE_LAUNCH)
+                continue;
+            const struct step *step = scene_step(rank, gap->from);
+            bool is_eager_decode = step && step->phase == PHASE_DECODE && eager[step - rank->steps->items];
+            if (is_eager_decode != eager_decode)
+                continue;
+            if (step != last)
+                of_step = 0;
+            last = step;
+            add(ret, rank, step, gap, &of_step);
+        }
+    }
+    return 0;
+}
+
+static int put(const struct scene *scene, const struct rule *rule, bool eager_decode, struct report_rows *ret)
+{
+    struct waiting w = {0};
+    struct finding f = {.confidence = CONFIDENCE_HIGH};
+    char figures[FIGURES_MAX], place[PLACE_MAX];
+    int r = sum_up(scene, eager_decode, &w);
+
+    if (r < 0 || w.n == 0 || w.n < WAITS_MIN * (size_t)scene->units)
+        return r;
+    f.cost = w.sum;
+    snprintf(f.what, sizeof(f.what), "%s: idle for %s, %zu times%s", rule->seen,
+             finding_figures(figures, scene, w.sum), w.n / (size_t)scene->units,
+             scene->is_by_step ? " a step" : "");
+    snprintf(f.where, sizeof(f.where), "most at %s", finding_place(place, scene, w.rank->rank, w.from, w.to));
+    snprintf(
+        f.evidence, sizeof(f.evidence),
+        "the call that launched the next kernel returned only when the GPU was idle; waits of up to 1 ms, %s",
+        eager_decode ? "in decode steps of which less than half came from graphs"
+                     : "in steps, or in the whole trace where there are none");
+    finding_put(scene, rule, &f, ret);
+    return 0;
+}
+
+static int look_missing_graph(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+{
+    return put(scene, rule, true, ret);
+}
+
+static int look_launch_bound(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+{
+    return put(scene, rule, false, ret);
+}
+
+const struct rule rule_missing_graph = {
+    .name = "missing_graph",
+    .report = "graphs",
+    .share_min = GRAPH_SHARE_MIN,
+    .seen = "Decode is launch-bound and runs without CUDA graphs",
+    .advice = "capture the decode step as a graph for the batch sizes that occur",
+    .vllm = "no --enforce-eager; --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}', and "
+            "cudagraph_capture_sizes up to the batch that runs",
+    .sglang = "no --disable-cuda-graph; --cuda-graph-max-bs at least the batch that runs",
+    .look = look_missing_graph,
+};
+
+const struct rule rule_launch_bound = {
+    .name = "launch_bound",
+    .report = "launch_bound",
+    .share_min = LAUNCH_SHARE_MIN,
+    .seen = "The GPU waits for one launch after the other",
+    .advice = "fewer and larger kernels (torch.compile, fused kernels, larger batches), or graphs",
+    .vllm = "no --enforce-eager, --compilation-config cudagraph_mode",
+    .sglang = "no --disable-cuda-graph, --enable-torch-compile for small batches",
+    .look = look_launch_bound,
+};

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/rules/rule.h"
+
+#include "base/units.h"
+#include "trace/reports/kernel_name.h"
+
+/* Shares of the time looked at from which on a finding is called so. */
+#define SEVERITY_HIGH   0.20
+#define SEVERITY_MEDIUM 0.05
+#define SEVERITY_LOW    0.01
+
+static const char *severity_of(double share)
+{
+    return share >= SEVERITY_HIGH     ? "high"
+           : share >= SEVERITY_MEDIUM ? "medium"
+           : share >= SEVERITY_LOW    ? "low"
+                                      : "info";
+}
+
+static const char *confidence_name(enum confidence confidence)
+{
+    static const char *const words[] = {"low", "medium", "high"};
+
+    return words[confidence];
+}
+
+/* "mean of 24 steps on 4 ranks" */
+static void measure(char *buf, size_t size, const struct scene *scene)
+{
+    char ranks[32] = "";
+
+    if (scene->n > 1)
+        snprintf(ranks, sizeof(ranks), " on %zu ranks", scene->n);
+    if (scene->is_by_step)
+        snprintf(buf, size, "cost: a step's, mean of %lld steps%s", (long long)scene->units, ranks);
+    else
+        snprintf(buf, size, "cost: of the whole span%s%s", scene->n > 1 ? ", mean" : "", ranks);
+}
+
+static void put_advice(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+{
+    const char *vllm = scene->engine == ENGINE_VLLM || scene->engine == ENGINE_UNKNOWN ? rule->vllm : NULL,
+               *sglang =
+                   scene->engine == ENGINE_SGLANG || scene->engine == ENGINE_UNKNOWN ? rule->sglang : NULL;
+
+    put_format(ret, "%s%s%s%s%s", rule->advice, vllm ? "; vLLM: " : "", vllm ? vllm : "",
+               sglang ? "; SGLang: " : "", sglang ? sglang : "");
+}
+
+void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
+                 struct report_rows *ret)
+{
+    double share = scene_share(scene, finding->cost);
+    char unit[96];
+
+    if (finding->cost <= 0 || share < rule->share_min)
+        return;
+    measure(unit, sizeof(unit), scene);
+    put_str(ret, rule->name);
+    put_str(ret, severity_of(share));
+    put_int(ret, scene_mean(scene, finding->cost));
+    put_real(ret, share);
+    put_str(ret, finding->what);
+    put_str(ret, finding->where);
+    put_format(ret, "%s%s%s", finding->evidence, *finding->evidence ? "; " : "", unit);
+    put_advice(scene, rule, ret);
+    put_str(ret, confidence_name(finding->confidence));
+    put_str(ret, rule->report);
+}
+
+char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t cost)
+{
+    char part[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];
+
+    snprintf(buf, FIGURES_MAX, "%s of %s%s (%.0f %%)", format_duration(part, scene_mean(scene, cost)),
+             format_duration(whole, scene_mean(scene, scene->length)), scene->is_by_step ? " a step" : "",
+             100 * scene_share(scene, cost));
+    return buf;
+}
+
+/* Finer than people say durations: it is to be given to --from and --to. */
+static double ms(const struct scene *scene, size_t rank, int64_t ts)
+{
+    return (double)analysis_since_first(scene->analysis, rank, ts) / 1e6;
+}
+
+char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to)
+{
+    char who[32] = "";
+
+    if (scene->n > 1)
+        snprintf(who, sizeof(who), "rank %lld, ", (long long)scene->analysis->ranks[rank].number);
+    snprintf(buf, PLACE_MAX, "%s%.3fms to %.3fms", who, ms(scene, rank, from), ms(scene, rank, to));
+    return buf;
+}
+
+char *finding_name(char buf[NAME_MAX_SHOWN + 1], struct text name)
+{
+    char *normal = kernel_name_normal(name);
+
+    snprintf(buf, NAME_MAX_SHOWN + 1, "%.*s", NAME_MAX_SHOWN, normal ? normal : "");
+    /* A text must not end within a character. */
+    for (size_t n = strlen(buf); n > 0 && (buf[n - 1] & 0x80) && n == NAME_MAX_SHOWN; n--)
+        buf[n - 1] = '\0';
+    free(normal);
+    return buf;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules that there are. A new one is a struct in a file here, and a line. */
+#pragma once
+
+#include "trace/reports/rules/rule.h"
+
+/* clang-format off */
+#define RULES(R)                                                                                             \
+    R(exposed_expert_parallel)                                                                               \
+    R(exposed_all_reduce)                                                                                    \
+    R(exposed_communication)                                                                                 \
+    R(straggler)                                                                                             \
+    R(uneven_ranks)                                                                                          \
+    R(missing_graph)                                                                                         \
+    R(launch_bound)                                                                                          \
+    R(sync_in_step)                                                                                          \
+    R(pageable_copy)                                                                                         \
+    R(allocation_in_step)                                                                                    \
+    R(recompilation)                                                                                         \
+    R(starved_by_tokenizer)                                                                                  \
+    R(starved_by_scheduler)                                                                                  \
+    R(starved_by_data)                                                                                       \
+    R(starved_by_collector)                                                                                  \
+    R(host_bound)                                                                                            \
+    R(tiny_kernels)                                                                                          \
+    R(unfused_elementwise)                                                                                   \
+    R(prefill_steals_decode)                                                                                 \
+    R(profiler_overhead)                                                                                     \
+    R(idle_worker)
+
+/* clang-format on */
+
+#define R(name) extern const struct rule rule_##name;
+RULES(R)
+#undef R

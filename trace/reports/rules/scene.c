@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/rules/scene.h"
+
+#include "trace/reports/rules/idle.h"
+#include <errno.h>
+
+static const char *const whats[_IDLE_CAUSE_MAX] = {
+#define C(identifier, what) [IDLE_##identifier] = what,
+    IDLE_CAUSES(C)
+#undef C
+};
+
+const char *idle_cause_what(enum idle_cause cause)
+{
+    return whats[cause];
+}
+
+/* -- One rank ----------------------------------------------------------------------------------------- */
+
+static int read_rank(struct analysis *a, size_t rank, struct scene_rank *ret)
+{
+    int r = analysis_all_gpu(a, rank, &ret->work);
+
+    ret->rank = rank;
+    ret->columns = a->ranks[rank].columns;
+    if (r >= 0)
+        r = analysis_steps(a, rank, &ret->steps);
+    for (size_t i = 0; r >= 0 && i < ret->steps->n; i++)
+        ret->n_steps +=
+            analysis_has_step(a, rank, &ret->steps->items[i]) && ret->steps->items[i].n_events > 0;
+    return r;
+}
+
+/* From the first step's beginning to the last one's end. */
+static struct interval bounds_of_steps(struct analysis *a, const struct scene_rank *rank)
+{
+    struct interval ret = {INT64_MAX, INT64_MIN};
+
+    for (size_t i = 0; i < rank->steps->n; i++) {
+        const struct step *step = &rank->steps->items[i];
+        if (!analysis_has_step(a, rank->rank, step) || step->n_events == 0)
+            continue;
+        ret.from = MIN(ret.from, step->ts);
+        ret.to = MAX(ret.to, step->end);
+    }
+    return ret;
+}
+
+static int choose_scope(struct analysis *a, struct scene_rank *rank, bool by_step)
+{
+    _cleanup_(intervals_done) struct intervals all = {0}, bounds = {0};
+    const struct gpu_work *seen;
+    const struct intervals *times;
+    int r = analysis_times(a, rank->rank, &times);
+
+    if (r >= 0)
+        r = analysis_gpu(a, rank->rank, &seen);
+    if (r < 0)
+        return r;
+    struct interval span = by_step ? bounds_of_steps(a, rank) : gpu_work_span(seen);
+    r = intervals_add(&bounds, span.from, span.to);
+    if (r >= 0)
+        r = intervals_intersect(times, &bounds, &rank->scope);
+    if (r >= 0)
+        r = gpu_work_busy(rank->work, GPU_ALL, &all);
+    if (r >= 0)
+        r = intervals_intersect(&all, &rank->scope, &rank->busy);
+    rank->length = intervals_length(&rank->scope);
+    return r;
+}
+
+static void rank_done(struct scene_rank *rank)
+{
+    intervals_done(&rank->scope);
+    intervals_done(&rank->busy);
+    gaps_done(&rank->gaps);
+    free(rank->causes);
+}
+
+bool scene_has(const struct scene_rank *rank, int64_t ts)
+{
+    return intervals_find(&rank->scope, ts) != NULL;
+}
+
+int64_t scene_within(const struct scene_rank *rank, const struct intervals *set)
+{
+    return intervals_common(&rank->scope, set);
+}
+
+const struct step *scene_step(const struct scene_rank *rank, int64_t ts)
+{
+    size_t low = 0, high = rank->steps->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rank->steps->items[middle].ts <= ts)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && ts < rank->steps->items[low - 1].end ? &rank->steps->items[low - 1] : NULL;
+}
+
+/* -- Who wrote it ------------------------------------------------------------------------------------- */
+
+/* Names of functions tell where no step does. */
+static enum engine engine_by_names(const struct columns *c)
+{
+    static const struct {
+        const char *part;
+        enum engine engine;
+    } parts[] = {{"sglang/srt", ENGINE_SGLANG}, {"vllm/v1", ENGINE_VLLM}, {"vllm/worker", ENGINE_VLLM}};
+
+    for (uint64_t row = 0; row < columns_rows(c, TABLE_name); row++) {
+        struct text name = columns_text(c, columns_get(c, COL_name_name, row));
+        for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+            if (name.size > 0 && memmem(name.p, name.size, parts[i].part, strlen(parts[i].part)))
+                return parts[i].engine;
+    }
+    return ENGINE_UNKNOWN;
+}
+
+static enum engine engine_of(const struct scene_rank *rank)
+{
+    if (rank->steps->n > 0 && rank->steps->items[0].phase == PHASE_TRAINING)
+        return ENGINE_TRAINING;
+    if (rank->steps->source == STEP_SGLANG)
+        return ENGINE_SGLANG;
+    enum engine engine = engine_by_names(rank->columns);
+    if (engine == ENGINE_UNKNOWN &&
+        (rank->steps->source == STEP_VLLM || columns_meta_text(rank->columns, META_engine_version).size > 0))
+        engine = ENGINE_VLLM;
+    return engine;
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+int64_t scene_mean(const struct scene *scene, int64_t sum)
+{
+    return scene->units > 0 ? sum / scene->units : 0;
+}
+
+double scene_share(const struct scene *scene, int64_t sum)
+{
+    return scene->length > 0 ? (double)sum / (double)scene->length : 0;
+}
+
+int scene_read(struct analysis *a, struct scene *ret)
+{
+    int r = 0;
+
+    *ret = (struct scene){.analysis = a, .ranks = calloc(a->n + 1, sizeof(*ret->ranks)), .is_by_step = true};
+    if (!ret->ranks)
+        return -ENOMEM;
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        const struct gpu_work *seen;
+        r = analysis_gpu(a, i, &seen);
+        if (r < 0 || seen->n == 0)
+            continue;
+        r = read_rank(a, i, &ret->ranks[ret->n]);
+        ret->is_by_step = ret->is_by_step && ret->ranks[ret->n].n_steps >= SCENE_STEPS_MIN;
+        ret->n++;
+    }
+    ret->is_by_step = ret->is_by_step && ret->n > 0;
+    for (size_t i = 0; i < ret->n && r >= 0; i++) {
+        r = choose_scope(a, &ret->ranks[i], ret->is_by_step);
+        if (r >= 0)
+            r = idle_read(a, &ret->ranks[i]);
+        ret->length = add_time(ret->length, ret->ranks[i].length);
+        ret->units += ret->is_by_step ? (int64_t)ret->ranks[i].n_steps : 1;
+    }
+    if (r >= 0 && ret->n > 0)
+        ret->engine = engine_of(&ret->ranks[0]);
+    if (r >= 0 && ret->n == a->n)
+        r = encounters_find(a, &ret->met);
+    return r;
+}
+
+void scene_done(struct scene *scene)
+{
+    for (size_t i = 0; scene->ranks && i < scene->n; i++)
+        rank_done(&scene->ranks[i]);
+    free(scene->ranks);
+    encounters_done(&scene->met);
+    *scene = (struct scene){0};
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work that is too small for a GPU: kernels that hardly begin before they end, and chains of element by
+ * element that go through memory each time. */
+#include "base/units.h"
+#include "trace/reports/rules/rules.h"
+#include "trace/reports/stream_set.h"
+
+#include <errno.h>
+
+/* To start and to end a kernel takes a GPU some microseconds: one that is as short does little else. */
+#define TINY_NS 4000
+/* A gap before such a kernel goes with it; a longer one has another reason. */
+#define TINY_GAP_NS 10000
+/* Part of all kernels, and number of them, from which on they are many. */
+#define TINY_PART 0.5
+#define TINY_MIN  100
+/* What fusing them may gain is at most their time, of which a part stays. */
+#define TINY_SHARE_MIN 0.15
+
+/* Two may be what a program needs; three in a row are what a compiler fuses. */
+#define CHAIN_MIN       3
+#define CHAIN_SHARE_MIN 0.03
+
+/* -- Many tiny kernels -------------------------------------------------------------------------------- */
+
+struct tiny {
+    size_t n, of;
+    int64_t time, gaps;
+    int64_t run; /* the longest run of tiny kernels */
+    struct interval run_at;
+    const struct scene_rank *rank;
+};
+
+static void add_tiny(const struct scene_rank *rank, struct tiny *ret)
+{
+    int64_t end = INT64_MIN, run_from = 0, run = 0;
+
+    for (size_t i = 0; i < rank->work->n; i++) {
+        const struct gpu_event *e = &rank->work->events[i];
+        bool is_tiny = e->kind == GPU_COMPUTE && e->end - e->ts <= TINY_NS;
+        int64_t gap = end == INT64_MIN ? 0 : MAX(e->ts - end, 0);
+        end = MAX(end, e->end);
+        if (e->kind != GPU_COMPUTE || !scene_has(rank, e->ts))
+            continue;
+        ret->of++;
+        run = is_tiny ? run + 1 : 0;
+        if (!is_tiny)
+            continue;
+        if (run == 1)
+            run_from = e->ts;
+        if (run > ret->run) {
+            ret->run = run;
+            ret->run_at = (struct interval){run_from, e->end};
+            ret->rank = rank;
+        }
+        ret->n++;
+        ret->time = add_time(ret->time, e->end - e->ts);
+        if (gap <= TINY_GAP_NS)
+            ret->gaps = add_time(ret->gaps, gap);
+    }
+}
+
+static int look_tiny(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+{
+    struct tiny t = {0};
+    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
+    char figures[FIGURES_MAX], place[PLACE_MAX], mean[UNIT_TEXT_MAX];
+
+    for (size_t i = 0; i < scene->n; i++)
+        add_tiny(&scene->ranks[i], &t);
+    if (t.n < TINY_MIN || (double)t.n < TINY_PART * (double)t.of)
+        return 0;
+    f.cost = add_time(t.time, t.gaps);
+    snprintf(f.what, sizeof(f.what),
+             "Many tiny kernels: %.0f %% of the kernels take 4 us or less; they and the gaps "
+             "before them take %s",
+             100.0 * (double)t.n / (double)t.of, finding_figures(figures, scene, f.cost));
+    snprintf(f.where, sizeof(f.where), "the longest run, of %lld, at %s", (long long)t.run,
+             finding_place(place, scene, t.rank->rank, t.run_at.from, t.run_at.to));
+    snprintf(f.evidence, sizeof(f.evidence),
+             "%zu of %zu kernels, %s on average; an upper bound: what a fused kernel "
+             "computes stays",
+             t.n, t.of, format_duration(mean, t.time / (int64_t)t.n));
+    finding_put(scene, rule, &f, ret);
+    return 0;
+}
+
+/* -- Chains of elementwise kernels -------------------------------------------------------------------- */
+
+struct chain {
+    int64_t n, sum, longest, from, to;
+};
+
+struct chains {
+    size_t n, kernels;
+    int64_t saved, best;
+    struct chain best_chain;
+    const struct scene_rank *rank;
+};
+
+static void end_chain(const struct scene_rank *rank, struct chain *c, struct chains *ret)
+{
+    int64_t saved = c->sum - c->longest;
+
+    if (c->n >= CHAIN_MIN) {
+        ret->n++;
+        ret->kernels += (size_t)c->n;
+        ret->saved = add_time(ret->saved, saved);
+        if (saved > ret->best) {
+            ret->best = saved;
+            ret->best_chain = *c;
+            ret->rank = rank;
+        }
+    }
+    *c = (struct chain){0};
+}
+
+/* PyTorch's own, each of one operator: what a compiler wrote is fused already. */
+static bool is_elementwise(const struct columns *c, const struct gpu_event *e)
+{
+    struct text name = columns_text(c, e->name);
+
+    return e->kind == GPU_COMPUTE && name.size > 0 &&
+           memmem(name.p, name.size, "elementwise_kernel", sizeof("elementwise_kernel") - 1);
+}
+
+static int add_chains(const struct scene_rank *rank, struct chains *ret)
+{
+    _cleanup_(stream_set_done) struct stream_set streams = {0};
+    _cleanup_(freep) struct chain *open = NULL;
+    size_t n_open = 0;
+
+    for (size_t i = 0; i < rank->work->n; i++) {
+        const struct gpu_event *e = &rank->work->events[i];
+        int64_t stream = stream_set_number(&streams, e);
+        if (stream < 0)
+            return (int)stream;
+        if ((size_t)stream >= n_open) {
+            struct chain *more = reallocarray(open, streams.cap, sizeof(*open));
+            if (!more)
+                return -ENOMEM;
+            open = more;
+            memset(&open[n_open], 0, (streams.cap - n_open) * sizeof(*open));
+            n_open = streams.cap;
+        }
+        struct chain *c = &open[stream];
+        if (!is_elementwise(rank->columns, e) || !scene_has(rank, e->ts)) {
+            end_chain(rank, c, ret);
+            continue;
+        }
+        if (c->n++ == 0)
+            c->from = e->ts;
+        c->to = e->end;
+        c->sum = add_time(c->sum, e->end - e->ts);
+        c->longest = MAX(c->longest, e->end - e->ts);
+    }
+    for (size_t i = 0; i < n_open; i++)
+        end_chain(rank, &open[i], ret);
+    return 0;
+}
+
+static int look_chains(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+{
+    struct chains c = {0};
+    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
+    char figures[FIGURES_MAX], place[PLACE_MAX];
+    int r = 0;
+
+    for (size_t i = 0; i < scene->n && r >= 0; i++)
+        r = add_chains(&scene->ranks[i], &c);
+    if (r < 0 || c.n == 0 || !c.rank)
+        return r;
+    f.cost = c.saved;
+    snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusing would save about %s",
+             finding_figures(figures, scene, c.saved));
+    snprintf(f.where, sizeof(f.where), "the costliest, of %lld kernels, at %s", (long long)c.best_chain.n,
+             finding_place(place, scene, c.rank->rank, c.best_chain.from, c.best_chain.to));
+    snprintf(f.evidence, sizeof(f.evidence),
+             "%zu chains of %d or more of PyTorch's elementwise kernels in a row on a "
+             "stream, %zu kernels; a fused one is taken to cost what its longest part does",
+             c.n, CHAIN_MIN, c.kernels);
+    finding_put(scene, rule, &f, ret);
+    return 0;
+}
+
+const struct rule rule_tiny_kernels = {
+    .name = "tiny_kernels",
+    .report = "kernels",
+    .share_min = TINY_SHARE_MIN,
+    .advice = "fuse them (torch.compile, foreach optimizers, fused norm, rope and activation kernels), batch "
+              "more, or "
+              "capture them as a graph; the report sequences lists candidates",
+    .vllm = "no --enforce-eager, so that torch.compile and its fusion passes run",
+    .sglang = "--enable-torch-compile",
+    .look = look_tiny,
+};
+
+const struct rule rule_unfused_elementwise = {
+    .name = "unfused_elementwise",
+    .report = "sequences",
+    .share_min = CHAIN_SHARE_MIN,
+    .advice = "torch.compile the module, or call a fused kernel (norm, activation, rope) in its place",
+    .vllm =
+        "no --enforce-eager: compilation fuses them; --compilation-config custom_ops chooses its own kernels",
+    .sglang = "--enable-torch-compile",
+    .look = look_chains,
+};
