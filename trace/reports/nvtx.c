@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
+#include "trace/reports/ancestor.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/slice_sums.h"
 #include <errno.h>
 #include <math.h>
 
-/* Ranges that a launch lies in; parents of a damaged trace may form a circle. */
-#define PARENTS_MAX 64
+/* Ranges in each other that a launch lies in; parents of a damaged trace may form a circle. */
+#define RANGES_MAX 64
 
 static const struct report_column columns[] = {
     {"name", UNIT_TEXT, "of the range"},
@@ -148,26 +149,31 @@ static int add_piece(struct ranges *r, struct piece piece)
     return 0;
 }
 
-static bool is_range(const struct ranges *r, uint64_t slice, int64_t *ret_label)
+static int64_t label_of(const struct ranges *r, uint64_t slice)
 {
     int64_t name = columns_get(r->c, COL_slice_name, slice);
+    return name >= 0 && name < r->n_texts ? r->labels[name] : -1;
+}
 
-    *ret_label = name >= 0 && name < r->n_texts ? r->labels[name] : -1;
-    /* An operator may be called as a range is. */
-    return *ret_label >= 0 &&
+/* An operator may be called as a range is. */
+static bool is_range(void *arg, uint64_t slice)
+{
+    const struct ranges *r = arg;
+
+    return label_of(r, slice) >= 0 &&
            category_is_one_of(r->c, columns_get(r->c, COL_slice_category, slice), categories);
 }
 
-static int add_work(struct ranges *r, const struct gpu_event *e)
+static int add_work(struct ranges *r, struct ancestor_finder *finder, const struct gpu_event *e)
 {
-    int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(r->c, COL_slice_parent, e->launch);
-    int64_t label;
+    uint64_t at = e->launch;
     int err = 0;
 
-    for (size_t i = 0; i < PARENTS_MAX && at != COLUMN_NULL && err >= 0; i++) {
-        if (is_range(r, (uint64_t)at, &label))
-            err = add_piece(r, (struct piece){(uint64_t)at, label, e->ts, e->end});
-        at = columns_get(r->c, COL_slice_parent, (uint64_t)at);
+    for (size_t i = 0; i < RANGES_MAX && err >= 0; i++) {
+        at = ancestor_find(finder, ancestor_parent(r->c, at));
+        if (at == SLICE_NONE)
+            break;
+        err = add_piece(r, (struct piece){at, label_of(r, at), e->ts, e->end});
     }
     return err;
 }
@@ -183,13 +189,17 @@ static int compare_pieces(const void *x, const void *y)
 
 static int project(struct ranges *r, const struct gpu_work *work)
 {
+    _cleanup_(freep) struct ancestor_finder *finder = calloc(1, sizeof(*finder));
     int err = 0;
 
-    for (size_t i = 0; i < work->n && err >= 0; i++)
-        err = add_work(r, &work->events[i]);
     r->projections = calloc(r->sums.n + 1, sizeof(*r->projections));
-    if (err < 0 || !r->projections)
+    if (!finder || !r->projections)
         return -ENOMEM;
+    *finder = (struct ancestor_finder){.c = r->c, .matches = is_range, .arg = r};
+    for (size_t i = 0; i < work->n && err >= 0; i++)
+        err = add_work(r, finder, &work->events[i]);
+    if (err < 0)
+        return err;
     if (r->n > 0)
         qsort(r->pieces, r->n, sizeof(*r->pieces), compare_pieces);
     for (size_t i = 0, to; i < r->n; i = to) {

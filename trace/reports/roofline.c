@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What operators achieved of what the GPU can do, where their shapes tell what they had to do. */
 #include "trace/read/json_text.h"
+#include "trace/reports/ancestor.h"
 #include "trace/reports/gpu_peak.h"
 #include "trace/reports/reports.h"
 #include <errno.h>
 #include <math.h>
-
-/* How far up a launch's operator is looked for; parents of a damaged trace may form a circle. */
-#define PARENTS_MAX 64
 
 static const struct report_column columns[] = {
     {"rank", UNIT_ID, "which rank"},
@@ -89,19 +87,13 @@ static bool describe(struct search *s, uint64_t slice, struct piece *ret, struct
                       columns_text(c, ret->concrete), ret_cost);
 }
 
-/* The innermost operator around the launch whose cost is known. */
-static bool find_op(struct search *s, const struct gpu_event *e, struct piece *ret)
+static bool has_cost(void *arg, uint64_t slice)
 {
-    int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(s->c, COL_slice_parent, e->launch);
+    struct search *s = arg;
+    struct piece piece;
     struct op_cost cost;
 
-    for (size_t i = 0; i < PARENTS_MAX && at != COLUMN_NULL; i++) {
-        if (is_op(s, columns_get(s->c, COL_slice_name, (uint64_t)at)) &&
-            describe(s, (uint64_t)at, ret, &cost))
-            return true;
-        at = columns_get(s->c, COL_slice_parent, (uint64_t)at);
-    }
-    return false;
+    return is_op(s, columns_get(s->c, COL_slice_name, slice)) && describe(s, slice, &piece, &cost);
 }
 
 static int read_pieces(struct search *s, const struct gpu_work *work)
@@ -110,11 +102,16 @@ static int read_pieces(struct search *s, const struct gpu_work *work)
     s->ops = calloc((size_t)s->n_texts + 1, 1);
     s->tf32 = calloc((size_t)s->n_texts + 1, 1);
     s->pieces = calloc(work->n + 1, sizeof(*s->pieces));
-    if (!s->ops || !s->tf32 || !s->pieces)
+    /* The innermost operator around a launch. */
+    _cleanup_(freep) struct ancestor_finder *finder = calloc(1, sizeof(*finder));
+    if (!s->ops || !s->tf32 || !s->pieces || !finder)
         return -ENOMEM;
+    *finder = (struct ancestor_finder){.c = s->c, .matches = has_cost, .arg = s};
     for (size_t i = 0; i < work->n; i++) {
         struct piece *p = &s->pieces[s->n];
-        if (!find_op(s, &work->events[i], p))
+        uint64_t op = ancestor_find(finder, ancestor_parent(s->c, work->events[i].launch));
+        struct op_cost cost;
+        if (op == SLICE_NONE || !describe(s, op, p, &cost))
             continue;
         p->dur = work->events[i].end - work->events[i].ts;
         p->is_tf32 = is_tf32(s, work->events[i].name);

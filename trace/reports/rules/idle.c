@@ -229,12 +229,33 @@ static int compare_call(const void *key, const void *item)
     return (*call > l->call) - (*call < l->call);
 }
 
+/* What each text of the trace tells, + 1, once it was asked: few names recur in many gaps. */
+struct meanings {
+    const struct columns *c;
+    uint8_t *known;
+    uint32_t n;
+};
+
+static void meanings_done(struct meanings *m)
+{
+    free(m->known);
+}
+
+static enum idle_cause meaning_of(struct meanings *m, int64_t name)
+{
+    if (name < 0 || name >= m->n)
+        return IDLE_UNKNOWN;
+    if (m->known[name] == 0)
+        m->known[name] = (uint8_t)(idle_cause_of_name(columns_text(m->c, name)) + 1);
+    return (enum idle_cause)(m->known[name] - 1);
+}
+
 /* What the frames around the culprit tell, the innermost that tells anything. */
-static enum idle_cause cause_around(const struct columns *c, uint64_t slice)
+static enum idle_cause cause_around(struct meanings *m, uint64_t slice)
 {
     for (int i = 0; i < CLIMB_MAX && slice != SLICE_NONE; i++) {
-        enum idle_cause cause = idle_cause_of_name(columns_text(c, columns_get(c, COL_slice_name, slice)));
-        int64_t parent = columns_get(c, COL_slice_parent, slice);
+        enum idle_cause cause = meaning_of(m, columns_get(m->c, COL_slice_name, slice));
+        int64_t parent = columns_get(m->c, COL_slice_parent, slice);
         if (cause != IDLE_UNKNOWN)
             return cause;
         slice = parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
@@ -256,7 +277,7 @@ static const struct wait *wait_before(const struct scene_rank *rank, const struc
 }
 
 static enum idle_cause cause_of(const struct scene_rank *rank, const struct launches *launches,
-                                const struct waits *waits, struct gap *gap)
+                                const struct waits *waits, struct meanings *meanings, struct gap *gap)
 {
     const struct launch *l = gap->launch == SLICE_NONE ? NULL
                                                        : bsearch(&gap->launch, launches->items, launches->n,
@@ -270,8 +291,7 @@ static enum idle_cause cause_of(const struct scene_rank *rank, const struct laun
     /* What a graph brings after its first work was there already. */
     if (l->begin != gap->to || l->end <= gap->from)
         return IDLE_DEVICE;
-    enum idle_cause cause =
-        gap->culprit == SLICE_NONE ? IDLE_UNKNOWN : cause_around(rank->columns, gap->culprit);
+    enum idle_cause cause = gap->culprit == SLICE_NONE ? IDLE_UNKNOWN : cause_around(meanings, gap->culprit);
     if (cause != IDLE_UNKNOWN)
         return cause;
     if (in_step && (wait = wait_before(rank, waits, gap))) {
@@ -289,6 +309,8 @@ int idle_read(struct analysis *a, struct scene_rank *rank)
 {
     _cleanup_(launches_done) struct launches launches = {0};
     _cleanup_(waits_done) struct waits waits = {0};
+    _cleanup_(meanings_done) struct meanings meanings = {.c = rank->columns,
+                                                         .n = columns_texts(rank->columns)};
     int r = launches_read(a, rank->rank, &launches);
 
     if (r >= 0)
@@ -300,9 +322,10 @@ int idle_read(struct analysis *a, struct scene_rank *rank)
     if (r < 0)
         return r;
     rank->causes = calloc(rank->gaps.n + 1, sizeof(*rank->causes));
-    if (!rank->causes)
+    meanings.known = calloc((size_t)meanings.n + 1, 1);
+    if (!rank->causes || !meanings.known)
         return -ENOMEM;
     for (size_t i = 0; i < rank->gaps.n; i++)
-        rank->causes[i] = cause_of(rank, &launches, &waits, &rank->gaps.items[i]);
+        rank->causes[i] = cause_of(rank, &launches, &waits, &meanings, &rank->gaps.items[i]);
     return 0;
 }
