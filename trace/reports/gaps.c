@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why streams had nothing to do, summed up. */
 #include "trace/reports/gap.h"
+#include "trace/reports/hta_gaps.h"
 #include "trace/reports/reports.h"
 #include <errno.h>
 
@@ -113,10 +114,32 @@ static int add_rank(struct analysis *a, size_t number, struct report_rows *ret)
     return 0;
 }
 
+/* HTA knows the first columns alone. */
+static int make_as_hta(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(report_rows_done) struct report_rows rows = {0};
+    report_rows_init(&rows, COLUMN_SUM + 1);
+    int r = hta_gaps(a, &rows);
+
+    for (size_t row = 0; row < report_rows_count(&rows) && r >= 0; row++)
+        for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+            const struct cell *cell = i <= COLUMN_SUM ? report_rows_at(&rows, row, i) : NULL;
+            if (!cell || cell->type == CELL_NULL)
+                put_null(ret);
+            else if (cell->type == CELL_TEXT)
+                put_str(ret, cell->text);
+            else
+                put_int(ret, cell->integer);
+        }
+    return r < 0 ? r : report_rows_error(&rows);
+}
+
 static int make(struct analysis *a, struct report_rows *ret)
 {
     int r = 0;
 
+    if (a->hta)
+        return make_as_hta(a, ret);
     for (size_t i = 0; i < a->n && r >= 0; i++)
         r = add_rank(a, i, ret);
     return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
