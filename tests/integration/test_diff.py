@@ -29,15 +29,15 @@ def diff(tmp_path):
 
 @pytest.fixture
 def steps(tmp_path):
-    """Steps of 1000 us, plus `longer`; in each the kernels, one after the other."""
+    """Steps of 1000 us; in each the kernels, one after the other."""
 
-    def write(name, kernels, longer=0):
+    def write(name, kernels):
         events = []
         for i in range(STEPS):
-            begin = at = (1000 + longer) * i
+            begin = at = 1000 * i
             # A few nanoseconds of noise, the same in every trace.
             events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": begin,
-                           "dur": 1000 + longer - 1 + i / 1000, "args": {"External id": i}})
+                           "dur": 999 + i / 1000, "args": {"External id": i}})
             for k, (kernel, dur) in enumerate(kernels):
                 correlation = 100 * i + k + 1
                 events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 0.5, "dur": 0.4,
@@ -86,7 +86,7 @@ def test_conditions_decide_the_exit_status(diff, steps):
 
 def test_a_sample_proves_it_or_not(diff, steps):
     before = steps("before.json", [("gemm", 100)])
-    measures = {row["measure"]: row for row in rows(diff(before, steps("after.json", [("gemm", 100)], longer=100), "--json"), "measures")}
+    measures = {row["measure"]: row for row in rows(diff(before, steps("after.json", [("gemm", 200)]), "--json"), "measures")}
     assert measures["step.p50"]["change_ns"] == pytest.approx(100 * US, abs=2 * US) and measures["step.p50"]["p"] < 0.001
     measures = {row["measure"]: row for row in rows(diff(before, steps("same.json", [("gemm", 100)]), "--json"), "measures")}
     assert measures["step.p50"]["p"] == 1
