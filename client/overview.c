@@ -167,9 +167,10 @@ static int print_sections(struct client *c, struct analysis *a, bool has_gpu, si
         const char *report;
         bool of_many; /* says something only where there are several rows */
         bool of_host; /* what a trace without a GPU has instead */
+        size_t most;  /* rows on this screen, whatever --top; 0: none such */
     } sections[] = {{"kernels"},
-                    {"gaps"},
-                    {"steps", .of_many = true},
+                    {"gaps", .most = 5},
+                    {"steps", .of_many = true, .most = 8},
                     {"ops", .of_host = true},
                     {"functions", .of_host = true},
                     {"ort", .of_host = true},
@@ -182,7 +183,11 @@ static int print_sections(struct client *c, struct analysis *a, bool has_gpu, si
             (sections[i].of_many && report_rows_count(&s.rows) < 2))
             continue;
         fputc('\n', c->out.file);
-        report_print_text(c, s.report, &s.rows, top);
+        /* What ranks have in common stands behind them. */
+        size_t rows = streq(sections[i].report, "ranks") ? 0
+                      : sections[i].most && top > 0      ? MIN(top, sections[i].most)
+                                                         : top;
+        report_print_text(c, s.report, &s.rows, rows);
     }
     return error;
 }
@@ -201,6 +206,8 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
         fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
     if (sheet_make(&findings, a, "findings", &error))
         print_findings(c, &findings);
+    else
+        fputs("\nno findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
     int r = print_sections(c, a, has_gpu, top);
     return error < 0 ? error : r;
 }
