@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import time
@@ -115,20 +116,33 @@ def wake_ingest(house):
 
 # Files, on their way
 
+def open_own(path):
+    """The worker's own file: whatever it may have put in its place, a link to a file of this machine above all, is left alone."""
+    file = open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "r+b")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is no file")
+    return file
+
+
+def size_of(file):
+    return max(1, os.fstat(file.fileno()).st_size)
+
+
 def truncate(path, random):
-    with open(path, "r+b") as file:
-        file.truncate(random.randrange(max(1, path.stat().st_size)))
+    with open_own(path) as file:
+        file.truncate(random.randrange(size_of(file)))
 
 
 def corrupt(path, random):
-    with open(path, "r+b") as file:
-        file.seek(random.randrange(max(1, path.stat().st_size)))
+    with open_own(path) as file:
+        file.seek(random.randrange(size_of(file)))
         file.write(random.randbytes(16))
 
 
 def become_link(path, random):
     path.unlink()
-    path.symlink_to(random.choice(("/etc/passwd", "/dev/zero", "/proc/self/mem", path.name, "..")))
+    path.symlink_to(random.choice(("/etc/os-release", "/dev/zero", "/proc/self/mem", path.name, "..")))
 
 
 def become_pipe(path, random):
@@ -142,7 +156,8 @@ def become_directory(path, random):
 
 
 def grow(path, random):
-    with open(path, "ab") as file:
+    with open_own(path) as file:
+        file.seek(0, os.SEEK_END)
         file.write(random.randbytes(500))
 
 

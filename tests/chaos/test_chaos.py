@@ -2,11 +2,14 @@
 """The ordinary run of chaos, and that each thing it looks for is found where it is the case."""
 
 import contextlib
+import os
+import random
 import sqlite3
 
 import pytest
 
 import chaos
+import faults
 import invariants
 from house import BUILD, House, MS
 
@@ -18,6 +21,21 @@ SEED = 11  # the same for everybody; ./dev chaos draws another each time
 
 def test_what_must_hold_holds(tmp_path):
     chaos.run(tmp_path, SEED, FAULTS, WORKERS)
+
+
+@pytest.mark.parametrize("damage", [faults.truncate, faults.corrupt, faults.grow])
+def test_no_fault_reaches_through_a_link(tmp_path, damage):
+    """A worker may have made its trace a link to anything of this machine."""
+    precious, link, pipe = tmp_path / "precious", tmp_path / "link", tmp_path / "pipe"
+    precious.write_bytes(b"x" * 1000)
+    link.symlink_to(precious)
+    os.mkfifo(pipe)
+    for path in (link, pipe):
+        with pytest.raises(OSError):
+            damage(path, random.Random(1))
+    assert precious.read_bytes() == b"x" * 1000
+    damage(precious, random.Random(1))
+    assert precious.read_bytes() != b"x" * 1000
 
 
 def change(house, sql):

@@ -69,7 +69,7 @@ static const struct {
     [FAULT_DUPLICATE]         = {"duplicate", ARG_NONE, 0, "every trace is there twice, under two names"},
     [FAULT_NO_TRACE]          = {"no-trace", ARG_NONE, 0, "a stop answers 200 and writes nothing"},
     [FAULT_MISSING_RANK]      = {"missing-rank", ARG_NONE, 0, "the last rank writes no trace"},
-    [FAULT_SYMLINK_TRACE]     = {"symlink-trace", ARG_NONE, 0, "traces are links to /etc/passwd"},
+    [FAULT_SYMLINK_TRACE]     = {"symlink-trace", ARG_NONE, 0, "traces are links to /etc/os-release"},
     [FAULT_FIFO_TRACE]        = {"fifo-trace", ARG_NONE, 0, "traces are named pipes"},
     [FAULT_MANY_FILES]        = {"many-files", ARG_COUNT, 1000, "that many more traces, of ranks beyond the world's size"},
 };
