@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
-from daemon import BUILD, Daemon, FaultFleet, wait_for  # noqa: E402
+from daemon import BUILD, SANITIZED, Daemon, FaultFleet, wait_for  # noqa: E402
 
 try:
     from private_bus import MANAGER, NAME, PrivateBus
