@@ -87,6 +87,14 @@ def test_one_kernel_after_the_other(path_of):
     assert found[("gpu_compute_bound", None)] == 150 and found[("gpu_kernel_kernel_overhead", "a")] == 3
 
 
+def test_its_parts_are_counted_from_the_first_slice(profctl, tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [
+        op("outer", 5000, 60), call("cudaLaunchKernel", 5010, 5, 1), kernel("gemm", 5030, 300, 1)]}))
+    rows = json.loads(profctl("analyze", "trace.json", "--report", "critical_path_list", "--json").stdout)["rows"]
+    assert rows[0]["start_ns"] == 0
+    assert [(row["start_ns"], row["dur_ns"]) for row in rows if row["bound"] == "gpu_compute_bound"] == [(30 * US, 300 * US)]
+
+
 def test_no_path_without_a_host(profctl, tmp_path):
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [kernel("a", 0, 5, 1)]}))
     assert "nothing of it" in profctl("analyze", "trace.json", "--report", "critical_path", status=4).stderr
