@@ -434,7 +434,7 @@ static struct field get_field(struct field message, unsigned number, size_t n)
     return (struct field){0};
 }
 
-static bool text_is(struct field f, const char *text)
+static bool field_is(struct field f, const char *text)
 {
     return f.value == strlen(text) && memcmp(f.p, text, f.value) == 0;
 }
@@ -474,7 +474,7 @@ static void test_pprof(void **state)
         count += varint(&p, end);
         time += varint(&p, end);
         assert_true(p == end);
-        assert_true(text_is(get_field(profile, 6, get_field(label, 1, 0).value), "thread"));
+        assert_true(field_is(get_field(profile, 6, get_field(label, 1, 0).value), "thread"));
         p = locations.p;
         for (end = p + locations.value; p < end; depth++) {
             uint64_t id = varint(&p, end);
@@ -484,7 +484,7 @@ static void test_pprof(void **state)
             assert_int_equal(get_field(get_field(location, 4, 0), 1, 0).value,
                              get_field(function, 1, 0).value);
             if (depth == 0 && locations.value == 2)
-                assert_true(text_is(get_field(profile, 6, get_field(function, 2, 0).value), "launch"));
+                assert_true(field_is(get_field(profile, 6, get_field(function, 2, 0).value), "launch"));
         }
         deepest = MAX(deepest, depth);
     }
@@ -492,7 +492,7 @@ static void test_pprof(void **state)
     assert_int_equal(count, FIXTURE_SLICES);
     assert_int_equal(time, 30250 + 50000 + 60000 + 40000);
     assert_int_equal(deepest, 2);
-    assert_true(text_is(get_field(profile, 6, 0), ""));
+    assert_true(field_is(get_field(profile, 6, 0), ""));
     assert_int_equal(get_field(profile, 9, 0).value, 5100000);
 }
 
@@ -521,7 +521,7 @@ static void test_perfetto(void **state)
             size_t n = 0;
 
             saw_kernel = true;
-            assert_true(text_is(get_field(get_field(interned, 2, 0), 2, 0), "gemm"));
+            assert_true(field_is(get_field(get_field(interned, 2, 0), 2, 0), "gemm"));
             while ((annotation = get_field(event, 4, n)).p)
                 n++;
             assert_int_equal(n, 5);

@@ -21,6 +21,16 @@ struct text {
     size_t size; /* p is not terminated */
 };
 
+static inline bool text_equal(struct text a, struct text b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.p, b.p, a.size) == 0);
+}
+
+static inline bool text_is(struct text text, const char *word)
+{
+    return text_equal(text, (struct text){word, strlen(word)});
+}
+
 /* fd stays the caller's and may be closed afterwards. -EBADMSG with a reason (to be freed) where it is no
  * sound columnar file, -EPROTONOSUPPORT where it is of another version. */
 int columns_open(int fd, struct columns **ret, char **ret_reason);

@@ -50,18 +50,13 @@ static int compare_int64(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static bool is_text(struct text t, const char *word)
-{
-    return t.size == strlen(word) && memcmp(t.p, word, t.size) == 0;
-}
-
 /* Two ranks meet in a collective; a send and its receive have their own names and partners. */
 static bool is_meeting(const struct columns *c, uint64_t row, int64_t slice)
 {
     struct text category = columns_text(c, columns_get(c, COL_slice_category, (uint64_t)slice));
     struct text name = columns_text(c, columns_get(c, COL_collective_name, row));
 
-    return is_text(category, "kernel") && name.size > 0 && !is_text(name, "send") && !is_text(name, "recv");
+    return text_is(category, "kernel") && name.size > 0 && !text_is(name, "send") && !text_is(name, "recv");
 }
 
 /* Where the group does not count, the order of appearance does. */

@@ -6,11 +6,6 @@
 #include <inttypes.h>
 #include <stdint.h>
 
-static bool is(struct text t, const char *word)
-{
-    return t.size == strlen(word) && memcmp(t.p, word, t.size) == 0;
-}
-
 /* What stands before the events: a member for each fact that is known. */
 static void put_head(const struct columns *c, FILE *out)
 {
@@ -25,7 +20,7 @@ static void put_head(const struct columns *c, FILE *out)
     int64_t base = columns_meta(c, META_base_time_ns);
 
     fprintf(out, "{\n\"displayTimeUnit\":\"%s\"",
-            is(columns_meta_text(c, META_display_unit), "ns") ? "ns" : "ms");
+            text_is(columns_meta_text(c, META_display_unit), "ns") ? "ns" : "ms");
     if (base != COLUMN_NULL)
         fprintf(out, ",\n\"baseTimeNanoseconds\":%" PRId64, base);
     for (size_t i = 0; i < ARRAY_SIZE(values); i++) {

@@ -110,7 +110,7 @@ enum collective_kind collective_kind_of(struct text name)
 int64_t dtype_bytes(struct text dtype)
 {
     for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
-        if (strlen(dtypes[i].name) == dtype.size && memcmp(dtypes[i].name, dtype.p, dtype.size) == 0)
+        if (text_is(dtype, dtypes[i].name))
             return dtypes[i].bytes;
     return COLUMN_NULL;
 }

@@ -76,9 +76,8 @@ static uint64_t row_of(const struct columns *c, const struct host_calls *host, c
 static struct text group_of(const struct columns *c, uint64_t row)
 {
     struct text text = columns_text(c, columns_get(c, COL_collective_group_desc, row));
-    static const char none[] = "undefined";
 
-    if (text.size > 0 && !(text.size == sizeof(none) - 1 && memcmp(text.p, none, text.size) == 0))
+    if (text.size > 0 && !text_is(text, "undefined"))
         return text;
     return columns_text(c, columns_get(c, COL_collective_group_name, row));
 }

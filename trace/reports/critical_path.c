@@ -106,11 +106,6 @@ static void builder_done(struct builder *b)
     dag_done(&b->dag);
 }
 
-static bool is_text(struct text text, const char *word)
-{
-    return text.size == strlen(word) && memcmp(text.p, word, text.size) == 0;
-}
-
 static unsigned flags_of(struct builder *b, int64_t name)
 {
     unsigned flags = 0;
@@ -120,7 +115,7 @@ static unsigned flags_of(struct builder *b, int64_t name)
     if (b->call_flags[name])
         return b->call_flags[name] - 1;
     for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-        if (is_text(columns_text(b->c, name), calls[i].name))
+        if (text_is(columns_text(b->c, name), calls[i].name))
             flags = calls[i].flags;
     b->call_flags[name] = (uint8_t)(flags + 1);
     return flags;
@@ -183,7 +178,7 @@ static bool is_host_category(struct text category)
     static const char *const words[] = {CATEGORY_OP, CATEGORY_RUNTIME, "cuda_driver"};
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (is_text(category, words[i]))
+        if (text_is(category, words[i]))
             return true;
     return false;
 }
@@ -527,13 +522,13 @@ static int gather_syncs(struct builder *b, struct turns *ret)
     for (uint64_t row = 0; row < columns_rows(c, TABLE_gpu); row++) {
         int64_t slice = columns_get(c, COL_gpu_slice, row);
         if (slice == COLUMN_NULL ||
-            !is_text(columns_text(c, columns_get(c, COL_slice_category, (uint64_t)slice)), "cuda_sync"))
+            !text_is(columns_text(c, columns_get(c, COL_slice_category, (uint64_t)slice)), "cuda_sync"))
             continue;
         int64_t ts = columns_get(c, COL_slice_ts, (uint64_t)slice),
                 dur = columns_get(c, COL_slice_dur, (uint64_t)slice);
         struct text name = columns_text(c, columns_get(c, COL_slice_name, (uint64_t)slice));
         for (enum sync_kind kind = 0; ts != COLUMN_NULL && dur >= 0 && kind < _SYNC_KIND_MAX; kind++)
-            if (is_text(name, sync_names[kind])) {
+            if (text_is(name, sync_names[kind])) {
                 int r = add_turn(ret, (struct turn){.at = ts + dur, .kind = kind, .row = row});
                 if (r < 0)
                     return r;

@@ -187,11 +187,6 @@ static const char *verdict_of(const struct item *before, const struct item *afte
     return after->mean > before->mean ? "slower" : "faster";
 }
 
-static bool same_text(struct text a, struct text b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.p, b.p, a.size) == 0);
-}
-
 static void put_row(struct report_rows *ret, const struct item *before, const struct item *after)
 {
     static const struct item none;
@@ -209,7 +204,7 @@ static void put_row(struct report_rows *ret, const struct item *before, const st
     put_real(ret, p);
     put_int(ret, llround(b->sum));
     put_int(ret, llround(a->sum));
-    if (before && after && !same_text(b->name, a->name))
+    if (before && after && !text_equal(b->name, a->name))
         put_text(ret, b->name);
     else
         put_null(ret);
@@ -309,7 +304,7 @@ static bool is_op(const struct columns *c, int64_t category)
     static const char *const words[] = {CATEGORY_OP};
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (text.size == strlen(words[i]) && memcmp(text.p, words[i], text.size) == 0)
+        if (text_is(text, words[i]))
             return true;
     return false;
 }

@@ -99,20 +99,15 @@ struct host {
     uint32_t n_texts;
 };
 
-static bool is_word(struct text text, const char *word)
-{
-    return text.size == strlen(word) && memcmp(text.p, word, text.size) == 0;
-}
-
 static bool look_at_category(const struct host *h, int64_t category)
 {
     static const char *const always[] = {CATEGORY_OP, "user_annotation"};
     struct text text = columns_text(h->c, category);
 
     for (size_t i = 0; i < ARRAY_SIZE(always); i++)
-        if (is_word(text, always[i]))
+        if (text_is(text, always[i]))
             return true;
-    return h->by == FLAME_BY_STACK && is_word(text, "python_function");
+    return h->by == FLAME_BY_STACK && text_is(text, "python_function");
 }
 
 static bool is_shown(struct host *h, uint64_t slice)

@@ -16,11 +16,6 @@ struct function {
     int64_t name, self, inclusive;
 };
 
-static bool text_is(struct text text, const char *word)
-{
-    return text.size == strlen(word) && memcmp(text.p, word, text.size) == 0;
-}
-
 /* What callgraph.h draws: a thread of calls, and one of each function's own cost. Sums that are missing have
  * nothing that could be summed. */
 static size_t list_sums(const struct columns *c, struct function *ret)

@@ -29,16 +29,12 @@ const char *host_kind_name(enum host_kind kind)
     return words[kind];
 }
 
-static bool is(const char *word, struct text text)
-{
-    return word && strlen(word) == text.size && memcmp(word, text.p, text.size) == 0;
-}
-
 enum host_kind host_kind_of(struct text category)
 {
     for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
-        if (is(categories[i].names[0], category) || is(categories[i].names[1], category))
-            return categories[i].kind;
+        for (size_t k = 0; k < ARRAY_SIZE(categories[i].names) && categories[i].names[k]; k++)
+            if (text_is(category, categories[i].names[k]))
+                return categories[i].kind;
     return HOST_OTHER;
 }
 
@@ -303,7 +299,8 @@ static void sum_work(const struct gpu_work *work, struct host_calls *h)
     }
 }
 
-int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work, struct host_calls *ret)
+int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work,
+                    struct host_calls *ret)
 {
     _cleanup_(reading_done) struct reading reading = {.c = c, .kinds = kinds, .host = ret};
 

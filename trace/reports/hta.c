@@ -82,7 +82,7 @@ static const struct {
 static bool is_call(struct text name, bool *ret_in_statistics)
 {
     for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-        if (strlen(calls[i].name) == name.size && memcmp(calls[i].name, name.p, name.size) == 0) {
+        if (text_is(name, calls[i].name)) {
             *ret_in_statistics = calls[i].in_statistics;
             return true;
         }
@@ -113,11 +113,6 @@ static bool is_step(struct text name)
     return name.size > n && memcmp(name.p, prefix, n) == 0 && name.p[n] >= '0' && name.p[n] <= '9';
 }
 
-static bool is_same(struct text a, struct text b)
-{
-    return a.size == b.size && memcmp(a.p, b.p, a.size) == 0;
-}
-
 /* Whether the ranks have steps of two names between them. */
 static bool have_steps(const struct analysis *a)
 {
@@ -129,7 +124,7 @@ static bool have_steps(const struct analysis *a)
             struct text name = columns_text(c, columns_get(c, COL_name_name, group));
             if (!is_step(name))
                 continue;
-            if (first.p && !is_same(first, name))
+            if (first.p && !text_equal(first, name))
                 return true;
             first = name;
         }

@@ -20,11 +20,9 @@ struct sum {
 /* Synchronisation has a stream too, but is no work. */
 static bool is_kernel(const struct columns *c, const struct gpu_event *e)
 {
-    static const char mtia[] = "mtia_ccp_events";
     struct text category = columns_text(c, columns_get(c, COL_slice_category, e->slice));
 
-    return category_is_gpu_work(category.p, category.size) ||
-           (category.size == sizeof(mtia) - 1 && memcmp(category.p, mtia, category.size) == 0);
+    return category_is_gpu_work(category.p, category.size) || text_is(category, "mtia_ccp_events");
 }
 
 static int compare(const void *x, const void *y)

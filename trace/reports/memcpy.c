@@ -174,7 +174,7 @@ static struct copy_name parse_name(struct text name)
 
 static bool is_pageable(struct text memory)
 {
-    return memory.size == 8 && memcmp(memory.p, "Pageable", 8) == 0;
+    return text_is(memory, "Pageable");
 }
 
 static void put_known(struct text text, struct report_rows *ret)

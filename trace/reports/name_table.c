@@ -42,11 +42,9 @@ int64_t name_table_number(struct name_table *names, struct text text)
     if (names->n == names->cap && grow(names) < 0)
         return -ENOMEM;
     size_t at = hash(text) & (names->n_slots - 1);
-    for (; names->slots[at]; at = (at + 1) & (names->n_slots - 1)) {
-        const struct text *known = &names->items[names->slots[at] - 1];
-        if (known->size == text.size && memcmp(known->p, text.p, text.size) == 0)
+    for (; names->slots[at]; at = (at + 1) & (names->n_slots - 1))
+        if (text_equal(names->items[names->slots[at] - 1], text))
             return names->slots[at] - 1;
-    }
     names->items[names->n] = text;
     names->slots[at] = (uint32_t)++names->n;
     return (int64_t)names->n - 1;

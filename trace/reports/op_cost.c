@@ -46,7 +46,7 @@ static const struct rule {
 static const struct rule *find_rule(struct text name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-        if (strlen(rules[i].name) == name.size && memcmp(rules[i].name, name.p, name.size) == 0)
+        if (text_is(name, rules[i].name))
             return &rules[i];
     return NULL;
 }

@@ -8,11 +8,6 @@ struct slice_sample {
     int64_t label, value;
 };
 
-static bool texts_equal(struct text a, struct text b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.p, b.p, a.size) == 0);
-}
-
 int64_t slice_sums_new(struct slice_sums *sums, struct text label)
 {
     if (sums->n == sums->cap) {
@@ -30,7 +25,7 @@ int64_t slice_sums_new(struct slice_sums *sums, struct text label)
 int64_t slice_sums_label(struct slice_sums *sums, struct text label)
 {
     for (size_t i = 0; i < sums->n; i++)
-        if (texts_equal(sums->items[i].label, label))
+        if (text_equal(sums->items[i].label, label))
             return (int64_t)i;
     return slice_sums_new(sums, label);
 }
@@ -127,7 +122,7 @@ bool category_is_one_of(const struct columns *c, int64_t category, const char *c
     struct text text = columns_text(c, category);
 
     for (; *categories; categories++)
-        if (text.size == strlen(*categories) && memcmp(text.p, *categories, text.size) == 0)
+        if (text_is(text, *categories))
             return true;
     return false;
 }

@@ -75,8 +75,7 @@ static int add_kineto(const struct scene_rank *rank, struct overhead *ret)
         struct text category = columns_text(c, columns_get(c, COL_name_category, row)),
                     name = columns_text(c, columns_get(c, COL_name_name, row));
         int64_t first = columns_get(c, COL_name_first, row), count = columns_get(c, COL_name_count, row);
-        if (category.size != 8 || memcmp(category.p, "overhead", 8) != 0 ||
-            memmem(name.p, name.size, "Command Buffer Full", 19))
+        if (!text_is(category, "overhead") || memmem(name.p, name.size, "Command Buffer Full", 19))
             continue;
         for (int64_t i = 0; i < count && r >= 0; i++) {
             int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)(first + i)),
