@@ -104,34 +104,21 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return 0;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int list_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    int r = 0;
+    _cleanup_(critical_path_done) struct critical_path path = {0};
+    const struct columns *c = a->ranks[rank].columns;
+    int r = critical_path_find(a, rank, &path);
 
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
-static int make_list(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
-        _cleanup_(critical_path_done) struct critical_path path = {0};
-        const struct columns *c = a->ranks[rank].columns;
-        r = critical_path_find(a, rank, &path);
-        for (size_t i = 0; i < path.n && r >= 0; i++) {
-            put_int(ret, a->ranks[rank].number);
-            put_int(ret, analysis_since_first(a, rank, path.parts[i].from));
-            put_int(ret, path.parts[i].dur);
-            put_str(ret, path_bound_name(path.parts[i].bound));
-            put_text(ret, columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)));
-            put_int(ret, (int64_t)path.parts[i].slice);
-        }
-        r = r == -ENODATA ? 0 : r;
+    for (size_t i = 0; i < path.n && r >= 0; i++) {
+        put_int(ret, a->ranks[rank].number);
+        put_int(ret, analysis_since_first(a, rank, path.parts[i].from));
+        put_int(ret, path.parts[i].dur);
+        put_str(ret, path_bound_name(path.parts[i].bound));
+        put_text(ret, columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)));
+        put_int(ret, (int64_t)path.parts[i].slice);
     }
-    return r;
+    return r == -ENODATA ? 0 : r;
 }
 
 const struct report report_critical_path = {
@@ -144,7 +131,7 @@ const struct report report_critical_path = {
     .is_detail = true,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };
 
 const struct report report_critical_path_list = {
@@ -155,5 +142,5 @@ const struct report report_critical_path_list = {
     .is_detail = true,
     .columns = list_columns,
     .n_columns = ARRAY_SIZE(list_columns),
-    .make = make_list,
+    .make_rank = list_rank,
 };

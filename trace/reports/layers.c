@@ -165,15 +165,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_layers = {
     .name = "layers",
     .title = "what recurs within steps: layers, one by one",
@@ -184,5 +175,5 @@ const struct report report_layers = {
     .is_detail = true,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

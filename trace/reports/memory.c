@@ -71,15 +71,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_memory = {
     .name = "memory",
     .title = "memory allocated and reserved, its peak and who held it",
@@ -90,5 +81,5 @@ const struct report report_memory = {
     .needs = NEEDS_MEMORY,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

@@ -49,15 +49,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_memory_holders = {
     .name = "memory_holders",
     .title = "who held the memory at its peak, and who never freed it",
@@ -68,5 +59,5 @@ const struct report report_memory_holders = {
     .is_detail = true,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

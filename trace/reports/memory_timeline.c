@@ -43,15 +43,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_memory_timeline = {
     .name = "memory_timeline",
     .title = "memory over time, every change",
@@ -60,5 +51,5 @@ const struct report report_memory_timeline = {
     .is_detail = true,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

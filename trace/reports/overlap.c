@@ -45,15 +45,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return 0;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_overlap = {
     .name = "overlap",
     .title = "communication and copies, hidden behind computation or exposed",
@@ -63,5 +54,5 @@ const struct report report_overlap = {
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

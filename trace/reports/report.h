@@ -42,8 +42,10 @@ struct report {
     bool is_detail;    /* a list behind another report: only shown where it is asked for */
     const struct report_column *columns;
     size_t n_columns;
-    /* All rows, the most important first. Negative errno; -ENODATA where the trace has nothing of it. */
+    /* One of both: all rows, the most important first, or those of one rank, as ranks are independent.
+     * Negative errno; -ENODATA where no trace has anything of it. */
     int (*make)(struct analysis *a, struct report_rows *ret);
+    int (*make_rank)(struct analysis *a, size_t rank, struct report_rows *ret);
 };
 
 /* Both: NULL behind the last. */

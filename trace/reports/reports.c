@@ -42,10 +42,21 @@ static bool lacks(const struct report *report, const struct analysis *a)
            (report->needs & NEEDS_MEMORY && !has_rows(a, TABLE_memory));
 }
 
+static int make_rows(const struct report *report, struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    if (report->make)
+        return report->make(a, ret);
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = report->make_rank(a, i, ret);
+    return r;
+}
+
 int report_make(const struct report *report, struct analysis *a, struct report_rows *ret)
 {
     report_rows_init(ret, report->n_columns);
-    int r = lacks(report, a) ? -ENODATA : report->make(a, ret);
+    int r = lacks(report, a) ? -ENODATA : make_rows(report, a, ret);
     if (r >= 0)
         r = report_rows_error(ret);
     /* What was damaged read as absent: nothing that was computed from it may count. */

@@ -68,15 +68,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_steps = {
     .name = "steps",
     .title = "steps: phase, tokens, time, and what the odd ones differ in",
@@ -86,5 +77,5 @@ const struct report report_steps = {
            "far from the median of their phase, by the median absolute deviation.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

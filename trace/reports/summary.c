@@ -146,15 +146,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_summary = {
     .name = "summary",
     .title = "hardware, software, wall time, how busy the GPU was",
@@ -162,5 +153,5 @@ const struct report report_summary = {
            "how it names its steps. Busy is the union over all streams of the work that is looked at.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };

@@ -41,15 +41,6 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     return 0;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
-    return r;
-}
-
 const struct report report_temporal = {
     .name = "temporal",
     .title = "busy, idle and computing time of each GPU",
@@ -58,5 +49,5 @@ const struct report report_temporal = {
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .make_rank = add_rank,
 };
