@@ -179,14 +179,6 @@ static void put_bandwidth(const struct collective *s, double ns, double factor, 
     put_real(ret, s->bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)s->bytes * 1e9 / ns * factor);
 }
 
-static void put_known(struct text text, struct report_rows *ret)
-{
-    if (text.size > 0)
-        put_text(ret, text);
-    else
-        put_null(ret);
-}
-
 static int make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(summing_done) struct summing s = {0};
@@ -200,9 +192,9 @@ static int make(struct analysis *a, struct report_rows *ret)
                factor = collective_bus_factor(one->kind, one->group_size);
         put_text(ret, one->name);
         put_str(ret, collective_kind_name(one->kind));
-        put_known(one->dtype, ret);
+        put_text_known(ret, one->dtype);
         put_int(ret, one->bytes);
-        put_known(one->group, ret);
+        put_text_known(ret, one->group);
         put_int(ret, one->group_size);
         put_int(ret, (int64_t)one->count);
         put_int(ret, one->sum);
@@ -213,7 +205,7 @@ static int make(struct analysis *a, struct report_rows *ret)
         put_bandwidth(one, mean, 1, ret);
         put_bandwidth(one, mean, factor, ret);
         put_bandwidth(one, (double)one->min, factor, ret);
-        put_known(one->ranks, ret);
+        put_text_known(ret, one->ranks);
     }
     return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
 }

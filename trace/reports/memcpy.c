@@ -177,14 +177,6 @@ static bool is_pageable(struct text memory)
     return text_is(memory, "Pageable");
 }
 
-static void put_known(struct text text, struct report_rows *ret)
-{
-    if (text.size > 0)
-        put_text(ret, text);
-    else
-        put_null(ret);
-}
-
 static int make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(summing_done) struct summing s = {0};
@@ -195,9 +187,9 @@ static int make(struct analysis *a, struct report_rows *ret)
     for (size_t i = 0; i < s.names.n && r >= 0; i++) {
         const struct copies *copies = &s.items[i];
         struct copy_name name = parse_name(s.names.items[i]);
-        put_known(name.direction, ret);
-        put_known(name.from, ret);
-        put_known(name.to, ret);
+        put_text_known(ret, name.direction);
+        put_text_known(ret, name.from);
+        put_text_known(ret, name.to);
         put_int(ret, (int64_t)copies->count);
         put_int(ret, copies->sum);
         put_int(ret, copies->exposed);

@@ -90,6 +90,14 @@ void put_text(struct report_rows *rows, struct text text)
     put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
 }
 
+void put_text_known(struct report_rows *rows, struct text text)
+{
+    if (text.size > 0)
+        put_text(rows, text);
+    else
+        put_null(rows);
+}
+
 void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t number)
 {
     if (number == COLUMN_NULL)

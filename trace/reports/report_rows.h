@@ -56,6 +56,8 @@ void put_real(struct report_rows *rows, double value);
 /* A share of a whole; no value where the whole is 0. */
 void put_share(struct report_rows *rows, int64_t part, int64_t whole);
 void put_text(struct report_rows *rows, struct text text);
+/* An empty one becomes no value. */
+void put_text_known(struct report_rows *rows, struct text text);
 /* By the number of a text; what has none becomes no value. */
 void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t number);
 /* NULL becomes no value. */
