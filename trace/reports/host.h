@@ -12,8 +12,11 @@
 
 /* H(identifier, word for people) */
 #define HOST_KINDS(H)                                                                                        \
-    H(OTHER, "other") H(OP, "operator") H(ANNOTATION, "annotation") H(PYTHON, "python") H(RUNTIME, "runtim"  \
-                                                                                                   "e")
+    H(OTHER, "other")                                                                                        \
+    H(OP, "operator")                                                                                        \
+    H(ANNOTATION, "annotation")                                                                              \
+    H(PYTHON, "python")                                                                                      \
+    H(RUNTIME, "runtime")
 
 enum host_kind {
 #define H(identifier, word) HOST_##identifier,
@@ -49,7 +52,8 @@ const char *host_kind_name(enum host_kind kind);
 enum host_kind host_kind_of(struct text category);
 
 /* kinds: a mask of 1 << enum host_kind that become calls. work: what is attributed to them. -ENOMEM. */
-int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work, struct host_calls *ret);
+int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work,
+                    struct host_calls *ret);
 void host_calls_done(struct host_calls *h);
 
 static inline int64_t host_call_self(const struct host_call *call)
