@@ -60,7 +60,7 @@ static int find(const struct columns *c, const struct gpu_work *work, const stru
 
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];
-        int64_t stream = stream_set_number(streams, e);
+        int64_t stream = stream_set_number(streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
         if ((size_t)stream >= n_ends) {

@@ -1,65 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gpu_parts.h"
 
+#include "trace/reports/stream_set.h"
 #include <errno.h>
 
-struct table {
-    uint32_t *slots; /* place of a part + 1, 0: free */
-    size_t n_slots;
-};
-
-static uint64_t hash(int64_t device, int64_t stream)
-{
-    uint64_t h = ((uint64_t)device * 0x9e3779b97f4a7c15 ^ (uint64_t)stream) * 0xff51afd7ed558ccd;
-
-    return h ^ h >> 32;
-}
-
-static uint32_t *find_slot(const struct table *t, const struct gpu_part *items, int64_t device,
-                           int64_t stream)
-{
-    size_t at = hash(device, stream) & (t->n_slots - 1);
-
-    while (t->slots[at] &&
-           (items[t->slots[at] - 1].device != device || items[t->slots[at] - 1].stream != stream))
-        at = (at + 1) & (t->n_slots - 1);
-    return &t->slots[at];
-}
-
-static int grow(struct table *t, struct gpu_parts *s)
-{
-    size_t n_slots = t->n_slots ? t->n_slots * 2 : 64;
-    uint32_t *slots = calloc(n_slots, sizeof(*slots));
-    struct gpu_part *items = reallocarray(s->items, n_slots / 2, sizeof(*items));
-
-    if (items)
-        s->items = items;
-    if (!slots || !items) {
-        free(slots);
-        return -ENOMEM;
-    }
-    free(t->slots);
-    *t = (struct table){slots, n_slots};
-    for (size_t i = 0; i < s->n; i++)
-        *find_slot(t, s->items, s->items[i].device, s->items[i].stream) = (uint32_t)i + 1;
-    return 0;
-}
-
 /* Parts in order of appearance, and how much work each has. */
-static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct table *t, struct gpu_parts *s)
+static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *s)
 {
+    _cleanup_(stream_set_done) struct stream_set streams = {0};
+    size_t cap = 0;
+
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        int64_t stream = by == BY_DEVICE ? COLUMN_NULL : e->stream;
-        if (s->n >= t->n_slots / 2 && grow(t, s) < 0)
-            return -ENOMEM;
-        uint32_t *slot = find_slot(t, s->items, e->device, stream);
-        if (*slot == 0) {
-            s->items[s->n++] = (struct gpu_part){.device = e->device, .stream = stream};
-            *slot = (uint32_t)s->n;
+        int64_t number = stream_set_number(&streams, e->device, by == BY_DEVICE ? COLUMN_NULL : e->stream);
+        if (number < 0)
+            return (int)number;
+        if (streams.cap > cap) {
+            struct gpu_part *items = reallocarray(s->items, streams.cap, sizeof(*items));
+            if (!items)
+                return -ENOMEM;
+            s->items = items;
+            cap = streams.cap;
         }
-        s->of[i] = *slot - 1;
-        s->items[s->of[i]].work.n++;
+        struct gpu_part *part = &s->items[number];
+        if (streams.n > s->n) {
+            const struct gpu_stream *stream = &streams.items[number];
+            *part = (struct gpu_part){.device = stream->device, .stream = stream->id};
+            s->n = streams.n;
+        }
+        s->of[i] = (uint32_t)number;
+        part->work.n++;
     }
     return 0;
 }
@@ -108,12 +78,9 @@ static int order(const struct gpu_work *work, struct gpu_parts *s)
 
 int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *ret)
 {
-    struct table table = {0};
-
     *ret = (struct gpu_parts){.events = malloc((work->n + 1) * sizeof(*ret->events)),
                               .of = malloc((work->n + 1) * sizeof(*ret->of))};
-    int r = ret->events && ret->of ? find_parts(work, by, &table, ret) : -ENOMEM;
-    free(table.slots);
+    int r = ret->events && ret->of ? find_parts(work, by, ret) : -ENOMEM;
     if (r >= 0)
         r = order(work, ret);
     if (r < 0)

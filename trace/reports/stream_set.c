@@ -5,9 +5,9 @@
 
 static size_t slot_of(const struct stream_set *set, const struct gpu_stream *stream)
 {
-    uint64_t h = ((uint64_t)stream->device * 31 + (uint64_t)stream->id) * 0x9e3779b97f4a7c15;
+    uint64_t h = ((uint64_t)stream->device * 0x9e3779b97f4a7c15 ^ (uint64_t)stream->id) * 0xff51afd7ed558ccd;
 
-    return (size_t)(h >> 32) & (set->n_slots - 1);
+    return (size_t)(h ^ h >> 32) & (set->n_slots - 1);
 }
 
 static bool is_same(const struct gpu_stream *a, const struct gpu_stream *b)
@@ -40,9 +40,9 @@ static int grow(struct stream_set *set)
     return 0;
 }
 
-int64_t stream_set_number(struct stream_set *set, const struct gpu_event *event)
+int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id)
 {
-    struct gpu_stream stream = {event->device, event->stream};
+    struct gpu_stream stream = {device, id};
 
     /* Work comes in bursts of one stream. */
     if (set->last < set->n && is_same(&set->items[set->last], &stream))

@@ -2,7 +2,7 @@
 /* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
 #pragma once
 
-#include "trace/reports/gpu.h"
+#include "base/util.h"
 
 struct gpu_stream {
     int64_t device, id; /* COLUMN_NULL where unknown */
@@ -15,6 +15,6 @@ struct stream_set {
     size_t n_slots, last;
 };
 
-/* The number of the event's stream, which it gets where it is new; -ENOMEM. */
-int64_t stream_set_number(struct stream_set *set, const struct gpu_event *event);
+/* The stream's number, which it gets where it is new; -ENOMEM. */
+int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id);
 void stream_set_done(struct stream_set *set);

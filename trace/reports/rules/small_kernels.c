@@ -132,7 +132,7 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
 
     for (size_t i = 0; i < rank->work->n; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        int64_t stream = stream_set_number(&streams, e);
+        int64_t stream = stream_set_number(&streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
         if ((size_t)stream >= n_open) {
