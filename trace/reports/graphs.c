@@ -146,11 +146,9 @@ static int make(struct analysis *a, struct report_rows *ret)
 const struct report report_graphs = {
     .name = "graphs",
     .title = "CUDA and HIP graphs: launches, kernels, how long they take, gaps between them",
-    .how =
-        "GPU work whose launch is cudaGraphLaunch, hipGraphLaunch or the like is the graph's. Launches "
-        "belong "
-        "to one graph by its id, where the trace has none by the sequence of names that they ran. A gap is "
-        "the time since the latest end of any graph's work before, 0 where they overlap.",
+    .how = "GPU work whose launch is cudaGraphLaunch, hipGraphLaunch or the like is the graph's. Launches "
+           "belong to one graph by its id, where the trace has none by the sequence of names that they ran. "
+           "A gap is the time since the latest end of any graph's work before, 0 where they overlap.",
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),

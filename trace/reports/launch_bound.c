@@ -114,11 +114,9 @@ static int make(struct analysis *a, struct report_rows *ret)
 const struct report report_launch_bound = {
     .name = "launch_bound",
     .title = "stretches in which the GPU waits for one launch after the other",
-    .how =
-        "Work is late where the GPU was idle and the call that launched it returned only after the work "
-        "before "
-        "it had ended. A stretch is work of which 16 or more is late, and in which the GPU waits for nothing "
-        "else, and never longer than 1 ms.",
+    .how = "Work is late where the GPU was idle and the call that launched it returned only after the work "
+           "before it had ended. A stretch is work of which 16 or more is late, and in which the GPU waits "
+           "for nothing else, and never longer than 1 ms.",
     .needs = NEEDS_GPU,
     .is_detail = true,
     .columns = columns,

@@ -173,9 +173,8 @@ const struct report report_launches = {
     .name = "launches",
     .title = "calls that launch GPU work: their time, delays, work shorter than its launch",
     .how = "Calls and work are brought together by correlation. A call that launches much (a graph) counts "
-           "once: "
-           "its delay is that of its first work, and it is short where all of its work is. With --hta after "
-           "Holistic Trace Analysis: each work on its own, of cudaLaunchKernel, cudaLaunchKernelExC, "
+           "once: its delay is that of its first work, and it is short where all of its work is. With --hta "
+           "after Holistic Trace Analysis: each work on its own, of cudaLaunchKernel, cudaLaunchKernelExC, "
            "cudaMemcpyAsync and cudaMemsetAsync alone, short only where the call took 50 us at most.",
     .needs = NEEDS_GPU,
     .columns = columns,

@@ -206,11 +206,9 @@ static int make(struct analysis *a, struct report_rows *ret)
 const struct report report_memcpy = {
     .name = "memcpy",
     .title = "copies and memsets: bytes, bandwidth, pageable memory, waiting",
-    .how =
-        "By direction and kinds of memory, as their name says. A wait goes with a copy where the call that "
-        "made it returns only when it is done, or where the next call of the runtime on that thread waits "
-        "for "
-        "a stream, an event or the device. syncs lists all waits.",
+    .how = "By direction and kinds of memory, as their name says. A wait goes with a copy where the call "
+           "that made it returns only when it is done, or where the next call of the runtime on that thread "
+           "waits for a stream, an event or the device. syncs lists all waits.",
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),

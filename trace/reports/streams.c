@@ -144,9 +144,9 @@ static int make(struct analysis *a, struct report_rows *ret)
 const struct report report_streams = {
     .name = "streams",
     .title = "what each stream did, how much of it alone, and how long its queue was",
-    .how = "Unions of the work on one stream. alone_ns adds up to the busy time of the rank where no two "
-           "streams "
-           "overlap. The queue's mean is weighted by time, from the first launch to the last beginning.",
+    .how =
+        "Unions of the work on one stream. alone_ns adds up to the busy time of the rank where no two "
+        "streams overlap. The queue's mean is weighted by time, from the first launch to the last beginning.",
     .needs = NEEDS_GPU,
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
