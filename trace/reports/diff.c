@@ -90,28 +90,22 @@ static int gather_steps(struct analysis *a, struct side *ret)
 
 static int add_gpu(struct analysis *a, size_t rank, int64_t *sums, size_t *n)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0}, communication = {0}, memory = {0};
     const struct gpu_work *work;
+    struct gpu_times times;
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
-        r = gpu_work_busy(work, GPU_ALL, &busy);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION, &communication);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_MEMORY, &memory);
-    if (r < 0 || busy.n == 0)
+        r = gpu_work_times(work, &times);
+    if (r < 0 || times.busy == 0)
         return r;
     ++*n;
-    sums[GPU_SPAN] += busy.items[busy.n - 1].to - busy.items[0].from;
-    sums[GPU_BUSY] += intervals_length(&busy);
-    sums[GPU_IDLE] += busy.items[busy.n - 1].to - busy.items[0].from - intervals_length(&busy);
-    sums[GPU_COMPUTING] += intervals_length(&compute);
-    sums[COMM] += intervals_length(&communication);
-    sums[COMM_EXPOSED] += intervals_length(&communication) - intervals_common(&communication, &compute);
-    sums[MEMORY] += intervals_length(&memory);
+    sums[GPU_SPAN] += times.span;
+    sums[GPU_BUSY] += times.busy;
+    sums[GPU_IDLE] += times.span - times.busy;
+    sums[GPU_COMPUTING] += times.compute;
+    sums[COMM] += times.communication;
+    sums[COMM_EXPOSED] += times.exposed;
+    sums[MEMORY] += times.memory;
     return 0;
 }
 

@@ -204,3 +204,27 @@ int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals 
     intervals_unite(ret);
     return r;
 }
+
+int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret)
+{
+    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0}, communication = {0}, memory = {0};
+    int r = gpu_work_busy(work, GPU_ALL, &busy);
+
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION, &communication);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_MEMORY, &memory);
+    if (r < 0)
+        return r;
+    *ret = (struct gpu_times){
+        .span = busy.n ? busy.items[busy.n - 1].to - busy.items[0].from : 0,
+        .busy = intervals_length(&busy),
+        .compute = intervals_length(&compute),
+        .communication = intervals_length(&communication),
+        .memory = intervals_length(&memory),
+    };
+    ret->exposed = ret->communication - intervals_common(&communication, &compute);
+    return 0;
+}

@@ -45,3 +45,12 @@ struct interval gpu_work_span(const struct gpu_work *work);
 /* When any of the kinds (a mask of 1 << enum gpu_kind) were at work on any stream. Normalised; -ENOMEM. */
 int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
 #define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)
+
+/* How long, as unions over all streams. */
+struct gpu_times {
+    int64_t span, busy, compute, communication, memory;
+    int64_t exposed; /* communication with nothing computing */
+};
+
+/* All 0 where there is no work. -ENOMEM. */
+int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret);

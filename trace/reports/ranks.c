@@ -40,27 +40,21 @@ struct measures {
 
 static int measure(struct analysis *a, size_t rank, struct measures *ret)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0}, communication = {0}, memory = {0};
     const struct gpu_work *work;
+    struct gpu_times times;
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
-        r = gpu_work_busy(work, GPU_ALL, &busy);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION, &communication);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_MEMORY, &memory);
+        r = gpu_work_times(work, &times);
     if (r < 0)
         return r;
-    ret->values[SPAN] = busy.n ? busy.items[busy.n - 1].to - busy.items[0].from : 0;
-    ret->values[BUSY] = intervals_length(&busy);
-    ret->values[IDLE] = ret->values[SPAN] - ret->values[BUSY];
-    ret->values[COMPUTE] = intervals_length(&compute);
-    ret->values[COMMUNICATION] = intervals_length(&communication);
-    ret->values[EXPOSED] = ret->values[COMMUNICATION] - intervals_common(&communication, &compute);
-    ret->values[MEMORY] = intervals_length(&memory);
+    ret->values[SPAN] = times.span;
+    ret->values[BUSY] = times.busy;
+    ret->values[IDLE] = times.span - times.busy;
+    ret->values[COMPUTE] = times.compute;
+    ret->values[COMMUNICATION] = times.communication;
+    ret->values[EXPOSED] = times.exposed;
+    ret->values[MEMORY] = times.memory;
     ret->values[EVENTS] = (int64_t)work->n;
     ret->clock_error = COLUMN_NULL;
     return 0;
