@@ -158,8 +158,7 @@ static char *label_of(const struct named_rank *rank, const json_t *trace)
     return xstrdup(rank->file.name);
 }
 
-/* Nothing is read of more than may be looked at. */
-static int too_many(struct client *c)
+int ranks_too_many(struct client *c)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -172,7 +171,7 @@ static int add_trace(struct client *c, const char *word, const json_t *trace, in
                      struct named_ranks *ranks)
 {
     if (ranks->n == RANKS_MAX)
-        return too_many(c);
+        return ranks_too_many(c);
     VEC_GROW(ranks->items, ranks->n, ranks->cap);
     struct named_rank *rank = &ranks->items[ranks->n];
 
@@ -230,6 +229,8 @@ int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct na
         return add_trace(c, word, NULL, memory_limit, ranks);
     if (trace_paths_find(&paths, 1, &word, &p) < 0)
         return client_fail(c, &p);
+    if (paths.n > RANKS_MAX - ranks->n)
+        return ranks_too_many(c);
     for (size_t i = 0; i < paths.n && status == EXIT_DONE; i++)
         status = add_trace(c, paths.items[i], NULL, memory_limit, ranks);
     return status;

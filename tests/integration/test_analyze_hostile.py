@@ -171,6 +171,39 @@ def test_correlations_that_are_all_one(profctl, trace):
     profctl("analyze", path, "--hta", "--report", "kernels")
 
 
+def test_steps_by_the_thousand_among_as_many_names(profctl, trace):
+    n = MANY // 5
+    events = all_of([host(f"ProfilerStep#{i}", "user_annotation", 100 * i, 99),
+                     *(e for k in range(3) for e in (host("cudaLaunchKernel", "cuda_runtime", 100 * i + k, 1, correlation=3 * i + k + 1),
+                                                     kernel(f"k{k}", 100 * i + 10 + 5 * k, 4, 7, 3 * i + k + 1)))] for i in range(n))
+    path = trace("steps.json", [*events, *(host(f"frame_{i}", "python_function", 100 * n + i, 0.5) for i in range(MANY))])
+
+    assert len(rows(profctl("analyze", path, "--report", "steps", "--json"))) == n
+    profctl("analyze", path, "--report", "layers")
+
+
+@pytest.mark.parametrize("report", ["sequences", "gap_list", "kernels"])
+def test_a_name_as_long_as_a_trace(profctl, trace, report):
+    """Not once for each row."""
+    n, long = 2000, "x" * (1 << 20)
+    events = [e for i in range(n) for e in (
+        host(f"op{i // 2}", "cpu_op", 1000 * i, 900, correlation=0),
+        *(e for k in range(8) for e in (host("cudaLaunchKernel", "cuda_runtime", 1000 * i + 20 * k + 1, 1, correlation=8 * i + k + 1),
+                                        kernel("gemm", 1000 * i + 20 * k + 10, 4, 7, 8 * i + k + 1))))]
+    path = trace("long.json", [host(long, "cpu_op", 0, 1000 * n), *events])
+
+    profctl("analyze", path, "--report", report, "--top", "5")
+
+
+def test_calls_across_each_other_while_the_gpu_waits(profctl, trace):
+    n = MANY // 4
+    events = [host("aten::mm", "cpu_op", i, n) for i in range(n)]
+    path = trace("across.json", [*events, *all_of(launched(i, "gemm") for i in range(n))])
+
+    profctl("analyze", path)
+    profctl("analyze", path, "--report", "gap_list", "--top", "5")
+
+
 def test_more_ranks_than_are_looked_at(profctl, trace, tmp_path):
     path = trace("rank.json", [kernel("gemm", 1, 1)])
     for i in range(400):
@@ -202,7 +235,7 @@ def test_times_at_the_ends_of_the_range(profctl, trace, tmp_path):
     for name in names_of_reports(profctl):
         r = subprocess.run([PROFCTL, "analyze", path, other, "--report", name, "--json"], capture_output=True, timeout=SECONDS,
                            check=False, cwd=tmp_path, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")})
-        assert r.returncode in (0, 1) and b"runtime error" not in r.stderr, (name, r.stderr.decode())
+        assert r.returncode in (0, 1, 4) and b"runtime error" not in r.stderr, (name, r.stderr.decode())
         assert r.returncode or rows(r.stdout.decode()) is not None
     profctl("diff", path, other)
     profctl("analyze", path, "--html", tmp_path / "times.html")
