@@ -91,6 +91,14 @@ static int failed(struct client *c, const char *name, int r)
         problem_set(&p, r, PROBLEM_STORAGE, "%s: a part of the trace's columns is damaged", name);
         problem_remedy(&p, "Have the trace read again: profctl ingest --again.");
         break;
+    case -ELOOP:
+        problem_set(&p, r, PROBLEM_UNSUPPORTED, "%s: what happened waits for itself in a circle", name);
+        problem_remedy(&p, "Its stamps or correlations are damaged; the other reports do without.");
+        break;
+    case -E2BIG:
+        problem_set(&p, r, PROBLEM_TOO_LARGE, "%s: the trace has too much of it", name);
+        problem_remedy(&p, "Look at a part: --step 3, or --from 1.2s --to 1.4s.");
+        break;
     default:
         problem_set(&p, r, PROBLEM_INTERNAL, "%s: %s", name, strerror(-r));
     }

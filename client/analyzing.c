@@ -90,6 +90,8 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
 {
     int status = EXIT_DONE;
 
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
     if (status == EXIT_DONE && ret->n == 0)

@@ -57,10 +57,10 @@ static int write_picture(struct client *c, const struct options *o, const struct
                                   : isatty(STDOUT_FILENO) ? default_output(word)
                                                           : xstrdup("-");
     char total[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *clean = text_clean(word, false);
+    _cleanup_(freep) char *clean = text_clean(word, false), *before = text_clean(o->diff, false);
     _cleanup_(freep) char *title =
         xasprintf("%s · %s%s%s", clean, format_duration(total, f->frames[FLAME_ROOT].total),
-                  o->diff ? " · compared with " : "", o->diff ? o->diff : "");
+                  before ? " · compared with " : "", before ? before : "");
     struct flame_picture picture = {.title = title, .is_difference = o->diff};
 
     if (output_open(path, &out, &p) < 0)

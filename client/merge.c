@@ -87,6 +87,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     follow_hold_signals();
     if (o->session)
         status = ranks_add_session(c, o->session, memory_limit, &ranks);
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = ranks_add_word(c, words[i], memory_limit, &ranks);
     if (status == EXIT_DONE)

@@ -76,12 +76,12 @@ static double sum_of(const struct sheet *s, const char *column)
 static void print_head(struct client *c, struct analysis *a, const struct sheet *temporal, const char *what)
 {
     struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
-    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank");
+    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
     char span[UNIT_TEXT_MAX], events[32];
     const struct gpu_work *work;
     FILE *out = c->out.file;
 
-    fprintf(out, "%s%s%s", screen_colour(&c->out, COLOUR_BOLD), what, screen_plain(&c->out));
+    fprintf(out, "%s%s%s", screen_colour(&c->out, COLOUR_BOLD), title, screen_plain(&c->out));
     if (a->n > 1)
         fprintf(out, " · %s", ranks);
     if (device.size > 0) {

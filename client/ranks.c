@@ -46,7 +46,7 @@ static int align_start(struct client *c, struct named_ranks *ranks)
 
     for (size_t i = 0; i < ranks->n; i++) {
         int64_t first = columns_meta(ranks->items[i].columns, META_first_ns);
-        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : zero - first;
+        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : sub_ns(zero, first);
     }
     return 0;
 }
@@ -65,9 +65,10 @@ static int move_clocks(struct client *c, struct named_ranks *ranks, bool always)
             return -ENOMSG;
         if (!always && !alignment_is_needed(&a))
             continue;
-        rank->shift_ns += a.shift_ns;
+        rank->shift_ns = add_ns(rank->shift_ns, a.shift_ns);
         client_say(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
-                   rank->label, a.shift_ns < 0 ? "-" : "", format_duration(by, llabs(a.shift_ns)), a.matches,
+                   rank->label, a.shift_ns < 0 ? "-" : "",
+                   format_duration(by, a.shift_ns < 0 ? sub_ns(0, a.shift_ns) : a.shift_ns), a.matches,
                    first->label);
     }
     return 0;
@@ -157,9 +158,20 @@ static char *label_of(const struct named_rank *rank, const json_t *trace)
     return xstrdup(rank->file.name);
 }
 
+int ranks_too_many(struct client *c)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -E2BIG, PROBLEM_TOO_LARGE, "more than %d traces are not looked at together", RANKS_MAX);
+    problem_remedy(&p, "Name fewer of them.");
+    return client_fail(c, &p);
+}
+
 static int add_trace(struct client *c, const char *word, const json_t *trace, int64_t memory_limit,
                      struct named_ranks *ranks)
 {
+    if (ranks->n == RANKS_MAX)
+        return ranks_too_many(c);
     VEC_GROW(ranks->items, ranks->n, ranks->cap);
     struct named_rank *rank = &ranks->items[ranks->n];
 
@@ -217,6 +229,8 @@ int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct na
         return add_trace(c, word, NULL, memory_limit, ranks);
     if (trace_paths_find(&paths, 1, &word, &p) < 0)
         return client_fail(c, &p);
+    if (paths.n > RANKS_MAX - ranks->n)
+        return ranks_too_many(c);
     for (size_t i = 0; i < paths.n && status == EXIT_DONE; i++)
         status = add_trace(c, paths.items[i], NULL, memory_limit, ranks);
     return status;
@@ -250,9 +264,6 @@ int ranks_settle(struct client *c, struct named_ranks *ranks)
     qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
     if (twice)
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is named twice", twice);
-    else if (ranks->n > RANKS_MAX)
-        problem_set(&p, -E2BIG, PROBLEM_TOO_LARGE,
-                    "%zu traces are more than the %d that are looked at together", ranks->n, RANKS_MAX);
     else
         return EXIT_DONE;
     return client_fail(c, &p);

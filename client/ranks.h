@@ -23,6 +23,8 @@ struct named_ranks {
 };
 
 /* All: EXIT_DONE, or an exit status, having said why. */
+/* Refuses more than RANKS_MAX: before any of them is read. */
+int ranks_too_many(struct client *c);
 /* A trace (t12, a file), or all traces of a directory. memory_limit: OPTION_ABSENT, or what reading may use.
  */
 int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct named_ranks *ranks);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
 #include "client/report_print.h"
+#include "client/text.h"
 
 #include <inttypes.h>
 
@@ -42,8 +44,18 @@ json_t *report_to_json(const struct report *report, const char *trace, const str
     return j;
 }
 
-static void print_csv_text(FILE *out, const char *text)
+/* Texts come from traces: a spreadsheet would take one that begins so for a formula, and a terminal obeys
+ * control characters. Whoever wants a text as it stands takes JSON. */
+static bool looks_like_formula(const char *text)
 {
+    return *text && strchr("=+-@", *text);
+}
+
+static void print_csv_text(FILE *out, const char *raw)
+{
+    _cleanup_(freep) char *clean = text_clean(raw, false);
+    _cleanup_(freep) char *text = xasprintf("%s%s", looks_like_formula(clean) ? "'" : "", clean);
+
     if (!strpbrk(text, ",\"\r\n") && *text) {
         fputs(text, out);
         return;

@@ -33,12 +33,12 @@ const struct time_scale *column_scale(const struct report_rows *rows, size_t col
 static void format_number(char *buf, double value, int digits)
 {
     char whole[32];
-    double rounded = digits ? (double)(int64_t)(value * 10 + (value < 0 ? -0.5 : 0.5)) / 10 : value;
 
     if (value > 1e15 || value < -1e15) {
         snprintf(buf, CELL_TEXT_MAX, "%.3e", value);
         return;
     }
+    double rounded = digits ? (double)(int64_t)(value * 10 + (value < 0 ? -0.5 : 0.5)) / 10 : value;
     text_number(whole, (int64_t)rounded);
     if (digits == 0)
         snprintf(buf, CELL_TEXT_MAX, "%s", whole);

@@ -6,6 +6,7 @@
 #include "client/flame_svg.h"
 #include "client/report_format.h"
 #include "client/text.h"
+#include "trace/export/selection.h"
 #include <errno.h>
 
 /* Points of the plot of a GPU's use over time. */
@@ -146,7 +147,7 @@ static int put_use(FILE *out, struct analysis *a, size_t rank, int64_t from, int
         r = gpu_work_busy(work, GPU_ALL, &busy);
     if (r < 0 || busy.n == 0)
         return r;
-    intervals_shares(&busy, from - shift, to - shift, shares, PLOT_POINTS);
+    intervals_shares(&busy, sub_ns(from, shift), sub_ns(to, shift), shares, PLOT_POINTS);
     fprintf(out, "<figure><figcaption>");
     put_html(out, a->ranks[rank].label);
     fprintf(out,
@@ -171,13 +172,13 @@ static int put_uses(FILE *out, struct analysis *a)
         const struct gpu_work *work;
         r = analysis_gpu(a, i, &work);
         for (size_t k = 0; r >= 0 && k < work->n; k++) {
-            from = MIN(from, work->events[k].ts + a->ranks[i].shift_ns);
-            to = MAX(to, work->events[k].end + a->ranks[i].shift_ns);
+            from = MIN(from, add_ns(work->events[k].ts, a->ranks[i].shift_ns));
+            to = MAX(to, add_ns(work->events[k].end, a->ranks[i].shift_ns));
         }
     }
     if (r < 0 || from >= to)
         return r;
-    fprintf(out, "<h2>GPU use over %s</h2>\n", format_duration(span, to - from));
+    fprintf(out, "<h2>GPU use over %s</h2>\n", format_duration(span, sub_ns(to, from)));
     for (size_t i = 0; i < MIN(a->n, (size_t)RANKS_PLOTTED) && r >= 0; i++)
         r = put_use(out, a, i, from, to);
     return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads any bytes as a columnar file: as they are, and with checksums made to fit, so that what lies behind
  * them is reached. */
+#include "tests/fuzz/columns-mend.h"
 #include "trace/columns/columns.h"
-#include "trace/columns/layout.h"
 
 #include <sys/mman.h>
 
@@ -82,32 +82,6 @@ static void walk(const uint8_t *data, size_t size)
                       (size_t)columns_get(c, COL_checkpoint_window_size, row));
 }
 
-static bool mend(uint8_t *file, size_t size)
-{
-    struct layout_head head = {.magic = COLUMNS_MAGIC, .version = COLUMNS_VERSION};
-    struct layout_trailer t;
-    size_t at_end = size - sizeof(t);
-
-    if (size < sizeof(head) + sizeof(t))
-        return false;
-    memcpy(file, &head, sizeof(head));
-    memcpy(&t, file + at_end, sizeof(t));
-    if (t.sums > at_end || at_end - t.sums < t.n_sums * UINT64_C(4))
-        return false;
-    for (uint64_t i = 0; i < t.n_sums && i * LAYOUT_PAGE < t.sums; i++) {
-        uint32_t sum = layout_sum(0, file + i * LAYOUT_PAGE, MIN(t.sums - i * LAYOUT_PAGE, LAYOUT_PAGE));
-
-        memcpy(file + t.sums + i * sizeof(sum), &sum, sizeof(sum));
-    }
-    t.version = COLUMNS_VERSION;
-    t.sum = 0;
-    t.sum =
-        layout_sum(layout_sum(0, file + t.sums, at_end - t.sums), &t, offsetof(struct layout_trailer, magic));
-    memcpy(t.magic, LAYOUT_END_MAGIC, sizeof(t.magic));
-    memcpy(file + at_end, &t, sizeof(t));
-    return true;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     _cleanup_(freep) uint8_t *mended = malloc(size + 1);
@@ -116,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     walk(data, size);
     memcpy(mended, data, size);
-    if (mend(mended, size))
+    if (columns_mend(mended, size))
         walk(mended, size);
     return 0;
 }

@@ -12,9 +12,10 @@
 #define KERNEL_KERNEL_MAX_NS 1500000
 /* Calls nested deeper than this are left out: no real stack is. */
 #define DEPTH_MAX 4096
-/* How far a launch is looked for from a synchronisation, and how many streams there may be. */
-#define LOOK_MAX    65536
-#define STREAMS_MAX 4096
+/* Streams of one process: each synchronisation with all of them looks at each. */
+#define STREAMS_MAX 512
+/* Edges of a graph for each of its events; only one of synchronisations with hundreds of streams has more. */
+#define EDGES_PER_EVENT 64
 
 static const char *const bound_names[_PATH_BOUND_MAX] = {
     [BOUND_CPU] = "cpu_bound",
@@ -94,6 +95,9 @@ struct builder {
     uint32_t n_texts;
     struct launch *launches;
     size_t n_launches;
+    uint32_t *on_streams; /* launches by stream, then time */
+    uint32_t *on_tracks;  /* by stream and thread, then time */
+    uint32_t *of_work;    /* of each item of the work: its launch + 1; 0: none */
     struct dag dag;
 };
 
@@ -103,6 +107,9 @@ static void builder_done(struct builder *b)
     free(b->of_slice);
     free(b->call_flags);
     free(b->launches);
+    free(b->on_streams);
+    free(b->on_tracks);
+    free(b->of_work);
     dag_done(&b->dag);
 }
 
@@ -394,6 +401,44 @@ static int compare_launches(const void *x, const void *y)
                           : (a->gpu->slice > b->gpu->slice) - (a->gpu->slice < b->gpu->slice);
 }
 
+/* Launches are in order of time. */
+static int compare_on_streams(const void *x, const void *y, void *arg)
+{
+    uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+    const struct launch *launches = arg, *a = &launches[i], *b = &launches[k];
+
+    return a->stream != b->stream ? (a->stream > b->stream) - (a->stream < b->stream) : (i > k) - (i < k);
+}
+
+static int compare_on_tracks(const void *x, const void *y, void *arg)
+{
+    uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+    const struct launch *launches = arg, *a = &launches[i], *b = &launches[k];
+
+    if (a->stream == b->stream && a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    return compare_on_streams(x, y, arg);
+}
+
+static int order_launches(struct builder *b)
+{
+    size_t n = b->n_launches;
+
+    b->on_streams = malloc((n + 1) * sizeof(*b->on_streams));
+    b->on_tracks = malloc((n + 1) * sizeof(*b->on_tracks));
+    b->of_work = calloc(b->work->n + 1, sizeof(*b->of_work));
+    if (!b->on_streams || !b->on_tracks || !b->of_work)
+        return -ENOMEM;
+    qsort(b->launches, n, sizeof(*b->launches), compare_launches);
+    for (uint32_t i = 0; i < n; i++) {
+        b->on_streams[i] = b->on_tracks[i] = i;
+        b->of_work[b->launches[i].gpu - b->work->events] = i + 1;
+    }
+    qsort_r(b->on_streams, n, sizeof(*b->on_streams), compare_on_streams, b->launches);
+    qsort_r(b->on_tracks, n, sizeof(*b->on_tracks), compare_on_tracks, b->launches);
+    return 0;
+}
+
 static int gather_launches(struct builder *b)
 {
     b->launches = calloc(b->work->n + 1, sizeof(*b->launches));
@@ -412,8 +457,7 @@ static int gather_launches(struct builder *b)
                                                        .call = call ? call - 1 : NONE,
                                                        .gpu = e};
     }
-    qsort(b->launches, b->n_launches, sizeof(*b->launches), compare_launches);
-    return 0;
+    return order_launches(b);
 }
 
 /* A launch adds to its stream's queue, the beginning of the work takes it away. */
@@ -554,8 +598,8 @@ struct streams {
     struct {
         int64_t stream;
         uint32_t last; /* event */
-    } * items;
-    size_t n, cap;
+    } items[STREAMS_MAX];
+    size_t n;
 };
 
 struct gpu_builder {
@@ -569,7 +613,6 @@ struct gpu_builder {
 static void gpu_builder_done(struct gpu_builder *g)
 {
     free(g->calls);
-    free(g->streams.items);
     free(g->waits_for);
 }
 
@@ -614,7 +657,7 @@ static uint64_t find_call(const struct gpu_builder *g, int64_t correlation)
     return low < g->n_calls && g->calls[low].correlation == correlation ? g->calls[low].slice : SLICE_NONE;
 }
 
-/* Where the stream's last work is kept; NULL without memory, and of too many. */
+/* Where the stream's last work is kept; NULL of too many. */
 static uint32_t *last_on(struct streams *s, int64_t stream)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -622,53 +665,48 @@ static uint32_t *last_on(struct streams *s, int64_t stream)
             return &s->items[i].last;
     if (s->n == STREAMS_MAX)
         return NULL;
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 16;
-        void *items = reallocarray(s->items, cap, sizeof(*s->items));
-        if (!items)
-            return NULL;
-        s->items = items;
-        s->cap = cap;
-    }
     s->items[s->n].stream = stream;
     s->items[s->n].last = NONE;
     return &s->items[s->n++].last;
 }
 
-/* The first launch at or behind a time. */
-static size_t launches_from(const struct builder *b, int64_t ts)
+/* The last launch on a stream up to a time, or the first of a thread from then on; NULL. */
+static const struct launch *launch_before(const struct builder *b, int64_t stream, int64_t ts)
 {
     size_t low = 0, high = b->n_launches;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (b->launches[middle].ts < ts)
+        const struct launch *l = &b->launches[b->on_streams[middle]];
+        if (l->stream < stream || (l->stream == stream && l->ts <= ts))
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
+    const struct launch *last = low > 0 ? &b->launches[b->on_streams[low - 1]] : NULL;
+    return last && last->stream == stream ? last : NULL;
 }
 
-/* The last launch on a stream up to a time, or the first of a thread from then on; NULL. */
-static const struct launch *launch_before(const struct builder *b, int64_t stream, int64_t ts)
+static bool is_before(const struct launch *l, int64_t stream, int64_t track, int64_t ts)
 {
-    size_t i = launches_from(b, ts + 1);
-
-    for (size_t looked = 0; i-- > 0 && looked < LOOK_MAX; looked++)
-        if (b->launches[i].stream == stream)
-            return &b->launches[i];
-    return NULL;
+    if (l->stream != stream)
+        return l->stream < stream;
+    return l->track != track ? l->track < track : l->ts < ts;
 }
 
 static const struct launch *launch_behind(const struct builder *b, int64_t stream, int64_t track, int64_t ts)
 {
-    size_t looked = 0;
+    size_t low = 0, high = b->n_launches;
 
-    for (size_t i = launches_from(b, ts); i < b->n_launches && looked < LOOK_MAX; i++, looked++)
-        if (b->launches[i].stream == stream && b->launches[i].track == track)
-            return &b->launches[i];
-    return NULL;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (is_before(&b->launches[b->on_tracks[middle]], stream, track, ts))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct launch *next = low < b->n_launches ? &b->launches[b->on_tracks[low]] : NULL;
+    return next && next->stream == stream && next->track == track ? next : NULL;
 }
 
 /* What was launched last before the event was recorded that a synchronisation waits for. */
@@ -732,12 +770,9 @@ static int synchronise(struct gpu_builder *g, const struct turn *turn)
 /* The launch of a piece of work, where its queue is known. */
 static const struct launch *find_launch(const struct builder *b, const struct gpu_event *work)
 {
-    int64_t ts = columns_get(b->c, COL_slice_ts, work->launch);
+    uint32_t number = b->of_work[work - b->work->events];
 
-    for (size_t i = launches_from(b, ts); i < b->n_launches && b->launches[i].ts == ts; i++)
-        if (b->launches[i].gpu == work)
-            return &b->launches[i];
-    return NULL;
+    return number ? &b->launches[number - 1] : NULL;
 }
 
 /* Why work began when it did: it was waited for elsewhere, launched just then, or the work before it ended.
@@ -751,7 +786,7 @@ static int build_work(struct gpu_builder *g, const struct turn *turn)
     int64_t called = columns_get(b->c, COL_slice_ts, turn->work->launch);
     enum path_bound bound =
         turn->work->kind == GPU_COMMUNICATION ? BOUND_GPU_COMMUNICATION : BOUND_GPU_COMPUTE;
-    int r = last ? spend(b, start_node(event), end_node(event), event, bound) : -ENOMEM;
+    int r = last ? spend(b, start_node(event), end_node(event), event, bound) : -E2BIG;
 
     if (r >= 0 && awaited != NONE && b->events[awaited].end > b->events[event].ts)
         awaited = NONE; /* it did not wait */
@@ -788,8 +823,11 @@ static int build_gpu(struct builder *b)
         memset(g.waits_for, 0xff, (b->n + 1) * sizeof(*g.waits_for));
         qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
     }
-    for (size_t i = 0; i < turns.n && r >= 0; i++)
+    for (size_t i = 0; i < turns.n && r >= 0; i++) {
         r = turns.items[i].work ? build_work(&g, &turns.items[i]) : synchronise(&g, &turns.items[i]);
+        if (r >= 0 && b->dag.n_edges > EDGES_PER_EVENT * (b->n + turns.n))
+            r = -E2BIG;
+    }
     free(turns.items);
     return r;
 }

@@ -87,25 +87,40 @@ static uint64_t hash_text(struct text text)
     return h;
 }
 
-/* The neighbours of the instance in the middle of the trace: a kernel's place in the sequence hardly varies.
- */
-static uint64_t look_around(const struct columns *c, const struct gpu_work *work, struct text name)
+/* Of each text of a trace, once it was asked for: the hash of its normal name; 0 before. */
+struct normal_hashes {
+    const struct columns *c;
+    uint64_t *items;
+    uint32_t n;
+};
+
+static int hash_normal(const struct normal_hashes *known, int64_t name, uint64_t *ret)
 {
-    for (size_t k = 0; k < work->n; k++) {
-        size_t i = (k + work->n / 2) % work->n;
-        struct text here = columns_text(c, work->events[i].name);
-        if (here.size != name.size || memcmp(here.p, name.p, name.size) != 0)
-            continue;
-        if (i == 0 || i + 1 == work->n)
-            continue;
-        _cleanup_(freep) char *before = kernel_name_normal(columns_text(c, work->events[i - 1].name)),
-                              *after = kernel_name_normal(columns_text(c, work->events[i + 1].name));
-        if (!before || !after)
-            return 0;
-        return hash_text((struct text){before, strlen(before)}) * 31 +
-               hash_text((struct text){after, strlen(after)});
+    /* The last place is that of what has no name. */
+    uint64_t *hash = &known->items[name >= 0 && name < known->n ? name : known->n];
+
+    if (*hash == 0) {
+        _cleanup_(freep) char *normal = kernel_name_normal(columns_text(known->c, name));
+        if (!normal)
+            return -ENOMEM;
+        *hash = hash_text((struct text){normal, strlen(normal)});
     }
+    *ret = *hash;
     return 0;
+}
+
+/* What ran before and after one instance. */
+static int hash_around(const struct normal_hashes *known, const struct gpu_work *work, size_t at,
+                       uint64_t *ret)
+{
+    uint64_t before, after;
+    int r = hash_normal(known, work->events[at - 1].name, &before);
+
+    if (r >= 0)
+        r = hash_normal(known, work->events[at + 1].name, &after);
+    if (r >= 0)
+        *ret = before * 31 + after;
+    return r;
 }
 
 /* -- Matching ----------------------------------------------------------------------------------------- */
@@ -265,15 +280,42 @@ static int gather_kernels(struct analysis *a, int64_t steps, struct items *ret)
     return ret->items ? 0 : -ENOMEM;
 }
 
-/* Only of those that are left over: looking around walks through the work. */
+/* The items by number of their text, + 1; 0 where there is none. Texts of a trace are all different. */
+static void number_items(const struct columns *c, const struct items *l, uint32_t *ret)
+{
+    uint32_t n_texts = columns_texts(c);
+
+    for (size_t i = 0; i < l->n; i++) {
+        int64_t text = columns_find_text(c, l->items[i].name.p, l->items[i].name.size);
+        if (text >= 0 && text < n_texts && l->items[i].match == SIZE_MAX)
+            ret[text] = (uint32_t)i + 1;
+    }
+}
+
+/* Places only those that are left over, by the instance that is the first from the middle of the trace on: a
+ * kernel's place in the sequence hardly varies. */
 static int place_leftovers(struct analysis *a, struct items *l)
 {
     const struct gpu_work *work;
     int r = a->n > 0 ? analysis_gpu(a, 0, &work) : -ENODATA;
 
-    for (size_t i = 0; i < l->n && r >= 0; i++)
-        if (l->items[i].match == SIZE_MAX)
-            l->items[i].around = look_around(a->ranks[0].columns, work, l->items[i].name);
+    if (r < 0 || work->n < 3)
+        return r;
+    const struct columns *c = a->ranks[0].columns;
+    uint32_t n_texts = columns_texts(c);
+    _cleanup_(freep) uint32_t *item_of = calloc((size_t)n_texts + 1, sizeof(*item_of));
+    _cleanup_(freep) uint64_t *hashes = calloc((size_t)n_texts + 1, sizeof(*hashes));
+    struct normal_hashes known = {c, hashes, n_texts};
+    if (!item_of || !hashes)
+        return -ENOMEM;
+    number_items(c, l, item_of);
+    for (size_t k = 0; k < work->n && r >= 0; k++) {
+        size_t at = (k + work->n / 2) % work->n;
+        int64_t name = work->events[at].name;
+        uint32_t number = name >= 0 && name < n_texts ? item_of[name] : 0;
+        if (number > 0 && at > 0 && at + 1 < work->n && l->items[number - 1].around == 0)
+            r = hash_around(&known, work, at, &l->items[number - 1].around);
+    }
     return r;
 }
 

@@ -11,12 +11,14 @@
 /* What a key is made of at most. */
 #define KEY_TEXT_MAX 512
 
-/* The communication of one rank: which collective (number of its key), in order of time. */
+/* The communication of one rank: which collective (number of its key), and its place in order of time. */
 struct meeting {
     const struct gpu_event *event;
     uint32_t key;
+    size_t place;
 };
 
+/* Those of one rank by key, and of one key in order of time. */
 struct side {
     struct meeting *items;
     size_t n;
@@ -94,6 +96,14 @@ static int64_t key_of(struct finder *f, const struct columns *c, const struct gp
     return key;
 }
 
+static int compare_keys(const void *x, const void *y)
+{
+    const struct meeting *a = x, *b = y;
+
+    return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
+                            : (a->place > b->place) - (a->place < b->place);
+}
+
 static int gather(struct finder *f, size_t rank)
 {
     const struct gpu_work *work;
@@ -111,21 +121,22 @@ static int gather(struct finder *f, size_t rank)
         int64_t key = key_of(f, f->a->ranks[rank].columns, &work->events[i]);
         if (key < 0)
             return (int)key;
-        side->items[side->n++] = (struct meeting){&work->events[i], (uint32_t)key};
+        side->items[side->n++] = (struct meeting){&work->events[i], (uint32_t)key, i};
     }
+    qsort(side->items, side->n, sizeof(*side->items), compare_keys);
     return 0;
 }
 
-/* Those of one key, in order. */
-static int of_key(const struct side *side, uint32_t key, struct side *ret)
+/* Takes those of one key from the front of what is left; keys are asked for in order. */
+static struct side take_key(struct side *left, uint32_t key)
 {
-    ret->items = calloc(side->n + 1, sizeof(*ret->items));
-    if (!ret->items)
-        return -ENOMEM;
-    for (size_t i = 0; i < side->n; i++)
-        if (side->items[i].key == key)
-            ret->items[ret->n++] = side->items[i];
-    return 0;
+    struct side taken = {.items = left->items};
+
+    while (taken.n < left->n && left->items[taken.n].key == key)
+        taken.n++;
+    left->items += taken.n;
+    left->n -= taken.n;
+    return taken;
 }
 
 /* Mean distance of the ends, where the other's are moved by so many places. */
@@ -188,22 +199,15 @@ static int add(struct encounters *ret, size_t *cap_events, size_t *n_events, siz
     return 0;
 }
 
-/* All encounters of one key. */
-static int meet(struct finder *f, uint32_t key, struct encounters *ret, size_t *cap_events, size_t *n_events)
+/* All encounters of one key, of which sides[] has all. */
+static int meet(const struct analysis *a, const struct side *sides, int *offsets, struct encounters *ret,
+                size_t *cap_events, size_t *n_events)
 {
-    const struct analysis *a = f->a;
-    _cleanup_(freep) struct side *sides = calloc(a->n, sizeof(*sides));
-    _cleanup_(freep) int *offsets = calloc(a->n, sizeof(*offsets));
-    int r = sides && offsets ? 0 : -ENOMEM;
-    bool everywhere = true;
+    int r = 0;
 
-    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
-        r = of_key(&f->sides[rank], key, &sides[rank]);
-        everywhere = everywhere && sides[rank].n > 0;
-    }
-    for (size_t rank = 1; rank < a->n && r >= 0 && everywhere; rank++)
+    for (size_t rank = 1; rank < a->n; rank++)
         offsets[rank] = best_offset(&sides[0], a->ranks[0].shift_ns, &sides[rank], a->ranks[rank].shift_ns);
-    for (size_t i = 0; r >= 0 && everywhere && i < sides[0].n; i++) {
+    for (size_t i = 0; r >= 0 && i < sides[0].n; i++) {
         bool complete = true;
         for (size_t rank = 1; rank < a->n; rank++) {
             int64_t k = (int64_t)i + offsets[rank];
@@ -213,8 +217,29 @@ static int meet(struct finder *f, uint32_t key, struct encounters *ret, size_t *
             r = add(ret, cap_events, n_events, a->n,
                     columns_text(a->ranks[0].columns, sides[0].items[i].event->name), sides, offsets, i);
     }
-    for (size_t rank = 0; sides && rank < a->n; rank++)
-        free(sides[rank].items);
+    return r;
+}
+
+static int meet_all(const struct finder *f, struct encounters *ret)
+{
+    const struct analysis *a = f->a;
+    _cleanup_(freep) struct side *left = calloc(a->n, sizeof(*left));
+    _cleanup_(freep) struct side *sides = calloc(a->n, sizeof(*sides));
+    _cleanup_(freep) int *offsets = calloc(a->n, sizeof(*offsets));
+    size_t cap_events = 0, n_events = 0;
+    int r = left && sides && offsets ? 0 : -ENOMEM;
+
+    if (r >= 0)
+        memcpy(left, f->sides, a->n * sizeof(*left));
+    for (uint32_t key = 0; key < f->keys.n && r >= 0; key++) {
+        bool everywhere = true;
+        for (size_t rank = 0; rank < a->n; rank++) {
+            sides[rank] = take_key(&left[rank], key);
+            everywhere = everywhere && sides[rank].n > 0;
+        }
+        if (everywhere)
+            r = meet(a, sides, offsets, ret, &cap_events, &n_events);
+    }
     return r;
 }
 
@@ -229,7 +254,6 @@ static int compare(const void *x, const void *y, void *arg)
 int encounters_find(struct analysis *a, struct encounters *ret)
 {
     _cleanup_(finder_done) struct finder f = {.a = a, .sides = calloc(a->n, sizeof(*f.sides))};
-    size_t cap_events = 0, n_events = 0;
     int r = f.sides ? 0 : -ENOMEM;
 
     *ret = (struct encounters){0};
@@ -237,8 +261,8 @@ int encounters_find(struct analysis *a, struct encounters *ret)
         return r;
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
         r = gather(&f, rank);
-    for (uint32_t key = 0; key < f.keys.n && r >= 0; key++)
-        r = meet(&f, key, ret, &cap_events, &n_events);
+    if (r >= 0)
+        r = meet_all(&f, ret);
     if (r < 0)
         encounters_done(ret);
     for (size_t i = 0; i < ret->n; i++)

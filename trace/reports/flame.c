@@ -4,7 +4,8 @@
 #include "trace/columns/category.h"
 #include <errno.h>
 
-/* A host stack deeper than this is cut: parents of a damaged trace may go in circles. */
+/* What lies deeper is counted for the frame that lies so deep: parents of a damaged trace may go in circles.
+ */
 #define STACK_DEPTH_MAX 2048
 #define FRAME_NONE      UINT32_MAX
 
@@ -65,6 +66,8 @@ static uint32_t frame_in(struct flame *f, uint32_t parent, int64_t name)
 {
     if (name < 0 || (f->n == f->cap && grow(f) < 0))
         return FRAME_NONE;
+    if (f->frames[parent].depth >= STACK_DEPTH_MAX)
+        return parent;
     size_t at = slot_of(f, parent, (uint32_t)name);
     if (f->slots[at] == FRAME_NONE) {
         f->slots[at] = (uint32_t)f->n;
@@ -81,10 +84,23 @@ static uint32_t frame_of_word(struct flame *f, uint32_t parent, const char *word
 
 static void count(struct flame *f, uint32_t frame, int64_t ns, bool is_before)
 {
-    for (uint32_t i = frame; i != FRAME_NONE; i = f->frames[i].parent) {
-        int64_t *sum = is_before ? &f->frames[i].before : &f->frames[i].total;
-        if (__builtin_add_overflow(*sum, ns, sum))
-            *sum = INT64_MAX;
+    int64_t *self = is_before ? &f->frames[frame].self_before : &f->frames[frame].self;
+
+    *self = add_time(*self, MAX(ns, INT64_C(0)));
+}
+
+/* A parent comes before what lies in it, so that from the last one on all is known of each. */
+static void sum_up(struct flame *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        f->frames[i].total = f->frames[i].self;
+        f->frames[i].before = f->frames[i].self_before;
+    }
+    for (size_t i = f->n; i-- > 1;) {
+        struct flame_frame *frame = &f->frames[i], *parent = &f->frames[frame->parent];
+
+        parent->total = add_time(parent->total, frame->total);
+        parent->before = add_time(parent->before, frame->before);
     }
 }
 
@@ -262,6 +278,8 @@ int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_bef
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
         r = add_rank(f, a, i, by, is_before);
+    if (r >= 0)
+        sum_up(f);
     return r;
 }
 

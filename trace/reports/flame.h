@@ -19,6 +19,7 @@ struct flame_frame {
     uint32_t parent, depth;
     uint32_t name;         /* number in names; the root has none */
     int64_t total, before; /* with all that lies in it: of the analysis, and of what it is compared with */
+    int64_t self, self_before; /* private: without that */
 };
 
 struct flame {

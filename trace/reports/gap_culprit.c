@@ -10,8 +10,11 @@
 
 /* Where nothing covers half of a gap, so many slices in it are looked at for what covers most. */
 #define SCAN_MAX 256
-/* Slices are nested less deep than that; a damaged file may say otherwise. */
+/* Slices are nested less deep than that; a damaged file may say otherwise. For one gap no more are looked at,
+ * on all tracks of its thread. */
 #define CLIMB_MAX 4096
+/* A thread has a second track where its calls lie across each other; of more the first are looked at. */
+#define TRACKS_MAX 64
 
 struct looking {
     const struct columns *c;
@@ -99,9 +102,9 @@ static uint64_t parent_of(const struct columns *c, uint64_t slice)
 /* -- What covers more than half ----------------------------------------------------------------------- */
 
 /* The innermost, from where the climb begins. */
-static void climb(const struct columns *c, uint64_t slice, struct gap *gap)
+static void climb(const struct columns *c, uint64_t slice, int *left, struct gap *gap)
 {
-    for (int i = 0; i < CLIMB_MAX && slice != SLICE_NONE; i++, slice = parent_of(c, slice)) {
+    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = parent_of(c, slice)) {
         int64_t ns = covered(c, gap, slice);
         if (ns <= (gap->to - gap->from) / 2)
             continue;
@@ -117,8 +120,11 @@ static void climb(const struct columns *c, uint64_t slice, struct gap *gap)
 
 static void look_at_middle(const struct looking *l, struct gap *gap)
 {
-    for (uint32_t track = tracks_of(l, gap); track > 0; track = l->next_track[track - 1])
-        climb(l->c, l->last[track - 1], gap);
+    int left = CLIMB_MAX, tracks = TRACKS_MAX;
+
+    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
+         track = l->next_track[track - 1], tracks--)
+        climb(l->c, l->last[track - 1], &left, gap);
 }
 
 static void walk(struct looking *l, struct gaps *gaps)
@@ -209,8 +215,10 @@ static void look_through_track(const struct looking *l, uint64_t track, struct g
 static void look_for_most(const struct looking *l, struct gap *gap)
 {
     int64_t any = 0;
+    int tracks = TRACKS_MAX;
 
-    for (uint32_t track = tracks_of(l, gap); track > 0; track = l->next_track[track - 1])
+    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
+         track = l->next_track[track - 1], tracks--)
         look_through_track(l, track - 1, gap, &any);
     if (gap->to - gap->from - any <= gap->covered)
         return;

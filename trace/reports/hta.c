@@ -3,6 +3,7 @@
 
 #include "trace/reports/glob.h"
 #include "trace/reports/kernel_parts.h"
+#include "trace/reports/name_rows.h"
 #include <errno.h>
 
 /* HTA's regular expressions, as patterns: the first that matches counts. */
@@ -140,9 +141,9 @@ static int64_t find_last_step(const struct columns *c)
         if (!is_step(columns_text(c, columns_get(c, COL_name_name, group))) ||
             columns_get(c, COL_name_category, group) == COLUMN_NULL)
             continue;
-        int64_t first = columns_get(c, COL_name_first, group), count = columns_get(c, COL_name_count, group);
-        for (int64_t i = 0; i < count; i++) {
-            int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)first + (uint64_t)i);
+        struct name_rows places = name_rows_of(c, group);
+        for (uint64_t i = places.first; i < places.end; i++) {
+            int64_t slice = columns_get(c, COL_by_name_slice, i);
             if (slice == COLUMN_NULL)
                 break;
             last = MAX(last, columns_get(c, COL_slice_ts, (uint64_t)slice));

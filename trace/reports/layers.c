@@ -33,7 +33,8 @@ struct finding {
     uint32_t n_names;
     size_t *members; /* places of the work, by steps */
     size_t *first;   /* of each step its part of the members, and where the last one's ends */
-    uint32_t *room;  /* for the names of one step */
+    uint32_t *room;  /* for the names of one step, numbered anew */
+    uint32_t *anew;  /* of each name: that number + 1; 0 between steps */
 };
 
 static void finding_done(struct finding *f)
@@ -43,6 +44,7 @@ static void finding_done(struct finding *f)
     free(f->members);
     free(f->first);
     free(f->room);
+    free(f->anew);
 }
 
 static int prepare(struct finding *f, const struct steps *steps)
@@ -54,8 +56,9 @@ static int prepare(struct finding *f, const struct steps *steps)
     f->members = calloc(n + 1, sizeof(*f->members));
     f->first = calloc(steps->n + 2, sizeof(*f->first));
     f->room = calloc(n + 1, sizeof(*f->room));
+    f->anew = calloc((size_t)f->n_names + 1, sizeof(*f->anew));
     f->layers = (struct steps){.owners = malloc((n + 1) * sizeof(*f->layers.owners))};
-    if (!f->names || !f->members || !f->first || !f->room || !f->layers.owners)
+    if (!f->names || !f->members || !f->first || !f->room || !f->anew || !f->layers.owners)
         return -ENOMEM;
     memset(f->layers.owners, 0xff, (n + 1) * sizeof(*f->layers.owners)); /* STEP_NONE */
     for (size_t i = 0; i < n; i++) {
@@ -101,6 +104,23 @@ static int add_layer(struct finding *f, const size_t *members, size_t n, const s
     return 0;
 }
 
+/* Fills the room; returns how many names there are. A step has few of a trace's: what is done for each step
+ * must not grow with those of all. */
+static uint32_t number_anew(struct finding *f, const size_t *members, size_t n)
+{
+    uint32_t n_names = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *number = &f->anew[f->names[members[i]]];
+        if (*number == 0)
+            *number = ++n_names;
+        f->room[i] = *number - 1;
+    }
+    for (size_t i = 0; i < n; i++)
+        f->anew[f->names[members[i]]] = 0;
+    return n_names;
+}
+
 /* step: SIZE_MAX for all of the work. */
 static int find_layers(struct finding *f, const struct steps *steps, size_t step)
 {
@@ -111,9 +131,7 @@ static int find_layers(struct finding *f, const struct steps *steps, size_t step
     struct step like = {.tokens = is_all ? COLUMN_NULL : (int64_t)step,
                         .phase = is_all ? PHASE_UNKNOWN : steps->items[step].phase};
 
-    for (size_t i = 0; i < n; i++)
-        f->room[i] = f->names[members[i]];
-    int r = period_find(f->room, NULL, n, f->n_names, PERIOD_FULLEST, &p);
+    int r = period_find(f->room, NULL, n, number_anew(f, members, n), PERIOD_FULLEST, &p);
     if (p.n < LAYERS_MIN)
         return r;
     for (size_t i = 0; i < p.n && r >= 0; i++) {

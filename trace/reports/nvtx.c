@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
 #include "trace/reports/ancestor.h"
+#include "trace/reports/name_rows.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/slice_sums.h"
 #include <errno.h>
@@ -91,14 +92,14 @@ static int compare_groups(const void *x, const void *y)
 static int add_group(struct ranges *r, const struct group *group, int64_t label)
 {
     const struct columns *c = r->c;
-    int64_t first = columns_get(c, COL_name_first, group->row),
-            n = columns_get(c, COL_name_count, group->row), name = columns_get(c, COL_name_name, group->row);
+    struct name_rows places = name_rows_of(c, group->row);
+    int64_t name = columns_get(c, COL_name_name, group->row);
     int err = 0;
 
     if (name >= 0 && name < r->n_texts)
         r->labels[name] = label;
-    for (int64_t i = 0; i < n && first >= 0 && err >= 0; i++) {
-        int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)first + (uint64_t)i);
+    for (uint64_t i = places.first; i < places.end && err >= 0; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice == COLUMN_NULL)
             continue;
         int64_t dur = columns_get(c, COL_slice_dur, (uint64_t)slice);

@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdarg.h>
 
+/* A name as long as the trace may be that of every row. */
+#define TEXTS_MAX ((size_t)1 << 30)
+
 struct report_text {
     struct report_text *next;
     size_t size;
@@ -76,11 +79,13 @@ void put_text(struct report_rows *rows, struct text text)
         put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
         return;
     }
-    copy = malloc(sizeof(*copy) + text.size + 1);
+    bool is_too_much = text.size > TEXTS_MAX - rows->text_bytes;
+    copy = is_too_much ? NULL : malloc(sizeof(*copy) + text.size + 1);
     if (!copy) {
-        rows->error = -ENOMEM;
+        rows->error = is_too_much ? -E2BIG : -ENOMEM;
         return;
     }
+    rows->text_bytes += text.size;
     copy->next = rows->texts;
     copy->size = text.size;
     rows->texts = *recent = copy;

@@ -30,12 +30,13 @@ struct report_rows {
     size_t n_cells, cap;
     struct report_text *texts; /* private */
     struct report_text *recent[REPORT_TEXTS_RECENT];
+    size_t text_bytes; /* private: of all texts */
     int error;
 };
 
 void report_rows_init(struct report_rows *rows, size_t n_columns);
 void report_rows_done(struct report_rows *rows);
-/* 0 or -ENOMEM. */
+/* 0, -ENOMEM, or -E2BIG of too much text. */
 int report_rows_error(const struct report_rows *rows);
 
 static inline size_t report_rows_count(const struct report_rows *rows)

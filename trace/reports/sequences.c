@@ -20,6 +20,8 @@ static const struct report_column columns[] = {
 #define LENGTH_MAX 64
 /* What came once is no pattern. */
 #define COUNT_MIN 2
+/* What is shown of each name: one may be as long as the trace. */
+#define NAME_SHOWN_MAX 512
 /* An operator lies in no more of them that launch so little. */
 #define CLIMB_MAX 256
 
@@ -113,7 +115,7 @@ static int name_one(void *arg, uint32_t call)
     struct sequence_sum *sum = &n->finding->sums[n->group_of[call] - 1];
     char *longer = NULL;
     if (asprintf(&longer, "%s%s%.*s", sum->kernels ? sum->kernels : "", sum->kernels ? " -> " : "",
-                 (int)MIN(n->name.size, (size_t)INT32_MAX), n->name.p) < 0)
+                 (int)MIN(n->name.size, (size_t)NAME_SHOWN_MAX), n->name.p) < 0)
         return -ENOMEM;
     free(sum->kernels);
     sum->kernels = longer;
@@ -154,8 +156,9 @@ static int add_calls(struct finding *f, struct text_numbers *numbers, const stru
         if (sum->count++ == 0) {
             sum->name = f->texts.items[f->groups.items[number].part[0]];
             sum->length = call->work_all;
-            groups[i] = (uint32_t)number + 1;
         }
+        if (sum->count == COUNT_MIN)
+            groups[i] = (uint32_t)number + 1;
         sum->sum += call->device_all;
         sum->op += call->end - call->ts;
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/slice_sums.h"
 
+#include "trace/reports/name_rows.h"
+
 #include <errno.h>
 #include <math.h>
 
@@ -130,12 +132,12 @@ bool category_is_one_of(const struct columns *c, int64_t category, const char *c
 static int add_group(const struct columns *c, uint64_t group, const struct intervals *times,
                      struct slice_sums *ret)
 {
-    int64_t first = columns_get(c, COL_name_first, group), n = columns_get(c, COL_name_count, group),
-            label = slice_sums_new(ret, columns_text(c, columns_get(c, COL_name_name, group)));
+    struct name_rows places = name_rows_of(c, group);
+    int64_t label = slice_sums_new(ret, columns_text(c, columns_get(c, COL_name_name, group)));
     int r = 0;
 
-    for (int64_t i = 0; i < n && first >= 0 && r >= 0; i++) {
-        int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)first + (uint64_t)i);
+    for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice == COLUMN_NULL)
             continue;
         int64_t dur = columns_get(c, COL_slice_dur, (uint64_t)slice);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps that an engine, a framework or a profiler named. */
+#include "trace/reports/name_rows.h"
 #include "trace/reports/step_find.h"
 
 #include <errno.h>
@@ -15,10 +16,10 @@ static bool is_of_gpu(const struct columns *c, int64_t category)
 static int add_instances(const struct columns *c, uint64_t group, const struct step_name *name,
                          struct steps *ret)
 {
-    int64_t first = columns_get(c, COL_name_first, group), count = columns_get(c, COL_name_count, group);
+    struct name_rows places = name_rows_of(c, group);
 
-    for (int64_t i = 0; i < count && first >= 0; i++) {
-        int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)first + (uint64_t)i), end;
+    for (uint64_t i = places.first; i < places.end; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i), end;
         if (slice == COLUMN_NULL)
             continue;
         int64_t ts = columns_get(c, COL_slice_ts, (uint64_t)slice),

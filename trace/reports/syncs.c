@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the host waits for the GPU. */
 #include "trace/reports/group.h"
+#include "trace/reports/name_rows.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/sync_call.h"
@@ -71,7 +72,7 @@ static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summin
     _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &s->texts};
     const struct host_calls *ops, *frames;
     const struct intervals *times;
-    int64_t first = columns_get(c, COL_name_first, row), count = columns_get(c, COL_name_count, row);
+    struct name_rows places = name_rows_of(c, row);
     int64_t name = text_numbers_get(&numbers, columns_get(c, COL_name_name, row));
     int r = name < 0 ? (int)name : analysis_ops(a, rank, &ops);
 
@@ -79,8 +80,8 @@ static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summin
         r = analysis_frames(a, rank, &frames);
     if (r >= 0)
         r = analysis_times(a, rank, &times);
-    for (int64_t i = 0; r >= 0 && first >= 0 && i < count; i++) {
-        int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)(first + i));
+    for (uint64_t i = places.first; r >= 0 && i < places.end; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice == COLUMN_NULL)
             continue;
         int64_t ts = columns_get(c, COL_slice_ts, (uint64_t)slice),

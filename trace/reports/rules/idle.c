@@ -4,6 +4,7 @@
 #include "trace/reports/gap_culprit.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/launch.h"
+#include "trace/reports/name_rows.h"
 #include "trace/reports/sync_call.h"
 #include <errno.h>
 
@@ -124,11 +125,11 @@ static int compare_waits(const void *x, const void *y)
 
 static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits *ret)
 {
-    int64_t first = columns_get(c, COL_name_first, row), count = columns_get(c, COL_name_count, row);
+    struct name_rows places = name_rows_of(c, row);
     int r = 0;
 
-    for (int64_t i = 0; i < count && r >= 0; i++) {
-        int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)(first + i));
+    for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice != COLUMN_NULL)
             r = add_wait(c, (uint64_t)slice, ret);
     }

@@ -3,6 +3,7 @@
  */
 #include "base/units.h"
 #include "trace/columns/category.h"
+#include "trace/reports/name_rows.h"
 #include "trace/reports/rules/rules.h"
 
 /* A recording always costs something. Beyond this, its figures of the host are not those of production. */
@@ -74,11 +75,11 @@ static int add_kineto(const struct scene_rank *rank, struct overhead *ret)
     for (uint64_t row = 0; row < columns_rows(c, TABLE_name) && r >= 0; row++) {
         struct text category = columns_text(c, columns_get(c, COL_name_category, row)),
                     name = columns_text(c, columns_get(c, COL_name_name, row));
-        int64_t first = columns_get(c, COL_name_first, row), count = columns_get(c, COL_name_count, row);
+        struct name_rows places = name_rows_of(c, row);
         if (!text_is(category, "overhead") || memmem(name.p, name.size, "Command Buffer Full", 19))
             continue;
-        for (int64_t i = 0; i < count && r >= 0; i++) {
-            int64_t slice = columns_get(c, COL_by_name_slice, (uint64_t)(first + i)),
+        for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+            int64_t slice = columns_get(c, COL_by_name_slice, i),
                     ts = slice == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_slice_ts, (uint64_t)slice);
             if (ts != COLUMN_NULL)
                 r = intervals_add(&overhead, ts,
