@@ -18,7 +18,7 @@ static const struct report_column columns[] = {
 
 static const struct report_column list_columns[] = {
     {"rank", UNIT_ID, "which rank"},
-    {"start_ns", UNIT_NS, "by the trace's own stamps"},
+    {"start_ns", UNIT_NS, "when it began, counted from the rank's first slice"},
     {"dur_ns", UNIT_NS, "how long the path stays there"},
     {"bound", UNIT_TEXT, "as in critical_path"},
     {"name", UNIT_TEXT, "of the event whose time it is"},
@@ -123,7 +123,7 @@ static int make_list(struct analysis *a, struct report_rows *ret)
         r = critical_path_find(a, rank, &path);
         for (size_t i = 0; i < path.n && r >= 0; i++) {
             put_int(ret, a->ranks[rank].number);
-            put_int(ret, path.parts[i].from);
+            put_int(ret, analysis_since_first(a, rank, path.parts[i].from));
             put_int(ret, path.parts[i].dur);
             put_str(ret, path_bound_name(path.parts[i].bound));
             put_text(ret, columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)));
