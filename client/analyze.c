@@ -153,7 +153,12 @@ static int print(struct client *c, const struct options *o, const struct chosen 
         } else {
             if (n_printed++ > 0)
                 fputc('\n', c->out.file);
-            report_print_text(c, report, &rows, top);
+            if (streq(report->name, "findings")) /* a table has no room for sentences */
+                r = findings_print(c, a, top);
+            else
+                report_print_text(c, report, &rows, top);
+            if (r < 0)
+                return failed(c, report->name, r);
         }
     }
     if (status != EXIT_DONE)

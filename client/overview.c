@@ -177,15 +177,15 @@ static void print_finding(struct client *c, const struct sheet *s, size_t row)
     }
 }
 
-static void print_findings(struct client *c, const struct sheet *s)
+static void print_findings(struct client *c, const struct sheet *s, size_t top)
 {
-    size_t n = report_rows_count(&s->rows);
+    size_t n = report_rows_count(&s->rows), shown = top > 0 ? MIN(n, top) : n;
 
-    fprintf(c->out.file, "\n%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
-    for (size_t row = 0; row < MIN(n, (size_t)FINDINGS_SHOWN); row++)
+    fprintf(c->out.file, "%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
+    for (size_t row = 0; row < shown; row++)
         print_finding(c, s, row);
-    if (n > FINDINGS_SHOWN)
-        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - FINDINGS_SHOWN);
+    if (n > shown)
+        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - shown);
 }
 
 static int print_sections(struct client *c, struct analysis *a, bool has_gpu, size_t top)
@@ -219,9 +219,21 @@ static int print_sections(struct client *c, struct analysis *a, bool has_gpu, si
     return error;
 }
 
+int findings_print(struct client *c, struct analysis *a, size_t top)
+{
+    _cleanup_(sheet_done) struct sheet findings = {0};
+    int error = 0;
+
+    if (sheet_make(&findings, a, "findings", &error))
+        print_findings(c, &findings, top);
+    else if (error >= 0)
+        fputs("no findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
+    return error;
+}
+
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
 {
-    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0}, findings = {0};
+    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0};
     int error = 0;
     bool has_gpu = sheet_make(&temporal, a, "temporal", &error),
          has_classes = sheet_make(&categories, a, "categories", &error);
@@ -237,10 +249,10 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
         print_bars(c, &temporal, has_classes ? &categories : NULL);
     else
         fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
-    if (sheet_make(&findings, a, "findings", &error))
-        print_findings(c, &findings);
-    else
-        fputs("\nno findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
-    int r = print_sections(c, a, has_gpu, top);
+    fputc('\n', c->out.file);
+    int r = findings_print(c, a, FINDINGS_SHOWN);
+    if (r < 0)
+        return r;
+    r = print_sections(c, a, has_gpu, top);
     return error < 0 ? error : r;
 }

@@ -176,6 +176,14 @@ def test_rows_of_ranks_name_their_rank(profctl, tmp_path):
     assert "RANK" in shown[1] and all(columns_of(line) <= LINE for line in shown), shown
 
 
+@real
+def test_findings_are_sentences_where_they_are_asked_for(profctl):
+    directory = TRACES / "sglang_decode_8rank"
+    text = " ".join(profctl("analyze", directory, "--report", "findings").split())
+    found = rows(profctl("analyze", directory, "--report", "findings", "--json"))
+    assert found and all("Try: " + " ".join(row["advice"].split()) in text for row in found)
+
+
 def test_advice_is_whole_on_a_page(profctl, tmp_path):
     directory = TRACES / "sglang_decode_8rank"
     if not directory.is_dir():
