@@ -5,6 +5,7 @@
 #include "client/nearest.h"
 #include "client/output.h"
 #include "client/overview.h"
+#include "client/report_format.h"
 #include "client/report_html.h"
 #include "client/report_print.h"
 #include "client/verbs.h"
@@ -78,15 +79,24 @@ static int choose(struct client *c, const struct options *o, struct chosen *ret)
     return EXIT_DONE;
 }
 
+static int lacking(struct client *c, const struct report *report)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *needs = report_needs_text(report);
+
+    problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "%s: the trace has nothing of it", report->name);
+    if (*needs)
+        problem_remedy(&p, "It is made of %s; without --report all is shown that there is.", needs);
+    else
+        problem_remedy(&p, "Without --report all is shown that there is.");
+    return client_fail(c, &p);
+}
+
 static int failed(struct client *c, const char *name, int r)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     switch (r) {
-    case -ENODATA:
-        problem_set(&p, r, PROBLEM_NOT_FOUND, "%s: the trace has nothing of it", name);
-        problem_remedy(&p, "profctl reports says what each needs.");
-        break;
     case -EBADMSG:
         problem_set(&p, r, PROBLEM_STORAGE, "%s: a part of the trace's columns is damaged", name);
         problem_remedy(&p, "Have the trace read again: profctl ingest --again.");
@@ -124,8 +134,9 @@ static int print(struct client *c, const struct options *o, const struct chosen 
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
                  : c->json || o->csv     ? 0
                                          : TOP_DEFAULT,
-           n_printed = 0;
+           n_printed = 0, n_lacking = 0;
     _cleanup_json_ list = json_array();
+    int status = EXIT_DONE;
 
     if (!chosen->by_name && !c->json && !o->csv) {
         int r = overview_print(c, a, name, top);
@@ -135,8 +146,12 @@ static int print(struct client *c, const struct options *o, const struct chosen 
         const struct report *report = chosen->items[i];
         _cleanup_(report_rows_done) struct report_rows rows = {0};
         int r = report_make(report, a, &rows);
-        if (r == -ENODATA && !chosen->by_name)
+        if (r == -ENODATA) {
+            if (chosen->by_name)
+                status = lacking(c, report);
+            n_lacking++;
             continue;
+        }
         if (r < 0)
             return failed(c, report->name, r);
         if (c->json) {
@@ -146,12 +161,22 @@ static int print(struct client *c, const struct options *o, const struct chosen 
         } else {
             if (n_printed++ > 0)
                 fputc('\n', c->out.file);
-            report_print_text(c, report, &rows, top);
+            if (streq(report->name, "findings")) /* a table has no room for sentences */
+                r = findings_print(c, a, top);
+            else
+                report_print_text(c, report, &rows, top);
+            if (r < 0)
+                return failed(c, report->name, r);
         }
     }
-    if (c->json)
-        return client_print_json(c, chosen->n == 1 && chosen->by_name ? json_array_get(list, 0) : list);
-    return EXIT_DONE;
+    if (status != EXIT_DONE)
+        status = n_lacking < chosen->n ? EXIT_PARTIAL : status;
+    if (status != EXIT_DONE && status != EXIT_PARTIAL)
+        return status;
+    int printed =
+        !c->json ? EXIT_DONE
+                 : client_print_json(c, chosen->n == 1 && chosen->by_name ? json_array_get(list, 0) : list);
+    return printed != EXIT_DONE ? printed : status;
 }
 
 /* Rows of each table on a page. */
@@ -178,6 +203,22 @@ static int write_html(struct client *c, const struct options *o, const struct ch
     return EXIT_DONE;
 }
 
+/* One kind of output, and a table of comma separated values has one heading. */
+static int check_output(struct client *c, const struct options *o, const struct chosen *chosen)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (c->json + o->csv + !!o->html > 1) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--json, --csv and --html exclude each other");
+    } else if (o->csv && chosen->n != 1) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv is of one report");
+        problem_remedy(&p, "Name it: --report kernels. --json takes several.");
+    } else {
+        return EXIT_DONE;
+    }
+    return client_fail(c, &p);
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
@@ -185,6 +226,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     struct chosen chosen;
     int status = choose(c, o, &chosen);
 
+    if (status == EXIT_DONE)
+        status = check_output(c, o, &chosen);
     if (status != EXIT_DONE)
         return status;
     follow_hold_signals();

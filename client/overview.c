@@ -15,6 +15,7 @@
 /* Columns of a finding's cost, at the end of its line. */
 #define COST_WIDTH 20
 #define INDENT     4
+#define SEPARATOR  " · "
 
 /* The rows of a report, and its columns by name. */
 struct sheet {
@@ -72,6 +73,20 @@ static double sum_of(const struct sheet *s, const char *column)
     return sum;
 }
 
+/* On a line of its own where both do not fit. */
+static void print_line(struct client *c, const char *what, const char *facts)
+{
+    unsigned width = screen_text_width(&c->out);
+    bool fits = text_columns(what) + strlen(SEPARATOR) + text_columns(facts) <= width;
+    _cleanup_(freep) char *wrapped = text_wrap(facts, 0, width);
+
+    fprintf(c->out.file, "%s%s%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), what, screen_plain(&c->out),
+            !*facts ? ""
+            : fits  ? SEPARATOR
+                    : "\n",
+            wrapped);
+}
+
 /* "8 ranks · NVIDIA H200 · 102.7 ms of GPU time · 2,633 GPU events each" */
 static void print_head(struct client *c, struct analysis *a, const struct sheet *temporal, const char *what)
 {
@@ -79,21 +94,33 @@ static void print_head(struct client *c, struct analysis *a, const struct sheet 
     _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
     char span[UNIT_TEXT_MAX], events[32];
     const struct gpu_work *work;
-    FILE *out = c->out.file;
+    _cleanup_(freep) char *facts = NULL;
+    size_t size;
+    FILE *out = open_memstream(&facts, &size);
 
-    fprintf(out, "%s%s%s", screen_colour(&c->out, COLOUR_BOLD), title, screen_plain(&c->out));
+    if (!out)
+        abort();
     if (a->n > 1)
-        fprintf(out, " · %s", ranks);
+        fprintf(out, SEPARATOR "%s", ranks);
     if (device.size > 0) {
         _cleanup_(freep) char *name = xstrndup(device.p, device.size), *clean = text_clean(name, false);
-        fprintf(out, " · %s", clean);
+        fprintf(out, SEPARATOR "%s", clean);
     }
     if (temporal && analysis_gpu(a, 0, &work) >= 0)
-        fprintf(out, " · %s of GPU time · %s GPU events%s",
+        fprintf(out, SEPARATOR "%s of GPU time" SEPARATOR "%s GPU events%s",
                 format_duration(span, (int64_t)(sum_of(temporal, "span_ns") /
                                                 (double)report_rows_count(&temporal->rows))),
                 text_number(events, (int64_t)work->n), a->n > 1 ? " each" : "");
-    fputc('\n', out);
+    fclose(out);
+    print_line(c, title, facts + (*facts ? strlen(SEPARATOR) : 0));
+}
+
+static bool has_gpu_anywhere(const struct analysis *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (columns_rows(a->ranks[i].columns, TABLE_gpu) > 0)
+            return true;
+    return false;
 }
 
 static void print_bars(struct client *c, const struct sheet *temporal, const struct sheet *categories)
@@ -107,7 +134,7 @@ static void print_bars(struct client *c, const struct sheet *temporal, const str
         return;
     fputs("of it  ", out);
     for (size_t row = 0; row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN); row++)
-        fprintf(out, "%s%s %.0f %%", row ? " · " : "", text_of(categories, row, "category"),
+        fprintf(out, "%s%s %.0f %%", row ? SEPARATOR : "", text_of(categories, row, "category"),
                 100 * number_of(categories, row, "share"));
     fputc('\n', out);
 }
@@ -150,15 +177,15 @@ static void print_finding(struct client *c, const struct sheet *s, size_t row)
     }
 }
 
-static void print_findings(struct client *c, const struct sheet *s)
+static void print_findings(struct client *c, const struct sheet *s, size_t top)
 {
-    size_t n = report_rows_count(&s->rows);
+    size_t n = report_rows_count(&s->rows), shown = top > 0 ? MIN(n, top) : n;
 
-    fprintf(c->out.file, "\n%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
-    for (size_t row = 0; row < MIN(n, (size_t)FINDINGS_SHOWN); row++)
+    fprintf(c->out.file, "%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
+    for (size_t row = 0; row < shown; row++)
         print_finding(c, s, row);
-    if (n > FINDINGS_SHOWN)
-        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - FINDINGS_SHOWN);
+    if (n > shown)
+        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - shown);
 }
 
 static int print_sections(struct client *c, struct analysis *a, bool has_gpu, size_t top)
@@ -192,22 +219,40 @@ static int print_sections(struct client *c, struct analysis *a, bool has_gpu, si
     return error;
 }
 
+int findings_print(struct client *c, struct analysis *a, size_t top)
+{
+    _cleanup_(sheet_done) struct sheet findings = {0};
+    int error = 0;
+
+    if (sheet_make(&findings, a, "findings", &error))
+        print_findings(c, &findings, top);
+    else if (error >= 0)
+        fputs("no findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
+    return error;
+}
+
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
 {
-    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0}, findings = {0};
+    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0};
     int error = 0;
     bool has_gpu = sheet_make(&temporal, a, "temporal", &error),
          has_classes = sheet_make(&categories, a, "categories", &error);
 
     print_head(c, a, has_gpu ? &temporal : NULL, what);
+    if (!has_gpu && error >= 0 && has_gpu_anywhere(a)) {
+        fputs("no work of the GPU begins in this part of it\n"
+              "  --report steps shows which steps and phases there are, and when.\n",
+              c->out.file);
+        return 0;
+    }
     if (has_gpu)
         print_bars(c, &temporal, has_classes ? &categories : NULL);
     else
         fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
-    if (sheet_make(&findings, a, "findings", &error))
-        print_findings(c, &findings);
-    else
-        fputs("\nno findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
-    int r = print_sections(c, a, has_gpu, top);
+    fputc('\n', c->out.file);
+    int r = findings_print(c, a, FINDINGS_SHOWN);
+    if (r < 0)
+        return r;
+    r = print_sections(c, a, has_gpu, top);
     return error < 0 ? error : r;
 }

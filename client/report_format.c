@@ -94,6 +94,14 @@ char *column_heading(const struct report_column *column, const struct time_scale
     return heading;
 }
 
+/* "file.py(503): forward": what is in brackets is a line, and what says most comes behind it. */
+static bool is_python_frame(const char *name)
+{
+    const char *bracket = strstr(name, ".py(");
+
+    return bracket && isdigit((unsigned char)bracket[strlen(".py(")]);
+}
+
 char *kernel_name_fit(const char *name, unsigned width)
 {
     size_t n;
@@ -107,8 +115,32 @@ char *kernel_name_fit(const char *name, unsigned width)
         depth += (name[n] == '<') - (name[n] == '>');
     if (text_columns(name) <= width)
         return xstrdup(name);
+    if (is_python_frame(name))
+        return xasprintf("...%s", name + text_fit(name, text_columns(name) - width + 4));
     _cleanup_(freep) char *shorter = xstrndup(name, n);
     if (text_columns(shorter) <= width)
         return TAKE_PTR(shorter);
     return xasprintf("%.*s...", (int)text_fit(shorter, width - 3), shorter);
+}
+
+char *report_needs_text(const struct report *report)
+{
+    static const struct {
+        enum report_needs need;
+        const char *text;
+    } needs[] = {
+        {NEEDS_GPU, "work of a GPU"},
+        {NEEDS_RANKS, "several ranks"},
+        {NEEDS_OPS, "operators of the host"},
+        {NEEDS_MEMORY, "[memory] events (profile_memory=True)"},
+    };
+    char *text = xstrdup("");
+
+    for (size_t i = 0; i < ARRAY_SIZE(needs); i++)
+        if (report->needs & needs[i].need) {
+            char *longer = xasprintf("%s%s%s", text, *text ? ", " : "", needs[i].text);
+            free(text);
+            text = longer;
+        }
+    return text;
 }

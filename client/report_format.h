@@ -23,6 +23,9 @@ char *column_heading(const struct report_column *column, const struct time_scale
 /* A number into buf; a text itself, as the trace has it; NULL where there is no value. */
 const char *cell_format(char *buf, enum report_unit unit, const struct time_scale *scale,
                         const struct cell *cell);
-/* A kernel's name within so many columns: without "void" and its arguments before anything else is lost. The
- * caller frees. */
+/* A kernel's name within so many columns: without "void" and its arguments before anything else is lost; a
+ * Python frame without the beginning of its path. The caller frees. */
 char *kernel_name_fit(const char *name, unsigned width);
+/* What a trace must have for it: "work of a GPU, several ranks"; empty where nothing is named. The caller
+ * frees. */
+char *report_needs_text(const struct report *report);

@@ -14,6 +14,8 @@
 #define PLOT_HEIGHT 34.0
 /* Of a name; the whole is shown to the pointer. */
 #define NAME_COLUMNS 120
+/* What is longer has a wide column. */
+#define NAME_LONG 24
 /* Of more ranks the first are drawn. */
 #define RANKS_PLOTTED 64
 
@@ -29,13 +31,14 @@ static const char head[] =
     "td,th{padding:2px 10px 2px "
     "0;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;"
     "white-space:nowrap}\n"
-    "td.t{font-family:monospace;word-break:break-word;min-width:12em;max-width:44em}\n"
+    "td.t{font-family:monospace;word-break:break-word;min-width:8.5em;max-width:44em}"
+    "td.l{min-width:24em}td.p{min-width:13em;max-width:44em}\n"
     "tr:nth-child(even){background:#f7f7f7}.bar{background:#b9cdf0;height:.65em;display:inline-block}\n"
     ".more{color:#666}figure{margin:.6em 0}figcaption{color:#555;font-size:12px}\n"
     "@media "
     "print{body{margin:0;max-width:none;font-size:11px}table{font-size:9px}h2{break-after:avoid}tr{break-"
     "inside:avoid}"
-    ".wide{overflow:visible}}\n"
+    "td.t,td.l,td.p{min-width:0}.wide{overflow:visible}}\n"
     "</style>\n";
 
 static void put_html(FILE *out, const char *text)
@@ -69,9 +72,15 @@ static void put_cell(FILE *out, const struct report_column *column, const struct
     char buf[CELL_TEXT_MAX];
     const char *text = cell_format(buf, column->unit, scale, cell);
 
+    if (column->is_prose) {
+        fputs("<td class=\"p\">", out);
+        put_html(out, text ? text : "-");
+        fputs("</td>", out);
+        return;
+    }
     if (column->unit == UNIT_TEXT) {
         _cleanup_(freep) char *fitted = text ? kernel_name_fit(text, NAME_COLUMNS) : NULL;
-        fputs("<td class=\"t\" title=\"", out);
+        fprintf(out, "<td class=\"t%s\" title=\"", fitted && text_columns(fitted) > NAME_LONG ? " l" : "");
         put_html(out, text ? text : "");
         fputs("\">", out);
         put_html(out, fitted ? fitted : "-");

@@ -5,8 +5,9 @@
 #include "client/table.h"
 #include "client/text.h"
 
-/* What a text is cut to at least, however narrow the screen is. */
-#define TEXT_WIDTH_MIN 40u
+/* What a text is cut to at least; and where there are several, or the screen is too narrow for it. */
+#define TEXT_WIDTH_MIN   40u
+#define TEXT_WIDTH_SHORT 24u
 /* Columns beyond these may be left out where the terminal is narrow. */
 #define COLUMNS_KEPT 4
 #define GAP          2u
@@ -20,6 +21,7 @@ struct layout {
     struct table_column *columns;
     const struct time_scale **scales;
     bool *hidden;
+    unsigned least;      /* what a text is cut to at least */
     unsigned text_width; /* what a text may take */
 };
 
@@ -47,15 +49,53 @@ static unsigned widest_of(const struct layout *l, size_t column)
     return widest;
 }
 
-/* What else is left out where the line is short, the last one first. */
+/* Rows of several ranks make no sense without it. */
+static bool tells_ranks_apart(const struct layout *l, size_t column)
+{
+    if (!streq(l->report->columns[column].name, "rank"))
+        return false;
+    for (size_t row = 1; row < l->n_rows; row++)
+        if (report_rows_at(l->rows, row, column)->integer != report_rows_at(l->rows, 0, column)->integer)
+            return true;
+    return false;
+}
+
+static bool is_longer(const struct layout *l, size_t column, unsigned width)
+{
+    return !l->hidden[column] && l->report->columns[column].unit == UNIT_TEXT && widest_of(l, column) > width;
+}
+
+static bool shorten_texts(struct layout *l)
+{
+    bool longer = l->least > TEXT_WIDTH_SHORT;
+
+    l->least = TEXT_WIDTH_SHORT;
+    return longer;
+}
+
+/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
 static bool leave_one_out(struct layout *l, bool only_extra)
 {
-    for (size_t i = l->report->n_columns; i > COLUMNS_KEPT; i--)
-        if (!l->hidden[i - 1] && (!only_extra || l->report->columns[i - 1].is_extra)) {
+    size_t kept = only_extra ? 0 : COLUMNS_KEPT;
+
+    for (size_t i = l->report->n_columns; i > kept; i--)
+        if (!l->hidden[i - 1] && (!only_extra || l->report->columns[i - 1].is_extra) &&
+            !tells_ranks_apart(l, i - 1)) {
+            if (is_longer(l, i - 1, TEXT_WIDTH_SHORT) && shorten_texts(l))
+                return true;
             l->hidden[i - 1] = true;
             return true;
         }
     return false;
+}
+
+static bool has_several_long(const struct layout *l)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < l->report->n_columns; i++)
+        n += is_longer(l, i, TEXT_WIDTH_MIN);
+    return n > 1;
 }
 
 /* Long texts share what the other columns leave of the line. */
@@ -63,18 +103,19 @@ static void fit(struct layout *l, unsigned line)
 {
     unsigned n_long, others;
 
+    l->least = TEXT_WIDTH_MIN;
     do {
         n_long = others = 0;
+        if (has_several_long(l))
+            shorten_texts(l);
         for (size_t i = 0; i < l->report->n_columns; i++) {
-            unsigned widest = l->hidden[i] ? 0 : widest_of(l, i);
-            bool is_long = l->report->columns[i].unit == UNIT_TEXT && widest > TEXT_WIDTH_MIN;
+            bool is_long = is_longer(l, i, l->least);
             n_long += is_long;
-            others += l->hidden[i] ? 0 : is_long ? GAP : widest + GAP;
+            others += l->hidden[i] ? 0 : is_long ? GAP : widest_of(l, i) + GAP;
         }
-    } while (others + n_long * TEXT_WIDTH_MIN > line + GAP &&
-             (leave_one_out(l, true) || leave_one_out(l, false)));
-    l->text_width =
-        n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, TEXT_WIDTH_MIN) : TEXT_WIDTH_MIN;
+    } while (others + n_long * l->least > line + GAP &&
+             (leave_one_out(l, true) || leave_one_out(l, false) || shorten_texts(l)));
+    l->text_width = n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, l->least) : l->least;
 }
 
 static void add_row(const struct layout *l, struct table *table, size_t row)
@@ -98,6 +139,15 @@ static void add_row(const struct layout *l, struct table *table, size_t row)
     for (size_t i = 0; i < n; i++)
         free(fitted[i]);
     free(fitted);
+}
+
+static void print_title(struct client *c, const struct report *report)
+{
+    _cleanup_(freep) char *title =
+        text_wrap(report->title, (unsigned)strlen(report->name) + GAP, screen_text_width(&c->out));
+
+    fprintf(c->out.file, "%s%s%s%*s%s\n", screen_colour(&c->out, COLOUR_BOLD), report->name,
+            screen_plain(&c->out), (int)GAP, "", title);
 }
 
 void report_print_text(struct client *c, const struct report *report, const struct report_rows *rows,
@@ -127,9 +177,10 @@ void report_print_text(struct client *c, const struct report *report, const stru
     for (size_t row = 0; row < l.n_rows; row++)
         add_row(&l, table, row);
     if (!c->no_legend)
-        fprintf(c->out.file, "%s%s%s  %s\n", screen_colour(&c->out, COLOUR_BOLD), report->name,
-                screen_plain(&c->out), report->title);
+        print_title(c, report);
     table_print(table, &c->out);
+    if (all == 0 && !c->no_legend)
+        fputs("nothing\n", c->out.file);
     if (l.n_rows < all && !c->no_legend)
         fprintf(c->out.file, "... %zu more (--top 0)\n", all - l.n_rows);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/report_format.h"
 #include "client/table.h"
 #include "client/verbs.h"
 #include "trace/reports/report.h"
@@ -6,10 +8,12 @@
 static json_t *to_json(const struct report *report)
 {
     json_t *one = json_object(), *columns = json_array();
+    _cleanup_(freep) char *needs = report_needs_text(report);
 
     json_put_str(one, "report", report->name);
     json_put_str(one, "shows", report->title);
     json_put_str(one, "how", report->how);
+    json_put_str(one, "needs", needs);
     for (size_t i = 0; i < report->n_columns; i++) {
         json_t *column = json_object();
         json_put_str(column, "name", report->columns[i].name);

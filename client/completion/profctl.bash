@@ -101,8 +101,11 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -W 'prefill decode mixed training' -- "$cur")
             return
             ;;
-        --report)
-            mapfile -t COMPREPLY < <(compgen -W "$(profctl reports --no-legend 2>/dev/null | cut -d' ' -f1)" -- "$cur")
+        --report | -r)
+            local before=
+            [[ $cur == *,* ]] && before=${cur%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(profctl reports --no-legend 2>/dev/null | cut -d' ' -f1)" \
+                -- "${cur##*,}")
             return
             ;;
         --html | --classes)

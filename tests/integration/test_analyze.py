@@ -27,11 +27,15 @@ real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shar
 @pytest.fixture
 def profctl(tmp_path):
     def run(*words, status=0):
-        r = subprocess.run([PROFCTL, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=tmp_path,
-                           env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"})
+        r = outcome(*words)
         assert r.returncode == status, r.stderr.decode()
         return r.stdout.decode() if status == 0 else r.stderr.decode()
 
+    def outcome(*words):
+        return subprocess.run([PROFCTL, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=tmp_path,
+                              env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"})
+
+    run.run = outcome
     return run
 
 
@@ -127,7 +131,69 @@ def test_what_is_misspelt(profctl, three_steps):
 def test_a_trace_without_a_gpu(profctl, trace):
     path = trace("cpu.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
     assert "cpu.json" in profctl("analyze", path)
-    assert "has nothing of it" in profctl("analyze", path, "--report", "temporal", status=4)
+    error = profctl("analyze", path, "--report", "temporal", status=4)
+    assert "has nothing of it" in error and "work of a GPU" in error
+    # What can be said is said.
+    r = profctl.run("analyze", path, "--report", "temporal,ops", "--json")
+    assert r.returncode == 3 and [one["report"] for one in json.loads(r.stdout)] == ["ops"]
+
+
+def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
+    for part in (("--step", "17"), ("--from", "5s"), ("--phase", "prefill")):
+        text = profctl("analyze", three_steps, *part)
+        assert "no work of the GPU begins in this part" in text and "no findings" not in text, part
+
+
+def test_one_kind_of_output(profctl, three_steps):
+    assert "--csv is of one report" in profctl("analyze", three_steps, "--csv", status=2)
+    assert "--csv is of one report" in profctl("analyze", three_steps, "--csv", "--report", "kernels,gaps", status=2)
+    for words in (("--csv", "--json"), ("--html", "page.html", "--json")):
+        assert "exclude each other" in profctl("analyze", three_steps, "--report", "kernels", *words, status=2)
+
+
+def test_shapes_over_many_lines(profctl, trace):
+    call = slice_of("aten::mm", "cpu_op", 0, 10, **{"Input Dims": [[2, 3], [3, 4]], "Input type": ["c10::BFloat16", "a b"]})
+    path = trace("lines.json", [])
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [call]}, indent=1))
+    [row] = rows(profctl("analyze", path, "--report", "op_shapes", "--json"))
+    assert (row["dims"], row["types"]) == ("[[2, 3], [3, 4]]", '["c10::BFloat16", "a b"]')
+
+
+def test_a_python_frame_keeps_its_line_and_function(profctl, trace):
+    path = f"{'a_long_directory/' * 6}modeling_attn_mask_utils.py"
+    work = step(0, 0) + step(1, 1000)
+    frame = slice_of(f"{path}(503): forward", "python_function", 120, 880)
+    shown = profctl("analyze", trace("frames.json", [*work, frame]), "--report", "stacks")
+    assert "utils.py(503): forward" in shown, shown
+
+
+def test_rows_of_ranks_name_their_rank(profctl, tmp_path):
+    directory = tmp_path / "ranks"
+    directory.mkdir()
+    for rank in range(2):
+        name = "at::native::" + "k" * 80
+        (directory / f"rank{rank}.json").write_text(json.dumps(
+            {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": step(0, 0, name)}))
+    shown = profctl("analyze", directory, "--report", "cuda_gpu_kern_sum").splitlines()
+    assert "RANK" in shown[1] and all(columns_of(line) <= LINE for line in shown), shown
+
+
+@real
+def test_findings_are_sentences_where_they_are_asked_for(profctl):
+    directory = TRACES / "sglang_decode_8rank"
+    text = " ".join(profctl("analyze", directory, "--report", "findings").split())
+    found = rows(profctl("analyze", directory, "--report", "findings", "--json"))
+    assert found and all("Try: " + " ".join(row["advice"].split()) in text for row in found)
+
+
+def test_advice_is_whole_on_a_page(profctl, tmp_path):
+    directory = TRACES / "sglang_decode_8rank"
+    if not directory.is_dir():
+        pytest.skip("no real traces at ../shared/traces")
+    profctl("analyze", directory, "--report", "findings", "--html", tmp_path / "page.html")
+    text = "".join(Page((tmp_path / "page.html").read_text()).text)
+    found = rows(profctl("analyze", directory, "--report", "findings", "--json"))
+    assert found and all(row["advice"] in text and row["evidence"] in text for row in found)
 
 
 def test_every_report_is_described(profctl):
@@ -194,7 +260,11 @@ def test_a_difference_knows_both_sides(profctl, three_steps, trace, tmp_path):
 @real
 @pytest.mark.parametrize("name", ["sglang_decode_8rank", "tracelens/xdit_flux_aiter_sage_rank0.json.gz", "hta/trace_diff_test.json.gz"])
 def test_lines_are_short_enough(profctl, name):
-    for line in profctl("analyze", TRACES / name).splitlines()[1:]:
+    lines = profctl("analyze", TRACES / name).splitlines()[1:]
+    if (TRACES / name).is_file():
+        for report in ("op_shapes", "roofline", "syncs", "gap_list"):
+            lines += profctl.run("analyze", TRACES / name, "--report", report, "--top", "10").stdout.decode().splitlines()
+    for line in lines:
         assert columns_of(line) <= LINE, line
 
 

@@ -122,5 +122,7 @@ def test_the_path_is_marked_and_never_in_two_places(profctl, tmp_path, name):
     marks = [e for e in json.loads((tmp_path / "out.json").read_text())["traceEvents"] if e.get("cat") == "mark"]
     rows = json.loads(profctl("analyze", TRACES / name, "--report", "critical_path_list", "--json").stdout)["rows"]
     assert [m["name"] for m in marks] == [row["name"] for row in rows]
+    # Counted as --from counts, not as the trace's clock does.
+    assert 0 <= rows[0]["start_ns"] < 3600 * 10**9
     for before, after in zip(rows, rows[1:]):
         assert before["start_ns"] + before["dur_ns"] <= after["start_ns"]

@@ -106,6 +106,11 @@ def test_completion_knows_every_verb_and_option(tmp_path):
         assert complete(tmp_path, f"profctl {verb} --") == options, verb
 
 
+def test_completion_offers_reports_of_a_list(tmp_path):
+    assert complete(tmp_path, "profctl analyze -r ker") == {"kernels"}
+    assert complete(tmp_path, "profctl analyze --report kernels,gap") == {"kernels,gaps", "kernels,gap_list"}
+
+
 def test_completion_offers_ids(tmp_path, door):
     door.answers["GET /v1/traces"] = {"traces": [trace(41), trace(42)], "usage": USAGE}
     door.answers["GET /v1/sessions"] = {"sessions": [session()]}

@@ -2,6 +2,7 @@
 /* What operators cost for each shape of their input. */
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
+#include <ctype.h>
 #include <errno.h>
 
 static const struct report_column columns[] = {
@@ -16,6 +17,23 @@ static const struct report_column columns[] = {
     {"kernels", UNIT_COUNT, "how much GPU work it and what is within launched"},
 };
 
+/* Shapes and types are JSON, which some traces have over many lines: spaces stay behind commas alone. */
+static void put_compact(struct report_rows *ret, struct text json)
+{
+    _cleanup_(freep) char *text = json.size > 0 ? malloc(json.size) : NULL;
+    size_t n = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; text && i < json.size; i++) {
+        quoted ^= json.p[i] == '"';
+        if (quoted || !isspace((unsigned char)json.p[i]))
+            text[n++] = json.p[i];
+        else if (n > 0 && text[n - 1] == ',')
+            text[n++] = ' ';
+    }
+    put_text(ret, text ? (struct text){text, n} : json);
+}
+
 static int make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(op_sums_done) struct op_sums sums = {0};
@@ -26,8 +44,8 @@ static int make(struct analysis *a, struct report_rows *ret)
         if (s->kind != HOST_OP)
             continue;
         put_text(ret, s->name);
-        put_text(ret, s->dims);
-        put_text(ret, s->types);
+        put_compact(ret, s->dims);
+        put_compact(ret, s->types);
         put_int(ret, (int64_t)s->calls);
         put_int(ret, s->host);
         put_int(ret, s->self);
