@@ -182,10 +182,11 @@ static bool is_idle(const struct offload *o)
     return STAILQ_EMPTY(&o->waiting) && o->n_running == 0;
 }
 
-/* The timer that replaces held threads does not run meanwhile: it is done here, as often. */
+/* The timer that replaces held threads does not run meanwhile: it is done here, and often enough that one is
+ * not looked at just before it counts as held and then not again before the deadline. */
 static void wait_a_while(struct offload *o, int64_t deadline_ns)
 {
-    int64_t until = MIN(deadline_ns, mono_ns() + HELD_NS);
+    int64_t until = MIN(deadline_ns, mono_ns() + HELD_NS / 4);
     struct timespec ts = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
 
     pthread_cond_timedwait(&o->ended, &o->lock, &ts);

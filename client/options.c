@@ -15,7 +15,6 @@
 
 static void *member(const struct option_set *set, const struct option_def *def)
 {
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every code that getopt_long() returns is of a set
     return (char *)set->values + def->offset;
 }
 
@@ -198,6 +197,8 @@ int options_parse(const struct option_set *sets, size_t n_sets, int argc, char *
         if (code == '?' || code == ':')
             return refuse(sets, n_sets, code, argv[optind - 1], p);
         const struct option_def *def = find(sets, n_sets, code, &set);
+        if (!def)
+            return refuse(sets, n_sets, code, argv[optind - 1], p);
         int r = take_value(set, def, optarg, p);
         if (r < 0)
             return r;

@@ -151,7 +151,7 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
     _cleanup_(intervals_done) struct intervals times = {0};
     _cleanup_(cover_done) struct cover computing = {0};
     const struct gpu_work *work, *all;
-    const struct host_calls *host;
+    const struct host_calls *host = NULL;
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)

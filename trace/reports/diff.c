@@ -91,7 +91,7 @@ static int gather_steps(struct analysis *a, struct side *ret)
 static int add_gpu(struct analysis *a, size_t rank, int64_t *sums, size_t *n)
 {
     const struct gpu_work *work;
-    struct gpu_times times;
+    struct gpu_times times = {0};
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)

@@ -164,7 +164,7 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(finding_done) struct finding f = {.c = a->ranks[rank].columns};
     _cleanup_(step_costs_done) struct step_costs costs = {0};
-    const struct steps *steps;
+    const struct steps *steps = NULL;
     int r = analysis_all_gpu(a, rank, &f.work);
 
     if (r >= 0)

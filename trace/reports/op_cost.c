@@ -94,7 +94,9 @@ static bool read_shape(struct slice list, struct shape *ret)
 /* Values are quoted as Python writes them: "[1, 1]", "True", "0.125". */
 static struct slice concrete_value(struct slice concrete, int n)
 {
-    return n < 0 ? (struct slice){0} : slice_unquoted(element(concrete, n));
+    static const struct slice none;
+
+    return n < 0 ? none : slice_unquoted(element(concrete, n));
 }
 
 static bool is_true(struct slice concrete, int n)

@@ -55,7 +55,7 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(step_costs_done) struct step_costs costs = {0};
     const struct gpu_work *work;
-    const struct steps *steps;
+    const struct steps *steps = NULL;
     int r = analysis_all_gpu(a, rank, &work);
 
     if (r >= 0)
