@@ -21,6 +21,7 @@ struct session_order {
     char *actor;
     void (*done)(const struct session_started *, void *arg);
     void *arg;
+    struct event *refusal; /* in the next turn: done() comes later */
     struct discovery *discovery;
     struct probe *probe;
     struct fleet *fleet;
@@ -31,6 +32,8 @@ struct session_order {
 
 static void order_free(struct session_order *o)
 {
+    if (o->refusal)
+        event_free(o->refusal);
     if (o->discovery)
         discovery_cancel(o->discovery);
     probe_cancel(o->probe);
@@ -280,7 +283,7 @@ static void on_fleet(struct fleet *fleet, const struct problem *problem, void *a
                            on_steps_known, o);
 }
 
-static void refuse_later(void *arg)
+static void on_refuse_turn(evutil_socket_t fd, short what, void *arg)
 {
     struct session_order *o = arg;
     _cleanup_(problem_done) struct problem p = {0};
@@ -288,11 +291,6 @@ static void refuse_later(void *arg)
     if (p.kind == PROBLEM_NONE)
         problem_set(&p, -EAGAIN, PROBLEM_TOO_MANY, "profd was at a limit a moment ago");
     refuse(o, &p);
-}
-
-static void on_refuse_turn(evutil_socket_t fd, short what, void *arg)
-{
-    refuse_later(arg);
 }
 
 struct session_order *sessions_start(struct sessions *all, struct start_request *take_request,
@@ -310,8 +308,8 @@ struct session_order *sessions_start(struct sessions *all, struct start_request 
                                 .arg = arg};
     *take_request = (struct start_request){0};
     if (check_limits(all, &o->request, &p) < 0) {
-        struct timeval at_once = {0};
-        event_base_once(all->base, -1, EV_TIMEOUT, on_refuse_turn, o, &at_once);
+        o->refusal = event_new(all->base, -1, 0, on_refuse_turn, o);
+        event_active(o->refusal, EV_TIMEOUT, 0);
         return o;
     }
     o->discovery = fleet_discover(all->finder, &o->request.source, on_fleet, o);
@@ -320,7 +318,7 @@ struct session_order *sessions_start(struct sessions *all, struct start_request 
 
 void session_order_cancel(struct session_order *o)
 {
-    if (o->discovery || o->probe)
+    if (o->refusal || o->discovery || o->probe)
         order_free(o);
     else
         o->cancelled = true;
