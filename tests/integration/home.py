@@ -13,7 +13,7 @@ SYSTEM_SOCKET = Path("/run/profd/profd.sock")
 
 
 def clean_environment(**more):
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
+    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "GCOV_ERROR_FILE")}
     return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
 
 

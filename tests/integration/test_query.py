@@ -571,9 +571,9 @@ def test_a_statement_of_several_lines_is_one_of_the_history(place):
 
 def test_names_are_completed(place):
     with Terminal(place, "query", "trace.json") as t:
-        t.answer(PROMPT, "selec\tprev_n\t fro\tga\tlimi\t1;\n")
+        t.answer(PROMPT, "selec\tprev_n\t fro\tgap limi\t1;\n")
         t.expect(r"1 row, ")
-        t.answer(PROMPT, ".sche\tga\t\n")
+        t.answer(PROMPT, ".sche\tgap\n")
         t.expect(r"prev_name\s+TEXT")
         t.answer(PROMPT, "slic\t\t")
         t.expect(r"slice\s+slice_id\s+slice_in")
