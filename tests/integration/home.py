@@ -13,7 +13,7 @@ SYSTEM_SOCKET = Path("/run/profd/profd.sock")
 
 
 def clean_environment(**more):
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "GCOV_ERROR_FILE")}
+    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
     return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
 
 
@@ -27,6 +27,7 @@ class Home:
             shutil.copy(BUILD / name, path / "build" / name)
         self.profctl = path / "build/client/profctl"
         self.home = self.directory("home")
+        self.counts = self.directory("counts")  # where counted programs may say what they reached
 
     def directory(self, name):
         """One of the user's own."""
@@ -37,7 +38,7 @@ class Home:
         return made
 
     def environment(self, **more):
-        return clean_environment(**{"HOME": str(self.home), **more})
+        return clean_environment(**{"HOME": str(self.home), "GCOV_PREFIX": str(self.counts), **more})
 
     def run(self, *args, env=None):
         return subprocess.run([self.profctl, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
