@@ -2,6 +2,7 @@
 #include "client/flame_svg.h"
 
 #include "base/units.h"
+#include "client/markup.h"
 #include "client/text.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -29,27 +30,6 @@ static const char script[] =
     "const n=Math.floor((e-l-6)/6.6),s=g.dataset.n;t.textContent=n<3?'':s.length>n?s.slice(0,n-2)+'..':s;}}\n"
     "for(const g of frames)g.addEventListener('click',()=>show(+g.dataset.x,+g.dataset.w));\n"
     "]]></script>\n";
-
-static void put_xml(FILE *out, const char *text)
-{
-    for (const char *p = text; *p; p++)
-        switch (*p) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*p, out);
-        }
-}
 
 /* A warm colour that is always the same for a name; of a difference, how much longer or shorter. */
 static void put_colour(FILE *out, const struct flame_frame *frame, struct text name,
@@ -95,10 +75,10 @@ static void put_label(FILE *out, const char *name, double width)
     unsigned room = width >= TEXT_MIN ? (unsigned)((width - 6) / CHAR_WIDTH) : 0;
 
     if (room > 0 && text_columns(name) <= room) {
-        put_xml(out, name);
+        markup_put(out, name);
     } else if (room > 2) {
         _cleanup_(freep) char *part = strndup(name, text_fit(name, room - 2));
-        put_xml(out, part ? part : "");
+        markup_put(out, part ? part : "");
         fputs("..", out);
     }
 }
@@ -115,9 +95,9 @@ static void put_frame(FILE *out, const struct flame *f, uint32_t i, double x, do
     if (!name || y > height)
         return;
     fprintf(out, "<g class=\"f\" data-x=\"%.4f\" data-w=\"%.4f\" data-n=\"", x, width);
-    put_xml(out, name);
+    markup_put(out, name);
     fputs("\"><title>", out);
-    put_xml(out, name);
+    markup_put(out, name);
     put_figures(out, f, frame, picture);
     fprintf(out, "</title><rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"", x, y, width,
             ROW - 1);
@@ -188,7 +168,7 @@ int flame_svg_write(const struct flame *f, struct flame_picture *picture, FILE *
             "<rect x=\"0\" y=\"0\" width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"h\" x=\"6\" "
             "y=\"22\">",
             WIDTH, height, style, WIDTH, height);
-    put_xml(out, picture->title);
+    markup_put(out, picture->title);
     fputs("</text>\n", out);
     for (uint32_t i = 0; i < f->n; i++) {
         if (scale * (double)f->frames[i].total >= WIDTH_MIN)

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/flame_svg.h"
+#include "client/markup.h"
 #include "client/report_format.h"
 #include "client/text.h"
 #include "trace/export/selection.h"
@@ -41,29 +42,6 @@ static const char head[] =
     "td.t,td.l,td.p{min-width:0}.wide{overflow:visible}}\n"
     "</style>\n";
 
-static void put_html(FILE *out, const char *text)
-{
-    _cleanup_(freep) char *clean = text_clean(text, false);
-
-    for (const char *p = clean; p && *p; p++)
-        switch (*p) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*p, out);
-        }
-}
-
 /* -- Tables ------------------------------------------------------------------------------------------- */
 
 static void put_cell(FILE *out, const struct report_column *column, const struct time_scale *scale,
@@ -74,23 +52,23 @@ static void put_cell(FILE *out, const struct report_column *column, const struct
 
     if (column->is_prose) {
         fputs("<td class=\"p\">", out);
-        put_html(out, text ? text : "-");
+        markup_put(out, text ? text : "-");
         fputs("</td>", out);
         return;
     }
     if (column->unit == UNIT_TEXT) {
         _cleanup_(freep) char *fitted = text ? kernel_name_fit(text, NAME_COLUMNS) : NULL;
         fprintf(out, "<td class=\"t%s\" title=\"", fitted && text_columns(fitted) > NAME_LONG ? " l" : "");
-        put_html(out, text ? text : "");
+        markup_put(out, text ? text : "");
         fputs("\">", out);
-        put_html(out, fitted ? fitted : "-");
+        markup_put(out, fitted ? fitted : "-");
         fputs("</td>", out);
         return;
     }
     fputs("<td class=\"n\">", out);
     if (column->unit == UNIT_SHARE && cell->type == CELL_REAL && cell->real > 0)
         fprintf(out, "<span class=\"bar\" style=\"width:%.1fpx\"></span> ", 60 * MIN(cell->real, 1.0));
-    put_html(out, text ? text : "-");
+    markup_put(out, text ? text : "-");
     fputs("</td>", out);
 }
 
@@ -106,9 +84,9 @@ static void put_table(FILE *out, const struct report *report, const struct repor
             scales[i] = column_scale(rows, i, n);
         _cleanup_(freep) char *heading = column_heading(column, scales[i]);
         fprintf(out, "<th%s title=\"", column->unit == UNIT_TEXT ? "" : " class=\"n\"");
-        put_html(out, column->meaning);
+        markup_put(out, column->meaning);
         fputs("\">", out);
-        put_html(out, heading);
+        markup_put(out, heading);
         fputs("</th>", out);
     }
     fputs("</tr></thead><tbody>\n", out);
@@ -133,9 +111,9 @@ static int put_report(FILE *out, const struct report *report, struct analysis *a
     if (r < 0)
         return r;
     fprintf(out, "<h2 id=\"%s\">%s: ", report->name, report->name);
-    put_html(out, report->title);
+    markup_put(out, report->title);
     fputs("</h2>\n<p class=\"how\">", out);
-    put_html(out, report->how);
+    markup_put(out, report->how);
     fputs("</p>\n", out);
     put_table(out, report, &rows, top);
     return 0;
@@ -158,7 +136,7 @@ static int put_use(FILE *out, struct analysis *a, size_t rank, int64_t from, int
         return r;
     intervals_shares(&busy, sub_ns(from, shift), sub_ns(to, shift), shares, PLOT_POINTS);
     fprintf(out, "<figure><figcaption>");
-    put_html(out, a->ranks[rank].label);
+    markup_put(out, a->ranks[rank].label);
     fprintf(out,
             "</figcaption><svg viewBox=\"0 0 %d %.0f\" width=\"100%%\" height=\"%.0f\" "
             "preserveAspectRatio=\"none\">"
@@ -211,9 +189,9 @@ int report_html_write(const struct html_report *page, struct analysis *a, FILE *
 
     fputs(head, out);
     fputs("<title>", out);
-    put_html(out, page->title);
+    markup_put(out, page->title);
     fputs("</title></head><body>\n<h1>", out);
-    put_html(out, page->title);
+    markup_put(out, page->title);
     fputs("</h1>\n", out);
     r = put_uses(out, a);
     for (size_t i = 0; i < page->n_reports && r >= 0; i++)
