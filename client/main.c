@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/own.h"
-#include "client/place.h"
-#include "client/transient.h"
+#include "client/door/own.h"
+#include "client/door/place.h"
+#include "client/door/transient.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <langinfo.h>

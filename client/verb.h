@@ -9,9 +9,9 @@
 
 #include "base/json.h"
 #include "base/problem.h"
-#include "client/options.h"
-#include "client/request.h"
-#include "client/screen.h"
+#include "client/door/request.h"
+#include "client/text/options.h"
+#include "client/text/screen.h"
 #include "proto/names.h"
 
 struct client {

@@ -2,7 +2,7 @@
 #include "client/verbs.h"
 
 #include "base/alloc.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

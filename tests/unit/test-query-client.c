@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/columns_cache.h"
-#include "client/nearest.h"
-#include "client/result.h"
+#include "client/query/result.h"
+#include "client/text/nearest.h"
+#include "client/traces/columns_cache.h"
 #include "tests/unit/cmocka-all.h"
 #include <dirent.h>
 #include <fcntl.h>

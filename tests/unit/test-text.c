@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
-#include "client/table.h"
-#include "client/text.h"
+#include "client/text/table.h"
+#include "client/text/text.h"
 #include "tests/unit/cmocka-all.h"
 #include <locale.h>
 

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/door/sse.h"
+
+#include "base/alloc.h"
+#include <errno.h>
+
+void sse_done(struct sse *s)
+{
+    free(s->line);
+    free(s->data);
+    free(s->kind);
+    free(s->id);
+    *s = (struct sse){0};
+}
+
+void sse_restart(struct sse *s)
+{
+    s->line_size = s->data_size = 0;
+    s->after_cr = s->began = false;
+    replace_str(&s->kind, NULL);
+}
+
+static int append(char **buf, size_t *size, size_t *room, size_t max, const char *bytes, size_t n)
+{
+    if (*size + n > max)
+        return -EMSGSIZE;
+    if (*size + n + 1 > *room) {
+        *room = MAX(2 * *room, *size + n + 1);
+        *buf = xrealloc(*buf, *room, 1);
+    }
+    memcpy(*buf + *size, bytes, n);
+    *size += n;
+    (*buf)[*size] = '\0';
+    return 0;
+}
+
+static void dispatch(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
+{
+    if (s->data_size > 0) {
+        s->data[s->data_size - 1] = '\0'; /* the line feed behind the last line of data */
+        fn(&(struct sse_event){.id = s->id ? s->id : "",
+                               .kind = s->kind && *s->kind ? s->kind : "message",
+                               .data = s->data},
+           arg);
+    }
+    s->data_size = 0;
+    replace_str(&s->kind, NULL);
+}
+
+static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
+{
+    const char *line = s->line_size ? s->line : "";
+    bool first = !s->began;
+
+    s->began = true;
+    if (first && starts_with(line, "\xef\xbb\xbf"))
+        line += 3;
+    if (!*line) {
+        dispatch(s, fn, arg);
+        return 0;
+    }
+    size_t n = strcspn(line, ":");
+    const char *value = line + n + (line[n] == ':');
+    value += *value == ' ';
+    if (n == 4 && starts_with(line, "data")) {
+        int r = append(&s->data, &s->data_size, &s->data_room, SSE_DATA_MAX, value, strlen(value));
+        return r < 0 ? r : append(&s->data, &s->data_size, &s->data_room, SSE_DATA_MAX, "\n", 1);
+    }
+    if (n == 5 && starts_with(line, "event"))
+        replace_str(&s->kind, value);
+    else if (n == 2 && starts_with(line, "id"))
+        replace_str(&s->id, value);
+    return 0;
+}
+
+int sse_feed(struct sse *s, const char *bytes, size_t size,
+             void (*fn)(const struct sse_event *event, void *arg), void *arg)
+{
+    for (size_t i = 0; i < size;) {
+        size_t n = 0;
+        if (s->after_cr && bytes[i] == '\n')
+            i++;
+        s->after_cr = false;
+        while (i + n < size && bytes[i + n] != '\n' && bytes[i + n] != '\r' && bytes[i + n] != '\0')
+            n++;
+        if (append(&s->line, &s->line_size, &s->line_room, SSE_LINE_MAX, bytes + i, n) < 0)
+            return -EMSGSIZE;
+        i += n;
+        if (i == size)
+            break;
+        s->after_cr = bytes[i] == '\r';
+        if (bytes[i++] == '\0')
+            continue; /* no text has one: left out, so that lines are C strings */
+        int r = take_line(s, fn, arg);
+        s->line_size = 0;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}

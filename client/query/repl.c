@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/query/repl.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "client/query/commands.h"
+#include "client/text/text.h"
+#include <ctype.h>
+#include <errno.h>
+#include <histedit.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#define HISTORY_LINES 1000
+/* What SQLite takes at most. */
+#define STATEMENT_MAX 1000000
+
+struct repl {
+    struct query *q;
+    EditLine *el;
+    History *history;
+    char *history_path;
+    char *prompt, *more_prompt;
+    int signal_fd;
+    char *sql; /* the lines of a statement so far */
+    bool is_interrupted, is_over;
+    const char *commands[COMMANDS_MAX];
+    size_t n_commands;
+};
+
+/* -- Names for completion ----------------------------------------------------------------------------- */
+
+static bool is_word_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+static bool begins_with(const char *word, const char *prefix, size_t n)
+{
+    return strncasecmp(word, prefix, n) == 0;
+}
+
+/* What may stand there: a command at the begin of a statement, a name elsewhere. */
+static const char *const *candidates(const struct repl *r, const LineInfo *line, const char *prefix,
+                                     size_t *ret_n)
+{
+    if (*prefix == '.' && prefix == line->buffer && !r->sql) {
+        *ret_n = r->n_commands;
+        return r->commands;
+    }
+    *ret_n = r->q->schema->n_words;
+    return r->q->schema->words;
+}
+
+static void print_names(const struct repl *r, const char **matches, size_t n)
+{
+    const struct screen *s = &r->q->c->err;
+    unsigned widest = 0, width = screen_text_width(s), used = 0;
+
+    for (size_t i = 0; i < n; i++)
+        widest = MAX(widest, text_columns(matches[i]) + 2);
+    fputc('\n', s->file);
+    for (size_t i = 0; i < n; i++) {
+        if (used + widest > width) {
+            fputc('\n', s->file);
+            used = 0;
+        }
+        fprintf(s->file, "%-*s", (int)widest, matches[i]);
+        used += widest;
+    }
+    fputc('\n', s->file);
+}
+
+/* How far all matches agree. */
+static size_t common(const char **matches, size_t n)
+{
+    size_t size = strlen(matches[0]);
+
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = 0; k < size; k++)
+            if (tolower((unsigned char)matches[i][k]) != tolower((unsigned char)matches[0][k]))
+                size = k;
+    return size;
+}
+
+/* Keywords are written as they were begun. */
+static void insert(struct repl *r, const char *word, size_t size, const char *prefix, size_t prefix_size,
+                   bool is_whole)
+{
+    _cleanup_(freep) char *text = xasprintf("%.*s%s", (int)size, word, is_whole ? " " : "");
+    bool lower = prefix_size > 0 && islower((unsigned char)prefix[prefix_size - 1]);
+
+    for (char *p = text; *p && lower; p++)
+        *p = (char)tolower((unsigned char)*p);
+    el_deletestr(r->el, (int)prefix_size);
+    el_insertstr(r->el, text);
+}
+
+static unsigned char complete(EditLine *el, int key)
+{
+    struct repl *r = NULL;
+    const LineInfo *line = el_line(el);
+    const char *begin = line->cursor;
+    size_t n, n_matches = 0;
+
+    el_get(el, EL_CLIENTDATA, &r);
+    while (begin > line->buffer && is_word_byte(begin[-1]))
+        begin--;
+    /* Behind a table's alias stands a column. */
+    for (const char *p = begin; p < line->cursor; p++)
+        if (*p == '.' && p > begin)
+            begin = p + 1;
+    size_t size = (size_t)(line->cursor - begin);
+    const char *const *words = candidates(r, line, begin, &n);
+    _cleanup_(freep) const char **matches = xcalloc(n + 1, sizeof(*matches));
+    for (size_t i = 0; i < n; i++)
+        if (begins_with(words[i], begin, size))
+            matches[n_matches++] = words[i];
+    if (n_matches == 0 || size == 0)
+        return CC_REFRESH_BEEP;
+    size_t agreed = common(matches, n_matches);
+    _cleanup_(freep) char *prefix = xstrndup(begin, size);
+    if (agreed > size || n_matches == 1) {
+        insert(r, matches[0], agreed, prefix, size, n_matches == 1);
+        return CC_REFRESH;
+    }
+    print_names(r, matches, n_matches);
+    return CC_REDISPLAY;
+}
+
+/* -- Lines -------------------------------------------------------------------------------------------- */
+
+/* Takes a signal that came; true where there was one. */
+static bool take_signal(struct repl *r)
+{
+    struct signalfd_siginfo info;
+
+    if (read(r->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return false;
+    r->is_interrupted = true;
+    r->is_over |= info.ssi_signo == SIGTERM;
+    return true;
+}
+
+/* One character; 0 at the end, -1 where a signal came first. */
+static int read_char(EditLine *el, wchar_t *ret)
+{
+    struct repl *r = NULL;
+    mbstate_t state = {0};
+
+    el_get(el, EL_CLIENTDATA, &r);
+    for (;;) {
+        struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = r->signal_fd, .events = POLLIN}};
+        char byte;
+        if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+            return -1;
+        if (fds[1].revents && take_signal(r)) {
+            errno = EINTR;
+            return -1;
+        }
+        if (!fds[0].revents)
+            continue;
+        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n <= 0 && errno != EINTR)
+            return (int)n;
+        size_t k = mbrtowc(ret, &byte, 1, &state);
+        if (k == (size_t)-1)
+            state = (mbstate_t){0};
+        else if (k != (size_t)-2)
+            return 1;
+    }
+}
+
+static char *prompt(EditLine *el)
+{
+    struct repl *r = NULL;
+    el_get(el, EL_CLIENTDATA, &r);
+    return r->sql ? r->more_prompt : r->prompt;
+}
+
+static void set_prompts(struct repl *r)
+{
+    const char *name = r->q->trace->name;
+    unsigned width = text_columns(name);
+
+    r->prompt = xasprintf("%s> ", name);
+    r->more_prompt = xasprintf("%*s-> ", (int)(width > 0 ? width - 1 : 0), "");
+}
+
+static void open_history(struct repl *r)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    _cleanup_(freep) char *directory = state && *state == '/' ? xasprintf("%s/profd", state)
+                                       : home && *home == '/' ? xasprintf("%s/.local/state/profd", home)
+                                                              : NULL;
+    HistEvent event;
+
+    history(r->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(r->history, &event, H_SETUNIQUE, 1);
+    if (!directory || make_dirs(directory, 0700) < 0)
+        return;
+    r->history_path = xasprintf("%s/query_history", directory);
+    history(r->history, &event, H_LOAD, r->history_path);
+}
+
+static int repl_open(struct repl *r)
+{
+    FILE *err = r->q->c->err.file;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    r->el = el_init("profctl", stdin, err, err);
+    r->history = history_init();
+    if (!r->el || !r->history || r->signal_fd < 0)
+        return -ENOMEM;
+    set_prompts(r);
+    open_history(r);
+    el_set(r->el, EL_CLIENTDATA, r);
+    el_set(r->el, EL_GETCFN, read_char);
+    el_set(r->el, EL_PROMPT, prompt);
+    el_set(r->el, EL_HIST, history, r->history);
+    el_set(r->el, EL_EDITOR, "emacs");
+    el_set(r->el, EL_SIGNAL, 1);
+    /* The narrow call keeps copies of both texts, which nobody frees. */
+    el_wset(r->el, EL_ADDFN, L"complete", L"Complete a name", complete);
+    el_set(r->el, EL_BIND, "^I", "complete", NULL);
+    el_set(r->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    el_source(r->el, NULL);
+    return 0;
+}
+
+static void repl_close(struct repl *r)
+{
+    HistEvent event;
+
+    if (r->history && r->history_path)
+        history(r->history, &event, H_SAVE, r->history_path);
+    if (r->el)
+        el_end(r->el);
+    if (r->history)
+        history_end(r->history);
+    closep(&r->signal_fd);
+    free(r->history_path);
+    free(r->prompt);
+    free(r->more_prompt);
+    free(r->sql);
+}
+
+static void run_text(struct repl *r, const char *text)
+{
+    int number = 0;
+
+    query_run(r->q, text, NULL, &number);
+    r->is_over |= number == SIGTERM || r->q->is_over;
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static void forget_statement(struct repl *r)
+{
+    free(TAKE_PTR(r->sql));
+}
+
+/* As one line, unless a remark ends with its line. */
+static void remember(struct repl *r, const char *statement)
+{
+    _cleanup_(freep) char *text = xstrdup(statement);
+    HistEvent event;
+
+    for (char *p = text; *p && !strstr(text, "--"); p++)
+        if (*p == '\n')
+            *p = p[1] ? ' ' : '\0';
+    history(r->history, &event, H_ENTER, text);
+}
+
+static bool is_farewell(const char *line)
+{
+    return strcasecmp(line, "quit") == 0 || strcasecmp(line, "exit") == 0 || strcasecmp(line, "quit;") == 0 ||
+           strcasecmp(line, "exit;") == 0;
+}
+
+static void take_line(struct repl *r, const char *text)
+{
+    size_t n = strlen(text);
+
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        n--;
+    _cleanup_(freep) char *line = xstrndup(text, n);
+    if (is_farewell(line) && !r->sql) {
+        r->is_over = true;
+        return;
+    }
+    bool is_command = *line == '.' && !r->sql;
+    char *sql = xasprintf("%s%s\n", r->sql ? r->sql : "", line);
+    free(r->sql);
+    r->sql = sql;
+    if (!sql[sql_blank(sql)]) {
+        forget_statement(r);
+        return;
+    }
+    if (!is_command && !sqlite3_complete(r->sql) && strlen(r->sql) <= STATEMENT_MAX)
+        return;
+    _cleanup_(freep) char *whole = TAKE_PTR(r->sql);
+    remember(r, whole);
+    run_text(r, whole);
+}
+
+static int loop(struct repl *r)
+{
+    while (!r->is_over) {
+        int n = 0;
+        r->is_interrupted = false;
+        const char *line = el_gets(r->el, &n);
+        if (r->is_interrupted) {
+            forget_statement(r);
+            el_reset(r->el);
+            fputs("^C\n", r->q->c->err.file);
+            continue;
+        }
+        if (!line || n <= 0) {
+            fputc('\n', r->q->c->err.file);
+            break;
+        }
+        take_line(r, line);
+        fflush(r->q->c->out.file);
+    }
+    return EXIT_DONE;
+}
+
+int repl_run(struct query *q)
+{
+    _cleanup_(repl_close) struct repl r = {.q = q, .signal_fd = -1};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (repl_open(&r) < 0) {
+        problem_set(&p, -ENOMEM, PROBLEM_INTERNAL, "cannot use this terminal");
+        problem_remedy(&p, "profctl query %s \"SQL\" needs none.", q->trace->name);
+        return client_fail(q->c, &p);
+    }
+    r.n_commands = command_names(r.commands);
+    client_say(q->c,
+               "SQL ends with ';'. .schema shows what there is, .named what is often asked, .help the rest.");
+    return loop(&r);
+}

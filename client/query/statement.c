@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/query/statement.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/query/commands.h"
+#include "client/text/nearest.h"
+#include "client/text/text.h"
+#include "client/traces/columns_cache.h"
+#include "trace/sql/query.h"
+#include <ctype.h>
+#include <errno.h>
+
+/* What is shown of a line with an error: so much before the place, so much in all. */
+#define EXCERPT_BEFORE 48
+#define EXCERPT_BYTES  76
+
+/* A place in a text. */
+struct place_in {
+    const char *text;
+    size_t offset;
+};
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The line with the place and a caret below it; hint stands behind the caret. */
+static char *excerpt(struct place_in at, const char *hint)
+{
+    const char *place = at.text + at.offset, *begin = place, *end = place + strcspn(place, "\n");
+
+    while (begin > at.text && begin[-1] != '\n')
+        begin--;
+    const char *line_begin = begin, *line_end = end;
+    while (begin < place && (begin < place - EXCERPT_BEFORE || is_continuation(*begin)))
+        begin++;
+    while (end > begin + EXCERPT_BYTES || (end > place && is_continuation(*end)))
+        end--;
+    _cleanup_(freep) char *line = xasprintf("%s%.*s%s", begin > line_begin ? "..." : "", (int)(end - begin),
+                                            begin, end < line_end ? "..." : "");
+    _cleanup_(freep) char *before =
+        xasprintf("%s%.*s", begin > line_begin ? "..." : "", (int)(place - begin), begin);
+    for (char *p = line; *p; p++)
+        if (isspace((unsigned char)*p))
+            *p = ' ';
+    return xasprintf("  %s\n  %*s^%s%s", line, (int)text_columns(before), "", hint ? " " : "",
+                     hint ? hint : "");
+}
+
+static unsigned line_number(struct place_in at)
+{
+    unsigned n = 1;
+
+    for (size_t i = 0; i < at.offset; i++)
+        n += at.text[i] == '\n';
+    return n;
+}
+
+/* The word that SQLite does not know, out of its message; NULL where it is about something else. */
+static char *unknown_word(const char *message)
+{
+    static const char *const begins[] = {
+        "no such column: ", "no such table: ", "no such function: ", "near \""};
+
+    for (size_t i = 0; i < ARRAY_SIZE(begins); i++) {
+        if (!starts_with(message, begins[i]))
+            continue;
+        const char *word = message + strlen(begins[i]), *dot = strrchr(word, '.');
+        size_t n = strcspn(word, "\"");
+        return xstrndup(dot && !word[n] ? dot + 1 : word, dot && !word[n] ? strlen(dot + 1) : n);
+    }
+    return NULL;
+}
+
+static char *suggest(const struct query *q, const char *message)
+{
+    _cleanup_(freep) char *word = unknown_word(message);
+    const char *name = word ? nearest_name(word, q->schema->words, q->schema->n_words) : NULL;
+    /* A word that is known stands in a wrong place. */
+    return name && strcasecmp(name, word) != 0 ? xasprintf("did you mean %s?", name) : NULL;
+}
+
+/* Where the last error is: its place, else where its statement begins. */
+static struct place_in error_place(const struct query *q, struct place_in statement)
+{
+    int offset = sqlite3_error_offset(q->db);
+    const char *begin = statement.text + statement.offset;
+
+    statement.offset += offset >= 0 ? (size_t)offset : strspn(begin, " \t\r\n");
+    return statement;
+}
+
+/* INCLUDE PERFETTO MODULE, CREATE PERFETTO TABLE: what only trace_processor knows. */
+static bool is_perfetto_sql(const char *sql)
+{
+    const char *begin = sql + sql_blank(sql), *second = begin + strcspn(begin, " \t\r\n");
+
+    second += strspn(second, " \t\r\n");
+    return strncasecmp(second, "PERFETTO", strlen("PERFETTO")) == 0 &&
+           (strncasecmp(begin, "INCLUDE", strlen("INCLUDE")) == 0 ||
+            strncasecmp(begin, "CREATE", strlen("CREATE")) == 0);
+}
+
+static void explain_error(const struct query *q, struct place_in at, struct problem *p)
+{
+    _cleanup_(freep) char *hint = suggest(q, sqlite3_errmsg(q->db));
+
+    if (sqlite3_error_offset(q->db) >= 0) {
+        _cleanup_(freep) char *lines = excerpt(at, hint);
+        problem_remedy(p, "%s", lines);
+    } else if (hint) {
+        problem_remedy(p, "%c%s", toupper((unsigned char)*hint), hint + 1);
+    }
+}
+
+static void explain_end(const struct query *q, const char *where, struct problem *p)
+{
+    char limit[UNIT_TEXT_MAX];
+
+    if (!interruption_signal(q->interruption)) {
+        problem_set(p, -ETIME, PROBLEM_UNSUPPORTED, "%sthe statement did not end within %s", where,
+                    format_duration(limit, q->time_limit_ns));
+        problem_remedy(p, "--time-limit TIME gives it longer.");
+        return;
+    }
+    problem_set(p, -EINTR, PROBLEM_UNSUPPORTED, "interrupted");
+    /* Behind what a terminal shows of Ctrl-C. */
+    if (q->c->err.is_terminal)
+        fputc('\n', q->c->err.file);
+}
+
+static int fail(struct query *q, int code, struct place_in statement, const char *origin)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    char limit[UNIT_TEXT_MAX];
+    struct place_in at = error_place(q, statement);
+    _cleanup_(freep) char *where = origin ? xasprintf("%s:%u: ", origin, line_number(at)) : xstrdup("");
+
+    switch (code & 0xff) {
+    case SQLITE_INTERRUPT:
+        explain_end(q, where, &p);
+        break;
+    case SQLITE_AUTH:
+        problem_remedy(&p, "A trace can only be read: no ATTACH, no extensions, nothing that writes.");
+        break;
+    case SQLITE_NOMEM:
+        problem_set(&p, -ENOMEM, PROBLEM_UNSUPPORTED, "%sa statement needs more than %s of memory", where,
+                    format_size(limit, STATEMENT_BYTES_MAX));
+        problem_remedy(&p, "Ask for fewer rows, or sort and group fewer of them.");
+        break;
+    case SQLITE_CORRUPT:
+        if (!q->trace->cache_key)
+            break;
+        columns_cache_drop(q->trace->cache_key);
+        problem_remedy(&p, "The columns were a copy in the cache; they are made anew the next time.");
+        break;
+    default:
+        if (is_perfetto_sql(statement.text + statement.offset))
+            problem_remedy(&p, "Perfetto's modules are not there; see docs/sql.md.");
+        else
+            explain_error(q, at, &p);
+        break;
+    }
+    problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED, "%s%s", where, sqlite3_errmsg(q->db));
+    fflush(q->c->out.file);
+    return client_fail(q->c, &p);
+}
+
+static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
+{
+    char took[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *rows = text_count(end.rows, "row");
+
+    if (ferror(q->c->out.file))
+        return;
+    if (end.code == SQLITE_ROW)
+        client_say(q->c, "the first %s; --limit leaves the others out", rows);
+    else if (q->result.format == RESULT_TABLE && q->result.with_heading)
+        client_say(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
+}
+
+/* One statement; *ret_tail is what follows it. */
+static int run_one(struct query *q, struct place_in at, const char *origin, const char **ret_tail)
+{
+    int64_t begin_ns = mono_ns();
+    sqlite3_stmt *statement = NULL;
+
+    sql_restart_clock(q->db);
+    int code = sqlite3_prepare_v2(q->db, at.text + at.offset, -1, &statement, ret_tail);
+    if (code != SQLITE_OK)
+        return fail(q, code, at, origin);
+    if (!statement)
+        return EXIT_DONE;
+    struct result_end end = result_print(&q->c->out, &q->result, statement);
+    int status = EXIT_DONE;
+    if (end.code != SQLITE_DONE && end.code != SQLITE_ROW)
+        status = fail(q, end.code, at, origin);
+    else if (sqlite3_column_count(statement) > 0)
+        say_rows(q, end, begin_ns);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+size_t sql_blank(const char *sql)
+{
+    const char *p = sql;
+
+    for (;;) {
+        const char *end = starts_with(p, "/*") ? strstr(p + 2, "*/") : NULL;
+        size_t space = strspn(p, " \t\r\n\f;");
+        if (space > 0)
+            p += space;
+        else if (end)
+            p = end + 2;
+        else if (starts_with(p, "--"))
+            p += strcspn(p, "\n");
+        else
+            return (size_t)(p - sql);
+    }
+}
+
+int query_statements(struct query *q, const char *sql, const char *origin)
+{
+    struct place_in at = {.text = sql};
+    int status = EXIT_DONE;
+
+    while (status == EXIT_DONE && !q->is_over && !ferror(q->c->out.file)) {
+        const char *begin = sql + at.offset + sql_blank(sql + at.offset), *tail = NULL;
+        if (!*begin)
+            break;
+        if (*begin == '.') {
+            tail = begin + strcspn(begin, "\n");
+            _cleanup_(freep) char *line = xstrndup(begin, (size_t)(tail - begin));
+            status = command_run(q, line);
+        } else {
+            status = run_one(q, at, origin, &tail);
+        }
+        at.offset = tail ? (size_t)(tail - sql) : at.offset;
+    }
+    return status;
+}
+
+int query_run(struct query *q, const char *sql, const char *origin, int *ret_signal)
+{
+    q->interruption = interruption_watch(q->db);
+    int status = query_statements(q, sql, origin);
+    *ret_signal = interruption_end(q->interruption);
+    q->interruption = NULL;
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SQL of a person on a trace: its statements one after the other, their rows on stdout, what went wrong on
+ * stderr with the place marked and the name that may have been meant.
+ */
+#pragma once
+
+#include "client/query/interruption.h"
+#include "client/query/result.h"
+#include "client/query/schema.h"
+#include "client/traces/trace_file.h"
+#include "client/verb.h"
+
+/* What SQLite may use for a statement, sorting and intermediate rows included. */
+#define STATEMENT_BYTES_MAX (INT64_C(2) << 30)
+
+struct query {
+    struct client *c;
+    struct trace_file *trace;
+    sqlite3 *db;
+    struct schema *schema;
+    struct result_options result;
+    int64_t time_limit_ns;             /* 0: none */
+    struct interruption *interruption; /* of the statements that run */
+    bool is_over;                      /* .quit was asked for */
+};
+
+/* Runs until the first statement that fails; returns an exit status. origin: the file that it comes from, or
+ * NULL. SIGINT and SIGTERM must be blocked: they end a statement. *ret_signal is the one that did, or 0. */
+int query_run(struct query *q, const char *sql, const char *origin, int *ret_signal);
+/* The same within query_run(). */
+int query_statements(struct query *q, const char *sql, const char *origin);
+/* How much before the first statement is none: space, remarks, semicolons. */
+size_t sql_blank(const char *sql);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/reports/overview.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "client/reports/bar.h"
+#include "client/reports/report_print.h"
+#include "client/text/text.h"
+#include <errno.h>
+#include <math.h>
+
+#define BAR_COLUMNS    40
+#define CLASSES_SHOWN  5
+#define FINDINGS_SHOWN 5
+/* Columns of a finding's cost, at the end of its line. */
+#define COST_WIDTH 20
+#define INDENT     4
+#define SEPARATOR  " · "
+
+/* The rows of a report, and its columns by name. */
+struct sheet {
+    const struct report *report;
+    struct report_rows rows;
+};
+
+static void sheet_done(struct sheet *s)
+{
+    report_rows_done(&s->rows);
+}
+
+/* False where there is no such report, or the traces have nothing of it. */
+static bool sheet_make(struct sheet *s, struct analysis *a, const char *name, int *error)
+{
+    s->report = report_find(name);
+    if (!s->report)
+        return false;
+    int r = report_make(s->report, a, &s->rows);
+    if (r < 0 && r != -ENODATA && *error >= 0)
+        *error = r;
+    return r >= 0 && report_rows_count(&s->rows) > 0;
+}
+
+static const struct cell *cell_of(const struct sheet *s, size_t row, const char *column)
+{
+    static const struct cell none = {.type = CELL_NULL};
+
+    for (size_t i = 0; i < s->report->n_columns; i++)
+        if (streq(s->report->columns[i].name, column))
+            return report_rows_at(&s->rows, row, i);
+    return &none;
+}
+
+static double number_of(const struct sheet *s, size_t row, const char *column)
+{
+    const struct cell *cell = cell_of(s, row, column);
+
+    return cell->type == CELL_REAL ? cell->real : cell->type == CELL_INT ? (double)cell->integer : NAN;
+}
+
+static const char *text_of(const struct sheet *s, size_t row, const char *column)
+{
+    const struct cell *cell = cell_of(s, row, column);
+
+    return cell->type == CELL_TEXT ? cell->text : "";
+}
+
+static double sum_of(const struct sheet *s, const char *column)
+{
+    double sum = 0;
+
+    for (size_t row = 0; row < report_rows_count(&s->rows); row++)
+        sum += number_of(s, row, column);
+    return sum;
+}
+
+/* On a line of its own where both do not fit. */
+static void print_line(struct client *c, const char *what, const char *facts)
+{
+    unsigned width = screen_text_width(&c->out);
+    bool fits = text_columns(what) + strlen(SEPARATOR) + text_columns(facts) <= width;
+    _cleanup_(freep) char *wrapped = text_wrap(facts, 0, width);
+
+    fprintf(c->out.file, "%s%s%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), what, screen_plain(&c->out),
+            !*facts ? ""
+            : fits  ? SEPARATOR
+                    : "\n",
+            wrapped);
+}
+
+/* "8 ranks · NVIDIA H200 · 102.7 ms of GPU time · 2,633 GPU events each" */
+static void print_head(struct client *c, struct analysis *a, const struct sheet *temporal, const char *what)
+{
+    struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
+    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
+    char span[UNIT_TEXT_MAX], events[32];
+    const struct gpu_work *work;
+    _cleanup_(freep) char *facts = NULL;
+    size_t size;
+    FILE *out = open_memstream(&facts, &size);
+
+    if (!out)
+        abort();
+    if (a->n > 1)
+        fprintf(out, SEPARATOR "%s", ranks);
+    if (device.size > 0) {
+        _cleanup_(freep) char *name = xstrndup(device.p, device.size), *clean = text_clean(name, false);
+        fprintf(out, SEPARATOR "%s", clean);
+    }
+    if (temporal && analysis_gpu(a, 0, &work) >= 0)
+        fprintf(out, SEPARATOR "%s of GPU time" SEPARATOR "%s GPU events%s",
+                format_duration(span, (int64_t)(sum_of(temporal, "span_ns") /
+                                                (double)report_rows_count(&temporal->rows))),
+                text_number(events, (int64_t)work->n), a->n > 1 ? " each" : "");
+    fclose(out);
+    print_line(c, title, facts + (*facts ? strlen(SEPARATOR) : 0));
+}
+
+static bool has_gpu_anywhere(const struct analysis *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (columns_rows(a->ranks[i].columns, TABLE_gpu) > 0)
+            return true;
+    return false;
+}
+
+static void print_bars(struct client *c, const struct sheet *temporal, const struct sheet *categories)
+{
+    double busy = sum_of(temporal, "busy_ns") / sum_of(temporal, "span_ns");
+    _cleanup_(freep) char *bar = bar_text(busy, BAR_COLUMNS);
+    FILE *out = c->out.file;
+
+    fprintf(out, "\nGPU    busy  %s %.1f %%   idle %.1f %%\n", bar, 100 * busy, 100 * (1 - busy));
+    if (!categories)
+        return;
+    fputs("of it  ", out);
+    for (size_t row = 0; row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN); row++)
+        fprintf(out, "%s%s %.0f %%", row ? SEPARATOR : "", text_of(categories, row, "category"),
+                100 * number_of(categories, row, "share"));
+    fputc('\n', out);
+}
+
+/* "57.2 ms  56 %" */
+static char *cost_text(const struct sheet *s, size_t row)
+{
+    double cost = number_of(s, row, "cost_ns"), share = number_of(s, row, "share");
+    char duration[UNIT_TEXT_MAX];
+
+    if (!isfinite(cost))
+        return xstrdup("");
+    format_duration(duration, (int64_t)cost);
+    return isfinite(share) ? xasprintf("%s  %2.0f %%", duration, 100 * share) : xstrdup(duration);
+}
+
+/* What was seen with its cost at the end of the line, the evidence, what to do. */
+static void print_finding(struct client *c, const struct sheet *s, size_t row)
+{
+    static const struct {
+        const char *column, *before;
+    } parts[] = {{"evidence", ""}, {"where", ""}, {"advice", "Try: "}};
+    unsigned width = screen_text_width(&c->out), room = width - COST_WIDTH - INDENT;
+    _cleanup_(freep) char *what = text_clean(text_of(s, row, "what"), false),
+                          *title = text_wrap(what, INDENT, room), *cost = cost_text(s, row);
+    size_t first = strcspn(title, "\n");
+    _cleanup_(freep) char *line = xstrndup(title, first);
+    FILE *out = c->out.file;
+
+    fprintf(out, "%2zu  %s%s%s%*s\n", row + 1, screen_colour(&c->out, COLOUR_BOLD), line,
+            screen_plain(&c->out), (int)(width - INDENT - MIN(text_columns(line), width - INDENT)), cost);
+    if (title[first])
+        fprintf(out, "%s\n", title + first + 1);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        _cleanup_(freep) char *clean = text_clean(text_of(s, row, parts[i].column), false),
+                              *part = xasprintf("%s%s", parts[i].before, clean),
+                              *wrapped = text_wrap(part, INDENT, width);
+        if (*clean)
+            fprintf(out, "%*s%s\n", INDENT, "", wrapped);
+    }
+}
+
+static void print_findings(struct client *c, const struct sheet *s, size_t top)
+{
+    size_t n = report_rows_count(&s->rows), shown = top > 0 ? MIN(n, top) : n;
+
+    fprintf(c->out.file, "%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
+    for (size_t row = 0; row < shown; row++)
+        print_finding(c, s, row);
+    if (n > shown)
+        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - shown);
+}
+
+static int print_sections(struct client *c, struct analysis *a, bool has_gpu, size_t top)
+{
+    static const struct {
+        const char *report;
+        bool of_many; /* says something only where there are several rows */
+        bool of_host; /* what a trace without a GPU has instead */
+        size_t most;  /* rows on this screen, whatever --top; 0: none such */
+    } sections[] = {{"kernels"},
+                    {"gaps", .most = 5},
+                    {"steps", .of_many = true, .most = 8},
+                    {"ops", .of_host = true},
+                    {"functions", .of_host = true},
+                    {"ort", .of_host = true},
+                    {"ranks", .of_many = true}};
+    int error = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+        _cleanup_(sheet_done) struct sheet s = {0};
+        if ((sections[i].of_host && has_gpu) || !sheet_make(&s, a, sections[i].report, &error) ||
+            (sections[i].of_many && report_rows_count(&s.rows) < 2))
+            continue;
+        fputc('\n', c->out.file);
+        /* What ranks have in common stands behind them. */
+        size_t rows = streq(sections[i].report, "ranks") ? 0
+                      : sections[i].most && top > 0      ? MIN(top, sections[i].most)
+                                                         : top;
+        report_print_text(c, s.report, &s.rows, rows);
+    }
+    return error;
+}
+
+int findings_print(struct client *c, struct analysis *a, size_t top)
+{
+    _cleanup_(sheet_done) struct sheet findings = {0};
+    int error = 0;
+
+    if (sheet_make(&findings, a, "findings", &error))
+        print_findings(c, &findings, top);
+    else if (error >= 0)
+        fputs("no findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
+    return error;
+}
+
+int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
+{
+    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0};
+    int error = 0;
+    bool has_gpu = sheet_make(&temporal, a, "temporal", &error),
+         has_classes = sheet_make(&categories, a, "categories", &error);
+
+    print_head(c, a, has_gpu ? &temporal : NULL, what);
+    if (!has_gpu && error >= 0 && has_gpu_anywhere(a)) {
+        fputs("no work of the GPU begins in this part of it\n"
+              "  --report steps shows which steps and phases there are, and when.\n",
+              c->out.file);
+        return 0;
+    }
+    if (has_gpu)
+        print_bars(c, &temporal, has_classes ? &categories : NULL);
+    else
+        fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
+    fputc('\n', c->out.file);
+    int r = findings_print(c, a, FINDINGS_SHOWN);
+    if (r < 0)
+        return r;
+    r = print_sections(c, a, has_gpu, top);
+    return error < 0 ? error : r;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/systemd/units.h"
+
+#include "base/address.h"
+#include "base/alloc.h"
+#include "base/process_info.h"
+#include "base/process_net.h"
+#include "client/systemd/systemd.h"
+#include <errno.h>
+
+/* A host with more ports than that in its units is no host of workers. */
+#define UNIT_WORKERS_MAX 1000
+#define URLS_PER_CALL    100
+
+/* One unit whose ports are looked for. */
+struct search {
+    struct client *c;
+    const struct net_survey *survey;
+    const char *unit;
+    const pid_t *pids;
+    size_t n_pids;
+    size_t n_unseen;  /* processes whose sockets may not be looked at */
+    size_t n_private; /* listeners that nobody outside their namespace reaches */
+};
+
+void unit_workers_done(struct unit_workers *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->items[i].url);
+    for (size_t i = 0; i < w->n_units; i++)
+        free(w->units[i]);
+    free(w->items);
+    free(w->units);
+    *w = (struct unit_workers){0};
+}
+
+static bool has_pid(const struct search *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->n_pids; i++)
+        if (s->pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* An address of a namespace by which others reach it, IPv4 where there is one; NULL: none. */
+static const struct in6_addr *outer_address(const struct net_space *space)
+{
+    const struct in6_addr *found = NULL;
+
+    for (size_t i = 0; i < space->n_addresses; i++) {
+        const struct in6_addr *a = &space->addresses[i];
+        if (address_is_loopback(a) || IN6_IS_ADDR_LINKLOCAL(a))
+            continue;
+        if (address_is_v4(a))
+            return a;
+        found = found ? found : a;
+    }
+    return found;
+}
+
+static char *format_url(const struct in6_addr *a, uint16_t port)
+{
+    char text[ADDRESS_TEXT_SIZE];
+
+    address_format(a, text);
+    return xasprintf("http://%s:%u", text, port);
+}
+
+/* How profd reaches a listener; NULL where it is alone in its namespace. Who listens on all of IPv6 may do so
+ * on IPv6 only. */
+static char *listener_url(const struct net_survey *s, const struct net_listener *l)
+{
+    const struct in6_addr loopback4 = address_v4(htonl(INADDR_LOOPBACK));
+    const struct in6_addr *address = &l->address;
+
+    if (l->space == 0 && address_is_wildcard(address))
+        address = address_is_v4(address) ? &loopback4 : &in6addr_loopback;
+    else if (l->space > 0 && address_is_wildcard(address))
+        address = outer_address(&s->spaces[l->space]);
+    else if (l->space > 0 && address_is_loopback(address))
+        address = NULL;
+    return address ? format_url(address, l->port) : NULL;
+}
+
+static bool is_known(const struct unit_workers *w, const char *url)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (streq(w->items[i].url, url))
+            return true;
+    return false;
+}
+
+static void add_listener(struct search *s, const struct net_listener *l, size_t unit,
+                         struct unit_workers *ret)
+{
+    _cleanup_(freep) char *url = listener_url(s->survey, l);
+
+    s->n_private += url == NULL;
+    if (!url || is_known(ret, url) || ret->n == UNIT_WORKERS_MAX)
+        return;
+    VEC_GROW(ret->items, ret->n, ret->cap);
+    ret->items[ret->n++] = (struct unit_worker){TAKE_PTR(url), unit};
+}
+
+/* The port that a process names on its command line, which everybody may read; 0: none. */
+static uint16_t port_argument(pid_t pid)
+{
+    _cleanup_(freep) char *data = NULL;
+    struct strings args = {0};
+
+    if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)
+        return 0;
+    args.data = data;
+    const char *text = flag_value(&args, "--port");
+    long port = text ? strtol(text, NULL, 10) : 0;
+    return port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+static bool may_see_sockets(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    return access(path, R_OK | X_OK) == 0;
+}
+
+static const struct net_process *survey_process(const struct net_survey *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].pid == pid)
+            return &s->processes[i];
+    return NULL;
+}
+
+static void add_by_argument(struct search *s, pid_t pid, size_t unit, struct unit_workers *ret)
+{
+    const struct net_process *process = survey_process(s->survey, pid);
+    uint16_t port = port_argument(pid);
+
+    s->n_unseen++;
+    for (size_t i = 0; process && port && i < s->survey->n_listeners; i++) {
+        const struct net_listener *l = &s->survey->listeners[i];
+        if (l->pid == 0 && l->port == port && l->uid == process->uid && l->space == process->space)
+            add_listener(s, l, unit, ret);
+    }
+}
+
+static void add_ports(struct search *s, size_t unit, struct unit_workers *ret)
+{
+    for (size_t i = 0; i < s->survey->n_listeners; i++)
+        if (s->survey->listeners[i].pid > 0 && has_pid(s, s->survey->listeners[i].pid))
+            add_listener(s, &s->survey->listeners[i], unit, ret);
+    for (size_t i = 0; i < s->n_pids; i++)
+        if (!may_see_sockets(s->pids[i]))
+            add_by_argument(s, s->pids[i], unit, ret);
+}
+
+static int listens_nowhere(const struct search *s, struct problem *p)
+{
+    if (s->n_unseen > 0) {
+        problem_set(p, -EACCES, PROBLEM_DENIED,
+                    "cannot see on which port %s listens: its processes are not yours", s->unit);
+        problem_remedy(
+            p, "Run it as root or as the unit's user, or name the port: --worker http://127.0.0.1:PORT.");
+        return -EACCES;
+    }
+    if (s->n_private > 0) {
+        problem_set(p, -EADDRNOTAVAIL, PROBLEM_NO_WORKERS,
+                    "%s listens only inside its own network, which nobody reaches from here", s->unit);
+        problem_remedy(p,
+                       "PrivateNetwork=yes shuts it in; let it listen on an address that this host reaches.");
+        return -EADDRNOTAVAIL;
+    }
+    problem_set(p, -ENOTCONN, PROBLEM_NO_WORKERS, "%s runs (%zu process%s), but listens on no TCP port",
+                s->unit, s->n_pids, s->n_pids == 1 ? "" : "es");
+    problem_remedy(p,
+                   "An engine listens once it has loaded its model: systemctl status %s, journalctl -u %s.",
+                   s->unit, s->unit);
+    return -ENOTCONN;
+}
+
+static int search_unit(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
+                       const struct unit *unit, struct unit_workers *ret, struct problem *p)
+{
+    _cleanup_(freep) pid_t *pids = NULL;
+    struct search s = {.c = c, .survey = survey, .unit = unit->name};
+    size_t before = ret->n;
+    int r = systemd_unit_processes(systemd, unit->name, &pids, &s.n_pids, p);
+
+    if (r < 0)
+        return r;
+    s.pids = pids;
+    VEC_GROW(ret->units, ret->n_units, ret->cap_units);
+    ret->units[ret->n_units++] = xstrdup(unit->name);
+    add_ports(&s, ret->n_units - 1, ret);
+    return ret->n == before ? listens_nowhere(&s, p) : 0;
+}
+
+static bool is_running(const struct unit *u)
+{
+    return streq(u->active, "active") || streq(u->active, "reloading") || streq(u->active, "activating");
+}
+
+static int none_runs(const struct systemd *systemd, const char *pattern, const struct unit_list *units,
+                     struct problem *p)
+{
+    const char *scope = systemd->is_user ? "systemctl --user" : "systemctl";
+
+    if (units->n == 0 || (units->n == 1 && streq(units->items[0].load, "not-found"))) {
+        problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no unit %s", pattern);
+        problem_remedy(p, "%s list-units --type=service shows which there are.", scope);
+        return -ENOENT;
+    }
+    const struct unit *u = &units->items[0];
+    if (units->n == 1)
+        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "%s does not run: it is %s", u->name, u->active);
+    else
+        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "none of the %zu units that are %s runs; %s is %s",
+                    units->n, pattern, u->name, u->active);
+    problem_remedy(p, "%s start %s, or %s status %s for why not.", scope, u->name, scope, u->name);
+    return -ESRCH;
+}
+
+static int search_pattern(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
+                          const char *pattern, struct unit_workers *ret, struct problem *p)
+{
+    _cleanup_(unit_list_done) struct unit_list units = {0};
+    size_t n_running = 0;
+    int r = systemd_find_units(systemd, pattern, &units, p);
+
+    for (size_t i = 0; r >= 0 && i < units.n; i++)
+        n_running += is_running(&units.items[i]);
+    if (r >= 0 && n_running == 0)
+        return none_runs(systemd, pattern, &units, p);
+    for (size_t i = 0; r >= 0 && i < units.n; i++) {
+        if (is_running(&units.items[i]))
+            r = search_unit(c, systemd, survey, &units.items[i], ret, p);
+        else
+            client_say(c, "  left out: %s is %s", units.items[i].name, units.items[i].active);
+    }
+    return r;
+}
+
+static int search_manager(struct client *c, bool user, const struct net_survey *survey,
+                          const struct option_list *patterns, struct unit_workers *ret, struct problem *p)
+{
+    _cleanup_(systemd_done) struct systemd systemd = {0};
+    int r = patterns->n > 0 ? systemd_open(user, &systemd, p) : 0;
+
+    for (size_t i = 0; r >= 0 && i < patterns->n; i++)
+        r = search_pattern(c, &systemd, survey, patterns->items[i], ret, p);
+    return r;
+}
+
+/* -- Which of several ports is the engine's ---------------------------------------------------------------
+ */
+
+static size_t count_of_unit(const struct unit_workers *w, size_t unit)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n; i++)
+        n += w->items[i].unit == unit;
+    return n;
+}
+
+static bool is_engine(const json_t *fleet, const char *url)
+{
+    size_t i;
+    json_t *w;
+
+    json_array_foreach(json_object_get(fleet, "workers"), i, w) if (streq(json_get_str(w, "url"), url))
+    {
+        int engine = engine_from_name(json_get_str(w, "engine"));
+        return engine >= 0 && engine != ENGINE_UNKNOWN;
+    }
+    return false;
+}
+
+static int no_engine(const struct unit_workers *w, size_t unit, struct problem *p)
+{
+    _cleanup_(freep) char *ports = xstrdup("");
+
+    for (size_t i = 0; i < w->n; i++)
+        if (w->items[i].unit == unit) {
+            char *more = xasprintf("%s%s%s", ports, *ports ? ", " : "", w->items[i].url);
+            free(ports);
+            ports = more;
+        }
+    problem_set(p, -EPROTO, PROBLEM_NO_WORKERS, "%s listens on %s, and none of them answers as an engine",
+                w->units[unit], ports);
+    problem_remedy(p, "While an engine loads its model it does not answer; journalctl -u %s tells.",
+                   w->units[unit]);
+    return -EPROTO;
+}
+
+/* Keeps, of units with several ports, those that profd takes for engines. */
+static int keep_engines(struct unit_workers *w, const json_t *fleet, struct problem *p)
+{
+    _cleanup_(freep) size_t *n_engines = xcalloc(w->n_units, sizeof(*n_engines));
+    size_t kept = 0;
+
+    for (size_t i = 0; i < w->n; i++)
+        n_engines[w->items[i].unit] += is_engine(fleet, w->items[i].url);
+    for (size_t unit = 0; unit < w->n_units; unit++)
+        if (n_engines[unit] == 0 && count_of_unit(w, unit) > 1)
+            return no_engine(w, unit, p);
+    for (size_t i = 0; i < w->n; i++) {
+        if (n_engines[w->items[i].unit] == 0 || is_engine(fleet, w->items[i].url))
+            w->items[kept++] = w->items[i];
+        else
+            free(w->items[i].url);
+    }
+    w->n = kept;
+    return 0;
+}
+
+/* The answers of as many calls as the length of a request's line makes necessary. */
+static int ask_for_engines(struct client *c, struct unit_workers *w, struct problem *p)
+{
+    _cleanup_json_ fleet = json_object();
+    json_t *workers = json_array();
+    int r = 0;
+
+    json_object_set_new(fleet, "workers", workers);
+    for (size_t i = 0; r >= 0 && w->n > w->n_units && i < w->n;) {
+        _cleanup_(freep) char *path = xstrdup("/v1/workers");
+        _cleanup_json_ answer = NULL;
+        for (size_t end = MIN(i + URLS_PER_CALL, w->n); i < end; i++)
+            url_add(&path, "worker", w->items[i].url);
+        r = door_call(c->door, "GET", path, NULL, "asking the units' ports which is an engine's", &answer, p);
+        json_array_extend(workers, json_object_get(answer, "workers"));
+    }
+    return r < 0 ? r : keep_engines(w, fleet, p);
+}
+
+int units_find_workers(struct client *c, const struct option_list *system, const struct option_list *user,
+                       struct unit_workers *ret, struct problem *p)
+{
+    _cleanup_(net_survey_done) struct net_survey survey = {0};
+
+    if (system->n + user->n == 0)
+        return 0;
+    if (!door_is_local(c->door)) {
+        problem_set(p, -EREMOTE, PROBLEM_BAD_REQUEST,
+                    "units are those of this machine, and profd at %s is not on it", door_name(c->door));
+        problem_remedy(p, "Run profctl there, or name workers by --worker URL.");
+        return -EREMOTE;
+    }
+    net_survey_read(&survey);
+    _cleanup_(freep) struct net_listener **all = xcalloc(survey.n_listeners, sizeof(struct net_listener *));
+    for (size_t i = 0; i < survey.n_listeners; i++)
+        all[i] = &survey.listeners[i];
+    net_survey_find_owners(&survey, all, survey.n_listeners);
+    int r = search_manager(c, false, &survey, system, ret, p);
+    if (r >= 0)
+        r = search_manager(c, true, &survey, user, ret, p);
+    return r < 0 ? r : ask_for_engines(c, ret, p);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --label KEY=VALUE, as it is sent. */
+#pragma once
+
+#include "base/json.h"
+#include "client/text/options.h"
+
+/* Sets "labels" where there are any; 0 or the problem. */
+int labels_to_json(const struct option_list *list, json_t *request, struct problem *p);

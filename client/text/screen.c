@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/text/screen.h"
+
+#include "client/text/text.h"
+#include <sys/ioctl.h>
+
+#define WIDTH_FALLBACK  80
+#define HEIGHT_FALLBACK 24
+
+static const char *const escapes[_COLOUR_MAX] = {
+    [COLOUR_NONE] = "",        [COLOUR_GOOD] = "\033[32m", [COLOUR_WARN] = "\033[33m",
+    [COLOUR_BAD] = "\033[31m", [COLOUR_DIM] = "\033[2m",   [COLOUR_BOLD] = "\033[1m",
+};
+
+void screen_init(struct screen *s, FILE *file, bool want_colour)
+{
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    bool dumb = !term || streq(term, "dumb");
+
+    *s = (struct screen){.file = file};
+    s->is_terminal = !dumb && isatty(fileno(file));
+    s->has_colour = s->is_terminal && want_colour && !(no_colour && *no_colour);
+}
+
+static struct winsize size_of(const struct screen *s)
+{
+    struct winsize w = {0};
+    if (ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || w.ws_col == 0)
+        w = (struct winsize){.ws_col = WIDTH_FALLBACK, .ws_row = HEIGHT_FALLBACK};
+    return w;
+}
+
+unsigned screen_width(const struct screen *s)
+{
+    return s->is_terminal ? size_of(s).ws_col : 0;
+}
+
+unsigned screen_height(const struct screen *s)
+{
+    return s->is_terminal ? MAX(size_of(s).ws_row, 1) : 0;
+}
+
+unsigned screen_text_width(const struct screen *s)
+{
+    unsigned width = screen_width(s);
+    return width ? MIN(width, (unsigned)SCREEN_WIDTH_MAX) : SCREEN_WIDTH_MAX;
+}
+
+const char *screen_colour(const struct screen *s, enum colour c)
+{
+    return s->has_colour ? escapes[c] : "";
+}
+
+const char *screen_plain(const struct screen *s)
+{
+    return s->has_colour ? "\033[0m" : "";
+}
+
+void screen_settle(struct screen *s)
+{
+    s->lines_drawn = 0;
+}
+
+void screen_clear(struct screen *s)
+{
+    if (s->lines_drawn > 0)
+        fprintf(s->file, "\r\033[%uA\033[J", s->lines_drawn);
+    s->lines_drawn = 0;
+    fflush(s->file);
+}
+
+void screen_draw(struct screen *s, const char *text)
+{
+    unsigned width = screen_width(s), lines = 0;
+
+    if (s->lines_drawn > 0)
+        fprintf(s->file, "\r\033[%uA", s->lines_drawn);
+    while (*text) {
+        size_t n = strcspn(text, "\n"), fits = text_fit(text, width);
+        fwrite(text, 1, MIN(n, fits), s->file);
+        fprintf(s->file, "%s\033[K\n", fits < n ? screen_plain(s) : "");
+        lines++;
+        text += n + (text[n] == '\n');
+    }
+    fputs("\033[J", s->file);
+    fflush(s->file);
+    s->lines_drawn = lines;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/text/text.h"
+
+#include "base/alloc.h"
+#include <stdint.h>
+#include <wchar.h>
+
+/* Decodes one character of UTF-8; 0 bytes where there is none. */
+static size_t decode(const char *s, uint32_t *ret)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] < 0x80                   ? 1
+               : u[0] >= 0xc2 && u[0] < 0xe0 ? 2
+               : (u[0] & 0xf0) == 0xe0       ? 3
+               : u[0] >= 0xf0 && u[0] < 0xf5 ? 4
+                                             : 0;
+    uint32_t c = n <= 1 ? u[0] : u[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (u[i] & 0x3f);
+    }
+    *ret = c;
+    return n;
+}
+
+static bool is_hostile(uint32_t c, bool keep_lines)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0, 0x1f}, {0x7f, 0x9f}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+
+    if (c == '\n' && keep_lines)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+        if (c >= ranges[i].first && c <= ranges[i].last)
+            return true;
+    return false;
+}
+
+char *text_clean(const char *s, bool keep_lines)
+{
+    if (!s)
+        return NULL;
+    char *clean = xcalloc(strlen(s) + 1, 1), *out = clean;
+    while (*s) {
+        uint32_t c;
+        size_t n = decode(s, &c);
+        if (n == 0 || is_hostile(c, keep_lines)) {
+            *out++ = '?';
+            s += MAX(n, (size_t)1);
+        } else {
+            out = mempcpy(out, s, n);
+            s += n;
+        }
+    }
+    return clean;
+}
+
+/* Length of an SGR sequence ("\033[1;31m") at s, 0 where there is none. */
+static size_t sgr_length(const char *s)
+{
+    if (s[0] != '\033' || s[1] != '[')
+        return 0;
+    size_t n = 2 + strspn(s + 2, "0123456789;");
+    return s[n] == 'm' ? n + 1 : 0;
+}
+
+static size_t walk(const char *s, unsigned columns, unsigned *ret_columns)
+{
+    const char *p = s;
+    unsigned used = 0;
+
+    while (*p) {
+        uint32_t c;
+        size_t n = sgr_length(p);
+        if (n > 0) {
+            p += n;
+            continue;
+        }
+        n = decode(p, &c);
+        int width = n == 0 ? 1 : wcwidth((wchar_t)c);
+        unsigned cost = width < 0 ? 1 : (unsigned)width;
+        if (used + cost > columns)
+            break;
+        used += cost;
+        p += MAX(n, (size_t)1);
+    }
+    if (ret_columns)
+        *ret_columns = used;
+    return (size_t)(p - s);
+}
+
+size_t text_fit(const char *s, unsigned columns)
+{
+    return walk(s, columns, NULL);
+}
+
+unsigned text_columns(const char *s)
+{
+    unsigned n;
+    walk(s, UINT32_MAX, &n);
+    return n;
+}
+
+static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent, unsigned width)
+{
+    unsigned used = indent;
+    const char *p = line, *end = line + size;
+
+    if (*line == ' ') {
+        fwrite(line, 1, size, out);
+        return;
+    }
+    while (p < end) {
+        size_t n = 0;
+        while (p + n < end && p[n] != ' ')
+            n++;
+        _cleanup_(freep) char *word = xstrndup(p, n);
+        unsigned columns = text_columns(word);
+        if (p > line && used + 1 + columns > width) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            used = indent;
+        } else if (p > line) {
+            fputc(' ', out);
+            used++;
+        }
+        fputs(word, out);
+        used += columns;
+        p += n;
+        while (p < end && *p == ' ')
+            p++;
+    }
+}
+
+char *text_wrap(const char *s, unsigned indent, unsigned width)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+    if (!out)
+        return xstrdup(s);
+    for (;;) {
+        size_t n = strcspn(s, "\n");
+        wrap_line(out, s, n, indent, width);
+        s += n;
+        if (*s == '\n')
+            s++;
+        if (!*s)
+            break;
+        fprintf(out, "\n%*s", (int)indent, "");
+    }
+    fclose(out);
+    return text;
+}
+
+char *text_number(char *buf, int64_t n)
+{
+    char digits[24], *out = buf;
+    int len = snprintf(digits, sizeof(digits), "%lld", (long long)n);
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return buf;
+}
+
+char *text_count(int64_t n, const char *word)
+{
+    char buf[32];
+    return xasprintf("%s %s%s", text_number(buf, n), word, n == 1 ? "" : "s");
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/traces/analyzing.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#define CLASSES_BYTES_MAX (1 << 20)
+
+static int refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
+
+static int refuse(struct client *c, const char *remedy, const char *format, ...)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *what = xvasprintf(format, ap);
+    va_end(ap);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+    if (remedy)
+        problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}
+
+static int read_classes(struct client *c, const char *path, struct kernel_patterns *ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *text = NULL;
+    size_t line;
+    int r = read_file(AT_FDCWD, path, CLASSES_BYTES_MAX, &text, NULL);
+
+    if (r < 0) {
+        problem_set(&p, r, PROBLEM_STORAGE, "cannot read %s: %s", path, strerror(-r));
+        return client_fail(c, &p);
+    }
+    r = kernel_patterns_parse(text, ret, &line);
+    if (r >= 0)
+        return EXIT_DONE;
+    return refuse(c, "A line is a class and a pattern: attention *my_attn*. profctl analyze --help",
+                  "%s, line %zu: %s", path, line, r == -EINVAL ? "no class with a pattern" : strerror(-r));
+}
+
+/* The session that a trace is of, and with it all other ranks. */
+static int add_session_of(struct client *c, const struct analyzing *o, int64_t id, struct named_ranks *ranks)
+{
+    _cleanup_json_ trace = NULL;
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/t%" PRId64, id);
+    int status = client_need_profd(c);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, path, "look at the trace", &trace);
+    if (status != EXIT_DONE)
+        return status;
+    const char *session = json_get_str(trace, "session");
+    if (!session)
+        return refuse(c, "profctl analyze t12 t13 names them one by one.", "t%" PRId64 " is of no session",
+                      id);
+    return ranks_add_session(c, session, o->memory_limit, ranks);
+}
+
+/* A file stands for its directory where all ranks are asked for. */
+static int add_word(struct client *c, const struct analyzing *o, char *word, struct named_ranks *ranks)
+{
+    bool is_path = access(word, F_OK) == 0;
+    int64_t id = 0;
+    char kind = is_path ? 0 : parse_ref(word, 't', &id);
+
+    if (kind == 's')
+        return ranks_add_session(c, word, o->memory_limit, ranks);
+    if (kind == 't' && o->all_ranks)
+        return add_session_of(c, o, id, ranks);
+    if (!o->all_ranks || !is_path)
+        return ranks_add_word(c, word, o->memory_limit, ranks);
+    _cleanup_(freep) char *directory = xstrdup(word);
+    char *slash = strrchr(directory, '/');
+    struct stat st;
+    if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
+        return ranks_add_word(c, word, o->memory_limit, ranks);
+    if (slash)
+        *slash = '\0';
+    return ranks_add_word(c, slash ? directory : (char *)".", o->memory_limit, ranks);
+}
+
+static int open_ranks(struct client *c, const struct analyzing *o, int n_words, char **words,
+                      struct named_ranks *ret)
+{
+    int status = EXIT_DONE;
+
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
+    for (int i = 0; i < n_words && status == EXIT_DONE; i++)
+        status = add_word(c, o, words[i], ret);
+    if (status == EXIT_DONE && ret->n == 0)
+        return refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
+                      words[0]);
+    if (status == EXIT_DONE)
+        status = ranks_settle(c, ret);
+    client_release_profd(c);
+    if (status == EXIT_DONE && ret->n > 1)
+        status = ranks_align(c, "auto", ret);
+    return status;
+}
+
+/* Ranks without a number, or with one that another has too, are told by their places. */
+static bool numbers_differ(const struct named_ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->n; i++) {
+        int64_t number = columns_meta(ranks->items[i].columns, META_rank);
+        if (number == COLUMN_NULL)
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (columns_meta(ranks->items[k].columns, META_rank) == number)
+                return false;
+    }
+    return true;
+}
+
+static int choose_ranks(struct client *c, const struct analyzing *o, struct analyzed *a)
+{
+    bool numbered = numbers_differ(&a->ranks);
+
+    a->analysis.ranks = xcalloc(a->ranks.n, sizeof(struct rank));
+    for (size_t i = 0; i < a->ranks.n; i++) {
+        const struct named_rank *named = &a->ranks.items[i];
+        int64_t number = numbered ? columns_meta(named->columns, META_rank) : (int64_t)i;
+        if (o->rank == OPTION_ABSENT || o->rank == number)
+            a->analysis.ranks[a->analysis.n++] = (struct rank){.columns = named->columns,
+                                                               .label = named->label,
+                                                               .number = number,
+                                                               .shift_ns = named->shift_ns};
+    }
+    if (a->analysis.n > 0)
+        return EXIT_DONE;
+    return refuse(c, NULL, "there is no rank %" PRId64 " among %zu traces", o->rank, a->ranks.n);
+}
+
+static int choose_view(struct client *c, const struct analyzing *o, struct analysis_view *ret)
+{
+    *ret = VIEW_ALL;
+    if (o->from != OPTION_ABSENT)
+        ret->from = o->from;
+    if (o->to != OPTION_ABSENT)
+        ret->to = o->to;
+    if (o->step != OPTION_ABSENT)
+        ret->step = o->step;
+    ret->phase = o->phase;
+    if (ret->from >= ret->to)
+        return refuse(c, NULL, "--from must be before --to");
+    if (o->phase && step_phase_find(o->phase) == _STEP_PHASE_MAX)
+        return refuse(c, NULL, "--phase is prefill, decode, mixed or training, not %s", o->phase);
+    return EXIT_DONE;
+}
+
+int analyzed_open(struct client *c, const struct analyzing *options, int n_words, char **words,
+                  struct analyzed *ret)
+{
+    *ret = (struct analyzed){0};
+    int status = choose_view(c, options, &ret->analysis.view);
+
+    if (status == EXIT_DONE && options->classes)
+        status = read_classes(c, options->classes, &ret->patterns);
+    if (status == EXIT_DONE)
+        status = open_ranks(c, options, n_words, words, &ret->ranks);
+    if (status == EXIT_DONE)
+        status = choose_ranks(c, options, ret);
+    ret->analysis.patterns = &ret->patterns;
+    ret->analysis.hta = options->hta;
+    return status;
+}
+
+void analyzed_done(struct analyzed *a)
+{
+    analysis_done(&a->analysis);
+    free(a->analysis.ranks);
+    kernel_patterns_done(&a->patterns);
+    ranks_done(&a->ranks);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/traces/exporting.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "client/text/text.h"
+#include "trace/export/selection.h"
+#include <errno.h>
+#include <sys/stat.h>
+
+/* What a list in an error grows to at most. */
+#define CATEGORIES_TEXT_MAX 300
+
+int exporting_selection(const struct exporting *e, struct export_options *ret, struct problem *p)
+{
+    *ret = EXPORT_ALL;
+    ret->only = e->only;
+    ret->relative = e->from != OPTION_ABSENT || e->to != OPTION_ABSENT;
+    if (e->from != OPTION_ABSENT)
+        ret->from = e->from;
+    if (e->to != OPTION_ABSENT)
+        ret->to = e->to;
+    if (ret->from < ret->to)
+        return 0;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--from must be before --to");
+}
+
+/* "cpu_op, kernel": what --only could have named. */
+static char *categories_of(const struct columns *columns)
+{
+    char *list = xstrdup("");
+    int64_t last = COLUMN_NULL;
+
+    for (uint64_t row = 0; row < columns_rows(columns, TABLE_name); row++) {
+        int64_t category = columns_get(columns, COL_name_category, row);
+        struct text text = columns_text(columns, category);
+        if (category == last || text.size == 0 || strlen(list) > CATEGORIES_TEXT_MAX)
+            continue;
+        char *longer = xasprintf("%s%s%.*s", list, *list ? ", " : "", (int)text.size, text.p);
+        free(list);
+        list = longer;
+        last = category;
+    }
+    return list;
+}
+
+int exporting_check(struct client *c, const char *name, const struct export_trace *t,
+                    const struct export_options *selected, int64_t *ret_slices)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int64_t n = export_count(t, selected);
+    char length[UNIT_TEXT_MAX];
+
+    *ret_slices = MAX(n, INT64_C(0));
+    if (n < 0)
+        return exporting_failed(c, name, (int)n);
+    if (n > 0 || columns_rows(t->columns, TABLE_slice) == 0)
+        return EXIT_DONE;
+    _cleanup_(freep) char *categories = categories_of(t->columns);
+    _cleanup_(freep) char *clean = text_clean(categories, false);
+    int64_t first = columns_meta(t->columns, META_first_ns), last = columns_meta(t->columns, META_last_ns);
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no slice in what was selected", name);
+    problem_remedy(&p, "It is %s long; its categories are %s.",
+                   format_duration(length, first == COLUMN_NULL ? 0 : sub_ns(last, first)), clean);
+    return client_fail(c, &p);
+}
+
+void exporting_say(struct client *c, const char *path, int64_t slices, const char *more)
+{
+    char number[32], size[UNIT_TEXT_MAX];
+    struct stat st;
+
+    if (stat(path, &st) == 0)
+        client_say(c, "%s: %s slices, %s%s", path, text_number(number, slices), format_size(size, st.st_size),
+                   more);
+}
+
+int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *reason = NULL;
+    int r = columns_open(file->columns_fd, ret, &reason);
+
+    if (r >= 0)
+        return EXIT_DONE;
+    problem_set(&p, r, PROBLEM_STORAGE, "cannot read the columns of %s: %s", file->name,
+                reason ? reason : strerror(-r));
+    return client_fail(c, &p);
+}
+
+int exporting_failed(struct client *c, const char *name, int r)
+{
+    static const struct {
+        int error;
+        const char *what, *remedy;
+    } known[] = {
+        {-EBADMSG, "a part of its columns is damaged", "Have the trace read again: profctl ingest."},
+        {-ERANGE, "the clocks are too far apart for one file",
+         "Merge traces of one recording, or use --align start."},
+        {-EPIPE, "nobody reads what is written", NULL},
+    };
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *what = strerror(-r), *remedy = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (known[i].error == r) {
+            what = known[i].what;
+            remedy = known[i].remedy;
+        }
+    problem_set(&p, r, PROBLEM_STORAGE, "cannot write %s: %s", name, what);
+    if (remedy)
+        problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}

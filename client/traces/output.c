@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/traces/output.h"
+
+#include "base/alloc.h"
+#include "trace/export/export.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static int cannot_write(const char *path, int err, struct problem *p)
+{
+    return problem_set(p, -err, PROBLEM_STORAGE, "cannot write %s: %s", path ? path : "standard output",
+                       strerror(err));
+}
+
+/* As open(2) would have made it. */
+static mode_t default_mode(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static int open_part(struct output *o, struct problem *p)
+{
+    const char *slash = strrchr(o->path, '/');
+    int directory = slash ? (int)(slash + 1 - o->path) : 0;
+
+    o->part = xasprintf("%.*s.profctl-XXXXXX", directory, o->path);
+    _cleanup_(closep) int fd = mkostemp(o->part, O_CLOEXEC);
+    if (fd < 0) {
+        int err = errno;
+        free(o->part);
+        o->part = NULL;
+        return cannot_write(o->path, err, p);
+    }
+    o->file = fdopen(fd, "w");
+    if (!o->file)
+        return cannot_write(o->path, errno, p);
+    TAKE_FD(fd);
+    return 0;
+}
+
+int output_open_as_is(const char *path, struct output *ret, struct problem *p)
+{
+    *ret = (struct output){.file = stdout};
+    if (streq(path, "-"))
+        return 0;
+    ret->path = xstrdup(path);
+    ret->file = NULL;
+    return open_part(ret, p);
+}
+
+int output_open(const char *path, struct output *ret, struct problem *p)
+{
+    int r = output_open_as_is(path, ret, p);
+
+    if (r < 0 || !ret->path || !ends_with(path, ".gz"))
+        return r;
+    ret->raw = ret->file;
+    ret->file = export_gzip(ret->raw);
+    return ret->file ? 0 : cannot_write(path, errno, p);
+}
+
+static int close_file(FILE **f)
+{
+    FILE *taken = TAKE_PTR(*f);
+    return taken && fclose(taken) != 0 ? -errno : 0;
+}
+
+int output_keep(struct output *o, struct problem *p)
+{
+    if (!o->path)
+        return fflush(stdout) == 0 ? 0 : cannot_write(NULL, errno, p);
+    int r = o->raw ? close_file(&o->file) : 0;
+    FILE **last = o->raw ? &o->raw : &o->file;
+    int fd = fileno(*last);
+
+    if (r == 0 && (fflush(*last) != 0 || fchmod(fd, default_mode()) < 0 || fsync(fd) < 0))
+        r = -errno;
+    if (close_file(last) < 0 && r == 0)
+        r = -EIO;
+    if (r == 0 && rename(o->part, o->path) < 0)
+        r = -errno;
+    if (r < 0)
+        return cannot_write(o->path, -r, p);
+    free(TAKE_PTR(o->part));
+    return 0;
+}
+
+void output_done(struct output *o)
+{
+    if (o->path) {
+        close_file(&o->file);
+        close_file(&o->raw);
+    }
+    if (o->part)
+        unlink(o->part);
+    free(o->part);
+    free(o->path);
+}

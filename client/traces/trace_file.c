@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/traces/trace_file.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "client/door/download.h"
+#include "client/door/follow.h"
+#include "client/text/text.h"
+#include "client/traces/columns_cache.h"
+#include "client/traces/reading.h"
+#include "trace/columns/columns.h"
+#include <errno.h>
+#include <fcntl.h>
+
+/* Below that, no trace fits. */
+#define MEMORY_MIN (INT64_C(1) << 20)
+
+/* -- Checking ----------------------------------------------------------------------------------------- */
+
+/* What is missing of the trace, said whenever somebody is about to rely on it. */
+static void say_losses(struct client *c, const char *name, const struct columns *columns)
+{
+    int64_t events = columns_meta(columns, META_events);
+    char number[32];
+
+    /* One row for each kind; a file that has more is none of ours. */
+    for (uint64_t i = 0; i < MIN(columns_rows(columns, TABLE_defect), (uint64_t)_DEFECT_MAX); i++) {
+        int64_t kind = columns_get(columns, COL_defect_kind, i),
+                count = columns_get(columns, COL_defect_count, i);
+        if (kind < 0 || kind >= _DEFECT_MAX || !defect_loses_data((enum defect_kind)kind))
+            continue;
+        const char *text = defect_text((enum defect_kind)kind);
+        if ((kind == DEFECT_truncated || kind == DEFECT_corrupt_stream) && events != COLUMN_NULL)
+            client_say(c, "%s: %s, after %s events", name, text, text_number(number, events));
+        else if (count > 1)
+            client_say(c, "%s: %s; %s times", name, text, text_number(number, count));
+        else
+            client_say(c, "%s: %s", name, text);
+    }
+}
+
+/* 0, or what columns_open() says, with the reason. */
+static int check_columns(struct client *c, const char *name, int fd, char **ret_reason)
+{
+    _cleanup_(columns_closep) struct columns *columns = NULL;
+    int r = columns_open(fd, &columns, ret_reason);
+
+    if (r >= 0)
+        say_losses(c, name, columns);
+    return r;
+}
+
+/* Columns of the cache; false where there are none that can be used. */
+static bool use_cached(struct client *c, struct trace_file *t, char *key)
+{
+    _cleanup_(freep) char *reason = NULL;
+
+    free(t->cache_key);
+    t->cache_key = key;
+    t->columns_fd = columns_cache_open(key);
+    if (t->columns_fd < 0)
+        return false;
+    if (check_columns(c, t->name, t->columns_fd, &reason) == 0)
+        return true;
+    columns_cache_drop(key);
+    close(TAKE_FD(t->columns_fd));
+    return false;
+}
+
+static void explain_unsound(const struct trace_file *t, int r, const char *reason, struct problem *p)
+{
+    if (r == -EPROTONOSUPPORT)
+        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s holds columns of another version of profctl", t->name);
+    else
+        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s holds no sound columns: %s", t->name,
+                    reason ? reason : strerror(-r));
+    problem_remedy(p, "Columns can always be made again of the trace they came from.");
+}
+
+static int unsound(struct client *c, const struct trace_file *t, int r, const char *reason)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    explain_unsound(t, r, reason, &p);
+    return client_fail(c, &p);
+}
+
+/* -- A file of this machine --------------------------------------------------------------------------- */
+
+static bool is_columnar(int fd)
+{
+    char head[sizeof(COLUMNS_MAGIC) - 1];
+    return pread(fd, head, sizeof(head), 0) == sizeof(head) && memcmp(head, COLUMNS_MAGIC, sizeof(head)) == 0;
+}
+
+static int read_into_cache(struct client *c, const char *path, struct trace_file *t, int64_t memory_max)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(columns_draft_done) struct columns_draft draft = {.fd = -1};
+    _cleanup_(freep) char *reason = NULL;
+    _cleanup_json_ facts = NULL;
+
+    if (memory_max != OPTION_ABSENT && memory_max < MEMORY_MIN) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
+        return client_fail(c, &p);
+    }
+    int r = columns_draft_new(&draft, &p);
+    if (r >= 0)
+        r = reading_run(
+            c,
+            &(struct reading){
+                .source_fd = t->source_fd, .columns_fd = draft.fd, .name = path, .memory_max = memory_max},
+            &facts, &p);
+    if (r < 0)
+        return client_fail(c, &p);
+    r = check_columns(c, t->name, draft.fd, &reason);
+    if (r < 0)
+        return unsound(c, t, r, reason);
+    columns_draft_keep(&draft, t->cache_key);
+    t->columns_fd = TAKE_FD(draft.fd);
+    return EXIT_DONE;
+}
+
+static int cannot_open(struct client *c, const char *path, int err)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -err, err == ENOENT ? PROBLEM_NOT_FOUND : PROBLEM_STORAGE, "cannot open %s: %s", path,
+                strerror(err));
+    if (err == ENOENT)
+        problem_remedy(&p, "A trace is named by its id, such as t12 (profctl list-traces), or by a path.");
+    return client_fail(c, &p);
+}
+
+static int open_path(struct client *c, const char *path, int64_t memory_max, struct trace_file *t)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *reason = NULL;
+    struct stat st;
+
+    t->source_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (t->source_fd < 0 || fstat(t->source_fd, &st) < 0)
+        return cannot_open(c, path, errno);
+    if (!S_ISREG(st.st_mode)) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
+        problem_remedy(&p, "Write what is in it to a file first; profctl ingest takes whole directories.");
+        return client_fail(c, &p);
+    }
+    if (!is_columnar(t->source_fd))
+        return use_cached(c, t, columns_key_of_file(&st)) ? EXIT_DONE
+                                                          : read_into_cache(c, path, t, memory_max);
+    t->columns_fd = TAKE_FD(t->source_fd);
+    int r = check_columns(c, t->name, t->columns_fd, &reason);
+    return r < 0 ? unsound(c, t, r, reason) : EXIT_DONE;
+}
+
+/* -- A trace of profd --------------------------------------------------------------------------------- */
+
+/* profd's file where it lies: this machine's, if it is asked through a socket. */
+static bool use_in_place(struct client *c, const json_t *trace, struct trace_file *t)
+{
+    const char *path = json_get_str(trace, "columns");
+    _cleanup_(freep) char *reason = NULL;
+    struct stat st;
+
+    if (!door_is_local(c->door))
+        return false;
+    t->columns_fd = open_regular(AT_FDCWD, path, &st);
+    if (t->columns_fd >= 0 && st.st_size == json_get_int(trace, "columns_size", -1) &&
+        check_columns(c, t->name, t->columns_fd, &reason) == 0)
+        return true;
+    closep(&t->columns_fd);
+    t->columns_fd = -1;
+    return false;
+}
+
+/* 0 or a problem; -EBADMSG where they arrive and are damaged. */
+static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_file *t, struct problem *p)
+{
+    _cleanup_(columns_draft_done) struct columns_draft draft;
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/columns", t->name), *reason = NULL;
+    /* So that Ctrl-C leaves no draft behind. */
+    follow_hold_signals();
+    int r = columns_draft_new(&draft, p);
+
+    if (r >= 0)
+        r = download(c,
+                     &(struct download){.path = path,
+                                        .id = t->name,
+                                        .name = "columns",
+                                        .size = json_get_int(trace, "columns_size", -1)},
+                     draft.fd, p);
+    if (r < 0)
+        return r;
+    r = check_columns(c, t->name, draft.fd, &reason);
+    if (r < 0) {
+        explain_unsound(t, r, reason, p);
+        return -EBADMSG;
+    }
+    if (t->cache_key)
+        columns_draft_keep(&draft, t->cache_key);
+    t->columns_fd = TAKE_FD(draft.fd);
+    return 0;
+}
+
+static int no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *none = json_get_str(trace, "columns_reason");
+    const char *reason = none ? none : json_get_str(trace, "reason");
+
+    problem_set(&p, -ENOENT, PROBLEM_UNSUPPORTED, "profd has no columns of %s: %s", t->name,
+                reason ? reason : "it was not read");
+    problem_remedy(&p, "If it is a trace that can be read: profctl get %s -o FILE, then profctl query FILE.",
+                   t->name);
+    return client_fail(c, &p);
+}
+
+/* What profd has and cannot be used is made again of the original, where that can be read. */
+static int fetch_or_read(struct client *c, const json_t *trace, int64_t memory_max, struct trace_file *t)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int r = fetch_into_cache(c, trace, t, &p);
+
+    if (r >= 0)
+        return EXIT_DONE;
+    if (r == -EINTR || !t->source_path || access(t->source_path, R_OK) < 0)
+        return client_fail(c, &p);
+    client_say(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
+               t->source_path);
+    return open_path(c, t->source_path, memory_max, t);
+}
+
+static int open_id(struct client *c, int64_t id, int64_t memory_max, struct trace_file *t)
+{
+    _cleanup_json_ trace = NULL;
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", t->name);
+    int status = client_need_profd(c);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, path, NULL, &trace);
+    if (status != EXIT_DONE)
+        return status;
+    const char *original = door_is_local(c->door) ? json_get_str(trace, "path") : NULL;
+    const char *sha256 = json_get_str(trace, "sha256");
+    if (!json_get_str(trace, "columns")) {
+        if (!original || access(original, R_OK) < 0)
+            return no_columns(c, trace, t);
+        client_say(c, "profd has no columns of %s; reading %s", t->name, original);
+        return open_path(c, original, memory_max, t);
+    }
+    t->source_path = xstrdup(original);
+    if (original && access(original, F_OK) < 0 && errno == ENOENT)
+        client_say(c, "the original of %s is gone: arguments are those that have columns of their own",
+                   t->name);
+    if (use_in_place(c, trace, t))
+        return EXIT_DONE;
+    if (sha256 && use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
+        return EXIT_DONE;
+    return fetch_or_read(c, trace, memory_max, t);
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret)
+{
+    const char *slash = strrchr(word, '/');
+    int64_t id;
+
+    *ret = (struct trace_file){.columns_fd = -1, .source_fd = -1};
+    if (parse_ref(word, 't', &id) == 't') {
+        ret->name = xasprintf("t%lld", (long long)id);
+        return open_id(c, id, memory_max, ret);
+    }
+    ret->name = text_clean(slash && slash[1] ? slash + 1 : word, false);
+    return open_path(c, word, memory_max, ret);
+}
+
+void trace_file_done(struct trace_file *t)
+{
+    closep(&t->columns_fd);
+    closep(&t->source_fd);
+    free(t->name);
+    free(t->source_path);
+    free(t->cache_key);
+}
+
+static int duplicate(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy < 0 ? -errno : copy;
+}
+
+int trace_file_original(struct trace_file *t)
+{
+    if (t->source_fd < 0 && t->source_path)
+        t->source_fd = MAX(open_regular(AT_FDCWD, t->source_path, NULL), -1);
+    return t->source_fd;
+}
+
+/* The original is worth nothing where it cannot be had: then arguments are those that have columns. */
+static int duplicate_original(struct trace_file *t)
+{
+    int fd = trace_file_original(t);
+    return fd < 0 ? -1 : MAX(duplicate(fd), -1);
+}
+
+static int open_for_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                        char **ret_error)
+{
+    struct trace_file *t = arg;
+    int fd = duplicate(t->columns_fd);
+
+    if (fd < 0) {
+        *ret_error = xasprintf("cannot open %s: %s", t->name, strerror(-fd));
+        return fd;
+    }
+    *ret_columns_fd = fd;
+    if (ret_source_fd)
+        *ret_source_fd = duplicate_original(t);
+    return 0;
+}
+
+struct sql_source trace_file_source(struct trace_file *t)
+{
+    return (struct sql_source){.open = open_for_sql, .arg = t};
+}

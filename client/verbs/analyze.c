@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/door/follow.h"
+#include "client/reports/overview.h"
+#include "client/reports/report_format.h"
+#include "client/reports/report_html.h"
+#include "client/reports/report_print.h"
+#include "client/text/nearest.h"
+#include "client/traces/analyzing.h"
+#include "client/traces/output.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+#define TOP_DEFAULT 10
+#define REPORTS_MAX 64
+
+struct options {
+    const char *reports;
+    int64_t top;
+    bool csv;
+    const char *html;
+    struct analyzing analyzing;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option_def options[] = {
+    {"report", 'r', "LIST", OPTION_TEXT, AT(reports),
+     "which reports: kernels,gaps; profctl reports lists them"},
+    {"top", 'n', "N", OPTION_NUMBER, AT(top),
+     "rows of each report; 0 for all, default 10, of --json and --csv all"},
+    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
+    {"html", 0, "FILE", OPTION_TEXT, AT(html),
+     "all of it as one file for a browser or for paper; - is standard output"},
+    ANALYZING_OPTIONS(struct options, analyzing),
+};
+
+struct chosen {
+    const struct report *items[REPORTS_MAX];
+    size_t n;
+    bool by_name;
+};
+
+static int unknown_report(struct client *c, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *names[REPORTS_MAX];
+    size_t n = 0;
+
+    for (const struct report *const *r = reports; *r && n < REPORTS_MAX; r++)
+        names[n++] = (*r)->name;
+    const char *near = nearest_name(name, names, n);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no report %s", name);
+    if (near)
+        problem_remedy(&p, "Is it %s? profctl reports lists them.", near);
+    else
+        problem_remedy(&p, "profctl reports lists them.");
+    return client_fail(c, &p);
+}
+
+static int choose(struct client *c, const struct options *o, struct chosen *ret)
+{
+    *ret = (struct chosen){.by_name = o->reports};
+    if (!o->reports) {
+        for (const struct report *const *r = reports; *r && ret->n < REPORTS_MAX; r++)
+            if (!(*r)->is_detail)
+                ret->items[ret->n++] = *r;
+        return EXIT_DONE;
+    }
+    _cleanup_(freep) char *list = xstrdup(o->reports);
+    char *rest = NULL;
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        const struct report *report = report_find(name);
+        if (!report)
+            return unknown_report(c, name);
+        if (ret->n < REPORTS_MAX)
+            ret->items[ret->n++] = report;
+    }
+    return EXIT_DONE;
+}
+
+static int lacking(struct client *c, const struct report *report)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *needs = report_needs_text(report);
+
+    problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "%s: the trace has nothing of it", report->name);
+    if (*needs)
+        problem_remedy(&p, "It is made of %s; without --report all is shown that there is.", needs);
+    else
+        problem_remedy(&p, "Without --report all is shown that there is.");
+    return client_fail(c, &p);
+}
+
+static int failed(struct client *c, const char *name, int r)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    switch (r) {
+    case -EBADMSG:
+        problem_set(&p, r, PROBLEM_STORAGE, "%s: a part of the trace's columns is damaged", name);
+        problem_remedy(&p, "Have the trace read again: profctl ingest --again.");
+        break;
+    case -ELOOP:
+        problem_set(&p, r, PROBLEM_UNSUPPORTED, "%s: what happened waits for itself in a circle", name);
+        problem_remedy(&p, "Its stamps or correlations are damaged; the other reports do without.");
+        break;
+    case -E2BIG:
+        problem_set(&p, r, PROBLEM_TOO_LARGE, "%s: the trace has too much of it", name);
+        problem_remedy(&p, "Look at a part: --step 3, or --from 1.2s --to 1.4s.");
+        break;
+    default:
+        problem_set(&p, r, PROBLEM_INTERNAL, "%s: %s", name, strerror(-r));
+    }
+    return client_fail(c, &p);
+}
+
+/* What "trace" is in the JSON of a report: the words of the command line. */
+static char *name_of(int n_words, char **words)
+{
+    char *name = xstrdup(words[0]);
+
+    for (int i = 1; i < n_words; i++) {
+        char *longer = xasprintf("%s %s", name, words[i]);
+        free(name);
+        name = longer;
+    }
+    return name;
+}
+
+static int print(struct client *c, const struct options *o, const struct chosen *chosen, const char *name,
+                 struct analysis *a)
+{
+    size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
+                 : c->json || o->csv     ? 0
+                                         : TOP_DEFAULT,
+           n_printed = 0, n_lacking = 0;
+    _cleanup_json_ list = json_array();
+    int status = EXIT_DONE;
+
+    if (!chosen->by_name && !c->json && !o->csv) {
+        int r = overview_print(c, a, name, top);
+        return r < 0 ? failed(c, "overview", r) : EXIT_DONE;
+    }
+    for (size_t i = 0; i < chosen->n; i++) {
+        const struct report *report = chosen->items[i];
+        _cleanup_(report_rows_done) struct report_rows rows = {0};
+        int r = report_make(report, a, &rows);
+        if (r == -ENODATA) {
+            if (chosen->by_name)
+                status = lacking(c, report);
+            n_lacking++;
+            continue;
+        }
+        if (r < 0)
+            return failed(c, report->name, r);
+        if (c->json) {
+            json_array_append_new(list, report_to_json(report, name, &rows, top));
+        } else if (o->csv) {
+            report_print_csv(c->out.file, report, &rows, top);
+        } else {
+            if (n_printed++ > 0)
+                fputc('\n', c->out.file);
+            if (streq(report->name, "findings")) /* a table has no room for sentences */
+                r = findings_print(c, a, top);
+            else
+                report_print_text(c, report, &rows, top);
+            if (r < 0)
+                return failed(c, report->name, r);
+        }
+    }
+    if (status != EXIT_DONE)
+        status = n_lacking < chosen->n ? EXIT_PARTIAL : status;
+    if (status != EXIT_DONE && status != EXIT_PARTIAL)
+        return status;
+    int printed =
+        !c->json ? EXIT_DONE
+                 : client_print_json(c, chosen->n == 1 && chosen->by_name ? json_array_get(list, 0) : list);
+    return printed != EXIT_DONE ? printed : status;
+}
+
+/* Rows of each table on a page. */
+#define TOP_HTML 30
+
+static int write_html(struct client *c, const struct options *o, const struct chosen *chosen,
+                      const char *name, struct analysis *a)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(output_done) struct output out = {0};
+    struct html_report page = {.title = name,
+                               .reports = chosen->items,
+                               .n_reports = chosen->n,
+                               .top = o->top == OPTION_ABSENT ? TOP_HTML : (size_t)o->top};
+
+    if (output_open(o->html, &out, &p) < 0)
+        return client_fail(c, &p);
+    int r = report_html_write(&page, a, out.file);
+    if (r < 0)
+        return failed(c, name, r);
+    if (output_keep(&out, &p) < 0)
+        return client_fail(c, &p);
+    client_say(c, "%s is written", o->html);
+    return EXIT_DONE;
+}
+
+/* One kind of output, and a table of comma separated values has one heading. */
+static int check_output(struct client *c, const struct options *o, const struct chosen *chosen)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (c->json + o->csv + !!o->html > 1) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--json, --csv and --html exclude each other");
+    } else if (o->csv && chosen->n != 1) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv is of one report");
+        problem_remedy(&p, "Name it: --report kernels. --json takes several.");
+    } else {
+        return EXIT_DONE;
+    }
+    return client_fail(c, &p);
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(analyzed_done) struct analyzed analyzed = {0};
+    struct chosen chosen;
+    int status = choose(c, o, &chosen);
+
+    if (status == EXIT_DONE)
+        status = check_output(c, o, &chosen);
+    if (status != EXIT_DONE)
+        return status;
+    follow_hold_signals();
+    status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
+    if (status != EXIT_DONE)
+        return status;
+    _cleanup_(freep) char *name = name_of(n_words, words);
+    return o->html ? write_html(c, o, &chosen, name, &analyzed.analysis)
+                   : print(c, o, &chosen, name, &analyzed.analysis);
+}
+
+const struct verb verb_analyze = {
+    .name = "analyze",
+    .words = "TRACE...",
+    .summary = "Say what a trace, or all ranks of a session, spent its time on",
+    .details = "TRACE is an id (t12), a session (s7), a trace file of any format, its columns, or a\n"
+               "directory of ranks.",
+    .own_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

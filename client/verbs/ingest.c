@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/verbs/ingest.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/door/follow.h"
+#include "client/text/labels.h"
+#include "client/text/text.h"
+#include "client/traces/trace.h"
+#include "client/traces/trace_paths.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+#define HTTP_CREATED 201
+
+static const struct option_def options[] = {
+    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(struct ingest_options, labels),
+     "kept with the traces (repeatable)"},
+    {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference),
+     "leave the files where they are, and only keep their columns"},
+    {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again),
+     "make the columns of traces that are known again"},
+};
+
+/* How it went. */
+struct tally {
+    size_t n_new, n_known, n_failed;
+    int64_t text_bytes, begin_ns;
+    int worst;
+    bool interrupted;
+    char **remedies; /* each once */
+    size_t n_remedies, cap;
+};
+
+static void tally_done(struct tally *t)
+{
+    for (size_t i = 0; i < t->n_remedies; i++)
+        free(t->remedies[i]);
+    free(t->remedies);
+}
+
+/* Many files are often refused for one reason: what to do then is said at the end. */
+static void defer_remedy(struct tally *t, struct problem *p)
+{
+    _cleanup_(freep) char *remedy = TAKE_PTR(p->remedy);
+
+    for (size_t i = 0; remedy && i < t->n_remedies; i++)
+        if (streq(t->remedies[i], remedy))
+            return;
+    if (!remedy)
+        return;
+    VEC_GROW(t->remedies, t->n_remedies, t->cap);
+    t->remedies[t->n_remedies++] = TAKE_PTR(remedy);
+}
+
+/* What tells files apart is the end of their paths. */
+static char *fit_path(const struct client *c, const char *path, unsigned used)
+{
+    char *clean = text_clean(path, false);
+    unsigned width = screen_width(&c->out), columns = text_columns(clean);
+
+    if (width == 0 || used + columns <= width || used + 12 > width)
+        return clean;
+    size_t cut = text_fit(clean, used + columns - width + 3);
+    char *shorter = xasprintf("...%s", clean + cut);
+    free(clean);
+    return shorter;
+}
+
+#define LINE_FORMAT "%-6s  %-9s  %-10s  %12s  %10s  %12s"
+#define LINE_WIDTH  71
+
+static void print_heading(struct client *c)
+{
+    if (!c->json && !c->no_legend)
+        fprintf(c->out.file, LINE_FORMAT "  %s\n", "TRACE", "STATE", "RANK", "EVENTS", "SIZE", "SPEED",
+                "FILE");
+}
+
+static void print_trace(struct client *c, const char *path, const json_t *trace, bool is_new, int64_t took_ns)
+{
+    char events[32] = "-", size[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX + 2] = "-";
+    const char *state = json_get_str(trace, "state"), *reason = json_get_str(trace, "reason");
+    int64_t n_events = json_get_int(trace, "events", -1);
+    int64_t text_bytes = json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0));
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *name = fit_path(c, path, LINE_WIDTH + 2);
+    enum colour colour = trace_colour(trace);
+
+    if (n_events >= 0)
+        text_number(events, n_events);
+    if (is_new) {
+        format_size(speed,
+                    (int64_t)((double)text_bytes * (double)NS_PER_S / (double)MAX(took_ns, INT64_C(1))));
+        strcat(speed, "/s");
+    }
+    format_size(size, json_get_int(trace, "size", 0));
+    fprintf(c->out.file, "%s" LINE_FORMAT "%s  %s\n", screen_colour(&c->out, colour),
+            json_get_str(trace, "trace"), is_new ? state : "known", rank ? rank : "-", events, size, speed,
+            screen_plain(&c->out), name);
+    if (reason)
+        client_say(c, "  %s", reason);
+    _cleanup_(freep) char *losses = trace_losses(trace);
+    if (losses)
+        client_say(c, "  %s; profctl show %s tells which", losses, json_get_str(trace, "trace"));
+    fflush(c->out.file);
+}
+
+static json_t *request_for(const char *path, const struct ingest_options *o, struct problem *p)
+{
+    _cleanup_(freep) char *absolute = realpath(path, NULL);
+    json_t *request = json_object();
+
+    if (!absolute) {
+        problem_set(p, -errno, PROBLEM_STORAGE, "cannot open %s: %s", path, strerror(errno));
+    } else if (labels_to_json(&o->labels, request, p) == 0) {
+        json_put_str(request, "path", absolute);
+        json_put_bool(request, "reference", o->reference);
+        if (o->again)
+            json_put_bool(request, "again", true);
+        return request;
+    }
+    json_decref(request);
+    return NULL;
+}
+
+static void ingest_one(struct client *c, const struct ingest_options *o, const char *path, const char *doing,
+                       struct tally *t)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ request = request_for(path, o, &p);
+    _cleanup_json_ trace = NULL;
+    int64_t begin_ns = mono_ns();
+    int r = request ? door_call(c->door, "POST", "/v1/traces", request, doing, &trace, &p) : -EINVAL;
+
+    if (r < 0) {
+        t->interrupted = r == -EINTR;
+        t->n_failed++;
+        defer_remedy(t, &p);
+        t->worst = client_fail(c, &p);
+        return;
+    }
+    bool is_new = door_status(c->door) == HTTP_CREATED;
+    t->n_new += is_new;
+    t->n_known += !is_new;
+    t->text_bytes += is_new ? json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0)) : 0;
+    if (c->json)
+        client_print_json(c, trace);
+    else
+        print_trace(c, path, trace, is_new, mono_ns() - begin_ns);
+}
+
+static void say_tally(struct client *c, const struct tally *t)
+{
+    int64_t took_ns = mono_ns() - t->begin_ns;
+    char bytes[UNIT_TEXT_MAX], took[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX], known[48] = "", failed[48] = "";
+    _cleanup_(freep) char *traces = text_count((int64_t)t->n_new, "trace");
+
+    for (size_t i = 0; i < t->n_remedies; i++)
+        client_say(c, "  %s", t->remedies[i]);
+    if (t->n_known > 0)
+        snprintf(known, sizeof(known), ", %zu known already", t->n_known);
+    if (t->n_failed > 0)
+        snprintf(failed, sizeof(failed), ", %zu failed", t->n_failed);
+    client_say(c, "%s%s%s; %s in %s, %s/s", traces, known, failed, format_size(bytes, t->text_bytes),
+               format_duration(took, took_ns),
+               format_size(speed, (int64_t)((double)t->text_bytes * (double)NS_PER_S / (double)took_ns)));
+}
+
+int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words)
+{
+    _cleanup_(trace_paths_done) struct trace_paths paths = {0};
+    _cleanup_(problem_done) struct problem p = {0};
+    int r = trace_paths_find(&paths, n_words, words, &p);
+
+    if (r >= 0 && !door_is_local(c->door)) {
+        r = problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
+                        "profd at %s does not see the files of this machine", door_name(c->door));
+        problem_remedy(&p, "Run profctl ingest there.");
+    }
+    if (r < 0)
+        return client_fail(c, &p);
+    int status = client_need_profd(c);
+    if (status != EXIT_DONE)
+        return status;
+    follow_hold_signals();
+    _cleanup_(tally_done) struct tally t = {.begin_ns = mono_ns()};
+    print_heading(c);
+    for (size_t i = 0; i < paths.n && !t.interrupted; i++) {
+        _cleanup_(freep) char *clean = text_clean(paths.items[i], false);
+        _cleanup_(freep) char *doing = paths.n == 1
+                                           ? xasprintf("reading %s", clean)
+                                           : xasprintf("%zu of %zu: reading %s", i + 1, paths.n, clean);
+        ingest_one(c, o, paths.items[i], doing, &t);
+    }
+    say_tally(c, &t);
+    return t.n_failed == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    return ingest_words(c, values, n_words, words);
+}
+
+const struct verb verb_ingest = {
+    .name = "ingest",
+    .words = "PATH...",
+    .summary = "Take trace files into the catalog, and read them",
+    .details =
+        "A directory is searched for files that are named like traces. Where no profd is running, one is\n"
+        "started for the time of the call.",
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct ingest_options),
+    .run = run,
+};

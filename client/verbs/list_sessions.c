@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/units.h"
+#include "client/text/session.h"
+#include "client/text/table.h"
+#include "client/text/text.h"
+#include "client/verbs.h"
+
+struct options {
+    int64_t limit;
+    const char *state;
+};
+
+static const struct option_def options[] = {
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit), "the newest so many; default 50"},
+    {"state", 0, "STATE", OPTION_TEXT, offsetof(struct options, state),
+     "only those in a state; \"active\" is all that are not over"},
+};
+
+enum {
+    CELL_SESSION,
+    CELL_STATE,
+    CELL_REQUESTED,
+    CELL_BY,
+    CELL_ROUTER,
+    CELL_WORKERS,
+    CELL_TRACES,
+    CELL_SIZE,
+    CELL_LABELS,
+    _CELL_MAX
+};
+
+static const struct table_column columns[_CELL_MAX] = {
+    {"SESSION", 0},
+    {"STATE", 0},
+    {"REQUESTED", 0},
+    {"BY", COLUMN_SHORTEN | COLUMN_SPARE},
+    {"ROUTER", COLUMN_URL | COLUMN_SHORTEN},
+    {"WORKERS", COLUMN_RIGHT},
+    {"TRACES", COLUMN_RIGHT},
+    {"SIZE", COLUMN_RIGHT},
+    {"LABELS", COLUMN_SHORTEN | COLUMN_SPARE},
+};
+
+/* "job=grpo step=12" */
+static char *labels_text(const json_t *labels)
+{
+    const char *key;
+    json_t *value;
+    char *text = xstrdup(NULL);
+
+    json_object_foreach((json_t *)labels, key, value)
+    {
+        const char *word = json_string_value(value);
+        char *longer = xasprintf("%s%s%s=%s", text ? text : "", text ? " " : "", key, word ? word : "");
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* "8", or of one that is over "7/8": how many of them were recorded whole. */
+static char *workers_text(const json_t *session, const json_t *counts)
+{
+    int64_t n = json_get_int(counts, "targets", 0), complete = json_get_int(counts, "complete", -1);
+
+    if (session_is_over(session) && complete >= 0)
+        return xasprintf("%lld/%lld", (long long)complete, (long long)n);
+    return xasprintf("%lld", (long long)n);
+}
+
+/* "anna" of "uid 1000 (anna)". */
+static char *asker_text(const char *requested_by)
+{
+    size_t n = requested_by ? strlen(requested_by) : 0;
+    const char *name = n > 0 && requested_by[n - 1] == ')' ? strchr(requested_by, '(') : NULL;
+
+    return name ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(requested_by);
+}
+
+static enum colour colour_of(int state)
+{
+    return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
+}
+
+static void add_session(struct table *table, const json_t *session)
+{
+    char requested[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], traces[32];
+    const json_t *counts = json_object_get(session, "counts");
+    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
+    int64_t at = json_get_int(session, "requested_at", 0);
+    _cleanup_(freep) char *labels = labels_text(json_object_get(session, "labels"));
+    _cleanup_(freep) char *workers = workers_text(session, counts);
+    _cleanup_(freep) char *by = asker_text(json_get_str(session, "requested_by"));
+    int state = session_state(session);
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_SESSION] = json_get_str(session, "session"),
+                         [CELL_STATE] = json_get_str(session, "state"),
+                         [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
+                         [CELL_BY] = by,
+                         [CELL_ROUTER] = router ? router : fleet,
+                         [CELL_WORKERS] = workers,
+                         [CELL_TRACES] = text_number(traces, json_get_int(counts, "traces", 0)),
+                         [CELL_SIZE] = format_size(size, json_get_int(counts, "bytes", 0)),
+                         [CELL_LABELS] = labels,
+                     });
+    table_colour(table, CELL_STATE, colour_of(state));
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(freep) char *path = xstrdup("/v1/sessions");
+    _cleanup_json_ answer = NULL;
+    size_t i;
+    json_t *session;
+
+    if (o->limit != OPTION_ABSENT)
+        url_add_int(&path, "limit", o->limit);
+    url_add(&path, "state", o->state);
+    int status = client_get(c, path, "listing sessions", &answer);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, answer);
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
+    json_array_foreach(json_object_get(answer, "sessions"), i, session) add_session(table, session);
+    table_print(table, &c->out);
+    if (json_array_size(json_object_get(answer, "sessions")) == 0)
+        client_say(c, o->state ? "No session is in that state."
+                               : "Nothing was recorded yet: profctl start --router URL --wait");
+    return EXIT_DONE;
+}
+
+const struct verb verb_list_sessions = {
+    .name = "list-sessions",
+    .words = "",
+    .summary = "List sessions, newest first",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .needs_only_catalog = true,
+    .run = run,
+};

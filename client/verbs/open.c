@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shows a trace in ui.perfetto.dev without sending it anywhere: the page runs in the user's browser and takes
+ * the file from this machine's loopback.
+ *
+ * The page's Content-Security-Policy allows one local port only, so the port is fixed. Anything else on this
+ * machine, and any page the browser has open, could ask that port too: hence a path that cannot be guessed,
+ * and Host and Origin that must be the expected ones (the former against DNS rebinding).
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/units.h"
+#include "client/door/download.h"
+#include "client/text/text.h"
+#include "client/verbs.h"
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+
+#define SERVE_ADDRESS   "127.0.0.1"
+#define SERVE_PORT      9001
+#define TIMEOUT_DEFAULT (600 * NS_PER_S)
+#define TOKEN_BYTES     16
+#define TEMP_DEFAULT    "/var/tmp"
+
+extern char **environ;
+
+struct options {
+    int64_t timeout;
+    bool no_browser;
+};
+
+static const struct option_def options[] = {
+    {"timeout", 0, "TIME", OPTION_DURATION, offsetof(struct options, timeout),
+     "how long to wait for the browser; default 10min"},
+    {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct options, no_browser), "only print the link"},
+};
+
+struct server {
+    struct event_base *base;
+    struct evhttp *http;
+    char *path; /* "/TOKEN/name" */
+    int fd;
+    int64_t size;
+    bool delivered, interrupted;
+};
+
+static void server_done(struct server *s)
+{
+    if (s->http)
+        evhttp_free(s->http);
+    if (s->base)
+        event_base_free(s->base);
+    free(s->path);
+    closep(&s->fd);
+}
+
+static const char *header(struct evhttp_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request), name);
+}
+
+static bool is_expected_host(const char *host)
+{
+    static const char *const names[] = {SERVE_ADDRESS, "localhost"};
+    char expected[64];
+
+    for (size_t i = 0; host && i < ARRAY_SIZE(names); i++) {
+        snprintf(expected, sizeof(expected), "%s:%d", names[i], SERVE_PORT);
+        if (streq(host, expected))
+            return true;
+    }
+    return false;
+}
+
+static void add_cors(struct evhttp_request *request)
+{
+    static const char *const headers[][2] = {
+        {"Access-Control-Allow-Origin", PERFETTO_ORIGIN},
+        {"Access-Control-Allow-Methods", "GET, HEAD, OPTIONS"},
+        {"Access-Control-Allow-Private-Network", "true"},
+        {"Vary", "Origin"},
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
+        evhttp_add_header(evhttp_request_get_output_headers(request), headers[i][0], headers[i][1]);
+}
+
+static void on_delivered(struct evhttp_request *request, void *arg)
+{
+    struct server *s = arg;
+    s->delivered = true;
+    /* Not at once: the connection is still being taken down. */
+    event_base_loopexit(s->base, &(struct timeval){.tv_usec = 100000});
+}
+
+static void send_file(struct server *s, struct evhttp_request *request)
+{
+    struct evbuffer *body = evbuffer_new();
+    int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+
+    if (!body || fd < 0 || evbuffer_add_file(body, fd, 0, s->size) < 0) {
+        evhttp_send_error(request, HTTP_INTERNAL, NULL);
+    } else {
+        evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
+                          "application/octet-stream");
+        evhttp_request_set_on_complete_cb(request, on_delivered, s);
+        evhttp_send_reply(request, HTTP_OK, "OK", body);
+    }
+    if (body)
+        evbuffer_free(body);
+}
+
+static void on_request(struct evhttp_request *request, void *arg)
+{
+    struct server *s = arg;
+    const char *origin = header(request, "Origin"), *uri = evhttp_request_get_uri(request);
+    char size[24];
+
+    if (!is_expected_host(header(request, "Host")) || (origin && !streq(origin, PERFETTO_ORIGIN))) {
+        evhttp_send_error(request, 403, "Forbidden");
+        return;
+    }
+    if (!streq(uri, s->path)) {
+        evhttp_send_error(request, HTTP_NOTFOUND, "Not Found");
+        return;
+    }
+    add_cors(request);
+    switch (evhttp_request_get_command(request)) {
+    case EVHTTP_REQ_GET:
+        send_file(s, request);
+        break;
+    case EVHTTP_REQ_HEAD:
+        snprintf(size, sizeof(size), "%lld", (long long)s->size);
+        evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Length", size);
+        evhttp_send_reply(request, HTTP_OK, "OK", NULL);
+        break;
+    default:
+        evhttp_send_reply(request, HTTP_NOCONTENT, "No Content", NULL);
+    }
+}
+
+static void on_signal(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *s = arg;
+    s->interrupted = true;
+    event_base_loopbreak(s->base);
+}
+
+/* In memory it could be gigabytes; below /var/tmp it has no name and goes when profctl does. */
+static int temp_file(struct problem *p)
+{
+    const char *directory = getenv("TMPDIR");
+    if (!directory || !*directory)
+        directory = TEMP_DEFAULT;
+    _cleanup_(freep) char *name = xasprintf("%s/profctl-XXXXXX", directory);
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0)
+        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot keep the trace in %s: %s", directory,
+                           strerror(errno));
+    unlink(name);
+    return fd;
+}
+
+/* The name is for the page's title; what is not plain in a URL is left out of it. */
+static char *make_path(const char *name)
+{
+    unsigned char random[TOKEN_BYTES];
+    char token[2 * TOKEN_BYTES + 1];
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return NULL;
+    for (size_t i = 0; i < sizeof(random); i++)
+        sprintf(token + 2 * i, "%02x", random[i]);
+    char *path = xasprintf("/%s/%s", token, name ? name : "trace");
+    for (char *p = path + 1 + 2 * TOKEN_BYTES + 1; *p; p++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_", *p))
+            *p = '_';
+    return path;
+}
+
+static int listen_at(struct server *s, struct problem *p)
+{
+    s->base = event_base_new();
+    s->http = s->base ? evhttp_new(s->base) : NULL;
+    if (!s->http)
+        return problem_set(p, -ENOMEM, PROBLEM_INTERNAL, "cannot make an HTTP server");
+    evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS);
+    evhttp_set_max_headers_size(s->http, 16 << 10);
+    evhttp_set_max_body_size(s->http, 0);
+    evhttp_set_gencb(s->http, on_request, s);
+    if (evhttp_bind_socket(s->http, SERVE_ADDRESS, SERVE_PORT) == 0)
+        return 0;
+    problem_set(p, -errno, PROBLEM_BUSY, "cannot listen on " SERVE_ADDRESS ":%d: %s", SERVE_PORT,
+                strerror(errno));
+    problem_remedy(
+        p, "ui.perfetto.dev may reach no other port. Another profctl open, or trace_processor, may have it:\n"
+           "  ss -ltnp 'sport = :9001'\n"
+           "Or fetch the trace with profctl get and open the file in the page.");
+    return -EADDRINUSE;
+}
+
+static void open_browser(struct client *c, const char *link)
+{
+    char *const argv[] = {(char *)"xdg-open", (char *)link, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0)
+        client_say(c, "opening it in the browser");
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+static void say_link(struct client *c, const struct options *o, const struct server *s)
+{
+    const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
+    char host[256] = "HOST";
+    _cleanup_(freep) char *link =
+        xasprintf("%s/#!/?url=http://%s:%d%s", PERFETTO_ORIGIN, SERVE_ADDRESS, SERVE_PORT, s->path);
+
+    if (c->json) {
+        _cleanup_json_ answer = json_object();
+        json_put_str(answer, "link", link);
+        client_print_json(c, answer);
+    } else {
+        fprintf(c->out.file, "%s\n", link);
+    }
+    fflush(c->out.file);
+    if (getenv("SSH_CONNECTION")) {
+        gethostname(host, sizeof(host) - 1);
+        client_say(c, "from the machine with the browser, first: ssh -L %d:%s:%d %s", SERVE_PORT,
+                   SERVE_ADDRESS, SERVE_PORT, host);
+    } else if (!o->no_browser && ((display && *display) || (wayland && *wayland))) {
+        open_browser(c, link);
+    }
+}
+
+static int serve(struct client *c, const struct options *o, struct server *s)
+{
+    int64_t timeout = o->timeout == OPTION_ABSENT ? TIMEOUT_DEFAULT : o->timeout;
+    char text[UNIT_TEXT_MAX];
+    struct event *interrupt = evsignal_new(s->base, SIGINT, on_signal, s);
+    struct event *terminate = evsignal_new(s->base, SIGTERM, on_signal, s);
+
+    event_add(interrupt, NULL);
+    event_add(terminate, NULL);
+    if (timeout != INT64_MAX)
+        event_base_loopexit(s->base, &(struct timeval){.tv_sec = timeout / NS_PER_S,
+                                                       .tv_usec = timeout % NS_PER_S / NS_PER_US});
+    say_link(c, o, s);
+    client_say(c, "served once, to that page only; Ctrl-C ends it");
+    event_base_dispatch(s->base);
+    event_free(interrupt);
+    event_free(terminate);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+    if (s->delivered) {
+        client_say(c, "the page has it");
+        return EXIT_DONE;
+    }
+    client_say(c, s->interrupted ? "nobody fetched it" : "nobody fetched it within %s",
+               format_duration(text, timeout));
+    return EXIT_FAILED;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(server_done) struct server s = {.fd = -1};
+    _cleanup_json_ trace = NULL;
+    char ref[REF_TEXT_MAX];
+
+    if (verb_ref(c, words[0], 't', "t", ref) < 0)
+        return EXIT_USAGE;
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
+    int status = client_get(c, path, NULL, &trace);
+    if (status != EXIT_DONE)
+        return status;
+    /* Before the download, which may take long: the port may be busy. */
+    if (listen_at(&s, &p) < 0 || (s.fd = temp_file(&p)) < 0 || download_trace(c, trace, s.fd, &p) < 0)
+        return client_fail(c, &p);
+    s.size = lseek(s.fd, 0, SEEK_END);
+    s.path = make_path(json_get_str(trace, "name"));
+    return s.path ? serve(c, values, &s) : EXIT_FAILED;
+}
+
+const struct verb verb_open = {
+    .name = "open",
+    .words = "t12",
+    .summary = "Show a trace in ui.perfetto.dev, served once over loopback",
+    .details = "The page runs in your browser; the trace goes nowhere else.",
+    .own_kind = 't',
+    .min_words = 1,
+    .max_words = 1,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/text/fields.h"
+#include "client/text/session.h"
+#include "client/text/text.h"
+#include "client/traces/trace.h"
+#include "client/verbs.h"
+
+static void show_size(struct client *c, const json_t *t)
+{
+    char size[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], bytes[32];
+    int64_t n = json_get_int(t, "size", 0), uncompressed = json_get_int(t, "uncompressed", 0);
+
+    format_size(size, n);
+    text_number(bytes, n);
+    _cleanup_(freep) char *exact = n < 1024 ? xstrdup("") : xasprintf(" (%s bytes)", bytes);
+    if (uncompressed > 0 && uncompressed != n)
+        field_printf(&c->out, "Size:", "%s%s, %s uncompressed", size, exact,
+                     format_size(whole, uncompressed));
+    else
+        field_printf(&c->out, "Size:", "%s%s", size, exact);
+}
+
+static void show_candidates(struct client *c, const json_t *t)
+{
+    size_t i;
+    json_t *url;
+
+    json_array_foreach(json_object_get(t, "candidates"), i, url)
+        field_printf(&c->out, i == 0 ? "Worker:" : "", "%s%s", i == 0 ? "ambiguous: " : "           ",
+                     json_string_value(url));
+}
+
+static void show_labels(struct client *c, const json_t *object)
+{
+    if (json_object_size(json_object_get(object, "labels")) > 0) {
+        _cleanup_(freep) char *text = json_dumps(json_object_get(object, "labels"), JSON_COMPACT);
+        field_print(&c->out, "Labels:", text);
+    }
+}
+
+static void show_time(struct client *c, const char *name, int64_t at)
+{
+    char text[UNIT_TEXT_MAX];
+    if (at > 0)
+        field_print(&c->out, name, format_time(text, at));
+}
+
+/* What the file says of itself. */
+static void show_content(struct client *c, const json_t *t)
+{
+    char events[32], span[UNIT_TEXT_MAX];
+    int64_t n_events = json_get_int(t, "events", -1), span_ns = json_get_int(t, "span_ns", -1);
+    int64_t devices = json_get_int(t, "devices", -1), world = json_get_int(t, "world_size", 0);
+    const char *device = json_get_str(t, "device_name");
+    _cleanup_(freep) char *rank = trace_rank(t, false);
+
+    if (rank && world > 0)
+        field_printf(&c->out, "Rank:", "%s, of a world of %lld", rank, (long long)world);
+    else
+        field_print(&c->out, "Rank:", rank);
+    field_print(&c->out, "Format:", json_get_str(t, "format"));
+    if (n_events >= 0)
+        field_print(&c->out, "Events:", text_number(events, n_events));
+    if (span_ns >= 0)
+        field_print(&c->out, "Span:", format_duration(span, span_ns));
+    if (devices >= 0)
+        field_printf(&c->out, "Devices:", "%lld%s%s", (long long)devices, device ? " x " : "",
+                     device ? device : "");
+    if (json_get_int(t, "pid", 0) > 0)
+        field_printf(&c->out, "Process:", "%lld", (long long)json_get_int(t, "pid", 0));
+}
+
+/* What reading it brought. */
+static void show_columns(struct client *c, const json_t *t)
+{
+    int64_t slices = json_get_int(t, "slices", -1), gpu_slices = json_get_int(t, "gpu_slices", 0);
+    const char *columns = json_get_str(t, "columns"), *reason = json_get_str(t, "columns_reason");
+    char all[32], gpu[32], size[UNIT_TEXT_MAX];
+
+    if (slices >= 0)
+        field_printf(&c->out, "Slices:", "%s, %s of them on the GPU", text_number(all, slices),
+                     text_number(gpu, gpu_slices));
+    if (columns)
+        field_printf(&c->out, "Columns:", "%s  %s", format_size(size, json_get_int(t, "columns_size", 0)),
+                     columns);
+    else if (reason)
+        field_printf(&c->out, "Columns:", "none: %s", reason);
+}
+
+static void show_defects(struct client *c, const json_t *t)
+{
+    char count[32], place[32];
+    size_t i;
+    json_t *defect;
+
+    json_array_foreach(json_object_get(t, "defects"), i, defect)
+    {
+        int64_t n = json_get_int(defect, "count", 1);
+        _cleanup_(freep) char *times =
+            n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
+        field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s)", json_get_str(defect, "text"),
+                     times, text_number(place, json_get_int(defect, "place", 0)));
+    }
+}
+
+static void show_trace(struct client *c, const json_t *t)
+{
+    const char *session = json_get_str(t, "session");
+    _cleanup_(freep) char *state = trace_state(t);
+
+    field_printf(&c->out, "Trace:", "%s  %s", json_get_str(t, "trace"), json_get_str(t, "name"));
+    field_print(&c->out, "State:", state);
+    field_print(&c->out, "Session:", session ? session : "none: nobody asked for it");
+    field_print(&c->out, "Worker:", json_get_str(t, "worker"));
+    if (!json_get_str(t, "worker"))
+        show_candidates(c, t);
+    show_content(c, t);
+    show_size(c, t);
+    show_time(c, "Recorded:", json_get_int(t, "recorded_at", 0));
+    show_time(c, "Collected:", json_get_int(t, "collected_at", 0));
+    field_print(&c->out, "Written to:", json_get_str(t, "origin"));
+    field_printf(&c->out, "Kept in:", "%s%s%s", json_get_str(t, "path"),
+                 json_get_bool(t, "stored", true) ? "" : " (left in place)",
+                 json_get_bool(t, "pinned", false) ? " (pinned)" : "");
+    field_print(&c->out, "SHA-256:", json_get_str(t, "sha256"));
+    show_columns(c, t);
+    show_defects(c, t);
+    show_labels(c, t);
+    trace_print_names(c, t);
+}
+
+/* The request as it was made, in one line. */
+static void show_options(struct client *c, const json_t *session)
+{
+    const json_t *options = json_object_get(session, "options");
+    if (json_object_size(options) > 0) {
+        _cleanup_(freep) char *text = json_dumps(options, JSON_COMPACT);
+        field_print(&c->out, "Options:", text);
+    }
+    show_labels(c, session);
+}
+
+static void show_session(struct client *c, const json_t *session)
+{
+    char skew[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *title = session_title(session);
+    _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
+
+    fprintf(c->out.file, "%s\n", title);
+    field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
+                 json_get_bool(session, "pinned", false) ? " (pinned)" : "");
+    field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
+    field_print(&c->out, "Asked by:", json_get_str(session, "requested_by"));
+    show_time(c, "Asked at:", json_get_int(session, "requested_at", 0));
+    show_time(c, "Started:", json_get_int(session, "starts_sent_at", 0));
+    show_time(c, "Stopped:", json_get_int(session, "stopped_at", 0));
+    show_time(c, "Finished:", json_get_int(session, "finished_at", 0));
+    if (json_get_int(session, "skew_ns", -1) >= 0)
+        field_printf(&c->out, "Skew:", "%s between the first and the last start",
+                     format_duration(skew, json_get_int(session, "skew_ns", 0)));
+    show_options(c, session);
+    fprintf(c->out.file, "\n%s\n", block);
+    session_print_remarks(session, &c->out);
+    if (session_is_over(session))
+        session_print_outcome(session, &c->out);
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    for (int i = 0; i < n_words; i++) {
+        char ref[REF_TEXT_MAX];
+        _cleanup_json_ answer = NULL;
+        if (verb_ref(c, words[i], 't', "st", ref) < 0)
+            return EXIT_USAGE;
+        bool is_session = ref[0] == 's';
+        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", is_session ? "sessions" : "traces", ref);
+        int status = client_get(c, path, NULL, &answer);
+        if (status != EXIT_DONE)
+            return status;
+        if (i > 0 && !c->json)
+            fputc('\n', c->out.file);
+        if (c->json)
+            client_print_json(c, answer);
+        else
+            (is_session ? show_session : show_trace)(c, answer);
+    }
+    return EXIT_DONE;
+}
+
+const struct verb verb_show = {
+    .name = "show",
+    .words = "t12|s7...",
+    .summary = "Show all that is known of a trace or a session",
+    .own_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
+    .run = run,
+};

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/door/follow.h"
+#include "client/text/labels.h"
+#include "client/text/session.h"
+#include "client/text/source.h"
+#include "client/text/text.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+struct options {
+    struct source source;
+    int64_t steps, duration, start_at, start_step, count, when_running, timeout;
+    const char *activities, *role;
+    struct option_list labels;
+    bool with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy, require_all, queue,
+        wait, detach;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct option_def options[] = {
+    SOURCE_OPTIONS(struct options),
+    {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long to record: 5s (default), 500ms, 1min"},
+    {"steps", 0, "N", OPTION_COUNT, AT(steps), "record so many steps of the engine instead; vLLM's are watched from outside and approximate"},
+    {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "when to start: +10s, 14:02, \"2026-11-20 14:02:11\""},
+    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start when the engine reaches this step (SGLang)"},
+    {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "of cpu, cuda, mem, cuda-profiler; separated by commas"},
+    {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "record Python stacks: traces grow tenfold"},
+    {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "record the shapes of operands"},
+    {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "prefill and decode apart (SGLang, with --steps)"},
+    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
+    {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
+    {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "only the first worker of each role"},
+    {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
+    {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "stop one worker after another, so that the fleet goes on serving"},
+    {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "start when each worker has so many requests running"},
+    {"timeout", 0, "TIME", OPTION_DURATION, AT(timeout), "how long --when-running waits; default 5min"},
+    {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "all workers or none: a failed start rolls the others back"},
+    {"queue", 0, NULL, OPTION_FLAG, AT(queue), "wait while another session holds a worker"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the session (repeatable)"},
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C stops it, a second one leaves it to profd"},
+    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "do not wait (the default)"},
+};
+
+/* Options that a StartRequest takes as they are. */
+static const struct { const char *key; size_t offset; } numbers[] = {
+    {"steps", AT(steps)}, {"duration_ns", AT(duration)}, {"start_at", AT(start_at)}, {"start_step", AT(start_step)},
+    {"count", AT(count)}, {"when_running", AT(when_running)}, {"when_timeout_ns", AT(timeout)},
+}, flags[] = {
+    {"with_stack", AT(with_stack)}, {"record_shapes", AT(record_shapes)}, {"by_stage", AT(by_stage)},
+    {"one_per_role", AT(one_per_role)}, {"include_unhealthy", AT(include_unhealthy)}, {"stagger", AT(stagger)},
+    {"require_all", AT(require_all)}, {"queue", AT(queue)},
+};
+/* clang-format on */
+
+static void put_activities(json_t *request, const char *list)
+{
+    json_t *activities = json_array();
+    for (const char *p = list; p;) {
+        size_t n = strcspn(p, ",");
+        _cleanup_(freep) char *word = xstrndup(p, n);
+        json_array_append_new(activities, json_text(word));
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    json_object_set_new(request, "activities", activities);
+}
+
+static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
+{
+    if (o->wait && o->detach)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
+    if (o->timeout != OPTION_ABSENT && o->when_running == OPTION_ABSENT)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout is for --when-running");
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        int64_t n = *(const int64_t *)((const char *)o + numbers[i].offset);
+        if (n != OPTION_ABSENT)
+            json_put_int(request, numbers[i].key, n);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+        if (*((const bool *)((const char *)o + flags[i].offset)))
+            json_put_bool(request, flags[i].key, true);
+    if (o->activities)
+        put_activities(request, o->activities);
+    json_put_str(request, "role", o->role);
+    int r = labels_to_json(&o->labels, request, p);
+    return r < 0 ? r : source_to_json(c, &o->source, request, p);
+}
+
+/* What this will mean for those who are served meanwhile. */
+static void say_what_begins(struct client *c, const json_t *session)
+{
+    _cleanup_(freep) char *title = session_title(session);
+    size_t n = json_array_size(json_object_get(session, "targets"));
+
+    if (c->quiet)
+        return;
+    client_say(c, "%s", title);
+    if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1)
+        client_say(c,
+                   "  %zu engines will not serve requests while they write their traces (--stagger stops "
+                   "them one by one)",
+                   n);
+    session_print_remarks(session, &c->err);
+}
+
+static int wait_for(struct client *c, const char *id)
+{
+    _cleanup_json_ session = NULL;
+    int status = follow_session(c, id, &c->err, INTERRUPT_STOPS, &session);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (!session_is_over(session)) {
+        if (session_state(session) >= STATE_STOPPING)
+            client_say(c, "%s is stopping; profctl status %s shows when its traces are there", id, id);
+        else
+            client_say(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id,
+                       id, id);
+        return EXIT_FAILED;
+    }
+    if (c->json)
+        client_print_json(c, session);
+    else
+        session_print_outcome(session, &c->out);
+    fflush(c->out.file);
+    status = session_exit_status(session);
+    if (status != EXIT_FAILED)
+        client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
+    return status;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ request = json_object();
+    _cleanup_json_ session = NULL;
+    _cleanup_(freep) char *name = source_name(&o->source),
+                          *doing = xasprintf("finding the workers of %s", name);
+
+    if (make_request(c, o, request, &p) < 0)
+        return client_fail(c, &p);
+    int status = client_need_own_profd(c);
+    if (status != EXIT_DONE)
+        return status;
+    if (o->wait)
+        follow_hold_signals();
+    int r = door_call(c->door, "POST", "/v1/sessions", request, doing, &session, &p);
+    if (r == -EINTR)
+        problem_remedy(&p, "profctl status shows whether it had begun.");
+    if (r < 0)
+        return client_fail(c, &p);
+    const char *id = json_get_str(session, "session");
+    if (!id)
+        return EXIT_FAILED;
+    say_what_begins(c, session);
+    if (o->wait)
+        return wait_for(c, id);
+    if (c->json)
+        return client_print_json(c, session);
+    fprintf(c->out.file, "%s\n", id);
+    fflush(c->out.file);
+    client_say(c, "Next: profctl status %s shows it, profctl stop %s stops it", id, id);
+    return EXIT_DONE;
+}
+
+const struct verb verb_start = {
+    .name = "start",
+    .words = "",
+    .summary = "Record all workers of a fleet together",
+    .details =
+        "Prints the session's id, or with --wait what became of it. Exit status with --wait: 0 complete,\n"
+        "3 partial, 1 failed or cancelled. Where no profd answers, one of your own is started.",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};
