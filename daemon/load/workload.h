@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workload: which requests are sent, and when (proto/workload.schema.json), parsed and checked. Pure: JSON
+ * in, a plain struct out.
+ *
+ * The struct borrows nothing from the JSON; workload_done() frees what it holds.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/problem.h"
+
+#define WORKLOAD_REQUESTS_MAX    10000000
+#define WORKLOAD_CONCURRENCY_MAX 20000
+#define WORKLOAD_TOKENS_MAX      (1 << 20)
+#define WORKLOAD_PROMPTS_MAX     1000000
+
+enum load_api {
+    LOAD_API_AUTO, /* by the target's engine */
+    LOAD_API_COMPLETIONS,
+    LOAD_API_CHAT,
+    LOAD_API_GENERATE, /* SGLang */
+    LOAD_API_RTP_LLM,
+    LOAD_API_TEMPLATE,
+    _LOAD_API_MAX,
+};
+
+enum arrival {
+    ARRIVAL_CLOSED, /* `concurrency` requests under way */
+    ARRIVAL_CONSTANT,
+    ARRIVAL_POISSON,
+    ARRIVAL_GAMMA, /* of `burstiness`: 1 is Poisson, less is burstier */
+    _ARRIVAL_MAX,
+};
+
+struct workload_goal {
+    int64_t ttft_ns, tpot_ns, e2e_ns; /* 0: none */
+};
+
+struct workload {
+    char *model; /* NULL: the first that /v1/models names */
+    enum load_api api;
+    char *path;          /* NULL: the API's own */
+    json_t *template;    /* body of LOAD_API_TEMPLATE: "{prompt}", "{model}", "{max_tokens}" are filled in */
+    char *template_text; /* JSON pointer to the text in an answer or event, NULL: any first string */
+    char **prompts;      /* NULL: synthetic ones of isl tokens */
+    size_t n_prompts;
+    int64_t isl, osl;      /* osl 0: as the server likes */
+    int64_t shared_prefix; /* tokens that synthetic prompts have in common */
+    int64_t requests;      /* 0: until duration_ns has passed */
+    int64_t duration_ns;   /* 0: until all requests ended */
+    int64_t repeat;        /* each prompt so many times, 1 */
+    int64_t concurrency;   /* of ARRIVAL_CLOSED; the most under way otherwise, 0: no bound but the limit */
+    enum arrival arrival;
+    double rate, rate_to; /* requests a second; rate_to != 0: a ramp over the run */
+    double burstiness;    /* 1 */
+    int64_t warmup;       /* requests for each worker, 2 */
+    int64_t seed;         /* 0 */
+    bool stream;          /* true */
+    int64_t timeout_ns;   /* of one request, 10 min */
+    int64_t drain_ns;     /* of all that are under way after the last was sent, 30 s with a duration */
+    struct workload_goal goal;
+};
+
+/* Unknown members, wrong types and impossible combinations are problems that name the member. */
+int workload_parse(const json_t *j, struct workload *ret, struct problem *p);
+void workload_done(struct workload *w);
