@@ -15,6 +15,7 @@ static const char *const engines[_ENGINE_MAX] = {
     [ENGINE_UNKNOWN] = "unknown",
     [ENGINE_VLLM] = "vllm",
     [ENGINE_SGLANG] = "sglang",
+    [ENGINE_NEMO_GYM] = "nemo-gym",
 };
 
 static const char *const roles[_ROLE_MAX] = {

@@ -27,6 +27,7 @@ enum engine {
     ENGINE_UNKNOWN,
     ENGINE_VLLM,
     ENGINE_SGLANG,
+    ENGINE_NEMO_GYM,
     _ENGINE_MAX,
 };
 

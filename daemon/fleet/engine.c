@@ -14,7 +14,7 @@
 #define ANSWER_VALUES_MAX 30000
 
 /* In the order in which they are tried: SGLang's marks are the surer ones. */
-static const struct engine_ops *const engines[] = {&engine_sglang, &engine_vllm};
+static const struct engine_ops *const engines[] = {&engine_sglang, &engine_vllm, &engine_nemo_gym};
 
 const struct engine_ops *engine_ops(enum engine e)
 {
@@ -39,7 +39,9 @@ const char *question_path(enum question q)
 }
 
 /* Bit i is enum endpoint's bit i. */
-static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate"};
+static const char *const endpoint_paths[] = {
+    "/start_profile", "/flush_cache", "/generate", "/stats", "/seed_session", "/aggregate_metrics",
+};
 
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size)
@@ -135,7 +137,7 @@ static void explain_unknown(struct worker *w, const struct answers *a)
                       "answers with a redirect (%s), which is not followed", some->text);
     } else {
         worker_refuse(w,
-                      "profd profiles vLLM and SGLang servers. Is this the URL of one, and not of a router?",
+                      "profd profiles vLLM, SGLang and NeMo Gym servers. Is this the URL of one, and not of a router?",
                       "is not an engine that profd knows: /version answered %s, /server_info %s",
                       version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }

@@ -29,6 +29,9 @@ enum endpoint {
     ENDPOINT_START_PROFILE = 1 << 0,
     ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
     ENDPOINT_GENERATE = 1 << 2,
+    ENDPOINT_STATS = 1 << 3,
+    ENDPOINT_SEED_SESSION = 1 << 4,      /* of NeMo Gym's resource servers */
+    ENDPOINT_AGGREGATE_METRICS = 1 << 5, /* and of its agents */
 };
 
 struct answer {
@@ -102,6 +105,9 @@ struct engine_ops {
     bool stop_before_start;
     bool takes_output_dir; /* the start's body names where to write */
     const char *start_path, *stop_path;
+    /* Its profiler always runs: start and stop GET what it has counted so far, of functions, and what a
+     * recording leaves is their difference instead of traces. */
+    bool counts_functions;
     /* Metrics of /metrics (summed over labels): requests being run, and steps done so far; NULL where there
      * is none. */
     const char *running_metric, *waiting_metric, *steps_metric;
@@ -120,6 +126,11 @@ struct engine_ops {
 
 /* NULL for ENGINE_UNKNOWN. */
 const struct engine_ops *engine_ops(enum engine e);
+/* Of its start and stop. */
+static inline const char *engine_method(const struct engine_ops *ops)
+{
+    return ops->counts_functions ? "GET" : "POST";
+}
 
 /* Sum of all samples of one metric in Prometheus text; false where it does not occur. */
 bool metrics_sum(const char *text, size_t size, const char *metric, double *ret);

@@ -165,7 +165,8 @@ static void fail_start(struct target *t, const struct call_result *r)
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
-    _cleanup_(freep) char *failure = xasprintf("POST %s: %s", target_engine(t)->start_path, text);
+    _cleanup_(freep) char *failure =
+        xasprintf("%s %s: %s", engine_method(target_engine(t)), target_engine(t)->start_path, text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
     else
@@ -174,34 +175,50 @@ static void fail_start(struct target *t, const struct call_result *r)
     t->record.owes_stop = may_have_started(r);
 }
 
-static void on_started(const struct call_result *r, void *arg)
+static void settle_start(struct target *t, bool ok)
 {
-    struct target *t = arg;
     struct session *s = t->session;
 
-    t->call = NULL;
-    sessions_count_call(t, SESSION_CALL_START, r);
     t->start_settled = true;
-    if (r->sent_at_ns > 0)
-        t->record.start_sent_at = r->sent_at_ns;
-    t->record.start_answered_at = r->answered_at_ns;
-    if (r->err == 0)
-        t->record.start_status = r->status;
-    if (r->err == 0 && r->status / 100 == 2) {
+    if (ok) {
         target_edge(t, STATE_RECORDING);
         s->all->collector_ops->recording(t, s->all->collector);
+    } else if (t->record.owes_stop) {
+        target_stop(t);
     } else {
-        fail_start(t, r);
-        if (t->record.owes_stop)
-            target_stop(t);
-        else
-            target_edge(t, STATE_FAILED);
+        target_edge(t, STATE_FAILED);
     }
     s->n_outstanding--;
     if (s->record.state == STATE_STOPPING)
         session_stop_late(t);
     else
         session_check_started(s);
+}
+
+static void on_counted(struct target *t, bool ok)
+{
+    t->record.owes_stop = ok;
+    settle_start(t, ok);
+}
+
+static void on_started(const struct call_result *r, void *arg)
+{
+    struct target *t = arg;
+    bool ok = r->err == 0 && r->status / 100 == 2;
+
+    t->call = NULL;
+    sessions_count_call(t, SESSION_CALL_START, r);
+    if (r->sent_at_ns > 0)
+        t->record.start_sent_at = r->sent_at_ns;
+    t->record.start_answered_at = r->answered_at_ns;
+    if (r->err == 0)
+        t->record.start_status = r->status;
+    if (!ok)
+        fail_start(t, r);
+    if (ok && target_engine(t)->counts_functions)
+        target_count_start(t, r, on_counted);
+    else
+        settle_start(t, ok);
 }
 
 static void on_hard_limit(evutil_socket_t fd, short what, void *arg)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a profiler of functions has counted so far: one row for each function, and the difference of two such
+ * counts. Plain data without I/O; a list owns its strings.
+ */
+#pragma once
+
+#include "base/util.h"
+
+/* A server of NeMo Gym with everything that it imports has a few thousand. */
+#define FUNCTIONS_MAX 65536
+
+struct function {
+    char *name;
+    char *file;   /* "" of what is built in */
+    int64_t line; /* 0 of what is built in */
+    int64_t
+        calls; /* 0 where the profiler did not say; of a function that recurs the inner calls count, too */
+    int64_t tsub_ns; /* in the function itself */
+    int64_t ttot_ns; /* and in what it called */
+};
+
+/* What the profiler's clock counted. */
+enum function_clock {
+    FUNCTION_CLOCK_UNKNOWN,
+    FUNCTION_CLOCK_CPU, /* waiting is invisible */
+    FUNCTION_CLOCK_WALL,
+};
+
+struct function_list {
+    struct function *items;
+    size_t n, cap;
+    size_t n_unreadable; /* rows of its text that were not understood, or too many */
+    int64_t pid;         /* of the process that counted, 0 unknown */
+    enum function_clock clock;
+};
+
+/* Copies both texts, of which neither needs a NUL. */
+void function_list_add(struct function_list *l, const char *name, size_t name_size, const char *file,
+                       size_t file_size, int64_t line, int64_t calls, int64_t tsub_ns, int64_t ttot_ns);
+/* Frees what it holds and the list; accepts NULL. */
+struct function_list *function_list_free(struct function_list *l);
+DEFINE_CLEANUP(struct function_list *, function_list_free)
+
+/* "cpu", "wall", NULL where unknown. */
+const char *function_clock_name(enum function_clock c);
+
+/*
+ * What was counted between two snapshots of one server, the most expensive (ttot) first; functions that were
+ * not called meanwhile are left out. Counts never fall: where one did, or a function is gone, or another
+ * process answered, the server began anew. Then *ret_restarted is true and all of `after` is the difference.
+ * The caller frees it.
+ */
+struct function_list *function_list_difference(const struct function_list *before,
+                                               const struct function_list *after, bool *ret_restarted);
+/* The most expensive first. */
+void function_list_sort(struct function_list *l);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engines whose profiler always counts (NeMo Gym): a look at the start of a recording, one at its end, and
+ * the difference as rows of the catalog.
+ *
+ * The first look is only in memory: where another profd took it, the second counts since the server's launch,
+ * which is said.
+ */
+#include "base/alloc.h"
+#include "daemon/functions/snapshot.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+
+/* Of one target: those that cost the most. */
+#define FUNCTIONS_KEPT_MAX 5000
+
+struct look {
+    struct sessions *all;
+    int64_t session_id;
+    size_t target;
+    void (*take)(struct target *t, struct snapshot *s);
+    void (*done)(struct target *t, bool ok);
+};
+
+static void on_snapshot(struct snapshot *snapshot, void *arg)
+{
+    struct look look = *(struct look *)arg;
+    struct session *s = sessions_find(look.all, look.session_id);
+
+    free(arg);
+    if (!s)
+        return;
+    struct target *t = &s->targets[look.target];
+    bool ok = snapshot->list != NULL;
+    if (ok) {
+        look.take(t, snapshot);
+    } else {
+        target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
+    }
+    look.done(t, ok);
+}
+
+static void look_at(struct target *t, const struct call_result *result, int64_t asked_at,
+                    void (*take)(struct target *t, struct snapshot *s),
+                    void (*done)(struct target *t, bool ok))
+{
+    struct session *s = t->session;
+    struct look *look = xcalloc(1, sizeof(*look));
+
+    *look = (struct look){.all = s->all,
+                          .session_id = s->record.session_id,
+                          .target = (size_t)(t - s->targets),
+                          .take = take,
+                          .done = done};
+    snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
+}
+
+static void take_first(struct target *t, struct snapshot *s)
+{
+    t->counted = TAKE_PTR(s->list);
+}
+
+static void keep(struct target *t, const struct function_list *l)
+{
+    struct session *s = t->session;
+
+    for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX); i++) {
+        const struct function *f = &l->items[i];
+        const struct function_record record = {
+            .session_id = s->record.session_id,
+            .worker_url = t->worker.url,
+            .name = f->name,
+            .file = f->file,
+            .line = f->line,
+            .calls = f->calls,
+            .tsub_ns = f->tsub_ns,
+            .ttot_ns = f->ttot_ns,
+        };
+        int r = catalog_add_function(s->all->catalog, &record);
+        if (r < 0) {
+            _cleanup_(freep) char *failure =
+                xasprintf("the catalog cannot take its functions: %s", strerror(-r));
+            target_fail(t, failure, "Free space on the file system of the catalog, see profctl du.");
+            return;
+        }
+    }
+    if (l->n > FUNCTIONS_KEPT_MAX)
+        session_remark(s, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,
+                       FUNCTIONS_KEPT_MAX);
+    else if (l->n == 0)
+        session_remark(s, t, "Record while it works.", "ran no function of Python meanwhile");
+}
+
+static void take_second(struct target *t, struct snapshot *snapshot)
+{
+    const struct function_list nothing = {0};
+    bool restarted;
+    _cleanup_(function_list_freep) struct function_list *l =
+        function_list_difference(t->counted ? t->counted : &nothing, snapshot->list, &restarted);
+
+    if (!t->counted)
+        session_remark(t->session, t, NULL,
+                       "profd was restarted meanwhile: its functions are counted since its launch");
+    else if (restarted)
+        session_remark(t->session, t, "With num_workers above 1 each look may meet another process: use 1.",
+                       "its counts began anew, or another of its processes answered: its functions are "
+                       "counted since that one's launch");
+    if (l->n_unreadable > 0)
+        session_remark(t->session, t, NULL, "%zu rows of its statistics cannot be read", l->n_unreadable);
+    if (l->clock == FUNCTION_CLOCK_WALL)
+        session_remark(t->session, t, NULL, "its clock is that of the wall: times include waiting");
+    keep(t, l);
+    session_save(t->session);
+}
+
+void target_count_start(struct target *t, const struct call_result *result,
+                        void (*done)(struct target *t, bool ok))
+{
+    look_at(t, result, result->sent_at_ns, take_first, done);
+}
+
+void target_count_stop(struct target *t, const struct call_result *result,
+                       void (*done)(struct target *t, bool ok))
+{
+    int64_t asked_at = result ? result->sent_at_ns : t->record.start_answered_at;
+    look_at(t, result, asked_at, take_second, done);
+}
