@@ -10,7 +10,8 @@
 /* A function by its number in the text. */
 struct entry {
     struct piece name, file; /* empty: not told */
-    int64_t calls, self_us, total_us;
+    int64_t calls, self_us;
+    int64_t below_us, within_us; /* of the calls it made, and of those made of it, as their callers saw them */
 };
 
 struct profile {
@@ -112,7 +113,7 @@ static const struct {
 
 static bool add(int64_t *sum, int64_t more)
 {
-    if (more > YAPPI_COUNT_MAX / NS_PER_US - *sum)
+    if (more > YAPPI_COUNT_MAX / NS_PER_US / 2 - *sum)
         return false;
     *sum += more;
     return true;
@@ -131,11 +132,12 @@ static void take_cost(struct profile *p, struct piece line)
         !piece_number(piece_trim((struct piece){space, line.end}), &cost)) {
         p->n_unreadable++;
     } else if (!is_call) {
-        fits = add(&caller->self_us, cost) && add(&caller->total_us, cost);
+        fits = add(&caller->self_us, cost);
         p->n_unreadable += !fits;
     } else {
-        /* What a function spends in itself is in its own time already. */
-        fits = add(&callee->calls, p->calls) && (callee == caller || add(&caller->total_us, cost));
+        /* What a function spends in calls to itself is in its own time already. */
+        fits = add(&callee->calls, p->calls) &&
+               (callee == caller || (add(&caller->below_us, cost) && add(&callee->within_us, cost)));
         p->n_unreadable += !fits;
     }
     p->calls = NUMBER_NONE;
@@ -177,7 +179,7 @@ static void add_entry(struct function_list *l, const struct entry *e)
     int64_t line = take_line_number(&name, e->file);
 
     function_list_add(l, name.p, piece_size(name), e->file.p, piece_size(e->file), line, e->calls,
-                      e->self_us * NS_PER_US, e->total_us * NS_PER_US);
+                      e->self_us * NS_PER_US, MAX(e->self_us + e->below_us, e->within_us) * NS_PER_US);
 }
 
 int yappi_callgrind_parse(const char *text, size_t size, struct function_list **ret)
