@@ -113,6 +113,10 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
             ;;
+        --sort)
+            mapfile -t COMPREPLY < <(compgen -W 'ttot tsub ncall tavg' -- "$cur")
+            return
+            ;;
         --state)
             mapfile -t COMPREPLY < <(compgen -W 'active requested starting recording stopping collecting complete partial failed
                 cancelled' -- "$cur")

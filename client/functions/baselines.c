@@ -18,7 +18,8 @@ static int directory(char **ret, struct problem *p)
     else if (home && *home == '/')
         *ret = xasprintf("%s/.local/state/profd/functions", home);
     else
-        return problem_set(p, -ENOENT, PROBLEM_BAD_REQUEST, "neither $XDG_STATE_HOME nor $HOME says where to keep it");
+        return problem_set(p, -ENOENT, PROBLEM_BAD_REQUEST,
+                           "neither $XDG_STATE_HOME nor $HOME says where to keep it");
     return 0;
 }
 
@@ -28,7 +29,8 @@ static int path_of(const char *name, char **ret_dir, char **ret_path, struct pro
     size_t n = strspn(name, allowed);
     int64_t id;
 
-    if (n == 0 || name[n] || n > BASELINE_NAME_MAX || name[0] == '.' || name[0] == '-' || parse_ref(name, 's', &id)) {
+    if (n == 0 || name[n] || n > BASELINE_NAME_MAX || name[0] == '.' || name[0] == '-' ||
+        parse_ref(name, 's', &id)) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is no name for a profile", name);
         problem_remedy(p, "Use up to %d letters, digits and . _ -, as in before-sets.", BASELINE_NAME_MAX);
         return -EINVAL;

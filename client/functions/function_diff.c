@@ -58,9 +58,7 @@ void function_changes_make(const struct function_rows *before, const struct func
 
     *ret = (struct function_changes){.items = xcalloc(n_old + n_young + 1, sizeof(*ret->items))};
     while (i < n_old || k < n_young) {
-        int order = i == n_old     ? 1
-                    : k == n_young ? -1
-                                   : function_row_compare(&old[i], &young[k]);
+        int order = i == n_old ? 1 : k == n_young ? -1 : function_row_compare(&old[i], &young[k]);
         struct function_change *c = &ret->items[ret->n++];
         c->before = order <= 0 ? old[i++] : absent(&young[k]);
         c->after = order >= 0 ? young[k++] : absent(&c->before);

@@ -8,8 +8,8 @@
 #define SHARE_HIGH 0.10
 #define SHARE_DEAR 0.05
 /* Below it a function only passes on. */
-#define OWN_LOW   0.10
-#define CALLS_MANY 100
+#define OWN_LOW      0.10
+#define CALLS_MANY   100
 #define TAVG_DEAR_NS INT64_C(1000000)
 /* Of each reading and worker. */
 #define FUNCTIONS_MAX 3
@@ -69,14 +69,17 @@ static const struct reading {
     const char *advice;
 } readings[] = {
     {"high-ttot", "of the time goes into it and what it calls", has_high_ttot, ttot_share,
-     "Make blocking calls in it concurrent (asyncio.gather, a pool of threads), and cache results that recur."},
+     "Make blocking calls in it concurrent (asyncio.gather, a pool of threads), and cache results that "
+     "recur."},
     {"high-tsub", "of the time goes into its own code", has_high_tsub, tsub_share,
      "Use better data structures (sets and dicts instead of searching lists), fewer passes, cached results; "
      "what remains can be spread over processes."},
     {"high-tavg", "of the time goes into many calls of it that are dear", is_dear_and_often, ttot_share,
-     "Cache its results (functools.lru_cache), take several inputs a call, or spread the calls over processes."},
+     "Cache its results (functools.lru_cache), take several inputs a call, or spread the calls over "
+     "processes."},
     {"high-ttot-low-tsub", "of the time goes through it, hardly any into its own code", delegates, ttot_share,
-     "It only passes on: look at what it calls, and let those calls run concurrently where they do not need each "
+     "It only passes on: look at what it calls, and let those calls run concurrently where they do not need "
+     "each "
      "other."},
 };
 
@@ -90,7 +93,8 @@ static void add(struct function_findings *l, const struct reading *r, const stru
 static int larger_first(const void *x, const void *y)
 {
     const struct function_finding *a = x, *b = y;
-    return a->share != b->share ? (a->share < b->share ? 1 : -1) : function_row_compare(a->function, b->function);
+    return a->share != b->share ? (a->share < b->share ? 1 : -1)
+                                : function_row_compare(a->function, b->function);
 }
 
 static void find(const struct function_rows *rows, const char *worker, const struct reading *r,
@@ -139,10 +143,10 @@ char *function_finding_text(const struct function_finding *f)
 {
     char ttot[UNIT_TEXT_MAX], tsub[UNIT_TEXT_MAX], tavg[UNIT_TEXT_MAX], calls[32];
     const struct function_row *row = f->function;
-    _cleanup_(freep) char *often =
-        row->calls > 0 ? xasprintf(", %s calls of %s", text_number(calls, row->calls),
-                                   format_duration(tavg, row->tavg_ns))
-                       : xstrdup("");
+    _cleanup_(freep) char *often = row->calls > 0
+                                       ? xasprintf(", %s calls of %s", text_number(calls, row->calls),
+                                                   format_duration(tavg, row->tavg_ns))
+                                       : xstrdup("");
 
     return xasprintf("%s: %.0f %% %s: ttot %s, tsub %s%s", row->name, f->share * 100, says(f),
                      format_duration(ttot, row->ttot_ns), format_duration(tsub, row->tsub_ns), often);

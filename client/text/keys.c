@@ -19,7 +19,8 @@ void keys_open(struct keys *k)
     sigprocmask(SIG_BLOCK, &set, NULL);
     *k = (struct keys){.fd = -1, .signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
     /* Who is in the background may not change the modes, and would be stopped for trying. */
-    if (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &k->before) < 0)
+    if (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) != getpgrp() ||
+        tcgetattr(STDIN_FILENO, &k->before) < 0)
         return;
     struct termios single = k->before;
     single.c_lflag &= ~(tcflag_t)(ICANON | ECHO);

@@ -42,6 +42,12 @@ void function_list_add(struct function_list *l, const char *name, size_t name_si
 struct function_list *function_list_free(struct function_list *l);
 DEFINE_CLEANUP(struct function_list *, function_list_free)
 
+/* Of a call, with what it called; 0 where the number of calls is not known. */
+static inline int64_t function_average_ns(const struct function *f)
+{
+    return f->calls > 0 ? f->ttot_ns / f->calls : 0;
+}
+
 /* "cpu", "wall", NULL where unknown. */
 const char *function_clock_name(enum function_clock c);
 

@@ -11,7 +11,8 @@
 struct entry {
     struct piece name, file; /* empty: not told */
     int64_t calls, self_us;
-    int64_t below_us, within_us; /* of the calls it made, and of those made of it, as their callers saw them */
+    int64_t below_us,
+        within_us; /* of the calls it made, and of those made of it, as their callers saw them */
 };
 
 struct profile {

@@ -32,11 +32,10 @@ static void on_snapshot(struct snapshot *snapshot, void *arg)
         return;
     struct target *t = &s->targets[look.target];
     bool ok = snapshot->list != NULL;
-    if (ok) {
+    if (ok)
         look.take(t, snapshot);
-    } else {
+    else
         target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
-    }
     look.done(t, ok);
 }
 
@@ -60,35 +59,39 @@ static void take_first(struct target *t, struct snapshot *s)
     t->counted = TAKE_PTR(s->list);
 }
 
+static int keep_one(struct target *t, const struct function *f)
+{
+    _cleanup_(function_record_done) struct function_record record;
+
+    function_record_init(&record);
+    record.session_id = t->session->record.session_id;
+    record.worker_url = xstrdup(t->worker.url);
+    record.moment = xstrdup("difference");
+    record.name = xstrdup(f->name);
+    record.file = f->file[0] ? xstrdup(f->file) : NULL;
+    record.line = f->line > 0 ? f->line : RECORD_NONE;
+    record.calls = f->calls;
+    record.tsub_ns = f->tsub_ns;
+    record.ttot_ns = f->ttot_ns;
+    record.tavg_ns = function_average_ns(f);
+    return catalog_add_function(t->session->all->catalog, &record);
+}
+
 static void keep(struct target *t, const struct function_list *l)
 {
-    struct session *s = t->session;
+    int r = 0;
 
-    for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX); i++) {
-        const struct function *f = &l->items[i];
-        const struct function_record record = {
-            .session_id = s->record.session_id,
-            .worker_url = t->worker.url,
-            .name = f->name,
-            .file = f->file,
-            .line = f->line,
-            .calls = f->calls,
-            .tsub_ns = f->tsub_ns,
-            .ttot_ns = f->ttot_ns,
-        };
-        int r = catalog_add_function(s->all->catalog, &record);
-        if (r < 0) {
-            _cleanup_(freep) char *failure =
-                xasprintf("the catalog cannot take its functions: %s", strerror(-r));
-            target_fail(t, failure, "Free space on the file system of the catalog, see profctl du.");
-            return;
-        }
-    }
-    if (l->n > FUNCTIONS_KEPT_MAX)
-        session_remark(s, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,
+    for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX) && r == 0; i++)
+        r = keep_one(t, &l->items[i]);
+    if (r < 0) {
+        _cleanup_(freep) char *failure = xasprintf("the catalog cannot take its functions: %s", strerror(-r));
+        target_fail(t, failure, "Free space on the file system of the catalog, see profctl du.");
+    } else if (l->n > FUNCTIONS_KEPT_MAX) {
+        session_remark(t->session, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,
                        FUNCTIONS_KEPT_MAX);
-    else if (l->n == 0)
-        session_remark(s, t, "Record while it works.", "ran no function of Python meanwhile");
+    } else if (l->n == 0) {
+        session_remark(t->session, t, "Record while it works.", "ran no function of Python meanwhile");
+    }
 }
 
 static void take_second(struct target *t, struct snapshot *snapshot)
