@@ -84,32 +84,38 @@ static void print_wrapped(struct client *c, const char *text, unsigned indent)
     fprintf(c->out.file, "%s\n", wrapped);
 }
 
-static void print_finding(struct client *c, const struct function_finding *f, size_t number,
-                          bool names_worker)
+static void print_finding(struct client *c, const struct function_finding *f, bool names_worker)
 {
-    _cleanup_(freep) char *text = function_finding_text(f);
-    _cleanup_(freep) char *line = xasprintf("%zu  %s", number, text);
     const struct function_row *row = f->function;
-    _cleanup_(freep) char *place =
-        xasprintf("   %s:%" PRId64 "%s%s  (%s)", row->file, row->line, names_worker ? " of " : "",
-                  names_worker ? row->worker : "", f->reading);
+    _cleanup_(freep) char *text = function_finding_text(f);
+    _cleanup_(freep) char *place = short_place(row);
+    _cleanup_(freep) char *line = xasprintf("%s  (%s%s%s)", text, place ? place : "built in",
+                                            names_worker ? " of " : "", names_worker ? row->worker : "");
 
-    print_wrapped(c, line, 3);
-    print_wrapped(c, place, 3);
-    fputs("   ", c->out.file);
-    print_wrapped(c, f->advice, 3);
+    fputs("  ", c->out.file);
+    print_wrapped(c, line, 4);
 }
 
 void function_findings_print(struct client *c, const struct function_rows *rows, const json_t *answer)
 {
     _cleanup_(function_findings_done) struct function_findings findings = {0};
+    const struct function_reading *reading = NULL;
 
     function_findings_make(rows, &findings);
-    if (findings.n > 0)
-        fputs("\nFINDINGS\n", c->out.file);
-    for (size_t i = 0; i < findings.n; i++)
-        print_finding(c, &findings.items[i], i + 1, rows->n_workers > 1);
-    fputc('\n', c->out.file);
+    fputs(findings.n > 0 ? "\nFINDINGS\n" : "\n", c->out.file);
+    for (size_t i = 0; i < findings.n; i++) {
+        if (findings.items[i].reading != reading) {
+            reading = findings.items[i].reading;
+            fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), reading->title,
+                    screen_plain(&c->out));
+        }
+        print_finding(c, &findings.items[i], rows->n_workers > 1);
+        if (i + 1 == findings.n || findings.items[i + 1].reading != reading) {
+            fputs("  Try: ", c->out.file);
+            print_wrapped(c, reading->advice, 4);
+        }
+    }
+    fputs(findings.n > 0 ? "\n" : "", c->out.file);
     print_wrapped(c,
                   clock_is_wall(answer)
                       ? "Times are those of the clock on the wall: waiting is in them."
@@ -139,7 +145,7 @@ json_t *function_findings_to_json(const struct function_rows *rows)
     for (size_t i = 0; i < findings.n; i++) {
         const struct function_finding *f = &findings.items[i];
         json_t *j = json_object();
-        json_put_str(j, "reading", f->reading);
+        json_put_str(j, "reading", f->reading->name);
         json_put_str(j, "worker", f->function->worker);
         json_put_str(j, "name", f->function->name);
         json_put_str(j, "file", f->function->file);
@@ -147,7 +153,7 @@ json_t *function_findings_to_json(const struct function_rows *rows)
         json_object_set_new(j, "share", json_real(f->share));
         _cleanup_(freep) char *text = function_finding_text(f);
         json_put_str(j, "text", text);
-        json_put_str(j, "advice", f->advice);
+        json_put_str(j, "advice", f->reading->advice);
         json_array_append_new(list, j);
     }
     return list;

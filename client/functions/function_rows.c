@@ -94,11 +94,15 @@ int function_rows_sort(struct function_rows *r, const char *key)
 
 int64_t function_rows_total_ns(const struct function_rows *r, const char *worker)
 {
-    int64_t sum = 0;
+    int64_t sum = 0, longest = 0;
 
-    for (size_t i = 0; i < r->n; i++)
-        if ((!worker || streq(worker, r->items[i].worker)) &&
-            __builtin_add_overflow(sum, r->items[i].tsub_ns, &sum))
+    for (size_t i = 0; i < r->n; i++) {
+        const struct function_row *f = &r->items[i];
+        if (!streq(worker, f->worker))
+            continue;
+        longest = MAX(longest, f->ttot_ns);
+        if (__builtin_add_overflow(sum, f->tsub_ns, &sum))
             return INT64_MAX;
-    return sum;
+    }
+    return MAX(sum, longest);
 }

@@ -28,7 +28,8 @@ void function_rows_done(struct function_rows *r);
 /* The largest first, by "ttot", "tsub", "ncall" or "tavg"; -EINVAL for another key, with nothing done. */
 #define FUNCTION_SORT_KEYS "ttot, tsub, ncall, tavg"
 int function_rows_sort(struct function_rows *r, const char *key);
-/* All that ran: what all functions cost themselves. worker NULL: of all. */
+/* All time of a worker's functions: what they cost themselves, or what the longest of them saw, where that is
+ * more: rows do not tell of what is built in, and may be of one program only. */
 int64_t function_rows_total_ns(const struct function_rows *r, const char *worker);
 /* Negative, 0, positive: an order of (file, name), whatever the line and the worker. */
 int function_row_compare(const struct function_row *a, const struct function_row *b);

@@ -162,10 +162,12 @@ static char *live_text(struct client *c, const struct options *o, const struct f
     if (c->out.is_terminal && height > LINES_RESERVED)
         top = top == 0 ? height - LINES_RESERVED : MIN(top, (size_t)(height - LINES_RESERVED));
     _cleanup_(freep) char *table = function_table_text(c, rows, top);
+    int64_t own = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        own += rows->items[i].tsub_ns;
 
-    return xasprintf("%s  %s  CPU time since the launch: %s\n%s%s", name, format_time(at, wall_ns()),
-                     format_duration(total, function_rows_total_ns(rows, NULL)), table,
-                     c->out.is_terminal ? "q ends\n" : "\n");
+    return xasprintf("%s  %s  since the launch: %s in %zu functions\n%s%s", name, format_time(at, wall_ns()),
+                     format_duration(total, own), rows->n, table, c->out.is_terminal ? "q ends\n" : "\n");
 }
 
 static int show_look(struct client *c, const struct options *o, const char *path, const char *name)
@@ -193,7 +195,8 @@ static int show_look(struct client *c, const struct options *o, const char *path
 static int live(struct client *c, const struct options *o)
 {
     _cleanup_(freep) char *path = NULL;
-    _cleanup_(freep) char *name = source_name(&o->source);
+    _cleanup_(freep) char *name =
+        o->source.workers.n == 1 ? xstrdup(o->source.workers.items[0]) : source_name(&o->source);
     int64_t interval =
         o->interval_ns == OPTION_ABSENT ? INTERVAL_DEFAULT_NS : MAX(o->interval_ns, INTERVAL_MIN_NS);
     struct keys keys;

@@ -12,7 +12,7 @@
 #include <errno.h>
 
 /* Of one target: those that cost the most. */
-#define FUNCTIONS_KEPT_MAX 5000
+#define FUNCTIONS_KEPT_MAX 2000
 
 struct look {
     struct sessions *all;

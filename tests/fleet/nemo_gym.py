@@ -10,9 +10,7 @@ place of its time. It prints http://HOST:PORT when it is ready, and writes it in
 """
 import argparse
 import asyncio
-import io
 import os
-import pathlib
 import signal
 import sys
 import time
@@ -21,10 +19,7 @@ import yaml
 from aiohttp import web
 
 from announce import announce
-
-CLASS = "MathResourcesServer"
-COLUMNS = {0: ("name", 200), 1: ("ncall", 10), 2: ("tsub", 8), 3: ("ttot", 8), 4: ("tavg", 8)}
-
+from nemo_gym_profiling import Profiler
 
 def score(answer):
     """Own code that takes time: a list is searched for each digit."""
@@ -40,48 +35,6 @@ def score(answer):
 def verify_all(answers):
     """Passes on."""
     return [score(answer) for answer in answers]
-
-
-class Profiler:
-    def __init__(self, name, generation, directory):
-        import yappi
-        self.yappi, self.name, self.generation, self.directory = yappi, name, generation, pathlib.Path(directory)
-
-    def start(self):
-        self.yappi.set_clock_type("CPU")
-        self.yappi.start()
-
-    def stop(self):
-        self.yappi.stop()
-        if self.generation == "table":
-            self.directory.mkdir(parents=True, exist_ok=True)
-            (self.directory / f"{CLASS}___{self.name}.log").write_text(self.table("nemo_gym.py"))
-        else:
-            self.dump()
-
-    def table(self, required):
-        """As NeMo Gym filters it: of the rows those that contain `required`; none where that is None."""
-        out = io.StringIO()
-        self.yappi.get_func_stats().print_all(out=out, columns=COLUMNS)
-        text, past_heading = "", False
-        for line in out.getvalue().splitlines(keepends=True):
-            if not past_heading or (required and required in line):
-                text += line
-            past_heading = past_heading or line.startswith("name")
-        return text
-
-    def dump(self):
-        own = self.directory / f"{CLASS}___{self.name}"
-        own.mkdir(parents=True, exist_ok=True)
-        if self.generation == "files":
-            self.yappi.get_func_stats().save(str(own / f"{self.name}.callgrind"), type="CALLGRIND")
-        (own / f"{self.name}.log").write_text(self.table("nemo_gym.py" if self.generation == "log" else None))
-
-    async def stats(self, _request):
-        if self.generation == "table":
-            return web.Response(text=self.table("nemo_gym.py"))
-        self.dump()
-        return web.Response()
 
 
 def application(routes):
