@@ -133,6 +133,13 @@ _profctl() {
     else
         case $verb in
             status | stop) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur") ;;
+            functions)
+                mapfile -t COMPREPLY < <(
+                    compgen -W "$(_profctl_ids s)" -- "$cur"
+                    cd "${XDG_STATE_HOME:-$HOME/.local/state}/profd/functions" 2>/dev/null &&
+                        compgen -G "$cur*.json" | sed 's/\.json$//'
+                )
+                ;;
             run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
             ingest)
                 compopt -o filenames 2>/dev/null
