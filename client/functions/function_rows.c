@@ -86,7 +86,8 @@ int function_rows_sort(struct function_rows *r, const char *key)
 {
     for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
         if (streq(orders[i].key, key)) {
-            qsort(r->items, r->n, sizeof(*r->items), orders[i].compare);
+            if (r->n > 0)
+                qsort(r->items, r->n, sizeof(*r->items), orders[i].compare);
             return 0;
         }
     return -EINVAL;

@@ -4,6 +4,8 @@
 #include "base/units.h"
 #include "client/functions/baselines.h"
 #include "client/functions/function_print.h"
+#include "client/functions/rollout_session.h"
+#include "client/functions/rollouts.h"
 #include "client/text/keys.h"
 #include "client/text/source.h"
 #include "client/verbs.h"
@@ -12,13 +14,14 @@
 #define TOP_DEFAULT         20
 #define INTERVAL_DEFAULT_NS (2 * NS_PER_S)
 #define INTERVAL_MIN_NS     (100 * NS_PER_MS)
+#define LONGEST_DEFAULT_NS  (600 * NS_PER_S)
 /* Lines of the terminal that are not for functions: title, heading, "more", help, the cursor's. */
 #define LINES_RESERVED 6
 
 struct options {
     struct source source;
-    const char *session, *save, *sort;
-    int64_t top, interval_ns;
+    const char *session, *save, *sort, *workload, *agent, *output;
+    int64_t top, interval_ns, limit, concurrency, duration_ns;
     bool live, diff, csv;
 };
 
@@ -34,6 +37,14 @@ static const struct option_def options[] = {
      "functions shown; 0 for all, default 20, of --json and --csv all"},
     {"save", 0, "NAME", OPTION_TEXT, AT(save), "keep it under a name, for --diff"},
     {"diff", 0, NULL, OPTION_FLAG, AT(diff), "compare two that were saved, or sessions: --diff baseline s9"},
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload),
+     "record a session while the rollouts of this JSONL file run"},
+    {"agent", 0, "NAME", OPTION_TEXT, AT(agent), "with --workload: who runs those that name no agent"},
+    {"limit", 0, "N", OPTION_COUNT, AT(limit), "with --workload: the first so many"},
+    {"concurrency", 0, "N", OPTION_COUNT, AT(concurrency), "with --workload: so many at a time, default 8"},
+    {"duration", 0, "TIME", OPTION_DURATION, AT(duration_ns),
+     "with --workload: record no longer than this, default 10min"},
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "with --workload: what came back, as JSONL"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180)"},
 };
 
@@ -170,14 +181,18 @@ static char *live_text(struct client *c, const struct options *o, const struct f
                      format_duration(total, own), rows->n, table, c->out.is_terminal ? "q ends\n" : "\n");
 }
 
-static int show_look(struct client *c, const struct options *o, const char *path, const char *name)
+/* *ret_left: Ctrl-C came while profd was asked. */
+static int show_look(struct client *c, const struct options *o, const char *path, const char *name,
+                     bool *ret_left)
 {
+    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
     _cleanup_(function_rows_done) struct function_rows rows = {0};
-    int status = client_get(c, path, NULL, &answer);
+    int r = door_call(c->door, "GET", path, NULL, NULL, &answer, &p), status = EXIT_DONE;
 
-    if (status != EXIT_DONE)
-        return status;
+    *ret_left = r == -EINTR;
+    if (r < 0)
+        return *ret_left ? EXIT_DONE : client_fail(c, &p);
     function_rows_take(answer, &rows);
     function_rows_sort(&rows, sort_key(o));
     if (c->json || o->csv) {
@@ -200,16 +215,19 @@ static int live(struct client *c, const struct options *o)
     int64_t interval =
         o->interval_ns == OPTION_ABSENT ? INTERVAL_DEFAULT_NS : MAX(o->interval_ns, INTERVAL_MIN_NS);
     struct keys keys;
-    int status = live_path(c, o, &path), key = KEY_NONE;
+    int status = live_path(c, o, &path);
+    bool left = false;
 
     if (status != EXIT_DONE)
         return status;
     keys_open(&keys);
-    for (int64_t next = mono_ns(); status == EXIT_DONE && key != KEY_END && key != 'q';) {
-        status = show_look(c, o, path, name);
+    for (int64_t next = mono_ns(); status == EXIT_DONE && !left;) {
+        status = show_look(c, o, path, name, &left);
         next = MAX(next + interval, mono_ns());
-        while (status == EXIT_DONE && mono_ns() < next && key != KEY_END && key != 'q')
-            key = keys_wait(&keys, next);
+        while (status == EXIT_DONE && !left && mono_ns() < next) {
+            int key = keys_wait(&keys, next);
+            left = key == KEY_END || key == 'q';
+        }
     }
     keys_close(&keys);
     screen_settle(&c->out);
@@ -255,6 +273,11 @@ static int diff(struct client *c, const struct options *o, char **words)
     return EXIT_DONE;
 }
 
+static int64_t given(int64_t value, int64_t fallback)
+{
+    return value == OPTION_ABSENT ? fallback : value;
+}
+
 static int check(struct client *c, const struct options *o, int n_words)
 {
     struct function_rows none = {0};
@@ -262,8 +285,13 @@ static int check(struct client *c, const struct options *o, int n_words)
     if (o->diff ? n_words != 2 : n_words != 0)
         return usage(c, o->diff ? "--diff compares two profiles" : "functions takes words only with --diff",
                      "profctl functions --diff baseline optimized");
-    if (o->diff + o->live + !!o->session > 1)
-        return usage(c, "--diff, --live and --session exclude each other", "profctl functions --help");
+    if (o->diff + o->live + !!o->session + !!o->workload > 1)
+        return usage(c, "--diff, --live, --session and --workload exclude each other",
+                     "profctl functions --help");
+    if (!o->workload &&
+        (o->agent || o->output || given(o->limit, 0) || given(o->concurrency, 0) || given(o->duration_ns, 0)))
+        return usage(c, "--agent, --limit, --concurrency, --duration and --output are for --workload",
+                     "Name a JSONL file of rollouts with --workload.");
     if (o->live && o->save)
         return usage(c, "--live saves nothing", "Leave --live out, or save what a session recorded.");
     if (c->json && o->csv)
@@ -271,6 +299,24 @@ static int check(struct client *c, const struct options *o, int n_words)
     if (function_rows_sort(&none, sort_key(o)) < 0)
         return usage(c, "there is no such key for --sort", "It takes: " FUNCTION_SORT_KEYS ".");
     return EXIT_DONE;
+}
+
+/* A session of its own, and what ran in it. */
+static int run_workload(struct client *c, const struct options *o, json_t **ret)
+{
+    const struct rollout_options rollouts = {.file = o->workload,
+                                             .agent = o->agent,
+                                             .output = o->output,
+                                             .limit = given(o->limit, 0),
+                                             .at_once = given(o->concurrency, ROLLOUTS_AT_ONCE),
+                                             .longest_ns = given(o->duration_ns, LONGEST_DEFAULT_NS)};
+    char session[REF_TEXT_MAX];
+    int status = rollout_session(c, &o->source, &rollouts, session);
+
+    if (status != EXIT_DONE && status != EXIT_PARTIAL)
+        return status;
+    int got = get_session_functions(c, session, ret);
+    return got != EXIT_DONE ? got : status;
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -285,10 +331,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return diff(c, o, words);
     if (o->live)
         return live(c, o);
-    status = get_functions(c, o, &answer);
-    if (status != EXIT_DONE)
+    status = o->workload ? run_workload(c, o, &answer) : get_functions(c, o, &answer);
+    if (!answer)
         return status;
-    return o->save ? save(c, o, answer) : print(c, o, answer);
+    int shown = o->save ? save(c, o, answer) : print(c, o, answer);
+    return shown != EXIT_DONE ? shown : status;
 }
 
 const struct verb verb_functions = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server of NeMo Gym for tests and the demo: a resource server, or with `--head` the head server.
 
-A resource server verifies answers (with code that has something to be found in it) and, where its configuration in
+A resource server verifies answers (and, as its own agent, takes rollouts at /run) (with code that has something to be found in it) and, where its configuration in
 $NEMO_GYM_CONFIG_DICT enables profiling, counts its functions with Debian's yappi. `--generation` says what its /stats
 does: `table` answers with the rows of its own program, `files` answers with nothing and writes a .callgrind and a .log
 that ends after the heading, `log` writes only a .log, with rows. Each writes the same when it ends, the first into the
@@ -59,7 +59,13 @@ def resource_routes(profiler):
         rewards = verify_all((await request.json())["answers"])
         return web.json_response({"reward": sum(rewards)})
 
-    routes = [web.post("/seed_session", seed_session), web.post("/verify", verify),
+    async def run(request):
+        row = await request.json()
+        if "answers" not in row:
+            raise web.HTTPUnprocessableEntity(text="no answers")
+        return web.json_response({"reward": sum(verify_all(row["answers"])), "echo": row["answers"]})
+
+    routes = [web.post("/run", run), web.post("/seed_session", seed_session), web.post("/verify", verify),
               web.post("/aggregate_metrics", seed_session)]
     return [*routes, web.get("/stats", profiler.stats)] if profiler else routes
 

@@ -182,6 +182,31 @@ def test_two_profiles_side_by_side(house):
     assert "no name" in house.profctl("functions", "--session", before, "--save", "../x", status=2).stderr
 
 
+def test_rollouts_run_while_a_session_records(house, tmp_path):
+    rollouts, results = tmp_path / "rollouts.jsonl", tmp_path / "results.jsonl"
+    named = {"answers": [1, 2], "agent_ref": {"name": "files"}}
+    rollouts.write_text("".join(json.dumps(row) + "\n" for row in ({"answers": [7]}, named, {}, {"answers": []})))
+    words = ["functions", "--router", house.router, "--workload", rollouts, "--agent", "table", "--output", results,
+             "--duration", "30s", "--json"]
+    done = house.profctl(*words, "--limit", "2")
+    told = json.loads(done.stdout)
+    assert "2 of 2 rollouts done, 0 failed" in done.stderr
+    calls = {f["worker"]: f["calls"] for f in told["functions"] if f["name"] == "score"}
+    assert calls == {house.table.url: 1, house.files.url: 2}
+    lines = sorted(map(json.loads, results.read_text().splitlines()), key=lambda line: line["_ng_task_index"])
+    assert [(line["echo"], line["agent_ref"]["name"]) for line in lines] == [([7], "table"), ([1, 2], "files")]
+    done = house.profctl(*words, status=3)  # one has nothing to be run
+    assert "3 of 4 rollouts done, 1 failed: 422" in done.stderr and len(results.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("line, said", [("{", ":1: "), ("[1]", "is no JSON object"), ("{}", "names no agent"),
+                                        ("", "has no rollouts")])
+def test_rollouts_that_are_none(house, tmp_path, line, said):
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text(line)
+    assert said in house.profctl("functions", "--router", house.router, "--workload", file, status=2).stderr
+
+
 def test_live_gives_a_block_a_look_until_it_is_ended(house):
     with subprocess.Popen([PROFCTL, "--socket", house.profd.socket, "functions", "--worker", house.table.url, "--live",
                            "--interval", "100ms", "--top", "2"], stdout=subprocess.PIPE, text=True) as live:
