@@ -65,9 +65,7 @@ static int send_rollouts(struct client *c, const struct rollouts *r, const json_
 
     if (o->output && output_open_as_is(o->output, &out, &p) < 0)
         return client_fail(c, &p);
-    if (rollouts_send(r, workers, (size_t)o->at_once, o->output ? out.file : NULL, interrupt_fd, &outcome,
-                      &p) < 0)
-        return client_fail(c, &p);
+    rollouts_send(r, workers, (size_t)o->at_once, o->output ? out.file : NULL, interrupt_fd, &outcome);
     client_say(c, "%zu of %zu rollouts done, %zu failed%s%s%s", outcome.done, json_array_size(r->rows),
                outcome.failed, outcome.interrupted ? ", interrupted" : "", outcome.failure ? ": " : "",
                outcome.failure ? outcome.failure : "");
@@ -107,6 +105,8 @@ int rollout_session(struct client *c, const struct source *source, const struct 
     int status = client_need_own_profd(c);
     if (status == EXIT_DONE)
         status = get_workers(c, source, &workers);
+    if (status == EXIT_DONE && rollouts_check(&rollouts, workers, &p) < 0)
+        status = client_fail(c, &p);
     if (status == EXIT_DONE)
         status = start(c, source, o->longest_ns, ret);
     if (status != EXIT_DONE)

@@ -99,25 +99,25 @@ struct sending {
     struct rollouts_outcome outcome;
 };
 
-static const char *agent_url(const struct sending *s, const json_t *row)
+static const char *agent_url(const json_t *fleet, const json_t *row)
 {
     const char *name = json_get_str(json_object_get(row, AGENT_REF), "name");
     size_t i;
     json_t *w;
 
-    json_array_foreach(json_object_get(s->workers, "workers"), i,
+    json_array_foreach(json_object_get(fleet, "workers"), i,
                        w) if (streq(json_get_str(w, "model"), name)) return json_get_str(w, "url");
     return NULL;
 }
 
-static int check_agents(const struct sending *s, struct problem *p)
+int rollouts_check(const struct rollouts *r, const json_t *workers, struct problem *p)
 {
     size_t i;
     json_t *row;
 
-    json_array_foreach(s->rollouts->rows, i, row)
+    json_array_foreach(r->rows, i, row)
     {
-        if (agent_url(s, row))
+        if (agent_url(workers, row))
             continue;
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no server %s",
                     json_get_str(json_object_get(row, AGENT_REF), "name"));
@@ -144,7 +144,7 @@ static size_t on_bytes(char *data, size_t one, size_t n, void *arg)
 static void launch(struct sending *s, struct flight *f)
 {
     const json_t *row = json_array_get(s->rollouts->rows, s->next++);
-    _cleanup_(freep) char *url = xasprintf("%s/run", agent_url(s, row));
+    _cleanup_(freep) char *url = xasprintf("%s/run", agent_url(s->workers, row));
 
     f->row = row;
     f->body = json_dumps(row, JSON_COMPACT);
@@ -247,17 +247,14 @@ static void send_all(struct sending *s, int interrupt_fd)
     }
 }
 
-int rollouts_send(const struct rollouts *r, const json_t *workers, size_t at_once, FILE *out,
-                  int interrupt_fd, struct rollouts_outcome *ret, struct problem *p)
+void rollouts_send(const struct rollouts *r, const json_t *workers, size_t at_once, FILE *out,
+                   int interrupt_fd, struct rollouts_outcome *ret)
 {
     struct sending s = {.rollouts = r,
                         .workers = workers,
                         .out = out,
                         .n_flights = MIN(at_once, (size_t)ROLLOUTS_AT_ONCE_MAX)};
-    int e = check_agents(&s, p);
 
-    if (e < 0)
-        return e;
     s.multi = curl_multi_init();
     s.headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!s.multi || !s.headers)
@@ -270,5 +267,4 @@ int rollouts_send(const struct rollouts *r, const json_t *workers, size_t at_onc
     curl_multi_cleanup(s.multi);
     curl_slist_free_all(s.headers);
     *ret = s.outcome;
-    return 0;
 }

@@ -28,10 +28,12 @@ struct rollouts_outcome {
     char *failure; /* of the first that failed, NULL: none; the caller frees it */
 };
 
-/*
- * Sends them, at_once at a time, and writes each answer to out (NULL: nowhere) as it comes. workers is a
- * Fleet of profd, whose models are the names of agents. Ends early when interrupt_fd becomes readable (-1:
- * never). -ENOENT where an agent is none of them.
+/* workers is a Fleet of profd, whose models are the names of agents. -ENOENT where an agent is none of them.
  */
-int rollouts_send(const struct rollouts *r, const json_t *workers, size_t at_once, FILE *out,
-                  int interrupt_fd, struct rollouts_outcome *ret, struct problem *p);
+int rollouts_check(const struct rollouts *r, const json_t *workers, struct problem *p);
+/*
+ * Sends them, which were checked, at_once at a time, and writes each answer to out (NULL: nowhere) as it
+ * comes. Ends early when interrupt_fd becomes readable (-1: never).
+ */
+void rollouts_send(const struct rollouts *r, const json_t *workers, size_t at_once, FILE *out,
+                   int interrupt_fd, struct rollouts_outcome *ret);

@@ -175,7 +175,7 @@ static char *live_text(struct client *c, const struct options *o, const struct f
     _cleanup_(freep) char *table = function_table_text(c, rows, top);
     int64_t own = 0;
     for (size_t i = 0; i < rows->n; i++)
-        own += rows->items[i].tsub_ns;
+        own = MIN(own, INT64_MAX - rows->items[i].tsub_ns) + rows->items[i].tsub_ns;
 
     return xasprintf("%s  %s  since the launch: %s in %zu functions\n%s%s", name, format_time(at, wall_ns()),
                      format_duration(total, own), rows->n, table, c->out.is_terminal ? "q ends\n" : "\n");

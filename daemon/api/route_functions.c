@@ -142,8 +142,8 @@ static void add_function(json_t *list, const struct worker *w, const struct func
     if (f->line > 0)
         json_put_int(j, "line", f->line);
     json_put_int(j, "calls", f->calls);
-    json_put_int(j, "tsub_ns", f->tsub_ns);
-    json_put_int(j, "ttot_ns", f->ttot_ns);
+    json_put_int(j, "tsub_ns", MAX(f->tsub_ns, INT64_C(0)));
+    json_put_int(j, "ttot_ns", MAX(f->ttot_ns, INT64_C(0)));
     json_put_int(j, "tavg_ns", function_average_ns(f));
     json_array_append_new(list, j);
 }

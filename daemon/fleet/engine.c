@@ -136,10 +136,11 @@ static void explain_unknown(struct worker *w, const struct answers *a)
         worker_refuse(w, "Name the URL that it redirects to.",
                       "answers with a redirect (%s), which is not followed", some->text);
     } else {
-        worker_refuse(w,
-                      "profd profiles vLLM, SGLang and NeMo Gym servers. Is this the URL of one, and not of a router?",
-                      "is not an engine that profd knows: /version answered %s, /server_info %s",
-                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+        worker_refuse(
+            w,
+            "profd profiles vLLM, SGLang and NeMo Gym servers. Is this the URL of one, and not of a router?",
+            "is not an engine that profd knows: /version answered %s, /server_info %s",
+            version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }
 }
 

@@ -62,6 +62,14 @@ void function_list_sort(struct function_list *l)
         qsort(l->items, l->n, sizeof(*l->items), compare_cost);
 }
 
+/* A sum that does not fit stays where it is: such counts are nonsense. */
+static void add_bounded(int64_t *sum, int64_t more)
+{
+    int64_t result;
+    if (!__builtin_add_overflow(*sum, more, &result) && llabs(result) <= FUNCTION_COUNT_MAX)
+        *sum = result;
+}
+
 /* In order of identity, strings borrowed. Functions of one name, file and line (lambdas, say) are one. */
 static struct function *merged(const struct function_list *l, size_t *ret_n)
 {
@@ -73,9 +81,9 @@ static struct function *merged(const struct function_list *l, size_t *ret_n)
     qsort(m, l->n, sizeof(*m), compare_identity);
     for (size_t i = 0; i < l->n; i++) {
         if (n > 0 && compare_identity(&m[n - 1], &m[i]) == 0) {
-            m[n - 1].calls += m[i].calls;
-            m[n - 1].tsub_ns += m[i].tsub_ns;
-            m[n - 1].ttot_ns += m[i].ttot_ns;
+            add_bounded(&m[n - 1].calls, m[i].calls);
+            add_bounded(&m[n - 1].tsub_ns, m[i].tsub_ns);
+            add_bounded(&m[n - 1].ttot_ns, m[i].ttot_ns);
         } else {
             m[n++] = m[i];
         }
@@ -84,20 +92,21 @@ static struct function *merged(const struct function_list *l, size_t *ret_n)
     return m;
 }
 
-static bool fell(const struct function *before, const struct function *after)
+/* What a list tells of the process that counted it decides how a new one is known. */
+static bool fell(const struct function_list *l, const struct function *before, const struct function *after)
 {
-    return after->calls < before->calls || after->ttot_ns < before->ttot_ns ||
-           after->tsub_ns < before->tsub_ns;
+    return after->calls < before->calls || (l->pid == 0 && after->ttot_ns < before->ttot_ns);
 }
 
 static void add_rise(struct function_list *l, const struct function *f, const struct function *since)
 {
     static const struct function never = {0};
     const struct function *s = since ? since : &never;
+    int64_t tsub = MAX(f->tsub_ns - s->tsub_ns, INT64_C(0)), ttot = MAX(f->ttot_ns - s->ttot_ns, INT64_C(0));
 
-    if (f->calls > s->calls || f->tsub_ns > s->tsub_ns || f->ttot_ns > s->ttot_ns)
+    if (f->calls > s->calls || tsub > 0 || ttot > 0)
         function_list_add(l, f->name, strlen(f->name), f->file, strlen(f->file), f->line, f->calls - s->calls,
-                          f->tsub_ns - s->tsub_ns, f->ttot_ns - s->ttot_ns);
+                          tsub, ttot);
 }
 
 /* False where a count fell. */
@@ -110,7 +119,7 @@ static bool subtract(const struct function_list *before, const struct function_l
 
     for (size_t i = 0; i < n_young; i++) {
         int order = k < n_old ? compare_identity(&old[k], &young[i]) : 1;
-        if (order < 0 || (order == 0 && fell(&old[k], &young[i])))
+        if (order < 0 || (order == 0 && fell(after, &old[k], &young[i])))
             return false;
         add_rise(ret, &young[i], order == 0 ? &old[k++] : NULL);
     }

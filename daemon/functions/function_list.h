@@ -9,6 +9,8 @@
 
 /* A server of NeMo Gym with everything that it imports has a few thousand. */
 #define FUNCTIONS_MAX 65536
+/* Of calls and nanoseconds: the difference of two fits always. */
+#define FUNCTION_COUNT_MAX (INT64_C(1) << 61)
 
 struct function {
     char *name;
@@ -16,8 +18,9 @@ struct function {
     int64_t line; /* 0 of what is built in */
     int64_t
         calls; /* 0 where the profiler did not say; of a function that recurs the inner calls count, too */
-    int64_t tsub_ns; /* in the function itself */
-    int64_t ttot_ns; /* and in what it called */
+    /* In the function itself, and in what it called. Of one that has not returned yet the first may be
+     * negative: what it called is taken off already, its own time is to come. */
+    int64_t tsub_ns, ttot_ns;
 };
 
 /* What the profiler's clock counted. */
@@ -52,10 +55,10 @@ static inline int64_t function_average_ns(const struct function *f)
 const char *function_clock_name(enum function_clock c);
 
 /*
- * What was counted between two snapshots of one server, the most expensive (ttot) first; functions that were
- * not called meanwhile are left out. Counts never fall: where one did, or a function is gone, or another
- * process answered, the server began anew. Then *ret_restarted is true and all of `after` is the difference.
- * The caller frees it.
+ * What was counted between two snapshots of one server, the most expensive (ttot) first; functions that did
+ * nothing meanwhile are left out, and no time is negative. Where a number of calls fell, a function is gone,
+ * or another process answered (of a list that does not tell the process: where a ttot fell), the server began
+ * anew: then *ret_restarted is true, and all of `after` is the difference. The caller frees it.
  */
 struct function_list *function_list_difference(const struct function_list *before,
                                                const struct function_list *after, bool *ret_restarted);

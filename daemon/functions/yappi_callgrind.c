@@ -6,6 +6,8 @@
 #include <errno.h>
 
 #define NUMBER_NONE (-1)
+/* Microseconds that are still a number of nanoseconds, also when two are added. */
+#define UNITS_MAX (YAPPI_COUNT_MAX / NS_PER_US / 2)
 
 /* A function by its number in the text. */
 struct entry {
@@ -114,9 +116,11 @@ static const struct {
 
 static bool add(int64_t *sum, int64_t more)
 {
-    if (more > YAPPI_COUNT_MAX / NS_PER_US / 2 - *sum)
+    int64_t result;
+
+    if (__builtin_add_overflow(*sum, more, &result) || result > UNITS_MAX || result < -UNITS_MAX)
         return false;
-    *sum += more;
+    *sum = result;
     return true;
 }
 
@@ -127,13 +131,14 @@ static void take_cost(struct profile *p, struct piece line)
     bool is_call = p->calls != NUMBER_NONE, fits;
     /* In this order: the caller's is there already, the callee's may make the table move. */
     struct entry *callee = is_call ? entry_at(p, p->callee) : NULL, *caller = entry_at(p, p->caller);
+    struct piece number = piece_trim((struct piece){space ? space : line.end, line.end});
+    bool minus = piece_take_minus(&number);
     int64_t cost;
 
-    if (!space || !caller || (is_call && !callee) ||
-        !piece_number(piece_trim((struct piece){space, line.end}), &cost)) {
+    if (!caller || !piece_number(number, &cost) || (is_call && (!callee || minus))) {
         p->n_unreadable++;
     } else if (!is_call) {
-        fits = add(&caller->self_us, cost);
+        fits = add(&caller->self_us, minus ? -cost : cost);
         p->n_unreadable += !fits;
     } else {
         /* What a function spends in calls to itself is in its own time already. */

@@ -62,3 +62,11 @@ static inline bool piece_number(struct piece s, int64_t *ret)
     *ret = n;
     return true;
 }
+
+/* Takes the sign off; true where it is a minus. */
+static inline bool piece_take_minus(struct piece *s)
+{
+    bool minus = s->p < s->end && *s->p == '-';
+    s->p += minus;
+    return minus;
+}

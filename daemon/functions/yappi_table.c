@@ -31,6 +31,7 @@ static struct piece take_last_word(struct piece *line)
 /* "0.000123", as nanoseconds. What is finer than these is cut. */
 static bool read_seconds(struct piece s, int64_t *ret)
 {
+    bool minus = piece_take_minus(&s);
     const char *point = memchr(s.p, '.', piece_size(s));
     int64_t whole, part = 0, unit = NS_PER_S;
 
@@ -43,7 +44,7 @@ static bool read_seconds(struct piece s, int64_t *ret)
         unit /= 10;
         part += unit * (*p - '0');
     }
-    *ret = whole * NS_PER_S + part;
+    *ret = (whole * NS_PER_S + part) * (minus ? -1 : 1);
     return true;
 }
 
@@ -80,7 +81,8 @@ static void take_row(struct function_list *l, struct piece line)
                  full = piece_trim(line);
 
     if (full.p == full.end || l->n == FUNCTIONS_MAX || !read_seconds(tavg_word, &average) ||
-        !read_seconds(ttot_word, &ttot) || !read_seconds(tsub_word, &tsub) || !read_calls(calls_word, &calls))
+        !read_seconds(ttot_word, &ttot) || !read_seconds(tsub_word, &tsub) ||
+        !read_calls(calls_word, &calls) || ttot < 0)
         l->n_unreadable++;
     else
         add_function(l, full, calls, tsub, ttot);

@@ -54,6 +54,32 @@ static void test_table(void **state)
     check(&l->items[3], "builtins.sorted", "", 0, 7, 100 * MS, 100 * MS);
 }
 
+/* What has not returned yet has its callees' time taken off already: it may be negative, and fall. */
+static void test_functions_under_way(void **state)
+{
+    static const char *const texts[] = {
+        HEADING "/a.py:1 loop  1  -0.10000  0.000000  0.0\n",
+        HEADING "/a.py:1 loop  1  -0.25000  0.000000  0.0\n",
+        HEADING "/a.py:1 loop  1  0.500000  1.000000  1.0\n",
+    };
+    _cleanup_(function_list_freep) struct function_list *a = table(texts[0]);
+    _cleanup_(function_list_freep) struct function_list *b = table(texts[1]);
+    _cleanup_(function_list_freep) struct function_list *c = table(texts[2]);
+    bool restarted;
+
+    assert_int_equal(a->items[0].tsub_ns, -100 * MS);
+    _cleanup_(function_list_freep) struct function_list *first = function_list_difference(a, b, &restarted);
+    assert_false(restarted);
+    assert_int_equal(first->n, 0);
+    _cleanup_(function_list_freep) struct function_list *second = function_list_difference(a, c, &restarted);
+    assert_false(restarted);
+    check(&second->items[0], "loop", "/a.py", 1, 0, 600 * MS, 1000 * MS);
+    _cleanup_(function_list_freep) struct function_list *own =
+        profile("creator: yappi\nfl=(1) a\nfn=(1) f a:3\nfn=(1)\n3 -40\ncfn=(1)\ncalls=1 0\n0 -7\n");
+    check(&own->items[0], "f", "a", 3, 0, -40000, 0);
+    assert_int_equal(own->n_unreadable, 1);
+}
+
 /* What exports no rows is no error here; what has no heading is no table. */
 static void test_table_without_rows(void **state)
 {
@@ -131,6 +157,7 @@ static void test_difference_after_restart(void **state)
         {HEADING "/a.py:1 f  2  0.1  0.2  0.1\n/a.py:5 g  9  1.0  1.0  0.1\n", 0, 2},
         {HEADING "/a.py:1 f  12  1.1  2.2  0.1\n", 0, 1},
         {HEADING "/a.py:1 f  12  1.1  2.2  0.1\n/a.py:5 g  9  1.0  1.0  0.1\n", 8, 2},
+        {HEADING "/a.py:1 f  12  1.1  1.9  0.1\n/a.py:5 g  9  1.0  1.0  0.1\n", 0, 2},
     };
     _cleanup_(function_list_freep) struct function_list *before =
         table(HEADING "/a.py:1 f  10  1.0  2.0  0.1\n/a.py:5 g  5  0.5  0.5  0.1\n");
@@ -238,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_functions_under_way),
         cmocka_unit_test(test_table_without_rows),
         cmocka_unit_test(test_callgrind),
         cmocka_unit_test(test_difference),
