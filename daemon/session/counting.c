@@ -7,36 +7,68 @@
  * which is said.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "daemon/functions/snapshot.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
 /* Of one target: those that cost the most. */
 #define FUNCTIONS_KEPT_MAX 2000
+/* Until a profile is read. */
+#define LOOK_MAX_NS (30 * NS_PER_S)
 
 struct look {
     struct sessions *all;
     int64_t session_id;
     size_t target;
+    struct event *timer; /* NULL: it was given up, and done() has been called */
     void (*take)(struct target *t, struct snapshot *s);
     void (*done)(struct target *t, bool ok);
 };
 
+/* NULL where its session is gone. */
+static struct target *target_of(const struct look *look)
+{
+    struct session *s = sessions_find(look->all, look->session_id);
+    return s ? &s->targets[look->target] : NULL;
+}
+
+static void end_look(struct look *look)
+{
+    event_free(look->timer);
+    look->timer = NULL;
+}
+
 static void on_snapshot(struct snapshot *snapshot, void *arg)
 {
-    struct look look = *(struct look *)arg;
-    struct session *s = sessions_find(look.all, look.session_id);
-
-    free(arg);
-    if (!s)
-        return;
-    struct target *t = &s->targets[look.target];
+    struct look *look = arg;
+    struct target *t = target_of(look);
     bool ok = snapshot->list != NULL;
-    if (ok)
-        look.take(t, snapshot);
-    else
-        target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
-    look.done(t, ok);
+
+    if (look->timer) {
+        end_look(look);
+        if (t && ok)
+            look->take(t, snapshot);
+        else if (t)
+            target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
+        if (t)
+            look->done(t, ok);
+    }
+    free(look);
+}
+
+/* A mount whose server is gone blocks whoever reads there, without end. */
+static void on_look_late(evutil_socket_t fd, short what, void *arg)
+{
+    struct look *look = arg;
+    struct target *t = target_of(look);
+
+    end_look(look);
+    if (!t)
+        return;
+    target_fail(t, "its profiles could not be read in time",
+                "Does the file system that they are on answer? A plain ls of it would hang as well.");
+    look->done(t, false);
 }
 
 static void look_at(struct target *t, const struct call_result *result, int64_t asked_at,
@@ -45,12 +77,15 @@ static void look_at(struct target *t, const struct call_result *result, int64_t 
 {
     struct session *s = t->session;
     struct look *look = xcalloc(1, sizeof(*look));
+    struct timeval longest = timeval_of(LOOK_MAX_NS);
 
     *look = (struct look){.all = s->all,
                           .session_id = s->record.session_id,
                           .target = (size_t)(t - s->targets),
                           .take = take,
                           .done = done};
+    look->timer = event_new(s->all->base, -1, 0, on_look_late, look);
+    event_add(look->timer, &longest);
     snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
 }
 
