@@ -4,9 +4,10 @@
 
 A resource server verifies answers, with code that has something to be found in it, and takes rollouts at /run, as its
 own agent. Where its configuration in $NEMO_GYM_CONFIG_DICT enables profiling, it counts its functions with Debian's yappi.
-`--generation` says what its /stats does: `table` answers with the rows of its own program, `files` answers with nothing and writes a .callgrind and a .log
-that ends after the heading, `log` writes only a .log, with rows. Each writes the same when it ends, the first into the
-place of its time. It prints http://HOST:PORT when it is ready, and writes it into --port-file.
+`--generation` says what its /stats does: `table` answers with the rows of its own program, `files` answers with nothing
+and writes a .callgrind and a .log that ends after the heading, `log` writes only a .log, with rows. Each writes the same
+when it ends, the first into the place of its time. It prints http://HOST:PORT when it is ready, and writes it into
+--port-file.
 """
 import argparse
 import asyncio
