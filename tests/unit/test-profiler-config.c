@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
+#include "base/yaml_json.h"
 #include "daemon/fleet/profiler_config.h"
-#include "daemon/fleet/yaml_json.h"
 #include "tests/unit/cmocka-all.h"
 
 /* Strings with their NULs; the literal's own NUL ends the last one. */
@@ -212,6 +212,29 @@ static void test_yaml(void **state)
     }
 }
 
+static void test_yaml_lines(void **state)
+{
+    static const char text[] = "name: x\n"
+                               "profiling:\n"
+                               "  type: torch\n"
+                               "  prefill: {isl: 1,\n"
+                               "    osl: 2}\n"
+                               "list:\n"
+                               "  - a: 1\n"
+                               "  - b: 2\n";
+    char error[200];
+    _cleanup_json_ lines = NULL;
+    _cleanup_json_ root = yaml_parse_lines(text, strlen(text), &lines, error);
+
+    assert_non_null(root);
+    assert_int_equal(json_get_int(lines, "name", 0), 1);
+    assert_int_equal(json_get_int(lines, "profiling", 0), 2);
+    assert_int_equal(json_get_int(lines, "profiling.type", 0), 3);
+    assert_int_equal(json_get_int(lines, "profiling.prefill.osl", 0), 5);
+    assert_int_equal(json_get_int(lines, "list.b", 0), 8);
+    assert_int_equal(json_object_size(lines), 9);
+}
+
 static void test_paths(void **state)
 {
     static const struct {
@@ -264,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_vllm_counts),
         cmocka_unit_test(test_sglang),
         cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_yaml_lines),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };
