@@ -10,11 +10,11 @@
 static const struct verb verb_help_page;
 
 const struct verb *const verbs[] = {
-    &verb_list_workers,  &verb_doctor,      &verb_start,     &verb_run,     &verb_status, &verb_stop,
-    &verb_list_sessions, &verb_list_traces, &verb_ingest,    &verb_query,   &verb_export, &verb_merge,
-    &verb_analyze,       &verb_flame,       &verb_diff,      &verb_reports, &verb_show,   &verb_get,
-    &verb_open,          &verb_rm,          &verb_pin,       &verb_unpin,   &verb_du,     &verb_vacuum,
-    &verb_events,        &verb_token,       &verb_help_page, NULL,
+    &verb_list_workers, &verb_doctor,        &verb_start,       &verb_timeline,  &verb_run,     &verb_status,
+    &verb_stop,         &verb_list_sessions, &verb_list_traces, &verb_ingest,    &verb_query,   &verb_export,
+    &verb_merge,        &verb_analyze,       &verb_flame,       &verb_diff,      &verb_reports, &verb_show,
+    &verb_get,          &verb_open,          &verb_rm,          &verb_pin,       &verb_unpin,   &verb_du,
+    &verb_vacuum,       &verb_events,        &verb_token,       &verb_help_page, NULL,
 };
 
 const struct verb *verb_find(const char *name)

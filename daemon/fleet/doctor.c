@@ -327,7 +327,7 @@ static void check_setup(const struct worker *w, struct checks *c)
     const struct profiler_setup *s = &w->setup;
 
     /* SGLang is told with each start. */
-    if (s->with_stack == 1 && w->engine == ENGINE_VLLM)
+    if (s->with_stack == 1 && worker_profiler(w) == ENGINE_VLLM)
         checks_add(
             c, CHECK_WARN, w->url,
             "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default).",

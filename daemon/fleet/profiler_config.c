@@ -327,6 +327,20 @@ static void sglang_launch(const struct launch *launch, struct profiler_launch *r
     ret->source = dir ? dir_variable : NULL;
 }
 
+/* An option beats its variable. */
+static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *ret)
+{
+    static const char *const dir_flag = "--torch_cuda_profiler_dir", *const dir_variable =
+                                                                         "TORCH_CUDA_PROFILER_DIR";
+    const char *flag = flag_value(&launch->args, dir_flag), *variable = env_set(&launch->env, dir_variable);
+
+    if (!flag && !variable)
+        return;
+    ret->setup.kind = xstrdup("torch");
+    ret->dir = xstrdup(flag ? flag : variable);
+    ret->source = flag ? dir_flag : dir_variable;
+}
+
 void profiler_launch_read(enum engine engine, const char *version, const struct launch *launch,
                           struct profiler_launch *ret)
 {
@@ -337,6 +351,8 @@ void profiler_launch_read(enum engine engine, const char *version, const struct 
         vllm_launch(version, launch, ret);
     else if (engine == ENGINE_SGLANG)
         sglang_launch(launch, ret);
+    else if (engine == ENGINE_RTP_LLM)
+        rtp_llm_launch(launch, ret);
 }
 
 bool path_is_uri(const char *path)

@@ -108,6 +108,11 @@ struct fleet *fleet_free(struct fleet *f)
     return NULL;
 }
 
+enum engine worker_profiler(const struct worker *w)
+{
+    return w->engine == ENGINE_DYNAMO ? w->backend : w->engine;
+}
+
 unsigned worker_ranks_expected(const struct worker *w)
 {
     const int sizes[] = {w->sizes.tp, w->sizes.pp, w->sizes.dp};

@@ -42,6 +42,7 @@ struct worker {
     int64_t load;     /* requests, as the router counts; -1 unknown */
     char *connection; /* "http", "grpc", ... */
     enum engine engine;
+    enum engine backend; /* what a Dynamo worker runs, where that is known; ENGINE_UNKNOWN for all others */
     char *version;
     struct parallel sizes;
     bool speculative; /* speculative decoding is on (SGLang) */
@@ -81,6 +82,8 @@ void worker_add_note(struct worker *w, const char *format, ...) _printf_(2, 3);
 struct fleet *fleet_free(struct fleet *f);
 DEFINE_CLEANUP(struct fleet *, fleet_free)
 
+/* Whose profiler it has: of a Dynamo worker the engine in it. */
+enum engine worker_profiler(const struct worker *w);
 /* How many rank traces one recording of this worker should give: tp * pp * dp, at least 1. */
 unsigned worker_ranks_expected(const struct worker *w);
 

@@ -31,6 +31,8 @@ static const struct pattern {
     {"<profile_id>-TP-<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
     {"<profile_id>-TP-<tp>[-DP-<dp>][-PP-<pp>][-EP-<ep>][-<stage>].trace.json", TRACE_NAME_RANK,
      TRACE_WRITER_SGLANG},
+    {"profiler_ts<time_ns>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
+    {"<profile_id>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<host>_<pid>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"libkineto_activities_<pid>[_<any>].json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"<host>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
@@ -70,6 +72,7 @@ static const struct field {
     NUMBER(pid),
     NUMBER(time_ns),
     NUMBER(local_rank),
+    NUMBER(count),
     TEXT(host),
     TEXT(prefix),
     TEXT(profile_id),
@@ -192,11 +195,15 @@ static int64_t time_of_profile_id(const char *id)
     return *id || s < earliest_s || s > latest_s ? -1 : s * NS_PER_S + fraction;
 }
 
-/* torch's older handler writes milliseconds. */
+/* torch's older handler writes milliseconds, RTP-LLM microseconds. */
 static int64_t time_in_ns(int64_t time)
 {
     static const int64_t ms_max = INT64_C(100000000000000), ns_per_ms = 1000000;
-    return time > 0 && time < ms_max ? time * ns_per_ms : time;
+    static const int64_t us_max = INT64_C(100000000000000000), ns_per_us = 1000;
+
+    if (time <= 0 || time >= us_max)
+        return time;
+    return time < ms_max ? time * ns_per_ms : time * ns_per_us;
 }
 
 static bool is_below(const char *path, const char *directory)
@@ -226,6 +233,7 @@ void trace_name_parse(const char *path, struct trace_name *ret)
                                .ep = -1,
                                .rank = -1,
                                .local_rank = -1,
+                               .count = -1,
                                .pid = -1,
                                .time_ns = -1};
     if (strlen(base) > NAME_SIZE_MAX)
