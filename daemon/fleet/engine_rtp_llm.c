@@ -94,7 +94,8 @@ static void review(const struct recording *rec, const struct worker *w, struct r
                    "RTP-LLM records at most %d steps", STEPS_MAX);
     if (rec->steps == 0)
         review_add(review, false, "--duration", "Say by --steps N how many.",
-                   "RTP-LLM counts steps and cannot be stopped: it records %d, which are waited for so long",
+                   "RTP-LLM counts steps and cannot be stopped: %d are recorded, and waited for as long as "
+                   "that",
                    STEPS_DEFAULT);
 }
 

@@ -113,6 +113,12 @@ class Fleet:
         return self._add_worker("sglang", name, traces, ["--enable-metrics", *arguments],
                                 {"SGLANG_TORCH_PROFILER_DIR": str(traces), **(env or {})}, cwd)
 
+    def add_rtp_llm(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """An RTP-LLM worker. `trace_dir` is its TORCH_CUDA_PROFILER_DIR."""
+        name, traces = self._name("rtp-llm", name, trace_dir)
+        return self._add_worker("rtp-llm", name, traces, arguments,
+                                {"TORCH_CUDA_PROFILER_DIR": str(traces), **(env or {})}, cwd)
+
     def add_router(self, dialect="vllm-router", *arguments, workers=None, roles=None, name=None):
         """A router over `workers` (all by default). `roles` maps a worker's name to prefill or decode. Its training
         log is DIRECTORY/NAME.training.log."""

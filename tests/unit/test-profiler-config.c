@@ -188,6 +188,17 @@ static void test_sglang(void **state)
     check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
 }
 
+static void test_rtp_llm(void **state)
+{
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("TORCH_CUDA_PROFILER_DIR=/t"),
+              (struct expected){"/t", "TORCH_CUDA_PROFILER_DIR", "torch", -1});
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("PATH=/bin"), (struct expected){.with_stack = -1});
+    check(ENGINE_RTP_LLM, NULL,
+          (struct launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
+                          .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
+          (struct expected){"/a", "--torch_cuda_profiler_dir", "torch", -1});
+}
+
 static void test_yaml(void **state)
 {
     static const struct {
@@ -263,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_vllm_variables),
         cmocka_unit_test(test_vllm_counts),
         cmocka_unit_test(test_sglang),
+        cmocka_unit_test(test_rtp_llm),
         cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),

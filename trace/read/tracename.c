@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_S  INT64_C(1000000000)
+#define NS_PER_US INT64_C(1000)
 /* Fields and optional parts are tried by recursion; names are at most this long, patterns nest no deeper. */
 #define NAME_SIZE_MAX 255
 
@@ -31,7 +32,7 @@ static const struct pattern {
     {"<profile_id>-TP-<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
     {"<profile_id>-TP-<tp>[-DP-<dp>][-PP-<pp>][-EP-<ep>][-<stage>].trace.json", TRACE_NAME_RANK,
      TRACE_WRITER_SGLANG},
-    {"profiler_ts<time_ns>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
+    {"profiler_ts<time_us>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<profile_id>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<host>_<pid>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"libkineto_activities_<pid>[_<any>].json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
@@ -47,7 +48,7 @@ static const struct pattern {
     {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
 };
 
-enum field_type { FIELD_NUMBER, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
+enum field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
 
 #define NUMBER(name)                                                                                         \
     {                                                                                                        \
@@ -76,6 +77,7 @@ static const struct field {
     TEXT(host),
     TEXT(prefix),
     TEXT(profile_id),
+    {"time_us", FIELD_US, offsetof(struct trace_name, time_ns)},
     {"stage", FIELD_STAGE, 0},
     {"any", FIELD_ANY, 0},
 };
@@ -151,6 +153,9 @@ static bool match_field(const char *pattern, const char *s, struct trace_name *n
     switch (f->type) {
     case FIELD_NUMBER:
         return match_number(close + 1, s, (int64_t *)(void *)place, n);
+    case FIELD_US:
+        return match_number(close + 1, s, (int64_t *)(void *)place, n) &&
+               !__builtin_mul_overflow(*(int64_t *)(void *)place, NS_PER_US, (int64_t *)(void *)place);
     case FIELD_TEXT:
         return match_text(close + 1, s, place, n);
     case FIELD_STAGE:
@@ -195,15 +200,11 @@ static int64_t time_of_profile_id(const char *id)
     return *id || s < earliest_s || s > latest_s ? -1 : s * NS_PER_S + fraction;
 }
 
-/* torch's older handler writes milliseconds, RTP-LLM microseconds. */
+/* torch's older handler writes milliseconds. */
 static int64_t time_in_ns(int64_t time)
 {
     static const int64_t ms_max = INT64_C(100000000000000), ns_per_ms = 1000000;
-    static const int64_t us_max = INT64_C(100000000000000000), ns_per_us = 1000;
-
-    if (time <= 0 || time >= us_max)
-        return time;
-    return time < ms_max ? time * ns_per_ms : time * ns_per_us;
+    return time > 0 && time < ms_max ? time * ns_per_ms : time;
 }
 
 static bool is_below(const char *path, const char *directory)
