@@ -128,8 +128,9 @@ struct engine_ops {
     void (*review)(const struct recording *rec, const struct worker *w, struct review *review);
     /* A stop that failed with this status although nothing is wrong (SGLang after num_steps). */
     bool (*stop_failure_is_benign)(const struct recording *rec, int status);
-    /* An answer with status 2xx that is a failure all the same; NULL: there is none. */
-    bool (*start_is_refused)(const char *body);
+    /* What went wrong though a start was answered with status 2xx, which the caller frees; gives NULL where
+     * nothing did. May be NULL. */
+    char *(*start_refusal)(const char *body);
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
     /* Says what a failed start means and what to do: p is empty and gets both lines. */

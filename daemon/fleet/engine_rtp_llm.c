@@ -112,12 +112,6 @@ static char *body_error(const char *body)
     return xstrdup(json_get_str(j, "error"));
 }
 
-static bool start_is_refused(const char *body)
-{
-    _cleanup_(freep) char *error = body_error(body);
-    return error != NULL;
-}
-
 static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     _cleanup_(freep) char *error = body_error(body);
@@ -146,6 +140,6 @@ const struct engine_ops engine_rtp_llm = {
     .start_body = start_body,
     .review = review,
     .stop_failure_is_benign = stop_failure_is_benign,
-    .start_is_refused = start_is_refused,
+    .start_refusal = body_error,
     .explain_start = explain_start,
 };

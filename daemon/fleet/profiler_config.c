@@ -330,7 +330,7 @@ static void sglang_launch(const struct launch *launch, struct profiler_launch *r
 /* An option beats its variable. */
 static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *ret)
 {
-    static const char *const dir_flag = "--torch_cuda_profiler_dir", *const dir_variable =
+    static const char *const dir_flag = "--torch-cuda-profiler-dir", *const dir_variable =
                                                                          "TORCH_CUDA_PROFILER_DIR";
     const char *flag = flag_value(&launch->args, dir_flag), *variable = env_set(&launch->env, dir_variable);
 

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/fleet/excerpt.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -171,12 +172,22 @@ static bool owes_stop_after(const struct target *t, const struct call_result *r)
     return may_have_started && target_engine(t)->stop_path;
 }
 
+/* Of a good answer; the caller frees it. */
+static char *refusal_of(const struct target *t, const struct call_result *r)
+{
+    const struct engine_ops *ops = target_engine(t);
+    return r->err == 0 && r->status / 100 == 2 && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
+}
+
 static void fail_start(struct target *t, const struct call_result *r)
 {
+    _cleanup_(freep) char *refusal = refusal_of(t, r);
     _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
+    if (refusal)
+        excerpt(refusal, strlen(refusal), text, sizeof(text));
     _cleanup_(freep) char *failure = xasprintf("POST %s: %s", target_start_path(t), text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
@@ -188,8 +199,8 @@ static void fail_start(struct target *t, const struct call_result *r)
 
 static bool start_was_accepted(const struct target *t, const struct call_result *r)
 {
-    const struct engine_ops *ops = target_engine(t);
-    return r->err == 0 && r->status / 100 == 2 && !(ops->start_is_refused && ops->start_is_refused(r->body));
+    _cleanup_(freep) char *refusal = refusal_of(t, r);
+    return r->err == 0 && r->status / 100 == 2 && !refusal;
 }
 
 static void send_start(struct target *t);

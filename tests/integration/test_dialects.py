@@ -30,7 +30,7 @@ def make_house(tmp_path):
 
         def fleet(self, engine, count, *options):
             self.n += 1
-            return FaultFleet(tmp_path / f"fleet{self.n}", engine, count, *options)
+            return FaultFleet(tmp_path / f"fleet{self.n}", engine, count, "--shared-dir", *options)
 
         def record(self, fleet, workers=None, **request):
             asked = self.profd.start_session(workers=workers or fleet.workers, trace_dir=str(fleet.directory), **request)
@@ -52,7 +52,7 @@ def profctl(profd, *words):
 
 
 def test_rtp_llm_ends_by_its_steps(house):
-    with house.fleet("rtp-llm", 3, "--ranks", "2", "--shared-dir") as fleet:
+    with house.fleet("rtp-llm", 3, "--ranks", "2") as fleet:
         asked, session = house.record(fleet, steps=5)
         assert session["state"] == "complete", session
         assert asked["session"] and not session.get("remarks")

@@ -484,9 +484,11 @@ static void test_rtp_llm_failures(void **state)
     struct problem p = {0};
 
     assert_null(ops->stop_path);
-    assert_true(ops->start_is_refused("{\"error\":\"Failed to start profile: no backend\"}"));
-    assert_false(ops->start_is_refused("{\"status\":\"ok\"}"));
-    assert_false(ops->start_is_refused(""));
+    _cleanup_(freep) char *refusal =
+        ops->start_refusal("{\"error\":\"Failed to start profile: no backend\"}");
+    assert_string_equal(refusal, "Failed to start profile: no backend");
+    assert_null(ops->start_refusal("{\"status\":\"ok\"}"));
+    assert_null(ops->start_refusal(""));
     ops->explain_start(&t->worker, 200, "{\"error\":\"Failed to start profile: no backend\"}", &p);
     assert_non_null(strstr(p.what, "no backend"));
     assert_non_null(strstr(p.remedy, "log of the RTP-LLM server"));

@@ -196,7 +196,7 @@ static void test_rtp_llm(void **state)
     check(ENGINE_RTP_LLM, NULL,
           (struct launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
                           .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
-          (struct expected){"/a", "--torch_cuda_profiler_dir", "torch", -1});
+          (struct expected){"/a", "--torch-cuda-profiler-dir", "torch", -1});
 }
 
 static void test_yaml(void **state)
