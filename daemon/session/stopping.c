@@ -62,7 +62,9 @@ static void after_stop(struct target *t)
 /* Of an engine that ends when it has its steps: there is nothing to send. */
 static void end_without_stop(struct target *t)
 {
-    if (t->recorded && !t->files_complete) {
+    struct sessions *all = t->session->all;
+
+    if (t->recorded && all->collector_ops->bytes_seen(t, all->collector) == 0) {
         session_remark(t->session, t, NULL,
                        "cannot be stopped: it goes on until it has its steps, and a trace that comes later "
                        "than it is waited for is unclaimed");
