@@ -20,6 +20,7 @@ struct parallel {
 struct profiler_setup {
     char *kind; /* "torch", "cuda", "proton"; NULL unknown */
     int with_stack, record_shapes, use_gzip, ignore_frontend;
+    int each_request; /* it records every request, unasked (RTP-LLM) */
     int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
 };
 

@@ -38,6 +38,7 @@ static const struct member setup_flags[] = {
     MEMBER(profiler_setup, "record_shapes", record_shapes),
     MEMBER(profiler_setup, "use_gzip", use_gzip),
     MEMBER(profiler_setup, "ignore_frontend", ignore_frontend),
+    MEMBER(profiler_setup, "each_request", each_request),
 };
 static const struct member setup_counts[] = {
     MEMBER(profiler_setup, "delay_iterations", delay_iterations),
