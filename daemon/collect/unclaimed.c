@@ -16,7 +16,7 @@ static void say(struct collector *c)
 {
     struct unclaimed_limit *l = &c->unclaimed;
     _cleanup_(freep) char *text = xasprintf(
-        "%u trace%s that an engine wrote unasked %s not collected, the latest %s: %u a minute may be "
+        "%u trace%s that an engine wrote unasked %s not collected, the latest %s: at most %u a minute are "
         "([collect] unclaimed_per_minute=)",
         l->skipped, l->skipped == 1 ? "" : "s", l->skipped == 1 ? "was" : "were", l->latest,
         c->settings->unclaimed_per_minute);

@@ -63,6 +63,16 @@ static char *body_message(const char *body)
     return xstrdup(json_get_str(j, "message"));
 }
 
+/* What a handler caught, it may give as its answer. */
+static char *start_refusal(const char *body)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse(body, strlen(body), error);
+    const char *message = json_get_str(j, "message");
+
+    return streq(json_get_str(j, "status"), "error") ? xstrdup(message ? message : body) : NULL;
+}
+
 static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     _cleanup_(freep) char *message = body_message(body);
@@ -82,7 +92,8 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     .id = ENGINE_DYNAMO, .identify = identify, .more_questions = 1u << QUESTION_METRICS,                     \
     .start_path = START_PATH, .stop_path = "/engine/control/stop_profile",                                   \
     .older_start_path = "/engine/start_profile", .older_stop_path = "/engine/stop_profile",                  \
-    .start_body = start_body, .review = review, .explain_start = explain_start
+    .start_body = start_body, .review = review, .start_refusal = start_refusal,                              \
+    .explain_start = explain_start
 
 const struct engine_ops engine_dynamo = {
     DYNAMO,

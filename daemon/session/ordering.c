@@ -131,7 +131,8 @@ static void place_output(struct target *t, int index)
     t->record.trace_dir = place->local_dir ? xasprintf("%s/%s", place->local_dir, below) : NULL;
 }
 
-static int add_target(struct target *t, const struct worker *w, int index)
+static int add_target(struct target *t, const struct start_request *request, const struct worker *w,
+                      int index)
 {
     _cleanup_json_ facts = worker_to_json(w);
     struct session *s = t->session;
@@ -142,7 +143,7 @@ static int add_target(struct target *t, const struct worker *w, int index)
     t->record.worker_url = xstrdup(w->url);
     t->record.worker = json_dumps(facts, JSON_COMPACT);
     /* A request is recorded by the rank that takes it. */
-    t->record.ranks_expected = s->request.recording.prompt ? 1 : worker_ranks_expected(w);
+    t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
     t->record.profile_id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->record.session_id, index,
                                      s->record.requested_at / NS_PER_MS);
     place_output(t, index);
@@ -171,7 +172,7 @@ static int add_rows(struct session_order *o, struct session *s)
     if (r >= 0)
         r = catalog_add_session(o->all->catalog, rec);
     for (size_t i = 0; i < s->n_targets && r >= 0; i++)
-        r = add_target(&s->targets[i], &o->fleet->workers[o->plan.chosen[i]], (int)i);
+        r = add_target(&s->targets[i], &o->request, &o->fleet->workers[o->plan.chosen[i]], (int)i);
     if (r >= 0)
         r = catalog_add_event(o->all->catalog, "session-requested", o->actor, rec->session_id, RECORD_NONE,
                               RECORD_NONE, "%zu workers of %s", s->n_targets,

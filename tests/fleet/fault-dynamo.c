@@ -16,8 +16,9 @@ static void metrics_endpoints(struct worker *w, struct http_conn *c, const struc
 
     for (unsigned i = 0; i < w->fleet->n_workers; i++) {
         _cleanup_(freep) char *url = worker_url(&w->fleet->workers[i]);
+        _cleanup_(freep) char *listed = xasprintf("%s/metrics", url);
         json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:[]}", "namespace", "dynamo", "instance_id",
-                                              (int)i, "url", url, "gpu_uuids"));
+                                              (int)i, "url", listed, "gpu_uuids"));
     }
     worker_answer_json(w, c, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }

@@ -180,6 +180,7 @@ def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--vllm", type=int, default=2, metavar="N")
     parse.add_argument("--sglang", type=int, default=0, metavar="N")
+    parse.add_argument("--rtp-llm", type=int, default=0, metavar="N")
     parse.add_argument("--dialect", default="vllm-router")
     parse.add_argument("--dir", help="for logs and traces; a temporary one by default")
     parse.add_argument("--tensor-parallel-size", type=int, default=1, metavar="N", help="of each vLLM worker")
@@ -197,6 +198,8 @@ def main():
                            trace_dir=fleet.directory / "traces" / "shared" if options.shared_traces else None)
         for _ in range(options.sglang):
             fleet.add_sglang()
+        for _ in range(options.rtp_llm):
+            fleet.add_rtp_llm()
         fleet.add_router(options.dialect, *(["--at-rank"] if options.at_rank else []))
         print(json.dumps(fleet.describe()), flush=True)
         while True:

@@ -186,9 +186,9 @@ def test_a_limit_for_what_nobody_asked_for(house, tmp_path):
 
 
 def test_timeline(house, tmp_path):
-    """A real worker's real profiler."""
+    """A real worker's real profiler; of its two ranks the first records the request."""
     with Fleet(tmp_path / "fleet") as fleet:
-        worker = fleet.add_rtp_llm("--step-ms", "5")
+        worker = fleet.add_rtp_llm("--step-ms", "5", "--tp-size", "2")
         fleet.wait_ready()
         status, out, err = profctl(house.profd, "timeline", "--worker", worker.url, "--prompt", "Hello, ", "-o",
                                    str(tmp_path / "out.json"))

@@ -551,6 +551,11 @@ static void test_dynamo_of_something(void **state)
                         &p);
     assert_non_null(strstr(p.what, "already profiling"));
     problem_done(&p);
+    _cleanup_(freep) char *refusal =
+        worker_ops(&t->worker)->start_refusal("{\"status\":\"error\",\"message\":\"no profiler\"}");
+    assert_string_equal(refusal, "no profiler");
+    assert_null(
+        worker_ops(&t->worker)->start_refusal("{\"status\":\"ok\",\"message\":\"Profiling started\"}"));
 }
 
 static void test_failures(void **state)
