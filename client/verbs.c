@@ -14,6 +14,7 @@ const struct verb *const verbs[] = {
     &verb_list_workers,
     &verb_doctor,
     &verb_start,
+    &verb_timeline,
     &verb_run,
     &verb_nsys_command,
     &verb_torch_command,

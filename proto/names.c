@@ -12,9 +12,8 @@ static const char *const states[_STATE_MAX] = {
 };
 
 static const char *const engines[_ENGINE_MAX] = {
-    [ENGINE_UNKNOWN] = "unknown",
-    [ENGINE_VLLM] = "vllm",
-    [ENGINE_SGLANG] = "sglang",
+    [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",     [ENGINE_SGLANG] = "sglang",
+    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo",
 };
 
 static const char *const roles[_ROLE_MAX] = {

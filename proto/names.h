@@ -27,6 +27,8 @@ enum engine {
     ENGINE_UNKNOWN,
     ENGINE_VLLM,
     ENGINE_SGLANG,
+    ENGINE_RTP_LLM,
+    ENGINE_DYNAMO,
     _ENGINE_MAX,
 };
 

@@ -113,6 +113,12 @@ class Fleet:
         return self._add_worker("sglang", name, traces, ["--enable-metrics", *arguments],
                                 {"SGLANG_TORCH_PROFILER_DIR": str(traces), **(env or {})}, cwd)
 
+    def add_rtp_llm(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """An RTP-LLM worker. `trace_dir` is its TORCH_CUDA_PROFILER_DIR."""
+        name, traces = self._name("rtp-llm", name, trace_dir)
+        return self._add_worker("rtp-llm", name, traces, arguments,
+                                {"TORCH_CUDA_PROFILER_DIR": str(traces), **(env or {})}, cwd)
+
     def add_router(self, dialect="vllm-router", *arguments, workers=None, roles=None, name=None):
         """A router over `workers` (all by default). `roles` maps a worker's name to prefill or decode. Its training
         log is DIRECTORY/NAME.training.log."""
@@ -174,6 +180,7 @@ def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--vllm", type=int, default=2, metavar="N")
     parse.add_argument("--sglang", type=int, default=0, metavar="N")
+    parse.add_argument("--rtp-llm", type=int, default=0, metavar="N")
     parse.add_argument("--dialect", default="vllm-router")
     parse.add_argument("--dir", help="for logs and traces; a temporary one by default")
     parse.add_argument("--tensor-parallel-size", type=int, default=1, metavar="N", help="of each vLLM worker")
@@ -191,6 +198,8 @@ def main():
                            trace_dir=fleet.directory / "traces" / "shared" if options.shared_traces else None)
         for _ in range(options.sglang):
             fleet.add_sglang()
+        for _ in range(options.rtp_llm):
+            fleet.add_rtp_llm()
         fleet.add_router(options.dialect, *(["--at-rank"] if options.at_rank else []))
         print(json.dumps(fleet.describe()), flush=True)
         while True:

@@ -188,6 +188,42 @@ static void test_sglang(void **state)
     check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
 }
 
+static void test_rtp_llm(void **state)
+{
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("TORCH_CUDA_PROFILER_DIR=/t"),
+              (struct expected){"/t", "TORCH_CUDA_PROFILER_DIR", "torch", -1});
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("PATH=/bin"), (struct expected){.with_stack = -1});
+    check(ENGINE_RTP_LLM, NULL,
+          (struct launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
+                          .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
+          (struct expected){"/a", "--torch-cuda-profiler-dir", "torch", -1});
+}
+
+static void test_rtp_llm_records_each_request(void **state)
+{
+    const struct {
+        struct strings args, env;
+        int each_request;
+    } cases[] = {
+        {STRINGS("rtp\0--gen_timeline_sync"), NOTHING, 1},
+        {STRINGS("rtp\0--gen_timeline_sync\0--port\0"
+                 "1"),
+         NOTHING, 1},
+        {STRINGS("rtp\0--gen_timeline_sync=0"), STRINGS("GEN_TIMELINE_SYNC=1"), 0},
+        {NOTHING, STRINGS("GEN_TIMELINE_SYNC=true"), 1},
+        {NOTHING, STRINGS("GEN_TIMELINE_SYNC=0"), 0},
+        {NOTHING, NOTHING, -1},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct profiler_launch got;
+        profiler_launch_read(ENGINE_RTP_LLM, NULL,
+                             &(struct launch){.args = cases[i].args, .env = cases[i].env}, &got);
+        assert_int_equal(got.setup.each_request, cases[i].each_request);
+        profiler_launch_done(&got);
+    }
+}
+
 static void test_yaml(void **state)
 {
     static const struct {
@@ -286,6 +322,8 @@ int main(void)
         cmocka_unit_test(test_vllm_variables),
         cmocka_unit_test(test_vllm_counts),
         cmocka_unit_test(test_sglang),
+        cmocka_unit_test(test_rtp_llm),
+        cmocka_unit_test(test_rtp_llm_records_each_request),
         cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_yaml_lines),
         cmocka_unit_test(test_paths),

@@ -96,6 +96,8 @@ static void test_other_routers(void **state)
         {"/workers", "[\"http://h:1/\"]", "generic"},
         {"/workers", "[{\"url\":\"h:1\"}]", "generic"},
         {"/workers", "{\"http://h:1\":{}}", "generic"},
+        {"/metrics_endpoints",
+         "{\"object\":\"list\",\"data\":[{\"namespace\":\"d\",\"url\":\"http://h:1/metrics\"}]}", "dynamo"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
