@@ -30,6 +30,7 @@ enum trace_name_writer {
     TRACE_WRITER_TORCH,
     TRACE_WRITER_VLLM,
     TRACE_WRITER_SGLANG,
+    TRACE_WRITER_SRTCTL, /* nsys, under the names that srtctl gives its reports */
 };
 
 #define TRACE_NAME_TEXT_MAX 256
