@@ -42,7 +42,13 @@ static const struct pattern {
     {"<any>.hatchet", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.chrome_trace", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.msgpack", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<stage>_<rank>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_rank<rank>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_gpu<any>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
     {"<any>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<stage>_<rank>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_rank<rank>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_gpu<any>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
     {"<any>.sqlite", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.ncu-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
@@ -86,10 +92,8 @@ static const struct stage_word {
     const char *word;
     enum trace_stage stage;
 } stage_words[] = {
-    {"EXTEND", TRACE_STAGE_PREFILL},
-    {"DECODE", TRACE_STAGE_DECODE},
-    {"prefill", TRACE_STAGE_PREFILL},
-    {"decode", TRACE_STAGE_DECODE},
+    {"EXTEND", TRACE_STAGE_PREFILL}, {"DECODE", TRACE_STAGE_DECODE},   {"prefill", TRACE_STAGE_PREFILL},
+    {"decode", TRACE_STAGE_DECODE},  {"aggregated", TRACE_STAGE_NONE}, {"agg", TRACE_STAGE_NONE},
 };
 
 static bool match(const char *pattern, const char *s, struct trace_name *n);

@@ -32,6 +32,7 @@ enum trace_name_writer {
     TRACE_WRITER_SGLANG,
     TRACE_WRITER_RTP_LLM,
     _TRACE_WRITER_MAX,
+    TRACE_WRITER_SRTCTL, /* nsys, under the names that srtctl gives its reports */
 };
 
 #define TRACE_NAME_TEXT_MAX 256
