@@ -31,8 +31,8 @@ enum trace_name_writer {
     TRACE_WRITER_VLLM,
     TRACE_WRITER_SGLANG,
     TRACE_WRITER_RTP_LLM,
-    _TRACE_WRITER_MAX,
     TRACE_WRITER_SRTCTL, /* nsys, under the names that srtctl gives its reports */
+    _TRACE_WRITER_MAX,
 };
 
 #define TRACE_NAME_TEXT_MAX 256
