@@ -39,6 +39,14 @@ static const char *after_flag(const char *arg, const char *flag)
     return *arg == '\0' || *arg == '=' ? arg : NULL;
 }
 
+bool flag_is_there(const struct strings *args, const char *flag)
+{
+    for (const char *arg = strings_next(args, NULL); arg; arg = strings_next(args, arg))
+        if (after_flag(arg, flag))
+            return true;
+    return false;
+}
+
 const char *flag_value(const struct strings *args, const char *flag)
 {
     const char *value = NULL;

@@ -27,6 +27,8 @@ const char *strings_next(const struct strings *s, const char *previous);
 const char *env_value(const struct strings *env, const char *name);
 /* The value of "--flag value" or "--flag=value", the last one; underscores count as dashes. */
 const char *flag_value(const struct strings *args, const char *flag);
+/* With a value or without. */
+bool flag_is_there(const struct strings *args, const char *flag);
 
 struct process_status {
     pid_t parent;

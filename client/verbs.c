@@ -9,13 +9,42 @@
 
 static const struct verb verb_help_page;
 
+/* clang-format off */
 const struct verb *const verbs[] = {
-    &verb_list_workers,  &verb_doctor,      &verb_start,  &verb_run,       &verb_status,  &verb_stop,
-    &verb_list_sessions, &verb_list_traces, &verb_ingest, &verb_query,     &verb_export,  &verb_merge,
-    &verb_analyze,       &verb_flame,       &verb_diff,   &verb_functions, &verb_reports, &verb_show,
-    &verb_get,           &verb_open,        &verb_rm,     &verb_pin,       &verb_unpin,   &verb_du,
-    &verb_vacuum,        &verb_events,      &verb_token,  &verb_help_page, NULL,
+    &verb_list_workers,
+    &verb_doctor,
+    &verb_start,
+    &verb_timeline,
+    &verb_run,
+    &verb_nsys_command,
+    &verb_torch_command,
+    &verb_status,
+    &verb_stop,
+    &verb_list_sessions,
+    &verb_list_traces,
+    &verb_ingest,
+    &verb_query,
+    &verb_export,
+    &verb_merge,
+    &verb_analyze,
+    &verb_flame,
+    &verb_diff,
+    &verb_functions,
+    &verb_reports,
+    &verb_show,
+    &verb_get,
+    &verb_open,
+    &verb_rm,
+    &verb_pin,
+    &verb_unpin,
+    &verb_du,
+    &verb_vacuum,
+    &verb_events,
+    &verb_token,
+    &verb_help_page,
+    NULL,
 };
+/* clang-format on */
 
 const struct verb *verb_find(const char *name)
 {

@@ -290,6 +290,7 @@ static const struct config_key keys[] = {
     {SECTION_COLLECT, "file_max", take_bytes, CONFIG(collect.file_max), FROM_TO(1 << 20, INT64_C(1) << 50), .initial = "64G", .allowed = "a size such as 64G, from 1M to 1P"},
     {SECTION_COLLECT, "columns", take_yes_no, CONFIG(collect.columns), .initial = "yes", .allowed = "yes or no"},
     {SECTION_COLLECT, "columns_memory", take_bytes, CONFIG(collect.columns_memory), FROM_TO(64 << 20, INT64_C(1) << 40), .initial = "1536M", .allowed = "a size such as 1536M, from 64M to 1T"},
+    {SECTION_COLLECT, "unclaimed_per_minute", take_count, CONFIG(collect.unclaimed_per_minute), FROM_TO(0, 100000), .initial = "10", .allowed = "a number from 0 to 100000"},
     {SECTION_COLLECT, "children", take_count, CONFIG(children_max), FROM_TO(1, 64), .initial = "2", .allowed = "a number from 1 to 64"},
 
     {SECTION_STORE, "max_use", take_bytes_or_auto, CONFIG(store.max_use), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 200G, at least 1M, or auto"},

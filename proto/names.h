@@ -40,6 +40,8 @@ enum engine {
     ENGINE_UNKNOWN,
     ENGINE_VLLM,
     ENGINE_SGLANG,
+    ENGINE_RTP_LLM,
+    ENGINE_DYNAMO,
     ENGINE_NEMO_GYM,
     _ENGINE_MAX,
 };

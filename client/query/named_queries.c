@@ -11,7 +11,7 @@
 
 /* clang-format off */
 const struct named_query named_queries[] = {
-    /* The statement of RTP-LLM's profiling page, for categories by either name. */
+    /* The three statements of RTP-LLM's profiling page; the first for categories by either name. */
     {"kernels", "GPU kernels and copies by name: mean, longest, shortest, sum, share",
      "SELECT ROUND(AVG(dur) / 1000, 2) AS avg_us, MAX(dur) / 1000 AS max_us, MIN(dur) / 1000 AS min_us,\n"
      "  ROUND(SUM(dur) / 1000.0 / 1000, 2) AS sum_ms, ROUND(SUM(dur) * 100.0 / (SELECT SUM(dur) FROM slice WHERE\n"

@@ -72,7 +72,7 @@ static char *find_installed(void)
     return NULL;
 }
 
-char *nsys_find(struct problem *p)
+char *nsys_find(const char *instead, struct problem *p)
 {
     char *path = program_in_path("nsys");
 
@@ -80,9 +80,8 @@ char *nsys_find(struct problem *p)
     if (!path) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
                     "there is no nsys in PATH, /usr/local/cuda or /opt/nvidia");
-        problem_remedy(
-            p, "It is NVIDIA's package nsight-systems-cli, and part of the CUDA toolkit. --profiler none "
-               "runs the command without it.");
+        problem_remedy(p, "It is NVIDIA's package nsight-systems-cli, and part of the CUDA toolkit%s.",
+                       instead);
     }
     return path;
 }
@@ -140,6 +139,11 @@ void nsys_reports_done(struct nsys_reports *r)
         free(r->items[i]);
     free(r->items);
     *r = (struct nsys_reports){0};
+}
+
+bool nsys_is_report(const char *path)
+{
+    return ends_with(path, REPORT_SUFFIX);
 }
 
 static int run_export(const char *nsys, const char *report, const char *database)

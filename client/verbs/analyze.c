@@ -9,13 +9,14 @@
 #include "client/traces/analyzing.h"
 #include "client/traces/output.h"
 #include "client/verbs.h"
+#include "client/verbs/query.h"
 #include <errno.h>
 
 #define TOP_DEFAULT 10
 #define REPORTS_MAX 64
 
 struct options {
-    const char *reports;
+    const char *reports, *named;
     int64_t top;
     bool csv;
     const char *html;
@@ -27,6 +28,8 @@ struct options {
 static const struct option_def options[] = {
     {"report", 'r', "LIST", OPTION_TEXT, AT(reports),
      "which reports: kernels,gaps; profctl reports lists them"},
+    {"named", 0, "NAME", OPTION_TEXT, AT(named),
+     "run a query that has a name instead: kernels, gaps, gaps-total; profctl query --named list shows them"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top),
      "rows of each report; 0 for all, default 10, of --json and --csv all"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
@@ -219,13 +222,27 @@ static int check_output(struct client *c, const struct options *o, const struct 
     return client_fail(c, &p);
 }
 
+static int run_named(struct client *c, const struct options *o, int n_words, char **words)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (n_words == 1 && !o->reports && !o->html)
+        return query_run_named(c, o->named, words[0], o->csv, o->top > 0 ? o->top : OPTION_ABSENT);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
+                "--named is of one trace, and excludes --report and --html");
+    problem_remedy(&p, "Reports take several: profctl reports lists them.");
+    return client_fail(c, &p);
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
     struct chosen chosen;
-    int status = choose(c, o, &chosen);
 
+    if (o->named)
+        return run_named(c, o, n_words, words);
+    int status = choose(c, o, &chosen);
     if (status == EXIT_DONE)
         status = check_output(c, o, &chosen);
     if (status != EXIT_DONE)

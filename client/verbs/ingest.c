@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/door/follow.h"
+#include "client/systemd/nsys.h"
 #include "client/text/labels.h"
 #include "client/text/text.h"
 #include "client/traces/trace.h"
@@ -124,11 +125,24 @@ static json_t *request_for(const char *path, const struct ingest_options *o, str
     return NULL;
 }
 
+/* What can be read of a file: a report of nsys is exported, beside it. NULL with the problem. */
+static char *readable(const char *path, struct problem *p)
+{
+    char *database = NULL;
+
+    if (!nsys_is_report(path))
+        return xstrdup(path);
+    _cleanup_(freep) char *nsys =
+        nsys_find("; a report that it exports elsewhere (nsys export --type sqlite) is read here, too", p);
+    return nsys && nsys_export(nsys, path, &database, p) == 0 ? database : NULL;
+}
+
 static void ingest_one(struct client *c, const struct ingest_options *o, const char *path, const char *doing,
                        struct tally *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ request = request_for(path, o, &p);
+    _cleanup_(freep) char *source = readable(path, &p);
+    _cleanup_json_ request = source ? request_for(source, o, &p) : NULL;
     _cleanup_json_ trace = NULL;
     int64_t begin_ns = mono_ns();
     int r = request ? door_call(c->door, "POST", "/v1/traces", request, doing, &trace, &p) : -EINVAL;
@@ -206,9 +220,11 @@ const struct verb verb_ingest = {
     .name = "ingest",
     .words = "PATH...",
     .summary = "Take trace files into the catalog, and read them",
-    .details =
-        "A directory is searched for files that are named like traces. Where no profd is running, one is\n"
-        "started for the time of the call.",
+    .details = "A directory is searched for files that are named like traces. A report of nsys (.nsys-rep) "
+               "is exported\n"
+               "beside it first, by the nsys of this machine. Where no profd is running, one is started for "
+               "the time of\n"
+               "the call.",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,

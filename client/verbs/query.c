@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/verbs/query.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -195,6 +196,17 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         status = answer(c, o, &trace, &sql);
     trace_file_done(&trace);
     return status;
+}
+
+int query_run_named(struct client *c, const char *name, const char *trace, bool csv, int64_t limit)
+{
+    const struct options o = {.named = name,
+                              .csv = csv,
+                              .limit = limit,
+                              .time_limit = OPTION_ABSENT,
+                              .memory_limit = OPTION_ABSENT};
+    char *words[] = {(char *)trace, NULL};
+    return run(c, &o, 1, words);
 }
 
 const struct verb verb_query = {

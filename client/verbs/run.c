@@ -65,7 +65,7 @@ static int choose_profiler(struct run *r, struct problem *p)
     if (streq(profiler, "none"))
         return 0;
     r->mode = nsys_mode_find(r->o->mode ? r->o->mode : "default", p);
-    r->nsys = r->mode ? nsys_find(p) : NULL;
+    r->nsys = r->mode ? nsys_find("; --profiler none runs the command without it", p) : NULL;
     return r->nsys ? 0 : -EINVAL;
 }
 

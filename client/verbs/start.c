@@ -25,7 +25,7 @@ static const struct option_def options[] = {
     {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long to record: 5s (default), 500ms, 1min"},
     {"steps", 0, "N", OPTION_COUNT, AT(steps), "record so many steps of the engine instead; vLLM's are watched from outside and approximate"},
     {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "when to start: +10s, 14:02, \"2026-11-20 14:02:11\""},
-    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start when the engine reaches this step (SGLang)"},
+    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start when the engine reaches this step (SGLang, RTP-LLM)"},
     {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "of cpu, cuda, mem, cuda-profiler; separated by commas"},
     {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "record Python stacks: traces grow tenfold"},
     {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "record the shapes of operands"},

@@ -12,6 +12,7 @@
 #include "daemon/api/door_internal.h"
 #include "daemon/api/ready.h"
 #include "daemon/catalog/catalog.h"
+#include "daemon/collect/collector.h"
 #include "daemon/ingest/ingest.h"
 #include <dirent.h>
 #include <inttypes.h>
@@ -184,6 +185,11 @@ static void write_added(const struct scrape *s, const struct family *f)
 static double traces_removed(const struct scrape *s)
 {
     return (double)s->catalog.traces_removed;
+}
+
+static double traces_skipped(const struct scrape *s)
+{
+    return (double)collector_skipped(s->door->rooms.collector);
 }
 
 static double traces(const struct scrape *s)
@@ -429,6 +435,7 @@ static const struct family families[] = {
 
     {"profd_traces", "gauge", "Traces in the catalog.", traces, NULL},
     {"profd_traces_added_total", "counter", "Traces that were taken into the catalog, by the state of their file.", NULL, write_added},
+    {"profd_traces_skipped_total", "counter", "Traces that an engine wrote unasked and that were too many to collect.", traces_skipped, NULL},
     {"profd_traces_removed_total", "counter", "Traces that left the catalog.", traces_removed, NULL},
     {"profd_store_bytes", "gauge", "What traces and columns take in the store.", store_bytes, NULL},
     {"profd_store_limit_bytes", "gauge", "What they may take.", store_limit, NULL},

@@ -370,7 +370,7 @@ static void into_store(struct bringing *b)
     offload_run(b->collector->offload, place, on_placed, b);
 }
 
-/* Engines name JSON traces; what else is under such a name is none. */
+/* Engines name JSON traces, and srtctl databases of nsys; what else is under such a name is none. */
 static bool is_what_its_name_says(const struct bringing *b)
 {
     struct trace_name parsed;
@@ -378,7 +378,7 @@ static bool is_what_its_name_says(const struct bringing *b)
 
     trace_name_parse(b->name, &parsed);
     return (parsed.kind != TRACE_NAME_RANK && parsed.kind != TRACE_NAME_FRONTEND) || format < 0 ||
-           format_is_trace_json((enum trace_format)format);
+           format == FORMAT_NSYS_SQLITE || format_is_trace_json((enum trace_format)format);
 }
 
 /* The child is trusted with what it says of a trace's content, its hash included: it has nothing of others. A

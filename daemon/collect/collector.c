@@ -90,9 +90,8 @@ struct look {
 static bool is_expectant(const struct collection *k)
 {
     const struct target *t = k->target;
-    return k->collecting ||
-           (k->dir && (t->record.state == STATE_STOPPING ||
-                       (t->record.state == STATE_RECORDING && t->session->request.recording.steps > 0)));
+    return k->collecting || (k->dir && (t->record.state == STATE_STOPPING ||
+                                        (t->record.state == STATE_RECORDING && target_ends_by_itself(t))));
 }
 
 static bool dir_is_active(const struct dir *d)
@@ -515,6 +514,7 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
     TAILQ_INIT(&c->dirs);
     TAILQ_INIT(&c->collections);
     TAILQ_INIT(&c->unsaved);
+    unclaimed_init(c);
     c->resave = event_new(base, -1, 0, collector_resave, c);
     c->tick = event_new(base, -1, 0, on_tick, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -557,6 +557,7 @@ void collector_close(struct collector *c)
     c->closing = true;
     event_del(c->tick);
     event_del(c->resave);
+    unclaimed_done(c);
     collector_drop_unsaved(c);
 }
 

@@ -22,7 +22,9 @@ struct collect_settings {
     int64_t file_max;       /* bytes of one file */
     int columns;            /* whether traces are read into columns */
     int64_t columns_memory; /* that this may take, for one trace */
-    char **watch;           /* directories in which whatever appears is cataloged */
+    /* Of the traces that an engine writes unasked; the others stay where they are. */
+    unsigned unclaimed_per_minute;
+    char **watch; /* directories in which whatever appears is cataloged */
     size_t n_watch, cap_watch;
 };
 
@@ -32,6 +34,8 @@ struct collector;
 int collector_new(struct event_base *base, struct offload *offload, struct catalog *catalog,
                   struct sessions *sessions, struct store *store, struct ingest *ingest,
                   const struct collect_settings *settings, struct collector **ret);
+/* How many traces that an engine wrote unasked stayed where they were. */
+uint64_t collector_skipped(const struct collector *c);
 /* Begins to watch the configured directories, and to compare store and catalog. */
 void collector_begin(struct collector *c);
 /* The configured directories have changed: watches those that are, and no longer those that were. */

@@ -31,15 +31,20 @@ static void explain_nothing(const struct collection *k, char **ret_reason, const
         return;
     }
     const char *err = k->dir->err < 0 ? strerror(-k->dir->err) : NULL;
-    *ret_reason = xasprintf("recorded nothing: it was stopped, and no trace appeared in %s within %s%s%s",
-                            k->dir->path, format_duration(patience, k->dir->collector->settings->settle_ns),
-                            err ? ": " : "", err ? err : "");
-    *ret_remedy = t->worker.setup.wait_iterations > 0 || t->worker.setup.warmup_iterations > 0
-                      ? "With wait_iterations or warmup_iterations vLLM records only once in the life of its "
-                        "process: restart it "
-                        "without them."
-                      : "The worker's log says why: look for \"Failed to start profiler\" or \"Failed to "
-                        "stop profiler\".";
+    *ret_reason = xasprintf(
+        "recorded nothing: %s no trace appeared in %s within %s%s%s",
+        worker_ops(&t->worker)->stop_path ? "it was stopped, and" : "its time is over, and", k->dir->path,
+        format_duration(patience, k->dir->collector->settings->settle_ns), err ? ": " : "", err ? err : "");
+    if (worker_ops(&t->worker)->nothing_remedy)
+        *ret_remedy = worker_ops(&t->worker)->nothing_remedy;
+    else
+        *ret_remedy =
+            t->worker.setup.wait_iterations > 0 || t->worker.setup.warmup_iterations > 0
+                ? "With wait_iterations or warmup_iterations vLLM records only once in the life of its "
+                  "process: restart it "
+                  "without them."
+                : "The worker's log says why: look for \"Failed to start profiler\" or \"Failed to "
+                  "stop profiler\".";
 }
 
 static char *missing_ranks(const struct collection *k)

@@ -14,7 +14,7 @@
 #include <search.h>
 
 #define QUIET_AFTER_STOP_NS (200 * NS_PER_MS) /* the worker said that it is done */
-#define QUIET_BY_STEPS_NS   NS_PER_S          /* the engine stops by itself and says nothing */
+#define QUIET_BY_ITSELF_NS  NS_PER_S          /* the engine stops by itself and says nothing */
 #define QUIET_UNCLAIMED_NS  (2 * NS_PER_S)
 /* File times and the moment a start leaves are both this host's, but file systems round. */
 #define CLAIM_SLACK_NS (2 * NS_PER_S)
@@ -63,13 +63,19 @@ void file_free(struct file *f)
     free(f);
 }
 
-static bool writer_fits(const struct file *f, enum engine engine)
+static const enum engine engine_of_writer[_TRACE_WRITER_MAX] = {
+    [TRACE_WRITER_VLLM] = ENGINE_VLLM,
+    [TRACE_WRITER_SGLANG] = ENGINE_SGLANG,
+    [TRACE_WRITER_RTP_LLM] = ENGINE_RTP_LLM,
+};
+
+static bool writer_fits(const struct file *f, const struct target *t)
 {
-    if (f->parsed.writer == TRACE_WRITER_VLLM)
-        return engine == ENGINE_VLLM;
-    if (f->parsed.writer == TRACE_WRITER_SGLANG)
-        return engine == ENGINE_SGLANG;
-    return true;
+    enum engine wrote = engine_of_writer[f->parsed.writer], profiler = worker_profiler(&t->worker);
+
+    if (worker_ops(&t->worker)->names_traces)
+        return starts_with(f->name, t->record.profile_id);
+    return wrote == ENGINE_UNKNOWN || profiler == ENGINE_UNKNOWN || wrote == profiler;
 }
 
 bool file_may_be_of(const struct file *f, const struct collection *k)
@@ -82,7 +88,7 @@ bool file_may_be_of(const struct file *f, const struct collection *k)
         return false;
     /* Another host's clock may be behind, then what was seen here counts. */
     int64_t written_at = f->dir->remote ? MAX(f->mtime_ns, f->arrived_at) : f->mtime_ns;
-    return written_at >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t->worker.engine);
+    return written_at >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t);
 }
 
 static bool may_be_of_any(const struct file *f)
@@ -219,7 +225,7 @@ static bool is_finished(const struct file *f)
 {
     const struct collection *k;
     int64_t quiet = file_quiet_for(f), patience = f->dir->collector->settings->settle_ns;
-    bool claimed = false, all_stopped = true, by_steps = false;
+    bool claimed = false, all_stopped = true, by_itself = false;
 
     if (quiet >= patience)
         return true;
@@ -232,11 +238,18 @@ static bool is_finished(const struct file *f)
             continue;
         claimed = true;
         all_stopped = all_stopped && k->collecting;
-        by_steps = by_steps || k->target->session->request.recording.steps > 0;
+        by_itself = by_itself || target_ends_by_itself(k->target);
     }
     if (!claimed)
         return quiet >= QUIET_UNCLAIMED_NS;
-    return all_stopped ? quiet >= QUIET_AFTER_STOP_NS : by_steps && quiet >= QUIET_BY_STEPS_NS;
+    return all_stopped ? quiet >= QUIET_AFTER_STOP_NS : by_itself && quiet >= QUIET_BY_ITSELF_NS;
+}
+
+/* An engine that records each request without end writes more than anybody looks at. */
+static bool may_come_in(struct file *f)
+{
+    bool is_asked_for = f->parsed.writer != TRACE_WRITER_RTP_LLM || may_be_of_any(f);
+    return is_asked_for || unclaimed_admit(f);
 }
 
 void dir_settle(struct dir *d)
@@ -245,8 +258,12 @@ void dir_settle(struct dir *d)
 
     for (f = TAILQ_FIRST(&d->files); f; f = next) {
         next = TAILQ_NEXT(f, next);
-        if (f->state == FILE_GROWING && is_finished(f))
+        if (f->state != FILE_GROWING || !is_finished(f))
+            continue;
+        if (may_come_in(f))
             file_bring_in(f);
+        else
+            file_set_state(f, FILE_OLD);
     }
 }
 

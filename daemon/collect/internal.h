@@ -41,6 +41,7 @@ struct file {
     int64_t trace_id;   /* its row, where it was cataloged unfinished; 0 none */
     bool in_place;      /* the store could not take it */
     bool worth_room;    /* whole: older traces may go for it */
+    bool admitted;      /* nobody asked for it, and it is within the limit */
 };
 TAILQ_HEAD(file_list, file);
 TAILQ_HEAD(collection_list, collection);
@@ -99,6 +100,15 @@ struct preparing {
     int64_t session_id, asked_ns;
 };
 
+/* How many traces that nobody asked for came within a minute. */
+struct unclaimed_limit {
+    int64_t began_ns; /* monotonic, of the minute; 0: there was none */
+    unsigned n_admitted, skipped;
+    uint64_t skipped_total;
+    char *latest; /* path of one that was skipped */
+    struct event *minute_over;
+};
+
 struct bringing;
 struct reconcile;
 struct reread;
@@ -128,6 +138,7 @@ struct collector {
     struct reconcile *reconcile; /* NULL once it is over */
     bool left_alone, forgotten;  /* what reconcile left to living sessions; whether one has ended since */
     struct reread *reread;       /* NULL before it begins, and once it is over */
+    struct unclaimed_limit unclaimed;
     bool closing;
 };
 
@@ -148,6 +159,11 @@ int64_t file_quiet_for(const struct file *f);
 const char *file_distrust(const struct file *f, int fd, const struct stat *st);
 /* Whether the target could have written it: by place, time and the pattern of its name. */
 bool file_may_be_of(const struct file *f, const struct collection *k);
+
+/* unclaimed.c: whether a trace that an engine wrote unasked may come in; what may not is counted. */
+bool unclaimed_admit(struct file *f);
+void unclaimed_init(struct collector *c);
+void unclaimed_done(struct collector *c);
 
 /* attribute.c: puts whose the file is into its row. */
 void file_attribute(struct file *f, struct trace_record *row);

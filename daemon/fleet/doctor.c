@@ -327,11 +327,16 @@ static void check_setup(const struct worker *w, struct checks *c)
     const struct profiler_setup *s = &w->setup;
 
     /* SGLang is told with each start. */
-    if (s->with_stack == 1 && w->engine == ENGINE_VLLM)
+    if (s->with_stack == 1 && worker_profiler(w) == ENGINE_VLLM)
         checks_add(
             c, CHECK_WARN, w->url,
             "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default).",
             "profiles with Python stacks: traces grow tenfold and a stop takes minutes");
+    if (s->each_request == 1)
+        checks_add(
+            c, CHECK_WARN, w->url,
+            "Start it without --gen_timeline_sync; profctl timeline records one request.",
+            "records every request unasked: [collect] unclaimed_per_minute= of its traces are collected");
     if (s->wait_iterations > 0 || s->warmup_iterations > 0)
         checks_add(
             c, CHECK_WARN, w->url,

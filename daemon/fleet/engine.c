@@ -14,7 +14,10 @@
 #define ANSWER_VALUES_MAX 30000
 
 /* In the order in which they are tried: SGLang's marks are the surer ones. */
-static const struct engine_ops *const engines[] = {&engine_sglang, &engine_vllm, &engine_nemo_gym};
+static const struct engine_ops *const engines[] = {
+    &engine_sglang,        &engine_vllm,        &engine_rtp_llm,  &engine_dynamo,
+    &engine_dynamo_sglang, &engine_dynamo_vllm, &engine_nemo_gym,
+};
 
 const struct engine_ops *engine_ops(enum engine e)
 {
@@ -24,6 +27,14 @@ const struct engine_ops *engine_ops(enum engine e)
     return NULL;
 }
 
+const struct engine_ops *worker_ops(const struct worker *w)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
+        if (engines[i]->id == w->engine && engines[i]->backend == w->backend)
+            return engines[i];
+    return engine_ops(w->engine);
+}
+
 static const char *const question_paths[_QUESTION_MAX] = {
     [QUESTION_SERVER_INFO] = "/server_info?config_format=json",
     [QUESTION_VERSION] = "/version",
@@ -31,6 +42,9 @@ static const char *const question_paths[_QUESTION_MAX] = {
     [QUESTION_MODELS] = "/v1/models",
     [QUESTION_OLD_SERVER_INFO] = "/get_server_info",
     [QUESTION_SLEEPING] = "/is_sleeping",
+    [QUESTION_WORKER_STATUS] = "/worker_status",
+    [QUESTION_SYSTEM] = "/metrics_endpoints",
+    [QUESTION_METRICS] = "/metrics",
 };
 
 const char *question_path(enum question q)
@@ -42,6 +56,21 @@ const char *question_path(enum question q)
 static const char *const endpoint_paths[] = {
     "/start_profile", "/flush_cache", "/generate", "/stats", "/seed_session", "/aggregate_metrics",
 };
+
+static const struct {
+    enum engine engine;
+    const char *prefix;
+} metric_prefixes[] = {{ENGINE_VLLM, "vllm:"}, {ENGINE_SGLANG, "sglang:"}};
+
+static unsigned metrics_of(const char *body, size_t size)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(metric_prefixes); i++)
+        if (metrics_has_prefix(body, size, metric_prefixes[i].prefix))
+            found |= 1u << metric_prefixes[i].engine;
+    return found;
+}
 
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size)
@@ -60,6 +89,10 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
     if (q == QUESTION_OPENAPI) {
         a->has_openapi =
             openapi_find_paths(body, size, endpoint_paths, ARRAY_SIZE(endpoint_paths), &a->endpoints) == 0;
+        return;
+    }
+    if (q == QUESTION_METRICS) {
+        a->metrics = metrics_of(body, size);
         return;
     }
     item->json = json_parse_bounded(body, size, ANSWER_VALUES_MAX, error);
@@ -138,7 +171,8 @@ static void explain_unknown(struct worker *w, const struct answers *a)
     } else {
         worker_refuse(
             w,
-            "profd profiles vLLM, SGLang and NeMo Gym servers. Is this the URL of one, and not of a router?",
+            "profd profiles vLLM, SGLang, RTP-LLM and NeMo Gym servers, and Dynamo workers at their system "
+            "port (DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
             "is not an engine that profd knows: /version answered %s, /server_info %s",
             version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }
@@ -146,7 +180,7 @@ static void explain_unknown(struct worker *w, const struct answers *a)
 
 void worker_identify(struct worker *w, const struct answers *a)
 {
-    w->engine = ENGINE_UNKNOWN;
+    w->engine = w->backend = ENGINE_UNKNOWN;
     w->profilable = false;
     replace_str(&w->reason, NULL);
     replace_str(&w->remedy, NULL);
@@ -168,7 +202,7 @@ unsigned worker_more_questions(const struct worker *w, const struct answers *a)
     if (ops)
         wanted = ops->more_questions;
     else if (any_status(a, 404, 405, &some))
-        wanted = 1u << QUESTION_OLD_SERVER_INFO;
+        wanted = QUESTIONS_UNKNOWN;
     for (int q = 0; q < _QUESTION_MAX; q++)
         if (a->items[q].asked)
             wanted &= ~(1u << q);

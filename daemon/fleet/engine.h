@@ -19,9 +19,15 @@ enum question {
     QUESTION_MODELS,
     QUESTION_OLD_SERVER_INFO, /* of an SGLang that does not know the first */
     QUESTION_SLEEPING,        /* of a vLLM */
+    QUESTION_WORKER_STATUS,   /* of an RTP-LLM */
+    QUESTION_SYSTEM,          /* of a Dynamo worker's system server */
+    QUESTION_METRICS,         /* of its engine */
     _QUESTION_MAX,
 };
 #define QUESTIONS_FIRST ((1u << QUESTION_OLD_SERVER_INFO) - 1)
+/* Of one whom the first do not tell, but who answers. */
+#define QUESTIONS_UNKNOWN                                                                                    \
+    (1u << QUESTION_OLD_SERVER_INFO | 1u << QUESTION_WORKER_STATUS | 1u << QUESTION_SYSTEM)
 const char *question_path(enum question q);
 
 /* Paths that openapi.json is searched for. */
@@ -39,7 +45,7 @@ struct answer {
     int err;    /* as in struct call_result */
     char *text; /* what came, for people */
     int status;
-    json_t *json; /* of a 200 that is JSON; never kept for openapi.json */
+    json_t *json; /* of a 200 that is JSON; never kept for openapi.json and /metrics */
 };
 /* All answers of one worker. They hold secrets (SGLang's server_info has its keys): never stored or logged.
  */
@@ -47,6 +53,7 @@ struct answers {
     struct answer items[_QUESTION_MAX];
     bool has_openapi;   /* openapi.json was there and could be read */
     unsigned endpoints; /* of enum endpoint, where has_openapi */
+    unsigned metrics;   /* bit 1 << enum engine of each whose metrics there were */
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
@@ -78,6 +85,9 @@ struct recording {
     bool with_stack, record_shapes, by_stage;
     const char *profile_id; /* unique for the target */
     const char *output_dir; /* of the target, on the worker's file system; NULL where the engine decides */
+    /* Not what is served meanwhile but one request of profd's own is recorded; NULL: none. Its model may be
+     * NULL. */
+    const char *prompt, *model;
 };
 
 /* What must be said before anything is started. */
@@ -97,6 +107,7 @@ void review_done(struct review *r);
 
 struct engine_ops {
     enum engine id;
+    enum engine backend; /* as in struct worker */
     /* Whether the answers are this engine's; fills the worker if so. */
     bool (*identify)(struct worker *w, const struct answers *a);
     unsigned more_questions; /* worth asking where it is this engine */
@@ -104,7 +115,10 @@ struct engine_ops {
      * (SGLang). */
     bool stop_before_start;
     bool takes_output_dir; /* the start's body names where to write */
-    const char *start_path, *stop_path;
+    bool names_traces;     /* the names of a recording's traces begin with its profile_id, and no others do */
+    const char *start_path, *stop_path; /* stop_path NULL: it ends by itself and cannot be stopped */
+    const char *older_start_path, *older_stop_path; /* to try where these are 404; NULL: none */
+    const char *request_path; /* of a request that records itself, whose body start_body makes; NULL: none */
     /* Its profiler always runs: start and stop GET what it has counted so far, of functions, and what a
      * recording leaves is their difference instead of traces. */
     bool counts_functions;
@@ -114,18 +128,25 @@ struct engine_ops {
     /* True where the engine ends a recording of N steps by itself; else profd watches steps_metric and stops
      * it. */
     bool stops_after_steps;
-    /* The start's JSON body, NULL for an empty one. */
+    /* The start's JSON body (of a recording with a prompt: the request's), NULL for an empty one. */
     json_t *(*start_body)(const struct recording *rec, const struct worker *w);
     /* Adds what this worker cannot honour, or will do badly. */
     void (*review)(const struct recording *rec, const struct worker *w, struct review *review);
     /* A stop that failed with this status although nothing is wrong (SGLang after num_steps). */
     bool (*stop_failure_is_benign)(const struct recording *rec, int status);
+    /* What went wrong though a start was answered with status 2xx, which the caller frees; gives NULL where
+     * nothing did. May be NULL. */
+    char *(*start_refusal)(const char *body);
+    /* What to do where a recording gave no trace; NULL: look into its log. */
+    const char *nothing_remedy;
     /* Says what a failed start means and what to do: p is empty and gets both lines. */
     void (*explain_start)(const struct worker *w, int status, const char *body, struct problem *p);
 };
 
 /* NULL for ENGINE_UNKNOWN. */
 const struct engine_ops *engine_ops(enum engine e);
+/* Of its engine, with the backend that it has. */
+const struct engine_ops *worker_ops(const struct worker *w);
 /* Of its start and stop. */
 static inline const char *engine_method(const struct engine_ops *ops)
 {
@@ -134,3 +155,5 @@ static inline const char *engine_method(const struct engine_ops *ops)
 
 /* Sum of all samples of one metric in Prometheus text; false where it does not occur. */
 bool metrics_sum(const char *text, size_t size, const char *metric, double *ret);
+/* Whether some sample's name begins like this. */
+bool metrics_has_prefix(const char *text, size_t size, const char *prefix);

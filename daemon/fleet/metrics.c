@@ -64,3 +64,19 @@ bool metrics_sum(const char *text, size_t size, const char *metric, double *ret)
         *ret = sum;
     return found;
 }
+
+bool metrics_has_prefix(const char *text, size_t size, const char *prefix)
+{
+    const char *end = text + size;
+    size_t n = strlen(prefix);
+
+    for (const char *line = text; line < end;) {
+        const char *eol = memchr(line, '\n', (size_t)(end - line));
+        if (!eol)
+            eol = end;
+        if ((size_t)(eol - line) >= n && memcmp(line, prefix, n) == 0)
+            return true;
+        line = eol + 1;
+    }
+    return false;
+}

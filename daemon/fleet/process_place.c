@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/process_info.h"
+#include "daemon/fleet/engine.h"
 #include "daemon/fleet/process_path.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
@@ -86,7 +87,7 @@ static void read_one(const struct worker *w, pid_t pid, struct finding *f)
                                   .env = texts_env(&f->texts),
                                   .config = f->texts.config,
                                   .config_size = f->texts.config_size};
-    profiler_launch_read(w->engine, w->version, &launch, &f->launch);
+    profiler_launch_read(worker_profiler(w), w->version, &launch, &f->launch);
 }
 
 /* The listener's own launch, or that of the nearest parent which has one. */
@@ -256,6 +257,21 @@ static void resolve_temp_dir(struct worker *w, const struct fleet_config *config
     problem_done(&p);
 }
 
+static bool takes_output_dir(const struct worker *w)
+{
+    const struct engine_ops *ops = worker_ops(w);
+    return ops && ops->takes_output_dir;
+}
+
+/* Where the launch names no directory, and its environment, which could, is known. */
+static void take_default_dir(struct worker *w, const struct finding *f)
+{
+    if (worker_profiler(w) == ENGINE_SGLANG)
+        set_dir(&w->place, SGLANG_DEFAULT_DIR, "SGLang's default");
+    else if (worker_profiler(w) == ENGINE_RTP_LLM && f->texts.cwd)
+        set_dir(&w->place, f->texts.cwd, "RTP-LLM's default, where it was started");
+}
+
 /* True where the worker itself named it. */
 static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
                        const struct fleet_config *config, const struct finding *f, const char *remark)
@@ -264,13 +280,13 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
 
     if (w->place.dir)
         return !w->place.local_dir;
-    if (w->engine == ENGINE_SGLANG && output_dir)
+    if (takes_output_dir(w) && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     else if (f->launch.dir)
         take_dir(w, config, f, remark);
-    else if (w->engine == ENGINE_SGLANG && f->saw_env)
-        set_dir(&w->place, SGLANG_DEFAULT_DIR, "SGLang's default");
-    return f->launch.dir && !(w->engine == ENGINE_SGLANG && output_dir);
+    else if (f->saw_env)
+        take_default_dir(w, f);
+    return f->launch.dir && !(takes_output_dir(w) && output_dir);
 }
 
 void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
@@ -298,7 +314,7 @@ void process_place_unseen(struct worker *w, const struct fleet_settings *setting
 {
     const char *output_dir = settings_output_dir(settings, config, w->url);
 
-    if (!w->place.dir && w->engine == ENGINE_SGLANG && output_dir)
+    if (!w->place.dir && takes_output_dir(w) && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     if (w->place.dir)
         resolve_place(w, config, false);

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "daemon/fleet/yaml_json.h"
+#include "base/yaml_json.h"
 #include <ctype.h>
 
 /* vLLM reads its old variables up to 0.15. */
@@ -328,6 +328,33 @@ static void sglang_launch(const struct launch *launch, struct profiler_launch *r
     ret->source = dir ? dir_variable : NULL;
 }
 
+/* A switch of its parser, which stands for itself or has a value; -1: it is not there. */
+static int rtp_llm_switch(const struct launch *launch, const char *flag, const char *variable)
+{
+    const char *value = flag_value(&launch->args, flag), *set = env_set(&launch->env, variable);
+    int on;
+
+    if (flag_is_there(&launch->args, flag))
+        return value && parse_bool(value, &on) == 0 ? on : 1;
+    return set && parse_bool(set, &on) == 0 ? on : -1;
+}
+
+/* An option beats its variable. */
+static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *ret)
+{
+    static const char *const dir_flag = "--torch-cuda-profiler-dir", *const dir_variable =
+                                                                         "TORCH_CUDA_PROFILER_DIR";
+    const char *flag = flag_value(&launch->args, dir_flag), *variable = env_set(&launch->env, dir_variable);
+    int each_request = rtp_llm_switch(launch, "--gen-timeline-sync", "GEN_TIMELINE_SYNC");
+
+    if (!flag && !variable && each_request < 0)
+        return;
+    ret->setup.kind = xstrdup("torch");
+    ret->setup.each_request = each_request;
+    ret->dir = xstrdup(flag ? flag : variable);
+    ret->source = flag ? dir_flag : dir_variable;
+}
+
 /* Its whole configuration is in the environment, as YAML. */
 static void nemo_gym_launch(const struct launch *launch, struct profiler_launch *ret)
 {
@@ -357,6 +384,8 @@ void profiler_launch_read(enum engine engine, const char *version, const struct 
         vllm_launch(version, launch, ret);
     else if (engine == ENGINE_SGLANG)
         sglang_launch(launch, ret);
+    else if (engine == ENGINE_RTP_LLM)
+        rtp_llm_launch(launch, ret);
     else if (engine == ENGINE_NEMO_GYM)
         nemo_gym_launch(launch, ret);
 }

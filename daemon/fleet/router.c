@@ -51,6 +51,15 @@ static const struct router_dialect *recognise(const json_t *root, const char *pa
     return NULL;
 }
 
+static void cut_suffixes(struct fleet *f, const char *suffix)
+{
+    for (size_t i = 0; i < f->n_workers && suffix; i++) {
+        char *url = f->workers[i].url;
+        if (ends_with(url, suffix))
+            url[strlen(url) - strlen(suffix)] = '\0';
+    }
+}
+
 int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size, size_t max,
                  struct fleet *f, char why[static ROUTER_WHY_MAX])
 {
@@ -74,6 +83,7 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
     int r = workers_from_json(f, entries, max);
     if (r < 0)
         return r;
+    cut_suffixes(f, d->url_suffix);
     replace_str(&f->dialect, d->name);
     return 0;
 }

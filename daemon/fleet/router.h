@@ -17,6 +17,8 @@ struct router_dialect {
     bool (*recognise)(const json_t *root);
     /* The entries within an answer, for workers_from_json(); NULL where it has none. */
     const json_t *(*entries)(const json_t *root);
+    const char
+        *url_suffix; /* a path that may stand behind a worker's address, and is none of it; NULL: none */
 };
 
 /* The i-th in the order in which `auto` tries them, NULL behind the last. */

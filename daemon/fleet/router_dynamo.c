@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The system server of a Dynamo worker: GET /metrics_endpoints gives the system URLs of the whole cluster as
- * {"object": "list", "data": [{"namespace": ..., "instance_id": ..., "url": ...}]}.
+ * {"object": "list", "data": [{"namespace": ..., "instance_id": ..., "url": ...}]}. A URL may be that of the
+ * metrics.
  */
 #include "daemon/fleet/router_table.h"
 
@@ -22,4 +23,5 @@ const struct router_dialect router_dynamo = {
     .path = "/metrics_endpoints",
     .recognise = recognise,
     .entries = entries,
+    .url_suffix = "/metrics",
 };

@@ -13,6 +13,7 @@ static void setup_init(struct profiler_setup *s)
         .record_shapes = -1,
         .use_gzip = -1,
         .ignore_frontend = -1,
+        .each_request = -1,
         .delay_iterations = -1,
         .max_iterations = -1,
         .wait_iterations = -1,
@@ -106,6 +107,11 @@ struct fleet *fleet_free(struct fleet *f)
     free(f->dialect);
     free(f);
     return NULL;
+}
+
+enum engine worker_profiler(const struct worker *w)
+{
+    return w->engine == ENGINE_DYNAMO ? w->backend : w->engine;
 }
 
 unsigned worker_ranks_expected(const struct worker *w)

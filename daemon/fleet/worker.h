@@ -20,6 +20,7 @@ struct parallel {
 struct profiler_setup {
     char *kind; /* "torch", "cuda", "proton"; NULL unknown */
     int with_stack, record_shapes, use_gzip, ignore_frontend;
+    int each_request; /* it records every request, unasked (RTP-LLM) */
     int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
 };
 
@@ -42,6 +43,7 @@ struct worker {
     int64_t load;     /* requests, as the router counts; -1 unknown */
     char *connection; /* "http", "grpc", ... */
     enum engine engine;
+    enum engine backend; /* what a Dynamo worker runs, where that is known; ENGINE_UNKNOWN for all others */
     char *version;
     struct parallel sizes;
     bool speculative; /* speculative decoding is on (SGLang) */
@@ -81,6 +83,8 @@ void worker_add_note(struct worker *w, const char *format, ...) _printf_(2, 3);
 struct fleet *fleet_free(struct fleet *f);
 DEFINE_CLEANUP(struct fleet *, fleet_free)
 
+/* Whose profiler it has: of a Dynamo worker the engine in it. */
+enum engine worker_profiler(const struct worker *w);
 /* How many rank traces one recording of this worker should give: tp * pp * dp, at least 1. */
 unsigned worker_ranks_expected(const struct worker *w);
 

@@ -38,6 +38,7 @@ static const struct member setup_flags[] = {
     MEMBER(profiler_setup, "record_shapes", record_shapes),
     MEMBER(profiler_setup, "use_gzip", use_gzip),
     MEMBER(profiler_setup, "ignore_frontend", ignore_frontend),
+    MEMBER(profiler_setup, "each_request", each_request),
 };
 static const struct member setup_counts[] = {
     MEMBER(profiler_setup, "delay_iterations", delay_iterations),
@@ -115,6 +116,8 @@ json_t *worker_to_json(const struct worker *w)
 
     put_strings(j, w, worker_strings, ARRAY_SIZE(worker_strings));
     json_put_str(j, "engine", engine_name(w->engine));
+    if (w->backend != ENGINE_UNKNOWN)
+        json_put_str(j, "backend", engine_name(w->backend));
     json_put_str(j, "role", role_name(w->role));
     json_put_str(j, "health", health_name(w->health));
     json_put_bool(j, "profilable", w->profilable);
@@ -155,6 +158,7 @@ int worker_from_json(const json_t *j, struct worker *ret)
     for (size_t i = 0; i < ARRAY_SIZE(size_ints); i++)
         FIELD(int, &ret->sizes, &size_ints[i]) = (int)json_get_int(sizes, size_ints[i].name, 0);
     ret->engine = (enum engine)engine;
+    ret->backend = (enum engine)MAX(engine_from_name(json_get_str(j, "backend")), (int)ENGINE_UNKNOWN);
     ret->role = (enum role)role;
     ret->health = (enum health)health;
     ret->profilable = json_get_bool(j, "profilable", false);

@@ -79,8 +79,13 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
 void target_keep_credentials(struct target *t);
 static inline const struct engine_ops *target_engine(const struct target *t)
 {
-    return engine_ops(t->worker.engine);
+    return worker_ops(&t->worker);
 }
+/* Which path a start or stop goes to. */
+const char *target_start_path(const struct target *t);
+const char *target_stop_path(const struct target *t);
+/* True where the engine does not know the path and has an older one, to which the call is to go again. */
+bool target_goes_older(struct target *t, const struct call_result *r);
 
 /*
  * counting.c: the two looks at a server that counts its functions. done() comes later, once, unless the

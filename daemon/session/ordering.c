@@ -133,7 +133,8 @@ static void place_output(struct target *t, int index)
     t->record.trace_dir = place->local_dir ? xasprintf("%s/%s", place->local_dir, below) : NULL;
 }
 
-static int add_target(struct target *t, const struct worker *w, int index)
+static int add_target(struct target *t, const struct start_request *request, const struct worker *w,
+                      int index)
 {
     _cleanup_json_ facts = worker_to_json(w);
     struct session *s = t->session;
@@ -143,7 +144,8 @@ static int add_target(struct target *t, const struct worker *w, int index)
     t->record.state = STATE_REQUESTED;
     t->record.worker_url = xstrdup(w->url);
     t->record.worker = json_dumps(facts, JSON_COMPACT);
-    t->record.ranks_expected = worker_ranks_expected(w);
+    /* A request is recorded by the rank that takes it. */
+    t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
     t->record.profile_id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->record.session_id, index,
                                      s->record.requested_at / NS_PER_MS);
     place_output(t, index);
@@ -172,7 +174,7 @@ static int add_rows(struct session_order *o, struct session *s)
     if (r >= 0)
         r = catalog_add_session(o->all->catalog, rec);
     for (size_t i = 0; i < s->n_targets && r >= 0; i++)
-        r = add_target(&s->targets[i], &o->fleet->workers[o->plan.chosen[i]], (int)i);
+        r = add_target(&s->targets[i], &o->request, &o->fleet->workers[o->plan.chosen[i]], (int)i);
     if (r >= 0)
         r = catalog_add_event(o->all->catalog, "session-requested", o->actor, rec->session_id, RECORD_NONE,
                               RECORD_NONE, "%zu workers of %s", s->n_targets,
@@ -239,7 +241,7 @@ static void on_steps_known(const struct probe_answer *answers, void *arg)
     o->probe = NULL;
     for (size_t i = 0; i < o->plan.n_chosen; i++) {
         const struct worker *w = &o->fleet->workers[o->plan.chosen[i]];
-        if (engine_ops(w->engine)->stops_after_steps || answers[i].steps >= 0)
+        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0)
             continue;
         problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED,
                     "--steps on %s: %s ignores it, and its /metrics do not count steps", w->url,
@@ -254,7 +256,7 @@ static void on_steps_known(const struct probe_answer *answers, void *arg)
 static bool must_watch_steps(const struct session_order *o)
 {
     for (size_t i = 0; i < o->plan.n_chosen; i++)
-        if (!engine_ops(o->fleet->workers[o->plan.chosen[i]].engine)->stops_after_steps)
+        if (!worker_ops(&o->fleet->workers[o->plan.chosen[i]])->stops_after_steps)
             return o->request.recording.steps > 0;
     return false;
 }

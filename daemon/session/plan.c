@@ -105,7 +105,11 @@ static int review_all(struct plan *plan, const struct fleet *fleet, const struct
     for (size_t i = 0; i < plan->n_chosen; i++) {
         const struct worker *w = &fleet->workers[plan->chosen[i]];
         struct review review = {0};
-        engine_ops(w->engine)->review(&request->recording, w, &review);
+        const struct engine_ops *ops = worker_ops(w);
+        if (request->recording.prompt && !ops->request_path)
+            review_add(&review, true, "--prompt", "profctl start records it while it serves.",
+                       "%s cannot record a single request", engine_name(w->engine));
+        ops->review(&request->recording, w, &review);
         for (size_t k = 0; k < review.n; k++)
             add_remark(plan, w, &review.items[k]);
         review_done(&review);

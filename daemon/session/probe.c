@@ -80,7 +80,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .answer_max = METRICS_MAX,
         };
         p->answers[i] = (struct probe_answer){-1, -1, -1};
-        p->calls[i] = (struct probe_call){.probe = p, .ops = engine_ops(workers[i]->engine)};
+        p->calls[i] = (struct probe_call){.probe = p, .ops = worker_ops(workers[i])};
         p->calls[i].call = call_start(all->caller, &request, on_metrics, &p->calls[i]);
     }
     return p;

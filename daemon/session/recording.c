@@ -2,8 +2,8 @@
 /*
  * A session that records: until its time is over, until its steps are done, or until somebody stops it.
  *
- * Steps are counted by the engine where it can (SGLang stops by itself, its files show it), else by watching
- * the worker's own count in /metrics, which is approximate.
+ * Steps are counted by the engine where it can (SGLang and RTP-LLM stop by themselves, their files show it),
+ * else by watching the worker's own count in /metrics, which is approximate.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -127,7 +127,7 @@ void target_files_complete(struct target *t)
     struct session *s = t->session;
 
     t->files_complete = true;
-    if (t->record.state != STATE_RECORDING || s->request.recording.steps == 0)
+    if (t->record.state != STATE_RECORDING || !target_ends_by_itself(t))
         return;
     target_stop(t);
     session_check_stopped(s);

@@ -131,6 +131,8 @@ static const struct {
     {"duration_ns", take_count, FIELD(recording.duration_ns)},
     {"start_step", take_count, FIELD(recording.start_step)},
     {"start_at", take_count, FIELD(start_at)},
+    {"prompt", take_text, FIELD(prompt)},
+    {"model", take_text, FIELD(model)},
     {"activities", take_activities, FIELD(recording.activities)},
     {"with_stack", take_bool, FIELD(recording.with_stack)},
     {"record_shapes", take_bool, FIELD(recording.record_shapes)},
@@ -178,6 +180,13 @@ static int check_combination(struct start_request *r, struct problem *p)
         problem_remedy(p, "Add --steps N: N prefill and N decode steps are recorded.");
         return -EINVAL;
     }
+    if (r->model && !r->prompt)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "model is for a prompt");
+    if (r->prompt && strlen(r->prompt) > REQUEST_PROMPT_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "prompt is longer than %d bytes",
+                           REQUEST_PROMPT_MAX);
+    rec->prompt = r->prompt;
+    rec->model = r->model;
     if (r->source.router && r->source.fleet)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
     if (rec->steps == 0 && rec->duration_ns == 0)
@@ -220,6 +229,8 @@ void start_request_done(struct start_request *r)
     for (size_t i = 0; i < r->n_only; i++)
         free(r->only[i]);
     free(r->only);
+    free(r->prompt);
+    free(r->model);
     fleet_query_done(&r->source);
     json_decref(r->labels);
     *r = (struct start_request){0};

@@ -15,6 +15,7 @@
 #define REQUEST_STEPS_MAX       100000
 #define REQUEST_WORKERS_MAX     10000
 #define REQUEST_LABELS_MAX      32
+#define REQUEST_PROMPT_MAX      65536 /* bytes */
 #define REQUEST_LABEL_BYTES_MAX 256
 #define REQUEST_DURATION_NS     (5 * INT64_C(1000000000))
 #define REQUEST_WHEN_TIMEOUT_NS (300 * INT64_C(1000000000))
@@ -23,7 +24,8 @@ struct start_request {
     struct fleet_query source;
     char **only; /* of the router's or fleet's workers, take these */
     size_t n_only;
-    struct recording recording; /* profile_id and output_dir are each target's own */
+    struct recording recording; /* profile_id and output_dir are each target's own; it borrows these two: */
+    char *prompt, *model;       /* of the request that is recorded; NULL: what is served is */
     int64_t start_at;           /* wall ns, 0: at once */
     int role;                   /* enum role, -1: any */
     int64_t count;              /* 0: all */

@@ -79,6 +79,38 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
     return call_start(all->caller, &request, done, t);
 }
 
+static const char *path_of(const struct target *t, const char *path, const char *older)
+{
+    return t->older_paths && older ? older : path;
+}
+
+const char *target_start_path(const struct target *t)
+{
+    const struct engine_ops *ops = target_engine(t);
+
+    if (t->session->request.recording.prompt && ops->request_path)
+        return ops->request_path;
+    return path_of(t, ops->start_path, ops->older_start_path);
+}
+
+const char *target_stop_path(const struct target *t)
+{
+    return path_of(t, target_engine(t)->stop_path, target_engine(t)->older_stop_path);
+}
+
+bool target_goes_older(struct target *t, const struct call_result *r)
+{
+    if (r->err < 0 || r->status != 404 || t->older_paths || !target_engine(t)->older_start_path)
+        return false;
+    t->older_paths = true;
+    return true;
+}
+
+bool target_ends_by_itself(const struct target *t)
+{
+    return t->session->request.recording.steps > 0 || !target_engine(t)->stop_path;
+}
+
 struct recording target_recording(const struct target *t)
 {
     struct recording recording = t->session->request.recording;

@@ -46,6 +46,7 @@ struct target {
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */
     bool probed;              /* takes part in the probe under way */
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
+    bool older_paths;         /* its engine is of the generation before */
     void *collecting;         /* the collector's own */
     /* What its functions had cost at its start, where its engine counts them; NULL unknown. */
     struct function_list *counted;
@@ -131,5 +132,7 @@ void session_prepared(struct session *s);
 void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy);
 /* Everything that was expected of it is there and whole: an engine that stops by itself has stopped. */
 void target_files_complete(struct target *t);
+/* Whether its recording is over when its traces are there, though nobody stops it. */
+bool target_ends_by_itself(const struct target *t);
 /* The recording as this target's engine is asked for it; strings are borrowed from the target. */
 struct recording target_recording(const struct target *t);

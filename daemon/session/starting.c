@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/fleet/excerpt.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -24,6 +25,8 @@ static void give_up_before_start(struct session *s, enum state to);
 
 /* -- The stop that goes before a start -- */
 
+static void send_cleaning_stop(struct target *t);
+
 static void on_cleaned(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
@@ -32,6 +35,10 @@ static void on_cleaned(const struct call_result *r, void *arg)
     _cleanup_(freep) char *remedy = r->err < 0 ? unanswered_remedy(r, "clean") : NULL;
 
     t->call = NULL;
+    if (target_goes_older(t, r)) {
+        send_cleaning_stop(t);
+        return;
+    }
     if (r->err == -ETIMEDOUT && r->sent_at_ns > 0) {
         target_fail(t,
                     "is still writing an earlier trace, or hangs: the stop before the start was not answered",
@@ -48,6 +55,12 @@ static void on_cleaned(const struct call_result *r, void *arg)
         session_prepare_directories(s);
 }
 
+static void send_cleaning_stop(struct target *t)
+{
+    t->call =
+        target_call(t, target_stop_path(t), NULL, t->session->all->settings->clean_timeout_ns, on_cleaned);
+}
+
 static void send_cleaning_stops(int err, void *arg)
 {
     struct session *s = arg;
@@ -62,8 +75,7 @@ static void send_cleaning_stops(int err, void *arg)
         struct target *t = &s->targets[i];
         if (!target_engine(t)->stop_before_start)
             continue;
-        t->call =
-            target_call(t, target_engine(t)->stop_path, NULL, s->all->settings->clean_timeout_ns, on_cleaned);
+        send_cleaning_stop(t);
         s->n_outstanding++;
     }
     if (--s->n_outstanding == 0)
@@ -121,7 +133,7 @@ static void commit_to_start(struct session *s)
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
-        t->record.owes_stop = true;
+        t->record.owes_stop = target_engine(t)->stop_path != NULL;
         target_save(t);
     }
     catalog_then(s->all->catalog, true, on_durable, s);
@@ -153,26 +165,37 @@ void session_prepared(struct session *s)
     }
 }
 
-/* Whether a start that failed like this may all the same have started something. */
-static bool may_have_started(const struct call_result *r)
+/* Whether a start that failed like this may all the same have started something that can be stopped. */
+static bool owes_stop_after(const struct target *t, const struct call_result *r)
 {
-    return r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0;
+    bool may_have_started = r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0;
+    return may_have_started && target_engine(t)->stop_path;
+}
+
+/* Of a good answer; the caller frees it. */
+static char *refusal_of(const struct target *t, const struct call_result *r)
+{
+    const struct engine_ops *ops = target_engine(t);
+    return r->err == 0 && r->status / 100 == 2 && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
 }
 
 static void fail_start(struct target *t, const struct call_result *r)
 {
+    _cleanup_(freep) char *refusal = refusal_of(t, r);
     _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
+    if (refusal)
+        excerpt(refusal, strlen(refusal), text, sizeof(text));
     _cleanup_(freep) char *failure =
-        xasprintf("%s %s: %s", engine_method(target_engine(t)), target_engine(t)->start_path, text);
+        xasprintf("%s %s: %s", engine_method(target_engine(t)), target_start_path(t), text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
-    t->record.owes_stop = may_have_started(r);
+    t->record.owes_stop = owes_stop_after(t, r);
 }
 
 static void settle_start(struct target *t, bool ok)
@@ -201,13 +224,25 @@ static void on_counted(struct target *t, bool ok)
     settle_start(t, ok);
 }
 
+static bool start_was_accepted(const struct target *t, const struct call_result *r)
+{
+    _cleanup_(freep) char *refusal = refusal_of(t, r);
+    return r->err == 0 && r->status / 100 == 2 && !refusal;
+}
+
+static void send_start(struct target *t);
+
 static void on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
-    bool ok = r->err == 0 && r->status / 100 == 2;
+    bool ok = start_was_accepted(t, r);
 
     t->call = NULL;
     sessions_count_call(t, SESSION_CALL_START, r);
+    if (target_goes_older(t, r)) {
+        send_start(t);
+        return;
+    }
     if (r->sent_at_ns > 0)
         t->record.start_sent_at = r->sent_at_ns;
     t->record.start_answered_at = r->answered_at_ns;
@@ -243,6 +278,16 @@ void session_arm_hard_limit(struct session *s)
     event_add(s->hard_timer, &tv);
 }
 
+static void send_start(struct target *t)
+{
+    struct recording recording = target_recording(t);
+
+    target_keep_credentials(t);
+    _cleanup_json_ body = target_engine(t)->start_body(&recording, &t->worker);
+    t->call =
+        target_call(t, target_start_path(t), body, t->session->all->settings->start_timeout_ns, on_started);
+}
+
 static void send_starts(struct session *s)
 {
     s->starts_left = true;
@@ -252,12 +297,7 @@ static void send_starts(struct session *s)
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
-        struct recording recording = target_recording(t);
-        target_keep_credentials(t);
-        json_t *body = target_engine(t)->start_body(&recording, &t->worker);
-        t->call = target_call(t, target_engine(t)->start_path, body, s->all->settings->start_timeout_ns,
-                              on_started);
-        json_decref(body);
+        send_start(t);
         s->n_outstanding++;
     }
     session_check_started(s);

@@ -33,8 +33,8 @@ static bool writes_files(const struct target *t)
            !target_engine(t)->counts_functions;
 }
 
-/* The stop is over: on to the files, or to the end for a target that never recorded. */
-static void after_stop(struct target *t)
+/* On to the files, or to the end for a target that never recorded. */
+static void leave_stopping(struct target *t)
 {
     struct session *s = t->session;
 
@@ -49,8 +49,29 @@ static void after_stop(struct target *t)
         target_edge(t, STATE_COLLECTING);
         s->all->collector_ops->collect(t, s->all->collector);
     }
+}
+
+static void after_stop(struct target *t)
+{
+    struct session *s = t->session;
+
+    leave_stopping(t);
     next_in_line(s);
     session_check_stopped(s);
+}
+
+/* Of an engine that ends when it has its steps: there is nothing to send. */
+static void end_without_stop(struct target *t)
+{
+    struct sessions *all = t->session->all;
+
+    if (t->recorded && all->collector_ops->bytes_seen(t, all->collector) == 0) {
+        session_remark(t->session, t, NULL,
+                       "cannot be stopped: it goes on until it has its steps, and a trace that comes later "
+                       "than it is waited for is unclaimed");
+        session_save(t->session);
+    }
+    leave_stopping(t);
 }
 
 static void fail_stop(struct target *t, const struct call_result *r, const char *meaning)
@@ -58,7 +79,7 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
     char text[FAILURE_TEXT_MAX];
     call_result_text(r, text, sizeof(text));
     _cleanup_(freep) char *failure =
-        xasprintf("%s %s: %s%s", engine_method(target_engine(t)), target_engine(t)->stop_path, text, meaning);
+        xasprintf("%s %s: %s%s", engine_method(target_engine(t)), target_stop_path(t), text, meaning);
     _cleanup_(freep) char *remedy =
         r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
     target_fail(t, failure, remedy);
@@ -80,7 +101,7 @@ static void retry_stop(struct target *t, const struct call_result *r)
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
                    "session s%" PRId64 ": %s: %s %s: %s; it is sent again until it gets through",
                    t->session->record.session_id, t->worker.url, engine_method(target_engine(t)),
-                   target_engine(t)->stop_path, call_result_text(r, text, sizeof(text)));
+                   target_stop_path(t), call_result_text(r, text, sizeof(text)));
     if (!t->retry)
         t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
     event_add(t->retry, &tv);
@@ -127,7 +148,9 @@ static void on_stopped(const struct call_result *r, void *arg)
     if (r->err == 0)
         t->record.stop_status = r->status;
     t->stop_refusals = r->err == -ECONNREFUSED ? t->stop_refusals + 1 : 0;
-    if (was_delivered(r)) {
+    if (target_goes_older(t, r)) {
+        send_stop(t);
+    } else if (was_delivered(r)) {
         if (!stop_was_accepted(t, r)) {
             fail_stop(t, r, "");
             after_stop(t);
@@ -164,8 +187,7 @@ static void send_stop(struct target *t)
                    "session s%" PRId64 ": %s: the stop that an earlier profd owed it is sent",
                    t->session->record.session_id, t->worker.url);
     t->stop_tries++;
-    t->call = target_call(t, target_engine(t)->stop_path, NULL, MAX(t->stop_deadline_ns - now, NS_PER_S),
-                          on_stopped);
+    t->call = target_call(t, target_stop_path(t), NULL, MAX(t->stop_deadline_ns - now, NS_PER_S), on_stopped);
 }
 
 /* With --stagger one stop is under way at a time, so that a fleet goes on serving. */
@@ -182,6 +204,10 @@ static void next_in_line(struct session *s)
         if (!t->stop_queued || (busy && s->request.stagger))
             continue;
         t->stop_queued = false;
+        if (!target_stop_path(t)) {
+            end_without_stop(t);
+            continue;
+        }
         busy = true;
         send_stop(t);
     }
@@ -195,6 +221,7 @@ static void on_stops_saved(int err, void *arg)
     (void)err;
     s->stops_asked = false;
     next_in_line(s);
+    session_check_stopped(s);
 }
 
 void session_stop_owed(struct session *s)

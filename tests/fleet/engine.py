@@ -49,7 +49,8 @@ class Batch:
 
 
 class Engine:
-    """`profiling` is the engine's own profiler: on_step(batch) before each step, annotation(batch), start(), stop()."""
+    """`profiling` is the engine's own profiler: on_step(batch) before and after_step() behind each step,
+    annotation(batch), start(), stop()."""
 
     def __init__(self, pipe, options, profiling):
         self.pipe = pipe
@@ -116,6 +117,7 @@ class Engine:
                                   [request.computed for request in batch.decode],
                                   [request.tokens[-1:] for request in batch.decode],
                                   [request.temperature for request in batch.decode])
+        self.profiling.after_step()
         outputs = []
         self.running.extend(batch.prefill)
         for request, token in zip(batch.prefill + batch.decode, new):

@@ -330,8 +330,8 @@ static bool handle_control(struct worker *w, struct http_conn *c, const struct h
 
 static void count(struct worker *w, const struct http_request *q)
 {
-    w->n_starts += streq(q->path, "/start_profile");
-    w->n_stops += streq(q->path, "/stop_profile");
+    w->n_starts += ends_with(q->path, "/start_profile");
+    w->n_stops += ends_with(q->path, "/stop_profile");
 }
 
 static void handle(struct http_conn *c, const struct http_request *q, void *arg)

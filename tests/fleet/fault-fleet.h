@@ -7,6 +7,8 @@
  *   fault-fleet.c    the fleet's life, a worker's dispatch, journal and /fault
  *   fault-vllm.c     an engine each: routes, texts, file names
  *   fault-sglang.c
+ *   fault-rtp.c
+ *   fault-dynamo.c
  *   fault-profile.c  starts and stops, whatever the engine
  *   fault-trace.c    the bytes of traces
  *   fault-router.c   the router's port
@@ -26,8 +28,9 @@ struct worker;
 /* What one start asked for, and so where a stop writes what. */
 struct recording {
     char *dir;
-    char *profile_id; /* the rest is SGLang's */
-    char *prefix;
+    char *profile_id;     /* vLLM has none */
+    bool first_rank_only; /* RTP-LLM's */
+    char *prefix;         /* the rest is SGLang's */
     bool by_stage;
     int64_t began_ns; /* wall */
     int64_t since_ns; /* monotonic */
@@ -80,10 +83,11 @@ struct engine_ops {
     char *(*trace_name)(struct fleet *f, const struct recording *r, unsigned rank, const char *stage,
                         bool copy);
     const char *trace_suffix; /* of plain JSON; ".gz" follows it where compressed */
+    bool plain_traces;        /* they are not compressed */
     bool health_waits;        /* /health is answered by the engine, so not while it writes traces */
 };
 
-extern const struct engine_ops vllm_engine, sglang_engine;
+extern const struct engine_ops vllm_engine, sglang_engine, rtp_llm_engine, dynamo_engine;
 
 struct router_fault_info;
 

@@ -279,14 +279,21 @@ static int trace_bytes(struct worker *w, const struct flush *f, unsigned rank, c
     _cleanup_(freep) char *text = NULL;
     size_t size;
     trace_text(&facts, &text, &size);
-    return trace_gzip(text, worker_has(w, FAULT_TRUNCATED_JSON) ? size / 2 : size, ret, ret_size);
+    if (worker_has(w, FAULT_TRUNCATED_JSON))
+        size /= 2;
+    if (!w->fleet->engine->plain_traces)
+        return trace_gzip(text, size, ret, ret_size);
+    *ret = TAKE_PTR(text);
+    *ret_size = size;
+    return 0;
 }
 
 static char *trace_path(struct worker *w, const struct flush *f, unsigned rank, const char *stage, bool copy)
 {
     struct fleet *fleet = w->fleet;
     _cleanup_(freep) char *name = fleet->engine->trace_name(fleet, f->recording, rank, stage, copy);
-    bool plain = fleet->template && !trace_is_gzip(fleet->template, fleet->template_size);
+    bool plain =
+        fleet->template ? !trace_is_gzip(fleet->template, fleet->template_size) : fleet->engine->plain_traces;
     return xasprintf("%s/%s%s%s", f->recording->dir, name, fleet->engine->trace_suffix, plain ? "" : ".gz");
 }
 
@@ -403,7 +410,7 @@ static void huge_step(struct worker *w, struct http_conn *c, void *arg)
 static int emit_all(struct worker *w, struct flush *f)
 {
     static const char *const stages[] = {"EXTEND", "DECODE"};
-    unsigned n = ranks_written(w);
+    unsigned n = f->recording->first_rank_only ? 1 : ranks_written(w);
     if (worker_has(w, FAULT_MANY_FILES))
         n += (unsigned)MIN(w->faults.number[FAULT_MANY_FILES], MANY_FILES_MAX);
     for (unsigned rank = 0; rank < n; rank++)

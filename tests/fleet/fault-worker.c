@@ -30,7 +30,7 @@ struct options {
 };
 
 static const char usage[] =
-    "fault-worker --engine vllm|sglang --count N --dir DIR [OPTION...]\n"
+    "fault-worker --engine vllm|sglang|rtp-llm|dynamo --count N --dir DIR [OPTION...]\n"
     "\n"
     "  --port-file FILE         write {\"router\", \"control\", \"workers\", \"pid\"} there when ready, as "
     "to stdout\n"
@@ -98,7 +98,8 @@ static int parse_count(const char *text, unsigned max, unsigned *ret)
 
 static int parse_engine(const char *name, const struct engine_ops **ret)
 {
-    static const struct engine_ops *const engines[] = {&vllm_engine, &sglang_engine};
+    static const struct engine_ops *const engines[] = {&vllm_engine, &sglang_engine, &rtp_llm_engine,
+                                                       &dynamo_engine};
     for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
         if (streq(engines[i]->name, name)) {
             *ret = engines[i];

@@ -113,6 +113,12 @@ class Fleet:
         return self._add_worker("sglang", name, traces, ["--enable-metrics", *arguments],
                                 {"SGLANG_TORCH_PROFILER_DIR": str(traces), **(env or {})}, cwd)
 
+    def add_rtp_llm(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """An RTP-LLM worker. `trace_dir` is its TORCH_CUDA_PROFILER_DIR."""
+        name, traces = self._name("rtp-llm", name, trace_dir)
+        return self._add_worker("rtp-llm", name, traces, arguments,
+                                {"TORCH_CUDA_PROFILER_DIR": str(traces), **(env or {})}, cwd)
+
     def add_nemo_gym(self, *arguments, profiling=True, results=None, name=None):
         """A resource server of NeMo Gym, whose profiles go below `results`; see nemo_gym.py for its --generation."""
         name, results = self._name("nemo-gym", name, results)
@@ -193,6 +199,7 @@ def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--vllm", type=int, default=2, metavar="N")
     parse.add_argument("--sglang", type=int, default=0, metavar="N")
+    parse.add_argument("--rtp-llm", type=int, default=0, metavar="N")
     parse.add_argument("--nemo-gym", type=int, default=0, metavar="N", help="servers, with a head server as the router")
     parse.add_argument("--dialect", default="vllm-router")
     parse.add_argument("--dir", help="for logs and traces; a temporary one by default")
@@ -211,6 +218,8 @@ def main():
                            trace_dir=fleet.directory / "traces" / "shared" if options.shared_traces else None)
         for _ in range(options.sglang):
             fleet.add_sglang()
+        for _ in range(options.rtp_llm):
+            fleet.add_rtp_llm()
         for number in range(options.nemo_gym):
             fleet.add_nemo_gym("--generation", ("files", "table")[number % 2])
         if options.nemo_gym:

@@ -79,6 +79,9 @@ class ProfilerManager:
         if self.start_forward and steps == self.start_forward:
             self._start()
 
+    def after_step(self):
+        """Nothing ends behind a step."""
+
     @staticmethod
     def annotation(batch):
         if batch.prefill:

@@ -197,6 +197,9 @@ class WorkerProfiler:
             log.info("Max profiling iterations reached. Stopping profiler...")
             self._stop()
 
+    def after_step(self):
+        """Nothing ends behind a step."""
+
     @staticmethod
     def annotation(batch):
         return (f"execute_context_{len(batch.prefill)}({batch.prompt_tokens})"

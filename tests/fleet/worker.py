@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real inference worker for tests and the demo: `--engine vllm` or `--engine sglang`.
+"""A real inference worker for tests and the demo: `--engine vllm`, `sglang` or `rtp-llm`.
 
 It answers completions by computing them (model.py, in the process of engine.py), and it has the profile endpoints of
-the engine that it stands for, with their semantics, file names and quirks (vllm_profiling.py, sglang_profiling.py).
+the engine that it stands for, with their semantics, file names and quirks (vllm_profiling.py, sglang_profiling.py,
+rtp_llm_profiling.py).
 It prints http://HOST:PORT when it is ready, and writes it into --port-file.
 """
 import argparse
@@ -13,14 +14,14 @@ import logging
 import os
 import sys
 
-DEFAULT_VERSIONS = {"vllm": "0.20.0", "sglang": "0.5.10"}
-PROCESS_NAMES = {"vllm": "VLLM::EngineCore", "sglang": "sglang::scheduler"}
+DEFAULT_VERSIONS = {"vllm": "0.20.0", "sglang": "0.5.10", "rtp-llm": "0.2.0"}
+PROCESS_NAMES = {"vllm": "VLLM::EngineCore", "sglang": "sglang::scheduler", "rtp-llm": "rtp_llm_backend"}
 
 
 def parser():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parse.add_argument
-    add("--engine", choices=("vllm", "sglang"), required=True)
+    add("--engine", choices=tuple(DEFAULT_VERSIONS), required=True)
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=0)
     add("--port-file")
@@ -46,6 +47,9 @@ def parser():
     sglang.add_argument("--enable-metrics", action="store_true")
     sglang.add_argument("--disaggregation-mode", choices=("null", "prefill", "decode"), default="null")
     sglang.add_argument("--speculative-algorithm")
+    rtp_llm = parse.add_argument_group("rtp-llm", "also --tp-size and --dp-size")
+    rtp_llm.add_argument("--torch_cuda_profiler_dir")
+    rtp_llm.add_argument("--gen_timeline_sync", action="store_true", help="record each request")
     return parse
 
 
@@ -60,8 +64,8 @@ def parse_options(arguments):
         profiler_config = from_file.pop("profiler_config", {})
         parse.set_defaults(**from_file)
         options = parse.parse_args(arguments)
-    options.version = getattr(options, options.engine + "_version") or DEFAULT_VERSIONS[options.engine]
-    options.mixed_batches = options.engine == "vllm"
+    options.version = getattr(options, options.engine + "_version", None) or DEFAULT_VERSIONS[options.engine]
+    options.mixed_batches = options.engine != "sglang"
     options.engine_process_name = PROCESS_NAMES[options.engine]
     if options.engine == "vllm":
         try:
@@ -100,6 +104,11 @@ def main():
         import vllm_profiling
         client = engine_client.EngineClient(options, vllm_profiling.WorkerProfiler)
         server = vllm_api.VllmServer(client, options)
+    elif options.engine == "rtp-llm":
+        import rtp_llm_api
+        import rtp_llm_profiling
+        client = engine_client.EngineClient(options, rtp_llm_profiling.StepProfiler)
+        server = rtp_llm_api.RtpLlmServer(client, options)
     else:
         import sglang_api
         import sglang_profiling

@@ -347,8 +347,8 @@ class FaultFleet:
 
     def calls(self, worker, path=None):
         """One worker's profile calls, or those of one path, in order: dicts of path, at_ns and body."""
-        wanted = {path} if path else {"/start_profile", "/stop_profile"}
-        return [call for call in self.journal(worker)["requests"] if call["path"] in wanted]
+        wanted = path or ("/start_profile", "/stop_profile")
+        return [call for call in self.journal(worker)["requests"] if call["path"].endswith(wanted)]
 
     def start_elsewhere(self, worker):
         """Somebody other than profd starts that worker's profiler, and leaves it running."""

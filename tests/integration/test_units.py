@@ -206,6 +206,21 @@ def test_options_of_modes(tmp_path, nsys, mode, options):
         assert (nsys / "profile.words").read_text().split("\n")[1:len(options) + 2] == [*options, "-o"]
 
 
+def test_a_report_is_exported_where_it_is_ingested(tmp_path, nsys):
+    """Of srtctl's names the catalog knows the phase and the rank; without nsys the error says whose program is missing."""
+    (tmp_path / "decode_3.nsys-rep").write_text("report")
+    ingest = [PROFCTL, "--socket", "", "ingest", tmp_path / "decode_3.nsys-rep"]
+    with Daemon(tmp_path / "profd", quick_config()) as profd:
+        ingest[2] = profd.socket
+        r = subprocess.run(ingest, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": "/usr/bin:/bin"})
+        assert r.returncode == 4 and "there is no nsys in PATH" in r.stderr and "nsight-systems-cli" in r.stderr, r
+        r = subprocess.run(ingest, capture_output=True, text=True, timeout=60, env=run_environment(None, nsys))
+        assert r.returncode == 0, r
+        trace, = profd.traces()
+        assert (trace["name"], trace["kind"], trace["state"]) == ("decode_3.sqlite", "trace", "complete")
+        assert (trace["ranks"]["rank"], trace["stage"]) == (3, "decode"), trace
+
+
 def test_status_of_the_command(tmp_path, nsys):
     with FakeSystemd(tmp_path) as systemd, Daemon(tmp_path / "profd", quick_config()) as profd:
         r = run(systemd, nsys, profd, "--", "sh", "-c", "exit 42", cwd=tmp_path)

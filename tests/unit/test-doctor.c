@@ -92,6 +92,7 @@ static void test_ill(void **state)
     w[2].setup.wait_iterations = 4;
     w[3].clock_offset_ns = -90 * NS_PER_S;
     w[3].sleeping = 1;
+    w[3].setup.each_request = 1;
     replace_str(&w[4].place.local_dir, NULL);
     w[4].place.note = xstrdup("its process belongs to root");
     w[4].place.remedy = xstrdup("run profd as root");
@@ -104,12 +105,13 @@ static void test_ill(void **state)
     assert_check(answer, "warn", "http://worker:3 was started with wait_iterations", "before each session");
     assert_check(answer, "warn", "http://worker:4 has a clock that is 1min 30s behind ours", "timedatectl");
     assert_check(answer, "warn", "http://worker:4 sleeps", "wake");
+    assert_check(answer, "warn", "http://worker:4 records every request unasked", "profctl timeline");
     assert_check(answer, "unknown", "http://worker:5 writes traces that cannot be collected",
                  "run profd as root");
     assert_check(answer, "warn", "only 1.0 GiB free", "Free space");
     assert_check(answer, "ok", "4 of 5 can be profiled", NULL);
     assert_int_equal(json_get_int(answer, "problems", -1), 2);
-    assert_int_equal(json_get_int(answer, "warnings", -1), 5);
+    assert_int_equal(json_get_int(answer, "warnings", -1), 6);
 }
 
 static void test_full_and_unreadable_disks(void **state)

@@ -204,7 +204,7 @@ static void test_old_sglang(void **state)
         status(t, (enum question)q, NOT_FOUND);
     worker_identify(&t->worker, &t->answers);
     assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
-    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_OLD_SERVER_INFO);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), QUESTIONS_UNKNOWN);
     snprintf(info, sizeof(info), SGLANG_INFO, "null");
     ok(t, QUESTION_OLD_SERVER_INFO, info);
     worker_identify(&t->worker, &t->answers);
@@ -397,6 +397,167 @@ static void test_sglang_body(void **state)
     assert_null(engine_ops(ENGINE_VLLM)->start_body(&rec, &t->worker));
 }
 
+/* As the second round of questions finds it. */
+static void answered_late(struct test *t, enum question q, const char *body)
+{
+    for (int i = 0; i <= QUESTION_MODELS; i++)
+        status(t, (enum question)i, NOT_FOUND);
+    worker_identify(&t->worker, &t->answers);
+    for (int i = 0; i < _QUESTION_MAX; i++)
+        if (QUESTIONS_UNKNOWN & 1u << i)
+            status(t, (enum question)i, NOT_FOUND);
+    ok(t, q, body);
+    worker_identify(&t->worker, &t->answers);
+}
+
+static void test_rtp_llm(void **state)
+{
+    struct test *t = *state;
+
+    answered_late(t, QUESTION_WORKER_STATUS,
+                  "{\"frontend_available_concurrency\":32,\"frontend_concurrency_limit\":32,\"tp_size\":2,"
+                  "\"dp_size\":4}");
+    assert_int_equal(t->worker.engine, ENGINE_RTP_LLM);
+    assert_true(t->worker.profilable);
+    assert_int_equal(worker_ranks_expected(&t->worker), 2);
+    assert_non_null(strstr(t->worker.note, "cannot be stopped"));
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+    ok(t, QUESTION_OPENAPI, OPENAPI_OFF);
+    worker_identify(&t->worker, &t->answers);
+    assert_false(t->worker.profilable);
+    assert_non_null(t->worker.remedy);
+}
+
+static void test_rtp_llm_needs_its_marks(void **state)
+{
+    static const char *const others[] = {"{}", "[]", "{\"tp_size\":2}",
+                                         "{\"frontend_available_concurrency\":\"many\"}"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        answered_late(*state, QUESTION_WORKER_STATUS, others[i]);
+        assert_int_equal(((struct test *)*state)->worker.engine, ENGINE_UNKNOWN);
+    }
+}
+
+static void expect_body(const struct recording *rec, const struct worker *w, const char *want)
+{
+    _cleanup_json_ body = worker_ops(w)->start_body(rec, w);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text, want);
+}
+
+static void test_rtp_llm_body(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+
+    w->engine = ENGINE_RTP_LLM;
+    expect_body(&(struct recording){.profile_id = "s7-w0-1", .steps = 5, .start_step = 2}, w,
+                "{\"enable_all_rank\":true,\"num_steps\":5,\"start_step\":2,\"trace_name\":\"s7-w0-1\"}");
+    expect_body(&(struct recording){.profile_id = "s7-w0-1", .prompt = "Hello, ", .model = "m"}, w,
+                "{\"generate_config\":{\"gen_timeline\":true,\"max_new_tokens\":3,\"min_new_tokens\":3,"
+                "\"profile_step\":3,\"profile_trace_name\":\"s7-w0-1\"},\"model\":\"m\","
+                "\"prompt\":\"Hello, \"}");
+}
+
+static void test_rtp_llm_review(void **state)
+{
+    struct test *t = *state;
+    struct worker *w = &t->worker;
+    struct review review = {0};
+
+    engine_ops(ENGINE_RTP_LLM)->review(&(struct recording){.steps = 3, .start_step = 4}, w, &review);
+    assert_int_equal(review.n, 0);
+    expect_remark(ENGINE_RTP_LLM, &(struct recording){0}, w, false, "--duration", "cannot be stopped");
+    expect_remark(ENGINE_RTP_LLM, &(struct recording){.steps = 1001}, w, true, "--steps", "at most 1000");
+    expect_remark(ENGINE_RTP_LLM, &(struct recording){.with_stack = true}, w, true, "--with-stack",
+                  "no Python");
+    expect_remark(ENGINE_RTP_LLM, &(struct recording){.by_stage = true}, w, true, "--by-stage", "separate");
+    expect_remark(ENGINE_RTP_LLM, &(struct recording){.activities = ACTIVITY_MEM}, w, true, "--activities",
+                  "nothing else");
+}
+
+static void test_rtp_llm_failures(void **state)
+{
+    struct test *t = *state;
+    const struct engine_ops *ops = engine_ops(ENGINE_RTP_LLM);
+    struct problem p = {0};
+
+    assert_null(ops->stop_path);
+    _cleanup_(freep) char *refusal =
+        ops->start_refusal("{\"error\":\"Failed to start profile: no backend\"}");
+    assert_string_equal(refusal, "Failed to start profile: no backend");
+    assert_null(ops->start_refusal("{\"status\":\"ok\"}"));
+    assert_null(ops->start_refusal(""));
+    ops->explain_start(&t->worker, 200, "{\"error\":\"Failed to start profile: no backend\"}", &p);
+    assert_non_null(strstr(p.what, "no backend"));
+    assert_non_null(strstr(p.remedy, "log of the RTP-LLM server"));
+    problem_done(&p);
+    ops->explain_start(&t->worker, 503, "", &p);
+    assert_non_null(strstr(p.remedy, "draining"));
+    problem_done(&p);
+}
+
+static void dynamo(struct test *t, const char *metrics)
+{
+    answered_late(t, QUESTION_SYSTEM, "{\"object\":\"list\",\"data\":[]}");
+    assert_int_equal(t->worker.engine, ENGINE_DYNAMO);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_METRICS);
+    ok(t, QUESTION_METRICS, metrics);
+    worker_identify(&t->worker, &t->answers);
+    assert_true(t->worker.profilable);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+}
+
+static void test_dynamo_of_sglang(void **state)
+{
+    struct test *t = *state;
+
+    dynamo(t, "dynamo_requests 1\nsglang:num_running_reqs 4\n");
+    assert_int_equal(t->worker.backend, ENGINE_SGLANG);
+    assert_int_equal(worker_profiler(&t->worker), ENGINE_SGLANG);
+    assert_true(worker_ops(&t->worker)->stops_after_steps);
+    assert_true(worker_ops(&t->worker)->takes_output_dir);
+    assert_true(worker_ops(&t->worker)->stop_failure_is_benign(&(struct recording){.steps = 1}, 500));
+    expect_body(&(struct recording){.profile_id = "x", .steps = 2}, &t->worker,
+                "{\"num_steps\":2,\"profile_by_stage\":false,\"profile_id\":\"x\",\"record_shapes\":false,"
+                "\"with_stack\":false}");
+}
+
+static void test_dynamo_of_vllm(void **state)
+{
+    struct test *t = *state;
+
+    dynamo(t, "vllm:num_requests_running 4\n");
+    assert_int_equal(t->worker.backend, ENGINE_VLLM);
+    assert_true(worker_ops(&t->worker)->stop_before_start);
+    assert_non_null(worker_ops(&t->worker)->steps_metric);
+    expect_body(&(struct recording){.profile_id = "x"}, &t->worker, "{}");
+}
+
+static void test_dynamo_of_something(void **state)
+{
+    struct test *t = *state;
+    struct problem p = {0};
+
+    dynamo(t, "trtllm_requests 4\n# vllm: is not here\n");
+    assert_int_equal(t->worker.backend, ENGINE_UNKNOWN);
+    assert_non_null(strstr(t->worker.note, "do not tell which engine"));
+    assert_false(worker_ops(&t->worker)->stops_after_steps);
+    expect_body(&(struct recording){.profile_id = "x"}, &t->worker, "{}");
+    expect_remark(ENGINE_DYNAMO, &(struct recording){.with_stack = true}, &t->worker, true, NULL, "not know");
+    worker_ops(&t->worker)
+        ->explain_start(&t->worker, 500, "{\"error\":\"Handler error\",\"message\":\"already profiling\"}",
+                        &p);
+    assert_non_null(strstr(p.what, "already profiling"));
+    problem_done(&p);
+    _cleanup_(freep) char *refusal =
+        worker_ops(&t->worker)->start_refusal("{\"status\":\"error\",\"message\":\"no profiler\"}");
+    assert_string_equal(refusal, "no profiler");
+    assert_null(
+        worker_ops(&t->worker)->start_refusal("{\"status\":\"ok\",\"message\":\"Profiling started\"}"));
+}
+
 static void test_failures(void **state)
 {
     struct test *t = *state;
@@ -514,6 +675,14 @@ int main(void)
         TEST(test_vllm_review_is_silent),
         TEST(test_sglang_review),
         TEST(test_sglang_body),
+        TEST(test_rtp_llm),
+        TEST(test_rtp_llm_needs_its_marks),
+        TEST(test_rtp_llm_body),
+        TEST(test_rtp_llm_review),
+        TEST(test_rtp_llm_failures),
+        TEST(test_dynamo_of_sglang),
+        TEST(test_dynamo_of_vllm),
+        TEST(test_dynamo_of_something),
         TEST(test_nemo_gym),
         TEST(test_nemo_gym_without_profiling),
         TEST(test_failures),

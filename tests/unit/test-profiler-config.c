@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
+#include "base/yaml_json.h"
 #include "daemon/fleet/profiler_config.h"
-#include "daemon/fleet/yaml_json.h"
 #include "tests/unit/cmocka-all.h"
 
 /* Strings with their NULs; the literal's own NUL ends the last one. */
@@ -188,6 +188,42 @@ static void test_sglang(void **state)
     check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
 }
 
+static void test_rtp_llm(void **state)
+{
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("TORCH_CUDA_PROFILER_DIR=/t"),
+              (struct expected){"/t", "TORCH_CUDA_PROFILER_DIR", "torch", -1});
+    check_env(ENGINE_RTP_LLM, NULL, STRINGS("PATH=/bin"), (struct expected){.with_stack = -1});
+    check(ENGINE_RTP_LLM, NULL,
+          (struct launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
+                          .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
+          (struct expected){"/a", "--torch-cuda-profiler-dir", "torch", -1});
+}
+
+static void test_rtp_llm_records_each_request(void **state)
+{
+    const struct {
+        struct strings args, env;
+        int each_request;
+    } cases[] = {
+        {STRINGS("rtp\0--gen_timeline_sync"), NOTHING, 1},
+        {STRINGS("rtp\0--gen_timeline_sync\0--port\0"
+                 "1"),
+         NOTHING, 1},
+        {STRINGS("rtp\0--gen_timeline_sync=0"), STRINGS("GEN_TIMELINE_SYNC=1"), 0},
+        {NOTHING, STRINGS("GEN_TIMELINE_SYNC=true"), 1},
+        {NOTHING, STRINGS("GEN_TIMELINE_SYNC=0"), 0},
+        {NOTHING, NOTHING, -1},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct profiler_launch got;
+        profiler_launch_read(ENGINE_RTP_LLM, NULL,
+                             &(struct launch){.args = cases[i].args, .env = cases[i].env}, &got);
+        assert_int_equal(got.setup.each_request, cases[i].each_request);
+        profiler_launch_done(&got);
+    }
+}
+
 static void test_nemo_gym(void **state)
 {
     static const char *const source = "profiling_results_dirpath";
@@ -231,6 +267,29 @@ static void test_yaml(void **state)
         assert_true(streq(text, cases[i].json));
         assert_int_equal(error[0] != '\0', cases[i].json == NULL);
     }
+}
+
+static void test_yaml_lines(void **state)
+{
+    static const char text[] = "name: x\n"
+                               "profiling:\n"
+                               "  type: torch\n"
+                               "  prefill: {isl: 1,\n"
+                               "    osl: 2}\n"
+                               "list:\n"
+                               "  - a: 1\n"
+                               "  - b: 2\n";
+    char error[200];
+    _cleanup_json_ lines = NULL;
+    _cleanup_json_ root = yaml_parse_lines(text, strlen(text), &lines, error);
+
+    assert_non_null(root);
+    assert_int_equal(json_get_int(lines, "name", 0), 1);
+    assert_int_equal(json_get_int(lines, "profiling", 0), 2);
+    assert_int_equal(json_get_int(lines, "profiling.type", 0), 3);
+    assert_int_equal(json_get_int(lines, "profiling.prefill.osl", 0), 5);
+    assert_int_equal(json_get_int(lines, "list.b", 0), 8);
+    assert_int_equal(json_object_size(lines), 9);
 }
 
 static void test_paths(void **state)
@@ -284,8 +343,11 @@ int main(void)
         cmocka_unit_test(test_vllm_variables),
         cmocka_unit_test(test_vllm_counts),
         cmocka_unit_test(test_sglang),
+        cmocka_unit_test(test_rtp_llm),
+        cmocka_unit_test(test_rtp_llm_records_each_request),
         cmocka_unit_test(test_nemo_gym),
         cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_yaml_lines),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };

@@ -96,6 +96,8 @@ static void test_other_routers(void **state)
         {"/workers", "[\"http://h:1/\"]", "generic"},
         {"/workers", "[{\"url\":\"h:1\"}]", "generic"},
         {"/workers", "{\"http://h:1\":{}}", "generic"},
+        {"/metrics_endpoints",
+         "{\"object\":\"list\",\"data\":[{\"namespace\":\"d\",\"url\":\"http://h:1/metrics\"}]}", "dynamo"},
         {"/server_instances",
          "[{\"config_path\":\"math\",\"process_name\":\"math\",\"server_type\":\"resources_servers\","
          "\"name\":\"example\",\"host\":\"h\",\"port\":1,\"url\":\"http://h:1\",\"status\":null}]",

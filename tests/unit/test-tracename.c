@@ -3,7 +3,8 @@
 #include "trace/read/tracename.h"
 
 #define UNKNOWN                                                                                              \
-    .dp = -1, .pp = -1, .tp = -1, .dcp = -1, .ep = -1, .rank = -1, .local_rank = -1, .pid = -1, .time_ns = -1
+    .dp = -1, .pp = -1, .tp = -1, .dcp = -1, .ep = -1, .rank = -1, .local_rank = -1, .count = -1, .pid = -1, \
+    .time_ns = -1
 
 #pragma GCC diagnostic ignored "-Woverride-init"
 #ifdef __clang__
@@ -83,8 +84,31 @@ static const struct {
       .time_ns = 1763647331500000000, .profile_id = "1763647331.5"}},
     {"graph_capture_profile/cuda_graph_capture-EagleRunner-TP-2.json.gz",
      {UNKNOWN, .kind = TRACE_NAME_CAPTURE, .writer = TRACE_WRITER_SGLANG, .tp = 2}},
+    {"s7-w0-1763647331123_wr3_12.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_RTP_LLM, .rank = 3, .count = 12,
+      .profile_id = "s7-w0-1763647331123"}},
+    {"profiler_ts1763647331123456_wr0_1.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_RTP_LLM, .rank = 0, .count = 1,
+      .time_ns = 1763647331123456000}},
+    {"profiler_ts9999999999999999999_wr0_1.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_RTP_LLM, .rank = 0, .count = 1,
+      .profile_id = "profiler_ts9999999999999999999"}},
+    {"my_wr1.json", {UNKNOWN, .kind = TRACE_NAME_OTHER}},
     {"mine.trace.json.zst", {UNKNOWN, .kind = TRACE_NAME_RANK}},
     {"snapshot.pickle", {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT}},
+    {"decode_1.nsys-rep",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_SRTCTL, .rank = 1,
+      .stage = TRACE_STAGE_DECODE}},
+    {"gb-01_prefill_w2_profile_gpu0-1-2-3.nsys-rep",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_SRTCTL, .host = "gb-01",
+      .stage = TRACE_STAGE_PREFILL}},
+    {"n_agg_w0_profile_rank12.nsys-rep",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_SRTCTL, .host = "n", .rank = 12}},
+    {"decode_1.sqlite",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_SRTCTL, .rank = 1,
+      .stage = TRACE_STAGE_DECODE}},
+    {"n_agg_w0_profile_rank12.sqlite",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_SRTCTL, .host = "n", .rank = 12}},
     {"report1.nsys-rep", {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT}},
     {"run.hatchet", {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT}},
     {"server_args.json", {UNKNOWN, .kind = TRACE_NAME_OTHER}},
@@ -115,6 +139,7 @@ static void test_every_pattern(void **state)
         assert_int_equal(n.ep, want->ep);
         assert_int_equal(n.rank, want->rank);
         assert_int_equal(n.local_rank, want->local_rank);
+        assert_int_equal(n.count, want->count);
         assert_int_equal(n.pid, want->pid);
         assert_int_equal(n.time_ns, want->time_ns);
         assert_string_equal(n.host, want->host);

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_S  INT64_C(1000000000)
+#define NS_PER_US INT64_C(1000)
 /* Fields and optional parts are tried by recursion; names are at most this long, patterns nest no deeper. */
 #define NAME_SIZE_MAX 255
 
@@ -31,6 +32,8 @@ static const struct pattern {
     {"<profile_id>-TP-<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
     {"<profile_id>-TP-<tp>[-DP-<dp>][-PP-<pp>][-EP-<ep>][-<stage>].trace.json", TRACE_NAME_RANK,
      TRACE_WRITER_SGLANG},
+    {"profiler_ts<time_us>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
+    {"<profile_id>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<host>_<pid>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"libkineto_activities_<pid>[_<any>].json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"<host>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
@@ -39,13 +42,19 @@ static const struct pattern {
     {"<any>.hatchet", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.chrome_trace", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.msgpack", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<stage>_<rank>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_rank<rank>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_gpu<any>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SRTCTL},
     {"<any>.nsys-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
+    {"<stage>_<rank>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_rank<rank>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
+    {"<host>_<stage>_w<any>_profile_gpu<any>.sqlite", TRACE_NAME_RANK, TRACE_WRITER_SRTCTL},
     {"<any>.sqlite", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.ncu-rep", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
 };
 
-enum field_type { FIELD_NUMBER, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
+enum field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
 
 #define NUMBER(name)                                                                                         \
     {                                                                                                        \
@@ -70,9 +79,11 @@ static const struct field {
     NUMBER(pid),
     NUMBER(time_ns),
     NUMBER(local_rank),
+    NUMBER(count),
     TEXT(host),
     TEXT(prefix),
     TEXT(profile_id),
+    {"time_us", FIELD_US, offsetof(struct trace_name, time_ns)},
     {"stage", FIELD_STAGE, 0},
     {"any", FIELD_ANY, 0},
 };
@@ -81,10 +92,8 @@ static const struct stage_word {
     const char *word;
     enum trace_stage stage;
 } stage_words[] = {
-    {"EXTEND", TRACE_STAGE_PREFILL},
-    {"DECODE", TRACE_STAGE_DECODE},
-    {"prefill", TRACE_STAGE_PREFILL},
-    {"decode", TRACE_STAGE_DECODE},
+    {"EXTEND", TRACE_STAGE_PREFILL}, {"DECODE", TRACE_STAGE_DECODE},   {"prefill", TRACE_STAGE_PREFILL},
+    {"decode", TRACE_STAGE_DECODE},  {"aggregated", TRACE_STAGE_NONE}, {"agg", TRACE_STAGE_NONE},
 };
 
 static bool match(const char *pattern, const char *s, struct trace_name *n);
@@ -148,6 +157,9 @@ static bool match_field(const char *pattern, const char *s, struct trace_name *n
     switch (f->type) {
     case FIELD_NUMBER:
         return match_number(close + 1, s, (int64_t *)(void *)place, n);
+    case FIELD_US:
+        return match_number(close + 1, s, (int64_t *)(void *)place, n) &&
+               !__builtin_mul_overflow(*(int64_t *)(void *)place, NS_PER_US, (int64_t *)(void *)place);
     case FIELD_TEXT:
         return match_text(close + 1, s, place, n);
     case FIELD_STAGE:
@@ -226,6 +238,7 @@ void trace_name_parse(const char *path, struct trace_name *ret)
                                .ep = -1,
                                .rank = -1,
                                .local_rank = -1,
+                               .count = -1,
                                .pid = -1,
                                .time_ns = -1};
     if (strlen(base) > NAME_SIZE_MAX)

@@ -30,6 +30,9 @@ enum trace_name_writer {
     TRACE_WRITER_TORCH,
     TRACE_WRITER_VLLM,
     TRACE_WRITER_SGLANG,
+    TRACE_WRITER_RTP_LLM,
+    TRACE_WRITER_SRTCTL, /* nsys, under the names that srtctl gives its reports */
+    _TRACE_WRITER_MAX,
 };
 
 #define TRACE_NAME_TEXT_MAX 256
@@ -41,12 +44,14 @@ struct trace_name {
     bool unfinished;                   /* ".tmp": its writer died or has not come to the end */
     int64_t dp, pp, tp, dcp, ep, rank; /* -1 where the name does not say, as are pid and time_ns */
     int64_t local_rank;
+    int64_t count; /* of the traces that one recording or process wrote, RTP-LLM's */
     int64_t pid;
     int64_t time_ns; /* wall clock */
     /* Empty where the name does not say. */
     char host[TRACE_NAME_TEXT_MAX];
     char prefix[TRACE_NAME_TEXT_MAX];     /* vLLM's profile_prefix */
-    char profile_id[TRACE_NAME_TEXT_MAX]; /* SGLang's, with its prefix, from which it cannot be told */
+    char profile_id[TRACE_NAME_TEXT_MAX]; /* SGLang's, with its prefix, from which it cannot be told;
+                                             RTP-LLM's */
 };
 
 void trace_name_parse(const char *path, struct trace_name *ret);

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/yaml_json.h"
+#include "base/yaml_json.h"
 
 #include "base/alloc.h"
 #include <errno.h>
 #include <yaml.h>
 
+/* A path that is longer is nobody's question. */
+#define PATH_BYTES_MAX 256
+
 struct reader {
     yaml_parser_t parser;
     unsigned n_nodes;
     char *error;
+    json_t *lines; /* NULL: not wanted */
+    char path[PATH_BYTES_MAX];
 };
 
 static void set_error(struct reader *r, const char *text)
@@ -61,6 +66,20 @@ static json_t *scalar_value(const yaml_event_t *event)
     return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_scalar(text) : json_text(text);
 }
 
+/* Goes down to a key, notes its line, and returns the length of the path above it. */
+static size_t enter(struct reader *r, const yaml_event_t *key)
+{
+    size_t above = strlen(r->path);
+    int n = snprintf(r->path + above, sizeof(r->path) - above, "%s%s", above ? "." : "",
+                     (const char *)key->data.scalar.value);
+
+    if ((size_t)n >= sizeof(r->path) - above)
+        r->path[above] = '\0';
+    else if (r->lines)
+        json_object_set_new(r->lines, r->path, json_integer((json_int_t)key->start_mark.line + 1));
+    return above;
+}
+
 static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned depth);
 
 static json_t *read_sequence(struct reader *r, unsigned depth)
@@ -95,7 +114,9 @@ static json_t *read_mapping(struct reader *r, unsigned depth)
         }
         if (!next_event(r, &event))
             return NULL;
+        size_t above = enter(r, &key);
         json_t *value = read_value(r, &event, depth);
+        r->path[above] = '\0';
         if (!value)
             return NULL;
         /* A key that is not UTF-8 cannot be one that anybody looks for. */
@@ -136,17 +157,26 @@ static json_t *read_document(struct reader *r)
     }
 }
 
-json_t *yaml_parse(const char *data, size_t size, char error[static 200])
+json_t *yaml_parse_lines(const char *data, size_t size, json_t **ret_lines, char error[static 200])
 {
-    struct reader r = {.error = error};
+    struct reader r = {.error = error, .lines = ret_lines ? json_object() : NULL};
 
     error[0] = '\0';
     if (!yaml_parser_initialize(&r.parser)) {
         snprintf(error, 200, "out of memory");
+        json_decref(r.lines);
         return NULL;
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)data, size);
     json_t *root = read_document(&r);
     yaml_parser_delete(&r.parser);
+    if (root && ret_lines)
+        *ret_lines = TAKE_PTR(r.lines);
+    json_decref(r.lines);
     return root;
+}
+
+json_t *yaml_parse(const char *data, size_t size, char error[static 200])
+{
+    return yaml_parse_lines(data, size, NULL, error);
 }

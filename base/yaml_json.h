@@ -12,3 +12,6 @@
 
 /* The first document; NULL with one line of reason. */
 json_t *yaml_parse(const char *data, size_t size, char error[static 200]);
+/* The same, with the line of each key, by its path: {"profiling.prefill.isl": 12}. What stands in lists goes
+ * by the path of the list. *ret_lines is the caller's. */
+json_t *yaml_parse_lines(const char *data, size_t size, json_t **ret_lines, char error[static 200]);

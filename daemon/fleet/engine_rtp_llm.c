@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RTP-LLM. A start says how many steps are recorded, and nothing stops them before: a recording is over when
+ * its traces are there. The start's answer is 200 in any case and says in its body whether it failed; a start
+ * while another recording goes on is ignored without a word. A request can ask to be recorded, too.
+ *
+ * Pure, as engine.h says.
+ */
+#include "base/alloc.h"
+#include "daemon/fleet/engine_table.h"
+
+#include <inttypes.h>
+
+#define START_PATH    "/start_profile"
+#define REQUEST_PATH  "/"
+#define STEPS_DEFAULT 3 /* RTP-LLM's own */
+#define STEPS_MAX     1000
+
+static int64_t steps_of(const struct recording *rec)
+{
+    return rec->steps > 0 ? rec->steps : STEPS_DEFAULT;
+}
+
+static bool identify(struct worker *w, const struct answers *a)
+{
+    const json_t *status = answered(a, QUESTION_WORKER_STATUS);
+
+    if (!json_is_integer(json_object_get(status, "frontend_available_concurrency")) &&
+        !json_is_integer(json_object_get(status, "frontend_concurrency_limit")))
+        return false;
+    take_model(w, a, NULL);
+    /* The other data-parallel ranks have frontends of their own, which are workers of their own. */
+    w->sizes.tp = json_get_size(status, "tp_size");
+    w->profilable = true;
+    if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
+        worker_refuse(w, "Update RTP-LLM.", "has no " START_PATH);
+    else
+        worker_add_note(w, "records a number of steps, after which it ends by itself: it cannot be stopped");
+    return true;
+}
+
+static json_t *request_body(const struct recording *rec, const struct worker *w)
+{
+    json_t *body = json_object(), *config = json_object();
+
+    json_put_str(body, "prompt", rec->prompt);
+    json_put_str(body, "model", rec->model ? rec->model : w->model);
+    json_put_bool(config, "gen_timeline", true);
+    json_put_int(config, "profile_step", steps_of(rec));
+    json_put_str(config, "profile_trace_name", rec->profile_id);
+    /* As many tokens as there are steps to record: it answers when they are done. */
+    json_put_int(config, "max_new_tokens", steps_of(rec));
+    json_put_int(config, "min_new_tokens", steps_of(rec));
+    json_object_set_new(body, "generate_config", config);
+    return body;
+}
+
+static json_t *start_body(const struct recording *rec, const struct worker *w)
+{
+    if (rec->prompt)
+        return request_body(rec, w);
+    json_t *body = json_object();
+    json_put_str(body, "trace_name", rec->profile_id);
+    json_put_int(body, "start_step", rec->start_step);
+    json_put_int(body, "num_steps", steps_of(rec));
+    json_put_bool(body, "enable_all_rank", true);
+    return body;
+}
+
+static void review_options(const struct recording *rec, struct review *review)
+{
+    const struct {
+        bool asked;
+        const char *option, *text;
+    } unknown[] = {
+        {rec->with_stack, "--with-stack", "RTP-LLM records no Python stacks"},
+        {rec->record_shapes, "--record-shapes", "RTP-LLM decides on shapes itself"},
+        {rec->by_stage, "--by-stage", "RTP-LLM does not separate prefill and decode"},
+        {rec->activities & (ACTIVITY_MEM | ACTIVITY_CUDA_PROFILER), "--activities",
+         "RTP-LLM records CPU and CUDA, and nothing else"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+        if (unknown[i].asked)
+            review_add(review, true, unknown[i].option, "Leave it out for this worker.", "%s",
+                       unknown[i].text);
+}
+
+static void review(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    review_options(rec, review);
+    if (rec->steps > STEPS_MAX)
+        review_add(review, true, "--steps", "Ask for less: traces of so many steps are gigabytes.",
+                   "RTP-LLM records at most %d steps", STEPS_MAX);
+    if (rec->steps == 0)
+        review_add(review, false, "--duration", "Say by --steps N how many.",
+                   "RTP-LLM counts steps and cannot be stopped: %d are recorded, and waited for as long as "
+                   "that",
+                   STEPS_DEFAULT);
+}
+
+static bool stop_failure_is_benign(const struct recording *rec, int status)
+{
+    return false;
+}
+
+/* The text of "error", NULL where the body has none. The caller frees it. */
+static char *body_error(const char *body)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse(body, strlen(body), error);
+    return xstrdup(json_get_str(j, "error"));
+}
+
+static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+{
+    _cleanup_(freep) char *error = body_error(body);
+
+    explain_answer(p, START_PATH, status, error ? error : body);
+    if (status == 503)
+        problem_remedy(p, "It is draining: it takes no more work and ends. Record the worker that takes its "
+                          "place.");
+    else if (status == 404)
+        problem_remedy(p, "This RTP-LLM has no profile endpoint: update it.");
+    else
+        problem_remedy(p, "The log of the RTP-LLM server says why; its frontend waits three seconds for its "
+                          "backend.");
+}
+
+const struct engine_ops engine_rtp_llm = {
+    .id = ENGINE_RTP_LLM,
+    .identify = identify,
+    .names_traces = true,
+    .start_path = START_PATH,
+    .request_path = REQUEST_PATH,
+    .stops_after_steps = true,
+    .nothing_remedy = "An idle server makes no steps: send requests meanwhile, or --steps less. A start "
+                      "while another recording "
+                      "goes on is ignored without a word; the trace of that one may come as unclaimed.",
+    .start_body = start_body,
+    .review = review,
+    .stop_failure_is_benign = stop_failure_is_benign,
+    .start_refusal = body_error,
+    .explain_start = explain_start,
+};

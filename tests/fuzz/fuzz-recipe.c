@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job file of srtctl: what is accepted can be started in every mode that it has, by a line of one line's
+ * words. */
+#include "base/alloc.h"
+#include "client/recipe/launch.h"
+#include "client/recipe/rules.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void compose(const struct recipe *r, enum recipe_mode mode)
+{
+    const struct launch_place place = {.mode = mode};
+    struct launch nsys = {0}, torch = {0};
+
+    if (launch_nsys(r, &place, 0, NULL, &nsys, NULL) == 0) {
+        _cleanup_(freep) char *text = launch_text(&nsys);
+        if (!strstr(text, "nsys profile "))
+            abort();
+    }
+    if (launch_torch(r, &place, &torch, NULL) == 0) {
+        _cleanup_json_ j = launch_json(&torch);
+        if (json_array_size(json_object_get(j, "command")) == 0)
+            abort();
+    }
+    launch_done(&nsys);
+    launch_done(&torch);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    _cleanup_(recipe_done) struct recipe r = {0};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (size > RECIPE_BYTES_MAX || recipe_parse("job.yaml", (const char *)data, size, &r, &p) < 0)
+        return 0;
+    if (recipe_check(&r, true, &p) < 0 && !p.remedy)
+        abort();
+    for (int m = 0; m < _RECIPE_MODE_MAX; m++)
+        compose(&r, (enum recipe_mode)m);
+    _cleanup_(freep) char *folder = recipe_folder(&r, "1", 0);
+    return 0;
+}
