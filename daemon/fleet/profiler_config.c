@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "daemon/fleet/yaml_json.h"
+#include "base/yaml_json.h"
 #include <ctype.h>
 
 /* vLLM reads its old variables up to 0.15. */

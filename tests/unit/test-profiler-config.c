@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "daemon/fleet/profiler_config.h"
-#include "daemon/fleet/yaml_json.h"
 #include "tests/unit/cmocka-all.h"
 
 /* Strings with their NULs; the literal's own NUL ends the last one. */
@@ -188,30 +187,6 @@ static void test_sglang(void **state)
     check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
 }
 
-static void test_yaml(void **state)
-{
-    static const struct {
-        const char *yaml, *json; /* NULL: an error */
-    } cases[] = {
-        {"a: 1\nb: [true, no, ~, 'true', 1.5, 1.2.3, -, 0x10]",
-         "{\"a\":1,\"b\":[true,false,null,\"true\",1.5,\"1.2.3\",\"-\",\"0x10\"]}"},
-        {"{a: {b: c}}", "{\"a\":{\"b\":\"c\"}}"},
-        {"--- x\n--- y\n", "\"x\""},
-        {"a: &x 1\nb: *x\n", NULL},
-        {"a: [1", NULL},
-        {"? [a]\n: b", NULL},
-        {"", NULL},
-        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", NULL},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        char error[200];
-        _cleanup_json_ root = yaml_parse(cases[i].yaml, strlen(cases[i].yaml), error);
-        _cleanup_(freep) char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-        assert_true(streq(text, cases[i].json));
-        assert_int_equal(error[0] != '\0', cases[i].json == NULL);
-    }
-}
-
 static void test_paths(void **state)
 {
     static const struct {
@@ -263,7 +238,6 @@ int main(void)
         cmocka_unit_test(test_vllm_variables),
         cmocka_unit_test(test_vllm_counts),
         cmocka_unit_test(test_sglang),
-        cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };
