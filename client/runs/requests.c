@@ -2,6 +2,7 @@
 #include "client/runs/requests.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "client/text/run.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
@@ -31,26 +32,42 @@ static int pass_on(struct client *c, const char *run, const char *format)
 
 /* -- For people ---------------------------------------------------------------------------------------- */
 
-/* Nanoseconds are shown as milliseconds. */
+enum column_kind { COLUMN_OF_TEXT, COLUMN_OF_COUNT, COLUMN_OF_MS };
+
 static const struct request_column {
     struct table_column table;
     const char *key;
-    double factor;
+    enum column_kind kind;
 } columns[] = {
-    {{"REQUEST", COLUMN_RIGHT}, "index", 1},
-    {{"AT ms", COLUMN_RIGHT}, "intended_ns", 1e-6},
-    {{"LATE", COLUMN_RIGHT | COLUMN_SPARE}, "lateness_ns", 1e-6},
-    {{"TTFT", COLUMN_RIGHT}, "ttft_ns", 1e-6},
-    {{"TPOT", COLUMN_RIGHT}, "tpot_ns", 1e-6},
-    {{"E2E", COLUMN_RIGHT}, "e2e_ns", 1e-6},
-    {{"IN", COLUMN_RIGHT}, "input_tokens", 1},
-    {{"OUT", COLUMN_RIGHT}, "output_tokens", 1},
-    {{"OUTCOME", 0}, "outcome", 0},
-    {{"TARGET", COLUMN_URL | COLUMN_SPARE}, "target", 0},
-    {{"ERROR", COLUMN_SHORTEN}, "error", 0},
+    {{"REQUEST", COLUMN_RIGHT}, "index", COLUMN_OF_COUNT},
+    {{"AT ms", COLUMN_RIGHT}, "intended_ns", COLUMN_OF_MS},
+    {{"LATE", COLUMN_RIGHT | COLUMN_SPARE}, "lateness_ns", COLUMN_OF_MS},
+    {{"TTFT", COLUMN_RIGHT}, "ttft_ns", COLUMN_OF_MS},
+    {{"TPOT", COLUMN_RIGHT}, "tpot_ns", COLUMN_OF_MS},
+    {{"E2E", COLUMN_RIGHT}, "e2e_ns", COLUMN_OF_MS},
+    {{"IN", COLUMN_RIGHT}, "input_tokens", COLUMN_OF_COUNT},
+    {{"OUT", COLUMN_RIGHT}, "output_tokens", COLUMN_OF_COUNT},
+    {{"OUTCOME", 0}, "outcome", COLUMN_OF_TEXT},
+    {{"TARGET", COLUMN_URL | COLUMN_SPARE}, "target", COLUMN_OF_TEXT},
+    {{"ERROR", COLUMN_SHORTEN}, "error", COLUMN_OF_TEXT},
 };
 
 #define N_COLUMNS ARRAY_SIZE(columns)
+
+static const char *cell_of(const struct request_column *column, const json_t *request, char *buf)
+{
+    int64_t n = json_get_int(request, column->key, -1);
+
+    switch (column->kind) {
+    case COLUMN_OF_TEXT:
+        return json_get_str(request, column->key);
+    case COLUMN_OF_COUNT:
+        return n >= 0 ? text_number(buf, n) : NULL;
+    case COLUMN_OF_MS:
+        break;
+    }
+    return figure_text(buf, figure_at(request, column->key) / NS_PER_MS);
+}
 
 static void add_request(struct table *table, const json_t *request)
 {
@@ -58,9 +75,7 @@ static void add_request(struct table *table, const json_t *request)
     const char *cells[N_COLUMNS];
 
     for (size_t i = 0; i < N_COLUMNS; i++)
-        cells[i] = columns[i].factor == 0
-                       ? json_get_str(request, columns[i].key)
-                       : figure_text(numbers[i], columns[i].factor * figure_at(request, columns[i].key));
+        cells[i] = cell_of(&columns[i], request, numbers[i]);
     table_add(table, cells);
 }
 

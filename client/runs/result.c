@@ -50,12 +50,19 @@ static const struct sweep_column {
 #define N_FIGURES ARRAY_SIZE(figure_columns)
 #define N_CELLS   (N_FIRST_CELLS + N_FIGURES)
 
+/* As it was given: "4", "0.5". */
+static const char *value_text(char *buf, double value)
+{
+    snprintf(buf, 32, "%.15g", value);
+    return buf;
+}
+
 static void add_run(struct table *table, const json_t *run, double value, bool is_knee)
 {
     char ref[RUN_REF_MAX], swept[32], numbers[N_FIGURES][32];
     const char *cells[N_CELLS] = {
         [CELL_RUN] = run_ref(ref, run),
-        [CELL_VALUE] = figure_text(swept, value),
+        [CELL_VALUE] = value_text(swept, value),
         [CELL_STATE] = json_get_str(run, "state"),
     };
 
@@ -119,7 +126,7 @@ void sweep_show_result(struct client *c, const struct sweep *sweep, const json_t
     if (knee != SWEEP_NO_KNEE)
         fprintf(c->out.file,
                 "Knee at %s %s: beyond it, latency grows faster than throughput (latencies in ms)\n",
-                sweep->member, figure_text(value, sweep->values[knee]));
+                sweep->member, value_text(value, sweep->values[knee]));
     else
         fprintf(c->out.file,
                 "No knee up to here: more %s may still bring more throughput (latencies in ms)\n",

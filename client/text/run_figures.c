@@ -139,28 +139,38 @@ static void print_peak(const json_t *peak, const struct screen *s)
         field_printf(s, "Peak:", "%s requests at a time", text_number(number, json_integer_value(peak)));
 }
 
-static void print_tokens(const json_t *tokens, const struct screen *s)
+static const char *meaning_of(const char *source)
 {
     static const struct {
         const char *source, *meaning;
     } sources[] = {
         {"usage", "counted by the server"},
         {"tokenized", "counted by the server's tokenizer"},
-        {"chunks", "events of the stream, which may carry several tokens each"},
+        {"chunks", "counted as events of the stream, which may carry several tokens each"},
         {"estimated", "estimated from the text's length"},
         {"mixed", "counted in several ways, see --requests"},
     };
-    static const struct {
-        const char *key, *source, *name;
-    } sides[] = {{"input", "input_source", "in"}, {"output", "output_source", "out"}};
-    char number[32];
 
-    for (size_t k = 0; k < ARRAY_SIZE(sides); k++)
-        for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
-            if (streq(json_get_str(tokens, sides[k].source), sources[i].source))
-                field_printf(s, k == 0 ? "Tokens:" : "", "%s %s, %s",
-                             text_number(number, json_get_int(tokens, sides[k].key, 0)), sides[k].name,
-                             sources[i].meaning);
+    for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+        if (streq(source, sources[i].source))
+            return sources[i].meaning;
+    return "not counted";
+}
+
+static void print_tokens(const json_t *tokens, const struct screen *s)
+{
+    char in[32], out[32];
+    const char *of_input = json_get_str(tokens, "input_source"),
+               *of_output = json_get_str(tokens, "output_source");
+
+    text_number(in, json_get_int(tokens, "input", 0));
+    text_number(out, json_get_int(tokens, "output", 0));
+    if (streq(of_input, of_output)) {
+        field_printf(s, "Tokens:", "%s in, %s out, %s", in, out, meaning_of(of_input));
+        return;
+    }
+    field_printf(s, "Tokens:", "%s in, %s", in, meaning_of(of_input));
+    field_printf(s, "", "%s out, %s", out, meaning_of(of_output));
 }
 
 static void print_cold(const json_t *cold, const struct screen *s)

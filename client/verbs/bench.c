@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "client/door/follow.h"
 #include "client/runs/result.h"
+#include "client/runs/saving.h"
 #include "client/runs/workload_options.h"
 #include "client/text/labels.h"
 #include "client/text/run.h"
@@ -15,6 +16,7 @@ struct options {
     struct workload_options workload;
     const char *sweep, *through, *role;
     int64_t count;
+    struct saving saving;
     struct option_list labels;
     bool wait, detach;
 };
@@ -29,6 +31,7 @@ static const struct option_def options[] = {
     {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
     WORKLOAD_OPTIONS(struct options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "one run after another: concurrency=1,2,4,8, or of rate, isl, osl"},
+    SAVING_OPTIONS(struct options, saving),
     {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the run (repeatable)"},
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C ends it with what it has (the default)"},
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "print the run's id, and do not wait"},
@@ -62,7 +65,12 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
     if (o->through && !streq(o->through, "router") && !streq(o->through, "workers"))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is router or workers, not %s",
                            o->through);
-    int r = o->sweep ? sweep_parse(o->sweep, sweep, p) : 0;
+    if (o->saving.format && (o->sweep || o->detach))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--save-as is of one run that ended: profctl show r3 --save-as has it of any");
+    int r = saving_check(&o->saving, p);
+    if (r == 0 && o->sweep)
+        r = sweep_parse(o->sweep, sweep, p);
     if (r == 0 && o->sweep)
         r = check_sweep(o, sweep, p);
     if (r == 0)
@@ -159,6 +167,10 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
     if (status == EXIT_DONE)
         status = w.was_left ? EXIT_FAILED : run_show_result(c, w.run);
     fflush(c->out.file);
+    if (o->saving.format && w.run && !w.was_left) {
+        int saved = saving_write(c, &o->saving, w.run);
+        status = saved != EXIT_DONE ? saved : status;
+    }
     if (w.run && !w.was_left && status != EXIT_FAILED)
         client_say(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, w.run), ref);
     json_decref(w.run);

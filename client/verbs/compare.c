@@ -5,7 +5,6 @@
 #include "client/runs/requests.h"
 #include "client/runs/result.h"
 #include "client/text/run.h"
-#include "client/text/run_figures.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
@@ -65,12 +64,26 @@ static int get_side(struct client *c, const char *word, struct side *ret)
 
 enum { CELL_METRIC, CELL_A, CELL_B, CELL_CHANGE, CELL_PERCENT, CELL_VERDICT, _CELL_MAX };
 
-static void add_row(struct table *table, const char *name, const json_t *pair, const char *verdict)
+/* Counts have no fractions. */
+static char *value_text(char *buf, double value, bool is_count)
+{
+    return is_count && isfinite(value) && fabs(value) < 1e15 ? text_number(buf, llround(value))
+                                                             : figure_text(buf, value);
+}
+
+static bool is_whole(const json_t *pair)
+{
+    double a = figure_at(pair, "a"), b = figure_at(pair, "b");
+    return (!isfinite(a) || a == floor(a)) && (!isfinite(b) || b == floor(b));
+}
+
+static void add_row(struct table *table, const char *name, const json_t *pair, bool is_count,
+                    const char *verdict)
 {
     char a[32], b[32], change[32], percent[32] = "";
     double difference = figure_at(pair, "difference"), share = figure_at(pair, "percent");
     _cleanup_(freep) char *with_sign =
-        xasprintf("%s%s", difference > 0 ? "+" : "", figure_text(change, difference));
+        xasprintf("%s%s", difference > 0 ? "+" : "", value_text(change, difference, is_count));
 
     if (!isfinite(figure_at(pair, "a")) && !isfinite(figure_at(pair, "b")))
         return;
@@ -78,8 +91,8 @@ static void add_row(struct table *table, const char *name, const json_t *pair, c
         snprintf(percent, sizeof(percent), "%+.1f %%", share);
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_METRIC] = name,
-                         [CELL_A] = figure_text(a, figure_at(pair, "a")),
-                         [CELL_B] = figure_text(b, figure_at(pair, "b")),
+                         [CELL_A] = value_text(a, figure_at(pair, "a"), is_count),
+                         [CELL_B] = value_text(b, figure_at(pair, "b"), is_count),
                          [CELL_CHANGE] = with_sign,
                          [CELL_PERCENT] = percent,
                          [CELL_VERDICT] = verdict,
@@ -91,7 +104,7 @@ static void add_pairs(struct table *table, const json_t *list)
     size_t i;
     json_t *pair;
 
-    json_array_foreach(list, i, pair) add_row(table, json_get_str(pair, "metric"), pair, "");
+    json_array_foreach(list, i, pair) add_row(table, json_get_str(pair, "metric"), pair, is_whole(pair), "");
 }
 
 /* "slower, p < 0.001" */
@@ -105,16 +118,6 @@ static char *verdict_text(const json_t *latency)
     return p < 0.001 ? xasprintf("%s, p < 0.001", verdict) : xasprintf("%s, p = %.3f", verdict, p);
 }
 
-static const char *name_of(const json_t *latency)
-{
-    const char *key = json_get_str(latency, "metric");
-
-    for (size_t i = 0; i < n_run_metrics; i++)
-        if (streq(run_metrics[i].key, key))
-            return run_metrics[i].name;
-    return key;
-}
-
 static void add_latency(struct table *table, const json_t *latency)
 {
     static const struct {
@@ -122,14 +125,17 @@ static void add_latency(struct table *table, const json_t *latency)
         enum colour colour;
     } colours[] = {{"slower", COLOUR_BAD}, {"faster", COLOUR_GOOD}};
     _cleanup_(freep) char *verdict = verdict_text(latency);
-    size_t i;
+    const char *metric = json_get_str(latency, "metric");
+    size_t i, n = metric && ends_with(metric, "_ms") ? strlen(metric) - strlen("_ms") : 0;
     json_t *figure;
 
     json_array_foreach(json_object_get(latency, "figures"), i, figure)
     {
         const char *point = json_get_str(figure, "figure");
-        _cleanup_(freep) char *name = xasprintf("%s %s ms", name_of(latency), point ? point : "?");
-        add_row(table, name, figure, i == 0 ? verdict : "");
+        /* As --fail-if has it. */
+        _cleanup_(freep) char *name =
+            xasprintf("%.*s.%s ms", (int)n, metric ? metric : "", point ? point : "?");
+        add_row(table, name, figure, false, i == 0 ? verdict : "");
         for (size_t k = 0; k < ARRAY_SIZE(colours) && i == 0; k++)
             if (starts_with(verdict, colours[k].verdict))
                 table_colour(table, CELL_VERDICT, colours[k].colour);
@@ -165,7 +171,7 @@ static void print_text(struct client *c, const struct side *a, const struct side
         [CELL_B] = {run_ref(refs[1], b->run), COLUMN_RIGHT},
         [CELL_CHANGE] = {"CHANGE", COLUMN_RIGHT},
         [CELL_PERCENT] = {"", COLUMN_RIGHT | COLUMN_VERBATIM},
-        [CELL_VERDICT] = {refs[1], COLUMN_VERBATIM},
+        [CELL_VERDICT] = {"", COLUMN_VERBATIM},
     };
     _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     size_t i;
@@ -270,8 +276,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     bool whole = a.requests && b.requests;
-    _cleanup_json_ j =
-        runs_compare(a.run, whole ? a.requests : NULL, b.run, whole ? b.requests : NULL);
+    _cleanup_json_ j = runs_compare(a.run, whole ? a.requests : NULL, b.run, whole ? b.requests : NULL);
     if (!whole)
         client_say(c, "Figures only: runs of more than %d requests are not tested for chance", REQUESTS_MAX);
     if (c->json)

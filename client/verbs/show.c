@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "client/runs/requests.h"
 #include "client/runs/result.h"
+#include "client/runs/saving.h"
 #include "client/text/fields.h"
 #include "client/text/run.h"
 #include "client/text/session.h"
@@ -226,6 +227,7 @@ static void show_run(struct client *c, const json_t *run)
 
 struct options {
     bool requests, csv, jsonl;
+    struct saving saving;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -235,22 +237,23 @@ static const struct option_def options[] = {
      "the requests of a run instead, each with what was measured; with --json, --jsonl or --csv all of it"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "with --requests: comma separated values"},
     {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "with --requests: a JSON object a line"},
+    SAVING_OPTIONS(struct options, saving),
 };
 
 static int show_requests(struct client *c, const struct options *o, const char *ref)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (ref[0] != 'r') {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests is of a run, and %s is none", ref);
-        problem_remedy(&p, "profctl list-runs shows the runs.");
-        return client_fail(c, &p);
-    }
     return requests_print(c, ref,
                           o->csv     ? REQUESTS_CSV
                           : o->jsonl ? REQUESTS_JSONL
                           : c->json  ? REQUESTS_JSON
                                      : REQUESTS_TABLE);
+}
+
+static int save_run(struct client *c, const struct options *o, const char *ref)
+{
+    _cleanup_json_ run = NULL;
+    int status = run_get(c, ref, &run);
+    return status == EXIT_DONE ? saving_write(c, &o->saving, run) : status;
 }
 
 static int show_one(struct client *c, const char *ref, bool is_first)
@@ -270,23 +273,33 @@ static int show_one(struct client *c, const char *ref, bool is_first)
     return EXIT_DONE;
 }
 
+static int check_options(struct client *c, const struct options *o, struct problem *p)
+{
+    if (o->requests && o->csv + o->jsonl + c->json > 1)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv, --jsonl and --json exclude each other");
+    if (!o->requests && (o->csv || o->jsonl))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv and --jsonl are for --requests");
+    if (o->requests && o->saving.format)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests and --save-as exclude each other");
+    return saving_check(&o->saving, p);
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
+    bool is_of_runs = o->requests || o->saving.format;
     int status = EXIT_DONE;
 
-    if (o->csv + o->jsonl + c->json > 1 || (!o->requests && (o->csv || o->jsonl))) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s",
-                    o->requests ? "--csv, --jsonl and --json exclude each other"
-                                : "--csv and --jsonl are for --requests");
+    if (check_options(c, o, &p) < 0)
         return client_fail(c, &p);
-    }
     for (int i = 0; i < n_words && status == EXIT_DONE; i++) {
         char ref[REF_TEXT_MAX];
-        if (verb_ref(c, words[i], 't', "str", ref) < 0)
+        if (verb_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
             return EXIT_USAGE;
-        status = o->requests ? show_requests(c, o, ref) : show_one(c, ref, i == 0);
+        status = o->requests        ? show_requests(c, o, ref)
+                 : o->saving.format ? save_run(c, o, ref)
+                                    : show_one(c, ref, i == 0);
     }
     return status;
 }
