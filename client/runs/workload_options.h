@@ -35,7 +35,7 @@ struct workload_options {
     {"ramp", 0, "N", OPTION_REAL, offsetof(type, m.ramp), "from --rate to so many requests a second over the run"},     \
     {"warmup", 0, "N", OPTION_NUMBER, offsetof(type, m.warmup), "requests to each worker before, reported apart; default 2"}, \
     {"timeout", 0, "TIME", OPTION_DURATION, offsetof(type, m.timeout), "of one request; default 10min"},               \
-    {"seed", 0, "N", OPTION_NUMBER, offsetof(type, m.seed), "of synthetic prompts and arrivals; default 0"},           \
+    {"seed", 0, "N", OPTION_NUMBER, offsetof(type, m.seed), "of synthetic prompts and arrivals; default 0: prompts differ from run to run"},           \
     {"goodput", 0, "GOALS", OPTION_TEXT, offsetof(type, m.goodput), "what a good request keeps: ttft:200ms,tpot:30ms,e2e:2s"}, \
     {"template", 0, "FILE", OPTION_TEXT, offsetof(type, m.template), "body of a request in JSON, for any other API: {prompt}, {model} and {max_tokens} in it are filled in"}, \
     {"template-text", 0, "POINTER", OPTION_TEXT, offsetof(type, m.template_text), "JSON pointer to the text in its answer or events: /text"}

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import time
 import pytest
 
 from fake_door import SECOND, T0, FakeDoor, problem, session, steps, target
-from test_profctl import PROFCTL, environment, on_terminal, plain, run
+from test_profctl import PROFCTL, SOURCE, environment, on_terminal, plain, run
 
 
 def metric(p50, **more):
@@ -152,6 +151,19 @@ def test_a_workload_file_is_checked_with_its_lines(door, tmp_path, text, said):
         r = run(verb, "--worker", "http://w:1", "--workload", str(tmp_path / "w.yaml"), door=door)
         assert r.returncode == 2 and said in r.stderr, r.stderr
     assert door.requests == []
+
+
+def test_the_schema_says_what_a_file_may_have(door, tmp_path):
+    properties = json.loads((SOURCE / "proto" / "workload.schema.json").read_text())["properties"]
+    (tmp_path / "prompts.jsonl").write_text('"a"\n')
+    for name, schema in properties.items():
+        for example in schema["examples"]:
+            (tmp_path / "w.yaml").write_text(json.dumps({name: example}))
+            assert run("bench", "--worker", "http://w:1", "--workload", str(tmp_path / "w.yaml"), "--detach", door=door).returncode == 0, name
+            sent = door.asked("POST", "/v1/runs")[-1][2]["workload"]
+            assert sent == ({"prompts": ["a"]} if name == "prompts_file" else {name: example})
+        (tmp_path / "w.yaml").write_text(json.dumps({name: [[]]}) if name != "prompts" else "prompts: x")
+        assert run("bench", "--worker", "http://w:1", "--workload", str(tmp_path / "w.yaml"), door=door).returncode == 2, name
 
 
 # What is shown
