@@ -75,8 +75,7 @@ void verbs_help(FILE *out)
     fputs("\nOptions of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
     fputs("\nIds carry their kind: s7 is a session, t12 a trace, r3 a run.\n"
-          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition of diff or compare "
-          "holds.\n"
+          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition holds.\n"
           "See profctl(1).\n",
           out);
 }

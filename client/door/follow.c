@@ -77,14 +77,12 @@ void follow_hold_signals(void)
 }
 
 /* A run says every second how it stands; that changes nothing that would have to be asked for. */
-static bool take_live(struct follow *f, const json_t *event)
+static bool take_live(struct follow *f, json_t *event)
 {
-    json_t *live = json_object_get(event, "live");
-
-    if (!json_object_get(live, "sent"))
+    if (!json_object_get(event, "sent"))
         return false;
     json_decref(f->live);
-    f->live = json_incref(live);
+    f->live = json_incref(event);
     return true;
 }
 

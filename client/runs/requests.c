@@ -8,9 +8,11 @@
 #include "client/text/text.h"
 #include <errno.h>
 
+#define PAGE_ROWS 10000
+
 static char *path_of(const char *run, const char *format)
 {
-    return xasprintf("/v1/runs/%s/requests?format=%s", run, format);
+    return xasprintf("/v1/runs/%s/requests?format=%s&limit=%d", run, format, PAGE_ROWS);
 }
 
 /* -- As profd sends them ------------------------------------------------------------------------------- */
@@ -22,12 +24,87 @@ static int write_on(const void *data, size_t size, void *arg)
 
 static int pass_on(struct client *c, const char *run, const char *format)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *path = path_of(run, format);
+    char *path = path_of(run, format);
+    int status = EXIT_DONE;
 
-    if (door_download(c->door, path, write_on, c->out.file, &p) < 0 && !ferror(c->out.file))
-        return client_fail(c, &p);
-    return EXIT_DONE;
+    while (path && status == EXIT_DONE) {
+        _cleanup_(problem_done) struct problem p = {0};
+        int r = door_download(c->door, path, write_on, c->out.file, &p);
+        free(path);
+        path = r == 0 ? door_next_page(c->door) : NULL;
+        /* Who reads no further is no failure, and a full disk is told when all is flushed. */
+        if (r < 0 && !ferror(c->out.file))
+            status = client_fail(c, &p);
+    }
+    free(path);
+    return status;
+}
+
+/* -- Pages of JSON ------------------------------------------------------------------------------------- */
+
+/* Calls fn for each page, a list. An exit status. */
+static int each_page(struct client *c, const char *run, void (*fn)(const json_t *page, void *arg), void *arg)
+{
+    int64_t after = -1;
+
+    for (;;) {
+        _cleanup_(freep) char *path = path_of(run, "json");
+        _cleanup_json_ answer = NULL;
+        if (after >= 0)
+            url_add_int(&path, "after", after);
+        int status = client_get(c, path, "reading requests", &answer);
+        if (status != EXIT_DONE)
+            return status;
+        int64_t next = json_get_int(answer, "next", -1);
+        fn(json_object_get(answer, "requests"), arg);
+        if (next <= after)
+            return EXIT_DONE;
+        after = next;
+    }
+}
+
+struct printing {
+    FILE *out;
+    size_t n;
+};
+
+static void print_page(const json_t *page, void *arg)
+{
+    struct printing *printing = arg;
+    size_t i;
+    json_t *request;
+
+    json_array_foreach(page, i, request)
+    {
+        fputs(printing->n++ > 0 ? ",\n" : "\n", printing->out);
+        json_dumpf(request, printing->out, JSON_COMPACT | JSON_ENSURE_ASCII);
+    }
+}
+
+static int print_json(struct client *c, const char *run)
+{
+    struct printing printing = {c->out.file, 0};
+
+    fputs("{\"requests\":[", c->out.file);
+    int status = each_page(c, run, print_page, &printing);
+    if (status == EXIT_DONE)
+        fputs("\n]}\n", c->out.file);
+    return status;
+}
+
+static void keep_page(const json_t *page, void *arg)
+{
+    json_array_extend(arg, (json_t *)page);
+}
+
+int requests_get(struct client *c, const char *run, json_t **ret)
+{
+    _cleanup_json_ all = json_array();
+    int status = each_page(c, run, keep_page, all);
+
+    if (status == EXIT_DONE)
+        *ret = TAKE_PTR(all);
+    return status;
 }
 
 /* -- For people ---------------------------------------------------------------------------------------- */
@@ -97,23 +174,17 @@ static int print_table(struct client *c, const char *run)
     return EXIT_DONE;
 }
 
-int requests_get(struct client *c, const char *run, json_t **ret)
-{
-    _cleanup_(freep) char *path = path_of(run, "json");
-    _cleanup_json_ answer = NULL;
-    int status = client_get(c, path, "reading requests", &answer);
-
-    if (status == EXIT_DONE)
-        *ret = json_incref(json_is_array(answer) ? answer : json_object_get(answer, "requests"));
-    return status;
-}
-
 int requests_print(struct client *c, const char *run, enum requests_format format)
 {
-    static const char *const words[] = {
-        [REQUESTS_CSV] = "csv",
-        [REQUESTS_JSONL] = "jsonl",
-        [REQUESTS_JSON] = "json",
-    };
-    return format == REQUESTS_TABLE ? print_table(c, run) : pass_on(c, run, words[format]);
+    switch (format) {
+    case REQUESTS_TABLE:
+        return print_table(c, run);
+    case REQUESTS_JSON:
+        return print_json(c, run);
+    case REQUESTS_JSONL:
+        return pass_on(c, run, "jsonl");
+    case REQUESTS_CSV:
+        break;
+    }
+    return pass_on(c, run, "csv");
 }

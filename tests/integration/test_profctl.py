@@ -99,7 +99,7 @@ def complete(tmp_path, line, door=None):
 
 def test_completion_knows_every_verb_and_option(tmp_path):
     assert complete(tmp_path, "profctl ") == set(verbs())
-    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-traces"}
+    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-runs", "list-traces"}
     for verb in verbs():
         options = long_options(run(verb, "--help").stdout)
         assert "--help" in options

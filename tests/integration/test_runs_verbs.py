@@ -49,7 +49,7 @@ def a_run(n=3, state="complete", concurrency=24, throughput=2070.0, e2e=1000.0, 
 def live(n, **more):
     values = {"sent": 120, "in_flight": 24, "done": 95, "errors": 1, "output_tokens_per_s": 3210.4, "ttft_p50_ms": 31.2,
               "ttft_p99_ms": 88.0, "e2e_p50_ms": 1210.0, "e2e_p99_ms": 1430.0, "elapsed_ns": 5 * SECOND, "planned": 200}
-    return f"event: run\ndata: {json.dumps({'run': n, 'live': values | more})}\n\n".encode()
+    return f"event: run\ndata: {json.dumps({'kind': 'run', 'run': n, 'state': 'loading', **values, **more})}\n\n".encode()
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_live_line(door):
 
 
 def test_a_live_line_of_another_shape_is_no_harm(door):
-    door.events = [b"event: run\ndata: {\"live\": 3}\n\n", b"event: run\ndata: {{\n\n", b"event: run\ndata: {\"live\": {\"sent\": \"x\"}}\n\n"]
+    door.events = [b"event: run\ndata: {\"sent\": []}\n\n", b"event: run\ndata: {{\n\n", b"event: run\ndata: {\"sent\": \"x\"}\n\n"]
     door.answers["GET /v1/runs/r3"] = steps(a_run(state="loading"), a_run(), every=0.3)
     assert run("bench", "--worker", "http://w:1", "--isl", "8", door=door).returncode == 0
 
@@ -295,6 +295,15 @@ def test_show_and_its_requests(door):
     assert json.loads(run("show", "r3", "--requests", "--json", door=door).stdout) == {"requests": requests}
     for wrong in (["r3", "--csv"], ["r3", "--requests", "--csv", "--json"], ["t1", "--requests"]):
         assert run("show", *wrong, door=door).returncode == 2
+
+
+def test_requests_come_in_pages(door):
+    pages = {"-1": {"requests": [{"index": 0}, {"index": 5}], "next": 5}, "5": {"requests": [{"index": 7}], "next": 7}, "7": {"requests": []}}
+    door.answers["GET /v1/runs/r3/requests"] = lambda query, body: pages[query.get("after", ["-1"])[0]]
+    assert [r["index"] for r in json.loads(run("show", "r3", "--requests", "--json", door=door).stdout)["requests"]] == [0, 5, 7]
+    assert [line.split()[0] for line in run("show", "r3", "--requests", "--no-legend", door=door).stdout.splitlines()] == ["0", "5", "7"]
+    pages["7"]["next"] = 5  # one that goes in circles is left
+    assert run("show", "r3", "--requests", "--json", door=door).returncode == 0
 
 
 def test_save_as(door, tmp_path):
