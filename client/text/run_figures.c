@@ -322,6 +322,41 @@ static void print_memory(const json_t *memory, const struct screen *s)
         field_printf(s, name, "GPU: not available: %s", missing);
 }
 
+/* What the workers' own histograms say; their buckets are coarse. */
+static void print_server(const json_t *server, const struct screen *s)
+{
+    const char *name = "Server says:";
+    size_t i;
+    json_t *worker;
+
+    json_array_foreach(json_object_get(server, "workers"), i, worker)
+    {
+        char *text = NULL, p50[32], p99[32];
+        const char *url = json_get_str(worker, "url");
+        double used = figure_at(worker, "kv_cache_use/peak");
+        size_t size;
+        FILE *out = xmemstream(&text, &size);
+        if (!out)
+            return;
+        fprintf(out, "%s:", url ? url : "?");
+        for (size_t k = 0; k < n_run_metrics; k++) {
+            const json_t *metric = json_object_get(worker, run_metrics[k].key);
+            if (isfinite(figure_at(metric, "p50")))
+                fprintf(out, " %s p50 %s p99 %s ms;", run_metrics[k].name,
+                        figure_text(p50, figure_at(metric, "p50")),
+                        figure_text(p99, figure_at(metric, "p99")));
+        }
+        if (isfinite(used))
+            fprintf(out, " KV cache at most %.1f %% full", 100 * used);
+        fclose(out);
+        if (text[strlen(text) - 1] == ';')
+            text[strlen(text) - 1] = '\0';
+        field_print(s, name, text);
+        free(text);
+        name = "";
+    }
+}
+
 static void print_notes(const json_t *notes, const struct screen *s)
 {
     size_t i;
@@ -343,7 +378,8 @@ static const struct section {
     {"throughput", print_throughput}, {"goodput", print_goodput},   {"peak_concurrency", print_peak},
     {"tokens", print_tokens},         {"cold", print_cold},         {"warmed", print_warmed},
     {"drift", print_drift},           {"outliers", print_outliers}, {"correlation", print_correlation},
-    {"errors", print_errors},         {"memory", print_memory},     {"notes", print_notes},
+    {"errors", print_errors},         {"memory", print_memory},     {"server", print_server},
+    {"notes", print_notes},
 };
 
 void run_print_figures(const json_t *run, const struct screen *s, bool with_heading)

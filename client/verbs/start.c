@@ -128,11 +128,21 @@ static void say_what_begins(struct client *c, const json_t *session)
     session_print_remarks(session, &c->err);
 }
 
-/* The load that was sent meanwhile, NULL where there was none. An exit status. */
+/* The load that was sent meanwhile, NULL where there was none; it may last longer than what was recorded of
+ * it. An exit status. */
 static int get_run(struct client *c, const json_t *session, json_t **ret)
 {
     char ref[RUN_REF_MAX];
-    return *run_ref(ref, session) ? run_get(c, ref, ret) : EXIT_DONE;
+    bool was_stopped;
+
+    if (!*run_ref(ref, session))
+        return EXIT_DONE;
+    int status = run_get(c, ref, ret);
+    if (status != EXIT_DONE || run_is_over(*ret))
+        return status;
+    json_decref(TAKE_PTR(*ret));
+    client_say(c, "%s goes on", ref);
+    return follow_run(c, ref, &c->err, INTERRUPT_STOPS, &was_stopped, ret);
 }
 
 /* Session and run are one thing to who asked for both. */

@@ -41,6 +41,8 @@ def a_run(n=3, state="complete", concurrency=24, throughput=2070.0, e2e=1000.0, 
             "drift": {"level": 0.01, "ttft_ms": {"tau": 0.7, "p": 0.0004, "significant": True, "first": 29, "last": 44}, "e2e_ms": None},
             "outliers": [{"index": 17, "target": 0, "figure": "e2e_ms", "value": 4000.0, "median": 1000.0, "reason": "one gap of 3 s"}],
             "correlation": {"input_tokens_ttft": 0.91, "input_tokens_e2e": 0.02},
+            "server": {"workers": [{"url": "http://10.0.0.1:3000", "ttft_ms": {"p50": 30.0, "p99": 80.0}, "tpot_ms": None,
+                                    "kv_cache_use": {"before": 0.0, "after": 0.0, "peak": 0.087}}]},
             "warmed": [{"url": "http://10.0.0.1:3000", "sent": 2, "failed": 0, "mean_ms": 410.0}],
         }
     return r | more
@@ -178,7 +180,8 @@ def test_the_table_of_a_run(door):
     for line in ("16.2 requests/s · 2,070 output tokens/s, 86.2 for one user", "14.1 requests/s, 87.0 % of all", "24 requests at a time",
                  "counted by the server", "TTFT 512 ms", "TTFT rises over the run, from 29.0 to 44.0 ms (p = 0.0004)",
                  "request 17: E2E 4,000 ms against 1,000 ms: one gap of 3 s", "TTFT with the prompt's length, r = 0.91",
-                 "1 x HTTP 503 Service Unavailable", "2 sent, none failed, mean 410 ms; not counted"):
+                 "1 x HTTP 503 Service Unavailable", "2 sent, none failed, mean 410 ms; not counted",
+                 "http://10.0.0.1:3000: TTFT p50 30.0 p99 80.0 ms; KV cache at most 8.7 % full"):
         assert line in r.stdout, line
     assert max(map(len, r.stdout.splitlines())) <= 100
     assert "Run r3 on 1 worker: 200 requests, 1,024 tokens in" in r.stderr
@@ -357,6 +360,9 @@ def test_start_shows_session_and_run_as_one(door, tmp_path):
     assert "Session s7 is complete" in r.stdout and "Run r3 is complete" in r.stdout and "TTFT" in r.stdout
     j = json.loads(run(*start, "--wait", "--json", door=door).stdout)
     assert j["session"] == "s7" and j["run"] == 3 and j["measured"] == a_run()
+    door.answers["GET /v1/runs/r3"] = steps(a_run(state="loading"), a_run(), every=0.5)  # it outlasts the recording
+    r = run(*start, "--wait", door=door)
+    assert r.returncode == 0 and "r3 goes on" in r.stderr and "Run r3 is complete" in r.stdout
     door.answers["GET /v1/runs/r3"] = a_run(state="partial")
     assert run(*start, "--wait", door=door).returncode == 3
     assert "r3" in run("show", "s7", door=door).stdout
