@@ -6,8 +6,12 @@
 #include "base/fs.h"
 #include "daemon/fleet/url.h"
 #include "daemon/load/ask.h"
+#include "daemon/load/calibrate.h"
 #include "daemon/load/commands.h"
 #include "daemon/load/load.h"
+#include "daemon/load/sampler.h"
+#include "daemon/load/server_side.h"
+#include "daemon/load/summary.h"
 #include "daemon/load/warm.h"
 #include <errno.h>
 #include <sys/resource.h>
@@ -28,9 +32,13 @@ struct run {
     struct target *targets, *workers; /* of the load; of warm-up */
     char *model;
     struct prompts prompts;
+    struct calibration *calibration;
+    struct server_side *server_side;
+    struct sampler *sampler;
     struct warm *warm;
     struct load *load;
     bool ready, loading, ended;
+    bool complete; /* nothing more will be learned */
     int result;
 };
 
@@ -65,17 +73,27 @@ static void fail(struct run *r, const char *remedy, const char *format, ...)
 
 static void say_end(struct run *r)
 {
+    const struct records *records = load_records(r->load);
+    _cleanup_json_ memory = r->sampler ? sampler_result(r->sampler) : NULL;
+    _cleanup_json_ server = server_side_result(r->server_side);
     json_t *line = json_object();
 
     json_put_str(line, "t", "end");
-    json_object_set_new(line, "summary", json_object());
+    json_object_set_new(line, "summary",
+                        summary_make(&(struct summary_input){.records = records->items,
+                                                             .n = records->n,
+                                                             .workload = &r->order.workload,
+                                                             .started_ns = load_started_ns(r->load),
+                                                             .ended_ns = load_ended_ns(r->load),
+                                                             .memory = memory,
+                                                             .server = server}));
     finish(r, line, 0);
 }
 
 /* Requests are told as their reader takes them; the end comes behind the last. */
-static void end_when_told(struct run *r)
+static void tell_requests(struct run *r)
 {
-    if (records_tell(load_records(r->load), r->emit, r->targets))
+    if (records_tell(load_records(r->load), r->emit, r->targets) && r->complete)
         say_end(r);
 }
 
@@ -87,10 +105,8 @@ static void on_room(void *arg)
         r->result = -EPIPE;
         r->ended = true;
         event_base_loopbreak(r->base);
-    } else if (r->loading && load_ended_ns(r->load) != 0) {
-        end_when_told(r);
-    } else if (r->loading) {
-        records_tell(load_records(r->load), r->emit, r->targets);
+    } else if (r->loading && !r->ended) {
+        tell_requests(r);
     }
 }
 
@@ -102,13 +118,21 @@ static void on_live(evutil_socket_t fd, short what, void *arg)
     emit_line(r->emit, load_live(r->load));
 }
 
+static void on_looked_after(void *arg)
+{
+    struct run *r = arg;
+
+    r->complete = true;
+    tell_requests(r);
+}
+
 static void on_load_ended(void *arg)
 {
     struct run *r = arg;
 
     event_del(r->live);
     emit_line(r->emit, load_live(r->load));
-    end_when_told(r);
+    server_side_after(r->server_side, on_looked_after, r);
 }
 
 static void on_go(void *arg)
@@ -120,6 +144,7 @@ static void on_go(void *arg)
         return;
     r->loading = true;
     event_add(r->live, &period);
+    server_side_watch(r->server_side);
     load_start(r->load);
 }
 
@@ -139,10 +164,24 @@ static int64_t descriptors(void)
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : 1024;
 }
 
-static void say_ready(struct run *r)
+/* Without it the run has no memory's figures, and is a run all the same. */
+static void sample_memory(struct run *r)
 {
+    size_t n = r->order.n_warm;
+    _cleanup_(freep) struct sampler_target *targets = xcalloc(n, sizeof(*targets));
+
+    for (size_t i = 0; i < n; i++)
+        targets[i] = (struct sampler_target){.url = r->workers[i].url, .pid = r->workers[i].pid};
+    if (sampler_new(r->base, targets, n, &r->sampler) < 0)
+        emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
+}
+
+static void on_looked_before(void *arg)
+{
+    struct run *r = arg;
     json_t *line = json_object();
 
+    sample_memory(r);
     r->ready = true;
     json_put_str(line, "t", "ready");
     json_put_str(line, "model", r->model);
@@ -172,7 +211,7 @@ static void make_ready(struct run *r)
     if (load_new(&setup, &r->load) < 0)
         fail(r, "give the run fewer requests", "there is no memory for the run's schedule");
     else
-        say_ready(r);
+        server_side_before(r->server_side, on_looked_before, r);
 }
 
 /* -- Before it ------------------------------------------------------------------------------------------------ */
@@ -203,6 +242,25 @@ static void warm_up(struct run *r)
     r->warm = warm_start(&setup);
 }
 
+static void on_calibrated(bool exact, void *arg)
+{
+    struct run *r = arg;
+
+    if (!exact)
+        emit_note(r->emit, "the length of synthetic prompts is estimated: the worker's tokenizer cannot be asked",
+                  "compare input_tokens, which the server counted where it sends usage");
+    warm_up(r);
+}
+
+/* Prompts are made for all workers with the tokenizer of the first: they serve one model. */
+static void measure_words(struct run *r)
+{
+    if (r->order.workload.prompts || !r->workers[0].api->tokenize_path)
+        warm_up(r);
+    else
+        r->calibration = calibration_start(r->caller, &r->order, &r->workers[0], r->model, &r->prompts, on_calibrated, r);
+}
+
 static void on_model(const char *model, const char *error, void *arg)
 {
     struct run *r = arg;
@@ -211,7 +269,7 @@ static void on_model(const char *model, const char *error, void *arg)
     if (!model)
         emit_note(r->emit, "no server names its model: requests are sent without one",
                   "name it (model of the workload) where the server asks for one");
-    warm_up(r);
+    measure_words(r);
 }
 
 static void begin(struct run *r)
@@ -221,7 +279,7 @@ static void begin(struct run *r)
     prompts_init(&r->prompts, w, (uint64_t)wall_ns());
     if (w->model) {
         r->model = xstrdup(w->model);
-        warm_up(r);
+        measure_words(r);
     } else {
         ask_model(r->caller, &r->order, r->workers[0].url, on_model, r);
     }
@@ -285,6 +343,8 @@ static int set_up(struct run *r, int lines_fd, int commands_fd)
         e = caller_new(r->base, &r->caller);
     if (e == 0)
         e = wires_new(r->base, &r->order.policy, &request_ops, &r->wires);
+    if (e == 0)
+        e = server_side_new(r->base, r->caller, &r->order, &r->server_side);
     if (e == 0 && !(r->live = event_new(r->base, -1, EV_PERSIST, on_live, r)))
         e = -ENOMEM;
     if (e == 0)
@@ -296,6 +356,9 @@ static void tear_down(struct run *r)
 {
     wires_free(r->wires);
     caller_free(r->caller);
+    server_side_free(r->server_side);
+    calibration_free(r->calibration);
+    sampler_free(r->sampler);
     load_free(r->load);
     warm_free(r->warm);
     if (r->live)
