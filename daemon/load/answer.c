@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/http_reason.h"
 #include "daemon/fleet/excerpt.h"
+#include "daemon/load/prompts.h"
 #include <strings.h>
 
 #define EVENT_MAX      (4u << 20)
@@ -75,16 +76,15 @@ static void note_token(struct answer *a)
 
 static void note_text(struct answer *a, const struct api_event *e)
 {
-    bool more = e->whole_text ? e->text.size > a->whole_size || e->output_tokens > a->output_tokens
+    bool more = e->whole_text ? e->text.size > a->text_bytes || e->output_tokens > a->output_tokens
                               : json_found_text(&e->text);
 
     if (!json_found_text(&e->text) || !more)
         return;
     note_token(a);
-    if (e->whole_text) {
-        a->whole_size = e->text.size;
-        a->text_size = 0;
-    }
+    if (e->whole_text)
+        a->text_bytes = a->text_size = 0;
+    a->text_bytes += e->text.size;
     if (a->keep_text && a->text_size + e->text.size <= ANSWER_TEXT_MAX)
         append(&a->text, &a->text_size, &a->text_room, e->text.at, e->text.size);
 }
@@ -200,8 +200,6 @@ int64_t answer_output_tokens(const struct answer *a, enum token_source *ret)
     }
     if (a->first_ns == 0)
         return 0;
-    if (a->form == ANSWER_WHOLE)
-        return -1;
-    *ret = TOKENS_CHUNKS;
-    return (int64_t)a->n_gaps + 1;
+    *ret = a->form == ANSWER_WHOLE ? TOKENS_ESTIMATED : TOKENS_CHUNKS;
+    return a->form == ANSWER_WHOLE ? estimated_tokens(a->text_bytes) : (int64_t)a->n_gaps + 1;
 }

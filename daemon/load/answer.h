@@ -40,7 +40,7 @@ struct answer {
     uint32_t n_gaps, gaps_room;
     int64_t input_tokens, output_tokens; /* of the server; 0: it did not say */
     bool finished, last_event;
-    size_t whole_size; /* of the whole text that the last event had */
+    size_t text_bytes; /* of all text so far */
     char *text;        /* as JSON has it, without quotes */
     size_t text_size, text_room;
     char error[ANSWER_ERROR_MAX];

@@ -13,6 +13,9 @@ void records_done(struct records *rs)
         free(rs->items[i].gaps_us);
     for (size_t i = 0; i < rs->n_errors; i++)
         free(rs->errors[i]);
+    for (size_t i = 0; i < rs->n_kept; i++)
+        free(rs->kept[i].text);
+    free(rs->kept);
     free(rs->items);
     free(rs->ended);
     free(rs->errors);
@@ -44,6 +47,26 @@ static struct request_record *place_of(struct records *rs, size_t index)
     return &rs->items[index];
 }
 
+static void add_ended(struct records *rs, int64_t index)
+{
+    VEC_GROW(rs->ended, rs->n_ended, rs->ended_cap);
+    rs->ended[rs->n_ended++] = index;
+}
+
+/* False where it is counted, or there is nothing to be counted, or no room. */
+static bool keep(struct records *rs, struct request *r)
+{
+    struct answer *a = &r->answer;
+
+    if (r->record.output_source == TOKENS_USAGE || a->text_size == 0 || a->text_size < a->text_bytes ||
+        rs->kept_bytes + (int64_t)a->text_size > KEPT_BYTES_MAX)
+        return false;
+    VEC_GROW(rs->kept, rs->n_kept, rs->kept_cap);
+    rs->kept[rs->n_kept++] = (struct kept){r->record.index, TAKE_PTR(a->text), a->text_size};
+    rs->kept_bytes += (int64_t)a->text_size;
+    return true;
+}
+
 void records_add(struct records *rs, struct request *r, int64_t started_ns)
 {
     struct request_record *record = place_of(rs, (size_t)r->record.index);
@@ -59,8 +82,17 @@ void records_add(struct records *rs, struct request *r, int64_t started_ns)
         if (*moments[i] >= 0)
             *moments[i] -= started_ns;
     rs->bytes += (int64_t)(sizeof(*record) + sizeof(*rs->ended) + record->n_gaps * sizeof(*record->gaps_us));
-    VEC_GROW(rs->ended, rs->n_ended, rs->ended_cap);
-    rs->ended[rs->n_ended++] = record->index;
+    if (!keep(rs, r))
+        add_ended(rs, record->index);
+}
+
+void records_release(struct records *rs)
+{
+    for (size_t i = 0; i < rs->n_kept; i++) {
+        add_ended(rs, rs->kept[i].index);
+        free(rs->kept[i].text);
+    }
+    rs->n_kept = 0;
 }
 
 bool records_full(const struct records *rs)

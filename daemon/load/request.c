@@ -75,7 +75,7 @@ int request_send(struct wires *wires, const struct request_order *o)
     r->arg = o->arg;
     r->answer.api = o->target->api;
     r->answer.workload = w;
-    r->answer.keep_text = o->target->tokenize_place && !o->target->counts;
+    r->answer.keep_text = o->target->api->tokenize_path && !o->target->counts;
     r->record = (struct request_record){.index = o->index,
                                         .prompt = prompts_of_request(o->prompts, o->index),
                                         .target = o->target_index,

@@ -14,10 +14,10 @@
 struct target {
     char *url;
     const struct api *api;
-    struct wire_place *place, *tokenize_place;
+    struct wire_place *place;
     pid_t pid;
     bool is_known;         /* has been sent a request of the run */
-    bool counts;           /* an answer of it had a usage */
+    bool counts;           /* an answer of it had a usage: texts need not be kept */
     int64_t rest_until_ns; /* it asked for a pause (429) */
 };
 

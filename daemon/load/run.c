@@ -8,6 +8,8 @@
 #include "daemon/load/ask.h"
 #include "daemon/load/calibrate.h"
 #include "daemon/load/commands.h"
+#include "daemon/load/confine.h"
+#include "daemon/load/count.h"
 #include "daemon/load/load.h"
 #include "daemon/load/sampler.h"
 #include "daemon/load/server_side.h"
@@ -33,6 +35,7 @@ struct run {
     char *model;
     struct prompts prompts;
     struct calibration *calibration;
+    struct counting *counting;
     struct server_side *server_side;
     struct sampler *sampler;
     struct warm *warm;
@@ -118,12 +121,28 @@ static void on_live(evutil_socket_t fd, short what, void *arg)
     emit_line(r->emit, load_live(r->load));
 }
 
-static void on_looked_after(void *arg)
+static void on_counted(void *arg)
 {
     struct run *r = arg;
 
     r->complete = true;
     tell_requests(r);
+}
+
+static void on_looked_after(void *arg)
+{
+    struct run *r = arg;
+    struct counting_setup setup = {.base = r->base,
+                                   .caller = r->caller,
+                                   .order = &r->order,
+                                   .model = r->model,
+                                   .prompts = &r->prompts,
+                                   .targets = r->targets,
+                                   .records = load_records(r->load),
+                                   .done = on_counted,
+                                   .arg = r};
+
+    r->counting = counting_start(&setup);
 }
 
 static void on_load_ended(void *arg)
@@ -164,24 +183,11 @@ static int64_t descriptors(void)
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : 1024;
 }
 
-/* Without it the run has no memory's figures, and is a run all the same. */
-static void sample_memory(struct run *r)
-{
-    size_t n = r->order.n_warm;
-    _cleanup_(freep) struct sampler_target *targets = xcalloc(n, sizeof(*targets));
-
-    for (size_t i = 0; i < n; i++)
-        targets[i] = (struct sampler_target){.url = r->workers[i].url, .pid = r->workers[i].pid};
-    if (sampler_new(r->base, targets, n, &r->sampler) < 0)
-        emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
-}
-
 static void on_looked_before(void *arg)
 {
     struct run *r = arg;
     json_t *line = json_object();
 
-    sample_memory(r);
     r->ready = true;
     json_put_str(line, "t", "ready");
     json_put_str(line, "model", r->model);
@@ -318,6 +324,29 @@ static void free_targets(struct target *targets, size_t n)
     free(targets);
 }
 
+/* Without it the run has no figures of memory, and is a run all the same. */
+static void sample_memory(struct run *r)
+{
+    size_t n = r->order.n_warm;
+    _cleanup_(freep) struct sampler_target *targets = xcalloc(n, sizeof(*targets));
+
+    for (size_t i = 0; i < n; i++)
+        targets[i] = (struct sampler_target){.url = r->workers[i].url, .pid = r->workers[i].pid};
+    if (sampler_new(r->base, targets, n, &r->sampler) < 0)
+        emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
+}
+
+/* What watches memory opens drivers, which is over when nothing may be opened for writing. */
+static int give_up_rights(struct run *r)
+{
+    sample_memory(r);
+    int e = confine();
+    if (e < 0)
+        fail(r, "see whether the kernel has seccomp, and whether the service's own filter allows it",
+             "profd-load cannot give up its rights: %s", strerror(-e));
+    return e;
+}
+
 /* Requests leave at their nanosecond, or nearly: epoll alone counts milliseconds. */
 static struct event_base *precise_base(void)
 {
@@ -358,6 +387,7 @@ static void tear_down(struct run *r)
     caller_free(r->caller);
     server_side_free(r->server_side);
     calibration_free(r->calibration);
+    counting_free(r->counting);
     sampler_free(r->sampler);
     load_free(r->load);
     warm_free(r->warm);
@@ -381,7 +411,7 @@ int run_order(struct order *order, int lines_fd, int commands_fd)
     int e = set_up(&r, lines_fd, commands_fd);
     if (e == 0) {
         if (make_targets(&r, r.order.targets, r.order.n_targets, &r.targets) == 0 &&
-            make_targets(&r, r.order.warm, r.order.n_warm, &r.workers) == 0)
+            make_targets(&r, r.order.warm, r.order.n_warm, &r.workers) == 0 && give_up_rights(&r) == 0)
             begin(&r);
         if (!r.ended)
             event_base_dispatch(r.base);
