@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-load: sends a workload's requests and measures them. See proto/load.h for how profd starts it. It writes
- * no file and starts no program.
+ * profd-load: sends a workload's requests and measures them. See proto/load.h for how profd starts it. It
+ * writes no file and starts no program.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #define CHUNK (1 << 16)
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: profd-load < ORDER\nprofd starts it, with commands on descriptor 3\n");
         return 2;
     }
+    /* Nothing is sent that nobody measures. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
     return run() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
