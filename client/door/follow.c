@@ -164,12 +164,20 @@ static void draw(struct follow *f)
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
 
+/* A line, or on a narrow terminal several. */
+static char *indented(const struct follow *f, const char *line)
+{
+    _cleanup_(freep) char *wrapped = text_wrap(line, 4, screen_width(f->screen));
+    return xasprintf("  %s\n", wrapped);
+}
+
 static char *live_line(const struct follow *f)
 {
     _cleanup_(freep) char *progress = f->live ? run_progress(f->now, f->live) : NULL;
     const char *behind_state = progress ? strstr(progress, " · ") : NULL;
+    _cleanup_(freep) char *line = behind_state ? xasprintf("load%s", behind_state) : NULL;
 
-    return behind_state ? xasprintf("  load%s\n", behind_state) : xstrdup("");
+    return line ? indented(f, line) : xstrdup("");
 }
 
 static char *session_screen(const struct follow *f, unsigned rows)
@@ -218,7 +226,7 @@ static const struct kind of_sessions = {"sessions",      "session",      "status
 static char *run_screen(const struct follow *f, unsigned rows)
 {
     _cleanup_(freep) char *progress = run_progress(f->now, f->live);
-    return xasprintf("  %s\n", progress);
+    return indented(f, progress);
 }
 
 /* A line when it enters a state, and now and then how far it is. */

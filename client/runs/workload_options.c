@@ -52,11 +52,19 @@ static int check_tokens(const struct workload_options *o, struct problem *p)
     return 0;
 }
 
-/* Bare nanoseconds are none of a workload's words. */
+/* Exactly, in the largest unit in which it is whole: "90s". */
 static json_t *time_text(int64_t ns)
 {
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {{"min", 60 * NS_PER_S}, {"s", NS_PER_S}, {"ms", NS_PER_MS}, {"us", NS_PER_US}, {"ns", 1}};
     char text[40];
-    snprintf(text, sizeof(text), "%" PRId64 "ns", ns);
+    size_t i = 0;
+
+    while (ns % units[i].ns != 0)
+        i++;
+    snprintf(text, sizeof(text), "%" PRId64 "%s", ns / units[i].ns, units[i].name);
     return json_string(text);
 }
 

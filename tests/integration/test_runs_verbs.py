@@ -78,14 +78,14 @@ def test_options_make_a_workload(door):
     assert body == {
         "router": "http://r:1", "load_through": "workers", "role": "decode", "count": 2, "labels": {"a": "b"},
         "workload": {"model": "m", "isl": 1024, "osl": 128, "concurrency": 24, "requests": 200, "warmup": 0, "seed": 7,
-                     "timeout": "120000000000ns", "goodput": {"ttft": "200ms", "e2e": "2s"}, "shared_prefix": 100},
+                     "timeout": "2min", "goodput": {"ttft": "200ms", "e2e": "2s"}, "shared_prefix": 100},
     }
 
 
 def test_open_loop(door):
     assert run("bench", "--worker", "http://w:1", "--isl", "8", "--rate", "0.5", "--ramp", "20", "--arrival", "gamma", "--burstiness", ".5",
                "--duration", "60s", door=door).returncode == 0
-    assert workload_of(door) == {"isl": 8, "rate": 0.5, "rate_to": 20.0, "arrival": "gamma", "burstiness": 0.5, "duration": "60000000000ns"}
+    assert workload_of(door) == {"isl": 8, "rate": 0.5, "rate_to": 20.0, "arrival": "gamma", "burstiness": 0.5, "duration": "1min"}
 
 
 def test_prompts_are_read_here(door, tmp_path):
@@ -213,6 +213,14 @@ def test_live_line(door):
     assert ("loading · 120 of 200 sent · 24 in flight · 95 done · 1 failed · 3,210 tokens/s · TTFT p50 31.2 p99 88.0 ms · E2E p50 1,210 "
             "p99 1,430 ms") in plain(out)
     assert "Run r3 is complete" in plain(out)
+
+
+def test_live_line_on_a_narrow_terminal(door):
+    door.events = [live(3)]
+    door.answers["GET /v1/runs/r3"] = steps(a_run(state="loading"), a_run(), every=0.8)
+    out, status = on_terminal(door, "bench", "--worker", "http://w:1", "--isl", "8", columns=60)
+    lines = [line for line in plain(out).splitlines() if "in flight" in line or "E2E p50" in line]
+    assert status == 0 and len(lines) >= 2 and "1,430" in plain(out) and max(map(len, lines)) <= 60
 
 
 def test_a_live_line_of_another_shape_is_no_harm(door):
