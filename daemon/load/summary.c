@@ -2,6 +2,7 @@
 #include "daemon/load/summary.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/load/by_prompt.h"
 #include "daemon/load/concurrency.h"
 #include "daemon/load/correlation.h"
 #include "daemon/load/distribution.h"
@@ -232,6 +233,12 @@ static json_t *server_json(const struct whole *w)
     return w->in->server ? json_incref(w->in->server) : json_null();
 }
 
+static json_t *prompts(const struct whole *w)
+{
+    return by_prompt_json(w->in->records, w->in->n, w->in->workload->n_prompts,
+                          json_object_get(w->in->memory, "timeline"), w->in->started_ns);
+}
+
 static json_t *duration_json(const struct whole *w)
 {
     return json_real(w->duration_s);
@@ -241,11 +248,21 @@ static const struct member {
     const char *name;
     json_t *(*make)(const struct whole *w);
 } members[] = {
-    {"duration_s", duration_json},     {"requests", requests_json}, {"metrics", metrics_json},
-    {"throughput", throughput_json},   {"goodput", goodput},        {"cold", cold_json},
-    {"peak_concurrency", peak_json},   {"drift", drift_json},       {"outliers", outliers},
-    {"correlation", correlation_json}, {"errors", errors},          {"tokens", tokens_json},
-    {"memory", memory_json},           {"server", server_json},
+    {"duration_s", duration_json},
+    {"requests", requests_json},
+    {"metrics", metrics_json},
+    {"throughput", throughput_json},
+    {"goodput", goodput},
+    {"cold", cold_json},
+    {"peak_concurrency", peak_json},
+    {"drift", drift_json},
+    {"outliers", outliers},
+    {"correlation", correlation_json},
+    {"errors", errors},
+    {"tokens", tokens_json},
+    {"prompts", prompts},
+    {"memory", memory_json},
+    {"server", server_json},
 };
 
 json_t *summary_make(const struct summary_input *in)

@@ -214,6 +214,37 @@ static void test_correlation(void **state)
     assert_true(json_is_null(json_at(j, "correlation/output_tokens_e2e")));
 }
 
+/* Two prompts in turn; the memory was looked at while the second request of the second was under way. */
+static void test_prompts(void **state)
+{
+    struct workload w = {.n_prompts = 2};
+    struct request_record records[4];
+    _cleanup_json_ memory =
+        json_pack("{s: [[I, i, i], [I, i, i], [I, i, i]]}", "timeline", (json_int_t)MS(900), 50, 0,
+                  (json_int_t)(MS(1000) + MS(65)), 80, 0, (json_int_t)MS(2000), 99, 0);
+
+    make_even(records, 4);
+    for (size_t i = 0; i < 4; i++)
+        records[i].prompt = (int64_t)i % 2;
+    records[0].cold = true;
+    _cleanup_json_ j = summary_make(&(struct summary_input){.records = records,
+                                                            .n = 4,
+                                                            .workload = &w,
+                                                            .started_ns = MS(1000),
+                                                            .ended_ns = MS(2000),
+                                                            .memory = memory});
+    assert_int_equal(json_array_size(json_at(j, "prompts")), 2);
+    assert_near(j, "prompts/0/requests", 1, 0);
+    assert_near(j, "prompts/0/ttft_ms/mean", 10.2, 1e-6);
+    assert_true(json_is_null(json_at(j, "prompts/0/rss_bytes")));
+    assert_near(j, "prompts/1/requests", 2, 0);
+    assert_near(j, "prompts/1/ttft_ms/max", 10.3, 1e-6);
+    assert_near(j, "prompts/1/input_tokens", 100, 0);
+    assert_near(j, "prompts/1/rss_bytes/peak", 80, 0);
+    assert_near(j, "prompts/1/rss_bytes/difference", 30, 0);
+    assert_true(json_is_null(json_at(j, "prompts/1/gpu_bytes")));
+}
+
 static void test_no_requests(void **state)
 {
     struct workload w = {.goal = {.ttft_ns = 1}};
@@ -239,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_outliers_are_few_and_the_worst),
         cmocka_unit_test(test_errors_are_bounded),
         cmocka_unit_test(test_correlation),
+        cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_no_requests),
     };
 
