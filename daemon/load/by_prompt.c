@@ -4,31 +4,13 @@
 #include "base/clock.h"
 #include "daemon/load/sample.h"
 #include "daemon/load/series.h"
+#include "daemon/load/timeline.h"
 
 static const enum figure figures[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
 
 struct prompt {
     struct series figures[ARRAY_SIZE(figures)], input_tokens, output_tokens, rss, gpu;
 };
-
-/* One line of sampler_result()'s timeline. */
-struct moment {
-    int64_t at_ns, rss_bytes, gpu_bytes;
-};
-
-static size_t read_timeline(const json_t *timeline, struct moment **ret)
-{
-    size_t n = json_array_size(timeline);
-
-    *ret = xcalloc(n, sizeof(**ret));
-    for (size_t i = 0; i < n; i++) {
-        const json_t *line = json_array_get(timeline, i);
-        (*ret)[i] = (struct moment){json_integer_value(json_array_get(line, 0)),
-                                    json_integer_value(json_array_get(line, 1)),
-                                    json_integer_value(json_array_get(line, 2))};
-    }
-    return n;
-}
 
 /* The first moment at or after one. */
 static size_t first_from(const struct moment *moments, size_t n, int64_t at_ns)
@@ -83,7 +65,7 @@ static json_t *mean_json(const struct series *s)
 
 static json_t *peak_json(const struct series *s, int64_t baseline)
 {
-    if (s->n == 0 || s->peak == 0)
+    if (s->n == 0)
         return json_null();
     return json_pack("{s: I, s: I}", "peak", (json_int_t)s->peak, "difference",
                      (json_int_t)(s->peak - baseline));
@@ -103,14 +85,14 @@ static json_t *prompt_json(const struct prompt *p, size_t index, const struct mo
     return j;
 }
 
-json_t *by_prompt_json(const struct request_record *records, size_t n, size_t n_prompts,
-                       const json_t *timeline, int64_t started_ns)
+json_t *by_prompt_json(const struct request_record *records, size_t n, size_t n_prompts, const json_t *memory,
+                       int64_t started_ns)
 {
-    static const struct moment nothing;
+    static const struct moment nothing = {0};
     size_t n_listed = MIN(n_prompts, BY_PROMPT_MAX);
     _cleanup_(freep) struct prompt *prompts = xcalloc(n_listed, sizeof(*prompts));
     _cleanup_(freep) struct moment *moments = NULL;
-    size_t n_moments = read_timeline(timeline, &moments);
+    size_t n_moments = timeline_read(memory, &moments);
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {

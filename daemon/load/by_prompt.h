@@ -17,5 +17,5 @@
  * Null where no look fell into any. started_ns is the moment on the timeline's clock from which records
  * count.
  */
-json_t *by_prompt_json(const struct request_record *records, size_t n, size_t n_prompts,
-                       const json_t *timeline, int64_t started_ns);
+json_t *by_prompt_json(const struct request_record *records, size_t n, size_t n_prompts, const json_t *memory,
+                       int64_t started_ns);

@@ -4,6 +4,7 @@
 #include "daemon/load/errors.h"
 #include "daemon/load/outliers.h"
 #include "daemon/load/summary.h"
+#include "daemon/load/timeline.h"
 #include "tests/unit/run-room.h"
 
 static json_t *summary_of(const struct request_record *records, size_t n, const struct workload *w,
@@ -114,6 +115,25 @@ static void test_drift(void **state)
     assert_true(json_is_null(json_at(ramp, "drift")));
 }
 
+/* A leak of 1 MiB a second, a clock that falls, a GPU that nobody sees; before the load all was otherwise. */
+static void test_drift_of_memory(void **state)
+{
+    struct workload w = {0};
+    struct moment seen[40];
+
+    for (int i = 0; i < 40; i++)
+        seen[i] =
+            (struct moment){i * NS_PER_S, i < 10 ? 1LL << 40 : (int64_t)(1000 + i) << 20, -1, 1980 - 5 * i};
+    _cleanup_json_ memory = json_pack("{s: o}", "timeline", timeline_json(seen, 40));
+    _cleanup_json_ j = summary_make(&(struct summary_input){
+        .workload = &w, .started_ns = 10 * NS_PER_S, .ended_ns = 39 * NS_PER_S, .memory = memory});
+    assert_near(j, "drift/rss_bytes/per_minute", 60 << 20, 1);
+    assert_true(json_is_true(json_at(j, "drift/rss_bytes/significant")));
+    assert_near(j, "drift/sm_clock_mhz/tau", -1, 1e-9);
+    assert_true(json_is_null(json_at(j, "drift/gpu_bytes")));
+    assert_true(json_is_null(json_at(j, "drift/ttft_ms")));
+}
+
 /* The worst outlier of a run in which one request was changed. */
 static void assert_reason(struct request_record *records, size_t n, const char *figure, const char *reason)
 {
@@ -222,9 +242,9 @@ static void test_prompts(void **state)
 {
     struct workload w = {.n_prompts = 2};
     struct request_record records[4];
-    _cleanup_json_ memory =
-        json_pack("{s: [[I, i, i], [I, i, i], [I, i, i]]}", "timeline", (json_int_t)MS(900), 50, 0,
-                  (json_int_t)(MS(1000) + MS(65)), 80, 0, (json_int_t)MS(2000), 99, 0);
+    static const struct moment seen[] = {
+        {MS(900), 50, -1, -1}, {MS(1065), 80, -1, -1}, {MS(2000), 99, -1, -1}};
+    _cleanup_json_ memory = json_pack("{s: o}", "timeline", timeline_json(seen, 3));
 
     make_even(records, 4);
     for (size_t i = 0; i < 4; i++)
@@ -269,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_latency_counts_from_the_intended_moment),
         cmocka_unit_test(test_goodput),
         cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_drift_of_memory),
         cmocka_unit_test(test_outliers_have_reasons),
         cmocka_unit_test(test_outliers_are_few_and_the_worst),
         cmocka_unit_test(test_errors_are_bounded),
