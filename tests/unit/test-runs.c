@@ -113,6 +113,12 @@ static void test_aiperf(void **state)
     struct problem p = {0};
     _cleanup_json_ run = json_of(run_text);
     _cleanup_json_ rows = json_of(rows_text);
+    _cleanup_json_ cold = json_deep_copy(json_array_get(rows, 0));
+    json_object_set_new(cold, "cold", json_integer(1));
+    json_object_set_new(cold, "input_tokens", json_integer(9999));
+    json_array_append_new(rows, json_deep_copy(cold));
+    json_object_set_new(cold, "cold", json_true());
+    json_array_append(rows, cold);
     _cleanup_json_ j = save_as("aiperf", run, rows, &p);
 
     assert_text(j, "schema_version", "1.1");
