@@ -155,7 +155,8 @@ bool answer_feed(struct answer *a, const char *bytes, size_t size, int64_t now_n
             fail(a, "a line is longer than 4 MiB", "", 0);
         break;
     case ANSWER_WHOLE:
-        append(&a->body, &a->body_size, &a->body_room, bytes, MIN(size, whole_max - MIN(whole_max, a->body_size)));
+        append(&a->body, &a->body_size, &a->body_room, bytes,
+               MIN(size, whole_max - MIN(whole_max, a->body_size)));
         break;
     }
     return !a->error[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-load: sends a workload's requests and measures them. See proto/load.h for how profd starts it. It writes
- * no file and starts no program.
+ * profd-load: sends a workload's requests and measures them. See proto/load.h for how profd starts it. It
+ * writes no file and starts no program.
  */
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -11,7 +11,7 @@
 #include <sys/queue.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
-#define RECEIVE_BUFFER     2048L /* a few events: ten thousand streams have one each */
+#define RECEIVE_BUFFER     2048L  /* a few events: ten thousand streams have one each */
 #define SEND_BUFFER        16384L /* the least that libcurl takes */
 #define KEEPALIVE_S        30L
 
@@ -77,14 +77,15 @@ static int error_of(CURLcode code)
     return -EPROTO;
 }
 
-/* -- What libcurl calls for one exchange ------------------------------------------------------------------ */
+/* -- What libcurl calls for one exchange ------------------------------------------------------------------
+ */
 
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct exchange *x = arg;
     struct in6_addr ip;
-    const struct network_refusal *refusal = network_refuses(
-        x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
+    const struct network_refusal *refusal =
+        network_refuses(x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
 
     if (refusal) {
         x->refused = refusal->why;
@@ -130,7 +131,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return x->cut ? 0 : size * n;
 }
 
-/* -- Exchanges -------------------------------------------------------------------------------------------- */
+/* -- Exchanges --------------------------------------------------------------------------------------------
+ */
 
 static void set_options(struct exchange *x)
 {
@@ -245,7 +247,8 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, error_of(code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
 
-/* -- Wires -------------------------------------------------------------------------------------------------- */
+/* -- Wires --------------------------------------------------------------------------------------------------
+ */
 
 static void drive(struct wire *w, curl_socket_t fd, int what)
 {
@@ -367,7 +370,8 @@ static struct wire *wire_with_room(struct wires *w)
     return w->wires[w->n++] = wire_new(w);
 }
 
-int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns, void *arg)
+int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns,
+               void *arg)
 {
     struct wire *wire = wire_with_room(w);
     struct exchange *x = exchange_get(wire);
@@ -419,7 +423,8 @@ struct wires *wires_free(struct wires *w)
     return NULL;
 }
 
-/* -- Places ----------------------------------------------------------------------------------------------- */
+/* -- Places -----------------------------------------------------------------------------------------------
+ */
 
 static void add_header(struct wire_place *p, const char *line)
 {
