@@ -44,8 +44,8 @@ def profd_load(url, requests, concurrency, osl, on_ready=lambda process: None):
              "workload": {"model": "nothing", "prompts": [f"request {i}" for i in range(requests)], "osl": osl,
                           "concurrency": concurrency, "warmup": 0}}
     commands, tell = os.pipe()
-    process = subprocess.Popen(["taskset", "-c", CLIENT_CORE, "sh", "-c", f"exec {LOAD} 3<&{commands}"], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, pass_fds=[commands])
+    process = subprocess.Popen(["taskset", "-c", CLIENT_CORE, LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               pass_fds=[3], preexec_fn=lambda: os.dup2(commands, 3))
     os.close(commands)
     process.stdin.write(json.dumps(order).encode())
     process.stdin.close()

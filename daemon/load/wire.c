@@ -101,9 +101,10 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct exchange *x = arg;
 
-    /* libcurl sends again by itself where a kept connection turns out to be closed. */
-    if (!x->sent)
-        x->wire->owner->ops->sent(x->arg, mono_ns());
+    /* libcurl sends again by itself where a kept connection turns out to be closed: a reset is to be counted. */
+    if (x->sent)
+        return CURL_PREREQFUNC_ABORT;
+    x->wire->owner->ops->sent(x->arg, mono_ns());
     x->sent = true;
     return CURL_PREREQFUNC_OK;
 }
@@ -243,6 +244,8 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, -EPERM, x->refused);
     else if (x->open_errno && !x->sent)
         exchange_end(x, -x->open_errno, strerror(x->open_errno));
+    else if (code == CURLE_ABORTED_BY_CALLBACK)
+        exchange_end(x, -ECONNRESET, "the connection was closed before an answer came");
     else
         exchange_end(x, error_of(code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
