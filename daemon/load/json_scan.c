@@ -73,6 +73,16 @@ static enum json_kind kind_of(char c)
     }
 }
 
+static bool is_word(const char *text, size_t size)
+{
+    static const char *const words[] = {"null", "true", "false"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (size == strlen(words[i]) && memcmp(text, words[i], size) == 0)
+            return true;
+    return false;
+}
+
 static int take_plain(struct scan *s, struct json_found *ret)
 {
     const char *begin = s->p;
@@ -82,7 +92,7 @@ static int take_plain(struct scan *s, struct json_found *ret)
     ret->kind = kind_of(*begin);
     ret->at = begin;
     ret->size = (size_t)(s->p - begin);
-    return ret->kind == JSON_ABSENT ? -EINVAL : 0;
+    return ret->kind == JSON_SCAN_NUMBER || is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
 /* Those of the set whose next step has this name. */
@@ -168,7 +178,8 @@ static int take_value(struct scan *s, unsigned set, unsigned depth)
     return r;
 }
 
-int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n, struct json_found *ret)
+int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
+              struct json_found *ret)
 {
     struct scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
 

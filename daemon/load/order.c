@@ -16,7 +16,8 @@ static int take_worker(const json_t *v, struct order_worker *ret, struct problem
     if (!text || url_parse(text, &url, &reason) < 0)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "url of a target: %s", reason);
     if (!url_is_http(&url))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot load %.200s: it does not speak HTTP", text);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot load %.200s: it does not speak HTTP",
+                           text);
     *ret = (struct order_worker){.url = url_format(&url),
                                  .engine = xstrdup(json_get_str(v, "engine")),
                                  .pid = (pid_t)json_get_int(v, "pid", 0)};

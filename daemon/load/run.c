@@ -45,7 +45,8 @@ struct run {
     int result;
 };
 
-/* -- The last line -------------------------------------------------------------------------------------------- */
+/* -- The last line
+ * -------------------------------------------------------------------------------------------- */
 
 static void finish(struct run *r, json_t *line, int result)
 {
@@ -113,7 +114,8 @@ static void on_room(void *arg)
     }
 }
 
-/* -- The load ------------------------------------------------------------------------------------------------- */
+/* -- The load
+ * ------------------------------------------------------------------------------------------------- */
 
 static void on_live(evutil_socket_t fd, short what, void *arg)
 {
@@ -204,14 +206,15 @@ static void make_ready(struct run *r)
                                .model = r->model,
                                .targets = r->targets,
                                .n_targets = r->order.n_targets,
-                               .in_flight_max = MIN(descriptors() - FILES_BESIDE, (int64_t)WORKLOAD_CONCURRENCY_MAX),
+                               .in_flight_max =
+                                   MIN(descriptors() - FILES_BESIDE, (int64_t)WORKLOAD_CONCURRENCY_MAX),
                                .ended = on_load_ended,
                                .arg = r};
 
     if (w->concurrency > setup.in_flight_max) {
         _cleanup_(freep) char *text =
-            xasprintf("at most %d requests are under way, not %d: so many files may be open", (int)setup.in_flight_max,
-                      (int)w->concurrency);
+            xasprintf("at most %d requests are under way, not %d: so many files may be open",
+                      (int)setup.in_flight_max, (int)w->concurrency);
         emit_note(r->emit, text, "raise the limit of open files (LimitNOFILE= of profd.service, ulimit -n)");
     }
     if (load_new(&setup, &r->load) < 0)
@@ -220,7 +223,8 @@ static void make_ready(struct run *r)
         server_side_before(r->server_side, on_looked_before, r);
 }
 
-/* -- Before it ------------------------------------------------------------------------------------------------ */
+/* -- Before it
+ * ------------------------------------------------------------------------------------------------ */
 
 static void on_warmed(void *arg)
 {
@@ -228,7 +232,8 @@ static void on_warmed(void *arg)
     const struct warm *w = r->warm;
 
     if (r->order.workload.warmup > 0 && w && warm_succeeded(w) == 0)
-        fail(r, "see whether the worker answers, and whether api and path of the workload are those that it has",
+        fail(r,
+             "see whether the worker answers, and whether api and path of the workload are those that it has",
              "no request of the warm-up succeeded: %s", warm_error(w) ? warm_error(w) : "no answer");
     else
         make_ready(r);
@@ -253,7 +258,8 @@ static void on_calibrated(bool exact, void *arg)
     struct run *r = arg;
 
     if (!exact)
-        emit_note(r->emit, "the length of synthetic prompts is estimated: the worker's tokenizer cannot be asked",
+        emit_note(r->emit,
+                  "the length of synthetic prompts is estimated: the worker's tokenizer cannot be asked",
                   "compare input_tokens, which the server counted where it sends usage");
     warm_up(r);
 }
@@ -264,7 +270,8 @@ static void measure_words(struct run *r)
     if (r->order.workload.prompts || !r->workers[0].api->tokenize_path)
         warm_up(r);
     else
-        r->calibration = calibration_start(r->caller, &r->order, &r->workers[0], r->model, &r->prompts, on_calibrated, r);
+        r->calibration =
+            calibration_start(r->caller, &r->order, &r->workers[0], r->model, &r->prompts, on_calibrated, r);
 }
 
 static void on_model(const char *model, const char *error, void *arg)
@@ -291,7 +298,8 @@ static void begin(struct run *r)
     }
 }
 
-/* -- Setting up ----------------------------------------------------------------------------------------------- */
+/* -- Setting up
+ * ----------------------------------------------------------------------------------------------- */
 
 static int make_targets(struct run *r, const struct order_worker *workers, size_t n, struct target **ret)
 {

@@ -11,7 +11,7 @@
 #include <sys/queue.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
-#define RECEIVE_BUFFER     2048L /* a few events: ten thousand streams have one each */
+#define RECEIVE_BUFFER     2048L  /* a few events: ten thousand streams have one each */
 #define SEND_BUFFER        16384L /* the least that libcurl takes */
 #define KEEPALIVE_S        30L
 
@@ -77,14 +77,15 @@ static int error_of(CURLcode code)
     return -EPROTO;
 }
 
-/* -- What libcurl calls for one exchange ------------------------------------------------------------------ */
+/* -- What libcurl calls for one exchange ------------------------------------------------------------------
+ */
 
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct exchange *x = arg;
     struct in6_addr ip;
-    const struct network_refusal *refusal = network_refuses(
-        x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
+    const struct network_refusal *refusal =
+        network_refuses(x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
 
     if (refusal) {
         x->refused = refusal->why;
@@ -100,9 +101,10 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct exchange *x = arg;
 
-    /* libcurl sends again by itself where a kept connection turns out to be closed. */
-    if (!x->sent)
-        x->wire->owner->ops->sent(x->arg, mono_ns());
+    /* libcurl sends again by itself where a kept connection turns out to be closed: a reset is to be counted. */
+    if (x->sent)
+        return CURL_PREREQFUNC_ABORT;
+    x->wire->owner->ops->sent(x->arg, mono_ns());
     x->sent = true;
     return CURL_PREREQFUNC_OK;
 }
@@ -130,7 +132,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return x->cut ? 0 : size * n;
 }
 
-/* -- Exchanges -------------------------------------------------------------------------------------------- */
+/* -- Exchanges --------------------------------------------------------------------------------------------
+ */
 
 static void set_options(struct exchange *x)
 {
@@ -241,11 +244,14 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, -EPERM, x->refused);
     else if (x->open_errno && !x->sent)
         exchange_end(x, -x->open_errno, strerror(x->open_errno));
+    else if (code == CURLE_ABORTED_BY_CALLBACK)
+        exchange_end(x, -ECONNRESET, "the connection was closed before an answer came");
     else
         exchange_end(x, error_of(code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
 
-/* -- Wires -------------------------------------------------------------------------------------------------- */
+/* -- Wires --------------------------------------------------------------------------------------------------
+ */
 
 static void drive(struct wire *w, curl_socket_t fd, int what)
 {
@@ -367,7 +373,8 @@ static struct wire *wire_with_room(struct wires *w)
     return w->wires[w->n++] = wire_new(w);
 }
 
-int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns, void *arg)
+int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns,
+               void *arg)
 {
     struct wire *wire = wire_with_room(w);
     struct exchange *x = exchange_get(wire);
@@ -419,7 +426,8 @@ struct wires *wires_free(struct wires *w)
     return NULL;
 }
 
-/* -- Places ----------------------------------------------------------------------------------------------- */
+/* -- Places -----------------------------------------------------------------------------------------------
+ */
 
 static void add_header(struct wire_place *p, const char *line)
 {
