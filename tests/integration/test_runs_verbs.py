@@ -11,7 +11,7 @@ import time
 import pytest
 
 from fake_door import SECOND, T0, FakeDoor, problem, session, steps, target
-from test_profctl import PROFCTL, SOURCE, environment, on_terminal, plain, run
+from terminal import PROFCTL, SOURCE, environment, on_terminal, plain, run
 
 
 def metric(p50, **more):
