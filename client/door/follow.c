@@ -223,9 +223,15 @@ static const struct kind of_sessions = {"sessions",      "session",      "status
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
 
+/* Where there are no events, profd's answer has what it said last. */
+static char *progress_of_run(const struct follow *f)
+{
+    return run_progress(f->now, f->live ? f->live : json_object_get(f->now, "live"));
+}
+
 static char *run_screen(const struct follow *f, unsigned rows)
 {
-    _cleanup_(freep) char *progress = run_progress(f->now, f->live);
+    _cleanup_(freep) char *progress = progress_of_run(f);
     return indented(f, progress);
 }
 
@@ -237,7 +243,7 @@ static void tell_run(struct follow *f)
 
     if (streq(json_get_str(f->now, "state"), json_get_str(f->before, "state")) && now < f->next_telling)
         return;
-    _cleanup_(freep) char *progress = run_progress(f->now, f->live);
+    _cleanup_(freep) char *progress = progress_of_run(f);
     fprintf(f->screen->file, "%s  %s  %s\n", format_time(at, wall_ns()), f->id, progress);
     fflush(f->screen->file);
     f->next_telling = now + TELL_INTERVAL_NS;

@@ -36,6 +36,7 @@ static int find_the_one(struct client *c, char *ref)
     }
     if (n == 0) {
         problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "no session is running");
+        problem_remedy(&p, "A run is stopped by its id, which profctl list-runs shows.");
         return client_fail(c, &p);
     }
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%zu sessions are running: which one?", n);

@@ -103,6 +103,16 @@ def test_a_workload_file_and_options_over_it(door, tmp_path):
                                  "goodput": {"ttft": "200ms"}}
 
 
+def test_options_drop_what_they_contradict(door, tmp_path):
+    (tmp_path / "w.yaml").write_text("isl: 8\nshared_prefix: 4\n")
+    (tmp_path / "p.txt").write_text("one\n")
+    assert run("bench", "--worker", "http://w:1", "--workload", str(tmp_path / "w.yaml"), "--prompts", str(tmp_path / "p.txt"),
+               door=door).returncode == 0
+    (tmp_path / "w.yaml").write_text("prompts: [a]\n")
+    assert run("bench", "--worker", "http://w:1", "--workload", str(tmp_path / "w.yaml"), "--isl", "16", door=door).returncode == 0
+    assert [r[2]["workload"] for r in door.asked("POST", "/v1/runs")] == [{"prompts": ["one"]}, {"isl": 16}]
+
+
 def test_template(door, tmp_path):
     (tmp_path / "t.json").write_text('{"inputs": "{prompt}", "parameters": {"max_new_tokens": "{max_tokens}"}}')
     assert run("bench", "--worker", "http://w:1", "--isl", "8", "-n", "1", "--path", "/infer", "--template", str(tmp_path / "t.json"),
@@ -213,6 +223,22 @@ def test_live_line(door):
     assert ("loading · 120 of 200 sent · 24 in flight · 95 done · 1 failed · 3,210 tokens/s · TTFT p50 31.2 p99 88.0 ms · E2E p50 1,210 "
             "p99 1,430 ms") in plain(out)
     assert "Run r3 is complete" in plain(out)
+
+
+def test_live_line_without_events(door):
+    said = json.loads(live(3).split(b"data: ")[1])
+    door.answers["GET /v1/runs/r3"] = steps(a_run(state="loading", live=said), a_run(), every=0.8)
+    out, _ = on_terminal(door, "bench", "--worker", "http://w:1", "--isl", "8", columns=140)
+    assert "120 of 200 sent" in plain(out)
+
+
+def test_events_tell_of_runs_but_not_each_second(door):
+    door.events = [live(3), b'id: 1\nevent: run\ndata: {"event_id": 1, "kind": "run", "at": 1, "run": 3, "session": "s7", "text": "loading"}\n\n']
+    process = subprocess.Popen([PROFCTL, "--socket", door.path, "events"], text=True, stdout=subprocess.PIPE, env=environment())
+    line = process.stdout.readline()
+    process.kill()
+    process.communicate()
+    assert re.search(r"  run +s7 r3  loading$", line)
 
 
 def test_live_line_on_a_narrow_terminal(door):
