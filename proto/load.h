@@ -15,9 +15,10 @@
  *
  *     workload          an object of workload.schema.json, complete
  *     targets           [{url, engine, pid}]: who is sent requests, in turn; pid where it runs on this host
- *     warm              [{url, engine}]: who is warmed up, targets where absent
- *     network           {allow, deny}: address ranges (profd.conf's [network])
- *     credentials       {token_file, ca_file, cert_file, key_file}, each may be absent
+ *     warm              [{url, engine, pid}]: who is warmed up, targets where absent
+ *     workers           [{url, engine, pid}]: whose memory and metrics are watched, targets where absent:
+ * behind a router those that do the work network           {allow, deny}: address ranges (profd.conf's
+ * [network]) credentials       {token_file, ca_file, cert_file, key_file}, each may be absent
  *
  * What happened, each with "t", its kind:
  *

@@ -11,6 +11,12 @@ static const char *const states[_STATE_MAX] = {
     [STATE_PARTIAL] = "partial",     [STATE_FAILED] = "failed",         [STATE_CANCELLED] = "cancelled",
 };
 
+static const char *const run_states[_RUN_STATE_MAX] = {
+    [RUN_REQUESTED] = "requested", [RUN_WARMING] = "warming",     [RUN_LOADING] = "loading",
+    [RUN_DRAINING] = "draining",   [RUN_COMPLETE] = "complete",   [RUN_PARTIAL] = "partial",
+    [RUN_FAILED] = "failed",       [RUN_CANCELLED] = "cancelled",
+};
+
 static const char *const engines[_ENGINE_MAX] = {
     [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",     [ENGINE_SGLANG] = "sglang",
     [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo",
@@ -59,6 +65,7 @@ static int find(const char *const *words, int n, const char *word)
     }
 
 DEFINE_NAMES(state, state, states, _STATE_MAX)
+DEFINE_NAMES(run_state, run_state, run_states, _RUN_STATE_MAX)
 DEFINE_NAMES(engine, engine, engines, _ENGINE_MAX)
 DEFINE_NAMES(role, role, roles, _ROLE_MAX)
 DEFINE_NAMES(health, health, healths, _HEALTH_MAX)

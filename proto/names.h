@@ -23,6 +23,19 @@ enum state {
     _STATE_MAX,
 };
 
+/* State of a run of a workload, in the order of life; everything from RUN_COMPLETE on is final. */
+enum run_state {
+    RUN_REQUESTED,
+    RUN_WARMING,  /* until the first request that counts, also while profilers are started */
+    RUN_LOADING,  /* requests are sent */
+    RUN_DRAINING, /* what is under way may end */
+    RUN_COMPLETE,
+    RUN_PARTIAL, /* some requests failed, or it was cut */
+    RUN_FAILED,
+    RUN_CANCELLED,
+    _RUN_STATE_MAX,
+};
+
 enum engine {
     ENGINE_UNKNOWN,
     ENGINE_VLLM,
@@ -74,6 +87,7 @@ enum right {
 #define TOKEN_RANDOM_BYTES 32
 
 const char *state_name(enum state s);
+const char *run_state_name(enum run_state s);
 const char *engine_name(enum engine e);
 const char *role_name(enum role r);
 const char *health_name(enum health h);
@@ -82,6 +96,7 @@ const char *right_name(enum right r);
 
 /* The value of a word, or -1 (-EINVAL's place is the caller's) where it is none. */
 int state_from_name(const char *word);
+int run_state_from_name(const char *word);
 int engine_from_name(const char *word);
 int role_from_name(const char *word);
 int health_from_name(const char *word);
@@ -91,6 +106,11 @@ int right_from_name(const char *word);
 static inline bool state_is_final(enum state s)
 {
     return s >= STATE_COMPLETE;
+}
+
+static inline bool run_state_is_final(enum run_state s)
+{
+    return s >= RUN_COMPLETE;
 }
 
 /*

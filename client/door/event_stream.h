@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/door/request.h"
-#include "client/door/sse.h"
+#include "base/sse.h"
 
 struct event_stream;
 

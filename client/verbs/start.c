@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/door/follow.h"
+#include "client/runs/result.h"
+#include "client/runs/workload_file.h"
 #include "client/text/labels.h"
+#include "client/text/run.h"
 #include "client/text/session.h"
 #include "client/text/source.h"
 #include "client/text/text.h"
@@ -11,7 +14,7 @@
 struct options {
     struct source source;
     int64_t steps, duration, start_at, start_step, count, when_running, timeout;
-    const char *activities, *role;
+    const char *activities, *role, *workload, *through;
     struct option_list labels;
     bool with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy, require_all, queue,
         wait, detach;
@@ -34,6 +37,8 @@ static const struct option_def options[] = {
     {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
     {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "only the first worker of each role"},
     {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "send this load (YAML or JSON, docs/workload.md) while it records; see bench"},
+    {"through", 0, "WHAT", OPTION_TEXT, AT(through), "with --workload: router or workers, as of bench"},
     {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "stop one worker after another, so that the fleet goes on serving"},
     {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "start when each worker has so many requests running"},
     {"timeout", 0, "TIME", OPTION_DURATION, AT(timeout), "how long --when-running waits; default 5min"},
@@ -67,6 +72,22 @@ static void put_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
+static int put_workload(const struct options *o, json_t *request, struct problem *p)
+{
+    json_t *workload;
+
+    if (!o->workload)
+        return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is for --workload") : 0;
+    int r = workload_read(o->workload, &workload, p);
+    if (r < 0)
+        return r;
+    json_object_set_new(request, "workload", workload);
+    if (!o->through)
+        return 0;
+    json_object_set_new(request, "load", json_pack("{s:s}", "through", o->through));
+    return 0;
+}
+
 static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
 {
     if (o->wait && o->detach)
@@ -84,7 +105,9 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
     if (o->activities)
         put_activities(request, o->activities);
     json_put_str(request, "role", o->role);
-    int r = labels_to_json(&o->labels, request, p);
+    int r = put_workload(o, request, p);
+    if (r == 0)
+        r = labels_to_json(&o->labels, request, p);
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
@@ -105,6 +128,43 @@ static void say_what_begins(struct client *c, const json_t *session)
     session_print_remarks(session, &c->err);
 }
 
+/* The load that was sent meanwhile, NULL where there was none; it may last longer than what was recorded of
+ * it. An exit status. */
+static int get_run(struct client *c, const json_t *session, json_t **ret)
+{
+    char ref[RUN_REF_MAX];
+    bool was_stopped;
+
+    if (!*run_ref(ref, session))
+        return EXIT_DONE;
+    int status = run_get(c, ref, ret);
+    if (status != EXIT_DONE || run_is_over(*ret))
+        return status;
+    json_decref(TAKE_PTR(*ret));
+    client_say(c, "%s goes on", ref);
+    return follow_run(c, ref, &c->err, INTERRUPT_STOPS, &was_stopped, ret);
+}
+
+/* Session and run are one thing to who asked for both. */
+static int show_outcome(struct client *c, json_t *session)
+{
+    _cleanup_json_ run = NULL;
+    int status = session_exit_status(session), of_run = get_run(c, session, &run);
+
+    if (c->json && run)
+        json_object_set(session, "measured", run);
+    if (c->json)
+        client_print_json(c, session);
+    else
+        session_print_outcome(session, &c->out);
+    if (run && !c->json)
+        of_run = run_show_result(c, run);
+    else if (run)
+        of_run = run_exit_status(run);
+    fflush(c->out.file);
+    return status == EXIT_DONE ? of_run : status;
+}
+
 static int wait_for(struct client *c, const char *id)
 {
     _cleanup_json_ session = NULL;
@@ -120,12 +180,7 @@ static int wait_for(struct client *c, const char *id)
                        id, id);
         return EXIT_FAILED;
     }
-    if (c->json)
-        client_print_json(c, session);
-    else
-        session_print_outcome(session, &c->out);
-    fflush(c->out.file);
-    status = session_exit_status(session);
+    status = show_outcome(c, session);
     if (status != EXIT_FAILED)
         client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;

@@ -19,14 +19,14 @@ struct announcement {
 static void announce(int err, void *arg)
 {
     struct announcement *a = arg;
-    for (size_t i = 0; err == 0 && i < a->catalog->n_listeners; i++)
-        a->catalog->listeners[i].fn(a->event, a->catalog->listeners[i].arg);
+    if (err == 0)
+        catalog_announce(a->catalog, a->event);
     json_decref(a->event);
     free(a);
 }
 
 struct event_row {
-    int64_t event_id, at, session_id, target_id, trace_id;
+    int64_t event_id, at, session_id, target_id, trace_id, run_id;
     const char *kind, *actor, *text;
 };
 
@@ -41,6 +41,8 @@ static json_t *event_to_json(const struct event_row *e)
     if (e->target_id != RECORD_NONE)
         json_put_int(j, "target", e->target_id);
     put_ref(j, "trace", 't', e->trace_id);
+    if (e->run_id != RECORD_NONE)
+        json_put_int(j, "run", e->run_id);
     json_put_str(j, "text", e->text);
     return j;
 }
@@ -55,7 +57,21 @@ static int insert_event(struct catalog *c, const struct event_row *e)
     bind_number(s, 5, e->target_id);
     bind_number(s, 6, e->trace_id);
     bind_text(s, 7, e->text);
+    bind_number(s, 8, e->run_id);
     return run_write(c, s);
+}
+
+static int add_event(struct catalog *c, struct event_row *e)
+{
+    e->at = wall_ns();
+    int r = insert_event(c, e);
+    if (r < 0 || c->n_listeners == 0)
+        return r;
+    e->event_id = sqlite3_last_insert_rowid(c->db);
+    struct announcement *a = xcalloc(1, sizeof(*a));
+    *a = (struct announcement){c, event_to_json(e)};
+    catalog_then(c, false, announce, a);
+    return 0;
 }
 
 int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,
@@ -65,35 +81,51 @@ int catalog_add_event(struct catalog *c, const char *kind, const char *actor, in
     va_start(ap, format);
     _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
-    struct event_row e = {.at = wall_ns(),
-                          .session_id = session_id,
-                          .target_id = target_id,
-                          .trace_id = trace_id,
-                          .kind = kind,
-                          .actor = actor,
-                          .text = text};
-    int r = insert_event(c, &e);
-    if (r < 0 || c->n_listeners == 0)
-        return r;
-    e.event_id = sqlite3_last_insert_rowid(c->db);
-    struct announcement *a = xcalloc(1, sizeof(*a));
-    *a = (struct announcement){c, event_to_json(&e)};
-    catalog_then(c, false, announce, a);
-    return 0;
+    return add_event(c, &(struct event_row){.session_id = session_id,
+                                            .target_id = target_id,
+                                            .trace_id = trace_id,
+                                            .run_id = RECORD_NONE,
+                                            .kind = kind,
+                                            .actor = actor,
+                                            .text = text});
 }
 
-int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret)
+int catalog_add_run_event(struct catalog *c, const char *actor, int64_t run_id, int64_t session_id,
+                          const char *format, ...)
 {
-    static const enum statement listings[2][2] = {
+    va_list ap;
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
+    return add_event(c, &(struct event_row){.session_id = session_id,
+                                            .target_id = RECORD_NONE,
+                                            .trace_id = RECORD_NONE,
+                                            .run_id = run_id,
+                                            .kind = "run",
+                                            .actor = actor,
+                                            .text = text});
+}
+
+void catalog_announce(struct catalog *c, const json_t *event)
+{
+    for (size_t i = 0; i < c->n_listeners; i++)
+        c->listeners[i].fn(event, c->listeners[i].arg);
+}
+
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, int64_t after_id,
+                        int64_t limit, json_t **ret)
+{
+    static const enum statement listings[3][2] = {
         {STATEMENT_EVENTS_NEWEST, STATEMENT_EVENTS_AFTER},
         {STATEMENT_SESSION_EVENTS_NEWEST, STATEMENT_SESSION_EVENTS_AFTER},
+        {STATEMENT_RUN_EVENTS_NEWEST, STATEMENT_RUN_EVENTS_AFTER},
     };
-    _cleanup_reset_ sqlite3_stmt *s =
-        statement(c, listings[session_id != RECORD_NONE][after_id != RECORD_NONE]);
+    int of = run_id != RECORD_NONE ? 2 : session_id != RECORD_NONE;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, listings[of][after_id != RECORD_NONE]);
     _cleanup_json_ list = json_array();
     int r;
 
-    bind_number(s, 1, session_id);
+    bind_number(s, 1, of == 2 ? run_id : session_id);
     bind_number(s, 2, after_id);
     bind_number(s, 3, limit);
     while ((r = next_row(c, s)) == 1) {
@@ -104,7 +136,8 @@ int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id,
                               .session_id = column_number(s, 4),
                               .target_id = column_number(s, 5),
                               .trace_id = column_number(s, 6),
-                              .text = column_text(s, 7)};
+                              .text = column_text(s, 7),
+                              .run_id = column_number(s, 8)};
         json_array_append_new(list, event_to_json(&e));
     }
     if (r < 0)

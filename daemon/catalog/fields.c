@@ -9,12 +9,18 @@
         FIELD_##type, offsetof(struct record, member), #member                                               \
     }
 
-#define SESSION_FIELD(type, member) FIELD(session_record, type, member),
-#define SESSION_URL(member, table)  {FIELD_TEXT, offsetof(struct session_record, member), #table},
-#define TARGET_FIELD(type, member)  FIELD(target_record, type, member),
-#define TARGET_URL(member, table)   {FIELD_TEXT, offsetof(struct target_record, member), #table},
-#define TRACE_FIELD(type, member)   FIELD(trace_record, type, member),
-#define TRACE_URL(member, table)    {FIELD_TEXT, offsetof(struct trace_record, member), #table},
+#define SESSION_FIELD(type, member)  FIELD(session_record, type, member),
+#define SESSION_URL(member, table)   {FIELD_TEXT, offsetof(struct session_record, member), #table},
+#define TARGET_FIELD(type, member)   FIELD(target_record, type, member),
+#define TARGET_URL(member, table)    {FIELD_TEXT, offsetof(struct target_record, member), #table},
+#define TRACE_FIELD(type, member)    FIELD(trace_record, type, member),
+#define TRACE_URL(member, table)     {FIELD_TEXT, offsetof(struct trace_record, member), #table},
+#define RUN_FIELD(type, member)      FIELD(run_record, type, member),
+#define RUN_URL(member, table)       {FIELD_TEXT, offsetof(struct run_record, member), #table},
+#define REQUEST_FIELD(type, member)  FIELD(request_row, type, member),
+#define REQUEST_URL(member, table)   {FIELD_TEXT, offsetof(struct request_row, member), #table},
+#define FUNCTION_FIELD(type, member) FIELD(function_record, type, member),
+#define FUNCTION_URL(member, table)  {FIELD_TEXT, offsetof(struct function_record, member), #table},
 
 static const struct field session_list[] = {
     SESSION_FIELDS(SESSION_FIELD, SESSION_URL) FIELD(session_record, BOOL, pinned),
@@ -28,10 +34,25 @@ static const struct field trace_list[] = {
     TRACE_FIELDS(TRACE_FIELD, TRACE_URL) FIELD(trace_record, BOOL, pinned),
     FIELD(trace_record, ID, trace_id),
 };
+static const struct field run_list[] = {
+    RUN_FIELDS(RUN_FIELD, RUN_URL) FIELD(run_record, ARRAY, warmed),
+    FIELD(run_record, ID, run_id),
+};
+static const struct field request_list[] = {
+    REQUEST_FIELDS(REQUEST_FIELD, REQUEST_URL) FIELD(request_row, ARRAY, gaps_us),
+    FIELD(request_row, ID, request_id),
+};
+static const struct field function_list[] = {
+    FUNCTION_FIELDS(FUNCTION_FIELD, FUNCTION_URL) FIELD(function_record, COUNT, tavg_ns),
+    FIELD(function_record, ID, function_id),
+};
 
 const struct field_list session_fields = {session_list, ARRAY_SIZE(session_list)};
 const struct field_list target_fields = {target_list, ARRAY_SIZE(target_list)};
 const struct field_list trace_fields = {trace_list, ARRAY_SIZE(trace_list)};
+const struct field_list run_fields = {run_list, ARRAY_SIZE(run_list)};
+const struct field_list request_fields = {request_list, ARRAY_SIZE(request_list)};
+const struct field_list function_fields = {function_list, ARRAY_SIZE(function_list)};
 
 static const char *const trace_kinds[] = {
     [TRACE_KIND_TRACE] = "trace",
@@ -61,7 +82,7 @@ static bool is_text(enum field_type t)
 
 static bool is_word(enum field_type t)
 {
-    return t == FIELD_STATE || t == FIELD_TRACE_STATE || t == FIELD_TRACE_KIND;
+    return t == FIELD_STATE || t == FIELD_TRACE_STATE || t == FIELD_TRACE_KIND || t == FIELD_RUN_STATE;
 }
 
 /* The word of a field that is an enum. All enums have the size of int. */
@@ -70,6 +91,7 @@ static const char *word_of(const struct field *f, const void *record)
     int v = AT(const int, record, f);
     return f->type == FIELD_STATE         ? state_name(v)
            : f->type == FIELD_TRACE_STATE ? trace_state_name(v)
+           : f->type == FIELD_RUN_STATE   ? run_state_name(v)
                                           : trace_kind_name(v);
 }
 
@@ -77,6 +99,7 @@ static int value_of_word(const struct field *f, const char *word)
 {
     return f->type == FIELD_STATE         ? state_from_name(word)
            : f->type == FIELD_TRACE_STATE ? trace_state_from_name(word)
+           : f->type == FIELD_RUN_STATE   ? run_state_from_name(word)
                                           : trace_kind_from_name(word);
 }
 
@@ -188,6 +211,7 @@ static void put_field(const struct field *f, const void *record, json_t *object,
     case FIELD_STATE:
     case FIELD_TRACE_STATE:
     case FIELD_TRACE_KIND:
+    case FIELD_RUN_STATE:
         json_put_str(object, f->name, word_of(f, record));
         break;
     }
@@ -267,4 +291,34 @@ void trace_record_init(struct trace_record *r)
 void trace_record_done(struct trace_record *r)
 {
     fields_done(&trace_fields, r);
+}
+
+void run_record_init(struct run_record *r)
+{
+    fields_init(&run_fields, r);
+}
+
+void run_record_done(struct run_record *r)
+{
+    fields_done(&run_fields, r);
+}
+
+void request_row_init(struct request_row *r)
+{
+    fields_init(&request_fields, r);
+}
+
+void request_row_done(struct request_row *r)
+{
+    fields_done(&request_fields, r);
+}
+
+void function_record_init(struct function_record *r)
+{
+    fields_init(&function_fields, r);
+}
+
+void function_record_done(struct function_record *r)
+{
+    fields_done(&function_fields, r);
 }

@@ -29,6 +29,7 @@ enum field_type {
     FIELD_STATE,
     FIELD_TRACE_STATE,
     FIELD_TRACE_KIND,
+    FIELD_RUN_STATE,
 };
 
 struct field {
@@ -42,7 +43,8 @@ struct field_list {
     size_t n;
 };
 
-extern const struct field_list session_fields, target_fields, trace_fields;
+extern const struct field_list session_fields, target_fields, trace_fields, run_fields, request_fields,
+    function_fields;
 
 /* clang-format off */
 #define SESSION_FIELDS(F, R)                                                                                          \
@@ -72,6 +74,24 @@ extern const struct field_list session_fields, target_fields, trace_fields;
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
     F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
     F(INNER, process_started)
+
+#define RUN_FIELDS(F, R)                                                                                              \
+    F(REF, session_id) F(RUN_STATE, state)                                                                            \
+    R(router, router)                                                                                                 \
+    F(TEXT, dialect) F(TEXT, fleet) F(TEXT, model) F(OBJECT, workload) F(ARRAY, targets) F(OBJECT, labels)            \
+    F(NUMBER, requested_at) F(TEXT, requested_by) F(NUMBER, started_at) F(NUMBER, ended_at) F(COUNT, success)         \
+    F(COUNT, incomplete) F(COUNT, error) F(TEXT, reason) F(TEXT, remedy) F(ARRAY, notes)
+
+#define REQUEST_FIELDS(F, R)                                                                                          \
+    F(REF, run_id) F(NUMBER, number) F(NUMBER, prompt) F(TEXT, target) F(BOOL, cold) F(NUMBER, intended_ns)           \
+    F(NUMBER, sent_ns) F(NUMBER, first_ns) F(NUMBER, last_ns) F(NUMBER, end_ns) F(NUMBER, ttft_ns)                    \
+    F(NUMBER, tpot_ns) F(NUMBER, e2e_ns) F(NUMBER, lateness_ns) F(NUMBER, input_tokens) F(NUMBER, output_tokens)      \
+    F(TEXT, input_source) F(TEXT, output_source) F(TEXT, outcome) F(NUMBER, status) F(TEXT, error)
+
+#define FUNCTION_FIELDS(F, R)                                                                                         \
+    F(REF, trace_id) F(SESSION, session_id)                                                                           \
+    R(worker_url, worker)                                                                                             \
+    F(TEXT, moment) F(TEXT, name) F(TEXT, file) F(NUMBER, line) F(COUNT, calls) F(COUNT, tsub_ns) F(COUNT, ttot_ns)
 /* clang-format on */
 
 void fields_done(const struct field_list *l, void *record);

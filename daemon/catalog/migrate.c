@@ -6,6 +6,7 @@
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/catalog_from_1.h"
 #include "daemon/catalog/catalog_from_2.h"
+#include "daemon/catalog/catalog_from_3.h"
 #include "daemon/catalog/catalog_schema.h"
 #include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
@@ -16,6 +17,7 @@ const char *const catalog_migrations[CATALOG_VERSION] = {
     [0] = catalog_schema,
     [1] = catalog_from_1,
     [2] = catalog_from_2,
+    [3] = catalog_from_3,
 };
 
 static int fail(sqlite3 *db, const char *path, struct problem *p)

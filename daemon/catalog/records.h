@@ -74,12 +74,59 @@ struct trace_record {
     int64_t process_started; /* of the process whose root its path leads through; in ticks since boot */
 };
 
+struct run_record {
+    int64_t run_id;     /* 0: to be given */
+    int64_t session_id; /* RECORD_NONE: nothing is recorded meanwhile */
+    enum run_state state;
+    char *router, *dialect, *fleet; /* as of a session */
+    char *model;
+    char *workload, *targets, *labels; /* JSON texts */
+    int64_t requested_at;
+    char *requested_by;
+    int64_t started_at, ended_at;
+    int64_t success, incomplete, error; /* requests by their outcome */
+    char *reason, *remedy;
+    char *notes, *warmed; /* JSON arrays, NULL */
+};
+
+/* A row of the view `requests`. What did not come is RECORD_NONE. */
+struct request_row {
+    int64_t request_id;
+    int64_t run_id, number, prompt;
+    char *target; /* URL */
+    bool cold;
+    int64_t intended_ns, sent_ns, first_ns, last_ns, end_ns; /* since the run's started_at */
+    int64_t ttft_ns, tpot_ns, e2e_ns, lateness_ns;
+    int64_t input_tokens, output_tokens;
+    char *input_source, *output_source, *outcome;
+    int64_t status;
+    char *error;
+    char *gaps_us; /* JSON array */
+};
+
+/* A row of the view `functions`. */
+struct function_record {
+    int64_t function_id;
+    int64_t trace_id, session_id; /* RECORD_NONE where it is of none */
+    char *worker_url;             /* NULL likewise */
+    char *moment;                 /* "start", "stop", "difference" */
+    char *name, *file;
+    int64_t line; /* RECORD_NONE where unknown */
+    int64_t calls, tsub_ns, ttot_ns, tavg_ns;
+};
+
 void session_record_init(struct session_record *r);
 void session_record_done(struct session_record *r);
 void target_record_init(struct target_record *r);
 void target_record_done(struct target_record *r);
 void trace_record_init(struct trace_record *r);
 void trace_record_done(struct trace_record *r);
+void run_record_init(struct run_record *r);
+void run_record_done(struct run_record *r);
+void request_row_init(struct request_row *r);
+void request_row_done(struct request_row *r);
+void function_record_init(struct function_record *r);
+void function_record_done(struct function_record *r);
 
 /* Fleet: remembers router and workers as seen by a discovery. */
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
@@ -150,6 +197,8 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
+/* Of a target: its traces, and the events in them. */
+int catalog_count_recorded(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_events);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
 
 /* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of
@@ -157,10 +206,42 @@ int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
 int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts);
 int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object);
 
+/* Runs. add gives r->run_id; save writes every column of an existing row but its summary, a JSON object. */
+int catalog_add_run(struct catalog *c, struct run_record *r);
+int catalog_save_run(struct catalog *c, const struct run_record *r);
+int catalog_set_run_summary(struct catalog *c, int64_t run_id, const char *summary);
+int catalog_get_run(struct catalog *c, int64_t id, struct run_record *ret); /* -ENOENT */
+int catalog_each_unfinished_run(struct catalog *c, int (*fn)(const struct run_record *r, void *arg),
+                                void *arg);
+/* The run that was sent while a session recorded. -ENOENT. */
+int catalog_find_run_of_session(struct catalog *c, int64_t session_id, int64_t *ret_id);
+/* Out of sight at once; its requests are deleted by the next upkeep. -ENOENT. */
+int catalog_remove_run(struct catalog *c, int64_t id);
+/* Requests of a run in the order of their numbers, those after after_number (-1: all); limit: at most. */
+int catalog_add_request(struct catalog *c, struct request_row *r);
+int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
+                         int (*fn)(const struct request_row *r, void *arg), void *arg);
+
+/* Functions that servers counted, longest first (ttot_ns). Rows go with their trace and session. */
+struct function_filter {
+    int64_t trace_id, session_id; /* RECORD_NONE: any */
+    const char *worker_url;       /* NULL: any */
+    int64_t limit;                /* RECORD_NONE: all */
+};
+int catalog_add_function(struct catalog *c, struct function_record *r);
+int catalog_each_function(struct catalog *c, const struct function_filter *f,
+                          int (*fn)(const struct function_record *r, void *arg), void *arg);
+json_t *function_record_to_json(const struct function_record *r);
+
 /* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.
  */
 int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,
                       int64_t target_id, int64_t trace_id, const char *format, ...) _printf_(7, 8);
+/* The same of a run, of kind "run". */
+int catalog_add_run_event(struct catalog *c, const char *actor, int64_t run_id, int64_t session_id,
+                          const char *format, ...) _printf_(5, 6);
+/* Tells the listeners at once what no audit needs: it is not kept. */
+void catalog_announce(struct catalog *c, const json_t *event);
 
 /* JSON as in openapi.yaml. A session's "targets" and "traces" counts are included; with_targets adds the
  * list. */
@@ -170,9 +251,17 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
-/* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. */
-int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret);
+/* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. Of a run or of a session,
+ * where one is named. */
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, int64_t after_id,
+                        int64_t limit, json_t **ret);
 int catalog_routers_json(struct catalog *c, json_t **ret);
+/* A run with its summary; a list has of that the counts and the figures, and none of its parts that are long.
+ */
+int catalog_run_json(struct catalog *c, int64_t id, json_t **ret); /* -ENOENT */
+/* Newest first; before_id and session_id may be RECORD_NONE. Gives an array. */
+int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64_t session_id, json_t **ret);
+json_t *request_row_to_json(const struct request_row *r);
 
 /* Upkeep off the loop: events beyond the limit and workers and routers that nobody saw for long and no row
  * needs are deleted, statistics renewed, the log checkpointed and truncated. done() may be NULL. */

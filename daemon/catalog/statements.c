@@ -26,9 +26,13 @@
 #define SESSION      "session_row", SESSION_FIELDS, "pinned", "session_id"
 #define TARGET       "target_row", TARGET_FIELDS, "remedy", "target_id"
 #define TRACE        "trace_row", TRACE_FIELDS, "pinned", "trace_id"
-/* Gives a macro the items of a list of the three above as its arguments. */
+#define RUN          "run_row", RUN_FIELDS, "warmed", "run_id"
+#define REQUEST      "request_row", REQUEST_FIELDS, "gaps_us", "request_id"
+#define FUNCTION     "function_row", FUNCTION_FIELDS, "tavg_ns", "function_id"
+/* Gives a macro the items of a list of those above as its arguments. */
 #define WITH(macro, ...)         macro(__VA_ARGS__)
 
+#define UNFINISHED_RUN "('requested', 'warming', 'loading', 'draining')"
 #define UNFINISHED   "('requested', 'starting', 'recording', 'stopping', 'collecting')"
 
 /*
@@ -42,7 +46,7 @@
 #define UNCLAIMED    "t.session_id is null and "
 #define OF_WORKER    "t.worker_id = (select worker_id from worker_row where url = ?6) and "
 
-#define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text from event_row "
+#define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 
 static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_BEGIN] = "begin immediate",
@@ -95,6 +99,9 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(size), 0) from trace_row where session_id = ?1",
     [STATEMENT_TARGET_TRACES] = "select trace_id, size from trace_row where target_id = ?1 order by trace_id",
 
+    [STATEMENT_COUNT_RECORDED] =
+        "select count(*), coalesce(sum(events), 0) from trace_row where target_id = ?1 and kind = 'trace'",
+
     [STATEMENT_ADD_TRACE] = WITH(INSERT_INTO, TRACE),
     [STATEMENT_SAVE_TRACE] = WITH(UPDATE, TRACE),
     [STATEMENT_GET_TRACE] = WITH(SELECT_FROM, TRACE) "where t.trace_id = ?1",
@@ -140,9 +147,31 @@ static const char *const texts[_STATEMENT_MAX] = {
         "select category, count, sum_ns from trace_categories where trace_id = ?1 order by sum_ns desc, category",
     [STATEMENT_REMOVE_TRACE_CATEGORIES] = "delete from trace_category_row where trace_id = ?1",
 
+    [STATEMENT_ADD_RUN] = WITH(INSERT_INTO, RUN),
+    [STATEMENT_SAVE_RUN] = WITH(UPDATE, RUN),
+    [STATEMENT_SET_RUN_SUMMARY] = "update run_row set summary = ?2 where run_id = ?1",
+    [STATEMENT_GET_RUN_SUMMARY] = "select summary from run_row where run_id = ?1",
+    [STATEMENT_GET_RUN] = WITH(SELECT_FROM, RUN) "where t.run_id = ?1 and t.removed = 0",
+    [STATEMENT_RUNS] =
+        WITH(SELECT_FROM, RUN) "where t.run_id < ?1 and t.removed = 0 order by t.run_id desc limit ?2",
+    [STATEMENT_RUNS_OF_SESSION] =
+        WITH(SELECT_FROM, RUN) "where t.run_id < ?1 and t.session_id = ?3 and t.removed = 0 order by t.run_id desc limit ?2",
+    [STATEMENT_RUNS_ACTIVE] = WITH(SELECT_FROM, RUN) "where t.state in " UNFINISHED_RUN " order by t.run_id",
+    [STATEMENT_RUN_OF_SESSION] =
+        "select run_id from run_row where session_id = ?1 and removed = 0 order by run_id desc limit 1",
+    [STATEMENT_REMOVE_RUN] = "update run_row set removed = 1 where run_id = ?1 and removed = 0",
+    [STATEMENT_ADD_REQUEST] = WITH(INSERT_INTO, REQUEST),
+    [STATEMENT_REQUESTS] =
+        WITH(SELECT_FROM, REQUEST) "where t.run_id = ?1 and t.number > ?2 order by t.number limit ?3",
+    [STATEMENT_ADD_FUNCTION] = WITH(INSERT_INTO, FUNCTION),
+    [STATEMENT_FUNCTIONS] =
+        WITH(SELECT_FROM, FUNCTION) "where (?1 is null or t.trace_id = ?1) and (?2 is null or t.session_id = ?2) "
+        "and (?3 is null or t.worker_id = (select worker_id from worker_row where url = ?3)) "
+        "order by t.ttot_ns desc, t.function_id limit ?4",
+
     [STATEMENT_ADD_EVENT] =
-        "insert into event_row (at, kind, actor, session_id, target_id, trace_id, text) "
-        "values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "insert into event_row (at, kind, actor, session_id, target_id, trace_id, text, run_id) "
+        "values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [STATEMENT_EVENTS_AFTER] = SELECT_EVENT "where event_id > ?2 order by event_id limit ?3",
     [STATEMENT_EVENTS_NEWEST] =
         "select * from (" SELECT_EVENT "order by event_id desc limit ?3) order by event_id",
@@ -150,6 +179,9 @@ static const char *const texts[_STATEMENT_MAX] = {
         SELECT_EVENT "where session_id = ?1 and event_id > ?2 order by event_id limit ?3",
     [STATEMENT_SESSION_EVENTS_NEWEST] =
         "select * from (" SELECT_EVENT "where session_id = ?1 order by event_id desc limit ?3) order by event_id",
+    [STATEMENT_RUN_EVENTS_AFTER] = SELECT_EVENT "where run_id = ?1 and event_id > ?2 order by event_id limit ?3",
+    [STATEMENT_RUN_EVENTS_NEWEST] =
+        "select * from (" SELECT_EVENT "where run_id = ?1 order by event_id desc limit ?3) order by event_id",
 };
 /* clang-format on */
 

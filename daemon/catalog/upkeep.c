@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Events kept in the audit log, and removed files that are remembered. */
+/* Events kept in the audit log, removed files that are remembered, and requests of runs. */
 #define ROWS_KEPT 1000000
 /* Routers and workers that no session or trace needs are forgotten after this time: ports change with every
  * job. */
@@ -49,7 +49,7 @@ struct upkeep_job {
 
 /* -- On the offload's thread -- */
 
-/* ?1 is a bound, ?2 the size of a batch; each is run until it deletes nothing more. */
+/* ?1 is a bound (of some), ?2 the size of a batch; each is run until it deletes nothing more. */
 static const struct {
     const char *sql;
     bool by_age; /* ?1 is a time; else a number of rows */
@@ -57,16 +57,29 @@ static const struct {
     {"delete from event_row where event_id in (select event_id from event_row where event_id <= "
      "(select max(event_id) from event_row) - ?1 order by event_id limit ?2)",
      false},
+    {"delete from request_row where request_id in (select request_id from request_row where run_id in "
+     "(select run_id from run_row where removed = 1) limit ?2)",
+     false},
+    {"delete from run_row where run_id in (select run_id from run_row n where removed = 1 and not "
+     "exists "
+     "(select 1 from request_row q where q.run_id = n.run_id) limit ?2)",
+     false},
+    /* What remains of a run whose requests are too old is what was counted of them. */
+    {"delete from request_row where request_id in (select request_id from request_row where request_id <= "
+     "(select max(request_id) from request_row) - ?1 order by request_id limit ?2)",
+     false},
     {"delete from removed_row where removed_id in (select removed_id from removed_row where removed_id <= "
      "(select max(removed_id) from removed_row) - ?1 order by removed_id limit ?2)",
      false},
     {"delete from worker_row where worker_id in (select worker_id from worker_row w where last_seen_at < ?1 "
      "and not exists (select 1 from target_row t where t.worker_id = w.worker_id) "
-     "and not exists (select 1 from trace_row t where t.worker_id = w.worker_id) limit ?2)",
+     "and not exists (select 1 from trace_row t where t.worker_id = w.worker_id) "
+     "and not exists (select 1 from function_row f where f.worker_id = w.worker_id) limit ?2)",
      true},
     {"delete from router_row where router_id in (select router_id from router_row r where last_seen_at < ?1 "
      "and not exists (select 1 from worker_row w where w.router_id = r.router_id) "
-     "and not exists (select 1 from session_row s where s.router_id = r.router_id) limit ?2)",
+     "and not exists (select 1 from session_row s where s.router_id = r.router_id) "
+     "and not exists (select 1 from run_row n where n.router_id = r.router_id) limit ?2)",
      true},
 };
 

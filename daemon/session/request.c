@@ -115,18 +115,38 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
     return 0;
 }
 
+static int take_workload(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_object(v))
+        return wrong(p, member, "an object");
+    json_decref(*(json_t **)field);
+    *(json_t **)field = json_incref((json_t *)v);
+    return 0;
+}
+
+static int take_through(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    const char *word = json_string_value(v);
+
+    if (!word || (!streq(word, "router") && !streq(word, "workers")))
+        return wrong(p, member, "router or workers");
+    *(int *)field = streq(word, "router") ? LOAD_THROUGH_ROUTER : LOAD_THROUGH_WORKERS;
+    return 0;
+}
+
 #define FIELD(f) offsetof(struct start_request, f)
 
 static const struct {
     const char *name;
     int (*take)(const json_t *v, const char *member, void *field, struct problem *p);
     size_t offset;
+    bool of_runs;
 } members[] = {
-    {"router", take_text, FIELD(source.router)},
-    {"fleet", take_text, FIELD(source.fleet)},
-    {"dialect", take_text, FIELD(source.dialect)},
+    {"router", take_text, FIELD(source.router), true},
+    {"fleet", take_text, FIELD(source.fleet), true},
+    {"dialect", take_text, FIELD(source.dialect), true},
     {"trace_dir", take_text, FIELD(source.trace_dir)},
-    {"workers", take_workers, 0},
+    {"workers", take_workers, 0, true},
     {"steps", take_count, FIELD(recording.steps)},
     {"duration_ns", take_count, FIELD(recording.duration_ns)},
     {"start_step", take_count, FIELD(recording.start_step)},
@@ -137,24 +157,28 @@ static const struct {
     {"with_stack", take_bool, FIELD(recording.with_stack)},
     {"record_shapes", take_bool, FIELD(recording.record_shapes)},
     {"by_stage", take_bool, FIELD(recording.by_stage)},
-    {"role", take_role, FIELD(role)},
-    {"count", take_count, FIELD(count)},
+    {"role", take_role, FIELD(role), true},
+    {"count", take_count, FIELD(count), true},
     {"one_per_role", take_bool, FIELD(one_per_role)},
-    {"include_unhealthy", take_bool, FIELD(include_unhealthy)},
+    {"include_unhealthy", take_bool, FIELD(include_unhealthy), true},
     {"stagger", take_bool, FIELD(stagger)},
     {"when_running", take_count, FIELD(when_running)},
     {"when_timeout_ns", take_count, FIELD(when_timeout_ns)},
     {"require_all", take_bool, FIELD(require_all)},
     {"queue", take_bool, FIELD(queue)},
-    {"labels", take_labels, FIELD(labels)},
+    {"labels", take_labels, FIELD(labels), true},
+    {"workload", take_workload, FIELD(workload), true},
+    {"load_through", take_through, FIELD(through), true},
 };
 
-static int take_member(struct start_request *r, const char *name, const json_t *value, struct problem *p)
+static int take_member(struct start_request *r, bool of_run, const char *name, const json_t *value,
+                       struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if (streq(members[i].name, name))
+        if (streq(members[i].name, name) && (!of_run || members[i].of_runs))
             return members[i].take(value, name, (char *)r + members[i].offset, p);
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a session", name);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a %s", name,
+                       of_run ? "run" : "session");
 }
 
 /* Workers alone are a static list; beside a router or fleet they choose from it. */
@@ -189,14 +213,14 @@ static int check_combination(struct start_request *r, struct problem *p)
     rec->model = r->model;
     if (r->source.router && r->source.fleet)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
-    if (rec->steps == 0 && rec->duration_ns == 0)
+    if (rec->steps == 0 && rec->duration_ns == 0 && !r->workload)
         rec->duration_ns = REQUEST_DURATION_NS;
     if (rec->activities & ACTIVITY_CUDA_PROFILER)
         r->require_all = true;
     return 0;
 }
 
-int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+static int parse(const json_t *j, bool of_run, struct start_request *ret, struct problem *p)
 {
     struct start_request r = {
         .role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
@@ -209,12 +233,14 @@ int start_request_parse(const json_t *j, struct start_request *ret, struct probl
     else
         json_object_foreach((json_t *)j, name, value)
         {
-            err = take_member(&r, name, value, p);
+            err = take_member(&r, of_run, name, value, p);
             if (err < 0)
                 break;
         }
     if (err == 0)
         err = check_combination(&r, p);
+    if (err == 0 && of_run && !r.workload)
+        err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "a run needs a workload");
     if (err < 0) {
         start_request_done(&r);
         return err;
@@ -222,6 +248,28 @@ int start_request_parse(const json_t *j, struct start_request *ret, struct probl
     settle_source(&r);
     *ret = r;
     return 0;
+}
+
+int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+{
+    return parse(j, false, ret, p);
+}
+
+int run_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+{
+    return parse(j, true, ret, p);
+}
+
+json_t *workload_kept(const json_t *workload)
+{
+    json_t *kept = json_copy((json_t *)workload);
+    const json_t *prompts = json_object_get(workload, "prompts");
+
+    if (prompts) {
+        json_put_int(kept, "n_prompts", (int64_t)json_array_size(prompts));
+        json_object_del(kept, "prompts");
+    }
+    return kept;
 }
 
 void start_request_done(struct start_request *r)
@@ -233,5 +281,6 @@ void start_request_done(struct start_request *r)
     free(r->model);
     fleet_query_done(&r->source);
     json_decref(r->labels);
+    json_decref(r->workload);
     *r = (struct start_request){0};
 }

@@ -43,7 +43,7 @@ def test_examples_run(catalog, query):
 
 
 def test_states_are_those_of_the_schema(catalog):
-    for table, view in (("session_row", "sessions"), ("trace_row", "traces")):
+    for table, view in (("session_row", "sessions"), ("trace_row", "traces"), ("run_row", "runs")):
         (sql,) = catalog.execute("select sql from sqlite_schema where name = ?", (table,)).fetchone()
         states = re.findall(r"'([\w-]+)'", re.search(r"state in \((.*?)\)", sql, flags=re.S)[1])
         line = re.search(r"^\| `state` \|.*$", DOCS.split(f"### {view}")[1], flags=re.M)[0]

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that servers counted. */
+#include "daemon/catalog/records.h"
+#include "daemon/catalog/rows.h"
+
+int catalog_add_function(struct catalog *c, struct function_record *r)
+{
+    int e = r->worker_url ? know_worker(c, r->worker_url) : 0;
+    return e < 0 ? e : add_record(c, STATEMENT_ADD_FUNCTION, &function_fields, r, &r->function_id);
+}
+
+int catalog_each_function(struct catalog *c, const struct function_filter *f,
+                          int (*fn)(const struct function_record *r, void *arg), void *arg)
+{
+    void *records;
+    size_t n;
+    sqlite3_stmt *s = statement(c, STATEMENT_FUNCTIONS);
+    bind_number(s, 1, f->trace_id);
+    bind_number(s, 2, f->session_id);
+    bind_text(s, 3, f->worker_url);
+    bind_number(s, 4, f->limit == RECORD_NONE ? -1 : f->limit);
+    int r = read_records(c, s, &function_fields, sizeof(struct function_record), &records, &n);
+    statement_resetp(&s);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = fn((struct function_record *)records + i, arg);
+    free_records(&function_fields, sizeof(struct function_record), records, n);
+    return r;
+}
+
+json_t *function_record_to_json(const struct function_record *r)
+{
+    json_t *j = json_object();
+    put_ref(j, "trace", 't', r->trace_id);
+    fields_put_json(&function_fields, r, j);
+    return j;
+}
