@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit of a model as it is served: what was measured, made into a document. Pure: facts in, blocks out.
+ *
+ * The facts are one JSON object, which `profctl audit --json` prints:
+ *
+ *     model          {name, engine, version, url, workers, model_type}
+ *     hardware       hardware.h
+ *     run            the main run, as GET /v1/runs/{run} has it
+ *     prompts        [{prompt, text, requests, input_tokens, output_tokens, ttft_ms, tpot_ms, e2e_ms,
+ *                    output_tokens_per_s}]: each a mean of the prompt's successful requests
+ *     sweep          [{concurrency, run}], in order; absent where none was made
+ *     price_per_hour, goal {ttft_ms, tpot_ms, e2e_ms}: absent where not given
+ *     made_at        wall nanoseconds
+ *
+ * Nothing is said that does not follow from them.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "client/audit/document.h"
+
+void audit_write(const json_t *facts, struct document *ret);
+
+/* -- For its parts: figures of a run; NAN where there is none. ---------------------------------------- */
+
+double run_figure(const json_t *run, const char *metric, const char *statistic);
+double run_throughput(const json_t *run, const char *name);
+int64_t run_requests(const json_t *run, const char *outcome);
+int64_t run_requests_all(const json_t *run);
+
+/* Points of the sweep. */
+struct sweep {
+    size_t n;
+    double *concurrency, *tokens_per_s, *e2e_p50_ms;
+    const json_t **runs;
+};
+void sweep_read(const json_t *facts, struct sweep *ret);
+void sweep_done(struct sweep *s);
+/*
+ * The point after which more load buys little: the one farthest above the chord of the normalised curve
+ * (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011). -1 where there are fewer than three, or the
+ * curve has none.
+ */
+ssize_t sweep_knee(const struct sweep *s);
+
+/* findings.c, limitations.c: items of a list. */
+void audit_findings(const json_t *facts, struct document *d);
+void audit_limitations(const json_t *facts, struct document *d);
