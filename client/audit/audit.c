@@ -63,7 +63,7 @@ static void executive_summary(const json_t *facts, struct document *d)
 {
     const json_t *run = main_run(facts), *model = json_object_get(facts, "model");
     const char *name = json_get_str(model, "name");
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
 
     document_text(d, "%s answered %" PRId64 " of %" PRId64 " requests.", name ? name : "The model",
                   run_requests(run, "success"), run_requests_all(run));
@@ -76,11 +76,11 @@ static void executive_summary(const json_t *facts, struct document *d)
     if (isfinite(run_throughput(run, "output_tokens_per_s")))
         document_item(d, "%.1f tokens/s of output, %.2f requests/s.",
                       run_throughput(run, "output_tokens_per_s"), run_throughput(run, "requests_per_s"));
-    sweep_read(facts, &s);
-    ssize_t knee = sweep_knee(&s);
+    curve_read(facts, &c);
+    ssize_t knee = curve_knee(&c);
     if (knee >= 0)
         document_item(d, "Serves best up to %.0f requests at a time: %.1f tokens/s there.",
-                      s.concurrency[knee], s.tokens_per_s[knee]);
+                      c.concurrency[knee], c.tokens_per_s[knee]);
 }
 
 static void about_model(const json_t *facts, struct document *d)
@@ -235,59 +235,60 @@ static void sweep(const json_t *facts, struct document *d)
 {
     static const char *const headings[] = {"At a time",   "Requests/s", "Tokens/s",   "Tokens/s a user",
                                            "TTFT p50 ms", "E2E p50 ms", "E2E p99 ms", "="};
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
 
-    sweep_read(facts, &s);
-    if (s.n == 0) {
+    curve_read(facts, &c);
+    if (c.n == 0) {
         document_text(d, "Only one concurrency was measured (--sweep concurrency=1,2,4,8 measures more).");
         return;
     }
-    ssize_t knee = sweep_knee(&s);
+    ssize_t knee = curve_knee(&c);
     struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
-    for (size_t i = 0; i < s.n; i++)
+    for (size_t i = 0; i < c.n; i++)
         table_row(t, (char *const[]){
-                         xasprintf("%.0f", s.concurrency[i]),
-                         number_text("%.2f", run_throughput(s.runs[i], "requests_per_s")),
-                         number_text("%.1f", s.tokens_per_s[i]),
-                         number_text("%.1f", run_throughput(s.runs[i], "output_tokens_per_s_per_user")),
-                         number_text("%.1f", run_figure(s.runs[i], "ttft_ms", "p50")),
-                         number_text("%.1f", s.e2e_p50_ms[i]),
-                         number_text("%.1f", run_figure(s.runs[i], "e2e_ms", "p99")),
+                         xasprintf("%.0f", c.concurrency[i]),
+                         number_text("%.2f", run_throughput(c.runs[i], "requests_per_s")),
+                         number_text("%.1f", c.tokens_per_s[i]),
+                         number_text("%.1f", run_throughput(c.runs[i], "output_tokens_per_s_per_user")),
+                         number_text("%.1f", run_figure(c.runs[i], "ttft_ms", "p50")),
+                         number_text("%.1f", c.e2e_p50_ms[i]),
+                         number_text("%.1f", run_figure(c.runs[i], "e2e_ms", "p99")),
                          xstrdup((ssize_t)i == knee ? "knee" : ""),
                      });
     struct plot_block *throughput = document_plot(d, "Throughput", "requests at a time", "tokens/s");
-    for (size_t i = 0; i < s.n; i++)
-        plot_point(throughput, s.concurrency[i], s.tokens_per_s[i]);
-    throughput->mark_x = knee >= 0 ? s.concurrency[knee] : NAN;
+    for (size_t i = 0; i < c.n; i++)
+        plot_point(throughput, c.concurrency[i], c.tokens_per_s[i]);
+    throughput->mark_x = knee >= 0 ? c.concurrency[knee] : NAN;
     struct plot_block *latency =
         document_plot(d, "Latency", "requests at a time", "whole request, median ms");
-    for (size_t i = 0; i < s.n; i++)
-        if (isfinite(s.e2e_p50_ms[i]))
-            plot_point(latency, s.concurrency[i], s.e2e_p50_ms[i]);
-    document_text(d, knee >= 0
-                         ? "The knee is the point farthest above the line from the first to the last load: "
-                           "beyond it latency is paid for little throughput."
-                         : "Throughput has no knee in this range.");
+    for (size_t i = 0; i < c.n; i++)
+        if (isfinite(c.e2e_p50_ms[i]))
+            plot_point(latency, c.concurrency[i], c.e2e_p50_ms[i]);
+    document_text(
+        d, knee >= 0
+               ? "The knee is where throughput over latency is greatest: beyond it more load costs more "
+                 "latency than it gives throughput."
+               : "Throughput has no knee in this range.");
 }
 
 /* The largest load of which every named p99 is within its goal; -1 where none is. */
-static ssize_t load_within(const struct sweep *s, const json_t *goal)
+static ssize_t load_within(const struct curve *c, const json_t *goal)
 {
     ssize_t best = -1;
     const char *metric;
     json_t *limit;
 
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
         bool holds = true;
         json_object_foreach((json_t *)goal, metric, limit) holds =
-            holds && run_figure(s->runs[i], metric, "p99") <= json_number_value(limit);
-        if (holds && (best < 0 || s->concurrency[i] > s->concurrency[best]))
+            holds && run_figure(c->runs[i], metric, "p99") <= json_number_value(limit);
+        if (holds && (best < 0 || c->concurrency[i] > c->concurrency[best]))
             best = (ssize_t)i;
     }
     return best;
 }
 
-static void put_goal(const json_t *goal, const struct sweep *s, struct document *d)
+static void put_goal(const json_t *goal, const struct curve *c, struct document *d)
 {
     ssize_t at = load_within(s, goal);
     _cleanup_(freep) char *text = xstrdup("");
@@ -300,14 +301,14 @@ static void put_goal(const json_t *goal, const struct sweep *s, struct document 
         free(text);
         text = more;
     }
-    if (s->n == 0)
+    if (c->n == 0)
         document_text(d, "Goal %s (p99): without a sweep it cannot be said which load holds it.", text);
     else if (at < 0)
         document_text(d, "Goal %s (p99): no load that was measured holds it.", text);
     else
         document_text(d, "Goal %s (p99): held up to %.0f requests at a time, %.2f requests/s, %.1f tokens/s.",
-                      text, s->concurrency[at], run_throughput(s->runs[at], "requests_per_s"),
-                      s->tokens_per_s[at]);
+                      text, c->concurrency[at], run_throughput(c->runs[at], "requests_per_s"),
+                      c->tokens_per_s[at]);
 }
 
 static void sizing(const json_t *facts, struct document *d)
@@ -317,14 +318,14 @@ static void sizing(const json_t *facts, struct document *d)
     const json_t *goal = json_object_get(facts, "goal");
     double price = number_of(facts, "price_per_hour"),
            own = run_throughput(main_run(facts), "output_tokens_per_s");
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
 
-    sweep_read(facts, &s);
+    curve_read(facts, &c);
     struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
-    for (size_t i = 0; i < MAX(s.n, (size_t)1); i++) {
-        double tokens = s.n > 0 ? s.tokens_per_s[i] : own;
+    for (size_t i = 0; i < MAX(c.n, (size_t)1); i++) {
+        double tokens = c.n > 0 ? c.tokens_per_s[i] : own;
         table_row(t, (char *const[]){
-                         s.n > 0 ? xasprintf("%.0f", s.concurrency[i]) : xstrdup("as configured"),
+                         c.n > 0 ? xasprintf("%.0f", c.concurrency[i]) : xstrdup("as configured"),
                          number_text("%.1f", tokens),
                          number_text("%.2f", tokens * 86400 / 1e6),
                          number_text("%.3f", price * HOURS_A_MILLION(tokens)),
@@ -334,7 +335,7 @@ static void sizing(const json_t *facts, struct document *d)
                   isfinite(price) ? "Cost is the price of an hour over the tokens of an hour."
                                   : "--price-per-hour adds what a million of them costs.");
     if (json_object_size(goal) > 0)
-        put_goal(goal, &s, d);
+        put_goal(goal, &c, d);
 }
 
 static void put_series(struct table_block *t, const char *what, const json_t *series)

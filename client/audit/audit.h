@@ -29,20 +29,16 @@ double run_throughput(const json_t *run, const char *name);
 int64_t run_requests(const json_t *run, const char *outcome);
 int64_t run_requests_all(const json_t *run);
 
-/* Points of the sweep. */
-struct sweep {
+/* What the runs of the sweep measured, by their load. */
+struct curve {
     size_t n;
     double *concurrency, *tokens_per_s, *e2e_p50_ms;
     const json_t **runs;
 };
-void sweep_read(const json_t *facts, struct sweep *ret);
-void sweep_done(struct sweep *s);
-/*
- * The point after which more load buys little: the one farthest above the chord of the normalised curve
- * (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011). -1 where there are fewer than three, or the
- * curve has none.
- */
-ssize_t sweep_knee(const struct sweep *s);
+void curve_read(const json_t *facts, struct curve *ret);
+void curve_done(struct curve *c);
+/* The point beyond which more load costs more than it gives (client/runs/sweep.h); -1 where there is none. */
+ssize_t curve_knee(const struct curve *c);
 
 /* findings.c, limitations.c: items of a list. */
 void audit_findings(const json_t *facts, struct document *d);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/audit/audit.h"
+#include "client/runs/sweep.h"
 #include <math.h>
-
-/* Of the chord's length: what is nearer to it is no knee, but noise. */
-#define KNEE_DISTANCE_MIN 0.05
 
 static double number_of(const json_t *object, const char *key)
 {
@@ -32,11 +30,11 @@ int64_t run_requests_all(const json_t *run)
     return run_requests(run, "success") + run_requests(run, "incomplete") + run_requests(run, "error");
 }
 
-void sweep_read(const json_t *facts, struct sweep *ret)
+void curve_read(const json_t *facts, struct curve *ret)
 {
     const json_t *list = json_object_get(facts, "sweep");
     size_t n = json_array_size(list);
-    struct sweep s = {.concurrency = xcalloc(n + 1, sizeof(double)),
+    struct curve c = {.concurrency = xcalloc(n + 1, sizeof(double)),
                       .tokens_per_s = xcalloc(n + 1, sizeof(double)),
                       .e2e_p50_ms = xcalloc(n + 1, sizeof(double)),
                       .runs = xcalloc(n + 1, sizeof(json_t *))};
@@ -47,44 +45,33 @@ void sweep_read(const json_t *facts, struct sweep *ret)
                tokens = run_throughput(run, "output_tokens_per_s");
         if (!isfinite(concurrency) || !isfinite(tokens))
             continue;
-        s.concurrency[s.n] = concurrency;
-        s.tokens_per_s[s.n] = tokens;
-        s.e2e_p50_ms[s.n] = run_figure(run, "e2e_ms", "p50");
-        s.runs[s.n++] = run;
+        c.concurrency[c.n] = concurrency;
+        c.tokens_per_s[c.n] = tokens;
+        c.e2e_p50_ms[c.n] = run_figure(run, "e2e_ms", "p50");
+        c.runs[c.n++] = run;
     }
-    *ret = s;
+    *ret = c;
 }
 
-void sweep_done(struct sweep *s)
+void curve_done(struct curve *c)
 {
-    free(s->concurrency);
-    free(s->tokens_per_s);
-    free(s->e2e_p50_ms);
-    free(s->runs);
-    *s = (struct sweep){0};
+    free(c->concurrency);
+    free(c->tokens_per_s);
+    free(c->e2e_p50_ms);
+    free(c->runs);
+    *c = (struct curve){0};
 }
 
-ssize_t sweep_knee(const struct sweep *s)
+ssize_t curve_knee(const struct curve *c)
 {
-    double best = KNEE_DISTANCE_MIN;
-    ssize_t knee = -1;
-    size_t top = 0;
+    _cleanup_(freep) struct sweep_point *points = xcalloc(c->n + 1, sizeof(*points));
 
-    for (size_t i = 1; i < s->n; i++)
-        if (s->tokens_per_s[i] > s->tokens_per_s[top])
-            top = i;
-    if (s->n < 3)
-        return -1;
-    double x0 = s->concurrency[0], y0 = s->tokens_per_s[0], width = s->concurrency[s->n - 1] - x0,
-           height = s->tokens_per_s[top] - y0;
-    if (width <= 0 || height <= 0)
-        return -1;
-    for (size_t i = 1; i < s->n; i++) {
-        double above = (s->tokens_per_s[i] - y0) / height - (s->concurrency[i] - x0) / width;
-        if (above > best) {
-            best = above;
-            knee = (ssize_t)i;
-        }
-    }
-    return knee;
+    for (size_t i = 0; i < c->n; i++)
+        points[i] = (struct sweep_point){
+            .load = c->concurrency[i],
+            .throughput = c->tokens_per_s[i],
+            .latency = isfinite(c->e2e_p50_ms[i]) ? c->e2e_p50_ms[i] : 0,
+        };
+    size_t knee = sweep_knee(points, c->n);
+    return knee == SWEEP_NO_KNEE ? -1 : (ssize_t)knee;
 }

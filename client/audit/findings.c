@@ -113,41 +113,41 @@ static void drift(const json_t *facts, struct document *d)
 
 static void knee(const json_t *facts, struct document *d)
 {
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
 
-    sweep_read(facts, &s);
-    ssize_t at = sweep_knee(&s);
-    if (at < 0 || (size_t)at + 1 == s.n)
+    curve_read(facts, &c);
+    ssize_t at = curve_knee(&c);
+    if (at < 0 || (size_t)at + 1 == c.n)
         return;
-    double gain = s.tokens_per_s[s.n - 1] / s.tokens_per_s[at] - 1,
-           slower = s.e2e_p50_ms[s.n - 1] / s.e2e_p50_ms[at] - 1;
+    double gain = c.tokens_per_s[c.n - 1] / c.tokens_per_s[at] - 1,
+           slower = c.e2e_p50_ms[c.n - 1] / c.e2e_p50_ms[at] - 1;
     document_item(d,
                   "Beyond %.0f requests at a time throughput changes by %+.0f %% (%.1f to %.1f tokens/s), "
                   "and the median "
                   "request takes %+.0f %%. Let a load balancer send no more than that to one worker.",
-                  s.concurrency[at], 100 * gain, s.tokens_per_s[at], s.tokens_per_s[s.n - 1], 100 * slower);
+                  c.concurrency[at], 100 * gain, c.tokens_per_s[at], c.tokens_per_s[c.n - 1], 100 * slower);
 }
 
 static void batching(const json_t *facts, struct document *d)
 {
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
     double best = 0;
 
-    sweep_read(facts, &s);
-    for (size_t i = 0; i < s.n; i++)
-        best = MAX(best, s.tokens_per_s[i]);
-    if (s.n < 2 || s.concurrency[0] != 1 || s.tokens_per_s[0] <= 0)
+    curve_read(facts, &c);
+    for (size_t i = 0; i < c.n; i++)
+        best = MAX(best, c.tokens_per_s[i]);
+    if (c.n < 2 || c.concurrency[0] != 1 || c.tokens_per_s[0] <= 0)
         return;
-    if (best < (1 + KNEE_GAIN) * s.tokens_per_s[0])
+    if (best < (1 + KNEE_GAIN) * c.tokens_per_s[0])
         document_item(
             d,
             "More requests at a time do not give more tokens: %.1f tokens/s alone, %.1f at best. The server "
             "serves one after another, or is bound by its processor.",
-            s.tokens_per_s[0], best);
+            c.tokens_per_s[0], best);
     else
         document_item(
             d, "Batching pays: %.1f tokens/s for one request at a time, %.1f at best, %.1f times as much.",
-            s.tokens_per_s[0], best, best / s.tokens_per_s[0]);
+            c.tokens_per_s[0], best, best / c.tokens_per_s[0]);
 }
 
 static void memory(const json_t *facts, struct document *d)

@@ -29,15 +29,15 @@ static double largest(const json_t *facts, const char *key)
 
 static void concurrency(const json_t *facts, struct document *d)
 {
-    _cleanup_(sweep_done) struct sweep s = {0};
+    _cleanup_(curve_done) struct curve c = {0};
 
-    sweep_read(facts, &s);
-    if (s.n == 0)
+    curve_read(facts, &c);
+    if (c.n == 0)
         document_item(
             d, "Concurrency: only %" PRId64 " requests at a time.",
             json_get_int(json_object_get(json_object_get(facts, "run"), "workload"), "concurrency", 1));
     else
-        document_item(d, "Concurrency above %.0f.", s.concurrency[s.n - 1]);
+        document_item(d, "Concurrency above %.0f.", c.concurrency[c.n - 1]);
 }
 
 static void arrival(const json_t *facts, struct document *d)

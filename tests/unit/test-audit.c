@@ -133,9 +133,9 @@ static void test_knee(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(freep) char *text = xasprintf("{\"sweep\": [%s]}", cases[i].sweep);
         _cleanup_json_ facts = facts_of(text);
-        _cleanup_(sweep_done) struct sweep s = {0};
-        sweep_read(facts, &s);
-        assert_int_equal(sweep_knee(&s), cases[i].knee);
+        _cleanup_(curve_done) struct curve s = {0};
+        curve_read(facts, &s);
+        assert_int_equal(curve_knee(&s), cases[i].knee);
     }
 }
 
