@@ -152,10 +152,26 @@ static void configuration(const json_t *facts, struct document *d)
     }
 }
 
+static char *mean_text(const char *format, const json_t *prompt, const char *metric)
+{
+    return number_text(format, number_of(json_object_get(prompt, metric), "mean"));
+}
+
+static char *grown_text(const json_t *prompt, const char *memory)
+{
+    char text[UNIT_TEXT_MAX];
+    const json_t *v = json_object_get(json_object_get(prompt, memory), "difference");
+
+    return json_is_integer(v) && json_integer_value(v) >= 0
+               ? xstrdup(format_size(text, json_integer_value(v)))
+               : NULL;
+}
+
 static void per_prompt(const json_t *facts, struct document *d)
 {
-    static const char *const headings[] = {"#",       "=Prompt", "Requests", "Tokens in", "Tokens out",
-                                           "TTFT ms", "TPOT ms", "E2E ms",   "Tokens/s"};
+    static const char *const headings[] = {"#",          "=Prompt",  "Requests",    "Tokens in",
+                                           "Tokens out", "TTFT ms",  "TPOT ms",     "E2E ms",
+                                           "Tokens/s",   "Memory +", "GPU memory +"};
     struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
     size_t i;
     json_t *p;
@@ -163,18 +179,21 @@ static void per_prompt(const json_t *facts, struct document *d)
     json_array_foreach(json_object_get(facts, "prompts"), i, p)
     {
         const char *text = json_get_str(p, "text");
+        double seconds = number_of(json_object_get(p, "e2e_ms"), "mean") / 1e3;
         table_row(t,
                   (char *const[]){
                       xasprintf("%" PRId64, json_get_int(p, "prompt", 0) + 1),
                       text ? xasprintf("%.*s%s", PROMPT_BYTES, text, strlen(text) > PROMPT_BYTES ? "..." : "")
-                           : NULL,
+                           : xstrdup("synthetic"),
                       xasprintf("%" PRId64, json_get_int(p, "requests", 0)),
                       number_text("%.0f", number_of(p, "input_tokens")),
                       number_text("%.0f", number_of(p, "output_tokens")),
-                      number_text("%.1f", number_of(p, "ttft_ms")),
-                      number_text("%.2f", number_of(p, "tpot_ms")),
-                      number_text("%.1f", number_of(p, "e2e_ms")),
-                      number_text("%.1f", number_of(p, "output_tokens_per_s")),
+                      mean_text("%.1f", p, "ttft_ms"),
+                      mean_text("%.2f", p, "tpot_ms"),
+                      mean_text("%.1f", p, "e2e_ms"),
+                      number_text("%.1f", number_of(p, "output_tokens") / seconds),
+                      grown_text(p, "rss_bytes"),
+                      grown_text(p, "gpu_bytes"),
                   });
     }
 }

@@ -7,8 +7,7 @@
  *     model          {name, engine, version, url, workers, model_type}
  *     hardware       hardware.h
  *     run            the main run, as GET /v1/runs/{run} has it
- *     prompts        [{prompt, text, requests, input_tokens, output_tokens, ttft_ms, tpot_ms, e2e_ms,
- *                    output_tokens_per_s}]: each a mean of the prompt's successful requests
+ *     prompts        those of the run, each with its text
  *     sweep          [{concurrency, run}], in order; absent where none was made
  *     price_per_hour, goal {ttft_ms, tpot_ms, e2e_ms}: absent where not given
  *     made_at        wall nanoseconds

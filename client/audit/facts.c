@@ -4,38 +4,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include <math.h>
 
 /* -- Prompts ------------------------------------------------------------------------------------------ */
-
-static const struct mean_key {
-    const char *of, *name;
-    double unit;
-} mean_keys[] = {
-    {"input_tokens", "input_tokens", 1}, {"output_tokens", "output_tokens", 1},
-    {"ttft_ns", "ttft_ms", NS_PER_MS},   {"tpot_ns", "tpot_ms", NS_PER_MS},
-    {"e2e_ns", "e2e_ms", NS_PER_MS},
-};
-
-struct prompt_sums {
-    int64_t n;
-    struct {
-        double sum;
-        int64_t n;
-    } means[ARRAY_SIZE(mean_keys)];
-};
-
-static void add_request(struct prompt_sums *s, const json_t *row)
-{
-    s->n++;
-    for (size_t i = 0; i < ARRAY_SIZE(mean_keys); i++) {
-        const json_t *v = json_object_get(row, mean_keys[i].of);
-        if (!json_is_number(v) || json_number_value(v) < 0)
-            continue;
-        s->means[i].sum += json_number_value(v) / mean_keys[i].unit;
-        s->means[i].n++;
-    }
-}
 
 static const char *prompt_text(const json_t *prompts, size_t i)
 {
@@ -43,39 +13,38 @@ static const char *prompt_text(const json_t *prompts, size_t i)
     return json_is_string(v) ? json_string_value(v) : json_get_str(v, "prompt");
 }
 
-static json_t *prompt_json(const struct prompt_sums *s, size_t index, const json_t *prompts)
+/* Synthetic prompts are one each: together they are one line. */
+static json_t *synthetic(const json_t *run)
 {
-    json_t *j = json_object();
+    static const char *const metrics[] = {"ttft_ms", "tpot_ms", "e2e_ms"};
+    const json_t *tokens = json_object_get(run, "tokens");
+    int64_t n = json_get_int(json_object_get(run, "requests"), "success", 0);
+    json_t *j = json_pack("{s: i, s: I}", "prompt", 0, "requests", (json_int_t)n);
 
-    json_put_int(j, "prompt", (int64_t)index);
-    json_put_str(j, "text", prompt_text(prompts, index));
-    json_put_int(j, "requests", s->n);
-    for (size_t i = 0; i < ARRAY_SIZE(mean_keys); i++)
-        if (s->means[i].n > 0)
-            json_object_set_new(j, mean_keys[i].name, json_real(s->means[i].sum / (double)s->means[i].n));
-    double tokens = json_number_value(json_object_get(j, "output_tokens")),
-           e2e_ms = json_number_value(json_object_get(j, "e2e_ms"));
-    if (tokens > 0 && e2e_ms > 0)
-        json_object_set_new(j, "output_tokens_per_s", json_real(tokens / e2e_ms * 1e3));
+    for (size_t i = 0; i < ARRAY_SIZE(metrics); i++)
+        json_object_set(j, metrics[i], json_object_get(json_object_get(run, "metrics"), metrics[i]));
+    if (n > 0) {
+        json_object_set_new(j, "input_tokens",
+                            json_real((double)json_get_int(tokens, "input", 0) / (double)n));
+        json_object_set_new(j, "output_tokens",
+                            json_real((double)json_get_int(tokens, "output", 0) / (double)n));
+    }
     return j;
 }
 
-/* Synthetic prompts are one each: together they are one line. */
-json_t *facts_prompts(const json_t *requests, const json_t *prompts)
+json_t *facts_prompts(const json_t *run, const json_t *prompts)
 {
-    size_t n = MAX(json_array_size(prompts), (size_t)1), i;
-    _cleanup_(freep) struct prompt_sums *sums = xcalloc(n, sizeof(*sums));
-    json_t *list = json_array(), *row;
+    json_t *list = json_array(), *one;
+    size_t i;
 
-    json_array_foreach((json_t *)requests, i, row)
+    json_array_foreach(json_object_get(run, "prompts"), i, one)
     {
-        int64_t index = json_array_size(prompts) > 0 ? json_get_int(row, "prompt", -1) : 0;
-        const char *outcome = json_get_str(row, "outcome");
-        if (index >= 0 && (size_t)index < n && outcome && streq(outcome, "success"))
-            add_request(&sums[index], row);
+        json_t *copy = json_copy(one);
+        json_put_str(copy, "text", prompt_text(prompts, (size_t)json_get_int(one, "prompt", 0)));
+        json_array_append_new(list, copy);
     }
-    for (i = 0; i < n; i++)
-        json_array_append_new(list, prompt_json(&sums[i], i, prompts));
+    if (i == 0)
+        json_array_append_new(list, synthetic(run));
     return list;
 }
 

@@ -4,9 +4,9 @@
 
 #include "base/json.h"
 
-/* What each prompt's successful requests had, as means: rows of the view `requests`, and the workload's
- * prompts for their texts (NULL: synthetic). The caller's. */
-json_t *facts_prompts(const json_t *requests, const json_t *prompts);
+/* What each prompt had (docs/figures.md), with its text of the workload's prompts (NULL: synthetic, which are
+ * one line). The caller's. */
+json_t *facts_prompts(const json_t *run, const json_t *prompts);
 /* Of the run, the workers that profd knows, and, where it names one, the URL that was asked. */
 json_t *facts_model(const json_t *run, const json_t *workers);
 /* This machine (takes it), with the GPUs that the run saw, and whether it is the worker's. */
