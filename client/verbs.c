@@ -23,6 +23,7 @@ const struct verb *const verbs[] = {
     &verb_list_sessions,
     &verb_bench,
     &verb_list_runs,
+    &verb_audit,
     &verb_compare,
     &verb_list_traces,
     &verb_ingest,
