@@ -20,6 +20,7 @@
 
 /* Descriptors that are no connection of the load. */
 #define FILES_BESIDE   64
+#define FILES_DEFAULT  1024
 #define FLUSH_NS       (30 * NS_PER_S)
 #define LIVE_PERIOD_NS NS_PER_S
 
@@ -179,10 +180,15 @@ static void on_stop(void *arg)
         fail(r, NULL, "the run was stopped before it began");
 }
 
-static int64_t descriptors(void)
+/* Each of libcurl's handles has a pair of sockets beside its connections. */
+static int64_t in_flight_max(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : 1024;
+    int64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : FILES_DEFAULT;
+
+    return MAX(MIN((files - FILES_BESIDE) * WIRE_EXCHANGES / (WIRE_EXCHANGES + 2),
+                   (int64_t)WORKLOAD_CONCURRENCY_MAX),
+               INT64_C(1));
 }
 
 static void on_looked_before(void *arg)
@@ -206,8 +212,7 @@ static void make_ready(struct run *r)
                                .model = r->model,
                                .targets = r->targets,
                                .n_targets = r->order.n_targets,
-                               .in_flight_max =
-                                   MIN(descriptors() - FILES_BESIDE, (int64_t)WORKLOAD_CONCURRENCY_MAX),
+                               .in_flight_max = in_flight_max(),
                                .ended = on_load_ended,
                                .arg = r};
 
