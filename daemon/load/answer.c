@@ -58,7 +58,8 @@ static void append(char **buf, size_t *size, size_t *room, const char *bytes, si
         *room = MAX(2 * *room, *size + n);
         *buf = xrealloc(*buf, *room, 1);
     }
-    memcpy(*buf + *size, bytes, n);
+    if (n > 0)
+        memcpy(*buf + *size, bytes, n);
     *size += n;
 }
 
@@ -93,6 +94,8 @@ static void note_event(struct answer *a, const char *text, size_t size)
 {
     struct api_event e;
 
+    if (a->error[0])
+        return; /* what came in one piece with it counts no more than what comes later */
     if (a->api->event(a->workload, text, size, &e) < 0) {
         fail(a, "an event is no JSON", text, size);
         return;
@@ -155,7 +158,8 @@ bool answer_feed(struct answer *a, const char *bytes, size_t size, int64_t now_n
             fail(a, "a line is longer than 4 MiB", "", 0);
         break;
     case ANSWER_WHOLE:
-        append(&a->body, &a->body_size, &a->body_room, bytes, MIN(size, whole_max - MIN(whole_max, a->body_size)));
+        append(&a->body, &a->body_size, &a->body_room, bytes,
+               MIN(size, whole_max - MIN(whole_max, a->body_size)));
         break;
     }
     return !a->error[0];

@@ -37,7 +37,8 @@ void api_event_init(struct api_event *e)
     *e = (struct api_event){.input_tokens = -1, .output_tokens = -1};
 }
 
-void api_put_error(struct api_event *e, const struct json_found *text, const struct json_found *object_message)
+void api_put_error(struct api_event *e, const struct json_found *text,
+                   const struct json_found *object_message)
 {
     if (json_found_text(object_message))
         e->error = *object_message;

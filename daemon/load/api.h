@@ -17,17 +17,17 @@ struct api_request {
 
 /* Of one event of a stream, or of a whole answer. Texts are of the event, as JSON has them escaped. */
 struct api_event {
-    struct json_found text;      /* absent or empty: no token for the user */
-    bool whole_text;             /* all of it so far, not what is new */
-    bool finished;               /* the generation's last event that may carry text */
+    struct json_found text;              /* absent or empty: no token for the user */
+    bool whole_text;                     /* all of it so far, not what is new */
+    bool finished;                       /* the generation's last event that may carry text */
     int64_t input_tokens, output_tokens; /* as far as the server counted; -1 */
-    struct json_found error;     /* a message, where the event says that the generation failed */
+    struct json_found error;             /* a message, where the event says that the generation failed */
 };
 
 struct api {
     const char *name;
     const char *path;
-    const char *tokenize_path; /* NULL: none that is known */
+    const char *tokenize_path;                             /* NULL: none that is known */
     json_t *(*body)(const struct api_request *q);          /* the caller's */
     json_t *(*tokenize_body)(const struct api_request *q); /* the caller's */
     /* -EINVAL where it is no JSON object. */
@@ -45,5 +45,6 @@ int64_t api_token_count(const char *text, size_t size);
 
 /* For the files of APIs. */
 void api_event_init(struct api_event *e);
-void api_put_error(struct api_event *e, const struct json_found *text, const struct json_found *object_message);
+void api_put_error(struct api_event *e, const struct json_found *text,
+                   const struct json_found *object_message);
 json_t *api_tokenize_prompt(const struct api_request *q); /* {"model", "prompt"} */

@@ -22,7 +22,8 @@ static json_t *filled(const char *text, const struct api_request *q)
         return q->osl > 0 ? json_integer(q->osl) : json_null();
     const struct {
         const char *name, *value;
-    } fields[] = {{"{prompt}", q->prompt}, {"{model}", q->model ? q->model : ""}, {"{max_tokens}", max_tokens}};
+    } fields[] = {
+        {"{prompt}", q->prompt}, {"{model}", q->model ? q->model : ""}, {"{max_tokens}", max_tokens}};
     char *out = NULL;
     size_t size, i;
     FILE *f = xmemstream(&out, &size);

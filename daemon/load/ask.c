@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "daemon/fleet/url.h"
 
-#define ASK_TIMEOUT_NS (10 * NS_PER_S)
+#define ASK_TIMEOUT_NS    (10 * NS_PER_S)
 #define TOKENS_ANSWER_MAX (64u << 20) /* SGLang's has every token's number */
-#define ERROR_TEXT_MAX 300
+#define ERROR_TEXT_MAX    300
 
 struct model_asked {
     void (*done)(const char *model, const char *error, void *arg);

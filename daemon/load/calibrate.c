@@ -90,8 +90,8 @@ static char *repeated(const char *word)
     return text;
 }
 
-struct calibration *calibration_start(struct caller *caller, const struct order *order, const struct target *target,
-                                      const char *model, struct prompts *prompts,
+struct calibration *calibration_start(struct caller *caller, const struct order *order,
+                                      const struct target *target, const char *model, struct prompts *prompts,
                                       void (*done)(bool exact, void *arg), void *arg)
 {
     struct calibration *c = xcalloc(1, sizeof(*c));

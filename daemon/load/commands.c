@@ -64,7 +64,8 @@ int commands_new(struct event_base *base, int fd, void (*go)(void *arg), void (*
     c->term = evsignal_new(base, SIGTERM, on_signal, c);
     c->interrupt = evsignal_new(base, SIGINT, on_signal, c);
     if (!c->readable || !c->term || !c->interrupt || evutil_make_socket_nonblocking(fd) < 0 ||
-        event_add(c->readable, NULL) < 0 || event_add(c->term, NULL) < 0 || event_add(c->interrupt, NULL) < 0) {
+        event_add(c->readable, NULL) < 0 || event_add(c->term, NULL) < 0 ||
+        event_add(c->interrupt, NULL) < 0) {
         commands_free(c);
         return -EIO;
     }

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-#define COUNTING_NS   (30 * NS_PER_S)
-#define PARALLEL      8
+#define COUNTING_NS (30 * NS_PER_S)
+#define PARALLEL    8
 
 /* One text that is being counted. */
 struct job {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens that no server counted are counted after the run by the worker's tokenizer: outputs from the texts that
- * were kept, inputs of given prompts. For COUNTING_NS at the longest; what is left stays as it was marked.
+ * Tokens that no server counted are counted after the run by the worker's tokenizer: outputs from the texts
+ * that were kept, inputs of given prompts. For COUNTING_NS at the longest; what is left stays as it was
+ * marked.
  */
 #pragma once
 

@@ -37,7 +37,7 @@ static struct error_kind *kind_of(struct error_kind *kinds, size_t *n, const str
 
 json_t *errors_json(const struct request_record *records, size_t n)
 {
-    struct error_kind kinds[ERROR_KINDS_MAX];
+    struct error_kind kinds[ERROR_KINDS_MAX] = {0};
     uint64_t others = 0;
     size_t n_kinds = 0;
     json_t *list = json_array();

@@ -23,18 +23,15 @@ static void skip_space(struct scan *s)
 /* From behind the opening quote to behind the closing one. */
 static int take_string(struct scan *s, struct json_found *ret)
 {
-    const char *begin = s->p;
+    const char *begin = s->p, *end = s->end, *p = begin;
 
-    for (; s->p < s->end; s->p++) {
-        if (*s->p == '\\') {
-            s->p++;
-        } else if (*s->p == '"') {
-            *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(s->p - begin)};
-            s->p++;
-            return 0;
-        }
-    }
-    return -EINVAL;
+    while (p < end && *p != '"')
+        p += *p == '\\' ? 2 : 1;
+    if (p >= end)
+        return -EINVAL;
+    *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(p - begin)};
+    s->p = p + 1;
+    return 0;
 }
 
 /* Whatever it is, to its end; brackets are counted, not matched. */
@@ -73,6 +70,16 @@ static enum json_kind kind_of(char c)
     }
 }
 
+static bool is_word(const char *text, size_t size)
+{
+    static const char *const words[] = {"null", "true", "false"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (size == strlen(words[i]) && memcmp(text, words[i], size) == 0)
+            return true;
+    return false;
+}
+
 static int take_plain(struct scan *s, struct json_found *ret)
 {
     const char *begin = s->p;
@@ -82,7 +89,7 @@ static int take_plain(struct scan *s, struct json_found *ret)
     ret->kind = kind_of(*begin);
     ret->at = begin;
     ret->size = (size_t)(s->p - begin);
-    return ret->kind == JSON_ABSENT ? -EINVAL : 0;
+    return ret->kind == JSON_SCAN_NUMBER || is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
 /* Those of the set whose next step has this name. */
@@ -90,9 +97,11 @@ static unsigned following(const struct scan *s, unsigned set, unsigned depth, co
 {
     unsigned left = 0;
 
+    if (size == 0)
+        return 0;
     for (unsigned i = 0; set >> i; i++) {
         const char *step = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
-        if (step && strncmp(step, name, size) == 0 && step[size] == '\0')
+        if (step && *step == *name && strlen(step) == size && memcmp(step, name, size) == 0)
             left |= 1U << i;
     }
     return left;
@@ -168,7 +177,8 @@ static int take_value(struct scan *s, unsigned set, unsigned depth)
     return r;
 }
 
-int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n, struct json_found *ret)
+int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
+              struct json_found *ret)
 {
     struct scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
 

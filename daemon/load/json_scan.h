@@ -32,11 +32,13 @@ struct json_found {
 };
 
 struct json_wanted {
-    const char *steps[JSON_SCAN_STEPS_MAX + 1]; /* names of members, indexes of arrays; NULL behind the last */
+    const char
+        *steps[JSON_SCAN_STEPS_MAX + 1]; /* names of members, indexes of arrays; NULL behind the last */
 };
 
 /* ret: n of them, of the n <= JSON_SCAN_WANTED_MAX wanted. Of equal members the last counts. */
-int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n, struct json_found *ret);
+int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
+              struct json_found *ret);
 /* The first string that is a value and not empty. */
 bool json_scan_any_string(const char *text, size_t size, struct json_found *ret);
 bool json_found_text(const struct json_found *f); /* a string, and not empty */

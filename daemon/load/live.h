@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a run once a second, while it goes on: of the last requests only. The summary has it all. */
+/* What is said of a run once a second, while it goes on: of the last requests only. The summary has it all.
+ */
 #pragma once
 
 #include "base/json.h"

@@ -45,7 +45,8 @@ static void set_timer(struct event *timer, int64_t deadline_ns)
     event_add(timer, &tv);
 }
 
-/* -- The end ------------------------------------------------------------------------------------------------ */
+/* -- The end ------------------------------------------------------------------------------------------------
+ */
 
 static void end_when_empty(struct load *l)
 {
@@ -93,7 +94,8 @@ void load_stop(struct load *l)
     begin_drain(l, true);
 }
 
-/* -- What is due -------------------------------------------------------------------------------------------- */
+/* -- What is due --------------------------------------------------------------------------------------------
+ */
 
 static void free_place(struct load *l, int64_t at_ns)
 {
@@ -141,7 +143,8 @@ static struct target *next_target(struct load *l, int64_t now_ns, int64_t *ret_n
     return NULL;
 }
 
-/* -- Sending ------------------------------------------------------------------------------------------------ */
+/* -- Sending ------------------------------------------------------------------------------------------------
+ */
 
 static void take_end(struct load *l, struct request *r)
 {
@@ -258,13 +261,15 @@ void load_start(struct load *l)
     pump(l);
 }
 
-/* -- Its life ----------------------------------------------------------------------------------------------- */
+/* -- Its life -----------------------------------------------------------------------------------------------
+ */
 
 static int plan(struct load *l)
 {
     const struct workload *w = l->workload;
 
-    l->in_flight_max = w->concurrency > 0 ? MIN(w->concurrency, l->setup.in_flight_max) : l->setup.in_flight_max;
+    l->in_flight_max =
+        w->concurrency > 0 ? MIN(w->concurrency, l->setup.in_flight_max) : l->setup.in_flight_max;
     l->planned = w->requests;
     if (w->arrival == ARRIVAL_CLOSED) {
         l->places = xcalloc((size_t)l->in_flight_max, sizeof(*l->places));

@@ -4,8 +4,8 @@
  * until all were sent, the time is over or somebody asks for the end, and then waits for what is under way.
  *
  * A closed loop's request should leave when the one before it in its place ended, an open loop's by the
- * schedule: what keeps it from that is lateness of the sender. A target that answers 429 is left alone as long as
- * it asks for; what should have gone there goes elsewhere, or waits.
+ * schedule: what keeps it from that is lateness of the sender. A target that answers 429 is left alone as
+ * long as it asks for; what should have gone there goes elsewhere, or waits.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct load_setup {
     const char *model;
     struct target *targets;
     size_t n_targets;
-    int64_t in_flight_max; /* of this process */
+    int64_t in_flight_max;    /* of this process */
     void (*ended)(void *arg); /* in a later turn of the loop; nothing is under way */
     void *arg;
 };

@@ -98,6 +98,7 @@ int main(int argc, char **argv)
     /* Nothing is sent that nobody measures. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_ERR); /* what is worth a word is a line of its own */
     raise_open_files();
     return run() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -37,13 +37,16 @@ int64_t statm_rss_bytes(const char *text)
     return blank ? amount(blank, sysconf(_SC_PAGESIZE)) : -1;
 }
 
+/* What has ended, although nobody asked how, and what is the kernel's own have no memory. */
 static int64_t read_pss(pid_t pid)
 {
     _cleanup_(freep) char *text = NULL;
     size_t size;
+    int r = process_read(pid, "smaps_rollup", TEXT_MAX, &text, &size);
 
-    return process_read(pid, "smaps_rollup", TEXT_MAX, &text, &size) < 0 ? -1
-                                                                         : smaps_rollup_bytes(text, "Pss");
+    if (r == -ESRCH || r == -ENOENT)
+        return 0;
+    return r < 0 ? -1 : smaps_rollup_bytes(text, "Pss");
 }
 
 static int64_t read_rss(pid_t pid)

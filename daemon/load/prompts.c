@@ -11,8 +11,8 @@
 #define REST_MAX 64
 
 static const char *const words[PROMPT_WORDS] = {
-    " a",    " is",   " on",    " the",  " and",   " one",   " time",  " work",
-    " road", " hand", " light", " wind", " house", " water", " green", " stone",
+    " a",     " is",    " on",    " the",   " and",    " one",    " time",    " work",
+    " road",  " hand",  " light", " wind",  " house",  " water",  " green",   " stone",
     " table", " paper", " music", " river", " summer", " window", " morning", " between",
 };
 
@@ -70,7 +70,8 @@ static int pick(const struct prompts *p, const struct rests *rests, struct rando
 }
 
 /* How many tokens of the wanted ones could not be had. */
-static int64_t add_words(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left, FILE *out)
+static int64_t add_words(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left,
+                         FILE *out)
 {
     for (int word; left > 0 && (word = pick(p, rests, r, left)) >= 0; left -= p->cost[word])
         fputs(words[word], out);
@@ -100,7 +101,8 @@ int64_t prompts_of_request(const struct prompts *p, int64_t request)
     return p->workload->prompts && request >= 0 ? request % (int64_t)p->workload->n_prompts : request;
 }
 
-char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens, enum token_source *ret_source)
+char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
+                   enum token_source *ret_source)
 {
     const struct workload *w = p->workload;
 

@@ -18,7 +18,7 @@ struct prompts {
     const struct workload *workload; /* borrowed */
     uint64_t seed;
     bool exact;
-    int64_t beside; /* tokens that are no word's: begin of text, a chat's template */
+    int64_t beside;             /* tokens that are no word's: begin of text, a chat's template */
     int64_t cost[PROMPT_WORDS]; /* 0: not usable */
 };
 
@@ -29,10 +29,11 @@ const char *prompts_word(size_t i); /* with the space before it */
 #define PROMPT_REPEATS 9
 void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t repeated);
 
-/* Which prompt a request has; the caller frees the text. Its tokens are -1 where nobody counted them. Warm-up has
- * numbers below 0. */
+/* Which prompt a request has; the caller frees the text. Its tokens are -1 where nobody counted them. Warm-up
+ * has numbers below 0. */
 int64_t prompts_of_request(const struct prompts *p, int64_t request);
-char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens, enum token_source *ret_source);
+char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
+                   enum token_source *ret_source);
 int64_t prompts_osl(const struct prompts *p, int64_t prompt);
 /* Of a text that nobody counts: four bytes a token, as English has them. */
 int64_t estimated_tokens(size_t bytes);

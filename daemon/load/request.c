@@ -88,8 +88,11 @@ int request_send(struct wires *wires, const struct request_order *o)
         r->record.input_tokens = estimated_tokens(strlen(prompt));
         r->record.input_source = TOKENS_ESTIMATED;
     }
-    _cleanup_json_ body = o->target->api->body(&(struct api_request){
-        .workload = w, .model = o->model, .prompt = prompt, .osl = prompts_osl(o->prompts, r->record.prompt)});
+    _cleanup_json_ body =
+        o->target->api->body(&(struct api_request){.workload = w,
+                                                   .model = o->model,
+                                                   .prompt = prompt,
+                                                   .osl = prompts_osl(o->prompts, r->record.prompt)});
     char *text = json_dumps(body, JSON_COMPACT);
     int err = text ? wires_send(wires, o->target->place, text, strlen(text), w->timeout_ns, r) : -EINVAL;
     if (err < 0)

@@ -25,7 +25,7 @@ struct request {
     struct target *target;
     struct request_record record;
     struct answer answer;
-    int64_t retry_after_ns; /* what the server asked for; 0 */
+    int64_t retry_after_ns;                     /* what the server asked for; 0 */
     void (*done)(struct request *r, void *arg); /* owns it then */
     void *arg;
 };
@@ -42,6 +42,7 @@ struct request_order {
 
 extern const struct wire_ops request_ops;
 
-/* Ends in done(), never before it returns; a negative errno where it could not begin, and then nothing follows. */
+/* Ends in done(), never before it returns; a negative errno where it could not begin, and then nothing
+ * follows. */
 int request_send(struct wires *wires, const struct request_order *order);
 void request_free(struct request *r);

@@ -20,6 +20,7 @@
 
 /* Descriptors that are no connection of the load. */
 #define FILES_BESIDE   64
+#define FILES_DEFAULT  1024
 #define FLUSH_NS       (30 * NS_PER_S)
 #define LIVE_PERIOD_NS NS_PER_S
 
@@ -45,7 +46,8 @@ struct run {
     int result;
 };
 
-/* -- The last line -------------------------------------------------------------------------------------------- */
+/* -- The last line
+ * -------------------------------------------------------------------------------------------- */
 
 static void finish(struct run *r, json_t *line, int result)
 {
@@ -113,7 +115,8 @@ static void on_room(void *arg)
     }
 }
 
-/* -- The load ------------------------------------------------------------------------------------------------- */
+/* -- The load
+ * ------------------------------------------------------------------------------------------------- */
 
 static void on_live(evutil_socket_t fd, short what, void *arg)
 {
@@ -177,10 +180,15 @@ static void on_stop(void *arg)
         fail(r, NULL, "the run was stopped before it began");
 }
 
-static int64_t descriptors(void)
+/* Each of libcurl's handles has a pair of sockets beside its connections. */
+static int64_t in_flight_max(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : 1024;
+    int64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : FILES_DEFAULT;
+
+    return MAX(MIN((files - FILES_BESIDE) * WIRE_EXCHANGES / (WIRE_EXCHANGES + 2),
+                   (int64_t)WORKLOAD_CONCURRENCY_MAX),
+               INT64_C(1));
 }
 
 static void on_looked_before(void *arg)
@@ -204,14 +212,14 @@ static void make_ready(struct run *r)
                                .model = r->model,
                                .targets = r->targets,
                                .n_targets = r->order.n_targets,
-                               .in_flight_max = MIN(descriptors() - FILES_BESIDE, (int64_t)WORKLOAD_CONCURRENCY_MAX),
+                               .in_flight_max = in_flight_max(),
                                .ended = on_load_ended,
                                .arg = r};
 
     if (w->concurrency > setup.in_flight_max) {
         _cleanup_(freep) char *text =
-            xasprintf("at most %d requests are under way, not %d: so many files may be open", (int)setup.in_flight_max,
-                      (int)w->concurrency);
+            xasprintf("at most %d requests are under way, not %d: so many files may be open",
+                      (int)setup.in_flight_max, (int)w->concurrency);
         emit_note(r->emit, text, "raise the limit of open files (LimitNOFILE= of profd.service, ulimit -n)");
     }
     if (load_new(&setup, &r->load) < 0)
@@ -220,7 +228,8 @@ static void make_ready(struct run *r)
         server_side_before(r->server_side, on_looked_before, r);
 }
 
-/* -- Before it ------------------------------------------------------------------------------------------------ */
+/* -- Before it
+ * ------------------------------------------------------------------------------------------------ */
 
 static void on_warmed(void *arg)
 {
@@ -228,7 +237,8 @@ static void on_warmed(void *arg)
     const struct warm *w = r->warm;
 
     if (r->order.workload.warmup > 0 && w && warm_succeeded(w) == 0)
-        fail(r, "see whether the worker answers, and whether api and path of the workload are those that it has",
+        fail(r,
+             "see whether the worker answers, and whether api and path of the workload are those that it has",
              "no request of the warm-up succeeded: %s", warm_error(w) ? warm_error(w) : "no answer");
     else
         make_ready(r);
@@ -253,7 +263,8 @@ static void on_calibrated(bool exact, void *arg)
     struct run *r = arg;
 
     if (!exact)
-        emit_note(r->emit, "the length of synthetic prompts is estimated: the worker's tokenizer cannot be asked",
+        emit_note(r->emit,
+                  "the length of synthetic prompts is estimated: the worker's tokenizer cannot be asked",
                   "compare input_tokens, which the server counted where it sends usage");
     warm_up(r);
 }
@@ -264,7 +275,8 @@ static void measure_words(struct run *r)
     if (r->order.workload.prompts || !r->workers[0].api->tokenize_path)
         warm_up(r);
     else
-        r->calibration = calibration_start(r->caller, &r->order, &r->workers[0], r->model, &r->prompts, on_calibrated, r);
+        r->calibration =
+            calibration_start(r->caller, &r->order, &r->workers[0], r->model, &r->prompts, on_calibrated, r);
 }
 
 static void on_model(const char *model, const char *error, void *arg)
@@ -291,7 +303,8 @@ static void begin(struct run *r)
     }
 }
 
-/* -- Setting up ----------------------------------------------------------------------------------------------- */
+/* -- Setting up
+ * ----------------------------------------------------------------------------------------------- */
 
 static int make_targets(struct run *r, const struct order_worker *workers, size_t n, struct target **ret)
 {
@@ -327,11 +340,12 @@ static void free_targets(struct target *targets, size_t n)
 /* Without it the run has no figures of memory, and is a run all the same. */
 static void sample_memory(struct run *r)
 {
-    size_t n = r->order.n_warm;
+    const struct order_worker *watched = r->order.watched;
+    size_t n = r->order.n_watched;
     _cleanup_(freep) struct sampler_target *targets = xcalloc(n, sizeof(*targets));
 
     for (size_t i = 0; i < n; i++)
-        targets[i] = (struct sampler_target){.url = r->workers[i].url, .pid = r->workers[i].pid};
+        targets[i] = (struct sampler_target){.url = watched[i].url, .pid = watched[i].pid};
     if (sampler_new(r->base, targets, n, &r->sampler) < 0)
         emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run from its order to its last line: who is there, warm-up, "ready", the load, what came out. Owns the loop
- * and all that hangs on it.
+ * A run from its order to its last line: who is there, warm-up, "ready", the load, what came out. Owns the
+ * loop and all that hangs on it.
  */
 #pragma once
 

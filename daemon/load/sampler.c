@@ -7,6 +7,7 @@
 #include "daemon/load/gpu_memory.h"
 #include "daemon/load/process_memory.h"
 #include "daemon/load/series.h"
+#include "daemon/load/timeline.h"
 
 #include <errno.h>
 
@@ -32,10 +33,6 @@ struct gpu_use {
     /* of the look that is under way */
     bool look_is_used;
     struct gpu_sample look;
-};
-
-struct moment {
-    int64_t at_ns, rss_bytes, gpu_bytes;
 };
 
 /* The look belongs to the thread while it is under way, all else to the loop's always. */
@@ -91,16 +88,22 @@ static void thin_out(struct sampler *s)
 
 static void note_moment(struct sampler *s)
 {
-    struct moment m = {.at_ns = mono_ns()};
+    struct moment m = {mono_ns(), -1, -1, -1};
 
     if (s->n_looks % s->stride != 0)
         return;
     if (s->n_timeline == TIMELINE_MAX)
         thin_out(s);
     for (size_t i = 0; i < s->n_workers; i++)
-        m.rss_bytes += s->workers[i].rss.end;
-    for (size_t i = 0; s->gpus && i < gpus_count(s->gpus); i++)
-        m.gpu_bytes += s->gpu_uses[i].memory.end;
+        if (s->workers[i].rss.n > 0)
+            m.rss_bytes = MAX(m.rss_bytes, 0) + s->workers[i].rss.end;
+    for (size_t i = 0; s->gpus && i < gpus_count(s->gpus); i++) {
+        const struct gpu_use *g = &s->gpu_uses[i];
+        if (g->memory.n > 0)
+            m.gpu_bytes = MAX(m.gpu_bytes, 0) + g->memory.end;
+        if (g->sm_clock.n > 0 && (m.sm_clock_mhz < 0 || g->sm_clock.end < m.sm_clock_mhz))
+            m.sm_clock_mhz = g->sm_clock.end;
+    }
     s->timeline[s->n_timeline++] = m;
 }
 
@@ -245,16 +248,12 @@ static void look_once_more(struct sampler *s)
 json_t *sampler_result(struct sampler *s)
 {
     look_once_more(s);
-    json_t *workers = json_array(), *timeline = json_array();
+    json_t *workers = json_array();
 
     for (size_t i = 0; i < s->n_workers; i++)
         json_array_append_new(workers, worker_json(&s->workers[i]));
-    for (size_t i = 0; i < s->n_timeline; i++)
-        json_array_append_new(timeline, json_pack("[I, I, I]", (json_int_t)s->timeline[i].at_ns,
-                                                  (json_int_t)s->timeline[i].rss_bytes,
-                                                  (json_int_t)s->timeline[i].gpu_bytes));
     json_t *j = json_pack("{s: I, s: o, s: o, s: o}", "samples", (json_int_t)s->n_looks, "workers", workers,
-                          "gpus", gpus_json(s), "timeline", timeline);
+                          "gpus", gpus_json(s), "timeline", timeline_json(s->timeline, s->n_timeline));
     if (!s->gpus)
         json_put_str(j, "gpus_reason", s->gpus_reason);
     return j;

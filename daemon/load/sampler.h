@@ -29,9 +29,8 @@ int sampler_new(struct event_base *base, const struct sampler_target *targets, s
  *     gpus             [{index, name, memory_bytes, memory_total_bytes, utilisation_percent, sm_clock_mhz,
  *                      memory_clock_mhz}]: those that the workers use, all where that is not known; null with
  *                      gpus_reason where there are none
- *     timeline         [[moment in ns of CLOCK_MONOTONIC, RSS of all workers, memory of all GPUs]], thinned
- *                      out as it grows
- * Quantities are objects of series_json().
+ *     timeline         [[moment, RSS of all workers, memory of all GPUs, SM clock of the slowest]], as
+ * timeline.h has them, thinned out as it grows Quantities are objects of series_json().
  */
 json_t *sampler_result(struct sampler *s);
 /* Waits for a look that is under way. */

@@ -7,10 +7,9 @@
 #include "daemon/load/server_metrics.h"
 #include <errno.h>
 
-#define LOOK_TIMEOUT_NS  (5 * NS_PER_S)
-#define LOOK_MAX         (4u << 20)
-#define WATCH_PERIOD_NS  (5 * NS_PER_S)
-
+#define LOOK_TIMEOUT_NS (5 * NS_PER_S)
+#define LOOK_MAX        (4u << 20)
+#define WATCH_PERIOD_NS (5 * NS_PER_S)
 
 /* One worker's. */
 struct side {
@@ -98,18 +97,19 @@ static void on_period(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-int server_side_new(struct event_base *base, struct caller *caller, const struct order *order, struct server_side **ret)
+int server_side_new(struct event_base *base, struct caller *caller, const struct order *order,
+                    struct server_side **ret)
 {
     struct server_side *s = xcalloc(1, sizeof(*s));
 
     *s = (struct server_side){.caller = caller, .credentials = &order->credentials};
-    s->n = MIN(order->n_warm, (size_t)SERVER_SIDE_WORKERS_MAX);
+    s->n = MIN(order->n_watched, (size_t)SERVER_SIDE_WORKERS_MAX);
     s->sides = xcalloc(s->n, sizeof(*s->sides));
     s->period = event_new(base, -1, EV_PERSIST, on_period, s);
     for (size_t i = 0; i < s->n; i++)
         s->sides[i] = (struct side){.owner = s,
-                                    .url = xstrdup(order->warm[i].url),
-                                    .metrics_url = url_join(order->warm[i].url, "/metrics")};
+                                    .url = xstrdup(order->watched[i].url),
+                                    .metrics_url = url_join(order->watched[i].url, "/metrics")};
     if (!s->period) {
         server_side_free(s);
         return -ENOMEM;
@@ -166,7 +166,8 @@ json_t *server_side_result(const struct server_side *s)
 
     for (size_t i = 0; i < s->n; i++) {
         const struct side *k = &s->sides[i];
-        json_t *said = k->has_before && k->has_after ? server_metrics_difference(&k->before, &k->after) : NULL;
+        json_t *said =
+            k->has_before && k->has_after ? server_metrics_difference(&k->before, &k->after) : NULL;
         if (!said)
             continue;
         json_put_str(said, "url", k->url);

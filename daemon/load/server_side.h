@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers themselves say of a run: their /metrics before it, after it, and for the cache's peak every few
- * seconds meanwhile. A worker without metrics has none; a run does not fail for it.
+ * What workers themselves say of a run: their /metrics before it, after it, and for the cache's peak every
+ * few seconds meanwhile. A worker without metrics has none; a run does not fail for it.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 struct server_side;
 
-int server_side_new(struct event_base *base, struct caller *caller, const struct order *order, struct server_side **ret);
+int server_side_new(struct event_base *base, struct caller *caller, const struct order *order,
+                    struct server_side **ret);
 /* Its calls go with the caller, which is to be freed first. */
 struct server_side *server_side_free(struct server_side *s);
 /* The look before; done() when all have answered, never before it returns. */

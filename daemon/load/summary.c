@@ -2,18 +2,19 @@
 #include "daemon/load/summary.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/load/by_prompt.h"
 #include "daemon/load/concurrency.h"
 #include "daemon/load/correlation.h"
 #include "daemon/load/distribution.h"
 #include "daemon/load/errors.h"
 #include "daemon/load/goodput.h"
 #include "daemon/load/outliers.h"
+#include "daemon/load/timeline.h"
 #include "daemon/load/trend.h"
 
 #include <math.h>
 
-/* A trend that is less improbable than this is none: three figures are looked at in every run, and one false
- * alarm in thirty runs is enough. */
+/* A trend that is less improbable than this is none: several figures are looked at in every run. */
 #define DRIFT_LEVEL 0.01
 
 struct whole {
@@ -120,30 +121,64 @@ static json_t *peak_json(const struct whole *w)
     return json_integer((json_int_t)concurrency_peak(&w->concurrency));
 }
 
-static json_t *trend_json(const struct sample *s)
+static json_t *trend_json(const struct moment_value *values, size_t n)
 {
-    _cleanup_(freep) struct moment_value *values = xcalloc(s->n_requests, sizeof(*values));
     struct trend t;
 
-    for (size_t i = 0; i < s->n_requests; i++)
-        values[i] = (struct moment_value){s->requests[i]->intended_ns, (double)s->values[i] / NS_PER_MS};
-    if (!trend_of(values, s->n_requests, &t))
+    if (!trend_of(values, n, &t))
         return json_null();
     return json_pack("{s: f, s: f, s: b, s: f, s: f, s: f, s: i}", "tau", t.tau, "p", t.p, "significant",
                      t.p < DRIFT_LEVEL, "per_minute", t.slope_per_s * 60, "first", t.first, "last", t.last,
                      "windows", (int)t.windows);
 }
 
+static json_t *latency_trend(const struct sample *s)
+{
+    _cleanup_(freep) struct moment_value *values = xcalloc(s->n_requests, sizeof(*values));
+
+    for (size_t i = 0; i < s->n_requests; i++)
+        values[i] = (struct moment_value){s->requests[i]->intended_ns, (double)s->values[i] / NS_PER_MS};
+    return trend_json(values, s->n_requests);
+}
+
+static const struct resource {
+    const char *name;
+    size_t place;
+} resources[] = {
+    {"rss_bytes", offsetof(struct moment, rss_bytes)},
+    {"gpu_bytes", offsetof(struct moment, gpu_bytes)},
+    {"sm_clock_mhz", offsetof(struct moment, sm_clock_mhz)},
+};
+
+/* While the load lasted: what came before and after moves for other reasons. */
+static json_t *resource_trend(const struct whole *w, const struct resource *r, const struct moment *moments,
+                              size_t n)
+{
+    _cleanup_(freep) struct moment_value *values = xcalloc(n, sizeof(*values));
+    size_t n_values = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t value = *(const int64_t *)((const char *)&moments[i] + r->place);
+        if (value >= 0 && moments[i].at_ns >= w->in->started_ns && moments[i].at_ns <= w->in->ended_ns)
+            values[n_values++] = (struct moment_value){moments[i].at_ns, (double)value};
+    }
+    return trend_json(values, n_values);
+}
+
 static json_t *drift_json(const struct whole *w)
 {
     static const enum figure looked_at[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
+    _cleanup_(freep) struct moment *moments = NULL;
+    size_t n_moments = timeline_read(w->in->memory, &moments);
 
-    /* Under a load that rises latencies rise too. */
+    /* Under a load that rises all else rises too. */
     if (w->in->workload->rate_to != 0)
         return json_null();
     json_t *j = json_pack("{s: f}", "level", DRIFT_LEVEL);
     for (size_t i = 0; i < ARRAY_SIZE(looked_at); i++)
-        json_object_set_new(j, figure_name(looked_at[i]), trend_json(&w->warm[looked_at[i]]));
+        json_object_set_new(j, figure_name(looked_at[i]), latency_trend(&w->warm[looked_at[i]]));
+    for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
+        json_object_set_new(j, resources[i].name, resource_trend(w, &resources[i], moments, n_moments));
     return j;
 }
 
@@ -232,6 +267,12 @@ static json_t *server_json(const struct whole *w)
     return w->in->server ? json_incref(w->in->server) : json_null();
 }
 
+static json_t *prompts(const struct whole *w)
+{
+    return by_prompt_json(w->in->records, w->in->n, w->in->workload->n_prompts, w->in->memory,
+                          w->in->started_ns);
+}
+
 static json_t *duration_json(const struct whole *w)
 {
     return json_real(w->duration_s);
@@ -241,11 +282,21 @@ static const struct member {
     const char *name;
     json_t *(*make)(const struct whole *w);
 } members[] = {
-    {"duration_s", duration_json},     {"requests", requests_json}, {"metrics", metrics_json},
-    {"throughput", throughput_json},   {"goodput", goodput},        {"cold", cold_json},
-    {"peak_concurrency", peak_json},   {"drift", drift_json},       {"outliers", outliers},
-    {"correlation", correlation_json}, {"errors", errors},          {"tokens", tokens_json},
-    {"memory", memory_json},           {"server", server_json},
+    {"duration_s", duration_json},
+    {"requests", requests_json},
+    {"metrics", metrics_json},
+    {"throughput", throughput_json},
+    {"goodput", goodput},
+    {"cold", cold_json},
+    {"peak_concurrency", peak_json},
+    {"drift", drift_json},
+    {"outliers", outliers},
+    {"correlation", correlation_json},
+    {"errors", errors},
+    {"tokens", tokens_json},
+    {"prompts", prompts},
+    {"memory", memory_json},
+    {"server", server_json},
 };
 
 json_t *summary_make(const struct summary_input *in)

@@ -18,8 +18,9 @@ struct summary_input {
     const struct request_record *records; /* by index */
     size_t n;
     const struct workload *workload;
-    int64_t started_ns, ended_ns; /* of one clock */
-    json_t *memory, *server;      /* of sampler_result(), server_metrics_difference(); may be NULL */
+    /* Of CLOCK_MONOTONIC; records count from the first. */
+    int64_t started_ns, ended_ns;
+    json_t *memory, *server; /* of sampler_result(), server_metrics_difference(); may be NULL */
 };
 
 json_t *summary_make(const struct summary_input *in);

@@ -31,7 +31,7 @@ static struct moment_value window_of(const struct moment_value *values, size_t n
 /* Sum of t (t - 1) (2 t + 5) over groups of t equal values. */
 static double tie_term(const struct moment_value *w, size_t n)
 {
-    double values[TREND_WINDOWS_MAX], sum = 0;
+    double values[TREND_WINDOWS_MAX] = {0}, sum = 0;
 
     for (size_t i = 0; i < n; i++)
         values[i] = w[i].value;
@@ -57,7 +57,7 @@ static double p_of(double s, double ties, double n)
 bool trend_of(const struct moment_value *values, size_t n, struct trend *ret)
 {
     struct moment_value w[TREND_WINDOWS_MAX];
-    double slopes[TREND_WINDOWS_MAX * (TREND_WINDOWS_MAX - 1) / 2], s = 0;
+    double slopes[TREND_WINDOWS_MAX * (TREND_WINDOWS_MAX - 1) / 2] = {0}, s = 0;
     size_t windows = MIN(n, TREND_WINDOWS_MAX), n_slopes = 0;
 
     if (n < TREND_VALUES_MIN)

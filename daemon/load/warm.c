@@ -29,7 +29,8 @@ static void tell(const struct worker *k)
     json_put_str(line, "url", k->target->url);
     json_put_int(line, "sent", k->sent);
     json_put_int(line, "failed", k->failed);
-    json_object_set_new(line, "mean_ms", ok > 0 ? json_real((double)k->sum_ns / (double)ok / (double)NS_PER_MS) : json_null());
+    json_object_set_new(line, "mean_ms",
+                        ok > 0 ? json_real((double)k->sum_ns / (double)ok / (double)NS_PER_MS) : json_null());
     if (ok == 0)
         json_put_str(line, "error", k->warm->error);
     emit_line(k->warm->setup.emit, line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Warm-up: a few requests to each worker, one after another, all workers side by side. They are no part of the
- * run, and what came of them is told once for each worker.
+ * Warm-up: a few requests to each worker, one after another, all workers side by side. They are no part of
+ * the run, and what came of them is told once for each worker.
  */
 #pragma once
 

@@ -11,9 +11,12 @@
 #include <sys/queue.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
-#define RECEIVE_BUFFER     2048L /* a few events: ten thousand streams have one each */
-#define SEND_BUFFER        16384L /* the least that libcurl takes */
-#define KEEPALIVE_S        30L
+/* Each exchange has one: large where they are few, a few events where they are ten thousand. */
+#define RECEIVE_BUFFER       16384L
+#define RECEIVE_BUFFER_SMALL 2048L
+#define FEW_EXCHANGES        1024
+#define SEND_BUFFER          16384L /* the least that libcurl takes */
+#define KEEPALIVE_S          30L
 
 struct exchange {
     LIST_ENTRY(exchange) link;
@@ -51,6 +54,7 @@ struct wires {
     const struct wire_ops *ops;
     struct wire **wires;
     size_t n, cap, last;
+    size_t n_exchanges;
 };
 
 struct wire_place {
@@ -77,14 +81,15 @@ static int error_of(CURLcode code)
     return -EPROTO;
 }
 
-/* -- What libcurl calls for one exchange ------------------------------------------------------------------ */
+/* -- What libcurl calls for one exchange ------------------------------------------------------------------
+ */
 
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct exchange *x = arg;
     struct in6_addr ip;
-    const struct network_refusal *refusal = network_refuses(
-        x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
+    const struct network_refusal *refusal =
+        network_refuses(x->wire->owner->policy, address_of_socket(&address->addr, &ip) ? &ip : NULL);
 
     if (refusal) {
         x->refused = refusal->why;
@@ -100,9 +105,11 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct exchange *x = arg;
 
-    /* libcurl sends again by itself where a kept connection turns out to be closed. */
-    if (!x->sent)
-        x->wire->owner->ops->sent(x->arg, mono_ns());
+    /* libcurl sends again by itself where a kept connection turns out to be closed: a reset is to be counted.
+     */
+    if (x->sent)
+        return CURL_PREREQFUNC_ABORT;
+    x->wire->owner->ops->sent(x->arg, mono_ns());
     x->sent = true;
     return CURL_PREREQFUNC_OK;
 }
@@ -130,10 +137,12 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return x->cut ? 0 : size * n;
 }
 
-/* -- Exchanges -------------------------------------------------------------------------------------------- */
+/* -- Exchanges --------------------------------------------------------------------------------------------
+ */
 
 static void set_options(struct exchange *x)
 {
+    bool few = ++x->wire->owner->n_exchanges <= FEW_EXCHANGES;
     CURL *e = x->easy;
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, x);
@@ -145,7 +154,7 @@ static void set_options(struct exchange *x)
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, few ? RECEIVE_BUFFER : RECEIVE_BUFFER_SMALL);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, SEND_BUFFER);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -241,11 +250,14 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, -EPERM, x->refused);
     else if (x->open_errno && !x->sent)
         exchange_end(x, -x->open_errno, strerror(x->open_errno));
+    else if (code == CURLE_ABORTED_BY_CALLBACK)
+        exchange_end(x, -ECONNRESET, "the connection was closed before an answer came");
     else
         exchange_end(x, error_of(code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
 
-/* -- Wires -------------------------------------------------------------------------------------------------- */
+/* -- Wires --------------------------------------------------------------------------------------------------
+ */
 
 static void drive(struct wire *w, curl_socket_t fd, int what)
 {
@@ -367,7 +379,8 @@ static struct wire *wire_with_room(struct wires *w)
     return w->wires[w->n++] = wire_new(w);
 }
 
-int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns, void *arg)
+int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns,
+               void *arg)
 {
     struct wire *wire = wire_with_room(w);
     struct exchange *x = exchange_get(wire);
@@ -419,7 +432,8 @@ struct wires *wires_free(struct wires *w)
     return NULL;
 }
 
-/* -- Places ----------------------------------------------------------------------------------------------- */
+/* -- Places -----------------------------------------------------------------------------------------------
+ */
 
 static void add_header(struct wire_place *p, const char *line)
 {

@@ -18,8 +18,8 @@ struct wires;
 struct wire_place; /* where requests go: an URL with what proves who they are from */
 
 struct wire_end {
-    int err;           /* 0 where an answer ended as HTTP says, else -ETIMEDOUT, -ECONNREFUSED, ... */
-    const char *error; /* curl's words, NULL where err is 0 */
+    int err;               /* 0 where an answer ended as HTTP says, else -ETIMEDOUT, -ECONNREFUSED, ... */
+    const char *error;     /* curl's words, NULL where err is 0 */
     int64_t retry_after_s; /* what the answer asked for; 0 */
 };
 
@@ -38,7 +38,9 @@ struct wires *wires_free(struct wires *w);
 int wire_place_new(const char *url, const struct credentials *credentials, struct wire_place **ret,
                    char **ret_error);
 struct wire_place *wire_place_free(struct wire_place *p);
-/* Takes the body, which malloc() gave; ends by -ETIMEDOUT when timeout_ns has passed. -EIO: libcurl did not take it. */
-int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns, void *arg);
+/* Takes the body, which malloc() gave; ends by -ETIMEDOUT when timeout_ns has passed. -EIO: libcurl did not
+ * take it. */
+int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns,
+               void *arg);
 /* All that is under way ends now with -ECANCELED and this text. */
 void wires_cut(struct wires *w, const char *error);

@@ -17,9 +17,9 @@
 #define WARMUP_DEFAULT  2
 
 static const char *const apis[_LOAD_API_MAX] = {
-    [LOAD_API_AUTO] = "auto",         [LOAD_API_COMPLETIONS] = "completions",
-    [LOAD_API_CHAT] = "chat",         [LOAD_API_GENERATE] = "generate",
-    [LOAD_API_RTP_LLM] = "rtp-llm",   [LOAD_API_TEMPLATE] = "template",
+    [LOAD_API_AUTO] = "auto",       [LOAD_API_COMPLETIONS] = "completions",
+    [LOAD_API_CHAT] = "chat",       [LOAD_API_GENERATE] = "generate",
+    [LOAD_API_RTP_LLM] = "rtp-llm", [LOAD_API_TEMPLATE] = "template",
 };
 
 static const char *const arrivals[_ARRIVAL_MAX] = {
@@ -75,8 +75,8 @@ static int take_count(const struct member *m, const json_t *v, struct workload *
     double value = (double)json_integer_value(v);
 
     if (!json_is_integer(v) || value < m->least || value > m->most) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s of the workload must be a whole number, %.0f to %.0f",
-                    m->name, m->least, m->most);
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                    "%s of the workload must be a whole number, %.0f to %.0f", m->name, m->least, m->most);
         if (streq(m->name, "osl") && json_is_integer(v) && value == 0)
             problem_remedy(p, "leave osl out to let the server end its answers as it likes");
         return -EINVAL;
@@ -106,7 +106,8 @@ static bool duration_of(const json_t *v, int64_t *ret)
 {
     int64_t ns;
 
-    if (json_is_string(v) && parse_duration(json_string_value(v), &ns) == 0 && ns > 0 && ns <= DURATION_MAX_NS)
+    if (json_is_string(v) && parse_duration(json_string_value(v), &ns) == 0 && ns > 0 &&
+        ns <= DURATION_MAX_NS)
         *ret = ns;
     else if (json_is_number(v) && json_number_value(v) > 0 &&
              json_number_value(v) <= (double)(DURATION_MAX_NS / NS_PER_S))
@@ -118,7 +119,9 @@ static bool duration_of(const json_t *v, int64_t *ret)
 
 static int take_duration(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
-    return duration_of(v, PLACE(w, m, int64_t)) ? 0 : wrong(p, m->name, "a duration, as \"60s\", of at most a week");
+    return duration_of(v, PLACE(w, m, int64_t))
+               ? 0
+               : wrong(p, m->name, "a duration, as \"60s\", of at most a week");
 }
 
 static int take_api(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
@@ -201,8 +204,9 @@ static int take_goodput(const struct member *m, const json_t *v, struct workload
         if (goal && !duration_of(goal, goals[i].ns))
             return wrong(p, m->name, "an object of durations, as {\"ttft\": \"200ms\"}");
     }
-    return json_is_object(v) && n == json_object_size(v) ? 0
-                                                         : wrong(p, m->name, "an object of ttft, tpot and e2e");
+    return json_is_object(v) && n == json_object_size(v)
+               ? 0
+               : wrong(p, m->name, "an object of ttft, tpot and e2e");
 }
 
 #define AT(f) offsetof(struct workload, f)
@@ -319,13 +323,18 @@ static const struct {
     bool (*is_wrong)(const struct workload *w);
     const char *what, *remedy;
 } combinations[] = {
-    {lacks_prompts, "the workload has no prompts", "give prompts, or isl for synthetic ones of that many tokens"},
-    {has_both_prompts, "the workload has both prompts and isl", "isl is the length of synthetic prompts: leave one out"},
-    {prefix_without_isl, "shared_prefix of the workload must be less than isl", "what is left of isl differs from prompt to prompt"},
+    {lacks_prompts, "the workload has no prompts",
+     "give prompts, or isl for synthetic ones of that many tokens"},
+    {has_both_prompts, "the workload has both prompts and isl",
+     "isl is the length of synthetic prompts: leave one out"},
+    {prefix_without_isl, "shared_prefix of the workload must be less than isl",
+     "what is left of isl differs from prompt to prompt"},
     {lacks_end, "the workload does not say when it ends", "give requests or duration"},
-    {rate_of_closed, "the workload has a rate, and its arrival is closed", "leave out rate, or set arrival to constant, poisson or gamma"},
+    {rate_of_closed, "the workload has a rate, and its arrival is closed",
+     "leave out rate, or set arrival to constant, poisson or gamma"},
     {lacks_rate, "the workload's arrival needs a rate", "give rate, in requests a second"},
-    {burstiness_without_gamma, "burstiness is of the arrival gamma", "set arrival to gamma, or leave burstiness out"},
+    {burstiness_without_gamma, "burstiness is of the arrival gamma",
+     "set arrival to gamma, or leave burstiness out"},
     {repeat_without_prompts, "repeat is of given prompts", "give requests instead"},
     {template_without_api, "template and the api template belong together", "give both, or neither"},
     {too_many, "the workload has more than 10000000 requests", "shorten it, or split it into several"},

@@ -308,6 +308,7 @@ def built_package():
 def test_package_has_what_is_installed(installed):
     listed = run("dpkg-deb", "--contents", built_package()).stdout
     packaged = {line.split()[5].removesuffix(".gz") for line in listed.splitlines() if not line.startswith("d")}
-    assert {"./etc/profd/profd.conf", "./usr/bin/profd", "./usr/bin/profctl", "./usr/libexec/profd/profd-ingest"} <= packaged
+    assert {"./etc/profd/profd.conf", "./usr/bin/profd", "./usr/bin/profctl", "./usr/libexec/profd/profd-ingest",
+            "./usr/libexec/profd/profd-load"} <= packaged
     names = {Path(path).name for path in packaged}
     assert {path.name for path in installed.rglob("*") if path.is_file()} <= names

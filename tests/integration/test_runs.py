@@ -146,6 +146,7 @@ def test_requests_in_three_formats(profd, fleet):
     ({"workload": {"prompts_file": "/etc/passwd"}}, 400, "prompts_file"),
     ({"workload": {"isl": 8, "requests": 5}, "steps": 5}, 400, '"steps" is not an option of a run'),
     ({"workload": {"isl": 8, "requests": 5}, "load_through": "fog"}, 400, "router or workers"),
+    ({"workload": {"isl": 8, "requests": 5}, "load": {}}, 400, '"load" is not an option of a run'),
     ({"workload": {"isl": 8, "requests": 5}, "role": "decode"}, 422, "asked for"),
 ])
 def test_what_is_refused(profd, fleet, request_, status, said):
@@ -339,7 +340,8 @@ def test_workers_with_parts_are_loaded_through_their_router(tmp_path, profd):
         request = {"router": fleet.router, "role": "decode", "workload": {"isl": 8, "requests": 2}}
         problem = profd.problem("POST", "/v1/runs", {**request, "load_through": "workers"}, 422)
         assert "decode worker, which answers no request by itself" in problem["detail"]
-        session = profd.start_session(**request)["session"]
+        assert problem == profd.problem("POST", "/v1/sessions", {**request, "load": {"through": "workers"}}, 422)
+        session = profd.start_session(**request, load={"through": "router"})["session"]
         now = profd.wait_session(session)
         assert [t["role"] for t in now["targets"]] == ["decode"] and now["state"] == "complete"
         ordered = profd.ordered(now["run"])

@@ -55,6 +55,12 @@ static void test_a_process_that_is_gone(void **state)
 
     if (child == 0)
         _exit(0);
+    siginfo_t info;
+    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+    /* Ended, and still in the tree. */
+    const pid_t both[] = {getpid(), child};
+    assert_int_equal(process_memory_read(both, 2, true, &m), 0);
+    assert_true(m.pss_bytes > 0);
     waitpid(child, NULL, 0);
     assert_int_equal(process_memory_read(&child, 1, true, &m), -ESRCH);
     assert_int_equal(process_memory_read(NULL, 0, true, &m), -ESRCH);
