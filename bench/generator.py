@@ -106,7 +106,8 @@ def error(directory, client, concurrency, requests, osl, gap_us):
     ttft.sort()
     itl.sort()
     return {"ttft_p50_us": percentile(ttft, 50), "ttft_p99_us": percentile(ttft, 99),
-            "itl_p50_us": percentile(itl, 50), "itl_p99_us": percentile(itl, 99)}
+            "itl_p50_us": percentile(itl, 50), "itl_p99_us": percentile(itl, 99),
+            "cpu_us_per_token": found["cpu_s"] * 1e6 / (requests * osl)}
 
 
 def memory(directory):

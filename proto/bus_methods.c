@@ -28,6 +28,7 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "StopRun",       "s",        BUS_ANSWER,  "id\0run\0",               "POST",   "/v1/runs/{run}/stop"},
     {BUS_MANAGER, "GetRun",        "s",        BUS_ANSWER,  "id\0run\0",               "GET",    "/v1/runs/{run}"},
     {BUS_MANAGER, "ListRuns",      DICTIONARY, BUS_ANSWER,  "options\0runs\0",         "GET",    "/v1/runs"},
+    {BUS_MANAGER, "ListRequests",  "s" DICTIONARY, BUS_ANSWER, "id\0options\0requests\0", "GET",  "/v1/runs/{run}/requests"},
     {BUS_MANAGER, "RemoveRun",     "s",        BUS_ANSWER,  "id\0removed\0",           "DELETE", "/v1/runs/{run}"},
     {BUS_MANAGER, "ListWorkers",   DICTIONARY, BUS_ANSWER,  "source\0workers\0",        "GET",    "/v1/workers"},
     {BUS_MANAGER, "ListRouters",   "",         BUS_ANSWER,  "routers\0",                "GET",    "/v1/routers"},

@@ -178,7 +178,7 @@ static int add(struct reader *r, const char *text, json_int_t osl, struct proble
 
 static int add_text(struct reader *r, struct problem *p)
 {
-    if (memchr(r->text, '\0', r->size))
+    if (r->size > 0 && memchr(r->text, '\0', r->size))
         return refuse(r, p, "it has a byte of zero, so it is no text");
     _cleanup_(freep) char *text = xstrndup(r->text, r->size);
     _cleanup_json_ valid = json_string(text);

@@ -15,18 +15,25 @@ static char *path_of(const char *run, const char *format)
     return xasprintf("/v1/runs/%s/requests?format=%s&limit=%d", run, format, PAGE_ROWS);
 }
 
-/* -- As profd sends them ------------------------------------------------------------------------------- */
+/* -- CSV, as profd sends it -------------------------------------------------------------------------------
+ */
 
 static int write_on(const void *data, size_t size, void *arg)
 {
     return fwrite(data, 1, size, arg) == size ? 0 : -EIO;
 }
 
-static int pass_on(struct client *c, const char *run, const char *format)
+static int pass_csv_on(struct client *c, const char *run)
 {
-    char *path = path_of(run, format);
+    char *path = door_has_events(c->door) ? path_of(run, "csv") : NULL;
     int status = EXIT_DONE;
 
+    if (!path) {
+        _cleanup_(problem_done) struct problem p = {0};
+        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "requests are not offered on D-Bus as CSV");
+        problem_remedy(&p, "Leave --bus out, or take --jsonl.");
+        return client_fail(c, &p);
+    }
     while (path && status == EXIT_DONE) {
         _cleanup_(problem_done) struct problem p = {0};
         int r = door_download(c->door, path, write_on, c->out.file, &p);
@@ -65,30 +72,43 @@ static int each_page(struct client *c, const char *run, void (*fn)(const json_t 
 
 struct printing {
     FILE *out;
+    const char *before, *between, *after; /* of requests */
     size_t n;
 };
 
 static void print_page(const json_t *page, void *arg)
 {
-    struct printing *printing = arg;
+    struct printing *p = arg;
     size_t i;
     json_t *request;
 
     json_array_foreach(page, i, request)
     {
-        fputs(printing->n++ > 0 ? ",\n" : "\n", printing->out);
-        json_dumpf(request, printing->out, JSON_COMPACT | JSON_ENSURE_ASCII);
+        fputs(p->n++ > 0 ? p->between : p->before, p->out);
+        json_dumpf(request, p->out, JSON_COMPACT | JSON_ENSURE_ASCII);
     }
+}
+
+static int print_as(struct client *c, const char *run, struct printing printing)
+{
+    printing.out = c->out.file;
+    int status = each_page(c, run, print_page, &printing);
+    if (status == EXIT_DONE)
+        fputs(printing.n > 0 ? printing.after : "", c->out.file);
+    return status;
+}
+
+static int print_lines(struct client *c, const char *run)
+{
+    return print_as(c, run, (struct printing){.before = "", .between = "\n", .after = "\n"});
 }
 
 static int print_json(struct client *c, const char *run)
 {
-    struct printing printing = {c->out.file, 0};
-
     fputs("{\"requests\":[", c->out.file);
-    int status = each_page(c, run, print_page, &printing);
+    int status = print_as(c, run, (struct printing){.before = "\n", .between = ",\n", .after = "\n"});
     if (status == EXIT_DONE)
-        fputs("\n]}\n", c->out.file);
+        fputs("]}\n", c->out.file);
     return status;
 }
 
@@ -176,15 +196,11 @@ static int print_table(struct client *c, const char *run)
 
 int requests_print(struct client *c, const char *run, enum requests_format format)
 {
-    switch (format) {
-    case REQUESTS_TABLE:
-        return print_table(c, run);
-    case REQUESTS_JSON:
-        return print_json(c, run);
-    case REQUESTS_JSONL:
-        return pass_on(c, run, "jsonl");
-    case REQUESTS_CSV:
-        break;
-    }
-    return pass_on(c, run, "csv");
+    static int (*const printers[])(struct client * c, const char *run) = {
+        [REQUESTS_TABLE] = print_table,
+        [REQUESTS_CSV] = pass_csv_on,
+        [REQUESTS_JSONL] = print_lines,
+        [REQUESTS_JSON] = print_json,
+    };
+    return printers[format](c, run);
 }

@@ -33,7 +33,7 @@ static bool is_rate(const json_t *v)
 
 static bool is_time(const json_t *v)
 {
-    int64_t ns;
+    int64_t ns = 0;
     return json_is_string(v) ? parse_duration(json_string_value(v), &ns) == 0 && ns > 0 : is_rate(v);
 }
 

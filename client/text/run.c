@@ -111,7 +111,7 @@ char *run_load_text(const json_t *w)
     const char *separator = "";
     size_t size, n_prompts = json_array_size(json_object_get(w, "prompts"));
     int64_t isl = json_get_int(w, "isl", 0), osl = json_get_int(w, "osl", 0);
-    int64_t prompts = json_get_int(w, "prompts", (int64_t)n_prompts);
+    int64_t prompts = json_get_int(w, "n_prompts", (int64_t)n_prompts);
     const char *duration = json_get_str(w, "duration");
     FILE *out = xmemstream(&text, &size);
 

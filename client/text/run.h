@@ -19,7 +19,8 @@ bool run_is_over(const json_t *run);
 int run_exit_status(const json_t *run);
 enum colour run_colour(const json_t *run);
 
-/* "concurrency 24, 200 requests of 1,024 tokens for 128": what a workload asks for. */
+/* "concurrency 24, 200 requests, 1,024 tokens in, 128 out": what a workload asks for, as it is sent or kept.
+ */
 char *run_load_text(const json_t *workload);
 /* "Run r3 on 2 workers of Qwen3-8B: concurrency 24, ..." */
 char *run_title(const json_t *run);

@@ -58,7 +58,7 @@ static int check_sweep(const struct options *o, const struct sweep *sweep, struc
 static int make_request(struct client *c, const struct options *o, json_t *request, struct sweep *sweep,
                         struct problem *p)
 {
-    json_t *workload;
+    json_t *workload = NULL;
 
     if (o->wait && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");

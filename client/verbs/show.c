@@ -177,18 +177,6 @@ static void show_session(struct client *c, const json_t *session)
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
 
-/* The workload as it was sent, in one line; prompts may be many. */
-static void show_workload(struct client *c, const json_t *workload)
-{
-    _cleanup_json_ shown = json_copy((json_t *)workload);
-    size_t n = json_array_size(json_object_get(shown, "prompts"));
-
-    if (n > 0)
-        json_object_set_new(shown, "prompts", json_integer((json_int_t)n));
-    _cleanup_(freep) char *text = json_dumps(shown, JSON_COMPACT);
-    field_print(&c->out, "Workload:", text);
-}
-
 static void show_targets(struct client *c, const json_t *targets)
 {
     size_t i;
@@ -205,6 +193,7 @@ static void show_targets(struct client *c, const json_t *targets)
 static void show_run(struct client *c, const json_t *run)
 {
     _cleanup_(freep) char *title = run_title(run);
+    _cleanup_(freep) char *workload = json_dumps(json_object_get(run, "workload"), JSON_COMPACT);
     int64_t session = json_get_int(run, "session", 0);
 
     fprintf(c->out.file, "%s\n", title);
@@ -217,7 +206,7 @@ static void show_run(struct client *c, const json_t *run)
     show_time(c, "Asked at:", json_get_int(run, "requested_at", 0));
     show_time(c, "Started:", json_get_int(run, "started_at", 0));
     show_time(c, "Ended:", json_get_int(run, "ended_at", 0));
-    show_workload(c, json_object_get(run, "workload"));
+    field_print(&c->out, "Workload:", workload);
     show_labels(c, run);
     fputc('\n', c->out.file);
     run_show_result(c, run);

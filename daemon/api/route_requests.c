@@ -11,27 +11,31 @@
 
 #define PAGE_ROWS      1000
 #define PAGE_ROWS_MAX  10000
-#define PAGE_BYTES_MAX (8 << 20)
+#define PAGE_BYTES_MAX (4 << 20)
+/* Of a row as text, beside the gaps between its tokens. */
+#define ROW_BYTES 600
+
+struct format {
+    const char *name, *content_type;
+    const char *before; /* of the first page */
+    void (*write)(FILE *out, const json_t *request);
+};
 
 struct page {
+    const struct format *format;
+    json_t *list; /* of JSON; else text: */
     FILE *out;
     char *text;
     size_t size;
     int64_t started_at; /* of the run, RECORD_NONE */
     int64_t last;       /* number of the last request in it */
-    size_t n;
-    bool full;
+    size_t n, bytes;
 };
 
-struct format {
-    const char *name, *content_type;
-    const char *before, *between, *after; /* of rows */
-    void (*write)(struct page *page, const json_t *request);
-};
-
-static void write_json(struct page *page, const json_t *request)
+static void write_line(FILE *out, const json_t *request)
 {
-    json_dumpf(request, page->out, JSON_COMPACT);
+    json_dumpf(request, out, JSON_COMPACT);
+    fputc('\n', out);
 }
 
 /* -- CSV (RFC 4180) ----------------------------------------------------------------------------------- */
@@ -66,46 +70,25 @@ static void write_cell(FILE *out, const json_t *v)
     }
 }
 
-static void write_csv(struct page *page, const json_t *request)
+static void write_csv(FILE *out, const json_t *request)
 {
     const char *name = CSV_HEADER;
 
     for (size_t n; *name; name += n + 1) {
         n = strcspn(name, ",\n");
         _cleanup_(freep) char *key = xstrndup(name, n);
-        write_cell(page->out, json_object_get(request, key));
-        fputc(name[n], page->out);
+        write_cell(out, json_object_get(request, key));
+        fputc(name[n], out);
     }
 }
 
 /* -- Pages -------------------------------------------------------------------------------------------- */
 
 static const struct format formats[] = {
-    {"json", "application/json", "{\"requests\":[", ",", "]", write_json},
-    {"jsonl", "application/jsonl", "", "\n", "", write_json},
-    {"csv", "text/csv; charset=utf-8", CSV_HEADER, "", "", write_csv},
+    {"json", NULL, NULL, NULL},
+    {"jsonl", "application/jsonl", "", write_line},
+    {"csv", "text/csv; charset=utf-8", CSV_HEADER, write_csv},
 };
-
-struct writing {
-    struct page page;
-    const struct format *format;
-};
-
-static int write_request(const struct request_row *row, void *arg)
-{
-    struct writing *w = arg;
-    struct page *page = &w->page;
-    _cleanup_json_ request = request_row_to_json(row);
-
-    if (page->started_at != RECORD_NONE && row->intended_ns != RECORD_NONE)
-        json_put_int(request, "intended_at", page->started_at + row->intended_ns);
-    if (page->n++ > 0)
-        fputs(w->format->between, page->out);
-    w->format->write(page, request);
-    page->last = row->number;
-    page->full = ftello(page->out) > PAGE_BYTES_MAX;
-    return page->full;
-}
 
 static const struct format *find_format(const char *name, struct problem *p)
 {
@@ -116,32 +99,76 @@ static const struct format *find_format(const char *name, struct problem *p)
     return NULL;
 }
 
-static void end_page(struct http_request *r, struct writing *w, int64_t id, int64_t limit)
+static int take_request(const struct request_row *row, void *arg)
 {
-    const bool is_json = w->format == formats;
+    struct page *page = arg;
+    json_t *request = request_row_to_json(row);
 
-    fputs(w->format->after, w->page.out);
-    if (w->page.full || w->page.n == (size_t)limit) {
-        _cleanup_(freep) char *link = xasprintf("</v1/runs/r%" PRId64 "/requests?format=%s&after=%" PRId64
-                                                "&limit=%" PRId64 ">; rel=\"next\"",
-                                                id, w->format->name, w->page.last, limit);
-        http_reply_header(r, "Link", link);
-        if (is_json)
-            fprintf(w->page.out, ",\"next\":%" PRId64, w->page.last);
+    if (page->started_at != RECORD_NONE)
+        json_put_int(request, "intended_at", page->started_at + row->intended_ns);
+    if (page->list) {
+        json_array_append_new(page->list, request);
+    } else {
+        page->format->write(page->out, request);
+        json_decref(request);
     }
-    if (is_json || w->page.n > 0)
-        fputs(is_json ? "}" : w->format->between, w->page.out);
+    page->last = row->number;
+    page->n++;
+    page->bytes += ROW_BYTES + (row->gaps_us ? strlen(row->gaps_us) : 0);
+    return page->bytes > PAGE_BYTES_MAX;
+}
+
+static void point_to_next(struct http_request *r, const struct page *page, int64_t id, int64_t limit)
+{
+    _cleanup_(freep) char *link = xasprintf("</v1/runs/r%" PRId64 "/requests?format=%s&after=%" PRId64
+                                            "&limit=%" PRId64 ">; rel=\"next\"",
+                                            id, page->format->name, page->last, limit);
+    http_reply_header(r, "Link", link);
+}
+
+static void reply_page(struct http_request *r, struct page *page, bool is_last)
+{
+    if (page->list) {
+        json_t *body = json_object();
+        json_object_set(body, "requests", page->list);
+        if (!is_last)
+            json_put_int(body, "next", page->last);
+        http_reply_json(r, 200, body);
+    } else {
+        fflush(page->out);
+        http_reply(r, 200, page->format->content_type, page->text, page->size);
+    }
+}
+
+/* The names of the columns stand above the first page only, so that pages make one file. */
+static void page_begin(struct page *page, int64_t after)
+{
+    if (!page->format->write) {
+        page->list = json_array();
+        return;
+    }
+    page->out = xmemstream(&page->text, &page->size);
+    if (after < 0)
+        fputs(page->format->before, page->out);
+}
+
+static void page_done(struct page *page)
+{
+    json_decref(page->list);
+    if (page->out)
+        fclose(page->out);
+    free(page->text);
 }
 
 void get_requests(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(run_record_done) struct run_record run;
-    struct writing w = {.format = find_format(http_query_get(r, "format"), &p)};
+    _cleanup_(page_done) struct page page = {.format = find_format(http_query_get(r, "format"), &p)};
     int64_t after = -1, limit = PAGE_ROWS;
 
     run_record_init(&run);
-    if (!w.format || query_number(r, "after", -1, INT64_MAX, &after, &p) < 0 ||
+    if (!page.format || query_number(r, "after", -1, INT64_MAX, &after, &p) < 0 ||
         query_number(r, "limit", 1, PAGE_ROWS_MAX, &limit, &p) < 0) {
         http_reply_problem(r, &p);
         return;
@@ -151,19 +178,16 @@ void get_requests(struct door *d, struct http_request *r, int64_t id)
         reply_missing(r, 'r', id);
         return;
     }
-    w.page.started_at = run.started_at;
-    w.page.out = xmemstream(&w.page.text, &w.page.size);
-    /* The names of the columns stand above the first page, so that pages make one file. */
-    if (w.format->write != write_csv || after < 0)
-        fputs(w.format->before, w.page.out);
+    page.started_at = run.started_at;
+    page_begin(&page, after);
     if (err >= 0)
-        err = catalog_each_request(d->rooms.catalog, id, after, limit, write_request, &w);
-    if (err >= 0)
-        end_page(r, &w, id, limit);
-    fclose(w.page.out);
-    if (err < 0)
+        err = catalog_each_request(d->rooms.catalog, id, after, limit, take_request, &page);
+    if (err < 0) {
         reply_error(d, r, err, "read the requests");
-    else
-        http_reply(r, 200, w.format->content_type, w.page.text, w.page.size);
-    free(w.page.text);
+        return;
+    }
+    bool is_last = err == 0 && page.n < (size_t)limit;
+    if (!is_last)
+        point_to_next(r, &page, id, limit);
+    reply_page(r, &page, is_last);
 }

@@ -119,7 +119,7 @@ json_t *request_row_to_json(const struct request_row *r)
 /* -- As JSON -- */
 
 /* Of a summary, what a list is read for. */
-static const char *const figures[] = {"requests", "metrics", "throughput", "goodput"};
+static const char *const figures[] = {"metrics", "throughput", "goodput"};
 
 static int read_summary(struct catalog *c, int64_t run_id, json_t **ret)
 {
@@ -141,7 +141,7 @@ static void put_figures(json_t *run, const json_t *summary)
         json_object_set(run, figures[i], json_object_get(summary, figures[i]));
 }
 
-/* What was counted while the requests came; a summary says the same, and more. */
+/* As they were counted when they came, whatever the summary says. */
 static void put_counts(json_t *run)
 {
     static const char *const names[] = {"success", "incomplete", "error"};

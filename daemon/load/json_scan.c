@@ -23,18 +23,15 @@ static void skip_space(struct scan *s)
 /* From behind the opening quote to behind the closing one. */
 static int take_string(struct scan *s, struct json_found *ret)
 {
-    const char *begin = s->p;
+    const char *begin = s->p, *end = s->end, *p = begin;
 
-    for (; s->p < s->end; s->p++) {
-        if (*s->p == '\\') {
-            s->p++;
-        } else if (*s->p == '"') {
-            *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(s->p - begin)};
-            s->p++;
-            return 0;
-        }
-    }
-    return -EINVAL;
+    while (p < end && *p != '"')
+        p += *p == '\\' ? 2 : 1;
+    if (p >= end)
+        return -EINVAL;
+    *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(p - begin)};
+    s->p = p + 1;
+    return 0;
 }
 
 /* Whatever it is, to its end; brackets are counted, not matched. */
@@ -100,9 +97,11 @@ static unsigned following(const struct scan *s, unsigned set, unsigned depth, co
 {
     unsigned left = 0;
 
+    if (size == 0)
+        return 0;
     for (unsigned i = 0; set >> i; i++) {
         const char *step = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
-        if (step && strncmp(step, name, size) == 0 && step[size] == '\0')
+        if (step && *step == *name && strlen(step) == size && memcmp(step, name, size) == 0)
             left |= 1U << i;
     }
     return left;

@@ -57,13 +57,16 @@ static void take_credentials(const json_t *v, struct credentials *ret)
 
 static int take(const json_t *j, struct order *o, struct problem *p)
 {
-    const json_t *warm = json_object_get(j, "warm");
+    const json_t *targets = json_object_get(j, "targets"), *warm = json_object_get(j, "warm"),
+                 *watched = json_object_get(j, "workers");
 
     int r = workload_parse(json_object_get(j, "workload"), &o->workload, p);
     if (r == 0)
-        r = take_workers(json_object_get(j, "targets"), &o->targets, &o->n_targets, p);
+        r = take_workers(targets, &o->targets, &o->n_targets, p);
     if (r == 0)
-        r = take_workers(warm ? warm : json_object_get(j, "targets"), &o->warm, &o->n_warm, p);
+        r = take_workers(warm ? warm : targets, &o->warm, &o->n_warm, p);
+    if (r == 0)
+        r = take_workers(watched ? watched : warm ? warm : targets, &o->watched, &o->n_watched, p);
     if (r == 0)
         r = take_policy(json_object_get(j, "network"), &o->policy, p);
     if (r == 0)
@@ -102,6 +105,7 @@ void order_done(struct order *o)
     workload_done(&o->workload);
     free_workers(o->targets, o->n_targets);
     free_workers(o->warm, o->n_warm);
+    free_workers(o->watched, o->n_watched);
     network_done(&o->policy);
     credentials_done(&o->credentials);
     *o = (struct order){0};

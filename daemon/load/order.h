@@ -16,8 +16,8 @@ struct order_worker {
 
 struct order {
     struct workload workload;
-    struct order_worker *targets, *warm; /* warm is never empty: it is the targets where none are named */
-    size_t n_targets, n_warm;
+    struct order_worker *targets, *warm, *watched; /* none is empty: see proto/load.h */
+    size_t n_targets, n_warm, n_watched;
     struct network_policy policy;
     struct credentials credentials;
 };

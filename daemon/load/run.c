@@ -20,6 +20,7 @@
 
 /* Descriptors that are no connection of the load. */
 #define FILES_BESIDE   64
+#define FILES_DEFAULT  1024
 #define FLUSH_NS       (30 * NS_PER_S)
 #define LIVE_PERIOD_NS NS_PER_S
 
@@ -179,10 +180,15 @@ static void on_stop(void *arg)
         fail(r, NULL, "the run was stopped before it began");
 }
 
-static int64_t descriptors(void)
+/* Each of libcurl's handles has a pair of sockets beside its connections. */
+static int64_t in_flight_max(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : 1024;
+    int64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : FILES_DEFAULT;
+
+    return MAX(MIN((files - FILES_BESIDE) * WIRE_EXCHANGES / (WIRE_EXCHANGES + 2),
+                   (int64_t)WORKLOAD_CONCURRENCY_MAX),
+               INT64_C(1));
 }
 
 static void on_looked_before(void *arg)
@@ -206,8 +212,7 @@ static void make_ready(struct run *r)
                                .model = r->model,
                                .targets = r->targets,
                                .n_targets = r->order.n_targets,
-                               .in_flight_max =
-                                   MIN(descriptors() - FILES_BESIDE, (int64_t)WORKLOAD_CONCURRENCY_MAX),
+                               .in_flight_max = in_flight_max(),
                                .ended = on_load_ended,
                                .arg = r};
 
@@ -335,11 +340,12 @@ static void free_targets(struct target *targets, size_t n)
 /* Without it the run has no figures of memory, and is a run all the same. */
 static void sample_memory(struct run *r)
 {
-    size_t n = r->order.n_warm;
+    const struct order_worker *watched = r->order.watched;
+    size_t n = r->order.n_watched;
     _cleanup_(freep) struct sampler_target *targets = xcalloc(n, sizeof(*targets));
 
     for (size_t i = 0; i < n; i++)
-        targets[i] = (struct sampler_target){.url = r->workers[i].url, .pid = r->workers[i].pid};
+        targets[i] = (struct sampler_target){.url = watched[i].url, .pid = watched[i].pid};
     if (sampler_new(r->base, targets, n, &r->sampler) < 0)
         emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
 }

@@ -103,13 +103,13 @@ int server_side_new(struct event_base *base, struct caller *caller, const struct
     struct server_side *s = xcalloc(1, sizeof(*s));
 
     *s = (struct server_side){.caller = caller, .credentials = &order->credentials};
-    s->n = MIN(order->n_warm, (size_t)SERVER_SIDE_WORKERS_MAX);
+    s->n = MIN(order->n_watched, (size_t)SERVER_SIDE_WORKERS_MAX);
     s->sides = xcalloc(s->n, sizeof(*s->sides));
     s->period = event_new(base, -1, EV_PERSIST, on_period, s);
     for (size_t i = 0; i < s->n; i++)
         s->sides[i] = (struct side){.owner = s,
-                                    .url = xstrdup(order->warm[i].url),
-                                    .metrics_url = url_join(order->warm[i].url, "/metrics")};
+                                    .url = xstrdup(order->watched[i].url),
+                                    .metrics_url = url_join(order->watched[i].url, "/metrics")};
     if (!s->period) {
         server_side_free(s);
         return -ENOMEM;

@@ -11,9 +11,12 @@
 #include <sys/queue.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
-#define RECEIVE_BUFFER     2048L  /* a few events: ten thousand streams have one each */
-#define SEND_BUFFER        16384L /* the least that libcurl takes */
-#define KEEPALIVE_S        30L
+/* Each exchange has one: large where they are few, a few events where they are ten thousand. */
+#define RECEIVE_BUFFER       16384L
+#define RECEIVE_BUFFER_SMALL 2048L
+#define FEW_EXCHANGES        1024
+#define SEND_BUFFER          16384L /* the least that libcurl takes */
+#define KEEPALIVE_S          30L
 
 struct exchange {
     LIST_ENTRY(exchange) link;
@@ -51,6 +54,7 @@ struct wires {
     const struct wire_ops *ops;
     struct wire **wires;
     size_t n, cap, last;
+    size_t n_exchanges;
 };
 
 struct wire_place {
@@ -101,7 +105,8 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct exchange *x = arg;
 
-    /* libcurl sends again by itself where a kept connection turns out to be closed: a reset is to be counted. */
+    /* libcurl sends again by itself where a kept connection turns out to be closed: a reset is to be counted.
+     */
     if (x->sent)
         return CURL_PREREQFUNC_ABORT;
     x->wire->owner->ops->sent(x->arg, mono_ns());
@@ -137,6 +142,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 
 static void set_options(struct exchange *x)
 {
+    bool few = ++x->wire->owner->n_exchanges <= FEW_EXCHANGES;
     CURL *e = x->easy;
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, x);
@@ -148,7 +154,7 @@ static void set_options(struct exchange *x)
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
+    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, few ? RECEIVE_BUFFER : RECEIVE_BUFFER_SMALL);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, SEND_BUFFER);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");

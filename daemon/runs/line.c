@@ -150,12 +150,13 @@ static json_t *take_figures(const json_t *j, const char *const *names, size_t n)
 static char *take_warmed(const json_t *j, struct load_line *l)
 {
     static const char *const figures[] = {"sent", "failed", "mean_ms"};
-    _cleanup_(freep) char *url = NULL;
+    _cleanup_(freep) char *url = NULL, *error = NULL;
 
-    if (!take_text(j, "url", LOAD_URL_MAX, &url) || !url)
-        return wrong("warmed", "url");
+    if (!take_text(j, "url", LOAD_URL_MAX, &url) || !url || !take_text(j, "error", LOAD_TEXT_MAX, &error))
+        return wrong("warmed", url ? "error" : "url");
     l->object = take_figures(j, figures, ARRAY_SIZE(figures));
     json_put_str(l->object, "url", url);
+    json_put_str(l->object, "error", error);
     return NULL;
 }
 

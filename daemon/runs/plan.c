@@ -82,7 +82,7 @@ static void plan_warm_up(const struct fleet *fleet, struct run_plan *plan)
         if (answers_alone(w) && w->health != HEALTH_UNHEALTHY)
             add_worker(plan->warm, w);
     }
-    for (size_t i = 0; i < MAX(n_prefill, n_decode); i++)
+    for (size_t i = 0; i < MAX(n_prefill, n_decode) || json_array_size(plan->warm) == 0; i++)
         add_url(plan->warm, fleet->router, common_engine(fleet));
 }
 

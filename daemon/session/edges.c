@@ -245,6 +245,8 @@ void session_check_finished(struct session *s)
     explain_outcome(s);
     session_edge(s, outcome);
     sessions_count_end(s);
+    if (s->all->collector_ops)
+        s->all->collector_ops->ended(s, s->all->collector);
     if (!s->loads)
         session_stop_load(s);
     struct timeval at_once = {0};

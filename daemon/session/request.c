@@ -134,48 +134,87 @@ static int take_through(const json_t *v, const char *member, void *field, struct
     return 0;
 }
 
+static int take_load(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    const json_t *through = json_object_get(v, "through");
+
+    if (!json_is_object(v) || json_object_size(v) > (through ? 1 : 0))
+        return wrong(p, member, "an object with \"through\"");
+    return through ? take_through(through, "through", field, p) : 0;
+}
+
+/* A name of one directory, in which nothing needs to be quoted; one with an underscore is no session's. */
+static bool is_folder_name(const char *name)
+{
+    return name && *name != '.' && *name != '-' && strlen(name) <= REQUEST_JOB_FOLDER_MAX &&
+           strchr(name, '_') &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
+}
+
+static int take_job(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    static const char *const phases[] = {"prefill", "decode", "aggregated"};
+    const char *folder = json_get_str(v, "folder"), *phase = json_get_str(v, "phase");
+    struct request_job *job = field;
+
+    for (size_t i = 0; i < ARRAY_SIZE(phases); i++)
+        if (json_object_size(v) == 2 && is_folder_name(folder) && phase && streq(phases[i], phase)) {
+            replace_str(&job->folder, folder);
+            job->phase = phases[i];
+            return 0;
+        }
+    return wrong(
+        p, member,
+        "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phase\": prefill, decode "
+        "or aggregated}");
+}
+
 #define FIELD(f) offsetof(struct start_request, f)
+
+enum { OF_SESSIONS = 1, OF_RUNS = 2, OF_BOTH = OF_SESSIONS | OF_RUNS };
 
 static const struct {
     const char *name;
     int (*take)(const json_t *v, const char *member, void *field, struct problem *p);
     size_t offset;
-    bool of_runs;
+    unsigned whose;
 } members[] = {
-    {"router", take_text, FIELD(source.router), true},
-    {"fleet", take_text, FIELD(source.fleet), true},
-    {"dialect", take_text, FIELD(source.dialect), true},
-    {"trace_dir", take_text, FIELD(source.trace_dir)},
-    {"workers", take_workers, 0, true},
-    {"steps", take_count, FIELD(recording.steps)},
-    {"duration_ns", take_count, FIELD(recording.duration_ns)},
-    {"start_step", take_count, FIELD(recording.start_step)},
-    {"start_at", take_count, FIELD(start_at)},
-    {"prompt", take_text, FIELD(prompt)},
-    {"model", take_text, FIELD(model)},
-    {"activities", take_activities, FIELD(recording.activities)},
-    {"with_stack", take_bool, FIELD(recording.with_stack)},
-    {"record_shapes", take_bool, FIELD(recording.record_shapes)},
-    {"by_stage", take_bool, FIELD(recording.by_stage)},
-    {"role", take_role, FIELD(role), true},
-    {"count", take_count, FIELD(count), true},
-    {"one_per_role", take_bool, FIELD(one_per_role)},
-    {"include_unhealthy", take_bool, FIELD(include_unhealthy), true},
-    {"stagger", take_bool, FIELD(stagger)},
-    {"when_running", take_count, FIELD(when_running)},
-    {"when_timeout_ns", take_count, FIELD(when_timeout_ns)},
-    {"require_all", take_bool, FIELD(require_all)},
-    {"queue", take_bool, FIELD(queue)},
-    {"labels", take_labels, FIELD(labels), true},
-    {"workload", take_workload, FIELD(workload), true},
-    {"load_through", take_through, FIELD(through), true},
+    {"router", take_text, FIELD(source.router), OF_BOTH},
+    {"fleet", take_text, FIELD(source.fleet), OF_BOTH},
+    {"dialect", take_text, FIELD(source.dialect), OF_BOTH},
+    {"trace_dir", take_text, FIELD(source.trace_dir), OF_SESSIONS},
+    {"workers", take_workers, 0, OF_BOTH},
+    {"steps", take_count, FIELD(recording.steps), OF_SESSIONS},
+    {"duration_ns", take_count, FIELD(recording.duration_ns), OF_SESSIONS},
+    {"start_step", take_count, FIELD(recording.start_step), OF_SESSIONS},
+    {"start_at", take_count, FIELD(start_at), OF_SESSIONS},
+    {"prompt", take_text, FIELD(prompt), OF_SESSIONS},
+    {"model", take_text, FIELD(model), OF_SESSIONS},
+    {"activities", take_activities, FIELD(recording.activities), OF_SESSIONS},
+    {"with_stack", take_bool, FIELD(recording.with_stack), OF_SESSIONS},
+    {"record_shapes", take_bool, FIELD(recording.record_shapes), OF_SESSIONS},
+    {"by_stage", take_bool, FIELD(recording.by_stage), OF_SESSIONS},
+    {"role", take_role, FIELD(role), OF_BOTH},
+    {"count", take_count, FIELD(count), OF_BOTH},
+    {"one_per_role", take_bool, FIELD(one_per_role), OF_SESSIONS},
+    {"include_unhealthy", take_bool, FIELD(include_unhealthy), OF_BOTH},
+    {"stagger", take_bool, FIELD(stagger), OF_SESSIONS},
+    {"when_running", take_count, FIELD(when_running), OF_SESSIONS},
+    {"when_timeout_ns", take_count, FIELD(when_timeout_ns), OF_SESSIONS},
+    {"require_all", take_bool, FIELD(require_all), OF_SESSIONS},
+    {"queue", take_bool, FIELD(queue), OF_SESSIONS},
+    {"labels", take_labels, FIELD(labels), OF_BOTH},
+    {"workload", take_workload, FIELD(workload), OF_BOTH},
+    {"load_through", take_through, FIELD(through), OF_RUNS},
+    {"load", take_load, FIELD(through), OF_SESSIONS},
+    {"job", take_job, FIELD(job), OF_SESSIONS},
 };
 
 static int take_member(struct start_request *r, bool of_run, const char *name, const json_t *value,
                        struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if (streq(members[i].name, name) && (!of_run || members[i].of_runs))
+        if (streq(members[i].name, name) && (members[i].whose & (of_run ? OF_RUNS : OF_SESSIONS)))
             return members[i].take(value, name, (char *)r + members[i].offset, p);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a %s", name,
                        of_run ? "run" : "session");
@@ -282,5 +321,6 @@ void start_request_done(struct start_request *r)
     fleet_query_done(&r->source);
     json_decref(r->labels);
     json_decref(r->workload);
+    free(r->job.folder);
     *r = (struct start_request){0};
 }

@@ -14,6 +14,7 @@
 
 #define REQUEST_STEPS_MAX       100000
 #define REQUEST_WORKERS_MAX     10000
+#define REQUEST_JOB_FOLDER_MAX  128
 #define REQUEST_LABELS_MAX      32
 #define REQUEST_PROMPT_MAX      65536 /* bytes */
 #define REQUEST_LABEL_BYTES_MAX 256
@@ -24,6 +25,12 @@ enum load_through {
     LOAD_THROUGH_ANY, /* the router where one is known */
     LOAD_THROUGH_ROUTER,
     LOAD_THROUGH_WORKERS,
+};
+
+/* A part of a job of srtctl: its traces are found in <folder>/profiles/<phase> of the store, too. */
+struct request_job {
+    char *folder;      /* NULL: none */
+    const char *phase; /* static */
 };
 
 struct start_request {
@@ -38,7 +45,8 @@ struct start_request {
     bool one_per_role, include_unhealthy, stagger, require_all, queue;
     int64_t when_running; /* 0: do not wait */
     int64_t when_timeout_ns;
-    json_t *labels;   /* object */
+    json_t *labels; /* object */
+    struct request_job job;
     json_t *workload; /* object, not looked into here; NULL: nothing is sent */
     int through;      /* enum load_through */
 };

@@ -90,6 +90,8 @@ struct collector_ops {
     void (*collect)(struct target *t, void *collector);
     /* The target ended without being collected, or its session is given up: forget it. */
     void (*forget)(struct target *t, void *collector);
+    /* It is over, and all of its targets are. */
+    void (*ended)(const struct session *s, void *collector);
     /* Bytes that its files have grown to so far. */
     int64_t (*bytes_seen)(const struct target *t, void *collector);
 };

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PROFD_BUILD", ROOT / "build")).resolve()
 LOAD = BUILD / "daemon/load/profd-load"
+SANITIZED = b"__asan_init" in LOAD.read_bytes()
 END_S = 60
 COMMANDS_FD = 3
 
@@ -110,11 +111,12 @@ class ByteServer:
     """Answers each request with what answer(connection, number, request) sends; bytes that it returns are sent. None, or an
     answer without an end, closes the connection."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, tls=None):
         self.answer = answer
+        self.tls = tls
         self.received = []
         self.listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.listening.getsockname()[1]}"
         self.lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -136,6 +138,11 @@ class ByteServer:
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
+        if self.tls:
+            try:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                return
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, contextlib.suppress(OSError):
             stream = connection.makefile("rb")

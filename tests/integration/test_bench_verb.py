@@ -100,6 +100,7 @@ def test_prompts_twice_and_compared(scene, measured, tmp_path):
     (tmp_path / "prompts.txt").write_text("one\ntwo words\n")
     run = scene.bench("--prompts", tmp_path / "prompts.txt", "--repeat", 2, "--osl", 2, "-c", 4, "--warmup", 0)
     assert run["requests"]["success"] == 4 and run["tokens"]["output"] == 8
+    assert run["workload"]["n_prompts"] == 2 and "2 prompts" in scene.run("show", f"r{run['run']}").stdout
     before, after = f"r{measured[0]['run']}", f"r{run['run']}"
     text = scene.run("compare", before, after).stdout
     assert re.search(r"^concurrency differs: 3 -> 4$", text, re.M) and re.search(r"^e2e.p50 ms ", text, re.M)

@@ -320,7 +320,7 @@ def test_show_and_its_requests(door):
     writer = csv.DictWriter(text, requests[0])
     writer.writeheader()
     writer.writerows(requests)
-    formats = {"json": {"requests": requests}, "csv": text.getvalue().encode(), "jsonl": b'{"index":0}\n{"index":1}\n'}
+    formats = {"json": {"requests": requests}, "csv": text.getvalue().encode()}
     door.answers["GET /v1/runs/r3/requests"] = lambda query, body: (200, formats[query["format"][0]])
     r = run("show", "r3", door=door)
     assert r.returncode == 0 and "Run r3 on 1 target, Qwen3-8B" in r.stdout and "Throughput:" in r.stdout and "uid 1000 (anna)" in r.stdout
@@ -328,7 +328,7 @@ def test_show_and_its_requests(door):
     assert table[0].split() == ["REQUEST", "AT", "ms", "LATE", "TTFT", "TPOT", "E2E", "IN", "OUT", "OUTCOME", "TARGET", "ERROR"]
     assert table[2].split() == ["1", "1.00", "-", "31.2", "-", "1,000", "-", "128", "success", "http://w:1", "-"]
     assert run("show", "3", "--requests", "--csv", door=door).stdout == text.getvalue().replace("\r\n", "\n")
-    assert run("show", "r3", "--requests", "--jsonl", door=door).stdout.count("\n") == 2
+    assert [json.loads(line) for line in run("show", "r3", "--requests", "--jsonl", door=door).stdout.splitlines()] == requests
     assert json.loads(run("show", "r3", "--requests", "--json", door=door).stdout) == {"requests": requests}
     for wrong in (["r3", "--csv"], ["r3", "--requests", "--csv", "--json"], ["t1", "--requests"]):
         assert run("show", *wrong, door=door).returncode == 2
@@ -341,6 +341,9 @@ def test_requests_come_in_pages(door):
     assert [line.split()[0] for line in run("show", "r3", "--requests", "--no-legend", door=door).stdout.splitlines()] == ["0", "5", "7"]
     pages["7"]["next"] = 5  # one that goes in circles is left
     assert run("show", "r3", "--requests", "--json", door=door).returncode == 0
+    pages["-1"] = {"requests": []}
+    assert json.loads(run("show", "r3", "--requests", "--json", door=door).stdout) == {"requests": []}
+    assert run("show", "r3", "--requests", "--jsonl", door=door).stdout == ""
 
 
 def test_save_as(door, tmp_path):
