@@ -34,7 +34,7 @@ static void concurrency(const json_t *facts, struct document *d)
     curve_read(facts, &c);
     if (c.n == 0)
         document_item(
-            d, "Concurrency: only %" PRId64 " requests at a time.",
+            d, "Concurrency: never more than %" PRId64 " at a time.",
             json_get_int(json_object_get(json_object_get(facts, "run"), "workload"), "concurrency", 1));
     else
         document_item(d, "Concurrency above %.0f.", c.concurrency[c.n - 1]);

@@ -65,19 +65,13 @@ static int spawn(const char *program, const char *model, const char *tokenizer, 
     return r;
 }
 
-static int not_ready(struct onnx_worker *w, const char *model, struct problem *p)
+static int not_ready(const char *model, int64_t deadline_ns, struct problem *p)
 {
-    int status = 0;
-
-    if (waitpid(w->pid, &status, WNOHANG) == w->pid)
-        w->pid = 0;
-    if (w->pid > 0)
-        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "%s was not served within %d s", model,
-                    (int)(ONNX_READY_NS / NS_PER_S));
-    else
-        problem_set(p, -EPIPE, PROBLEM_UPSTREAM, "%s is not served: what its worker says stands above",
-                    model);
-    return -EPIPE;
+    if (mono_ns() >= deadline_ns)
+        return problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "%s was not served within %d s", model,
+                           (int)(ONNX_READY_NS / NS_PER_S));
+    return problem_set(p, -EPIPE, PROBLEM_UPSTREAM, "%s is not served: what its worker says stands above",
+                       model);
 }
 
 int onnx_worker_start(const char *model, const char *tokenizer, const char *profile_dir,
@@ -100,10 +94,10 @@ int onnx_worker_start(const char *model, const char *tokenizer, const char *prof
         problem_remedy(p, "It needs Python 3 at /usr/bin/python3, or where PROFD_PYTHON says.");
         return r;
     }
-    _cleanup_(freep) char *line = read_line(w.from, mono_ns() + ONNX_READY_NS),
-                          *port = rest_of(line, "ready");
+    const int64_t deadline_ns = mono_ns() + ONNX_READY_NS;
+    _cleanup_(freep) char *line = read_line(w.from, deadline_ns), *port = rest_of(line, "ready");
     if (!port) {
-        r = not_ready(&w, model, p);
+        r = not_ready(model, deadline_ns, p);
         onnx_worker_stop(&w, NULL);
         return r;
     }

@@ -203,20 +203,32 @@ static void print_warmed(const json_t *warmed, const struct screen *s)
     }
 }
 
+/* Of a latency in milliseconds, of a clock in MHz, of memory in bytes: its name says which. */
+static char *drift_text(char *buf, const char *key, double value)
+{
+    const char *unit = ends_with(key, "_mhz") ? "MHz" : "ms";
+
+    if (ends_with(key, "_bytes"))
+        return format_size(buf, (int64_t)value);
+    char figure[32];
+    snprintf(buf, UNIT_TEXT_MAX, "%s %s", figure_text(figure, value), unit);
+    return buf;
+}
+
 static void print_drift(const json_t *drift, const struct screen *s)
 {
     const char *key, *name = "Drift:";
-    char first[32], last[32];
+    char first[UNIT_TEXT_MAX], last[UNIT_TEXT_MAX];
     json_t *trend;
 
     json_object_foreach((json_t *)drift, key, trend)
     {
         if (!json_get_bool(trend, "significant", false))
             continue;
-        field_printf(s, name, "%s %s over the run, from %s to %s ms (p = %.2g)", name_of(key),
+        field_printf(s, name, "%s %s over the run, from %s to %s (p = %.2g)", name_of(key),
                      figure_at(trend, "tau") > 0 ? "rises" : "falls",
-                     figure_text(first, figure_at(trend, "first")),
-                     figure_text(last, figure_at(trend, "last")), figure_at(trend, "p"));
+                     drift_text(first, key, figure_at(trend, "first")),
+                     drift_text(last, key, figure_at(trend, "last")), figure_at(trend, "p"));
         name = "";
     }
 }
