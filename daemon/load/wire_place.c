@@ -1,15 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/wire_place.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/url.h"
 #include <errno.h>
+#include <netdb.h>
 
-static void add_header(struct wire_place *p, const char *line)
+#define ADDRESSES_MAX 16
+
+static void add(struct curl_slist **list, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(p->headers, line);
+    struct curl_slist *longer = curl_slist_append(*list, line);
     if (longer)
-        p->headers = longer;
+        *list = longer;
+}
+
+/* What cannot be looked up is libcurl's to report, with the first request. */
+static void look_up(struct wire_place *p, const char *text)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    struct addrinfo *found = NULL, *a;
+    char *line = NULL, address[ADDRESS_TEXT_SIZE];
+    struct in6_addr ip;
+    const char *reason;
+    struct url url;
+    size_t size, n = 0;
+
+    if (url_parse(text, &url, &reason) < 0 || address_of_host(url.host, &ip) ||
+        getaddrinfo(url.host, NULL, &hints, &found) != 0)
+        return;
+    FILE *out = xmemstream(&line, &size);
+    fprintf(out, "%s:%d:", url.host, url.port);
+    for (a = found; a && n < ADDRESSES_MAX; a = a->ai_next) {
+        if (!address_of_socket(a->ai_addr, &ip))
+            continue;
+        address_format(&ip, address);
+        fprintf(out, "%s%s", n++ ? "," : "", address);
+    }
+    fclose(out);
+    freeaddrinfo(found);
+    if (n > 0)
+        add(&p->addresses, line);
+    free(line);
 }
 
 int wire_place_new(const char *url, const struct credentials *credentials, struct wire_place **ret,
@@ -21,12 +55,13 @@ int wire_place_new(const char *url, const struct credentials *credentials, struc
 
     p->url = xstrdup(url);
     p->credentials = credentials;
-    add_header(p, "Expect:");
-    add_header(p, "Content-Type: application/json");
+    add(&p->headers, "Expect:");
+    add(&p->headers, "Content-Type: application/json");
+    look_up(p, url);
     int r = probe ? credentials_use(credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token) {
         char *line = xasprintf("Authorization: Bearer %s", token);
-        add_header(p, line);
+        add(&p->headers, line);
         secret_free(line);
     }
     secret_free(token);
@@ -45,6 +80,7 @@ struct wire_place *wire_place_free(struct wire_place *p)
         return NULL;
     free(p->url);
     curl_slist_free_all(p->headers);
+    curl_slist_free_all(p->addresses);
     free(p);
     return NULL;
 }
