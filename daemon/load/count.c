@@ -19,7 +19,7 @@ struct counting {
     struct event *begin;
     struct job jobs[PARALLEL];
     size_t n_busy, next_kept, next_prompt;
-    int64_t *inputs; /* of each prompt, 0 not counted */
+    int64_t *inputs; /* of each given prompt, 0 not counted; NULL where they are synthetic */
     int64_t until_ns;
 };
 
@@ -76,7 +76,7 @@ static bool start_input(struct counting *c)
 {
     struct records *rs = c->setup.records;
 
-    while (c->setup.order->workload.prompts && c->next_prompt < rs->n_kept) {
+    while (c->inputs && c->next_prompt < rs->n_kept) {
         struct request_record *record = &rs->items[rs->kept[c->next_prompt++].index];
         if (record->input_source != TOKENS_ESTIMATED || c->inputs[record->prompt] != 0)
             continue;
@@ -124,7 +124,8 @@ struct counting *counting_start(const struct counting_setup *setup)
 
     c->setup = *setup;
     c->until_ns = mono_ns() + COUNTING_NS;
-    c->inputs = xcalloc(MAX(setup->order->workload.n_prompts, (size_t)1), sizeof(*c->inputs));
+    if (setup->order->workload.prompts)
+        c->inputs = xcalloc(setup->order->workload.n_prompts, sizeof(*c->inputs));
     c->begin = evtimer_new(setup->base, on_begin, c);
     if (!c->begin)
         abort(); /* as base/alloc.h */

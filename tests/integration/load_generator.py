@@ -60,7 +60,8 @@ class Generator:
             os.close(self.tell)
         status = self.process.wait(END_S)
         self.process.stdout.close()
-        assert self.process.stderr.read() == b""
+        said = self.process.stderr.read().decode()
+        assert said == "", said
         self.process.stderr.close()
         return status
 

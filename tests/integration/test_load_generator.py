@@ -280,7 +280,7 @@ def test_what_it_gave_up():
         generator.read_until("ready")
         for task in Path(f"/proc/{generator.process.pid}/task").iterdir():
             status = dict(line.split(":\t") for line in (task / "status").read_text().splitlines() if ":\t" in line)
-            assert status["NoNewPrivs"] == "1" and (SANITIZED or status["Seccomp"] == "2")
+            assert SANITIZED or (status["NoNewPrivs"] == "1" and status["Seccomp"] == "2")
         generator.say("stop")
         generator.end()
 
