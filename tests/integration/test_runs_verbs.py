@@ -346,6 +346,18 @@ def test_requests_come_in_pages(door):
     assert run("show", "r3", "--requests", "--jsonl", door=door).stdout == ""
 
 
+def test_csv_comes_in_pages(door):
+    def page(query, body):
+        if "after" in query:
+            return 200, b"1\n"
+        return 200, b"index\n0\n", [("Link", '</v1/runs/r3/requests?format=csv&after=0&limit=10000>; rel="next"')]
+
+    door.answers["GET /v1/runs/r3/requests"] = page
+    assert run("show", "r3", "--requests", "--csv", door=door).stdout == "index\n0\n1\n"
+    door.answers["GET /v1/runs/r3/requests"] = lambda query, body: (200, b"index\n", [("Link", "<http://elsewhere/>; rel=\"next\"")])
+    assert run("show", "r3", "--requests", "--csv", door=door).stdout == "index\n"
+
+
 def test_save_as(door, tmp_path):
     door.answers["GET /v1/runs/r3/requests"] = {"requests": []}
     r = run("show", "r3", "--save-as", "vllm-bench", "--output", str(tmp_path / "v.json"), door=door)
