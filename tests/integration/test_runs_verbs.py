@@ -201,7 +201,10 @@ def test_partial_and_failed_have_their_status(door):
     door.answers["GET /v1/runs/r3"] = a_run(state="partial")
     assert run("bench", "--worker", "http://w:1", "--isl", "8", door=door).returncode == 3
     door.answers["GET /v1/runs/r3"] = a_run(state="failed", reason="no model: /v1/models answered 404", remedy="--model names one")
+    door.answers["GET /v1/runs/r3"] |= {"warmed": [{"url": "http://w:1", "sent": 2, "failed": 2, "mean_ms": None}],
+                                        "requests": {"success": 0, "incomplete": 0, "error": 0}}
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
+    assert "Run r3 is failed\n" in r.stdout and "2 sent, 2 failed; not counted" in r.stdout and "Throughput" not in r.stdout
     assert r.returncode == 1 and "no model: /v1/models answered 404" in r.stdout and "--model names one" in r.stdout
     door.answers["POST /v1/runs"] = problem(400, "bad-request", "the workload does not say when it ends", "give requests or duration")
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
@@ -365,6 +368,8 @@ def test_save_as(door, tmp_path):
     assert json.loads((tmp_path / "v.json").read_text())["completed"] == 198
     r = run("bench", "--worker", "http://w:1", "--isl", "8", "--save-as", "aiperf", "-o", str(tmp_path / "a.json"), door=door)
     assert r.returncode == 0 and json.loads((tmp_path / "a.json").read_text())
+    r = run("bench", "--worker", "http://w:1", "--isl", "8", "--save-as", "vllm-bench", "-o", "-", door=door)
+    assert json.loads(r.stdout)["completed"] == 198  # and nothing but that
 
 
 def test_compare(door):
