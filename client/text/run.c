@@ -203,7 +203,7 @@ void run_print_outcome(const json_t *run, const struct screen *s)
 
     fprintf(s->file, "Run %s is %s%s%s", run_ref(ref, run), screen_colour(s, run_colour(run)),
             state ? state : "?", screen_plain(s));
-    if (requests) {
+    if (success + incomplete + error > 0) {
         fprintf(s->file, ": %s of %s requests succeeded", text_number(number, success),
                 text_number(whole, success + incomplete + error));
         if (incomplete > 0)

@@ -2,9 +2,9 @@
 #include "client/text/run_figures.h"
 
 #include "base/alloc.h"
-#include "base/units.h"
 #include "client/text/fields.h"
 #include "client/text/run.h"
+#include "client/text/run_servers.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 #include <math.h>
@@ -12,8 +12,9 @@
 /* More of them are in --json. */
 #define ERRORS_SHOWN   5
 #define OUTLIERS_SHOWN 3
-/* Correlations that are less say little. */
-#define CORRELATION_MIN 0.3
+/* Correlations that are less say little, and any of fewer requests is chance. */
+#define CORRELATION_MIN      0.3
+#define CORRELATION_REQUESTS 20
 
 const struct run_metric run_metrics[] = {
     {"ttft_ms", "TTFT"}, {"tpot_ms", "TPOT"},          {"itl_ms", "ITL"},
@@ -134,9 +135,8 @@ static void print_goodput(const json_t *goodput, const struct screen *s)
 
 static void print_peak(const json_t *peak, const struct screen *s)
 {
-    char number[32];
-    if (json_is_integer(peak))
-        field_printf(s, "Peak:", "%s requests at a time", text_number(number, json_integer_value(peak)));
+    _cleanup_(freep) char *requests = text_count(json_integer_value(peak), "request");
+    field_printf(s, "Peak:", "%s at a time", requests);
 }
 
 static const char *meaning_of(const char *source)
@@ -195,10 +195,12 @@ static void print_warmed(const json_t *warmed, const struct screen *s)
     {
         const char *url = json_get_str(one, "url");
         int64_t n_failed = json_get_int(one, "failed", 0);
-        field_printf(s, name, "%s: %s sent, %s failed, mean %s ms; not counted", url ? url : "?",
+        double mean_ms = figure_at(one, "mean_ms");
+        field_printf(s, name, "%s: %s sent, %s failed%s%s%s; not counted", url ? url : "?",
                      text_number(sent, json_get_int(one, "sent", 0)),
                      n_failed > 0 ? text_number(failed, n_failed) : "none",
-                     figure_text(mean, figure_at(one, "mean_ms")));
+                     isfinite(mean_ms) ? ", mean " : "", isfinite(mean_ms) ? figure_text(mean, mean_ms) : "",
+                     isfinite(mean_ms) ? " ms" : "");
         name = "";
     }
 }
@@ -289,86 +291,6 @@ static void print_errors(const json_t *errors, const struct screen *s)
     }
 }
 
-/* "1.2 GiB at first, at most 1.4 GiB (+0.2 GiB)" */
-static char *growth_text(const json_t *series)
-{
-    char baseline[UNIT_TEXT_MAX], peak[UNIT_TEXT_MAX], difference[UNIT_TEXT_MAX];
-
-    if (!json_is_object(series))
-        return NULL;
-    return xasprintf("%s at first, at most %s (+%s)",
-                     format_size(baseline, json_get_int(series, "baseline", 0)),
-                     format_size(peak, json_get_int(series, "peak", 0)),
-                     format_size(difference, json_get_int(series, "difference", 0)));
-}
-
-static void print_memory(const json_t *memory, const struct screen *s)
-{
-    const char *name = "Memory:", *missing = json_get_str(memory, "gpus_reason");
-    json_t *one;
-    size_t i;
-
-    json_array_foreach(json_object_get(memory, "workers"), i, one)
-    {
-        const char *url = json_get_str(one, "url"), *reason = json_get_str(one, "reason");
-        _cleanup_(freep) char *rss = growth_text(json_object_get(one, "rss_bytes"));
-        _cleanup_(freep) char *pss = growth_text(json_object_get(one, "pss_bytes"));
-        field_printf(s, name, "%s: %s%s%s%s", url ? url : "?", rss ? "RSS " : "not available: ",
-                     rss      ? rss
-                     : reason ? reason
-                              : "it is not on this host",
-                     pss ? "; PSS " : "", pss ? pss : "");
-        name = "";
-    }
-    json_array_foreach(json_object_get(memory, "gpus"), i, one)
-    {
-        _cleanup_(freep) char *used = growth_text(json_object_get(one, "memory_bytes"));
-        char busy[32], clock[32];
-        field_printf(s, name, "GPU %lld: %s; %s %% busy at %s MHz on average",
-                     (long long)json_get_int(one, "index", 0), used ? used : "not available",
-                     figure_text(busy, figure_at(one, "utilisation_percent/mean")),
-                     figure_text(clock, figure_at(one, "sm_clock_mhz/mean")));
-        name = "";
-    }
-    if (missing)
-        field_printf(s, name, "GPU: not available: %s", missing);
-}
-
-/* What the workers' own histograms say; their buckets are coarse. */
-static void print_server(const json_t *server, const struct screen *s)
-{
-    const char *name = "Server says:";
-    size_t i;
-    json_t *worker;
-
-    json_array_foreach(json_object_get(server, "workers"), i, worker)
-    {
-        char *text = NULL, p50[32], p99[32];
-        const char *url = json_get_str(worker, "url");
-        double used = figure_at(worker, "kv_cache_use/peak");
-        size_t size;
-        FILE *out = xmemstream(&text, &size);
-        if (!out)
-            return;
-        fprintf(out, "%s:", url ? url : "?");
-        for (size_t k = 0; k < n_run_metrics; k++) {
-            const json_t *metric = json_object_get(worker, run_metrics[k].key);
-            if (isfinite(figure_at(metric, "p50")))
-                fprintf(out, " %s p50 %s p99 %s ms;", run_metrics[k].name,
-                        figure_text(p50, figure_at(metric, "p50")),
-                        figure_text(p99, figure_at(metric, "p99")));
-        }
-        if (isfinite(used))
-            fprintf(out, " KV cache at most %.1f %% full", 100 * used);
-        fclose(out);
-        if (text[strlen(text) - 1] == ';')
-            text[strlen(text) - 1] = '\0';
-        field_print(s, name, text);
-        free(text);
-        name = "";
-    }
-}
-
 static void print_notes(const json_t *notes, const struct screen *s)
 {
     size_t i;
@@ -386,21 +308,32 @@ static void print_notes(const json_t *notes, const struct screen *s)
 static const struct section {
     const char *member;
     void (*print)(const json_t *value, const struct screen *s);
+    double requests_min; /* of fewer it says nothing */
 } sections[] = {
-    {"throughput", print_throughput}, {"goodput", print_goodput},   {"peak_concurrency", print_peak},
-    {"tokens", print_tokens},         {"cold", print_cold},         {"warmed", print_warmed},
-    {"drift", print_drift},           {"outliers", print_outliers}, {"correlation", print_correlation},
-    {"errors", print_errors},         {"memory", print_memory},     {"server", print_server},
+    {"throughput", print_throughput, 1},
+    {"goodput", print_goodput, 1},
+    {"peak_concurrency", print_peak, 1},
+    {"tokens", print_tokens, 1},
+    {"cold", print_cold, 1},
+    {"warmed", print_warmed},
+    {"drift", print_drift, 1},
+    {"outliers", print_outliers, 1},
+    {"correlation", print_correlation, CORRELATION_REQUESTS},
+    {"errors", print_errors},
+    {"memory", run_print_memory},
+    {"server", run_print_server, 1},
     {"notes", print_notes},
 };
 
 void run_print_figures(const json_t *run, const struct screen *s, bool with_heading)
 {
-    if (json_object_get(run, "metrics"))
+    double n = figure_at(run, "requests/success");
+
+    if (n > 0)
         print_metrics(run, s, with_heading);
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         const json_t *value = json_object_get(run, sections[i].member);
-        if (value && !json_is_null(value))
+        if (value && !json_is_null(value) && (sections[i].requests_min == 0 || n >= sections[i].requests_min))
             sections[i].print(value, s);
     }
 }

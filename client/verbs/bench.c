@@ -165,7 +165,9 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
     int status = run_and_watch(c, o, request, &w);
 
     if (status == EXIT_DONE)
-        status = w.was_left ? EXIT_FAILED : run_show_result(c, w.run);
+        status = w.was_left                     ? EXIT_FAILED
+                 : streq(o->saving.output, "-") ? run_exit_status(w.run)
+                                                : run_show_result(c, w.run);
     fflush(c->out.file);
     if (o->saving.format && w.run && !w.was_left) {
         int saved = saving_write(c, &o->saving, w.run);

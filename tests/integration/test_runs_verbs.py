@@ -201,7 +201,10 @@ def test_partial_and_failed_have_their_status(door):
     door.answers["GET /v1/runs/r3"] = a_run(state="partial")
     assert run("bench", "--worker", "http://w:1", "--isl", "8", door=door).returncode == 3
     door.answers["GET /v1/runs/r3"] = a_run(state="failed", reason="no model: /v1/models answered 404", remedy="--model names one")
+    door.answers["GET /v1/runs/r3"] |= {"warmed": [{"url": "http://w:1", "sent": 2, "failed": 2, "mean_ms": None}],
+                                        "requests": {"success": 0, "incomplete": 0, "error": 0}}
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
+    assert "Run r3 is failed\n" in r.stdout and "2 sent, 2 failed; not counted" in r.stdout and "Throughput" not in r.stdout
     assert r.returncode == 1 and "no model: /v1/models answered 404" in r.stdout and "--model names one" in r.stdout
     door.answers["POST /v1/runs"] = problem(400, "bad-request", "the workload does not say when it ends", "give requests or duration")
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
@@ -346,6 +349,18 @@ def test_requests_come_in_pages(door):
     assert run("show", "r3", "--requests", "--jsonl", door=door).stdout == ""
 
 
+def test_csv_comes_in_pages(door):
+    def page(query, body):
+        if "after" in query:
+            return 200, b"1\n"
+        return 200, b"index\n0\n", [("Link", '</v1/runs/r3/requests?format=csv&after=0&limit=10000>; rel="next"')]
+
+    door.answers["GET /v1/runs/r3/requests"] = page
+    assert run("show", "r3", "--requests", "--csv", door=door).stdout == "index\n0\n1\n"
+    door.answers["GET /v1/runs/r3/requests"] = lambda query, body: (200, b"index\n", [("Link", "<http://elsewhere/>; rel=\"next\"")])
+    assert run("show", "r3", "--requests", "--csv", door=door).stdout == "index\n"
+
+
 def test_save_as(door, tmp_path):
     door.answers["GET /v1/runs/r3/requests"] = {"requests": []}
     r = run("show", "r3", "--save-as", "vllm-bench", "--output", str(tmp_path / "v.json"), door=door)
@@ -353,6 +368,8 @@ def test_save_as(door, tmp_path):
     assert json.loads((tmp_path / "v.json").read_text())["completed"] == 198
     r = run("bench", "--worker", "http://w:1", "--isl", "8", "--save-as", "aiperf", "-o", str(tmp_path / "a.json"), door=door)
     assert r.returncode == 0 and json.loads((tmp_path / "a.json").read_text())
+    r = run("bench", "--worker", "http://w:1", "--isl", "8", "--save-as", "vllm-bench", "-o", "-", door=door)
+    assert json.loads(r.stdout)["completed"] == 198  # and nothing but that
 
 
 def test_compare(door):
