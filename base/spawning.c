@@ -40,10 +40,11 @@ static int move_aside(int *fd, int first)
 
 static void add_descriptors(posix_spawn_file_actions_t *actions, const int *fds, int n_fds)
 {
-    posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    for (int i = 1; i < n_fds; i++)
+    for (int i = 0; i < n_fds; i++)
         if (fds[i] >= 0)
             posix_spawn_file_actions_adddup2(actions, fds[i], i);
+        else if (i == STDIN_FILENO)
+            posix_spawn_file_actions_addopen(actions, i, "/dev/null", O_RDONLY, 0);
         else if (i != STDERR_FILENO)
             posix_spawn_file_actions_addclose(actions, i);
     posix_spawn_file_actions_addclosefrom_np(actions, n_fds);

@@ -10,7 +10,7 @@ int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, 
                 char *const environment[], short flags, pid_t *ret_pid);
 
 /*
- * A child that has fds[i] as its descriptor i, and no others; -1 stands for none. Its stdin is empty, its
+ * A child that has fds[i] as its descriptor i, and no others; -1 stands for none. Its stdin is empty and its
  * stderr ours unless fds says otherwise. It is known by its pidfd. The descriptors stay the caller's, under
  * numbers that may differ.
  */

@@ -5,15 +5,11 @@
 #include <errno.h>
 #include <yaml.h>
 
-/* A path that is longer is nobody's question. */
-#define PATH_BYTES_MAX 256
-
 struct reader {
     yaml_parser_t parser;
     unsigned n_nodes;
     char *error;
-    json_t *lines; /* NULL: not wanted */
-    char path[PATH_BYTES_MAX];
+    json_t *lines; /* NULL: nobody asks */
 };
 
 static void set_error(struct reader *r, const char *text)
@@ -66,23 +62,33 @@ static json_t *scalar_value(const yaml_event_t *event)
     return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_scalar(text) : json_text(text);
 }
 
-/* Goes down to a key, notes its line, and returns the length of the path above it. */
-static size_t enter(struct reader *r, const yaml_event_t *key)
-{
-    size_t above = strlen(r->path);
-    int n = snprintf(r->path + above, sizeof(r->path) - above, "%s%s", above ? "." : "",
-                     (const char *)key->data.scalar.value);
+static json_t *read_value(struct reader *r, const yaml_event_t *event, const char *place, unsigned depth);
 
-    if ((size_t)n >= sizeof(r->path) - above)
-        r->path[above] = '\0';
-    else if (r->lines)
-        json_object_set_new(r->lines, r->path, json_integer((json_int_t)key->start_mark.line + 1));
-    return above;
+/* The place of a value below another; NULL where nobody asks. */
+static char *place_below(const struct reader *r, const char *place, const char *key)
+{
+    return r->lines ? xasprintf("%s/%s", place, key) : NULL;
 }
 
-static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned depth);
+/* False where the key stood there before. */
+static bool note_line(struct reader *r, const char *place, const yaml_event_t *key)
+{
+    if (!r->lines)
+        return true;
+    if (strlen(place) > YAML_PLACE_MAX) {
+        set_error(r, "a key is too long");
+        return false;
+    }
+    if (json_object_get(r->lines, place)) {
+        snprintf(r->error, 200, "%.80s stands twice (line %zu)", key->data.scalar.value,
+                 key->start_mark.line + 1);
+        return false;
+    }
+    json_object_set_new(r->lines, place, json_integer((json_int_t)key->start_mark.line + 1));
+    return true;
+}
 
-static json_t *read_sequence(struct reader *r, unsigned depth)
+static json_t *read_sequence(struct reader *r, const char *place, unsigned depth)
 {
     _cleanup_json_ array = json_array();
     for (;;) {
@@ -91,14 +97,17 @@ static json_t *read_sequence(struct reader *r, unsigned depth)
             return NULL;
         if (event.type == YAML_SEQUENCE_END_EVENT)
             return TAKE_PTR(array);
-        json_t *item = read_value(r, &event, depth);
+        char index[24];
+        snprintf(index, sizeof(index), "%zu", json_array_size(array));
+        _cleanup_(freep) char *below = place_below(r, place, index);
+        json_t *item = read_value(r, &event, below, depth);
         if (!item)
             return NULL;
         json_array_append_new(array, item);
     }
 }
 
-static json_t *read_mapping(struct reader *r, unsigned depth)
+static json_t *read_mapping(struct reader *r, const char *place, unsigned depth)
 {
     _cleanup_json_ object = json_object();
     for (;;) {
@@ -112,19 +121,19 @@ static json_t *read_mapping(struct reader *r, unsigned depth)
             set_error(r, "a key is not plain text");
             return NULL;
         }
-        if (!next_event(r, &event))
+        const char *name = (const char *)key.data.scalar.value;
+        _cleanup_(freep) char *below = place_below(r, place, name);
+        if (!note_line(r, below, &key) || !next_event(r, &event))
             return NULL;
-        size_t above = enter(r, &key);
-        json_t *value = read_value(r, &event, depth);
-        r->path[above] = '\0';
+        json_t *value = read_value(r, &event, below, depth);
         if (!value)
             return NULL;
         /* A key that is not UTF-8 cannot be one that anybody looks for. */
-        json_object_set_new(object, (const char *)key.data.scalar.value, value);
+        json_object_set_new(object, name, value);
     }
 }
 
-static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned depth)
+static json_t *read_value(struct reader *r, const yaml_event_t *event, const char *place, unsigned depth)
 {
     if (depth >= YAML_DEPTH_MAX || ++r->n_nodes > YAML_NODES_MAX) {
         set_error(r, "nested too deeply or too long");
@@ -134,9 +143,9 @@ static json_t *read_value(struct reader *r, const yaml_event_t *event, unsigned 
     case YAML_SCALAR_EVENT:
         return scalar_value(event);
     case YAML_SEQUENCE_START_EVENT:
-        return read_sequence(r, depth + 1);
+        return read_sequence(r, place, depth + 1);
     case YAML_MAPPING_START_EVENT:
-        return read_mapping(r, depth + 1);
+        return read_mapping(r, place, depth + 1);
     case YAML_ALIAS_EVENT:
         set_error(r, "aliases are not read");
         return NULL;
@@ -153,30 +162,36 @@ static json_t *read_document(struct reader *r)
         if (!next_event(r, &event))
             return NULL;
         if (event.type != YAML_STREAM_START_EVENT && event.type != YAML_DOCUMENT_START_EVENT)
-            return read_value(r, &event, 0);
+            return read_value(r, &event, "", 0);
     }
 }
 
-json_t *yaml_parse_lines(const char *data, size_t size, json_t **ret_lines, char error[static 200])
+static json_t *parse(const char *data, size_t size, json_t *lines, char error[static 200])
 {
-    struct reader r = {.error = error, .lines = ret_lines ? json_object() : NULL};
+    struct reader r = {.error = error, .lines = lines};
 
     error[0] = '\0';
     if (!yaml_parser_initialize(&r.parser)) {
         snprintf(error, 200, "out of memory");
-        json_decref(r.lines);
         return NULL;
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)data, size);
     json_t *root = read_document(&r);
     yaml_parser_delete(&r.parser);
-    if (root && ret_lines)
-        *ret_lines = TAKE_PTR(r.lines);
-    json_decref(r.lines);
     return root;
 }
 
 json_t *yaml_parse(const char *data, size_t size, char error[static 200])
 {
-    return yaml_parse_lines(data, size, NULL, error);
+    return parse(data, size, NULL, error);
+}
+
+json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines)
+{
+    _cleanup_json_ lines = json_object();
+    json_t *root = parse(data, size, lines, error);
+
+    if (root)
+        *ret_lines = TAKE_PTR(lines);
+    return root;
 }

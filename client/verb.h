@@ -27,7 +27,7 @@ struct verb {
     const char *words;   /* "[s7]": what comes behind the options, for --help */
     const char *summary; /* one line */
     const char *details; /* further lines of --help, may be NULL */
-    char own_kind;       /* what a bare number means: 's', 't', or 0 */
+    char own_kind;       /* what a bare number means: 's', 't', 'r', or 0 */
     unsigned min_words, max_words;
     const struct option_def *options;
     size_t n_options, values_size;
@@ -41,6 +41,8 @@ struct verb {
  * so and returns -EINVAL. */
 #define REF_TEXT_MAX 24
 int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret);
+/* Where profd has it: "/v1/sessions/s7". The caller frees it. */
+char *verb_ref_path(const char *ref);
 
 /* Where no profd answers, and none was named, starts one for the time of this call (transient.h). Returns an
  * exit status; EXIT_DONE also where there is none to be started: what is asked of it then fails. */

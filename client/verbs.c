@@ -21,6 +21,10 @@ const struct verb *const verbs[] = {
     &verb_status,
     &verb_stop,
     &verb_list_sessions,
+    &verb_bench,
+    &verb_list_runs,
+    &verb_audit,
+    &verb_compare,
     &verb_list_traces,
     &verb_ingest,
     &verb_query,
@@ -77,8 +81,8 @@ void verbs_help(FILE *out)
     }
     fputs("\nOptions of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
-    fputs("\nIds carry their kind: s7 is a session, t12 a trace.\n"
-          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition of diff holds.\n"
+    fputs("\nIds carry their kind: s7 is a session, t12 a trace, r3 a run.\n"
+          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition holds.\n"
           "See profctl(1).\n",
           out);
 }
@@ -119,6 +123,29 @@ int verb_unknown(struct client *c, const char *name)
     return client_fail(c, &p);
 }
 
+static const char *kinds_in_words(const char *kinds)
+{
+    static const struct {
+        const char *kinds, *words;
+    } table[] = {
+        {"s", "a session, such as s7"},
+        {"t", "a trace, such as t12"},
+        {"r", "a run, such as r3"},
+        {"sr", "a session or a run, such as s7 or r3"},
+        {"str", "a trace, a session or a run, such as t12, s7 or r3"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        if (streq(table[i].kinds, kinds))
+            return table[i].words;
+    return "a session or a trace, such as s7 or t12";
+}
+
+char *verb_ref_path(const char *ref)
+{
+    return xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : ref[0] == 'r' ? "runs" : "traces", ref);
+}
+
 int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -130,15 +157,12 @@ int verb_ref(struct client *c, const char *word, char own_kind, const char *kind
         return 0;
     }
     _cleanup_(freep) char *clean = text_clean(word, false);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is not %s", clean,
-                streq(kinds, "s")   ? "a session, such as s7"
-                : streq(kinds, "t") ? "a trace, such as t12"
-                                    : "a session or a trace, such as s7 or t12");
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is not %s", clean, kinds_in_words(kinds));
     if (strchr(kinds, 't') && access(word, F_OK) == 0)
         problem_remedy(&p, "profctl query %s asks that file, profctl ingest %s takes it into the catalog.",
                        clean, clean);
     else
-        problem_remedy(&p, "profctl list-sessions and profctl list-traces show the ids.");
+        problem_remedy(&p, "profctl list-sessions, list-traces and list-runs show the ids.");
     client_fail(c, &p);
     return -EINVAL;
 }

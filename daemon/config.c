@@ -123,8 +123,8 @@ static void enter_section(struct parse *p, const char *heading)
         else
             ERROR_HERE(
                 p,
-                "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], [http], "
-                "[network], [fleet NAME] and [worker URL]",
+                "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], [load], "
+                "[http], [network], [fleet NAME] and [worker URL]",
                 heading);
         return;
     }
@@ -470,6 +470,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->session, next->session);
     EXCHANGE(live->fleet, next->fleet);
     EXCHANGE(live->collect, next->collect);
+    EXCHANGE(live->load, next->load);
     EXCHANGE(live->http, next->http);
     EXCHANGE(live->network, next->network);
     EXCHANGE(live->store.max_use, next->store.max_use);

@@ -13,6 +13,7 @@
 #include "daemon/collect/store.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/network.h"
+#include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
 #define CONFIG_FILE_MAX   (1 << 20)
@@ -30,6 +31,7 @@ struct config {
     struct fleet_settings fleet;
     struct collect_settings collect;
     struct store_settings store;
+    struct load_settings load;
     struct http_settings http;
     struct network_policy network;
 };

@@ -278,6 +278,7 @@ static const struct config_key keys[] = {
     {SECTION_TIMEOUTS, "clean", take_duration, CONFIG(session.clean_timeout_ns), .initial = "60s", .allowed = TIMEOUT},
     {SECTION_TIMEOUTS, "stop", take_duration, CONFIG(session.stop_timeout_ns), .initial = "30min", .allowed = TIMEOUT},
     {SECTION_TIMEOUTS, "session", take_duration, CONFIG(session.session_limit_ns), .initial = "10min", .allowed = TIMEOUT},
+    {SECTION_TIMEOUTS, "run", take_duration, CONFIG(load.run_limit_ns), .initial = "6h", .allowed = TIMEOUT},
 
     {SECTION_LIMITS, "workers", take_count, CONFIG(fleet.workers_max), FROM_TO(1, 100000), .initial = "10000", .allowed = "a number from 1 to 100000"},
     {SECTION_LIMITS, "sessions", take_count, CONFIG(session.sessions_max), FROM_TO(1, 1000), .initial = "32", .allowed = "a number from 1 to 1000"},
@@ -295,6 +296,10 @@ static const struct config_key keys[] = {
 
     {SECTION_STORE, "max_use", take_bytes_or_auto, CONFIG(store.max_use), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 200G, at least 1M, or auto"},
     {SECTION_STORE, "keep_free", take_bytes_or_auto, CONFIG(store.keep_free), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 4G, at least 1M, or auto"},
+
+    {SECTION_LOAD, "runs", take_count, CONFIG(load.runs_max), FROM_TO(1, 64), .initial = "4", .allowed = "a number from 1 to 64"},
+    {SECTION_LOAD, "requests_max", take_count, CONFIG(load.requests_max), FROM_TO(1, 10000000), .initial = "1000000", .allowed = "a number from 1 to 10000000"},
+    {SECTION_LOAD, "memory", take_bytes, CONFIG(load.memory_max), FROM_TO(64 << 20, INT64_C(1) << 40), .initial = "4G", .allowed = "a size such as 4G, from 64M to 1T"},
 
     {SECTION_HTTP, "tokens_file", take_path, CONFIG(http.tokens_file), .allowed = ABSOLUTE},
     {SECTION_HTTP, "cert_file", take_path, CONFIG(http.cert_file), .allowed = ABSOLUTE},
@@ -332,6 +337,7 @@ static const struct {
     [SECTION_LIMITS] = {"limits", "[limits]"},
     [SECTION_COLLECT] = {"collect", "[collect]"},
     [SECTION_STORE] = {"store", "[store]"},
+    [SECTION_LOAD] = {"load", "[load]"},
     [SECTION_HTTP] = {"http", "[http]"},
     [SECTION_NETWORK] = {"network", "[network]"},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},

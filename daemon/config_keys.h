@@ -13,6 +13,7 @@ enum config_section {
     SECTION_LIMITS,
     SECTION_COLLECT,
     SECTION_STORE,
+    SECTION_LOAD,
     SECTION_HTTP,
     SECTION_NETWORK,
     SECTION_FLEET,  /* [fleet NAME] */

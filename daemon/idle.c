@@ -30,7 +30,8 @@ static bool something_goes_on(struct idle *idle)
     bool was_done = n_done != idle->n_done;
     idle->n_done = n_done;
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
-           sessions_count(rooms->sessions) > 0 || catalog_broken_reason(rooms->catalog);
+           sessions_count(rooms->sessions) > 0 || runs_count(rooms->runs) > 0 ||
+           catalog_broken_reason(rooms->catalog);
 }
 
 static void look_later(struct idle *idle)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a profd that nobody looks after may end: nothing goes on in it, and for some time nothing did. What
- * goes on is a session that is not over (so a stop that is owed, too), a file that is read or waits for it, a
- * client that is connected, and a catalog that cannot take what it is to keep.
+ * goes on is a session that is not over (so a stop that is owed, too), a run, a file that is read or waits
+ * for it, a client that is connected, and a catalog that cannot take what it is to keep.
  *
  * Looks at the rooms from time to time, and at what they have counted in between.
  */
@@ -16,6 +16,7 @@ struct idle_rooms {
     struct event_base *base;
     struct catalog *catalog;
     struct sessions *sessions;
+    struct runs *runs;
     struct ingest *ingest;
     struct door *door;
 };

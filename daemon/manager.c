@@ -39,7 +39,8 @@
 static void on_shutdown_done(void *arg)
 {
     struct manager *m = arg;
-    event_base_loopbreak(m->base);
+    if (--m->n_ending == 0)
+        event_base_loopbreak(m->base);
 }
 
 static void stop(struct manager *m, const char *why)
@@ -53,9 +54,13 @@ static void stop(struct manager *m, const char *why)
     m->stopping = true;
     notifier_stopping(m->notifier, SHUTDOWN_NS + TAKE_DOWN_NS);
     log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STOPPING), "%s: stopping%s", why,
-               sessions_count(m->sessions) ? "; sessions that record are stopped first" : "");
+               sessions_count(m->sessions) + runs_count(m->runs)
+                   ? "; sessions that record and runs that send are stopped first"
+                   : "");
     door_stop_accepting(m->door);
+    m->n_ending = 2;
     sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
+    runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
 }
 
 static void on_stop_signal(evutil_socket_t number, short what, void *arg)
@@ -147,23 +152,23 @@ static int setup_starter(struct manager *m, struct problem *p)
 
 /* -- The rooms ------------------------------------------------------------------------------------------ */
 
-/* profd-ingest: beside profd in a build tree or where a tarball was unpacked, else where it is installed. */
-static char *find_ingest(void)
+/* A program of profd's own: beside it in a build tree or where a tarball was unpacked, else where it is
+ * installed. */
+static char *find_program(const char *name, const char *built_in)
 {
-    static const char *const beside[] = {"profd-ingest", "ingest/profd-ingest",
-                                         "../libexec/profd/profd-ingest"};
+    const char *const beside[] = {".", built_in, "../libexec/profd"};
     char exe[4096];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
     exe[MAX(n, 0)] = '\0';
     char *slash = strrchr(exe, '/');
     for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
-        char *path = xasprintf("%.*s/%s", (int)(slash - exe), exe, beside[i]);
+        char *path = xasprintf("%.*s/%s/%s", (int)(slash - exe), exe, beside[i], name);
         if (access(path, X_OK) == 0)
             return path;
         free(path);
     }
-    return xstrdup(PROFD_LIBEXECDIR "/profd-ingest");
+    return xasprintf(PROFD_LIBEXECDIR "/%s", name);
 }
 
 struct ingest_limits manager_ingest_limits(const struct config *c)
@@ -202,7 +207,7 @@ static void setup_ingest_group(struct manager *m)
 
 static int setup_ingest(struct manager *m, struct problem *p)
 {
-    _cleanup_(freep) char *program = find_ingest();
+    _cleanup_(freep) char *program = find_program("profd-ingest", "ingest");
 
     if (access(program, X_OK) < 0) {
         problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which reads trace files: %s", program,
@@ -216,6 +221,25 @@ static int setup_ingest(struct manager *m, struct problem *p)
     return r;
 }
 
+/* Whether it is there is found out by who wants to send something. */
+static int setup_runs(struct manager *m)
+{
+    _cleanup_(freep) char *program = find_program("profd-load", "load");
+    const struct runs_rooms rooms = {.base = m->base,
+                                     .catalog = m->catalog,
+                                     .finder = m->finder,
+                                     .sessions = m->sessions,
+                                     .fleet_settings = &m->config.fleet,
+                                     .network = &m->config.network,
+                                     .settings = &m->config.load,
+                                     .program = program};
+
+    int r = runs_new(&rooms, &m->runs);
+    if (r >= 0)
+        sessions_set_loader(m->sessions, &runs_loader, m->runs);
+    return r;
+}
+
 static int setup_door(struct manager *m, struct problem *p)
 {
     const struct door_rooms rooms = {.base = m->base,
@@ -224,6 +248,7 @@ static int setup_door(struct manager *m, struct problem *p)
                                      .catalog = m->catalog,
                                      .finder = m->finder,
                                      .sessions = m->sessions,
+                                     .runs = m->runs,
                                      .store = m->store,
                                      .ingest = m->ingest,
                                      .collector = m->collector,
@@ -252,6 +277,7 @@ static struct idle *setup_idle(struct manager *m)
     const struct idle_rooms rooms = {.base = m->base,
                                      .catalog = m->catalog,
                                      .sessions = m->sessions,
+                                     .runs = m->runs,
                                      .ingest = m->ingest,
                                      .door = m->door};
     return idle_new(&rooms, m->manner.idle_ns, on_idle, m);
@@ -302,6 +328,8 @@ static int setup(struct manager *m, struct problem *p)
         r = sessions_new(m->base, m->offload, m->caller, m->finder, m->catalog, &c->fleet, &c->session,
                          &m->sessions);
     if (r >= 0)
+        r = setup_runs(m);
+    if (r >= 0)
         r = store_new(&c->store, m->catalog, m->offload, &m->store, p);
     if (r >= 0)
         r = setup_ingest(m, p);
@@ -312,6 +340,8 @@ static int setup(struct manager *m, struct problem *p)
         m->notifier = setup_notifier(m);
     if (r >= 0)
         r = m->manner.transient ? setup_starter(m, p) : sessions_recover(m->sessions);
+    if (r >= 0 && !m->manner.transient)
+        r = runs_recover(m->runs);
     if (r >= 0)
         r = setup_door(m, p);
     if (r >= 0 && !m->manner.transient)
@@ -334,6 +364,8 @@ static int let_end(struct manager *m)
         collector_close(m->collector);
     if (m->store)
         store_close(m->store);
+    if (m->runs)
+        runs_close(m->runs);
     m->ingest = ingest_free(m->ingest);
     if (m->offload)
         r = offload_drain(m->offload, mono_ns() + DRAIN_NS);
@@ -357,6 +389,7 @@ static int take_down(struct manager *m)
     collector_free(m->collector);
     ingest_group_free(m->ingest_group);
     store_free(m->store);
+    runs_free(m->runs);
     sessions_free(m->sessions);
     fleet_finder_free(m->finder);
     door_free(m->door);

@@ -22,6 +22,7 @@
 #include "daemon/idle.h"
 #include "daemon/ingest/cgroup.h"
 #include "daemon/notify.h"
+#include "daemon/runs/runs.h"
 
 #define IDLE_MIN (100 * NS_PER_MS)
 #define IDLE_MAX (365 * 86400 * NS_PER_S)
@@ -46,6 +47,7 @@ struct manager {
     struct catalog *catalog;
     struct fleet_finder *finder;
     struct sessions *sessions;
+    struct runs *runs;
     struct store *store;
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
     struct ingest *ingest;
@@ -54,6 +56,7 @@ struct manager {
     struct notifier *notifier;
     struct idle *idle; /* NULL: it stays */
     bool stopping;
+    unsigned n_ending; /* rooms that have something to stop first */
 };
 
 /* What the children that read traces may need together. */

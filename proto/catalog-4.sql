@@ -82,6 +82,7 @@ create index function_session on function_row (session_id, worker_id) where sess
 create index function_worker on function_row (worker_id) where worker_id is not null;
 
 alter table event_row add column run_id integer;
+create index event_run on event_row (run_id, event_id) where run_id is not null;
 
 create view runs as
     select n.run_id, n.session_id, n.state, r.url as router, n.dialect, n.fleet, n.model, n.workload, n.targets, n.labels,

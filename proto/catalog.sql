@@ -304,6 +304,7 @@ create table event_row (
     run_id       integer
 ) strict;
 create index event_session on event_row (session_id, event_id);
+create index event_run on event_row (run_id, event_id) where run_id is not null;
 
 -- Public from here on.
 

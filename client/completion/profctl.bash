@@ -18,10 +18,13 @@ _profctl_takes_value() {
 
 _profctl_ids() {
     case $1 in
-        t | st) profctl list-traces --no-legend --quiet 2>/dev/null | awk '{print $1}' ;;
+        t | st | str) profctl list-traces --no-legend --quiet 2>/dev/null | awk '{print $1}' ;;
     esac
     case $1 in
-        s | st) profctl list-sessions --no-legend --quiet 2>/dev/null | awk '{print $1}' ;;
+        s | st | sr | str) profctl list-sessions --no-legend --quiet 2>/dev/null | awk '{print $1}' ;;
+    esac
+    case $1 in
+        r | sr | str) profctl list-runs --no-legend --quiet 2>/dev/null | awk '{print $1}' ;;
     esac
 }
 
@@ -45,7 +48,7 @@ _profctl() {
     done
 
     case $prev in
-        --socket | --token-file | --cacert | --cert | --key | --router-log | --output | -o | --file | -f)
+        --socket | --token-file | --cacert | --cert | --key | --router-log | --output | -o | --file | -f | --workload | --prompts | --template)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
@@ -69,6 +72,27 @@ _profctl() {
         --format)
             mapfile -t COMPREPLY < <(compgen -W "list $(profctl export --format list --no-legend 2>/dev/null | awk '{print $1}')" \
                 -- "$cur")
+            return
+            ;;
+        --api)
+            mapfile -t COMPREPLY < <(compgen -W 'auto completions chat generate rtp-llm template' -- "$cur")
+            return
+            ;;
+        --arrival)
+            mapfile -t COMPREPLY < <(compgen -W 'poisson constant gamma closed' -- "$cur")
+            return
+            ;;
+        --through)
+            mapfile -t COMPREPLY < <(compgen -W 'router workers' -- "$cur")
+            return
+            ;;
+        --save-as)
+            mapfile -t COMPREPLY < <(compgen -W 'vllm-bench aiperf' -- "$cur")
+            return
+            ;;
+        --sweep)
+            compopt -o nospace 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -W 'concurrency= rate= isl= osl=' -- "$cur")
             return
             ;;
         --align)
@@ -132,7 +156,9 @@ _profctl() {
         mapfile -t COMPREPLY < <(compgen -W "$(_profctl_verbs)" -- "$cur")
     else
         case $verb in
-            status | stop) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur") ;;
+            status) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur") ;;
+            stop) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids sr)" -- "$cur") ;;
+            compare) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids r)" -- "$cur") ;;
             functions)
                 mapfile -t COMPREPLY < <(
                     compgen -W "$(_profctl_ids s)" -- "$cur"
@@ -161,7 +187,8 @@ _profctl() {
                 ;;
             token) mapfile -t COMPREPLY < <(compgen -W new -- "$cur") ;;
             open) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids t)" -- "$cur") ;;
-            show | get | rm | pin | unpin) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids st)" -- "$cur") ;;
+            show | rm) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids str)" -- "$cur") ;;
+            get | pin | unpin) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids st)" -- "$cur") ;;
         esac
     fi
 }

@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "base/sse.h"
 #include "client/door/request.h"
-#include "client/door/sse.h"
 
 struct event_stream;
 

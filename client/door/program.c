@@ -17,6 +17,10 @@ static const struct {
                         "reads trace files",
                         {"../libexec/profd/profd-ingest", "../daemon/ingest/profd-ingest"},
                         PROFD_LIBEXECDIR "/profd-ingest"},
+    [PROGRAM_ONNX_WORKER] = {"profd-onnx-worker",
+                             "serves models for profctl audit",
+                             {"../libexec/profd/profd-onnx-worker", "profd-onnx-worker"},
+                             PROFD_LIBEXECDIR "/profd-onnx-worker"},
 };
 
 char *program_find(enum program program, struct problem *p)

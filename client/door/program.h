@@ -8,7 +8,7 @@
 #include "base/problem.h"
 #include <spawn.h>
 
-enum program { PROGRAM_PROFD, PROGRAM_INGEST, _PROGRAM_MAX };
+enum program { PROGRAM_PROFD, PROGRAM_INGEST, PROGRAM_ONNX_WORKER, _PROGRAM_MAX };
 
 /*
  * Starts one with clean signals, and in a group of its own: the terminal's Ctrl-C is for profctl, which ends

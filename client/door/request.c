@@ -415,6 +415,17 @@ int door_download(struct door *d, const char *path, int (*write)(const void *dat
     return r;
 }
 
+char *door_next_page(const struct door *d)
+{
+    struct curl_header *link;
+
+    if (d->bus || curl_easy_header(d->curl, "Link", 0, CURLH_HEADER, -1, &link) != CURLHE_OK)
+        return NULL;
+    const char *end = strstr(link->value, ">; rel=\"next\"");
+    return starts_with(link->value, "</") && end ? xstrndup(link->value + 1, (size_t)(end - link->value - 1))
+                                                 : NULL;
+}
+
 void url_add(char **path, const char *key, const char *value)
 {
     if (!value)

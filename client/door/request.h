@@ -45,6 +45,10 @@ long door_status(const struct door *d);
 int door_download(struct door *d, const char *path, int (*write)(const void *data, size_t size, void *arg),
                   void *arg, struct problem *p);
 
+/* Where the last answer said that its next page is (RFC 8288), NULL: nowhere. The caller frees it. A bus has
+ * no pages but in JSON. */
+char *door_next_page(const struct door *d);
+
 /* Whether it has streams of events; a bus has none. */
 bool door_has_events(const struct door *d);
 /* Sets a handle of the caller's up for a path; for those who drive curl themselves. */

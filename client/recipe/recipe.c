@@ -52,14 +52,16 @@ int recipe_mode_from_name(const char *name)
 
 int64_t recipe_line(const struct recipe *r, const char *key)
 {
-    _cleanup_(freep) char *path = xstrdup(key);
+    _cleanup_(freep) char *place = xasprintf("/%s", key);
 
+    for (char *c = place; *c; c++)
+        if (*c == '.')
+            *c = '/';
     for (;;) {
-        int64_t line = json_get_int(r->lines, path, 0);
-        char *dot = strrchr(path, '.');
-        if (line > 0 || !dot)
+        int64_t line = json_get_int(r->lines, place, 0);
+        if (line > 0 || place[0] == '\0')
             return line;
-        *dot = '\0';
+        *strrchr(place, '/') = '\0';
     }
 }
 
@@ -258,7 +260,7 @@ int recipe_parse(const char *path, const char *data, size_t size, struct recipe 
     char error[200];
     _cleanup_(recipe_done) struct recipe r = {.path = xstrdup(path)};
 
-    r.root = yaml_parse_lines(data, size, &r.lines, error);
+    r.root = yaml_parse_with_lines(data, size, error, &r.lines);
     if (!r.root) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", path, error);
         return -EINVAL;

@@ -14,8 +14,9 @@
 
 #define RECIPE_BYTES_MAX         (1 << 20)
 #define RECIPE_STOP_STEP         50 /* srtctl's default */
-#define RECIPE_STEPS_USUAL       30 /* "A typical profiling run uses 30-100 steps" */
-#define RECIPE_GPUS_PER_NODE     4  /* srtctl's default */
+#define RECIPE_STEPS_FEW         30 /* "A typical profiling run uses 30-100 steps" */
+#define RECIPE_STEPS_MANY        100
+#define RECIPE_GPUS_PER_NODE     4 /* srtctl's default */
 #define RECIPE_WORKERS_MAX       10000
 #define RECIPE_CONCURRENCIES_MAX 64
 

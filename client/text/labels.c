@@ -21,3 +21,19 @@ int labels_to_json(const struct option_list *list, json_t *request, struct probl
     }
     return 0;
 }
+
+char *labels_text(const json_t *labels)
+{
+    const char *key;
+    json_t *value;
+    char *text = xstrdup(NULL);
+
+    json_object_foreach((json_t *)labels, key, value)
+    {
+        const char *word = json_string_value(value);
+        char *longer = xasprintf("%s%s%s=%s", text ? text : "", text ? " " : "", key, word ? word : "");
+        free(text);
+        text = longer;
+    }
+    return text;
+}

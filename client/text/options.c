@@ -50,6 +50,18 @@ static int parse_count(const char *s, int64_t *ret)
     return 0;
 }
 
+static int parse_real(const char *s, double *ret)
+{
+    size_t n = strspn(s, "0123456789");
+
+    if (s[n] == '.')
+        n += 1 + strspn(s + n + 1, "0123456789");
+    if (n != strlen(s) || n > 18 || strtod(s, NULL) <= 0)
+        return -EINVAL;
+    *ret = strtod(s, NULL);
+    return 0;
+}
+
 static int parse_ahead(const char *s, int64_t *ret)
 {
     return parse_time(s, wall_ns(), 0, ret);
@@ -89,6 +101,11 @@ static int take_value(const struct option_set *set, const struct option_def *def
         VEC_GROW(list->items, list->n, list->cap);
         list->items[list->n++] = value;
         return 0;
+    case OPTION_REAL:
+        if (parse_real(value, m) == 0)
+            return 0;
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not a number above 0", def->name,
+                           value);
     default:
         if (numbers[def->kind].parse(value, m) == 0)
             return 0;

@@ -15,6 +15,7 @@ enum option_kind {
     OPTION_FLAG,     /* bool */
     OPTION_TEXT,     /* const char * */
     OPTION_LIST,     /* struct option_list, repeatable */
+    OPTION_REAL,     /* double, more than 0; 0 where it was not given */
     OPTION_COUNT,    /* int64_t, at least 1 */
     OPTION_NUMBER,   /* int64_t, at least 0 */
     OPTION_DURATION, /* int64_t, nanoseconds */
@@ -23,7 +24,7 @@ enum option_kind {
     OPTION_AGO,      /* int64_t, wall nanoseconds; a bare duration is ago */
 };
 
-/* Value of a number that was not given. */
+/* Value of an int64_t that was not given. */
 #define OPTION_ABSENT INT64_MIN
 
 struct option_list {

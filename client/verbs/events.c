@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/door/event_stream.h"
+#include "client/text/run.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -21,11 +22,20 @@ static const struct option_def options[] = {
 static void print_event(struct client *c, const json_t *event, const char *kind)
 {
     char at[UNIT_TEXT_MAX];
+    char run[RUN_REF_MAX];
     const char *session = json_get_str(event, "session"), *trace = json_get_str(event, "trace");
     const char *text = json_get_str(event, "text");
+    const char *other = trace ? trace : run_ref(run, event);
+
+    /* How a run stands is said every second: that is for programs. */
+    if (json_object_get(event, "sent"))
+        return;
     _cleanup_(freep) char *line =
         xasprintf("%s  %-17s  %s%s%s  %s", format_time(at, json_get_int(event, "at", wall_ns())), kind,
-                  session ? session : "-", trace ? " " : "", trace ? trace : "", text ? text : "");
+                  session  ? session
+                  : *other ? ""
+                           : "-",
+                  session && *other ? " " : "", other, text ? text : "");
     _cleanup_(freep) char *clean = text_clean(line, false);
     fprintf(c->out.file, "%s\n", clean);
 }

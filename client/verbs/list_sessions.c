@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/text/labels.h"
 #include "client/text/session.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
@@ -41,23 +42,6 @@ static const struct table_column columns[_CELL_MAX] = {
     {"SIZE", COLUMN_RIGHT},
     {"LABELS", COLUMN_SHORTEN | COLUMN_SPARE},
 };
-
-/* "job=grpo step=12" */
-static char *labels_text(const json_t *labels)
-{
-    const char *key;
-    json_t *value;
-    char *text = xstrdup(NULL);
-
-    json_object_foreach((json_t *)labels, key, value)
-    {
-        const char *word = json_string_value(value);
-        char *longer = xasprintf("%s%s%s=%s", text ? text : "", text ? " " : "", key, word ? word : "");
-        free(text);
-        text = longer;
-    }
-    return text;
-}
 
 /* "8", or of one that is over "7/8": how many of them were recorded whole. */
 static char *workers_text(const json_t *session, const json_t *counts)

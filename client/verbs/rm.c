@@ -40,13 +40,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         char ref[REF_TEXT_MAX];
         _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
-        if (verb_ref(c, words[i], 't', "st", ref) < 0)
+        if (verb_ref(c, words[i], 't', "str", ref) < 0)
             return EXIT_USAGE;
         if (!is_confirmed(c, o, ref)) {
             client_say(c, "kept %s", ref);
             continue;
         }
-        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : "traces", ref);
+        _cleanup_(freep) char *path = verb_ref_path(ref);
         if (door_call(c->door, "DELETE", path, NULL, "removing files", &answer, &p) < 0)
             worst = client_fail(c, &p);
         else if (c->json)
@@ -59,8 +59,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_rm = {
     .name = "rm",
-    .words = "t12|s7...",
-    .summary = "Remove a trace, or a session with its traces",
+    .words = "t12|s7|r3...",
+    .summary = "Remove a trace, a session with its traces, or a run with its requests",
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,

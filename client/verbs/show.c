@@ -2,11 +2,16 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/runs/requests.h"
+#include "client/runs/result.h"
+#include "client/runs/saving.h"
 #include "client/text/fields.h"
+#include "client/text/run.h"
 #include "client/text/session.h"
 #include "client/text/text.h"
 #include "client/traces/trace.h"
 #include "client/verbs.h"
+#include <errno.h>
 
 static void show_size(struct client *c, const json_t *t)
 {
@@ -145,7 +150,7 @@ static void show_options(struct client *c, const json_t *session)
 
 static void show_session(struct client *c, const json_t *session)
 {
-    char skew[UNIT_TEXT_MAX];
+    char skew[UNIT_TEXT_MAX], run[RUN_REF_MAX];
     _cleanup_(freep) char *title = session_title(session);
     _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
 
@@ -153,6 +158,8 @@ static void show_session(struct client *c, const json_t *session)
     field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
                  json_get_bool(session, "pinned", false) ? " (pinned)" : "");
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
+    if (*run_ref(run, session))
+        field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
     field_print(&c->out, "Asked by:", json_get_str(session, "requested_by"));
     show_time(c, "Asked at:", json_get_int(session, "requested_at", 0));
     show_time(c, "Started:", json_get_int(session, "starts_sent_at", 0));
@@ -168,35 +175,134 @@ static void show_session(struct client *c, const json_t *session)
         session_print_outcome(session, &c->out);
 }
 
+/* -- Runs --------------------------------------------------------------------------------------------- */
+
+static void show_targets(struct client *c, const json_t *targets)
+{
+    size_t i;
+    json_t *target;
+
+    json_array_foreach(targets, i, target)
+    {
+        const char *url = json_get_str(target, "url"), *engine = json_get_str(target, "engine");
+        field_printf(&c->out, i == 0 ? "Sent to:" : "", "%s%s%s", url ? url : "?", engine ? "  " : "",
+                     engine ? engine : "");
+    }
+}
+
+static void show_run(struct client *c, const json_t *run)
+{
+    _cleanup_(freep) char *title = run_title(run);
+    _cleanup_(freep) char *workload = json_dumps(json_object_get(run, "workload"), JSON_COMPACT);
+    int64_t session = json_get_int(run, "session", 0);
+
+    fprintf(c->out.file, "%s\n", title);
+    field_print(&c->out, "State:", json_get_str(run, "state"));
+    if (session > 0)
+        field_printf(&c->out, "Session:", "s%lld, which recorded meanwhile", (long long)session);
+    field_print(&c->out, "Router:", json_get_str(run, "router"));
+    show_targets(c, json_object_get(run, "targets"));
+    field_print(&c->out, "Asked by:", json_get_str(run, "requested_by"));
+    show_time(c, "Asked at:", json_get_int(run, "requested_at", 0));
+    show_time(c, "Started:", json_get_int(run, "started_at", 0));
+    show_time(c, "Ended:", json_get_int(run, "ended_at", 0));
+    field_print(&c->out, "Workload:", workload);
+    show_labels(c, run);
+    fputc('\n', c->out.file);
+    run_show_result(c, run);
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+struct options {
+    bool requests, csv, jsonl;
+    struct saving saving;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option_def options[] = {
+    {"requests", 0, NULL, OPTION_FLAG, AT(requests),
+     "the requests of a run instead, each with what was measured; with --json, --jsonl or --csv all of it"},
+    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "with --requests: comma separated values"},
+    {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "with --requests: a JSON object a line"},
+    SAVING_OPTIONS(struct options, saving),
+};
+
+static int show_requests(struct client *c, const struct options *o, const char *ref)
+{
+    return requests_print(c, ref,
+                          o->csv     ? REQUESTS_CSV
+                          : o->jsonl ? REQUESTS_JSONL
+                          : c->json  ? REQUESTS_JSON
+                                     : REQUESTS_TABLE);
+}
+
+static int save_run(struct client *c, const struct options *o, const char *ref)
+{
+    _cleanup_json_ run = NULL;
+    int status = run_get(c, ref, &run);
+    return status == EXIT_DONE ? saving_write(c, &o->saving, run) : status;
+}
+
+static int show_one(struct client *c, const char *ref, bool is_first)
+{
+    _cleanup_json_ answer = NULL;
+    _cleanup_(freep) char *path = verb_ref_path(ref);
+    int status = client_get(c, path, NULL, &answer);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (!is_first && !c->json)
+        fputc('\n', c->out.file);
+    if (c->json)
+        client_print_json(c, answer);
+    else
+        (ref[0] == 's' ? show_session : ref[0] == 'r' ? show_run : show_trace)(c, answer);
+    return EXIT_DONE;
+}
+
+static int check_options(struct client *c, const struct options *o, struct problem *p)
+{
+    if (o->requests && o->csv + o->jsonl + c->json > 1)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv, --jsonl and --json exclude each other");
+    if (!o->requests && (o->csv || o->jsonl))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv and --jsonl are for --requests");
+    if (o->requests && o->saving.format)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests and --save-as exclude each other");
+    return saving_check(&o->saving, p);
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
-    for (int i = 0; i < n_words; i++) {
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    bool is_of_runs = o->requests || o->saving.format;
+    int status = EXIT_DONE;
+
+    if (check_options(c, o, &p) < 0)
+        return client_fail(c, &p);
+    for (int i = 0; i < n_words && status == EXIT_DONE; i++) {
         char ref[REF_TEXT_MAX];
-        _cleanup_json_ answer = NULL;
-        if (verb_ref(c, words[i], 't', "st", ref) < 0)
+        if (verb_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
             return EXIT_USAGE;
-        bool is_session = ref[0] == 's';
-        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", is_session ? "sessions" : "traces", ref);
-        int status = client_get(c, path, NULL, &answer);
-        if (status != EXIT_DONE)
-            return status;
-        if (i > 0 && !c->json)
-            fputc('\n', c->out.file);
-        if (c->json)
-            client_print_json(c, answer);
-        else
-            (is_session ? show_session : show_trace)(c, answer);
+        status = o->requests        ? show_requests(c, o, ref)
+                 : o->saving.format ? save_run(c, o, ref)
+                                    : show_one(c, ref, i == 0);
     }
-    return EXIT_DONE;
+    return status;
 }
 
 const struct verb verb_show = {
     .name = "show",
-    .words = "t12|s7...",
-    .summary = "Show all that is known of a trace or a session",
+    .words = "t12|s7|r3...",
+    .summary = "Show all that is known of a trace, a session or a run",
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
     .needs_only_catalog = true,
     .run = run,
 };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/door/follow.h"
+#include "client/door/starting.h"
+#include "client/recipe/recording.h"
+#include "client/runs/workload_file.h"
 #include "client/text/labels.h"
-#include "client/text/session.h"
 #include "client/text/source.h"
-#include "client/text/text.h"
 #include "client/verbs.h"
 #include <errno.h>
 
 struct options {
     struct source source;
     int64_t steps, duration, start_at, start_step, count, when_running, timeout;
-    const char *activities, *role;
+    const char *activities, *role, *workload, *through, *recipe, *job_id;
     struct option_list labels;
     bool with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy, require_all, queue,
-        wait, detach;
+        wait, detach, any_workers;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -34,6 +35,11 @@ static const struct option_def options[] = {
     {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
     {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "only the first worker of each role"},
     {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "send this load (YAML or JSON, docs/workload.md) while it records; see bench"},
+    {"through", 0, "WHAT", OPTION_TEXT, AT(through), "with --workload: router or workers, as of bench"},
+    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "a job file of srtctl: each of its phases is recorded under its load, one after another"},
+    {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "with --recipe: the results' folder begins with it; default: $SLURM_JOB_ID, else 0"},
+    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "with --recipe: any number of workers a role, which srtctl refuses"},
     {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "stop one worker after another, so that the fleet goes on serving"},
     {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "start when each worker has so many requests running"},
     {"timeout", 0, "TIME", OPTION_DURATION, AT(timeout), "how long --when-running waits; default 5min"},
@@ -67,6 +73,22 @@ static void put_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
+static int put_workload(const struct options *o, json_t *request, struct problem *p)
+{
+    json_t *workload;
+
+    if (!o->workload)
+        return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is for --workload") : 0;
+    int r = workload_read(o->workload, &workload, p);
+    if (r < 0)
+        return r;
+    json_object_set_new(request, "workload", workload);
+    if (!o->through)
+        return 0;
+    json_object_set_new(request, "load", json_pack("{s:s}", "through", o->through));
+    return 0;
+}
+
 static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
 {
     if (o->wait && o->detach)
@@ -84,66 +106,46 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
     if (o->activities)
         put_activities(request, o->activities);
     json_put_str(request, "role", o->role);
-    int r = labels_to_json(&o->labels, request, p);
+    int r = put_workload(o, request, p);
+    if (r == 0)
+        r = labels_to_json(&o->labels, request, p);
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
-/* Its workers write no traces, they count their functions. */
-static bool counts_functions(const json_t *session)
+/* What a recipe says itself. */
+static bool names_a_recording(const struct options *o)
 {
-    const json_t *targets = json_object_get(session, "targets");
-    size_t i;
-    json_t *t;
-
-    json_array_foreach(targets, i,
-                       t) if (!streq(json_get_str(t, "engine"), engine_name(ENGINE_NEMO_GYM))) return false;
-    return json_array_size(targets) > 0;
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+        if (*(const int64_t *)((const char *)o + numbers[i].offset) != OPTION_ABSENT)
+            return true;
+    return o->activities || o->role || o->workload || o->detach;
 }
 
-/* What this will mean for those who are served meanwhile. */
-static void say_what_begins(struct client *c, const json_t *session)
+static int run_recipe(struct client *c, const struct options *o)
 {
-    _cleanup_(freep) char *title = session_title(session);
-    size_t n = json_array_size(json_object_get(session, "targets"));
+    const char *job_id = o->job_id ? o->job_id : getenv("SLURM_JOB_ID");
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(recipe_done) struct recipe r = {0};
+    _cleanup_json_ labels = json_object();
 
-    if (c->quiet)
-        return;
-    client_say(c, "%s", title);
-    if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1 &&
-        !counts_functions(session))
-        client_say(c,
-                   "  %zu engines will not serve requests while they write their traces (--stagger stops "
-                   "them one by one)",
-                   n);
-    session_print_remarks(session, &c->err);
-}
-
-static int wait_for(struct client *c, const char *id)
-{
-    _cleanup_json_ session = NULL;
-    int status = follow_session(c, id, &c->err, INTERRUPT_STOPS, &session);
-
+    if (names_a_recording(o)) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
+                    "--recipe says itself what is recorded, and for how long");
+        problem_remedy(&p,
+                       "Beside it stand who is meant (--router, --fleet, --worker), --job-id and --label.");
+        return client_fail(c, &p);
+    }
+    if (labels_to_json(&o->labels, labels, &p) < 0 || recipe_read(o->recipe, o->any_workers, &r, &p) < 0)
+        return client_fail(c, &p);
+    int status = client_need_own_profd(c);
     if (status != EXIT_DONE)
         return status;
-    if (!session_is_over(session)) {
-        if (session_state(session) >= STATE_STOPPING)
-            client_say(c, "%s is stopping; profctl status %s shows when its traces are there", id, id);
-        else
-            client_say(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id,
-                       id, id);
-        return EXIT_FAILED;
-    }
-    if (c->json)
-        client_print_json(c, session);
-    else
-        session_print_outcome(session, &c->out);
-    fflush(c->out.file);
-    status = session_exit_status(session);
-    if (status != EXIT_FAILED && counts_functions(session))
-        client_say(c, "Next: profctl functions --session %s", id);
-    else if (status != EXIT_FAILED)
-        client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
-    return status;
+    return recipe_record(c, &r,
+                         &(struct recipe_order){
+                             .source = &o->source,
+                             .labels = json_object_get(labels, "labels"),
+                             .job_id = job_id ? job_id : "0",
+                         });
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -151,10 +153,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
-    _cleanup_json_ session = NULL;
-    _cleanup_(freep) char *name = source_name(&o->source),
-                          *doing = xasprintf("finding the workers of %s", name);
 
+    if (o->recipe)
+        return run_recipe(c, o);
     if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
     int status = client_need_own_profd(c);
@@ -162,23 +163,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (o->wait)
         follow_hold_signals();
-    int r = door_call(c->door, "POST", "/v1/sessions", request, doing, &session, &p);
-    if (r == -EINTR)
-        problem_remedy(&p, "profctl status shows whether it had begun.");
-    if (r < 0)
-        return client_fail(c, &p);
-    const char *id = json_get_str(session, "session");
-    if (!id)
-        return EXIT_FAILED;
-    say_what_begins(c, session);
-    if (o->wait)
-        return wait_for(c, id);
-    if (c->json)
-        return client_print_json(c, session);
-    fprintf(c->out.file, "%s\n", id);
-    fflush(c->out.file);
-    client_say(c, "Next: profctl status %s shows it, profctl stop %s stops it", id, id);
-    return EXIT_DONE;
+    _cleanup_(freep) char *name = source_name(&o->source);
+    return session_start(c, name, request, o->wait);
 }
 
 const struct verb verb_start = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/door/follow.h"
+#include "client/runs/result.h"
 #include "client/text/session.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -10,7 +11,8 @@ struct options {
 };
 
 static const struct option_def options[] = {
-    {"wait", 'w', NULL, OPTION_FLAG, offsetof(struct options, wait), "until its traces are collected"},
+    {"wait", 'w', NULL, OPTION_FLAG, offsetof(struct options, wait),
+     "until its traces are collected, or what was sent has ended"},
 };
 
 /* The one session that is not over, into ref; says which there are where it is not one. Returns an exit
@@ -34,6 +36,7 @@ static int find_the_one(struct client *c, char *ref)
     }
     if (n == 0) {
         problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "no session is running");
+        problem_remedy(&p, "A run is stopped by its id, which profctl list-runs shows.");
         return client_fail(c, &p);
     }
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%zu sessions are running: which one?", n);
@@ -59,6 +62,23 @@ static int wait_for(struct client *c, const char *ref)
     return session_exit_status(session);
 }
 
+static int stop_run(struct client *c, const char *ref, bool wait)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/runs/%s/stop", ref);
+    _cleanup_json_ answer = NULL, *run = NULL;
+    bool was_stopped;
+
+    if (door_call(c->door, "POST", path, NULL, NULL, &answer, &p) < 0)
+        return client_fail(c, &p);
+    if (!wait) {
+        client_say(c, "%s sends nothing more; profctl show %s has what it measured", ref, ref);
+        return c->json ? client_print_json(c, answer) : EXIT_DONE;
+    }
+    int status = follow_run(c, ref, &c->err, INTERRUPT_LEAVES, &was_stopped, &run);
+    return status == EXIT_DONE ? run_show_result(c, run) : status;
+}
+
 /* The profd that recorded it is gone. The next one takes it up, and with it the stops that are owed. */
 static int need_profd_for(struct client *c, const char *ref)
 {
@@ -77,8 +97,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     char ref[REF_TEXT_MAX];
     int status = EXIT_DONE;
 
-    if (n_words > 0 && verb_ref(c, words[0], 's', "s", ref) < 0)
+    if (n_words > 0 && verb_ref(c, words[0], 's', "sr", ref) < 0)
         return EXIT_USAGE;
+    if (n_words > 0 && ref[0] == 'r')
+        return stop_run(c, ref, o->wait);
     if (n_words == 0)
         status = find_the_one(c, ref);
     if (status == EXIT_DONE && c->transient)
@@ -99,9 +121,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_stop = {
     .name = "stop",
-    .words = "[s7]",
-    .summary = "Stop a session: the one that is running, or the one that is named",
-    .details = "With --wait the exit status is that of start --wait.",
+    .words = "[s7|r3]",
+    .summary = "Stop the session that is running, or the session or run that is named",
+    .details = "With --wait the exit status is that of start --wait, or of bench.",
     .own_kind = 's',
     .max_words = 1,
     .options = options,

@@ -37,6 +37,16 @@ static void count_for(struct door *d, struct http_request *r, const struct route
     http_count_reply(r, &d->counts[i], &d->durations[route_class(route)]);
 }
 
+/* The server's own bound is that of the largest. */
+static int check_body(const struct http_request *r, const struct route *route, struct problem *p)
+{
+    int64_t max = route && route->body_max > 0 ? route->body_max : ROUTE_BODY_MAX;
+
+    if (http_body_length(r) <= max)
+        return 0;
+    return problem_set(p, -EMSGSIZE, PROBLEM_TOO_LARGE, "the request's body is too large");
+}
+
 static bool admit(struct http_request *r, void *arg)
 {
     struct door *d = arg;
@@ -46,7 +56,8 @@ static bool admit(struct http_request *r, void *arg)
     d->requests++;
     count_for(d, r, NULL);
     int err = route_find(http_method(r), http_path(r), &match, NULL);
-    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0)
+    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0 &&
+        check_body(r, err == 0 ? match.route : NULL, &refusal) == 0)
         return true;
     http_reply_problem(r, &refusal);
     return false;
@@ -80,6 +91,7 @@ int door_new(const struct door_rooms *rooms, struct door **ret)
 
     *d = (struct door){.rooms = *rooms, .started_at = wall_ns()};
     limits.connections_max = (unsigned)rooms->config->connections_max;
+    limits.body_max = ROUTE_WORKLOAD_MAX;
     int r = http_server_new(rooms->base, &limits, &handlers, &d->server);
     if (r < 0) {
         free(d);

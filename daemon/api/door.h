@@ -13,6 +13,7 @@
 #include "base/problem.h"
 #include "daemon/collect/store.h"
 #include "daemon/config.h"
+#include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
 struct door;
@@ -24,6 +25,7 @@ struct door_rooms {
     struct catalog *catalog;
     struct fleet_finder *finder;
     struct sessions *sessions;
+    struct runs *runs;
     struct store *store;
     struct ingest *ingest;
     struct collector *collector;

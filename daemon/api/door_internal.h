@@ -104,6 +104,13 @@ void get_trace_columns(struct door *d, struct http_request *r, int64_t id);
 void pin_trace(struct door *d, struct http_request *r, int64_t id);
 void unpin_trace(struct door *d, struct http_request *r, int64_t id);
 
+void list_runs(struct door *d, struct http_request *r, int64_t id);
+void start_run(struct door *d, struct http_request *r, int64_t id);
+void get_run(struct door *d, struct http_request *r, int64_t id);
+void remove_run(struct door *d, struct http_request *r, int64_t id);
+void stop_run(struct door *d, struct http_request *r, int64_t id);
+void get_requests(struct door *d, struct http_request *r, int64_t id);
+
 void get_usage(struct door *d, struct http_request *r, int64_t id);
 void vacuum_store(struct door *d, struct http_request *r, int64_t id);
 

@@ -88,6 +88,8 @@ size_t http_query_all(const struct http_request *r, const char *key, const char 
 /* The n-th parameter's key, NULL behind the last: for handlers that refuse what they do not know. */
 const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
+/* As its head says, also before it has come. */
+int64_t http_body_length(const struct http_request *r);
 const char *http_body(const struct http_request *r, size_t *ret_size);
 
 /* By the first digit of a reply's status, less one. */

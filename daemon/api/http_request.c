@@ -70,6 +70,11 @@ const char *http_header(const struct http_request *r, const char *name)
     return http_head_field(&r->head, name);
 }
 
+int64_t http_body_length(const struct http_request *r)
+{
+    return r->head.content_length;
+}
+
 const char *http_body(const struct http_request *r, size_t *ret_size)
 {
     *ret_size = r->body_size;

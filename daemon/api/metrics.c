@@ -31,6 +31,7 @@ struct scrape {
     struct catalog_metrics catalog;
     struct ingest_metrics ingest;
     struct store_usage store;
+    struct runs_metrics runs;
 };
 
 struct family {
@@ -416,6 +417,37 @@ static double start_time(const struct scrape *s)
     return seconds(s->door->started_at);
 }
 
+static double runs_running(const struct scrape *s)
+{
+    return (double)s->runs.running;
+}
+
+static void write_runs_ended(const struct scrape *s, const struct family *f)
+{
+    char labels[64];
+
+    for (int state = RUN_COMPLETE; state < _RUN_STATE_MAX; state++) {
+        snprintf(labels, sizeof(labels), "state=\"%s\"", run_state_name(state));
+        write_sample(s, f, labels, (double)s->runs.ended[state]);
+    }
+}
+
+static void write_run_requests(const struct scrape *s, const struct family *f)
+{
+    static const char *const outcomes[] = {"success", "incomplete", "error"};
+    char labels[64];
+
+    for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+        snprintf(labels, sizeof(labels), "outcome=\"%s\"", outcomes[i]);
+        write_sample(s, f, labels, (double)s->runs.requests[i]);
+    }
+}
+
+static double requests_unsaved(const struct scrape *s)
+{
+    return (double)s->runs.unsaved;
+}
+
 /* clang-format off */
 static const struct family families[] = {
     {"profd_build_info", "gauge", "The version of profd that runs; always 1.", NULL, write_build},
@@ -448,6 +480,11 @@ static const struct family families[] = {
     {"profd_ingest_files_total", "counter", "Files that profd-ingest read, could not read, or was killed over.", NULL, write_ingested},
     {"profd_ingest_bytes_total", "counter", "Bytes of those files.", ingest_bytes, NULL},
     {"profd_ingest_duration_seconds", "histogram", "How long reading a file took.", NULL, write_ingest_durations},
+
+    {"profd_runs", "gauge", "Runs of workloads that are not over.", runs_running, NULL},
+    {"profd_runs_ended_total", "counter", "Runs that ended, by how.", NULL, write_runs_ended},
+    {"profd_run_requests_total", "counter", "Requests that runs sent, by what became of them.", NULL, write_run_requests},
+    {"profd_run_requests_unsaved_total", "counter", "Of these, those that the catalog could not take.", requests_unsaved, NULL},
 
     {"profd_catalog_writable", "gauge", "Whether the catalog took its last commit: 1 yes, 0 no.", catalog_writable, NULL},
     {"profd_catalog_commits_total", "counter", "Commits of the catalog.", NULL, write_commits},
@@ -482,6 +519,7 @@ static void take_values(struct scrape *s)
     catalog_metrics(rooms->catalog, &s->catalog);
     ingest_metrics(rooms->ingest, &s->ingest);
     store_usage(rooms->store, &s->store);
+    runs_metrics(rooms->runs, &s->runs);
 }
 
 static void write_family(const struct scrape *s, const struct family *f)

@@ -54,12 +54,10 @@ void reply_refused(struct http_request *r, enum problem_kind kind, const char *r
 
 void reply_missing(struct http_request *r, char kind, int64_t id)
 {
-    if (kind == 's')
-        reply_refused(r, PROBLEM_NOT_FOUND, "profctl list-sessions shows which there are.",
-                      "there is no session s%" PRId64, id);
-    else
-        reply_refused(r, PROBLEM_NOT_FOUND, "profctl list-traces shows which there are.",
-                      "there is no trace t%" PRId64, id);
+    const char *what = kind == 's' ? "session" : kind == 'r' ? "run" : "trace";
+    _cleanup_(freep) char *remedy = xasprintf("profctl list-%ss shows which there are.", what);
+
+    reply_refused(r, PROBLEM_NOT_FOUND, remedy, "there is no %s %c%" PRId64, what, kind, id);
 }
 
 void reply_error(struct door *d, struct http_request *r, int err, const char *doing)

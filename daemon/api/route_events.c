@@ -25,9 +25,9 @@ struct stream {
     LIST_ENTRY(stream) next;
     struct event_hub *hub;
     struct http_request *request;
-    int64_t session_id; /* RECORD_NONE: all */
-    int64_t last_id;    /* sent, or before the first to send */
-    bool dropped;       /* its end is on its way */
+    int64_t session_id, run_id; /* whose events it wants; RECORD_NONE: all */
+    int64_t last_id;            /* sent, or before the first to send */
+    bool dropped;               /* its end is on its way */
 };
 
 struct event_hub {
@@ -36,6 +36,16 @@ struct event_hub {
     struct event *pump, *comment;
     int64_t committed_id; /* the newest event that is sure */
 };
+
+/* What is not kept has no id: a client that reconnects goes on behind what it has of the others. */
+static void write_passing(struct stream *s, const json_t *event)
+{
+    _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
+    _cleanup_(freep) char *text = xasprintf("event: %s\ndata: %s\n\n", json_get_str(event, "kind"), data);
+
+    if (http_stream_write(s->request, text, strlen(text)) < 0)
+        s->dropped = true;
+}
 
 static int write_event(struct stream *s, const json_t *event)
 {
@@ -54,7 +64,8 @@ static bool pump_stream(struct stream *s)
     size_t i;
 
     if (s->dropped || s->last_id >= s->hub->committed_id ||
-        catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->last_id, PAGE_EVENTS, &events) < 0)
+        catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
+                            &events) < 0)
         return false;
     json_array_foreach(events, i, event)
     {
@@ -105,9 +116,36 @@ static void on_comment(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+static bool wants(const struct stream *s, const json_t *event)
+{
+    const char *session = json_get_str(event, "session");
+    int64_t session_id = RECORD_NONE;
+
+    if (session)
+        parse_ref(session, 's', &session_id);
+    return !s->dropped && (s->session_id == RECORD_NONE || s->session_id == session_id) &&
+           (s->run_id == RECORD_NONE || s->run_id == json_get_int(event, "run", RECORD_NONE));
+}
+
+static void pass_on(struct event_hub *h, const json_t *event)
+{
+    struct stream *s;
+
+    LIST_FOREACH(s, &h->streams, next)
+    {
+        if (wants(s, event))
+            write_passing(s, event);
+    }
+}
+
 static void on_event(const json_t *event, void *arg)
 {
     struct event_hub *h = arg;
+
+    if (!json_object_get(event, "event_id")) {
+        pass_on(h, event);
+        return;
+    }
 
     h->committed_id = MAX(h->committed_id, json_get_int(event, "event_id", 0));
     if (!LIST_EMPTY(&h->streams))
@@ -129,12 +167,14 @@ static void on_client_left(struct http_request *r, void *arg)
     leave(arg);
 }
 
-static void add_stream(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t last_id)
+static void add_stream(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t run_id,
+                       int64_t last_id)
 {
     struct timeval interval = timeval_of(COMMENT_INTERVAL_NS);
     struct stream *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct stream){.hub = h, .request = r, .session_id = session_id, .last_id = last_id};
+    *s = (struct stream){
+        .hub = h, .request = r, .session_id = session_id, .run_id = run_id, .last_id = last_id};
     http_on_close(r, on_client_left, s);
     http_reply_header(r, "Cache-Control", "no-store");
     http_stream_begin(r, "text/event-stream");
@@ -148,7 +188,7 @@ static int64_t newest_event(struct catalog *c)
 {
     _cleanup_json_ newest = NULL;
 
-    if (catalog_events_json(c, RECORD_NONE, RECORD_NONE, 1, &newest) < 0)
+    if (catalog_events_json(c, RECORD_NONE, RECORD_NONE, RECORD_NONE, 1, &newest) < 0)
         return 0;
     return json_get_int(json_array_get(newest, 0), "event_id", 0);
 }
@@ -175,18 +215,23 @@ void get_events(struct door *d, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(session_record_done) struct session_record session;
-    int64_t session_id = RECORD_NONE, after = d->hub->committed_id;
+    _cleanup_(run_record_done) struct run_record run;
+    int64_t session_id = RECORD_NONE, run_id = RECORD_NONE, after = d->hub->committed_id;
 
     session_record_init(&session);
-    if (query_ref(r, "session", 's', &session_id, &p) < 0 || read_place(r, &after, &p) < 0)
+    run_record_init(&run);
+    if (query_ref(r, "session", 's', &session_id, &p) < 0 || query_ref(r, "run", 'r', &run_id, &p) < 0 ||
+        read_place(r, &after, &p) < 0)
         http_reply_problem(r, &p);
     else if (session_id != RECORD_NONE &&
              catalog_get_session(d->rooms.catalog, session_id, &session) == -ENOENT)
         reply_missing(r, 's', session_id);
+    else if (run_id != RECORD_NONE && catalog_get_run(d->rooms.catalog, run_id, &run) == -ENOENT)
+        reply_missing(r, 'r', run_id);
     else if (http_method(r) == HTTP_HEAD)
         http_reply(r, 200, "text/event-stream", NULL, 0);
     else
-        add_stream(d->hub, r, session_id, after);
+        add_stream(d->hub, r, session_id, run_id, after);
 }
 
 void event_hub_recheck(struct event_hub *h)

@@ -20,7 +20,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/functions",               RIGHT_READ,    SOURCE,                    get_functions, CALLED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
     {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_sessions},
-    {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session},
+    {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session, .body_max = ROUTE_WORKLOAD_MAX},
     {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_session},
     {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_session},
     {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_session},
@@ -35,9 +35,15 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      pin_trace},
     {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      unpin_trace},
+    {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_runs},
+    {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_run, .body_max = ROUTE_WORKLOAD_MAX},
+    {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_run},
+    {HTTP_DELETE, "/v1/runs/{run}",              RIGHT_ADMIN,   NULL,                      remove_run},
+    {HTTP_POST,   "/v1/runs/{run}/stop",         RIGHT_OPERATE, NULL,                      stop_run},
+    {HTTP_GET,    "/v1/runs/{run}/requests",     RIGHT_READ,    "format after limit",      get_requests},
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
-    {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session after",           get_events},
+    {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
 };
 /* clang-format on */
 
@@ -48,6 +54,7 @@ static const struct {
 } placeholders[] = {
     {"{session}", 's', "session"},
     {"{trace}", 't', "trace"},
+    {"{run}", 'r', "run"},
 };
 
 const struct route *route_at(size_t i)

@@ -11,6 +11,10 @@
 
 struct door;
 
+/* Bytes of a body, where a route has no bound of its own; and of one that may bring a workload's prompts. */
+#define ROUTE_BODY_MAX     (1 << 20)
+#define ROUTE_WORKLOAD_MAX (16 << 20)
+
 struct route {
     enum http_method method;
     const char *pattern; /* "/v1/sessions/{session}/stop" */
@@ -23,6 +27,7 @@ struct route {
     const char *calls;
     /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
     bool everybody;
+    int64_t body_max; /* 0: ROUTE_BODY_MAX */
 };
 
 /* What an answer is made of, and so how long it may take. */

@@ -112,18 +112,20 @@ void catalog_announce(struct catalog *c, const json_t *event)
         c->listeners[i].fn(event, c->listeners[i].arg);
 }
 
-int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret)
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, int64_t after_id,
+                        int64_t limit, json_t **ret)
 {
-    static const enum statement listings[2][2] = {
+    static const enum statement listings[3][2] = {
         {STATEMENT_EVENTS_NEWEST, STATEMENT_EVENTS_AFTER},
         {STATEMENT_SESSION_EVENTS_NEWEST, STATEMENT_SESSION_EVENTS_AFTER},
+        {STATEMENT_RUN_EVENTS_NEWEST, STATEMENT_RUN_EVENTS_AFTER},
     };
-    _cleanup_reset_ sqlite3_stmt *s =
-        statement(c, listings[session_id != RECORD_NONE][after_id != RECORD_NONE]);
+    int of = run_id != RECORD_NONE ? 2 : session_id != RECORD_NONE;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, listings[of][after_id != RECORD_NONE]);
     _cleanup_json_ list = json_array();
     int r;
 
-    bind_number(s, 1, session_id);
+    bind_number(s, 1, of == 2 ? run_id : session_id);
     bind_number(s, 2, after_id);
     bind_number(s, 3, limit);
     while ((r = next_row(c, s)) == 1) {

@@ -197,6 +197,9 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
+/* Of a target: its traces that were read whole, and how much of a model's work is in them: operators and what
+ * a GPU did. */
+int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
 
 /* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of
@@ -249,8 +252,10 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
-/* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. */
-int catalog_events_json(struct catalog *c, int64_t session_id, int64_t after_id, int64_t limit, json_t **ret);
+/* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. Of a run or of a session,
+ * where one is named. */
+int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, int64_t after_id,
+                        int64_t limit, json_t **ret);
 int catalog_routers_json(struct catalog *c, json_t **ret);
 /* A run with its summary; a list has of that the counts and the figures, and none of its parts that are long.
  */

@@ -117,13 +117,25 @@ static int counts_of(struct catalog *c, int64_t id, json_t **ret)
     return 0;
 }
 
+static int put_run(struct catalog *c, int64_t session_id, json_t *session)
+{
+    int64_t run_id;
+    int r = catalog_find_run_of_session(c, session_id, &run_id);
+
+    if (r == 0)
+        json_put_int(session, "run", run_id);
+    return r == -ENOENT ? 0 : r;
+}
+
 static int session_to_json(struct catalog *c, const struct session_record *r, json_t **ret)
 {
     _cleanup_json_ j = json_object();
     json_t *counts = NULL;
     put_ref(j, "session", 's', r->session_id);
     fields_put_json(&session_fields, r, j);
-    int e = counts_of(c, r->session_id, &counts);
+    int e = put_run(c, r->session_id, j);
+    if (e == 0)
+        e = counts_of(c, r->session_id, &counts);
     if (e < 0)
         return e;
     json_object_set_new(j, "counts", counts);

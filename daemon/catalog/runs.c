@@ -4,6 +4,9 @@
 #include "daemon/catalog/records.h"
 #include "daemon/catalog/rows.h"
 
+/* Rows are wide where answers were long. */
+#define WALK_BATCH 100
+
 int catalog_add_run(struct catalog *c, struct run_record *r)
 {
     int e = r->router ? saw_router(c, r->router, r->dialect, r->fleet, r->requested_at, r->requested_at) : 0;
@@ -69,22 +72,37 @@ int catalog_add_request(struct catalog *c, struct request_row *r)
     return add_record(c, STATEMENT_ADD_REQUEST, &request_fields, r, &r->request_id);
 }
 
-int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
-                         int (*fn)(const struct request_row *r, void *arg), void *arg)
+/* Hands on at most one batch, and moves the position behind it. */
+static int request_batch(struct catalog *c, int64_t run_id, int64_t *at, int64_t limit,
+                         int (*fn)(const struct request_row *r, void *arg), void *arg, size_t *ret_n)
 {
     void *records;
-    size_t n;
     sqlite3_stmt *s = statement(c, STATEMENT_REQUESTS);
+
     bind_number(s, 1, run_id);
-    bind_number(s, 2, after_number);
+    bind_number(s, 2, *at);
     bind_number(s, 3, limit);
-    int r = read_records(c, s, &request_fields, sizeof(struct request_row), &records, &n);
+    int r = read_records(c, s, &request_fields, sizeof(struct request_row), &records, ret_n);
     statement_resetp(&s);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = fn((struct request_row *)records + i, arg);
-    free_records(&request_fields, sizeof(struct request_row), records, n);
+    for (size_t i = 0; i < *ret_n && r == 0; i++) {
+        const struct request_row *q = (struct request_row *)records + i;
+        *at = q->number;
+        r = fn(q, arg);
+    }
+    free_records(&request_fields, sizeof(struct request_row), records, *ret_n);
+    return r;
+}
+
+int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
+                         int (*fn)(const struct request_row *r, void *arg), void *arg)
+{
+    size_t n = WALK_BATCH;
+    int r = 0;
+
+    for (; r == 0 && limit > 0 && n == WALK_BATCH; limit -= (int64_t)n)
+        r = request_batch(c, run_id, &after_number, MIN(limit, WALK_BATCH), fn, arg, &n);
     return r;
 }
 
@@ -101,7 +119,7 @@ json_t *request_row_to_json(const struct request_row *r)
 /* -- As JSON -- */
 
 /* Of a summary, what a list is read for. */
-static const char *const figures[] = {"requests", "metrics", "throughput", "goodput"};
+static const char *const figures[] = {"metrics", "throughput", "goodput"};
 
 static int read_summary(struct catalog *c, int64_t run_id, json_t **ret)
 {
@@ -123,7 +141,7 @@ static void put_figures(json_t *run, const json_t *summary)
         json_object_set(run, figures[i], json_object_get(summary, figures[i]));
 }
 
-/* What was counted while the requests came; a summary says the same, and more. */
+/* As they were counted when they came, whatever the summary says. */
 static void put_counts(json_t *run)
 {
     static const char *const names[] = {"success", "incomplete", "error"};

@@ -99,6 +99,11 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(size), 0) from trace_row where session_id = ?1",
     [STATEMENT_TARGET_TRACES] = "select trace_id, size from trace_row where target_id = ?1 order by trace_id",
 
+    [STATEMENT_COUNT_WORK] =
+        "select count(*), coalesce(sum((select sum(c.count) from trace_category_row c where c.trace_id = t.trace_id "
+        "and c.category in ('cpu_op', 'kernel', 'gpu_memcpy', 'gpu_memset'))), 0) from trace_row t "
+        "where t.target_id = ?1 and t.kind = 'trace' and t.state = 'complete' and t.slices is not null",
+
     [STATEMENT_ADD_TRACE] = WITH(INSERT_INTO, TRACE),
     [STATEMENT_SAVE_TRACE] = WITH(UPDATE, TRACE),
     [STATEMENT_GET_TRACE] = WITH(SELECT_FROM, TRACE) "where t.trace_id = ?1",
@@ -176,6 +181,9 @@ static const char *const texts[_STATEMENT_MAX] = {
         SELECT_EVENT "where session_id = ?1 and event_id > ?2 order by event_id limit ?3",
     [STATEMENT_SESSION_EVENTS_NEWEST] =
         "select * from (" SELECT_EVENT "where session_id = ?1 order by event_id desc limit ?3) order by event_id",
+    [STATEMENT_RUN_EVENTS_AFTER] = SELECT_EVENT "where run_id = ?1 and event_id > ?2 order by event_id limit ?3",
+    [STATEMENT_RUN_EVENTS_NEWEST] =
+        "select * from (" SELECT_EVENT "where run_id = ?1 order by event_id desc limit ?3) order by event_id",
 };
 /* clang-format on */
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/collect/internal.h"
+#include "daemon/collect/job.h"
 #include <assert.h>
 #include <errno.h>
 #include <sys/inotify.h>
@@ -487,11 +488,18 @@ static int64_t op_bytes_seen(const struct target *t, void *collector)
     return bytes;
 }
 
+static void op_ended(const struct session *s, void *collector)
+{
+    struct collector *c = collector;
+    job_lay_out(s, c->store, c->offload);
+}
+
 static const struct collector_ops ops = {
     .prepare = op_prepare,
     .recording = op_recording,
     .collect = op_collect,
     .forget = op_forget,
+    .ended = op_ended,
     .bytes_seen = op_bytes_seen,
 };
 

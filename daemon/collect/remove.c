@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "daemon/collect/job.h"
 #include "daemon/collect/store_internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -110,8 +111,10 @@ static void remove_files(void *arg)
 
     for (size_t i = 0; i < m->n; i++)
         unlink_files(m->store, &m->portion[i]);
-    if (m->directory)
-        rmdir(m->directory);
+    if (!m->directory)
+        return;
+    rmdir(m->directory);
+    job_prune(store_path(m->store));
 }
 
 static void go_on(struct removal *m);

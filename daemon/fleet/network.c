@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/words.h"
+#include <arpa/inet.h>
 #include <errno.h>
 
 #define V4(prefix, ...)                                                                                      \
@@ -111,6 +112,23 @@ static char *add_item(struct network_policy *p, const char *item)
         return xasprintf("%s is no address, network, \"loopback\" or \"private\"", item);
     add_range(p, &range);
     return NULL;
+}
+
+char *network_format(const struct network_policy *p)
+{
+    char *text = NULL, address[INET6_ADDRSTRLEN];
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    for (size_t i = 0; i < p->n; i++) {
+        const struct address_range *range = &p->ranges[i];
+        bool is_v4 = address_is_v4(&range->address);
+        inet_ntop(is_v4 ? AF_INET : AF_INET6, range->address.s6_addr + (is_v4 ? 12 : 0), address,
+                  sizeof(address));
+        fprintf(out, "%s%s/%u", i ? " " : "", address, range->bits - (is_v4 ? 96 : 0));
+    }
+    fclose(out);
+    return text;
 }
 
 int network_add(struct network_policy *p, const char *list, char **ret_reason)

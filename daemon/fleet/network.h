@@ -24,6 +24,8 @@ struct network_policy {
 /* Adds a list: networks (10.0.0.0/8, fd00::/8), addresses, "loopback" and "private", with spaces or commas
  * between. -EINVAL with the reason, and nothing added, where one of them is none. */
 int network_add(struct network_policy *p, const char *list, char **ret_reason);
+/* As network_add() reads it. The caller frees it. */
+char *network_format(const struct network_policy *p);
 void network_copy(const struct network_policy *from, struct network_policy *ret);
 void network_done(struct network_policy *p);
 

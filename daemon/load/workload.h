@@ -44,6 +44,7 @@ struct workload {
     json_t *template;    /* body of LOAD_API_TEMPLATE: "{prompt}", "{model}", "{max_tokens}" are filled in */
     char *template_text; /* JSON pointer to the text in an answer or event, NULL: any first string */
     char **prompts;      /* NULL: synthetic ones of isl tokens */
+    int64_t *osls;       /* of the prompts that have their own, 0 for the others; NULL where none has */
     size_t n_prompts;
     int64_t isl, osl;      /* osl 0: as the server likes */
     int64_t shared_prefix; /* tokens that synthetic prompts have in common */
@@ -55,7 +56,7 @@ struct workload {
     double rate, rate_to; /* requests a second; rate_to != 0: a ramp over the run */
     double burstiness;    /* 1 */
     int64_t warmup;       /* requests for each worker, 2 */
-    int64_t seed;         /* 0 */
+    int64_t seed;         /* 0: synthetic prompts differ from run to run; the schedule is that of 0 */
     bool stream;          /* true */
     int64_t timeout_ns;   /* of one request, 10 min */
     int64_t drain_ns;     /* of all that are under way after the last was sent, 30 s with a duration */

@@ -246,6 +246,10 @@ void session_check_finished(struct session *s)
     explain_outcome(s);
     session_edge(s, outcome);
     sessions_count_end(s);
+    if (s->all->collector_ops)
+        s->all->collector_ops->ended(s, s->all->collector);
+    if (!s->loads)
+        session_stop_load(s);
     struct timeval at_once = {0};
     event_add(s->all->proceed, &at_once);
     catalog_then(s->all->catalog, false, on_finished, s);

@@ -21,6 +21,8 @@ struct sessions {
     const struct session_settings *settings;
     const struct collector_ops *collector_ops;
     void *collector;
+    const struct loader_ops *loader_ops;
+    void *loader;
     struct session_list list;
     struct event *resave;  /* armed while a session is unsaved */
     struct event *proceed; /* a worker became free: the queue moves on */
@@ -69,6 +71,20 @@ void session_stop_late(struct target *t);
 /* Sends the queued stops whose turn it is. */
 void session_stop_owed(struct session *s);
 void session_check_stopped(struct session *s);
+
+/* loading.c: the load that a session is recorded under. */
+static inline bool session_has_load(const struct session *s)
+{
+    return s->run_id > 0;
+}
+void session_warm_up(struct session *s);
+void session_load(struct session *s);
+void session_stop_load(struct session *s);
+/* Says where nothing was done, although requests were sent. */
+void target_check_empty(struct target *t);
+
+/* sessions.c: stops it, whatever it is doing. */
+void session_stop(struct session *s);
 
 /* Arms s->timer to call fn(s). */
 void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct session *s));

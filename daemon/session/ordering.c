@@ -152,6 +152,16 @@ static int add_target(struct target *t, const struct start_request *request, con
     return catalog_add_target(s->all->catalog, &t->record);
 }
 
+/* A workload's prompts may be megabytes, and are nobody's but their owner's. */
+static char *options_text(const struct session_order *o)
+{
+    _cleanup_json_ options = json_copy(o->options);
+
+    if (o->request.workload)
+        json_object_set_new(options, "workload", workload_kept(o->request.workload));
+    return json_dumps(options, JSON_COMPACT);
+}
+
 static int add_rows(struct session_order *o, struct session *s)
 {
     struct session_record *rec = &s->record;
@@ -160,7 +170,7 @@ static int add_rows(struct session_order *o, struct session *s)
     rec->router = xstrdup(o->fleet->router);
     rec->dialect = xstrdup(o->fleet->dialect);
     rec->fleet = xstrdup(o->fleet->name);
-    rec->options = json_dumps(o->options, JSON_COMPACT);
+    rec->options = options_text(o);
     rec->labels = json_dumps(o->request.labels, JSON_COMPACT | JSON_SORT_KEYS);
     rec->requested_at = wall_ns();
     rec->requested_by = xstrdup(o->actor);
@@ -182,6 +192,36 @@ static int add_rows(struct session_order *o, struct session *s)
     return r;
 }
 
+static int create_load(struct session_order *o, struct session *s)
+{
+    struct sessions *all = o->all;
+
+    if (!s->request.workload)
+        return 0;
+    int r = all->loader_ops->create(s, o->fleet, o->plan.chosen, o->plan.n_chosen, o->actor, all->loader);
+    json_t *kept = workload_kept(s->request.workload);
+    json_decref(s->request.workload);
+    s->request.workload = kept;
+    return r;
+}
+
+static void forget_load(struct session *s)
+{
+    if (session_has_load(s))
+        s->all->loader_ops->forget(s, s->all->loader);
+}
+
+static int check_load(struct session_order *o, struct problem *p)
+{
+    const struct sessions *all = o->all;
+
+    if (!o->request.workload)
+        return 0;
+    if (!all->loader_ops)
+        return problem_set(p, -ENOTSUP, PROBLEM_UNSUPPORTED, "this profd sends no load");
+    return all->loader_ops->check(&o->request, o->fleet, o->plan.chosen, o->plan.n_chosen, all->loader, p);
+}
+
 static void on_created(int err, void *arg)
 {
     struct session_order *o = arg;
@@ -190,6 +230,7 @@ static void on_created(int err, void *arg)
     if (err < 0) {
         _cleanup_(problem_done) struct problem p = {0};
         storage_problem(&p, o->all, err);
+        forget_load(s);
         session_free(s);
         if (o->cancelled)
             order_free(o);
@@ -215,21 +256,24 @@ static void create(struct session_order *o)
     _cleanup_(problem_done) struct problem p = {0};
 
     /* Looked at before, but somebody may have been quicker meanwhile. */
-    if (check_limits(o->all, &o->request, &p) < 0 || check_free(o, &p) < 0) {
+    if (check_limits(o->all, &o->request, &p) < 0 || check_free(o, &p) < 0 || check_load(o, &p) < 0) {
         refuse(o, &p);
         return;
     }
     struct session *s = session_alloc(o->all, o->plan.n_chosen);
     int r = add_rows(o, s);
+    s->request = o->request;
+    o->request = (struct start_request){0};
+    if (r >= 0)
+        r = create_load(o, s);
     if (r < 0) {
         storage_problem(&p, o->all, r);
+        forget_load(s);
         session_free(s);
         refuse(o, &p);
         return;
     }
     o->session_id = s->record.session_id;
-    s->request = o->request;
-    o->request = (struct start_request){0};
     catalog_then(o->all->catalog, false, on_created, o);
 }
 

@@ -14,7 +14,7 @@ static void skip(struct plan *plan, const struct worker *w, const char *reason, 
     json_array_append_new(plan->skipped, item);
 }
 
-static bool is_asked_for(const struct start_request *request, const struct worker *w)
+bool plan_is_asked_for(const struct start_request *request, const struct worker *w)
 {
     if (request->role >= 0 && (int)w->role != request->role)
         return false;
@@ -58,7 +58,7 @@ static void choose(struct plan *plan, const struct fleet *fleet, const struct st
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
-        if (!is_asked_for(request, w) || !is_fit(plan, request, w))
+        if (!plan_is_asked_for(request, w) || !is_fit(plan, request, w))
             continue;
         if (request->one_per_role && role_is_taken(plan, fleet, w->role))
             continue;
@@ -72,7 +72,7 @@ static bool is_listed(const struct fleet *fleet, const struct start_request *req
 {
     struct start_request one = {.role = -1, .only = &request->only[only], .n_only = 1};
     for (size_t i = 0; i < fleet->n_workers; i++)
-        if (is_asked_for(&one, &fleet->workers[i]))
+        if (plan_is_asked_for(&one, &fleet->workers[i]))
             return true;
     return false;
 }

@@ -19,3 +19,5 @@ struct plan {
 int plan_make(const struct fleet *fleet, const struct start_request *request, struct plan *ret,
               struct problem *p);
 void plan_done(struct plan *plan);
+/* Whether the request's role and URLs are this worker's. */
+bool plan_is_asked_for(const struct start_request *request, const struct worker *w);

@@ -83,7 +83,8 @@ static void on_idle_known(const struct probe_answer *answers, void *arg)
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         t->steps_before = answers[i].steps;
-        if (t->record.state == STATE_RECORDING && answers[i].running == 0 && answers[i].waiting <= 0)
+        if (t->record.state == STATE_RECORDING && answers[i].running == 0 && answers[i].waiting <= 0 &&
+            !session_has_load(s))
             session_remark(s, t, "Record while it serves: --when-running waits for that.",
                            "runs no request: its trace will be almost empty");
     }
@@ -117,8 +118,9 @@ void session_record(struct session *s)
     if (s->request.recording.duration_ns > 0)
         s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
     session_edge(s, STATE_RECORDING);
-    if (s->request.recording.steps == 0)
+    if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
         session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
+    session_load(s);
     look_for_idle(s);
 }
 

@@ -145,7 +145,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
 
 static void resume_requested(struct session *s)
 {
-    if (s->request.start_at > wall_ns() || s->request.queue) {
+    if (!s->request.workload && (s->request.start_at > wall_ns() || s->request.queue)) {
         session_proceed(s);
         return;
     }
@@ -174,7 +174,10 @@ static void remark_restart(struct session *s)
     char planned[UNIT_TEXT_MAX], late[UNIT_TEXT_MAX];
     int64_t late_ns = s->record.stop_at == RECORD_NONE ? 0 : wall_ns() - s->record.stop_at;
 
-    if (s->request.recording.steps > 0)
+    if (s->request.workload)
+        session_remark(s, NULL, "Start it again.",
+                       "profd was restarted while it recorded: it ended then, with its load");
+    else if (s->request.recording.steps > 0)
         session_remark(s, NULL, "Start it again where all of the steps are wanted.",
                        "profd was restarted while it recorded: it ended then, after some of its %" PRId64
                        " steps",
@@ -226,7 +229,7 @@ static void resume(struct session *s)
     if (was_starting)
         session_explain(s, START_AGAIN, "profd was restarted while it was being started");
     session_stop_owed(s);
-    if (in_time && s->request.recording.steps == 0) {
+    if (in_time && s->request.recording.steps == 0 && !s->request.workload) {
         session_arm_hard_limit(s);
         session_resume_recording(s);
     } else {

@@ -115,46 +115,109 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
     return 0;
 }
 
+static int take_workload(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_object(v))
+        return wrong(p, member, "an object");
+    json_decref(*(json_t **)field);
+    *(json_t **)field = json_incref((json_t *)v);
+    return 0;
+}
+
+static int take_through(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    const char *word = json_string_value(v);
+
+    if (!word || (!streq(word, "router") && !streq(word, "workers")))
+        return wrong(p, member, "router or workers");
+    *(int *)field = streq(word, "router") ? LOAD_THROUGH_ROUTER : LOAD_THROUGH_WORKERS;
+    return 0;
+}
+
+static int take_load(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    const json_t *through = json_object_get(v, "through");
+
+    if (!json_is_object(v) || json_object_size(v) > (through ? 1 : 0))
+        return wrong(p, member, "an object with \"through\"");
+    return through ? take_through(through, "through", field, p) : 0;
+}
+
+/* A name of one directory, in which nothing needs to be quoted; one with an underscore is no session's. */
+static bool is_folder_name(const char *name)
+{
+    return name && *name != '.' && *name != '-' && strlen(name) <= REQUEST_JOB_FOLDER_MAX &&
+           strchr(name, '_') &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
+}
+
+static int take_job(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    static const char *const phases[] = {"prefill", "decode", "aggregated"};
+    const char *folder = json_get_str(v, "folder"), *phase = json_get_str(v, "phase");
+    struct request_job *job = field;
+
+    for (size_t i = 0; i < ARRAY_SIZE(phases); i++)
+        if (json_object_size(v) == 2 && is_folder_name(folder) && phase && streq(phases[i], phase)) {
+            replace_str(&job->folder, folder);
+            job->phase = phases[i];
+            return 0;
+        }
+    return wrong(
+        p, member,
+        "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phase\": prefill, decode "
+        "or aggregated}");
+}
+
 #define FIELD(f) offsetof(struct start_request, f)
+
+enum { OF_SESSIONS = 1, OF_RUNS = 2, OF_BOTH = OF_SESSIONS | OF_RUNS };
 
 static const struct {
     const char *name;
     int (*take)(const json_t *v, const char *member, void *field, struct problem *p);
     size_t offset;
+    unsigned whose;
 } members[] = {
-    {"router", take_text, FIELD(source.router)},
-    {"fleet", take_text, FIELD(source.fleet)},
-    {"dialect", take_text, FIELD(source.dialect)},
-    {"trace_dir", take_text, FIELD(source.trace_dir)},
-    {"workers", take_workers, 0},
-    {"steps", take_count, FIELD(recording.steps)},
-    {"duration_ns", take_count, FIELD(recording.duration_ns)},
-    {"start_step", take_count, FIELD(recording.start_step)},
-    {"start_at", take_count, FIELD(start_at)},
-    {"prompt", take_text, FIELD(prompt)},
-    {"model", take_text, FIELD(model)},
-    {"activities", take_activities, FIELD(recording.activities)},
-    {"with_stack", take_bool, FIELD(recording.with_stack)},
-    {"record_shapes", take_bool, FIELD(recording.record_shapes)},
-    {"by_stage", take_bool, FIELD(recording.by_stage)},
-    {"role", take_role, FIELD(role)},
-    {"count", take_count, FIELD(count)},
-    {"one_per_role", take_bool, FIELD(one_per_role)},
-    {"include_unhealthy", take_bool, FIELD(include_unhealthy)},
-    {"stagger", take_bool, FIELD(stagger)},
-    {"when_running", take_count, FIELD(when_running)},
-    {"when_timeout_ns", take_count, FIELD(when_timeout_ns)},
-    {"require_all", take_bool, FIELD(require_all)},
-    {"queue", take_bool, FIELD(queue)},
-    {"labels", take_labels, FIELD(labels)},
+    {"router", take_text, FIELD(source.router), OF_BOTH},
+    {"fleet", take_text, FIELD(source.fleet), OF_BOTH},
+    {"dialect", take_text, FIELD(source.dialect), OF_BOTH},
+    {"trace_dir", take_text, FIELD(source.trace_dir), OF_SESSIONS},
+    {"workers", take_workers, 0, OF_BOTH},
+    {"steps", take_count, FIELD(recording.steps), OF_SESSIONS},
+    {"duration_ns", take_count, FIELD(recording.duration_ns), OF_SESSIONS},
+    {"start_step", take_count, FIELD(recording.start_step), OF_SESSIONS},
+    {"start_at", take_count, FIELD(start_at), OF_SESSIONS},
+    {"prompt", take_text, FIELD(prompt), OF_SESSIONS},
+    {"model", take_text, FIELD(model), OF_SESSIONS},
+    {"activities", take_activities, FIELD(recording.activities), OF_SESSIONS},
+    {"with_stack", take_bool, FIELD(recording.with_stack), OF_SESSIONS},
+    {"record_shapes", take_bool, FIELD(recording.record_shapes), OF_SESSIONS},
+    {"by_stage", take_bool, FIELD(recording.by_stage), OF_SESSIONS},
+    {"role", take_role, FIELD(role), OF_BOTH},
+    {"count", take_count, FIELD(count), OF_BOTH},
+    {"one_per_role", take_bool, FIELD(one_per_role), OF_SESSIONS},
+    {"include_unhealthy", take_bool, FIELD(include_unhealthy), OF_BOTH},
+    {"stagger", take_bool, FIELD(stagger), OF_SESSIONS},
+    {"when_running", take_count, FIELD(when_running), OF_SESSIONS},
+    {"when_timeout_ns", take_count, FIELD(when_timeout_ns), OF_SESSIONS},
+    {"require_all", take_bool, FIELD(require_all), OF_SESSIONS},
+    {"queue", take_bool, FIELD(queue), OF_SESSIONS},
+    {"labels", take_labels, FIELD(labels), OF_BOTH},
+    {"workload", take_workload, FIELD(workload), OF_BOTH},
+    {"load_through", take_through, FIELD(through), OF_RUNS},
+    {"load", take_load, FIELD(through), OF_SESSIONS},
+    {"job", take_job, FIELD(job), OF_SESSIONS},
 };
 
-static int take_member(struct start_request *r, const char *name, const json_t *value, struct problem *p)
+static int take_member(struct start_request *r, bool of_run, const char *name, const json_t *value,
+                       struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if (streq(members[i].name, name))
+        if (streq(members[i].name, name) && (members[i].whose & (of_run ? OF_RUNS : OF_SESSIONS)))
             return members[i].take(value, name, (char *)r + members[i].offset, p);
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a session", name);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a %s", name,
+                       of_run ? "run" : "session");
 }
 
 /* Workers alone are a static list; beside a router or fleet they choose from it. */
@@ -189,14 +252,14 @@ static int check_combination(struct start_request *r, struct problem *p)
     rec->model = r->model;
     if (r->source.router && r->source.fleet)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
-    if (rec->steps == 0 && rec->duration_ns == 0)
+    if (rec->steps == 0 && rec->duration_ns == 0 && !r->workload)
         rec->duration_ns = REQUEST_DURATION_NS;
     if (rec->activities & ACTIVITY_CUDA_PROFILER)
         r->require_all = true;
     return 0;
 }
 
-int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+static int parse(const json_t *j, bool of_run, struct start_request *ret, struct problem *p)
 {
     struct start_request r = {
         .role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
@@ -209,12 +272,14 @@ int start_request_parse(const json_t *j, struct start_request *ret, struct probl
     else
         json_object_foreach((json_t *)j, name, value)
         {
-            err = take_member(&r, name, value, p);
+            err = take_member(&r, of_run, name, value, p);
             if (err < 0)
                 break;
         }
     if (err == 0)
         err = check_combination(&r, p);
+    if (err == 0 && of_run && !r.workload)
+        err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "a run needs a workload");
     if (err < 0) {
         start_request_done(&r);
         return err;
@@ -222,6 +287,28 @@ int start_request_parse(const json_t *j, struct start_request *ret, struct probl
     settle_source(&r);
     *ret = r;
     return 0;
+}
+
+int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+{
+    return parse(j, false, ret, p);
+}
+
+int run_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+{
+    return parse(j, true, ret, p);
+}
+
+json_t *workload_kept(const json_t *workload)
+{
+    json_t *kept = json_copy((json_t *)workload);
+    const json_t *prompts = json_object_get(workload, "prompts");
+
+    if (prompts) {
+        json_put_int(kept, "n_prompts", (int64_t)json_array_size(prompts));
+        json_object_del(kept, "prompts");
+    }
+    return kept;
 }
 
 void start_request_done(struct start_request *r)
@@ -233,5 +320,7 @@ void start_request_done(struct start_request *r)
     free(r->model);
     fleet_query_done(&r->source);
     json_decref(r->labels);
+    json_decref(r->workload);
+    free(r->job.folder);
     *r = (struct start_request){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a user asks of a session (openapi.yaml, StartRequest), parsed and checked. Pure: JSON in, a plain
- * struct out.
+ * What a user asks of a session or of a run (openapi.yaml, StartRequest and RunRequest), parsed and checked.
+ * Pure: JSON in, a plain struct out.
  *
  * The struct borrows nothing from the JSON; start_request_done() frees what it holds.
  */
@@ -14,11 +14,24 @@
 
 #define REQUEST_STEPS_MAX       100000
 #define REQUEST_WORKERS_MAX     10000
+#define REQUEST_JOB_FOLDER_MAX  128
 #define REQUEST_LABELS_MAX      32
 #define REQUEST_PROMPT_MAX      65536 /* bytes */
 #define REQUEST_LABEL_BYTES_MAX 256
 #define REQUEST_DURATION_NS     (5 * INT64_C(1000000000))
 #define REQUEST_WHEN_TIMEOUT_NS (300 * INT64_C(1000000000))
+
+enum load_through {
+    LOAD_THROUGH_ANY, /* the router where one is known */
+    LOAD_THROUGH_ROUTER,
+    LOAD_THROUGH_WORKERS,
+};
+
+/* A part of a job of srtctl: its traces are found in <folder>/profiles/<phase> of the store, too. */
+struct request_job {
+    char *folder;      /* NULL: none */
+    const char *phase; /* static */
+};
 
 struct start_request {
     struct fleet_query source;
@@ -33,10 +46,17 @@ struct start_request {
     int64_t when_running; /* 0: do not wait */
     int64_t when_timeout_ns;
     json_t *labels; /* object */
+    struct request_job job;
+    json_t *workload; /* object, not looked into here; NULL: nothing is sent */
+    int through;      /* enum load_through */
 };
 
 /* Unknown members, wrong types and impossible combinations are problems that name the member. */
 int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p);
+/* The same of a run, which takes what names and chooses workers, and needs a workload. */
+int run_request_parse(const json_t *j, struct start_request *ret, struct problem *p);
+/* What is kept of a workload: of its prompts how many they were. A reference of its own. */
+json_t *workload_kept(const json_t *workload);
 void start_request_done(struct start_request *r);
 
 /* "cpu,cuda" as the bits of enum activity; -EINVAL where a word is none. */

@@ -266,6 +266,12 @@ void sessions_set_collector(struct sessions *all, const struct collector_ops *op
     all->collector = collector;
 }
 
+void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, void *loader)
+{
+    all->loader_ops = ops;
+    all->loader = loader;
+}
+
 /* -- Operations -- */
 
 static void cancel_requested(struct session *s)
@@ -277,8 +283,9 @@ static void cancel_requested(struct session *s)
     session_check_finished(s);
 }
 
-static void stop_session(struct session *s)
+void session_stop(struct session *s)
 {
+    session_stop_load(s);
     switch (s->record.state) {
     case STATE_REQUESTED:
         cancel_requested(s);
@@ -308,7 +315,7 @@ int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
                       "stop asked for while %s", state_name(s->record.state));
     if (s->record.state == STATE_REQUESTED)
         session_explain(s, NULL, "stopped before it began, by %s", actor);
-    stop_session(s);
+    session_stop(s);
     return 0;
 }
 
@@ -328,7 +335,7 @@ void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(v
     for (s = TAILQ_FIRST(&all->list); s; s = next) {
         next = TAILQ_NEXT(s, next);
         if (s->record.state != STATE_REQUESTED)
-            stop_session(s);
+            session_stop(s);
     }
     all->shutdown_timer = event_new(all->base, -1, 0, on_shutdown_over, all);
     event_add(all->shutdown_timer, &tv);

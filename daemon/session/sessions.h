@@ -74,6 +74,10 @@ struct session {
     bool unsaved;          /* the catalog could not take its last edge */
     bool resaved;          /* it took it at a later try, which is not committed yet */
     bool finished_unsaved; /* over, and only kept until the catalog took its last edge */
+    int64_t run_id;        /* of its load; 0: it has none */
+    bool warming, warmed;  /* its load warms its workers up, or has */
+    bool loads;            /* its load was told to go */
+    bool load_over;
     struct probe *probe;
     unsigned n_outstanding; /* calls of the phase it is in */
 };
@@ -89,8 +93,28 @@ struct collector_ops {
     void (*collect)(struct target *t, void *collector);
     /* The target ended without being collected, or its session is given up: forget it. */
     void (*forget)(struct target *t, void *collector);
+    /* It is over, and all of its targets are. */
+    void (*ended)(const struct session *s, void *collector);
     /* Bytes that its files have grown to so far. */
     int64_t (*bytes_seen)(const struct target *t, void *collector);
+};
+
+/* What whoever sends a session's load does for it; each by the run in s->run_id. */
+struct loader_ops {
+    /* Whether the request's workload can be sent to that fleet; a problem where not. */
+    int (*check)(const struct start_request *request, const struct fleet *fleet, const size_t *chosen,
+                 size_t n_chosen, void *loader, struct problem *p);
+    /* Writes the run beside the session's row, and sets s->run_id. 0 or -errno. */
+    int (*create)(struct session *s, const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
+                  const char *actor, void *loader);
+    /* The catalog did not take their rows. */
+    void (*forget)(struct session *s, void *loader);
+    /* Calls session_warmed() later, once, or session_load_ended(). */
+    void (*warm_up)(struct session *s, void *loader);
+    /* Sends what counts, and calls session_load_ended() at its end. */
+    void (*go)(struct session *s, void *loader);
+    /* Ends what was told to go; gives up what was not. session_load_ended() follows, or came before. */
+    void (*stop)(struct session *s, void *loader);
 };
 
 int sessions_new(struct event_base *base, struct offload *offload, struct caller *caller,
@@ -99,6 +123,7 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
                  struct sessions **ret);
 struct sessions *sessions_free(struct sessions *all);
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector);
+void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, void *loader);
 /* Takes up what a profd before left unfinished: owed stops are sent, recordings go on until their time, files
  * are collected. */
 int sessions_recover(struct sessions *all);
@@ -125,6 +150,10 @@ int sessions_stop(struct sessions *all, int64_t session_id, const char *actor);
 /* Adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target. */
 void sessions_describe(struct sessions *all, int64_t session_id, json_t *session);
 unsigned sessions_count(const struct sessions *all);
+
+/* For the loader. failure: why there is no load, or none any more; NULL: it came to its end. */
+void session_warmed(struct session *s);
+void session_load_ended(struct session *s, const char *failure, const char *remedy);
 
 /* For the collector. */
 struct session *sessions_find(struct sessions *all, int64_t session_id);

@@ -264,6 +264,7 @@ static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
         return;
     session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
                     "profd stopped it at the limit of a session's length");
+    session_stop_load(s);
     session_stop_all(s);
 }
 

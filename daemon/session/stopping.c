@@ -307,6 +307,7 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
     else if (reason)
         target_fail(t, reason,
                     remedy ? remedy : "profctl list-traces shows what came; the worker's log may say more.");
+    target_check_empty(t);
     target_edge(t, outcome);
     session_check_finished(t->session);
 }

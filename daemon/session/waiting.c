@@ -28,6 +28,8 @@ static bool holds_worker(const struct target *t, const struct session *asking)
 
     if (t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING)
         return true;
+    if (s->warming)
+        return true;
     if (t->record.state != STATE_REQUESTED || (asking && s->record.session_id > asking->record.session_id))
         return false;
     return s->in_line || begins_at_once(s);
@@ -80,6 +82,14 @@ static void give_up_waiting(struct session *s, const char *remedy, const char *w
 
 static void poll_load(struct session *s);
 
+static void begin_or_warm_up(struct session *s)
+{
+    if (session_has_load(s))
+        session_warm_up(s);
+    else
+        session_begin(s);
+}
+
 static void on_load(const struct probe_answer *answers, void *arg)
 {
     struct session *s = arg;
@@ -96,7 +106,7 @@ static void on_load(const struct probe_answer *answers, void *arg)
     bool blocked = is_blocked(s); /* somebody may have been quicker */
     if (n_ready == s->n_targets && !blocked) {
         wait_for(s, NULL);
-        session_begin(s);
+        begin_or_warm_up(s);
         return;
     }
     const char *url = s->targets[lowest].worker.url;
@@ -128,7 +138,7 @@ void session_proceed(struct session *s)
 {
     char text[UNIT_TEXT_MAX];
 
-    if (s->record.state != STATE_REQUESTED || s->probe || s->all->closing)
+    if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->all->closing)
         return;
     s->in_line = false;
     int64_t lead = s->request.start_at - START_LEAD_NS - wall_ns();
@@ -149,5 +159,5 @@ void session_proceed(struct session *s)
         return;
     }
     wait_for(s, NULL);
-    session_begin(s);
+    begin_or_warm_up(s);
 }

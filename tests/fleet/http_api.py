@@ -26,7 +26,7 @@ class Server:
         self.app = web.Application(middlewares=[self._answer])
         self.app.add_routes([
             web.get("/v1/models", self.models), web.post("/v1/completions", self.completions),
-            web.get("/openapi.json", self.openapi)])
+            web.post("/tokenize", self.count_tokens), web.get("/openapi.json", self.openapi)])
 
     # For subclasses.
 
@@ -81,6 +81,11 @@ class Server:
                     "responses": {"200": {"description": "Successful Response"}}}
         info = {"title": "FastAPI", "version": "0.1.0"}
         return web.json_response({"openapi": "3.1.0", "info": info, "paths": paths})
+
+    async def count_tokens(self, request):
+        body = await request.json()
+        tokens = self.tokenize(body.get("prompt") or "")
+        return web.json_response({"count": len(tokens), "max_model_len": self.options.max_model_len, "tokens": tokens})
 
     async def completions(self, request):
         try:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/door/sse.h"
+#include "base/sse.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -282,7 +282,9 @@ class EventStream:
                 key, _, value = line.partition(": ")
                 event[key] = value
             elif event:
-                event["data"], event["id"] = json.loads(event["data"]), int(event["id"])
+                event["data"] = json.loads(event["data"])
+                if "id" in event:  # what is not kept has none
+                    event["id"] = int(event["id"])
                 yield event
                 event = {}
 

@@ -97,17 +97,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer = answer(urllib.parse.parse_qs(url.query), body)
         if answer is None:
             answer = problem(404, "not-found", f"there is no {url.path}")
-        status, content = answer if isinstance(answer, tuple) else (200, answer)
-        self.reply(status, content)
+        self.reply(*answer if isinstance(answer, tuple) else (200, answer))
 
     do_GET = do_POST = do_PUT = do_DELETE = do_any
 
-    def reply(self, status, content):
+    def reply(self, status, content, headers=()):
         raw = content if isinstance(content, bytes) else json.dumps(content).encode()
         kind = "application/octet-stream" if isinstance(content, bytes) else "application/json"
         self.send_response(status)
         self.send_header("Content-Type", kind if status < 400 else "application/problem+json")
         self.send_header("Content-Length", str(len(raw)))
+        for name, value in headers:
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(raw)
 

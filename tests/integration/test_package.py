@@ -158,7 +158,8 @@ def test_bus_lets_the_group_read_and_everybody_ask(installed):
 
     for member in ("ListSessions", "OpenTrace", "StartSession", "Vacuum"):
         assert call("alice", ["profd"], member) and call("root", [], member)
-    assert call("bob", ["users"], "StartSession") and call("bob", ["users"], "StopSession")  # polkit's to refuse
+    for member in ("StartSession", "StopSession", "StartRun", "StopRun"):
+        assert call("bob", ["users"], member)  # polkit's to refuse
     for member in ("ListSessions", "GetSession", "OpenTrace", "RemoveTrace", "Vacuum"):
         assert call("bob", ["users"], member) is False
     assert call("bob", ["users"], "GetAll", "org.freedesktop.DBus.Properties") is False
@@ -308,6 +309,7 @@ def built_package():
 def test_package_has_what_is_installed(installed):
     listed = run("dpkg-deb", "--contents", built_package()).stdout
     packaged = {line.split()[5].removesuffix(".gz") for line in listed.splitlines() if not line.startswith("d")}
-    assert {"./etc/profd/profd.conf", "./usr/bin/profd", "./usr/bin/profctl", "./usr/libexec/profd/profd-ingest"} <= packaged
+    assert {"./etc/profd/profd.conf", "./usr/bin/profd", "./usr/bin/profctl", "./usr/libexec/profd/profd-ingest",
+            "./usr/libexec/profd/profd-load"} <= packaged
     names = {Path(path).name for path in packaged}
     assert {path.name for path in installed.rglob("*") if path.is_file()} <= names

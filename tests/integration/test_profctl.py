@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """profctl as its users see it, against a door that answers what each test needs."""
-import errno
 import hashlib
 import json
 import os
-import pathlib
-import pty
 import re
-import select
 import shutil
 import signal
 import socket
@@ -20,21 +16,9 @@ import urllib.request
 import pytest
 
 from fake_door import FAILURE, MIB, SECOND, T0, USAGE, FakeDoor, problem, session, steps, target, trace
+from terminal import PROFCTL, SOURCE, environment, on_terminal, plain, run
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 PERFETTO = "https://ui.perfetto.dev"
-
-
-def environment(**more):
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "ASAN_OPTIONS", "LSAN_OPTIONS")}
-    return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
-
-
-def run(*args, door=None, env=None, **more):
-    at = ["--socket", door.path] if door else []
-    return subprocess.run([PROFCTL, *at, *args], capture_output=True, text=True, timeout=30, env=environment(**(env or {})),
-                          stdin=subprocess.DEVNULL, **more)
 
 
 def verbs():
@@ -99,7 +83,7 @@ def complete(tmp_path, line, door=None):
 
 def test_completion_knows_every_verb_and_option(tmp_path):
     assert complete(tmp_path, "profctl ") == set(verbs())
-    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-traces"}
+    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-runs", "list-traces"}
     for verb in verbs():
         options = long_options(run(verb, "--help").stdout)
         assert "--help" in options
@@ -434,37 +418,6 @@ def test_restart_of_profd_is_waited_for(door):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "profd does not answer" in err and out.startswith("Session s7 is complete")
-
-
-def on_terminal(door, *args, columns=100, rows=24, keys=b""):
-    """Runs profctl on a terminal; returns what it wrote and its exit status."""
-    import fcntl
-    import struct
-    import termios
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen([PROFCTL, "--socket", door.path, *args], stdin=slave, stdout=slave, stderr=slave, env=environment())
-    os.close(slave)
-    os.write(master, keys)
-    out = b""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if not select.select([master], [], [], 0.1)[0]:
-            continue
-        try:
-            data = os.read(master, 1 << 16)
-        except OSError as e:
-            assert e.errno == errno.EIO
-            break
-        if not data:
-            break
-        out += data
-    os.close(master)
-    return out.decode(), process.wait(timeout=60)
-
-
-def plain(text):
-    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
 
 
 def test_long_call_says_what_it_does(door):

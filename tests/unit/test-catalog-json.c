@@ -125,14 +125,14 @@ static void test_event_lists(void **state)
     };
     for (size_t i = 0; i < ARRAY_SIZE(lists_of); i++) {
         _cleanup_json_ list = NULL;
-        assert_int_equal(catalog_events_json(room->catalog, lists_of[i].session_id, lists_of[i].after_id,
-                                             lists_of[i].limit, &list),
+        assert_int_equal(catalog_events_json(room->catalog, lists_of[i].session_id, RECORD_NONE,
+                                             lists_of[i].after_id, lists_of[i].limit, &list),
                          0);
         assert_int_equal(json_array_size(list), lists_of[i].n);
         assert_int_equal(json_get_int(json_array_get(list, 0), "event_id", 0), lists_of[i].first);
     }
     _cleanup_json_ one = NULL;
-    assert_int_equal(catalog_events_json(room->catalog, 1, 2, 1, &one), 0);
+    assert_int_equal(catalog_events_json(room->catalog, 1, RECORD_NONE, 2, 1, &one), 0);
     json_t *e = json_array_get(one, 0);
     assert_true(json_get_int(e, "at", 0) > 0);
     json_object_del(e, "at");

@@ -8,6 +8,7 @@ struct values {
     const char *router;
     struct option_list workers;
     int64_t count, duration, keep, at, since;
+    double rate;
 };
 
 #define AT(member) offsetof(struct values, member)
@@ -21,6 +22,7 @@ static const struct option_def defs[] = {
     {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "how much"},
     {"start-at", 0, "TIME", OPTION_TIME, AT(at), "when"},
     {"since", 0, "TIME", OPTION_AGO, AT(since), "since when"},
+    {"rate", 0, "N", OPTION_REAL, AT(rate), "how often"},
 };
 
 #define WORDS(...) ((char *[]){(char *)"verb", __VA_ARGS__, NULL})
@@ -82,6 +84,24 @@ static void test_list(void **state)
     options_done(&set);
 }
 
+static void test_reals(void **state)
+{
+    static const struct {
+        const char *text;
+        double value; /* 0: none */
+    } cases[] = {{"20", 20}, {"0.5", 0.5}, {".5", 0.5}, {"5.", 5},    {"0", 0}, {"-1", 0},
+                 {"1e3", 0}, {"inf", 0},   {"0x10", 0}, {"1.2.3", 0}, {".", 0}, {"", 0}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct values v;
+        struct problem p = {0};
+        int r = parse(&v, WORDS("--rate", (char *)cases[i].text), false, &p);
+        assert_int_equal(r >= 0, cases[i].value > 0);
+        assert_true(v.rate == cases[i].value);
+        problem_done(&p);
+    }
+}
+
 static void test_stops_at_word(void **state)
 {
     struct values v;
@@ -135,8 +155,9 @@ static void test_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_absent),  cmocka_unit_test(test_list),
-        cmocka_unit_test(test_stops_at_word), cmocka_unit_test(test_refused), cmocka_unit_test(test_help),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_absent),        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_reals),  cmocka_unit_test(test_stops_at_word), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
-#include "base/yaml_json.h"
 #include "daemon/fleet/profiler_config.h"
 #include "tests/unit/cmocka-all.h"
 
@@ -245,53 +244,6 @@ static void test_nemo_gym(void **state)
     profiler_launch_done(&got);
 }
 
-static void test_yaml(void **state)
-{
-    static const struct {
-        const char *yaml, *json; /* NULL: an error */
-    } cases[] = {
-        {"a: 1\nb: [true, no, ~, 'true', 1.5, 1.2.3, -, 0x10]",
-         "{\"a\":1,\"b\":[true,false,null,\"true\",1.5,\"1.2.3\",\"-\",\"0x10\"]}"},
-        {"{a: {b: c}}", "{\"a\":{\"b\":\"c\"}}"},
-        {"--- x\n--- y\n", "\"x\""},
-        {"a: &x 1\nb: *x\n", NULL},
-        {"a: [1", NULL},
-        {"? [a]\n: b", NULL},
-        {"", NULL},
-        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", NULL},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        char error[200];
-        _cleanup_json_ root = yaml_parse(cases[i].yaml, strlen(cases[i].yaml), error);
-        _cleanup_(freep) char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-        assert_true(streq(text, cases[i].json));
-        assert_int_equal(error[0] != '\0', cases[i].json == NULL);
-    }
-}
-
-static void test_yaml_lines(void **state)
-{
-    static const char text[] = "name: x\n"
-                               "profiling:\n"
-                               "  type: torch\n"
-                               "  prefill: {isl: 1,\n"
-                               "    osl: 2}\n"
-                               "list:\n"
-                               "  - a: 1\n"
-                               "  - b: 2\n";
-    char error[200];
-    _cleanup_json_ lines = NULL;
-    _cleanup_json_ root = yaml_parse_lines(text, strlen(text), &lines, error);
-
-    assert_non_null(root);
-    assert_int_equal(json_get_int(lines, "name", 0), 1);
-    assert_int_equal(json_get_int(lines, "profiling", 0), 2);
-    assert_int_equal(json_get_int(lines, "profiling.type", 0), 3);
-    assert_int_equal(json_get_int(lines, "profiling.prefill.osl", 0), 5);
-    assert_int_equal(json_get_int(lines, "list.b", 0), 8);
-    assert_int_equal(json_object_size(lines), 9);
-}
-
 static void test_paths(void **state)
 {
     static const struct {
@@ -346,8 +298,6 @@ int main(void)
         cmocka_unit_test(test_rtp_llm),
         cmocka_unit_test(test_rtp_llm_records_each_request),
         cmocka_unit_test(test_nemo_gym),
-        cmocka_unit_test(test_yaml),
-        cmocka_unit_test(test_yaml_lines),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };

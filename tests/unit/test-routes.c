@@ -115,7 +115,7 @@ static void test_parameters(void **state)
     assert_int_equal(p.kind, PROBLEM_NONE);
     assert_int_equal(route_check_parameter(m.route, "sess", &p), -EINVAL);
     assert_int_equal(p.kind, PROBLEM_BAD_REQUEST);
-    assert_string_equal(p.remedy, "It takes: session after.");
+    assert_string_equal(p.remedy, "It takes: session run after.");
     assert_int_equal(route_check_parameter(m.route, "", NULL), -EINVAL);
     assert_int_equal(route_check_parameter(m.route, "session after", NULL), -EINVAL);
 

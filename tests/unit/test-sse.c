@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/sse.h"
+#include "base/sse.h"
 #include "tests/unit/cmocka-all.h"
 
 /* What came out, one event a line: "id|kind|data" with line feeds of the data as '/'. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comparisons are decided by: percentiles, outliers, significance, names without versions, conditions.
  */
+#include "base/statistics.h"
 #include "cmocka-all.h"
 #include "trace/reports/condition.h"
 #include "trace/reports/kernel_name.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/diff.h"
 
-#include "trace/reports/statistics.h"
+#include "base/statistics.h"
 #include <errno.h>
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels and operators of two analyses, matched and ordered by what their change costs. */
+#include "base/statistics.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/name_table.h"
-#include "trace/reports/statistics.h"
 
 #include "trace/columns/category.h"
 #include <errno.h>

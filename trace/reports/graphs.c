@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA and HIP graphs: how often each was launched, how long it takes, what lies between. */
+#include "base/statistics.h"
 #include "trace/reports/graph_run.h"
 #include "trace/reports/group.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/statistics.h"
 #include <errno.h>
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
+#include "base/statistics.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 

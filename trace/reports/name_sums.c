@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/name_sums.h"
 
+#include "base/statistics.h"
 #include "trace/reports/name_table.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 #include <math.h>

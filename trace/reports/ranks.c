@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks side by side, with what is usual, and those that lie apart. */
+#include "base/statistics.h"
 #include "trace/reports/encounter.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 

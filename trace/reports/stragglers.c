@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who arrives last where ranks meet, how long everybody waits for them, and what they did meanwhile. */
+#include "base/statistics.h"
 #include "trace/reports/encounter.h"
 #include "trace/reports/reports.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that generate wait while others are prefilled: in steps between theirs, or in the same step. */
+#include "base/statistics.h"
 #include "base/units.h"
 #include "trace/reports/rules/rules.h"
-#include "trace/reports/statistics.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/door/sse.h"
+#include "base/sse.h"
 
 #include "base/alloc.h"
 #include <errno.h>
@@ -63,8 +63,9 @@ static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, vo
     const char *value = line + n + (line[n] == ':');
     value += *value == ' ';
     if (n == 4 && starts_with(line, "data")) {
-        int r = append(&s->data, &s->data_size, &s->data_room, SSE_DATA_MAX, value, strlen(value));
-        return r < 0 ? r : append(&s->data, &s->data_size, &s->data_room, SSE_DATA_MAX, "\n", 1);
+        size_t max = s->max ? s->max : SSE_DATA_MAX;
+        int r = append(&s->data, &s->data_size, &s->data_room, max, value, strlen(value));
+        return r < 0 ? r : append(&s->data, &s->data_size, &s->data_room, max, "\n", 1);
     }
     if (n == 5 && starts_with(line, "event"))
         replace_str(&s->kind, value);
@@ -76,6 +77,8 @@ static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, vo
 int sse_feed(struct sse *s, const char *bytes, size_t size,
              void (*fn)(const struct sse_event *event, void *arg), void *arg)
 {
+    size_t max = s->max ? s->max : SSE_LINE_MAX;
+
     for (size_t i = 0; i < size;) {
         size_t n = 0;
         if (s->after_cr && bytes[i] == '\n')
@@ -83,7 +86,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t size,
         s->after_cr = false;
         while (i + n < size && bytes[i + n] != '\n' && bytes[i + n] != '\r' && bytes[i + n] != '\0')
             n++;
-        if (append(&s->line, &s->line_size, &s->line_room, SSE_LINE_MAX, bytes + i, n) < 0)
+        if (append(&s->line, &s->line_size, &s->line_room, max, bytes + i, n) < 0)
             return -EMSGSIZE;
         i += n;
         if (i == size)

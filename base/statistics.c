@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/reports/statistics.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -22,6 +22,7 @@ struct sse_event {
 struct sse {
     char *line, *data, *kind, *id;
     size_t line_size, line_room, data_size, data_room;
+    size_t max; /* of a line, and of an event's data; 0: SSE_LINE_MAX, SSE_DATA_MAX */
     bool after_cr, began;
 };
 

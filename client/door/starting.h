@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session, from its request to what became of it, as `profctl start` shows it. */
+#pragma once
+
+#include "client/verb.h"
+
+/* Asks for it (POST /v1/sessions), says what begins and, with wait, follows it to its end, with the load that
+ * was sent meanwhile; else prints its id. source is what its workers come from, in words. An exit status. */
+int session_start(struct client *c, const char *source, const json_t *request, bool wait);

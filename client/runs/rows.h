@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request of a run as profd gives it: a row of the view `requests`. Pure, tolerant readers. */
+#pragma once
+
+#include "base/json.h"
+
+/* Whether it succeeded and was not the first to its worker: what a run's metrics are of. */
+bool row_is_warm(const json_t *row);
+bool row_has_outcome(const json_t *row, const char *outcome);
+/* A duration in seconds; NAN where there is none. */
+double row_seconds(const json_t *row, const char *member);
+/* Its gaps in microseconds as an array, the caller's; they are text in the catalog. NULL where there are
+ * none. */
+json_t *row_gaps(const json_t *row);

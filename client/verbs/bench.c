@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/door/follow.h"
+#include "client/runs/result.h"
+#include "client/runs/saving.h"
+#include "client/runs/workload_options.h"
+#include "client/text/labels.h"
+#include "client/text/run.h"
+#include "client/text/source.h"
+#include "client/text/text.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+struct options {
+    struct source source;
+    struct workload_options workload;
+    const char *sweep, *through, *role;
+    int64_t count;
+    struct saving saving;
+    struct option_list labels;
+    bool wait, detach;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct option_def options[] = {
+    WORKER_OPTIONS(struct options),
+    {"through", 0, "WHAT", OPTION_TEXT, AT(through), "router: send to the router (the default where there is one); workers: to each worker"},
+    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
+    {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
+    WORKLOAD_OPTIONS(struct options, workload),
+    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "one run after another: concurrency=1,2,4,8, or of rate, isl, osl"},
+    SAVING_OPTIONS(struct options, saving),
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the run (repeatable)"},
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C ends it with what it has (the default)"},
+    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "print the run's id, and do not wait"},
+};
+/* clang-format on */
+
+static int check_sweep(const struct options *o, const struct sweep *sweep, struct problem *p)
+{
+    const struct workload_options *w = &o->workload;
+    bool is_given = (streq(sweep->member, "concurrency") && w->concurrency != OPTION_ABSENT) ||
+                    (streq(sweep->member, "rate") && w->rate > 0) ||
+                    (streq(sweep->member, "isl") && (w->isl != OPTION_ABSENT || w->prompts)) ||
+                    (streq(sweep->member, "osl") && w->osl != OPTION_ABSENT);
+
+    if (is_given)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep sets %s: leave its own option out",
+                           sweep->member);
+    if (o->detach)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--sweep waits for each run before the next, so it excludes --detach");
+    return 0;
+}
+
+static int make_request(struct client *c, const struct options *o, json_t *request, struct sweep *sweep,
+                        struct problem *p)
+{
+    json_t *workload = NULL;
+
+    if (o->wait && o->detach)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
+    if (o->through && !streq(o->through, "router") && !streq(o->through, "workers"))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is router or workers, not %s",
+                           o->through);
+    if (o->saving.format && (o->sweep || o->detach))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--save-as is of one run that ended: profctl show r3 --save-as has it of any");
+    int r = saving_check(&o->saving, p);
+    if (r == 0 && o->sweep)
+        r = sweep_parse(o->sweep, sweep, p);
+    if (r == 0 && o->sweep)
+        r = check_sweep(o, sweep, p);
+    if (r == 0)
+        r = workload_of_options(&o->workload, &workload, p);
+    if (r < 0)
+        return r;
+    json_object_set_new(request, "workload", workload);
+    json_put_str(request, "load_through", o->through);
+    json_put_str(request, "role", o->role);
+    if (o->count != OPTION_ABSENT)
+        json_put_int(request, "count", o->count);
+    r = labels_to_json(&o->labels, request, p);
+    return r < 0 ? r : source_to_json(c, &o->source, request, p);
+}
+
+static void set_swept(json_t *request, const struct sweep *sweep, size_t i)
+{
+    double value = sweep->values[i];
+
+    json_object_set_new(json_object_get(request, "workload"), sweep->member,
+                        sweep->is_whole ? json_integer((json_int_t)value) : json_real(value));
+}
+
+/* *ret_answer is set with EXIT_DONE, and names the run. */
+static int begin(struct client *c, const struct options *o, const json_t *request, json_t **ret_answer)
+{
+    char ref[RUN_REF_MAX];
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ answer = NULL;
+    _cleanup_(freep) char *name = source_name(&o->source),
+                          *doing = xasprintf("finding the workers of %s", name);
+    int r = door_call(c->door, "POST", "/v1/runs", request, doing, &answer, &p);
+
+    if (r == -EINTR)
+        problem_remedy(&p, "profctl list-runs shows whether it had begun.");
+    if (r < 0)
+        return client_fail(c, &p);
+    if (!*run_ref(ref, answer)) {
+        problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s names no run in its answer",
+                    door_name(c->door));
+        return client_fail(c, &p);
+    }
+    _cleanup_(freep) char *load = run_load_text(json_object_get(request, "workload"));
+    client_say(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
+    *ret_answer = TAKE_PTR(answer);
+    return EXIT_DONE;
+}
+
+/* A run that is watched to its end, or until the user leaves it. */
+struct watched {
+    json_t *run;
+    bool was_stopped, was_left;
+};
+
+/* ret->run is set with EXIT_DONE. */
+static int run_and_watch(struct client *c, const struct options *o, const json_t *request,
+                         struct watched *ret)
+{
+    _cleanup_json_ answer = NULL;
+    char ref[RUN_REF_MAX];
+    int status = begin(c, o, request, &answer);
+
+    if (status == EXIT_DONE)
+        status = follow_run(c, run_ref(ref, answer), &c->err, INTERRUPT_STOPS, &ret->was_stopped, &ret->run);
+    if (status != EXIT_DONE)
+        return status;
+    ret->was_left = !run_is_over(ret->run);
+    if (ret->was_left)
+        client_say(c, "%s goes on in profd\n  profctl show %s shows it, profctl stop %s stops it", ref, ref,
+                   ref);
+    return EXIT_DONE;
+}
+
+static int run_detached(struct client *c, const struct options *o, const json_t *request)
+{
+    _cleanup_json_ answer = NULL;
+    char ref[RUN_REF_MAX];
+    int status = begin(c, o, request, &answer);
+
+    if (status != EXIT_DONE || c->json)
+        return status == EXIT_DONE ? client_print_json(c, answer) : status;
+    fprintf(c->out.file, "%s\n", run_ref(ref, answer));
+    fflush(c->out.file);
+    client_say(c, "Next: profctl show %s shows it, profctl stop %s stops it", ref, ref);
+    return EXIT_DONE;
+}
+
+static int run_once(struct client *c, const struct options *o, const json_t *request)
+{
+    struct watched w = {0};
+    char ref[RUN_REF_MAX];
+    int status = run_and_watch(c, o, request, &w);
+
+    if (status == EXIT_DONE)
+        status = w.was_left                     ? EXIT_FAILED
+                 : streq(o->saving.output, "-") ? run_exit_status(w.run)
+                                                : run_show_result(c, w.run);
+    fflush(c->out.file);
+    if (o->saving.format && w.run && !w.was_left) {
+        int saved = saving_write(c, &o->saving, w.run);
+        status = saved != EXIT_DONE ? saved : status;
+    }
+    if (w.run && !w.was_left && status != EXIT_FAILED)
+        client_say(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, w.run), ref);
+    json_decref(w.run);
+    return status;
+}
+
+/* One that was stopped is the last: who stops one of them means the rest too. */
+static int run_sweep(struct client *c, const struct options *o, json_t *request, const struct sweep *sweep)
+{
+    _cleanup_json_ runs = json_array();
+    struct watched w = {0};
+    int worst = EXIT_DONE;
+
+    for (size_t i = 0; i < sweep->n && !w.was_stopped && !w.was_left; i++) {
+        set_swept(request, sweep, i);
+        int status = run_and_watch(c, o, request, &w);
+        if (status != EXIT_DONE) {
+            worst = status;
+            break;
+        }
+        status = w.was_left ? EXIT_FAILED : run_exit_status(w.run);
+        worst = worst == EXIT_FAILED || status == EXIT_DONE ? worst : status;
+        json_array_append_new(runs, w.run);
+    }
+    if (json_array_size(runs) > 0)
+        sweep_show_result(c, sweep, runs);
+    return worst;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ request = json_object();
+    struct sweep sweep = {0};
+
+    if (make_request(c, o, request, &sweep, &p) < 0)
+        return client_fail(c, &p);
+    int status = client_need_own_profd(c);
+    if (status != EXIT_DONE)
+        return status;
+    if (!o->detach)
+        follow_hold_signals();
+    return o->sweep    ? run_sweep(c, o, request, &sweep)
+           : o->detach ? run_detached(c, o, request)
+                       : run_once(c, o, request);
+}
+
+const struct verb verb_bench = {
+    .name = "bench",
+    .words = "",
+    .summary = "Send a workload to a fleet, and measure what its users feel",
+    .details =
+        "Latencies count from the moment a request should have left. Exit status: 0 all requests succeeded,\n"
+        "3 some did not, 1 failed. Where no profd answers, one of your own is started.",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

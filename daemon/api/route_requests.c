@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requests of a run, as JSON, as a line of JSON each, and as CSV; in pages, each bounded in rows and
+ * bytes. The address of the next page stands in the Link header (RFC 8288), and in JSON as "next".
+ */
+#include "base/alloc.h"
+#include "daemon/api/door_internal.h"
+#include "daemon/catalog/records.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define PAGE_ROWS      1000
+#define PAGE_ROWS_MAX  10000
+#define PAGE_BYTES_MAX (4 << 20)
+/* Of a row as text, beside the gaps between its tokens. */
+#define ROW_BYTES 600
+
+struct format {
+    const char *name, *content_type;
+    const char *before; /* of the first page */
+    void (*write)(FILE *out, const json_t *request);
+};
+
+struct page {
+    const struct format *format;
+    json_t *list; /* of JSON; else text: */
+    FILE *out;
+    char *text;
+    size_t size;
+    int64_t started_at; /* of the run, RECORD_NONE */
+    int64_t last;       /* number of the last request in it */
+    size_t n, bytes;
+};
+
+static void write_line(FILE *out, const json_t *request)
+{
+    json_dumpf(request, out, JSON_COMPACT);
+    fputc('\n', out);
+}
+
+/* -- CSV (RFC 4180) ----------------------------------------------------------------------------------- */
+
+#define CSV_HEADER                                                                                           \
+    "run,index,prompt,target,cold,intended_at,intended_ns,sent_ns,first_ns,last_ns,end_ns,ttft_ns,tpot_ns,"  \
+    "e2e_ns,lateness_ns,input_tokens,output_tokens,input_source,output_source,outcome,status,error,gaps_"    \
+    "us\n"
+
+static void write_quoted(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void write_cell(FILE *out, const json_t *v)
+{
+    if (json_is_integer(v)) {
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    } else if (json_is_boolean(v)) {
+        fputs(json_is_true(v) ? "true" : "false", out);
+    } else if (json_is_string(v)) {
+        write_quoted(out, json_string_value(v));
+    } else if (v) {
+        _cleanup_(freep) char *text = json_dumps(v, JSON_COMPACT);
+        write_quoted(out, text ? text : "");
+    }
+}
+
+static void write_csv(FILE *out, const json_t *request)
+{
+    const char *name = CSV_HEADER;
+
+    for (size_t n; *name; name += n + 1) {
+        n = strcspn(name, ",\n");
+        _cleanup_(freep) char *key = xstrndup(name, n);
+        write_cell(out, json_object_get(request, key));
+        fputc(name[n], out);
+    }
+}
+
+/* -- Pages -------------------------------------------------------------------------------------------- */
+
+static const struct format formats[] = {
+    {"json", NULL, NULL, NULL},
+    {"jsonl", "application/jsonl", "", write_line},
+    {"csv", "text/csv; charset=utf-8", CSV_HEADER, write_csv},
+};
+
+static const struct format *find_format(const char *name, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+        if (streq(formats[i].name, name ? name : "json"))
+            return &formats[i];
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "format=%s must be json, jsonl or csv", name);
+    return NULL;
+}
+
+static int take_request(const struct request_row *row, void *arg)
+{
+    struct page *page = arg;
+    json_t *request = request_row_to_json(row);
+
+    if (page->started_at != RECORD_NONE)
+        json_put_int(request, "intended_at", page->started_at + row->intended_ns);
+    if (page->list) {
+        json_array_append_new(page->list, request);
+    } else {
+        page->format->write(page->out, request);
+        json_decref(request);
+    }
+    page->last = row->number;
+    page->n++;
+    page->bytes += ROW_BYTES + (row->gaps_us ? strlen(row->gaps_us) : 0);
+    return page->bytes > PAGE_BYTES_MAX;
+}
+
+static void point_to_next(struct http_request *r, const struct page *page, int64_t id, int64_t limit)
+{
+    _cleanup_(freep) char *link = xasprintf("</v1/runs/r%" PRId64 "/requests?format=%s&after=%" PRId64
+                                            "&limit=%" PRId64 ">; rel=\"next\"",
+                                            id, page->format->name, page->last, limit);
+    http_reply_header(r, "Link", link);
+}
+
+static void reply_page(struct http_request *r, struct page *page, bool is_last)
+{
+    if (page->list) {
+        json_t *body = json_object();
+        json_object_set(body, "requests", page->list);
+        if (!is_last)
+            json_put_int(body, "next", page->last);
+        http_reply_json(r, 200, body);
+    } else {
+        fflush(page->out);
+        http_reply(r, 200, page->format->content_type, page->text, page->size);
+    }
+}
+
+/* The names of the columns stand above the first page only, so that pages make one file. */
+static void page_begin(struct page *page, int64_t after)
+{
+    if (!page->format->write) {
+        page->list = json_array();
+        return;
+    }
+    page->out = xmemstream(&page->text, &page->size);
+    if (after < 0)
+        fputs(page->format->before, page->out);
+}
+
+static void page_done(struct page *page)
+{
+    json_decref(page->list);
+    if (page->out)
+        fclose(page->out);
+    free(page->text);
+}
+
+void get_requests(struct door *d, struct http_request *r, int64_t id)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(run_record_done) struct run_record run;
+    _cleanup_(page_done) struct page page = {.format = find_format(http_query_get(r, "format"), &p)};
+    int64_t after = -1, limit = PAGE_ROWS;
+
+    run_record_init(&run);
+    if (!page.format || query_number(r, "after", -1, INT64_MAX, &after, &p) < 0 ||
+        query_number(r, "limit", 1, PAGE_ROWS_MAX, &limit, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    int err = catalog_get_run(d->rooms.catalog, id, &run);
+    if (err == -ENOENT) {
+        reply_missing(r, 'r', id);
+        return;
+    }
+    page.started_at = run.started_at;
+    page_begin(&page, after);
+    if (err >= 0)
+        err = catalog_each_request(d->rooms.catalog, id, after, limit, take_request, &page);
+    if (err < 0) {
+        reply_error(d, r, err, "read the requests");
+        return;
+    }
+    bool is_last = err == 0 && page.n < (size_t)limit;
+    if (!is_last)
+        point_to_next(r, &page, id, limit);
+    reply_page(r, &page, is_last);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/load/json_scan.h"
+
+#include "base/util.h"
+#include <errno.h>
+
+#define COUNT_DIGITS_MAX 16
+#define INDEX_TEXT_MAX   12
+
+struct scan {
+    const char *p, *end;
+    const struct json_wanted *wanted;
+    struct json_found *found;
+    bool any; /* the first string counts */
+};
+
+static void skip_space(struct scan *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
+        s->p++;
+}
+
+/* From behind the opening quote to behind the closing one. */
+static int take_string(struct scan *s, struct json_found *ret)
+{
+    const char *begin = s->p, *end = s->end, *p = begin;
+
+    while (p < end && *p != '"')
+        p += *p == '\\' ? 2 : 1;
+    if (p >= end)
+        return -EINVAL;
+    *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(p - begin)};
+    s->p = p + 1;
+    return 0;
+}
+
+/* Whatever it is, to its end; brackets are counted, not matched. */
+static int skip_nested(struct scan *s)
+{
+    struct json_found ignored;
+    size_t depth = 0;
+
+    while (s->p < s->end) {
+        char c = *s->p++;
+        if (c == '"' && take_string(s, &ignored) < 0)
+            return -EINVAL;
+        depth += c == '{' || c == '[';
+        if ((c == '}' || c == ']') && --depth == 0)
+            return 0;
+    }
+    return -EINVAL;
+}
+
+static enum json_kind kind_of(char c)
+{
+    switch (c) {
+    case '{':
+        return JSON_SCAN_OBJECT;
+    case '[':
+        return JSON_SCAN_ARRAY;
+    case '"':
+        return JSON_SCAN_STRING;
+    case 't':
+    case 'f':
+        return JSON_SCAN_BOOL;
+    case 'n':
+        return JSON_SCAN_NULL;
+    default:
+        return c == '-' || (c >= '0' && c <= '9') ? JSON_SCAN_NUMBER : JSON_ABSENT;
+    }
+}
+
+static bool is_word(const char *text, size_t size)
+{
+    static const char *const words[] = {"null", "true", "false"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (size == strlen(words[i]) && memcmp(text, words[i], size) == 0)
+            return true;
+    return false;
+}
+
+static int take_plain(struct scan *s, struct json_found *ret)
+{
+    const char *begin = s->p;
+
+    while (s->p < s->end && *s->p != ',' && *s->p != '}' && *s->p != ']' && (unsigned char)*s->p > ' ')
+        s->p++;
+    ret->kind = kind_of(*begin);
+    ret->at = begin;
+    ret->size = (size_t)(s->p - begin);
+    return ret->kind == JSON_SCAN_NUMBER || is_word(begin, ret->size) ? 0 : -EINVAL;
+}
+
+/* Those of the set whose next step has this name. */
+static unsigned following(const struct scan *s, unsigned set, unsigned depth, const char *name, size_t size)
+{
+    unsigned left = 0;
+
+    if (size == 0)
+        return 0;
+    for (unsigned i = 0; set >> i; i++) {
+        const char *step = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
+        if (step && *step == *name && strlen(step) == size && memcmp(step, name, size) == 0)
+            left |= 1U << i;
+    }
+    return left;
+}
+
+static int take_value(struct scan *s, unsigned set, unsigned depth);
+
+static int take_members(struct scan *s, unsigned set, unsigned depth)
+{
+    bool array = *s->p++ == '[';
+    char close = array ? ']' : '}', index[INDEX_TEXT_MAX];
+
+    for (unsigned i = 0;; i++) {
+        struct json_found name = {JSON_SCAN_STRING, index, 0};
+        skip_space(s);
+        if (s->p < s->end && *s->p == close && i == 0) {
+            s->p++;
+            return 0;
+        }
+        if (array) {
+            name.size = (size_t)snprintf(index, sizeof(index), "%u", i);
+        } else {
+            if (s->p == s->end || *s->p++ != '"' || take_string(s, &name) < 0)
+                return -EINVAL;
+            skip_space(s);
+            if (s->p == s->end || *s->p++ != ':')
+                return -EINVAL;
+        }
+        int r = take_value(s, following(s, set, depth, name.at, name.size), depth + 1);
+        skip_space(s);
+        if (r < 0 || s->p == s->end)
+            return -EINVAL;
+        if (*s->p == close) {
+            s->p++;
+            return 0;
+        }
+        if (*s->p++ != ',')
+            return -EINVAL;
+    }
+}
+
+static void note(struct scan *s, unsigned set, unsigned depth, struct json_found value)
+{
+    for (unsigned i = 0; set >> i; i++)
+        if (set >> i & 1 && !s->wanted[i].steps[depth])
+            s->found[i] = value;
+    if (s->any && s->found->kind == JSON_ABSENT && json_found_text(&value))
+        *s->found = value;
+}
+
+/* set: those wanted that this value may hold, or be. */
+static int take_value(struct scan *s, unsigned set, unsigned depth)
+{
+    struct json_found value = {0};
+    int r;
+
+    skip_space(s);
+    if (s->p == s->end || depth >= JSON_SCAN_DEPTH_MAX)
+        return -EINVAL;
+    value.kind = kind_of(*s->p);
+    value.at = s->p;
+    if (value.kind == JSON_SCAN_STRING) {
+        s->p++;
+        r = take_string(s, &value);
+    } else if (value.kind == JSON_SCAN_OBJECT || value.kind == JSON_SCAN_ARRAY) {
+        r = (set || s->any) && depth < JSON_SCAN_STEPS_MAX ? take_members(s, set, depth) : skip_nested(s);
+        value.size = (size_t)(s->p - value.at);
+    } else {
+        r = take_plain(s, &value);
+    }
+    if (r == 0)
+        note(s, set, depth, value);
+    return r;
+}
+
+int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
+              struct json_found *ret)
+{
+    struct scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
+
+    memset(ret, 0, n * sizeof(*ret));
+    return take_value(&s, (1U << n) - 1, 0);
+}
+
+bool json_scan_any_string(const char *text, size_t size, struct json_found *ret)
+{
+    struct scan s = {.p = text, .end = text + size, .found = ret, .any = true};
+
+    *ret = (struct json_found){0};
+    take_value(&s, 0, 0);
+    return ret->kind != JSON_ABSENT;
+}
+
+bool json_found_text(const struct json_found *f)
+{
+    return f->kind == JSON_SCAN_STRING && f->size > 0;
+}
+
+int64_t json_found_count(const struct json_found *f)
+{
+    int64_t n = 0;
+
+    if (f->kind != JSON_SCAN_NUMBER || f->size > COUNT_DIGITS_MAX)
+        return -1;
+    for (size_t i = 0; i < f->size; i++) {
+        if (f->at[i] < '0' || f->at[i] > '9')
+            return -1;
+        n = n * 10 + (f->at[i] - '0');
+    }
+    return n;
+}

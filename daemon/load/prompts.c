@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/load/prompts.h"
+
+#include "base/alloc.h"
+#include "daemon/load/random.h"
+
+#define STREAM_OF_PREFIX  2
+#define STREAM_OF_PROMPTS (UINT64_C(1) << 32)
+#define BYTES_PER_TOKEN   4
+/* Below it, whether so many tokens can be had of words is looked up; above, whatever is left can be. */
+#define REST_MAX 64
+
+static const char *const words[PROMPT_WORDS] = {
+    " a",     " is",    " on",    " the",   " and",    " one",    " time",    " work",
+    " road",  " hand",  " light", " wind",  " house",  " water",  " green",   " stone",
+    " table", " paper", " music", " river", " summer", " window", " morning", " between",
+};
+
+/* What can be had of the words that there are. */
+struct rests {
+    bool can[REST_MAX + 1];
+};
+
+void prompts_init(struct prompts *p, const struct workload *w, uint64_t nonce)
+{
+    *p = (struct prompts){.workload = w, .seed = w->seed ? (uint64_t)w->seed : nonce};
+    for (size_t i = 0; i < PROMPT_WORDS; i++)
+        p->cost[i] = 1;
+}
+
+const char *prompts_word(size_t i)
+{
+    return words[i];
+}
+
+void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t repeated)
+{
+    int64_t more = repeated - once;
+    bool adds_up = once > 0 && more > 0 && more % (PROMPT_REPEATS - 1) == 0;
+
+    p->cost[word] = adds_up ? more / (PROMPT_REPEATS - 1) : 0;
+    if (!adds_up || once < p->cost[word])
+        return;
+    p->exact = true;
+    p->beside = once - p->cost[word];
+}
+
+static struct rests rests_of(const struct prompts *p)
+{
+    struct rests r = {.can = {true}};
+
+    for (int64_t rest = 1; rest <= REST_MAX; rest++)
+        for (size_t i = 0; i < PROMPT_WORDS; i++)
+            r.can[rest] |= p->cost[i] > 0 && p->cost[i] <= rest && r.can[rest - p->cost[i]];
+    return r;
+}
+
+/* Any word that leaves what words can fill; where there is none, -1. */
+static int pick(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left)
+{
+    uint64_t first = random_below(r, PROMPT_WORDS);
+
+    for (size_t i = 0; i < PROMPT_WORDS; i++) {
+        size_t word = (first + i) % PROMPT_WORDS;
+        int64_t rest = left - p->cost[word];
+        if (p->cost[word] > 0 && rest >= 0 && (rest > REST_MAX || rests->can[rest]))
+            return (int)word;
+    }
+    return -1;
+}
+
+/* How many tokens of the wanted ones could not be had. */
+static int64_t add_words(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left,
+                         FILE *out)
+{
+    for (int word; left > 0 && (word = pick(p, rests, r, left)) >= 0; left -= p->cost[word])
+        fputs(words[word], out);
+    return left;
+}
+
+static char *synthetic(const struct prompts *p, int64_t prompt, int64_t *ret_tokens)
+{
+    const struct workload *w = p->workload;
+    struct rests rests = rests_of(p);
+    struct random r;
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    random_init(&r, p->seed, STREAM_OF_PREFIX);
+    int64_t left = add_words(p, &rests, &r, w->shared_prefix, out);
+    random_init(&r, p->seed, STREAM_OF_PROMPTS + (uint64_t)prompt);
+    left = add_words(p, &rests, &r, left + MAX(w->isl - w->shared_prefix - p->beside, INT64_C(1)), out);
+    fclose(out);
+    *ret_tokens = w->isl - left;
+    return text;
+}
+
+int64_t prompts_of_request(const struct prompts *p, int64_t request)
+{
+    return p->workload->prompts && request >= 0 ? request % (int64_t)p->workload->n_prompts : request;
+}
+
+char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
+                   enum token_source *ret_source)
+{
+    const struct workload *w = p->workload;
+
+    if (!w->prompts) {
+        *ret_source = p->exact ? TOKENS_TOKENIZED : TOKENS_ESTIMATED;
+        return synthetic(p, prompt, ret_tokens);
+    }
+    *ret_tokens = -1;
+    *ret_source = TOKENS_UNKNOWN;
+    return xstrdup(w->prompts[MAX(prompt, INT64_C(0))]);
+}
+
+int64_t prompts_osl(const struct prompts *p, int64_t prompt)
+{
+    const struct workload *w = p->workload;
+    int64_t own = w->osls && prompt >= 0 ? w->osls[prompt] : 0;
+    return own ? own : w->osl;
+}
+
+int64_t estimated_tokens(size_t bytes)
+{
+    return ((int64_t)bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/load/schedule.h"
+
+#include "base/clock.h"
+#include "daemon/load/random.h"
+#include <errno.h>
+#include <math.h>
+
+#define STREAM_OF_ARRIVALS 1
+
+struct pace {
+    double rate, slope; /* requests a second, and how that grows */
+};
+
+static struct pace pace_of(const struct workload *w)
+{
+    double end_s = (double)w->duration_ns / (double)NS_PER_S;
+
+    if (w->rate_to == 0)
+        return (struct pace){w->rate, 0};
+    if (w->duration_ns == 0)
+        end_s = 2 * (double)w->requests / (w->rate + w->rate_to);
+    return (struct pace){w->rate, (w->rate_to - w->rate) / end_s};
+}
+
+/* When so many requests are expected. A rate that falls reaches at most rate^2 / -2 slope of them: what is
+ * beyond never comes. */
+static double moment_s(const struct pace *p, double expected)
+{
+    if (p->slope == 0)
+        return expected / p->rate;
+    double root = p->rate * p->rate + 2 * p->slope * expected;
+    return root < 0 ? INFINITY : 2 * expected / (p->rate + sqrt(root));
+}
+
+static double next_gap(const struct workload *w, struct random *r)
+{
+    switch (w->arrival) {
+    case ARRIVAL_POISSON:
+        return random_exponential(r);
+    case ARRIVAL_GAMMA:
+        return random_gamma(r, w->burstiness) / w->burstiness;
+    default:
+        return 1;
+    }
+}
+
+int schedule_make(const struct workload *w, struct schedule *ret)
+{
+    size_t max = w->requests > 0 ? (size_t)w->requests : WORKLOAD_REQUESTS_MAX, cap = 0;
+    double end_s = w->duration_ns > 0 ? (double)w->duration_ns / (double)NS_PER_S : INFINITY;
+    struct pace pace = pace_of(w);
+    struct schedule s = {0};
+    struct random r;
+    double sum = 0;
+
+    random_init(&r, (uint64_t)w->seed, STREAM_OF_ARRIVALS);
+    while (s.n < max) {
+        double at_s = moment_s(&pace, sum);
+        if (!(at_s < MIN(end_s, (double)(INT64_MAX / NS_PER_S))))
+            break;
+        if (s.n == cap) {
+            cap = cap ? 2 * cap : 1024;
+            int64_t *more = realloc(s.at_ns, cap * sizeof(*more));
+            if (!more) {
+                schedule_done(&s);
+                return -ENOMEM;
+            }
+            s.at_ns = more;
+        }
+        s.at_ns[s.n++] = (int64_t)(at_s * (double)NS_PER_S);
+        sum += next_gap(w, &r);
+    }
+    *ret = s;
+    return 0;
+}
+
+void schedule_done(struct schedule *s)
+{
+    free(s->at_ns);
+    *s = (struct schedule){0};
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share: the runs object, a run, and the steps of its life. */
+#pragma once
+
+#include "daemon/runs/child.h"
+#include "daemon/runs/line.h"
+#include "daemon/runs/plan.h"
+#include "daemon/runs/runs.h"
+#include <sys/queue.h>
+
+struct run {
+    TAILQ_ENTRY(run) next;
+    struct runs *all;
+    struct run_record record;
+    char *order; /* of profd-load, until it has it */
+    int64_t drain_ns;
+    json_t *notes, *warmed;
+    json_t *live;    /* what the child said last */
+    json_t *summary; /* it said its end */
+    struct load_child *child;
+    struct event *timer; /* of its limit, then of its end, then of saving it again */
+    bool loads;          /* it was told to go */
+    char *stopped_by;    /* who asked for its end; NULL: nobody */
+    bool is_over;
+    int64_t n_kept, n_dropped, n_unsaved; /* requests, by what became of their rows */
+    int64_t n_in_turn;                    /* rows that the turn's commit decides about */
+};
+TAILQ_HEAD(run_list, run);
+
+struct runs {
+    struct runs_rooms rooms;
+    char *program;
+    struct run_list list;
+    bool closing;
+    void (*shutdown_done)(void *arg);
+    void *shutdown_arg;
+    struct event *shutdown_timer;
+    struct runs_metrics metrics;
+};
+
+/* creating.c: everything that can be said before it begins. */
+int run_check(struct runs *all, const struct start_request *request, const struct fleet *fleet,
+              const size_t *chosen, size_t n_chosen, struct problem *p);
+/* Writes the row and keeps the order; run_check() was asked before. NULL with *ret_err where the catalog
+ * cannot take it. */
+struct run *run_create(struct runs *all, const struct start_request *request, const struct fleet *fleet,
+                       const size_t *chosen, size_t n_chosen, const char *actor, int64_t session_id,
+                       int *ret_err);
+
+/* life.c: from the child's start to the last edge. */
+void run_begin(struct run *run);
+void run_go(struct run *run);
+void run_stop(struct run *run, const char *actor);
+/* Ends it as it is, at once; its child with it. */
+void run_cut(struct run *run, const char *remedy, const char *reason);
+void run_explain(struct run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
+void run_note(struct run *run, const char *text, const char *remedy);
+void run_edge(struct run *run, enum run_state to);
+
+/* saving.c: its row and its requests in the catalog. */
+void run_save(struct run *run);
+void run_save_request(struct run *run, struct request_row *request);
+void run_save_last(struct run *run);
+
+struct run *runs_find(struct runs *all, int64_t run_id);
+struct run *run_alloc(struct runs *all);
+void run_free(struct run *run);
+void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t fd, short what, void *arg));

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a run's row to its last edge, as its child tells it:
+ *
+ *   warmed ... ready -> (the profilers are started) -> go -> request ..., live ... -> end
+ *
+ * Whoever wants it to end earlier sends the child a stop, which lets what is under way end; a child that does
+ * not obey is killed. Before "go" there is nothing worth waiting for, and the run is cancelled.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/runs/internal.h"
+#include <inttypes.h>
+
+/* Beyond what requests under way may take, for the summary of millions of them. */
+#define STOP_GRACE_NS (30 * NS_PER_S)
+#define NOTES_MAX     100
+#define WARMED_MAX    10000
+
+/* -- Edges -------------------------------------------------------------------------------------------- */
+
+void run_explain(struct run *run, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+
+    if (run->record.reason)
+        return;
+    va_start(ap, format);
+    run->record.reason = xvasprintf(format, ap);
+    va_end(ap);
+    replace_str(&run->record.remedy, remedy);
+}
+
+void run_note(struct run *run, const char *text, const char *remedy)
+{
+    json_t *note = json_object();
+
+    json_put_str(note, "text", text);
+    json_put_str(note, "remedy", remedy);
+    if (!run->notes)
+        run->notes = json_array();
+    if (json_array_size(run->notes) < NOTES_MAX)
+        json_array_append(run->notes, note);
+    json_decref(note);
+}
+
+void run_edge(struct run *run, enum run_state to)
+{
+    const char *reason = run->record.reason;
+
+    run->record.state = to;
+    run_save(run);
+    catalog_add_run_event(run->all->rooms.catalog, "profd", run->record.run_id, run->record.session_id,
+                          "%s%s%s", run_state_name(to), reason ? ": " : "", reason ? reason : "");
+    log_info("run r%" PRId64 " is %s%s%s", run->record.run_id, run_state_name(to), reason ? ": " : "",
+             reason ? reason : "");
+}
+
+/* -- Its end ------------------------------------------------------------------------------------------ */
+
+static void note_requests(struct run *run)
+{
+    if (run->n_dropped > 0) {
+        _cleanup_(freep) char *text = xasprintf(
+            "of %" PRId64 " requests more there are no rows; the figures have them", run->n_dropped);
+        run_note(run, text, "[load] requests_max= in profd.conf says how many are kept.");
+    }
+    if (run->n_unsaved > 0) {
+        _cleanup_(freep) char *text = xasprintf(
+            "the catalog could not take %" PRId64 " requests; the figures have them", run->n_unsaved);
+        run_note(run, text, "Free space on its file system.");
+    }
+}
+
+/* Of one whose child said its end. */
+static enum run_state judge(struct run *run)
+{
+    const struct run_record *r = &run->record;
+    int64_t n = r->success + r->incomplete + r->error;
+
+    if (run->stopped_by)
+        run_explain(run, NULL, "stopped by %s", run->stopped_by);
+    else if (n == 0)
+        run_explain(run, "A schedule without requests, or a very short duration: see its workload.",
+                    "no request was sent");
+    else if (r->success < n)
+        run_explain(run, "profctl show has what went wrong, by how often.",
+                    "of %" PRId64 " requests %" PRId64 " failed and %" PRId64 " are incomplete", n, r->error,
+                    r->incomplete);
+    if (r->success == 0 && !run->stopped_by)
+        return RUN_FAILED;
+    return r->success < n || run->stopped_by ? RUN_PARTIAL : RUN_COMPLETE;
+}
+
+static void tell_session(struct run *run)
+{
+    bool failed = run->record.state == RUN_FAILED;
+    struct session *s = run->record.session_id == RECORD_NONE
+                            ? NULL
+                            : sessions_find(run->all->rooms.sessions, run->record.session_id);
+
+    if (s)
+        session_load_ended(s, failed ? run->record.reason : NULL, run->record.remedy);
+}
+
+static void finish(struct run *run, enum run_state outcome)
+{
+    run->child = load_child_free(run->child);
+    run->is_over = true;
+    run->record.ended_at = wall_ns();
+    if (run->timer)
+        event_del(run->timer);
+    note_requests(run);
+    run_edge(run, outcome);
+    run->all->metrics.ended[outcome]++;
+    run_save_last(run);
+    tell_session(run);
+}
+
+static void on_ended(const char *fate, void *arg)
+{
+    struct run *run = arg;
+    enum run_state outcome = RUN_FAILED;
+
+    if (run->summary)
+        outcome = judge(run);
+    else if (run->stopped_by && !run->loads)
+        outcome = RUN_CANCELLED;
+    if (outcome == RUN_CANCELLED)
+        run_explain(run, NULL, "stopped before it began, by %s", run->stopped_by);
+    run_explain(run, "Start it again; the journal of profd may say more.", "%s",
+                fate ? fate : "profd-load ended before the run did");
+    if (outcome == RUN_COMPLETE) {
+        replace_str(&run->record.reason, NULL);
+        replace_str(&run->record.remedy, NULL);
+    }
+    finish(run, outcome);
+}
+
+void run_cut(struct run *run, const char *remedy, const char *reason)
+{
+    run_explain(run, remedy, "%s", reason);
+    finish(run, RUN_FAILED);
+}
+
+/* -- What the child says ------------------------------------------------------------------------------ */
+
+static void on_warmed(struct run *run, struct load_line *l)
+{
+    if (!run->warmed)
+        run->warmed = json_array();
+    if (json_array_size(run->warmed) < WARMED_MAX)
+        json_array_append(run->warmed, l->object);
+    run_save(run);
+}
+
+static void on_ready(struct run *run, struct load_line *l)
+{
+    struct runs *all = run->all;
+
+    replace_str(&run->record.model, l->text);
+    run_save(run);
+    if (run->record.session_id == RECORD_NONE) {
+        run_go(run);
+        return;
+    }
+    struct session *s = sessions_find(all->rooms.sessions, run->record.session_id);
+    if (s)
+        session_warmed(s);
+    else
+        run_stop(run, "its session, which is over");
+}
+
+static void on_request(struct run *run, struct load_line *l)
+{
+    static const char *const outcomes[] = {"success", "incomplete", "error"};
+    int64_t *counts[] = {&run->record.success, &run->record.incomplete, &run->record.error};
+
+    for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+        bool is = streq(outcomes[i], l->request.outcome);
+        *counts[i] += is;
+        run->all->metrics.requests[i] += is;
+    }
+    run_save_request(run, &l->request);
+}
+
+/* Not for the audit log, but for whoever listens. */
+static void on_live(struct run *run, struct load_line *l)
+{
+    _cleanup_json_ event = json_deep_copy(l->object);
+    int64_t planned = json_get_int(l->object, "planned", 0);
+
+    json_decref(run->live);
+    run->live = json_incref(l->object);
+    if (run->record.state == RUN_LOADING && planned > 0 && json_get_int(l->object, "sent", 0) >= planned)
+        run_edge(run, RUN_DRAINING);
+    else
+        run_save(run);
+    json_put_str(event, "kind", "run");
+    json_put_int(event, "at", wall_ns());
+    json_put_int(event, "run", run->record.run_id);
+    if (run->record.session_id != RECORD_NONE) {
+        char ref[32];
+        snprintf(ref, sizeof(ref), "s%" PRId64, run->record.session_id);
+        json_put_str(event, "session", ref);
+    }
+    json_put_str(event, "state", run_state_name(run->record.state));
+    catalog_announce(run->all->rooms.catalog, event);
+}
+
+static void on_note(struct run *run, struct load_line *l)
+{
+    run_note(run, l->text, l->remedy);
+}
+
+static void on_failed(struct run *run, struct load_line *l)
+{
+    run_explain(run, l->remedy, "%s", l->text);
+}
+
+static void on_end(struct run *run, struct load_line *l)
+{
+    _cleanup_(freep) char *text = json_dumps(l->object, JSON_COMPACT);
+
+    if (!text || strlen(text) > LOAD_SUMMARY_MAX)
+        load_child_kill(run->child, "profd-load said a summary of more than %d bytes", LOAD_SUMMARY_MAX);
+    else
+        run->summary = json_incref(l->object);
+}
+
+static const struct {
+    bool before_go, after_go;
+    void (*take)(struct run *run, struct load_line *l);
+} sayings[_LOAD_LINE_MAX] = {
+    [LOAD_LINE_WARMED] = {true, false, on_warmed},   [LOAD_LINE_READY] = {true, false, on_ready},
+    [LOAD_LINE_REQUEST] = {false, true, on_request}, [LOAD_LINE_LIVE] = {false, true, on_live},
+    [LOAD_LINE_NOTE] = {true, true, on_note},        [LOAD_LINE_FAILED] = {true, true, on_failed},
+    [LOAD_LINE_END] = {false, true, on_end},
+};
+
+static void on_line(const char *text, size_t size, void *arg)
+{
+    struct run *run = arg;
+    _cleanup_(load_line_done) struct load_line l = {0};
+    _cleanup_(freep) char *reason = NULL;
+
+    if (load_line_parse(text, size, &l, &reason) < 0) {
+        load_child_kill(run->child, "profd-load said what is wrong: %s", reason);
+    } else if (run->summary || !(run->loads ? sayings[l.kind].after_go : sayings[l.kind].before_go)) {
+        load_child_kill(run->child, "profd-load said a line out of turn");
+    } else {
+        sayings[l.kind].take(run, &l);
+    }
+}
+
+/* -- What it is told ---------------------------------------------------------------------------------- */
+
+static void on_stop_overdue(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+    load_child_kill(run->child, "profd-load did not end after its stop");
+}
+
+static void on_limit(evutil_socket_t fd, short what, void *arg)
+{
+    struct run *run = arg;
+    run_stop(run, "profd, at the limit of a run's length");
+}
+
+void run_begin(struct run *run)
+{
+    const struct runs_rooms *rooms = &run->all->rooms;
+    const struct load_child_handlers handlers = {.line = on_line, .ended = on_ended, .arg = run};
+
+    int r = load_child_start(rooms->base, run->all->program, rooms->settings->memory_max, run->order,
+                             strlen(run->order), &handlers, &run->child);
+    free(TAKE_PTR(run->order));
+    if (r < 0) {
+        run_explain(run, "It is installed with profd; install both anew.", "cannot start %s: %s",
+                    run->all->program, strerror(-r));
+        finish(run, RUN_FAILED);
+        return;
+    }
+    run_timer(run, rooms->settings->run_limit_ns, on_limit);
+    run_edge(run, RUN_WARMING);
+}
+
+void run_go(struct run *run)
+{
+    run->loads = true;
+    run->record.started_at = wall_ns();
+    run_edge(run, RUN_LOADING);
+    load_child_command(run->child, "go");
+}
+
+void run_stop(struct run *run, const char *actor)
+{
+    if (run->is_over || run->stopped_by)
+        return;
+    run->stopped_by = xstrdup(actor);
+    if (!run->child) {
+        run_explain(run, NULL, "stopped before it began, by %s", actor);
+        finish(run, RUN_CANCELLED);
+    } else if (!run->loads) {
+        load_child_kill(run->child, "stopped");
+    } else {
+        load_child_command(run->child, "stop");
+        if (run->record.state == RUN_LOADING)
+            run_edge(run, RUN_DRAINING);
+        run_timer(run, run->drain_ns + STOP_GRACE_NS, on_stop_overdue);
+    }
+}

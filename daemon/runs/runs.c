@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/runs/runs.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/runs/internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* -- A run -------------------------------------------------------------------------------------------- */
+
+struct run *runs_find(struct runs *all, int64_t run_id)
+{
+    struct run *run;
+
+    TAILQ_FOREACH(run, &all->list, next)
+    if (run->record.run_id == run_id)
+        return run;
+    return NULL;
+}
+
+struct run *run_alloc(struct runs *all)
+{
+    struct run *run = xcalloc(1, sizeof(*run));
+
+    run->all = all;
+    run_record_init(&run->record);
+    TAILQ_INSERT_TAIL(&all->list, run, next);
+    return run;
+}
+
+static void tell_shutdown(struct runs *all)
+{
+    void (*done)(void *arg) = all->shutdown_done;
+
+    all->shutdown_done = NULL;
+    if (done)
+        done(all->shutdown_arg);
+}
+
+void run_free(struct run *run)
+{
+    struct runs *all = run->all;
+
+    TAILQ_REMOVE(&all->list, run, next);
+    load_child_free(run->child);
+    if (run->timer)
+        event_free(run->timer);
+    json_decref(run->notes);
+    json_decref(run->warmed);
+    json_decref(run->live);
+    json_decref(run->summary);
+    run_record_done(&run->record);
+    free(run->order);
+    free(run->stopped_by);
+    free(run);
+    if (TAILQ_EMPTY(&all->list))
+        tell_shutdown(all);
+}
+
+void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t fd, short what, void *arg))
+{
+    struct timeval tv = timeval_of(duration_ns);
+
+    if (run->timer)
+        event_free(run->timer);
+    run->timer = evtimer_new(run->all->rooms.base, fn, run);
+    event_add(run->timer, &tv);
+}
+
+/* -- The object --------------------------------------------------------------------------------------- */
+
+int runs_new(const struct runs_rooms *rooms, struct runs **ret)
+{
+    struct runs *all = xcalloc(1, sizeof(*all));
+
+    *all = (struct runs){.rooms = *rooms, .program = xstrdup(rooms->program)};
+    TAILQ_INIT(&all->list);
+    *ret = all;
+    return 0;
+}
+
+static int end_abandoned(const struct run_record *r, void *arg)
+{
+    struct runs *all = arg;
+    struct run_record record = *r; /* its strings stay the row's */
+
+    record.state = RUN_FAILED;
+    record.ended_at = wall_ns();
+    record.reason = "profd ended while it ran";
+    record.remedy = "Start it again; profctl show has the requests that it came to.";
+    int err = catalog_save_run(all->rooms.catalog, &record);
+    if (err >= 0)
+        err = catalog_add_run_event(all->rooms.catalog, "profd", r->run_id, r->session_id, "%s: %s",
+                                    run_state_name(record.state), record.reason);
+    log_notice("run r%" PRId64 " was %s when profd ended: it is failed", r->run_id, run_state_name(r->state));
+    return err;
+}
+
+int runs_recover(struct runs *all)
+{
+    return catalog_each_unfinished_run(all->rooms.catalog, end_abandoned, all);
+}
+
+static void on_shutdown_over(evutil_socket_t fd, short what, void *arg)
+{
+    tell_shutdown(arg);
+}
+
+void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
+{
+    struct timeval tv = TAILQ_EMPTY(&all->list) ? (struct timeval){0} : timeval_until(deadline_ns);
+    struct run *run, *next;
+
+    all->closing = true;
+    all->shutdown_done = done;
+    all->shutdown_arg = arg;
+    all->shutdown_timer = evtimer_new(all->rooms.base, on_shutdown_over, all);
+    event_add(all->shutdown_timer, &tv);
+    for (run = TAILQ_FIRST(&all->list); run; run = next) {
+        next = TAILQ_NEXT(run, next);
+        run_stop(run, "profd, which is stopping");
+    }
+}
+
+void runs_close(struct runs *all)
+{
+    struct run *run;
+
+    TAILQ_FOREACH(run, &all->list, next)
+    if (!run->is_over)
+        run_cut(run, "Start it again.", "profd was stopped");
+}
+
+struct runs *runs_free(struct runs *all)
+{
+    if (!all)
+        return NULL;
+    all->shutdown_done = NULL;
+    while (!TAILQ_EMPTY(&all->list))
+        run_free(TAILQ_FIRST(&all->list));
+    if (all->shutdown_timer)
+        event_free(all->shutdown_timer);
+    free(all->program);
+    free(all);
+    return NULL;
+}
+
+/* -- Operations --------------------------------------------------------------------------------------- */
+
+int runs_stop(struct runs *all, int64_t run_id, const char *actor)
+{
+    struct run *run = runs_find(all, run_id);
+
+    if (!run || run->is_over)
+        return -ENOENT;
+    catalog_add_run_event(all->rooms.catalog, actor, run_id, run->record.session_id,
+                          "stop asked for while %s", run_state_name(run->record.state));
+    run_stop(run, actor);
+    return 0;
+}
+
+int runs_remove(struct runs *all, int64_t run_id, const char *actor)
+{
+    const struct run *run = runs_find(all, run_id);
+    struct catalog *c = all->rooms.catalog;
+
+    if (run && !run->is_over)
+        return -EBUSY;
+    int r = catalog_remove_run(c, run_id);
+    if (r < 0)
+        return r;
+    r = catalog_add_run_event(c, actor, run_id, RECORD_NONE, "removed");
+    catalog_upkeep(c, NULL, NULL);
+    return r;
+}
+
+void runs_describe(struct runs *all, int64_t run_id, json_t *json)
+{
+    const struct run *run = runs_find(all, run_id);
+
+    if (run && !run->is_over && run->live)
+        json_object_set(json, "live", run->live);
+}
+
+unsigned runs_count(const struct runs *all)
+{
+    const struct run *run;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(run, &all->list, next)
+    n += !run->is_over;
+    return n;
+}
+
+void runs_metrics(const struct runs *all, struct runs_metrics *ret)
+{
+    *ret = all->metrics;
+    ret->running = runs_count(all);
+}

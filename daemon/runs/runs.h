@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is being sent: all runs of workloads that are not over, and the operations on them that the doors
+ * offer.
+ *
+ * The runs object owns every run and its child, profd-load (proto/load.h), which sends the requests and
+ * measures them; a run lives here from its request to its last edge, afterwards only the catalog knows it.
+ * What the child says is checked before it is believed. A run that was cut, by whatever, ends with what it
+ * has.
+ */
+#pragma once
+
+#include "daemon/catalog/records.h"
+#include "daemon/fleet/fleet.h"
+#include "daemon/fleet/network.h"
+#include "daemon/session/sessions.h"
+
+struct runs;
+
+struct load_settings {
+    int64_t runs_max;     /* at a time */
+    int64_t requests_max; /* of one run, that are kept */
+    int64_t memory_max;   /* of profd-load */
+    int64_t run_limit_ns; /* a run never lasts longer */
+};
+
+struct runs_rooms {
+    struct event_base *base;
+    struct catalog *catalog;
+    struct fleet_finder *finder;
+    struct sessions *sessions;
+    const struct fleet_settings *fleet_settings;
+    const struct network_policy *network;
+    const struct load_settings *settings;
+    const char *program; /* profd-load */
+};
+
+/* Copies the rooms, borrows what they point to but the program's path. */
+int runs_new(const struct runs_rooms *rooms, struct runs **ret);
+/* What a profd before left unfinished has ended with it. */
+int runs_recover(struct runs *all);
+/* Stops all runs; done() when none is left or the deadline passed. */
+void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg);
+/* Ends what is still there at once, with what it has. Before catalog_close(). */
+void runs_close(struct runs *all);
+struct runs *runs_free(struct runs *all);
+
+/* What sessions ask for (daemon/session/sessions.h); its argument is the runs object. */
+extern const struct loader_ops runs_loader;
+
+struct run_order; /* a run that has not been answered yet */
+/* Takes the request's content. done() comes later, once: with the run's id, or 0 and a problem (borrowed). */
+struct run_order *runs_start(struct runs *all, struct start_request *take_request, const char *actor,
+                             void (*done)(int64_t run_id, const struct problem *p, void *arg), void *arg);
+/* The client left before the answer: nothing is begun. */
+void run_order_cancel(struct run_order *o);
+/* -ENOENT: no such unfinished run. */
+int runs_stop(struct runs *all, int64_t run_id, const char *actor);
+/* -ENOENT; -EBUSY: it is not over. */
+int runs_remove(struct runs *all, int64_t run_id, const char *actor);
+/* Adds what only memory knows to a run's JSON: "live", what its child said last. */
+void runs_describe(struct runs *all, int64_t run_id, json_t *run);
+unsigned runs_count(const struct runs *all);
+
+/* For profd's operator. */
+struct runs_metrics {
+    uint64_t running;
+    uint64_t ended[_RUN_STATE_MAX];
+    uint64_t requests[3]; /* success, incomplete, error */
+    uint64_t unsaved;     /* requests that the catalog could not take */
+};
+void runs_metrics(const struct runs *all, struct runs_metrics *ret);
+
+DEFINE_CLEANUP(struct runs *, runs_free)

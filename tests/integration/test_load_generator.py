@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profd-load: what it sends, when, and what it says of answers that are as they should be and of all others. A figure is compared
+with what the server itself noted; what is no success is counted as what it was."""
+import collections
+import signal
+import ssl
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from certificates import Authority
+from load_generator import DONE, END, HEAD, SANITIZED, USAGE, ByteServer, Generator, chunk, event, order_of, reset, run
+
+FLEET = Path(__file__).resolve().parent.parent / "fleet"
+sys.path.insert(0, str(FLEET))
+from fleet import Fleet  # noqa: E402
+
+GOOD = HEAD + chunk(event("a")) + chunk(event("b")) + chunk(event("c", "length")) + chunk(USAGE + DONE) + END
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    with Fleet(tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet.add_vllm("--step-ms", "2").wait_ready()
+
+
+def outcomes(generator):
+    counted = generator.summary["requests"]
+    assert collections.Counter(line["outcome"] for line in generator.requests) == {k: n for k, n in counted.items() if n}
+    return counted["success"], counted["incomplete"], counted["error"]
+
+
+# A real worker
+
+def metric(worker, name):
+    with urllib.request.urlopen(worker.url + "/metrics") as answer:
+        return sum(float(line.split()[-1]) for line in answer.read().decode().splitlines() if line.startswith(name + "{"))
+
+
+def test_figures_are_the_workers(worker):
+    names = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:time_to_first_token_seconds_sum",
+             "vllm:e2e_request_latency_seconds_sum", "vllm:request_success_total")
+    order = order_of(worker.url, isl=50, osl=12, requests=20, concurrency=4)
+    order["targets"][0]["pid"] = worker.pid
+    del order["workload"]["model"]
+    before = [metric(worker, name) for name in names]
+    generator = run(order)
+    prompt_tokens, generated, ttft_s, e2e_s, succeeded = (metric(worker, name) - old for name, old in zip(names, before))
+
+    assert generator.of("ready")[0]["model"] == "tiny-random"
+    assert outcomes(generator) == (20, 0, 0) and succeeded == 20
+    assert all(line["input_tokens"] == 50 and line["output_tokens"] == 12 for line in generator.requests)
+    assert {line["output_source"] for line in generator.requests} == {"usage"}
+    assert generated == 240 and 1000 <= prompt_tokens <= 1020  # this worker's prompts end with their first token
+    # What the client sees contains what the server sees, and little besides.
+    for mine, server in ((sum(line["ttft_ns"] for line in generator.requests) / 1e9, ttft_s),
+                         (sum(line["e2e_ns"] for line in generator.requests) / 1e9, e2e_s)):
+        assert server * 0.98 < mine < server + 20 * 0.25
+    server = generator.summary["server"]["workers"][0]
+    assert server["generation_tokens"] == 240 and server["e2e_ms"]["count"] == 20
+    assert generator.summary["memory"]["workers"][0]["pid"] == worker.pid
+    assert generator.summary["peak_concurrency"] == 4
+
+
+def test_warm_up_is_apart(worker):
+    generator = run(order_of(worker.url, isl=20, osl=3, requests=4, warmup=3))
+    assert [line["t"] for line in generator.lines[:2]] == ["warmed", "ready"]
+    warmed = generator.of("warmed")[0]
+    assert warmed["sent"] == 3 and warmed["failed"] == 0 and warmed["mean_ms"] > 0
+    assert outcomes(generator) == (4, 0, 0)
+    assert [line["cold"] for line in generator.requests] == [True, False, False, False]
+
+
+def test_open_loop_keeps_its_schedule(worker):
+    order = order_of(worker.url, isl=20, osl=2, requests=15, rate=60, arrival="gamma", burstiness=0.5, seed=9)
+    first, second = run(order), run(order)
+    intended = [line["intended_ns"] for line in first.requests]
+    assert intended == [line["intended_ns"] for line in second.requests] and intended[0] == 0 and sorted(intended) == intended
+    assert all(0 <= line["lateness_ns"] < 2e9 for line in first.requests)
+
+
+def test_tokens_are_counted_by_the_worker_where_it_sends_no_usage(worker):
+    order = order_of(worker.url, api="template", requests=2, osl=4, path="/v1/completions",
+                     template={"prompt": "{prompt}", "max_tokens": "{max_tokens}", "ignore_eos": True})
+    assert outcomes(run(order)) == (2, 0, 0)
+    order = order_of(worker.url, prompts=["twelve bytes"], osl=6, stream=False)
+    generator = run(order)
+    request = generator.requests[0]
+    assert request["input_tokens"] == 12 and request["output_tokens"] == 6 and request["gaps_us"] == []
+
+
+# Timing
+
+def test_latency_counts_from_the_intended_moment():
+    """Two places of a server that takes 50 ms; four requests are due at once: no coordinated omission."""
+    def slow(_connection, _number):
+        time.sleep(0.05)
+        return GOOD
+    with ByteServer(slow) as server:
+        generator = run(order_of(server.url, requests=4, rate=1000, arrival="constant", concurrency=2))
+    late = [line["lateness_ns"] / 1e6 for line in generator.requests]
+    assert late[2] > 45 and late[3] > 45  # they could not leave before the first two were answered
+    for line in generator.requests:
+        assert line["ttft_ns"] == line["first_ns"] - line["intended_ns"] >= line["lateness_ns"] + 45e6
+
+
+def test_gaps_are_those_of_the_server():
+    """To 5 ms, at least once: on a busy machine either side may be kept waiting."""
+    sent = []
+
+    def paced(connection, _number):
+        connection.sendall(HEAD)
+        sent.clear()
+        for _ in range(5):
+            time.sleep(0.02)
+            sent.append(time.monotonic_ns())
+            connection.sendall(chunk(event("t")))
+        return chunk(DONE) + END
+    off = []
+    with ByteServer(paced) as server:
+        while len(off) < 20 and (not off or off[-1] > 5e6):
+            request = run(order_of(server.url, requests=1)).requests[0]
+            assert len(request["gaps_us"]) == 4
+            assert request["last_ns"] - request["first_ns"] == pytest.approx(sum(request["gaps_us"]) * 1000, abs=4000)
+            off.append(max(abs(gap * 1000 - later + earlier)
+                           for gap, earlier, later in zip(request["gaps_us"], sent, sent[1:])))
+    assert off[-1] < 5e6, off
+
+
+# Answers that are not what they should be: (what the server sends, outcomes, output tokens, part of the error)
+
+BAD = {
+    "no tokens": (HEAD + chunk(DONE) + END, (0, 0, 1), "no tokens"),
+    "nothing": (b"", (0, 0, 1), "Empty reply"),
+    "no HTTP": (b"hello\r\n", (0, 0, 1), "HTTP/0.9"),
+    "half a head": (b"HTTP/1.1 200 OK\r\nContent-Ty", (0, 0, 1), None),
+    "half UTF-8": (HEAD + chunk(b'data: {"choices":[{"text":"\xc3"}]}\n\n') + chunk(event("b", "stop")) + END, (1, 0, 0), None),
+    "split in a string": (HEAD + chunk(event("abc")[:30]) + chunk(event("abc")[30:]) + chunk(event("d", "stop") + DONE) + END, (1, 0, 0), None),
+    "no [DONE]": (HEAD + chunk(event("a")) + chunk(event("b", "length")) + END, (1, 0, 0), None),
+    "neither [DONE] nor reason": (HEAD + chunk(event("a")) + END, (0, 1, 0), "the stream ended before the generation did"),
+    "cut between chunks": (HEAD + chunk(event("a")), (0, 1, 0), None),
+    "error within": (HEAD + chunk(event("a")) + chunk(b'data: {"error":{"message":"engine died"}}\n\n') + chunk(DONE) + END, (0, 1, 0), "engine died"),
+    "404": (b"HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nno such it", (0, 0, 1), "404 Not Found: no such it"),
+    "500 as events": (b"HTTP/1.1 500 Oh\r\nContent-Type: text/event-stream\r\nContent-Length: 0\r\n\r\n", (0, 0, 1), "500 Internal"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_answer(what):
+    answer, expected, error = BAD[what]
+    with ByteServer(lambda _connection, _number: answer or None) as server:
+        generator = run(order_of(server.url, requests=1))
+    assert outcomes(generator) == expected, generator.requests
+    request = generator.requests[0]
+    assert (request["error"] is None) == (expected == (1, 0, 0))
+    assert error is None or error in request["error"], request["error"]
+    metrics = generator.summary["metrics"]
+    assert (metrics["e2e_ms"] is None or metrics["e2e_ms"]["count"] in (0, None)) or expected == (1, 0, 0)
+
+
+def test_endless_stream_is_bounded_by_time():
+    def endless(connection, _number):
+        connection.sendall(HEAD)
+        while True:
+            connection.sendall(chunk(event("t")))
+            time.sleep(0.01)
+    with ByteServer(endless) as server:
+        generator = run(order_of(server.url, requests=1, timeout="300ms"))
+    assert outcomes(generator) == (0, 1, 0) and generator.requests[0]["output_tokens"] > 3
+    assert "timed out" in generator.requests[0]["error"].lower()
+
+
+def test_retry_after_is_honoured():
+    refusal = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+    with ByteServer(lambda _connection, number: refusal if number == 0 else GOOD) as server:
+        generator = run(order_of(server.url, requests=3))
+    assert outcomes(generator) == (2, 0, 1)
+    assert generator.requests[0]["status"] == 429
+    first, second = server.received[0][0], server.received[1][0]
+    assert 0.95e9 < second - first < 3e9
+
+
+def test_resets_at_a_thousand():
+    def some_reset(connection, number):
+        if number % 2:
+            reset(connection)
+            return None
+        return GOOD
+    with ByteServer(some_reset) as server:
+        generator = run(order_of(server.url, requests=1000, concurrency=1000))
+    success, incomplete, error = outcomes(generator)
+    assert (success + error, incomplete) == (1000, 0) and 300 < error < 700
+    assert len(generator.requests) == 1000
+
+
+def test_open_files_run_out():
+    """The limit is said, and what was planned is done with fewer connections."""
+    with ByteServer(lambda _connection, _number: GOOD) as server:
+        generator = run(order_of(server.url, requests=200, concurrency=100), files_max=100)
+    note = next(line for line in generator.of("note") if "so many files" in line["text"])
+    assert "at most 34 requests" in note["text"] and "LimitNOFILE" in note["remedy"]
+    assert outcomes(generator) == (200, 0, 0) and generator.summary["peak_concurrency"] <= 34
+
+
+def test_a_worker_that_dies():
+    with ByteServer(lambda connection, number: server.close() if number == 2 else GOOD) as server:
+        generator = run(order_of(server.url, requests=6))
+    success, _, error = outcomes(generator)
+    assert success == 2 and error == 4
+    assert all("connect" in line["error"] for line in generator.requests[2:])
+
+
+def test_a_warm_up_that_fails_says_why():
+    with ByteServer(lambda _connection, _number: BAD["404"][0]) as server:
+        generator = run(order_of(server.url, requests=6, warmup=2))
+    failed = generator.lines[-1]
+    assert failed["t"] == "failed" and "404 Not Found: no such it" in failed["text"] and failed["remedy"]
+
+
+# Orders and commands
+
+@pytest.mark.parametrize("order, word", [
+    (b"", "no JSON"), (b"[]", "no JSON object"), (order_of("http://127.0.0.1:1", requests=1, osl=0), "osl"),
+    (order_of("http://127.0.0.1:1", prompts=[]), "empty list"), (order_of("ftp://h", requests=1), "url of a target")])
+def test_bad_order(order, word):
+    generator = Generator(order)
+    assert generator.end() == 1
+    assert [line["t"] for line in generator.lines] == ["failed"] and word in generator.lines[0]["text"]
+
+
+def test_network_policy():
+    order = order_of("http://127.0.0.1:1", requests=1)
+    order["network"] = {"allow": "10.0.0.0/8"}
+    generator = run(order)
+    assert outcomes(generator) == (0, 0, 1) and "not" in generator.requests[0]["error"]
+
+
+@pytest.mark.parametrize("how", ["stop", "SIGTERM", "end of file"])
+def test_stop_drains_until_the_deadline(how):
+    def slow(connection, number):
+        connection.sendall(HEAD + chunk(event("a")))
+        time.sleep(0.15 if number == 0 else 5)
+        return chunk(event("b", "length") + DONE) + END
+    with ByteServer(slow) as server:
+        generator = Generator(order_of(server.url, requests=100, concurrency=2, drain="600ms"))
+        assert generator.read_until("ready")["t"] == "ready"
+        generator.say("go")
+        deadline = time.monotonic() + 20
+        while len(server.received) < 2 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        begun = time.monotonic()
+        if how == "SIGTERM":
+            generator.process.send_signal(signal.SIGTERM)
+        elif how == "stop":
+            generator.say("stop")
+        else:
+            generator.hang_up()
+        assert generator.end() == 0
+    assert time.monotonic() - begun < 4
+    assert outcomes(generator) == (1, 1, 0)
+    cut = next(line for line in generator.requests if line["outcome"] == "incomplete")
+    assert cut["error"] == "cut by the end of the run" and cut["output_tokens"] == 1
+
+
+def test_stop_before_go():
+    with ByteServer(lambda _connection, _number: GOOD) as server:
+        generator = Generator(order_of(server.url, requests=1))
+        generator.read_until("ready")
+        generator.say("stop")
+        assert generator.end() == 1
+    assert generator.lines[-1]["text"] == "the run was stopped before it began" and server.received == []
+
+
+def test_what_it_gave_up():
+    with ByteServer(lambda _connection, _number: GOOD) as server:
+        generator = Generator(order_of(server.url, requests=1))
+        generator.read_until("ready")
+        for task in Path(f"/proc/{generator.process.pid}/task").iterdir():
+            status = dict(line.split(":\t") for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            assert SANITIZED or (status["NoNewPrivs"] == "1" and status["Seccomp"] == "2")
+        generator.say("stop")
+        generator.end()
+
+
+def test_tls(tmp_path):
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    with ByteServer(lambda _connection, _number: GOOD, context) as server:
+        order = order_of(server.url, requests=3)
+        generator = run(order)
+        assert outcomes(generator) == (0, 0, 3) and "certificate" in generator.requests[0]["error"]
+        order["credentials"] = {"ca_file": str(authority.file)}
+        assert outcomes(run(order)) == (3, 0, 0)
+
+
+def test_token_file(tmp_path):
+    (tmp_path / "token").write_text("sesame\n")
+    with ByteServer(lambda _connection, _number: GOOD) as server:
+        order = order_of(server.url, requests=1)
+        order["credentials"] = {"token_file": str(tmp_path / "token")}
+        assert outcomes(run(order)) == (1, 0, 0)
+        assert server.received[0][1][b"authorization"] == b"Bearer sesame"
+        order["credentials"] = {"token_file": str(tmp_path / "absent")}
+        assert "token_file" in run(order).lines[-1]["text"]

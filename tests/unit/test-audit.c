@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "client/audit/audit.h"
+#include "client/audit/hardware.h"
+#include "tests/unit/cmocka-all.h"
+#include <math.h>
+
+/* A run in which nothing stands out, and which tested much. */
+#define METRICS(e2e_p99, itl_p99, late)                                                                      \
+    "\"metrics\": {\"ttft_ms\": {\"p50\": 20, \"p99\": 30}, \"itl_ms\": {\"p50\": 5, \"p99\": " itl_p99      \
+    ", \"count\": 5000}, \"e2e_ms\": {\"p50\": 100, \"p99\": " e2e_p99                                       \
+    "}, \"send_lateness_ms\": {\"p99\": " late "}}"
+#define THROUGHPUT(tokens) "\"throughput\": {\"requests_per_s\": 10, \"output_tokens_per_s\": " tokens "}"
+#define RUN(requests, metrics, more)                                                                         \
+    "{\"run\": 3, \"requests\": " requests ", " metrics                                                      \
+    ", " THROUGHPUT("250") ", \"started_at\": 0, "                                                           \
+                           "\"ended_at\": 900000000000, \"workload\": {\"arrival\": \"poisson\"}, "          \
+                           "\"tokens\": {\"output_source\": "                                                \
+                           "\"usage\"}" more "}"
+#define GOOD "{\"success\": 2000, \"incomplete\": 0, \"error\": 0}"
+#define CALM METRICS("150", "9", "0.1")
+#define POINT(concurrency, tokens, e2e)                                                                      \
+    "{\"concurrency\": " concurrency                                                                         \
+    ", \"run\": {" THROUGHPUT(tokens) ", \"metrics\": {\"e2e_ms\": {\"p50\": " e2e ", \"p99\": " e2e "5}}}}"
+#define SATURATES                                                                                            \
+    POINT("1", "100", "10")                                                                                  \
+    "," POINT("2", "200", "10") "," POINT("4", "390", "11") "," POINT("8", "400", "20")
+#define FACTS(run, more)                                                                                     \
+    "{\"model\": {\"name\": \"tiny\", \"workers\": 2}, \"hardware\": {\"of_worker\": true, \"gpus\": "       \
+    "[{\"name\": \"H200\", \"memory_total_bytes\": 1}]}, \"prompts\": [{\"prompt\": 0, \"text\": \"a|b\", "  \
+    "\"requests\": 5, \"input_tokens\": 4000, \"output_tokens\": 600}], \"price_per_hour\": 3.6, "           \
+    "\"run\": " run more "}"
+
+static json_t *facts_of(const char *text)
+{
+    char error[200];
+    json_t *j = json_parse(text, strlen(text), error);
+
+    if (!j)
+        fail_msg("%s", error);
+    return j;
+}
+
+static char *written(const char *text, void (*write)(const struct document *d, FILE *out))
+{
+    _cleanup_json_ facts = facts_of(text);
+    _cleanup_(document_done) struct document d = {0};
+    char *result = NULL;
+    size_t size;
+    FILE *out = xmemstream(&result, &size);
+
+    audit_write(facts, &d);
+    write(&d, out);
+    fclose(out);
+    return result;
+}
+
+static char *items(const char *text, void (*write)(const json_t *facts, struct document *d))
+{
+    _cleanup_json_ facts = facts_of(text);
+    _cleanup_(document_done) struct document d = {0};
+    char *all = xstrdup("");
+
+    write(facts, &d);
+    for (size_t i = 0; i < d.n; i++) {
+        char *more = xasprintf("%s%s\n", all, d.blocks[i].text);
+        free(all);
+        all = more;
+    }
+    return all;
+}
+
+static void test_quiet_where_nothing_stands_out(void **state)
+{
+    _cleanup_(freep) char *text = items(FACTS(RUN(GOOD, CALM, ""), ""), audit_findings);
+    assert_string_equal(text, "Nothing stands out: no failed request, no long tail, no drift.\n");
+}
+
+/* Each rule alone, with its figure. */
+static void test_findings(void **state)
+{
+    static const struct {
+        const char *facts, *text;
+    } cases[] = {
+        {FACTS(RUN("{\"success\": 90, \"incomplete\": 0, \"error\": 10}", CALM,
+                   ", \"errors\": [{\"text\": \"HTTP 429\", \"count\": 7}]"),
+               ""),
+         "10 of 100 requests failed, most often: HTTP 429. "},
+        {FACTS(RUN("{\"success\": 90, \"incomplete\": 2, \"error\": 0}", CALM, ""), ""),
+         "2 of 92 answers were cut. "},
+        {FACTS(RUN(GOOD, CALM, ", \"cold\": {\"e2e_ms\": {\"mean\": 450}}"), ""),
+         "The first request took 450.0 ms, 4.5 times the median of 100.0 ms. "},
+        {FACTS(RUN(GOOD, METRICS("301", "9", "0"), ""), ""),
+         "One request in a hundred takes 301.0 ms and more, 3.0 times the median of 100.0 ms. "},
+        {FACTS(RUN(GOOD, METRICS("150", "26", "0"), ""), ""),
+         "Between two tokens lie 5.0 ms, but one gap in a hundred is 26.0 ms and more. "},
+        {FACTS(RUN(GOOD, CALM,
+                   ", \"drift\": {\"level\": 0.01, \"e2e_ms\": {\"p\": 0.0001, \"significant\": true, "
+                   "\"first\": 90, \"last\": 130}, \"ttft_ms\": {\"p\": 0.5, \"significant\": false}}"),
+               ""),
+         "Latency went from 90.0 to 130.0 ms in the course of the run (p = 0.0001): "},
+        {FACTS(RUN(GOOD, CALM,
+                   ", \"memory\": {\"workers\": [{\"url\": \"http://w\", \"rss_bytes\": {\"baseline\": "
+                   "1048576, "
+                   "\"end\": 2097152}}]}"),
+               ""),
+         "The memory of http://w grew from 1.0 MiB by 1.0 MiB. "},
+        {FACTS(RUN(GOOD, METRICS("150", "9", "11"), ""), ""), "Requests left up to 11.0 ms late (p99): "},
+        {FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("1", "100", "10") "," POINT("2", "105", "20") "]"),
+         "More requests at a time do not give more tokens: 100.0 tokens/s alone, 105.0 at best. "},
+        {FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("1", "100", "10") "," POINT("2", "190", "10") "]"),
+         "Batching pays: 100.0 tokens/s for one request at a time, 190.0 at best, 1.9 times as much."},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep) char *text = items(cases[i].facts, audit_findings);
+        if (!starts_with(text, cases[i].text) || strchr(text, '\n')[1])
+            fail_msg("case %zu: '%s'", i, text);
+    }
+}
+
+static void test_knee(void **state)
+{
+    static const struct {
+        const char *sweep;
+        ssize_t knee;
+    } cases[] = {
+        {SATURATES, 2},
+        {POINT("1", "100", "10") "," POINT("2", "200", "10") "," POINT("4", "400", "10"), -1},
+        {POINT("1", "100", "10") "," POINT("2", "100", "20") "," POINT("4", "100", "40"), 0},
+        {POINT("1", "100", "10") "," POINT("2", "150", "20"), -1},
+        {POINT("1", "100", "10") "," POINT("2", "300", "12") "," POINT("4", "80", "50"), 1},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep) char *text = xasprintf("{\"sweep\": [%s]}", cases[i].sweep);
+        _cleanup_json_ facts = facts_of(text);
+        _cleanup_(curve_done) struct curve s = {0};
+        curve_read(facts, &s);
+        assert_int_equal(curve_knee(&s), cases[i].knee);
+    }
+}
+
+static void test_limitations(void **state)
+{
+    static const char little[] =
+        "{\"run\": {\"workload\": {\"concurrency\": 4}, \"requests\": {\"success\": 10}, \"started_at\": 0, "
+        "\"ended_at\": 9000000000, \"tokens\": {\"output_source\": \"chunks\"}}, \"prompts\": "
+        "[{\"input_tokens\": 12, "
+        "\"output_tokens\": 30}, {\"input_tokens\": 7}]}";
+    _cleanup_(freep) char *all = items(little, audit_limitations),
+                          *few = items(FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("64", "1", "1") "]"),
+                                       audit_limitations);
+    assert_string_equal(
+        all, "Concurrency: only 4 requests at a time.\n"
+             "Bursts: each request waited for one before it, as no crowd of users does (--rate sends so).\n"
+             "More than one worker: nothing is said of routing, of several nodes, of failover.\n"
+             "The worker's machine: it is another one, and its hardware is not known here.\n"
+             "Long prompts: the longest had 12 tokens.\n"
+             "Long answers: the longest had 30 tokens.\n"
+             "Rare latencies: p99 rests on 10 requests.\n"
+             "Long runs: this one took 9.0s, which shows no slow leak and no throttling.\n"
+             "Exact token counts: the server gave none, they are from the events of its stream.\n"
+             "Cost: no price was given (--price-per-hour).\n"
+             "Quality: no answer was judged.\n");
+    assert_string_equal(few, "Concurrency above 64.\nQuality: no answer was judged.\n");
+}
+
+static void test_markdown(void **state)
+{
+    _cleanup_(freep) char *text =
+        written(FACTS(RUN(GOOD, CALM, ""), ", \"goal\": {\"e2e_ms\": 150}, \"sweep\": [" SATURATES "]"),
+                document_markdown);
+
+    assert_true(starts_with(
+        text, "# Performance audit of tiny\n\n## Executive summary\n\ntiny answered 2000 of 2000"));
+    assert_non_null(strstr(text, "| 1 | a\\|b | 5 | 4000 | 600 | - | - | - | - | - | - |\n"));
+    assert_non_null(strstr(text, "| 4 | 10.00 | 390.0 | - | - | 11.0 | 115.0 | knee |\n"));
+    /* 3.6 an hour over 400 tokens/s. */
+    assert_non_null(strstr(text, "| 8 | 400.0 | 34.56 | 2.500 |\n"));
+    assert_non_null(strstr(text, "Goal e2e\\_ms \\<= 150 (p99): held up to 4 requests at a time, "));
+    assert_null(strstr(text, "<svg"));
+}
+
+static void test_nobody_writes_markup(void **state)
+{
+    static const char bad[] =
+        "{\"model\": {\"name\": \"<script>alert(1)</script>\"}, \"run\": {\"errors\": [{\"text\": "
+        "\"<img src=x>\\u001b[31m\"}], \"requests\": {\"error\": 1}}, \"prompts\": [{\"text\": "
+        "\"a\\n## b <b>\"}]}";
+    _cleanup_(freep) char *html = written(bad, document_html), *markdown = written(bad, document_markdown);
+
+    assert_null(strstr(html, "<script>"));
+    assert_null(strstr(html, "<img"));
+    assert_null(strchr(html, '\033'));
+    assert_null(strstr(markdown, "<script>"));
+    assert_null(strstr(markdown, "\n## b"));
+}
+
+static void test_html_plots(void **state)
+{
+    _cleanup_(freep) char *html =
+        written(FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" SATURATES "]"), document_html);
+    assert_non_null(strstr(html, "<figcaption>Throughput</figcaption><svg "));
+    assert_non_null(strstr(html, "r=\"6\" fill=\"#c2571a\"><title>4, 390</title>"));
+    assert_null(strstr(html, "http://"));
+    assert_null(strstr(html, "nan"));
+}
+
+static void test_nothing_known(void **state)
+{
+    _cleanup_(freep) char *text = written("{}", document_markdown);
+    assert_non_null(strstr(text, "The model answered 0 of 0 requests."));
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "inf"));
+}
+
+static void test_hardware_texts(void **state)
+{
+    _cleanup_(freep) char *cpu = cpu_model("processor\t: 0\nmodel name\t: AMD EPYC 9654\nflags: x\n"),
+                          *driver =
+                              nvidia_driver("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Thu "
+                                            "Jan  2 2025\nGCC version:  gcc 12.2.0\n");
+    assert_string_equal(cpu, "AMD EPYC 9654");
+    assert_string_equal(driver, "570.86.10");
+    assert_null(cpu_model("processor: 0\n"));
+    assert_null(nvidia_driver("no version here"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quiet_where_nothing_stands_out),
+        cmocka_unit_test(test_findings),
+        cmocka_unit_test(test_knee),
+        cmocka_unit_test(test_limitations),
+        cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_nobody_writes_markup),
+        cmocka_unit_test(test_html_plots),
+        cmocka_unit_test(test_nothing_known),
+        cmocka_unit_test(test_hardware_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
