@@ -99,11 +99,11 @@ static struct collective describe(const struct columns *c, const struct gpu_even
         one.ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row));
         one.group_size = columns_get(c, COL_collective_group_size, row);
     }
+    one.kind = one.name.size > 0 ? collective_kind_of(one.name) : COLLECTIVE_OTHER;
     if (one.name.size == 0)
         one.name = columns_text(c, e->name);
-    one.kind = collective_kind_of(one.name);
     if (one.kind == COLLECTIVE_OTHER)
-        one.kind = collective_kind_of(columns_text(c, e->name));
+        one.kind = e->collective;
     if (row != SLICE_NONE)
         one.bytes = collective_bytes(one.kind, columns_get(c, COL_collective_in_elements, row),
                                      columns_get(c, COL_collective_out_elements, row), dtype_bytes(one.dtype),

@@ -10,6 +10,7 @@ struct meaning {
     bool known;
     enum gpu_kind kind;
     enum kernel_class class;
+    enum collective_kind collective;
 };
 
 struct loader {
@@ -36,6 +37,7 @@ static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_t
     };
 
     m.kind = l->by_hta ? hta_kind(text) : kind_of(m.class);
+    m.collective = m.kind == GPU_COMMUNICATION ? collective_kind_of(text) : COLLECTIVE_OTHER;
     return m;
 }
 
@@ -119,7 +121,8 @@ static int read_events(const struct loader *l, struct gpu_work *ret)
                                     .device = devices[i],
                                     .correlation = correlations[i],
                                     .kind = m.kind,
-                                    .class = m.class};
+                                    .class = m.class,
+                                    .collective = m.collective};
         }
     }
     return 0;

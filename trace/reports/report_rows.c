@@ -135,6 +135,18 @@ void put_format(struct report_rows *rows, const char *format, ...)
     put_text(rows, (struct text){text, (size_t)n});
 }
 
+void report_rows_append(struct report_rows *rows, const struct report_rows *from)
+{
+    for (size_t i = 0; i < from->n_cells; i++) {
+        if (from->cells[i].type == CELL_TEXT)
+            put_str(rows, from->cells[i].text);
+        else
+            put(rows, from->cells[i]);
+    }
+    if (from->error < 0)
+        rows->error = from->error;
+}
+
 /* -- Order -------------------------------------------------------------------------------------------- */
 
 struct key {

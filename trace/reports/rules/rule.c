@@ -47,13 +47,18 @@ static void put_advice(const struct scene *scene, const struct rule *rule, struc
                sglang ? "; SGLang: " : "", sglang ? sglang : "");
 }
 
+bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding)
+{
+    return finding->cost > 0 && scene_share(scene, finding->cost) >= rule->share_min;
+}
+
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
                  struct report_rows *ret)
 {
     double share = scene_share(scene, finding->cost);
     char unit[96];
 
-    if (finding->cost <= 0 || share < rule->share_min)
+    if (!finding_matters(scene, rule, finding))
         return;
     measure(unit, sizeof(unit), scene);
     put_str(ret, rule->name);

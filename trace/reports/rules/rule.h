@@ -37,6 +37,8 @@ struct rule {
     int (*look)(const struct scene *scene, const struct rule *rule, struct report_rows *ret);
 };
 
+/* Whether its cost is worth a word: for rules whose words take long to find. */
+bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding);
 /* Adds a row of the report findings, unless the cost is too small. Nothing fails: report_rows_error(). */
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
                  struct report_rows *ret);
