@@ -148,7 +148,8 @@ static void print_events(FILE *out, struct analysis *a)
 }
 
 /* "8 ranks · NVIDIA H200 · 102.7 ms of GPU time · 2,633 GPU events each" */
-static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal, const char *what)
+static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal,
+                       const char *what)
 {
     struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
     _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
@@ -183,7 +184,8 @@ static bool has_gpu_anywhere(const struct analysis *a)
     return false;
 }
 
-static void print_bars(struct client *c, const struct made_report *temporal, const struct made_report *categories)
+static void print_bars(struct client *c, const struct made_report *temporal,
+                       const struct made_report *categories)
 {
     double busy = sum_of(temporal, "busy_ns") / sum_of(temporal, "span_ns");
     _cleanup_(freep) char *bar = bar_text(busy, BAR_COLUMNS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/reports/report_text.h"
 #include "base/alloc.h"
 #include "client/reports/report_format.h"
-#include "client/reports/report_text.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 

@@ -59,7 +59,7 @@ static int add_session_of(struct client *c, const struct analyzing *o, int64_t i
     if (!session)
         return refuse(c, "profctl analyze t12 t13 names them one by one.", "t%" PRId64 " is of no session",
                       id);
-    return ranks_add_session(c, session, o->memory_limit, ranks);
+    return ranks_add_session(c, session, ranks);
 }
 
 /* A file stands for its directory where all ranks are asked for. */
@@ -70,19 +70,19 @@ static int add_word(struct client *c, const struct analyzing *o, char *word, str
     char kind = is_path ? 0 : parse_ref(word, 't', &id);
 
     if (kind == 's')
-        return ranks_add_session(c, word, o->memory_limit, ranks);
+        return ranks_add_session(c, word, ranks);
     if (kind == 't' && o->all_ranks)
         return add_session_of(c, o, id, ranks);
     if (!o->all_ranks || !is_path)
-        return ranks_add_word(c, word, o->memory_limit, ranks);
+        return ranks_add_word(c, word, ranks);
     _cleanup_(freep) char *directory = xstrdup(word);
     char *slash = strrchr(directory, '/');
     struct stat st;
     if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
-        return ranks_add_word(c, word, o->memory_limit, ranks);
+        return ranks_add_word(c, word, ranks);
     if (slash)
         *slash = '\0';
-    return ranks_add_word(c, slash ? directory : (char *)".", o->memory_limit, ranks);
+    return ranks_add_word(c, slash ? directory : (char *)".", ranks);
 }
 
 static int open_ranks(struct client *c, const struct analyzing *o, int n_words, char **words,
@@ -94,11 +94,11 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
         return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
-    if (status == EXIT_DONE && ret->n == 0)
+    if (status == EXIT_DONE && ret->n + ret->n_left_out == 0)
         return refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
                       words[0]);
     if (status == EXIT_DONE)
-        status = ranks_settle(c, ret);
+        status = ranks_settle(c, o->memory_limit, ret);
     client_release_profd(c);
     if (status == EXIT_DONE && ret->n > 1)
         status = ranks_align(c, "auto", ret);

@@ -189,8 +189,8 @@ static int print_overview(struct client *c, const struct options *o, const char 
 /* Rows of each table on a page. */
 #define TOP_HTML 30
 
-static int write_html(struct client *c, const struct options *o, struct chosen *chosen,
-                      const char *name, struct analysis *a)
+static int write_html(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
+                      struct analysis *a)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
@@ -244,9 +244,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     _cleanup_(freep) char *name = name_of(n_words, words);
     if (o->html)
-        return write_html(c, o, &chosen, name, &analyzed.analysis);
-    return chosen.by_name || c->json || o->csv ? print(c, o, &chosen, name, &analyzed.analysis)
-                                               : print_overview(c, o, name, &analyzed.analysis);
+        status = write_html(c, o, &chosen, name, &analyzed.analysis);
+    else if (chosen.by_name || c->json || o->csv)
+        status = print(c, o, &chosen, name, &analyzed.analysis);
+    else
+        status = print_overview(c, o, name, &analyzed.analysis);
+    return ranks_status(&analyzed.ranks, status);
 }
 
 const struct verb verb_analyze = {

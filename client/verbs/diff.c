@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/door/follow.h"
-#include "client/reports/report_format.h"
 #include "client/reports/report_data.h"
+#include "client/reports/report_format.h"
 #include "client/reports/report_text.h"
 #include "client/text/text.h"
 #include "client/traces/analyzing.h"
@@ -189,8 +189,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         status = make(c, &before.analysis, &after.analysis, &cmp);
     if (status == EXIT_DONE)
         status = print(c, o, &cmp, words);
-    return status == EXIT_DONE ? check_conditions(c, &o->conditions, conditions, &cmp.rows[MEASURES])
-                               : status;
+    if (status == EXIT_DONE)
+        status = check_conditions(c, &o->conditions, conditions, &cmp.rows[MEASURES]);
+    return ranks_status(&before.ranks, ranks_status(&after.ranks, status));
 }
 
 const struct verb verb_diff = {

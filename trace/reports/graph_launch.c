@@ -29,7 +29,8 @@ int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
         for (to = i + 1; to < n && links[to].number == links[i].number; to++)
             end = MAX(end, work->events[links[to].item].end);
         if (to - i > 1)
-            ret->items[ret->n++] = (struct graph_launch){(uint64_t)links[i].number, links[i].item, to - i, end};
+            ret->items[ret->n++] =
+                (struct graph_launch){(uint64_t)links[i].number, links[i].item, to - i, end};
     }
     qsort(ret->items, ret->n, sizeof(*ret->items), compare_launches);
     /* Places by launch, to tell each event's: both are small numbers of the same order. */
