@@ -73,19 +73,34 @@ static bool shorten_texts(struct layout *l)
     return longer;
 }
 
-/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
-static bool leave_one_out(struct layout *l, bool only_extra)
+enum giving_way { GIVES_EXTRA, GIVES_SPARE, GIVES_ANY, _GIVING_WAY_MAX };
+
+static bool gives_way(const struct report_column *column, enum giving_way which)
 {
-    size_t kept = only_extra ? 0 : COLUMNS_KEPT;
+    return which == GIVES_ANY || (which == GIVES_EXTRA ? column->is_extra : column->is_spare);
+}
+
+/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
+static bool leave_one_of(struct layout *l, enum giving_way which)
+{
+    size_t kept = which == GIVES_ANY ? COLUMNS_KEPT : 0;
 
     for (size_t i = l->report->n_columns; i > kept; i--)
-        if (!l->hidden[i - 1] && (!only_extra || l->report->columns[i - 1].is_extra) &&
+        if (!l->hidden[i - 1] && gives_way(&l->report->columns[i - 1], which) &&
             !tells_ranks_apart(l, i - 1)) {
             if (is_longer(l, i - 1, TEXT_WIDTH_SHORT) && shorten_texts(l))
                 return true;
             l->hidden[i - 1] = true;
             return true;
         }
+    return false;
+}
+
+static bool leave_one_out(struct layout *l)
+{
+    for (enum giving_way which = 0; which < _GIVING_WAY_MAX; which++)
+        if (leave_one_of(l, which))
+            return true;
     return false;
 }
 
@@ -113,8 +128,7 @@ static void fit(struct layout *l, unsigned line)
             n_long += is_long;
             others += l->hidden[i] ? 0 : is_long ? GAP : widest_of(l, i) + GAP;
         }
-    } while (others + n_long * l->least > line + GAP &&
-             (leave_one_out(l, true) || leave_one_out(l, false) || shorten_texts(l)));
+    } while (others + n_long * l->least > line + GAP && (leave_one_out(l) || shorten_texts(l)));
     l->text_width = n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, l->least) : l->least;
 }
 

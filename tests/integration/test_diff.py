@@ -81,7 +81,16 @@ def test_conditions_decide_the_exit_status(diff, steps):
     diff(before, after, "--fail-if", "gpu.busy > +1ms", "--fail-if", "gpu.busy>25us", status=5)
     diff(after, before, "--fail-if", "gpu.busy < -10%", status=5)
     assert "is no condition" in diff(before, after, "--fail-if", "gpu.busy is bad", status=2).stderr
-    assert "both have no comm.everything" in diff(before, after, "--fail-if", "comm.everything > 1ms", status=4).stderr
+    # What both lack is no success, and is told before anything is shown.
+    failed = diff(before, after, "--fail-if", "comm.exposed > 1ms", status=4)
+    assert "both have no comm.exposed" in failed.stderr and failed.stdout == ""
+
+
+def test_a_measure_that_is_misspelt(diff):
+    """Before anything is read: the traces are not even there."""
+    failed = diff("before.json", "after.json", "--fail-if", "gpu.bussy > 1ms", status=2)
+    assert "there is no measure gpu.bussy" in failed.stderr and "Is it gpu.busy?" in failed.stderr
+    assert "step.p50, step.mean" in diff("before.json", "after.json", "--fail-if", "everything > 1ms", status=2).stderr
 
 
 def test_a_sample_proves_it_or_not(diff, steps):

@@ -24,6 +24,7 @@ struct report_column {
     enum report_unit unit;
     const char *meaning;
     bool is_extra; /* left out of text where the line is short */
+    bool is_spare; /* and these next, before what stands behind them */
     bool is_prose; /* sentences: a page shows them whole */
 };
 
