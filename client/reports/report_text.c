@@ -73,7 +73,7 @@ static bool shorten_texts(struct layout *l)
     return longer;
 }
 
-enum giving_way { GIVES_EXTRA, GIVES_SPARE, GIVES_ANY, _GIVING_WAY_MAX };
+enum giving_way { GIVES_EXTRA, GIVES_SPARE, GIVES_ANY };
 
 static bool gives_way(const struct report_column *column, enum giving_way which)
 {
@@ -96,12 +96,11 @@ static bool leave_one_of(struct layout *l, enum giving_way which)
     return false;
 }
 
-static bool leave_one_out(struct layout *l)
+/* Before a column goes that people read first, texts become as short as they may. */
+static bool leave_something_out(struct layout *l)
 {
-    for (enum giving_way which = 0; which < _GIVING_WAY_MAX; which++)
-        if (leave_one_of(l, which))
-            return true;
-    return false;
+    return leave_one_of(l, GIVES_EXTRA) || leave_one_of(l, GIVES_SPARE) || shorten_texts(l) ||
+           leave_one_of(l, GIVES_ANY);
 }
 
 static bool has_several_long(const struct layout *l)
@@ -128,7 +127,7 @@ static void fit(struct layout *l, unsigned line)
             n_long += is_long;
             others += l->hidden[i] ? 0 : is_long ? GAP : widest_of(l, i) + GAP;
         }
-    } while (others + n_long * l->least > line + GAP && (leave_one_out(l) || shorten_texts(l)));
+    } while (others + n_long * l->least > line + GAP && leave_something_out(l));
     l->text_width = n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, l->least) : l->least;
 }
 
