@@ -221,12 +221,14 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         const char *id = json_get_str(trace, "trace"), *kind = json_get_str(trace, "kind");
         if (status != EXIT_DONE || !id)
             break;
-        if (!streq(kind, "trace"))
+        if (!streq(kind, "trace")) {
             client_say(c, "%s is left out: it is no rank's (%s)", id, kind ? kind : "unknown");
-        else if (!json_get_str(trace, "columns"))
+        } else if (!json_get_str(trace, "columns")) {
             client_say(c, "%s is left out: it was not read", id);
-        else
+            status = leave_out(ranks, true, EXIT_FAILED);
+        } else {
             status = add_trace(c, id, trace, true, ranks);
+        }
     }
     return status;
 }
@@ -319,8 +321,8 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
     if (ranks->n == 0 && ranks->n_left_out > 0)
         return ranks->status_left_out;
     if (ranks->n_left_out > 0)
-        client_say(c, "%zu of %zu traces could not be read, and are left out", ranks->n_left_out,
-                   ranks->n + ranks->n_left_out);
+        client_say(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
+                   ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
     const char *twice = find_twice(ranks);
     qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
     if (twice)

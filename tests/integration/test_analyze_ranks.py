@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
     for _ in ("afresh", "from columns"):
         done = run(traces)
         assert done.returncode == 3 and [row["rank"] for row in json.loads(done.stdout)["rows"]] == [0, 1, 2]
-        assert "rank3.json" in done.stderr and "1 of 4 traces could not be read, and are left out" in done.stderr
+        assert "rank3.json" in done.stderr and "1 of 4 traces could not be read, and is left out" in done.stderr
     assert run(*sorted(traces.iterdir())).returncode == 1
     for path in traces.glob("rank[012].json"):
         path.unlink()
