@@ -197,7 +197,7 @@ static int check_steps(struct client *c, struct analysis *a)
     char buf[NUMBERS_TEXT_MAX];
     size_t n, n_in_view;
 
-    if (a->view.step == COLUMN_NULL && !a->view.phase)
+    if (a->view.step == COLUMN_NULL)
         return EXIT_DONE;
     /* What keeps steps from being read keeps reports from being made, which say so. */
     if (gather_steps(a, &numbers, &n, &n_in_view) < 0 || n_in_view > 0)
@@ -207,8 +207,6 @@ static int check_steps(struct client *c, struct analysis *a)
         there ? xasprintf("%s profctl analyze --report steps shows them, their phases and when they begin.",
                           there)
               : xstrdup("No steps were found: nothing names or repeats them. --from and --to choose a time.");
-    if (a->view.step == COLUMN_NULL)
-        return not_there(c, remedy, "there is no step of phase %s in what was selected", a->view.phase);
     return not_there(c, remedy, "there is no step %" PRId64 "%s%s in what was selected", a->view.step,
                      a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }

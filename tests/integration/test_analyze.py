@@ -137,8 +137,9 @@ def test_a_trace_without_a_gpu(profctl, trace):
 
 
 def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
-    text = profctl("analyze", three_steps, "--from", "5s")
-    assert "no work of the GPU begins in this part" in text and "no findings" not in text
+    for part in (("--from", "5s"), ("--phase", "prefill")):
+        text = profctl("analyze", three_steps, *part)
+        assert "no work of the GPU begins in this part" in text and "no findings" not in text, part
 
 
 def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
@@ -146,8 +147,8 @@ def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
     for words in ((), ("--report", "temporal", "--json"), ("--html", "page.html")):
         error = profctl("analyze", three_steps, "--step", "17", *words, status=4)
         assert "there is no step 17" in error and "Steps 0 to 2 are there" in error
-    error = profctl("analyze", three_steps, "--phase", "prefill", "--json", status=4)
-    assert "there is no step of phase prefill" in error and "Steps 0 to 2 are there" in error
+    error = profctl("analyze", three_steps, "--step", "1", "--phase", "prefill", "--json", status=4)
+    assert "there is no step 1 of phase prefill" in error and "Steps 0 to 2 are there" in error
     assert "there is no step 17" in profctl("flame", three_steps, "--step", "17", status=4)
     assert "there is no step 17" in profctl("diff", three_steps, three_steps, "--step", "17", status=4)
     none = trace("none.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
