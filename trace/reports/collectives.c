@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
+#include "trace/reports/array.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/group.h"
@@ -124,14 +125,8 @@ static int add(struct summing *s, const struct collective *one, int64_t ns, int6
     int64_t number = groups_number(&s->groups, (struct group_key){{name, dtype, one->bytes, group, ranks}});
     if (number < 0)
         return (int)number;
-    if (s->groups.n > s->cap) {
-        struct collective *items = reallocarray(s->items, s->groups.cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        memset(&items[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*items));
-        s->items = items;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+        return -ENOMEM;
     struct collective *sum = &s->items[number];
     if (sum->count == 0) {
         *sum = *one;

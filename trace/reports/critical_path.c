@@ -2,6 +2,7 @@
 #include "trace/reports/critical_path.h"
 
 #include "trace/columns/category.h"
+#include "trace/reports/array.h"
 #include "trace/reports/dag.h"
 #include <errno.h>
 
@@ -132,14 +133,8 @@ static struct event *add_event(struct builder *b)
 {
     if (b->n == EVENTS_MAX)
         return NULL;
-    if (b->n == b->cap) {
-        size_t cap = b->cap ? b->cap * 2 : 4096;
-        struct event *events = reallocarray(b->events, cap, sizeof(*events));
-        if (!events)
-            return NULL;
-        b->events = events;
-        b->cap = cap;
-    }
+    if (!ARRAY_ROOM(b->events, b->cap, b->n + 1))
+        return NULL;
     return &b->events[b->n++];
 }
 
@@ -528,14 +523,8 @@ struct turns {
 
 static int add_turn(struct turns *turns, struct turn turn)
 {
-    if (turns->n == turns->cap) {
-        size_t cap = turns->cap ? turns->cap * 2 : 1024;
-        struct turn *items = reallocarray(turns->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        turns->items = items;
-        turns->cap = cap;
-    }
+    if (!ARRAY_ROOM(turns->items, turns->cap, turns->n + 1))
+        return -ENOMEM;
     turns->items[turns->n++] = turn;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels and operators of two analyses, matched and ordered by what their change costs. */
+#include "trace/reports/array.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/name_sums.h"
@@ -367,15 +368,8 @@ static int gather_ops(struct analysis *a, int64_t steps, struct items *ret)
             int64_t number = name_table_number(&names, columns_text(c, columns_get(c, COL_name_name, group)));
             if (number < 0)
                 return (int)number;
-            if ((size_t)number >= cap) {
-                size_t larger = MAX((size_t)number + 1, cap * 2 + 64);
-                struct item *items = reallocarray(ret->items, larger, sizeof(*items));
-                if (!items)
-                    return -ENOMEM;
-                memset(items + cap, 0, (larger - cap) * sizeof(*items));
-                ret->items = items;
-                cap = larger;
-            }
+            if (!ARRAY_BESIDE(ret->items, cap, names.n))
+                return -ENOMEM;
             struct item *item = &ret->items[number];
             if ((size_t)number == ret->n) {
                 ret->n++;

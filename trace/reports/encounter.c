@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/encounter.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/order.h"
@@ -77,15 +78,9 @@ static int64_t key_of_texts(struct finder *f, struct text group, struct text ope
         free(copy);
         return key;
     }
-    if (f->n_texts == f->texts_cap) {
-        size_t cap = f->texts_cap ? f->texts_cap * 2 : 64;
-        char **texts = reallocarray(f->texts, cap, sizeof(*texts));
-        if (!texts) {
-            free(copy);
-            return -ENOMEM;
-        }
-        f->texts = texts;
-        f->texts_cap = cap;
+    if (!ARRAY_ROOM(f->texts, f->texts_cap, f->n_texts + 1)) {
+        free(copy);
+        return -ENOMEM;
     }
     f->texts[f->n_texts++] = copy;
     return key;
@@ -115,13 +110,8 @@ static int64_t key_of(struct finder *f, struct rank_keys *k, const struct gpu_ev
 
     if (number < 0)
         return number;
-    if (k->texts.n > k->cap) {
-        int64_t *keys = reallocarray(k->keys, k->texts.cap, sizeof(*keys));
-        if (!keys)
-            return -ENOMEM;
-        k->keys = keys;
-        k->cap = k->texts.cap;
-    }
+    if (!ARRAY_BESIDE(k->keys, k->cap, k->texts.n))
+        return -ENOMEM;
     if (k->texts.n > known)
         k->keys[number] = key_of_texts(f, columns_text(k->c, group), columns_text(k->c, operation),
                                        columns_text(k->c, e->name));
@@ -204,22 +194,10 @@ static int best_offset(const struct side *one, int64_t shift, const struct side 
 static int add(struct encounters *ret, size_t *cap_events, size_t *n_events, size_t n_ranks, struct text name,
                const struct side *sides, const int *offsets, size_t i)
 {
-    if (ret->n == ret->cap) {
-        size_t cap = ret->cap ? ret->cap * 2 : 256;
-        struct encounter *items = reallocarray(ret->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        ret->items = items;
-        ret->cap = cap;
-    }
-    if (*n_events + n_ranks > *cap_events) {
-        size_t cap = (*cap_events ? *cap_events * 2 : 1024) + n_ranks;
-        const struct gpu_event **events = reallocarray(ret->events, cap, sizeof(*events));
-        if (!events)
-            return -ENOMEM;
-        ret->events = events;
-        *cap_events = cap;
-    }
+    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+        return -ENOMEM;
+    if (!ARRAY_ROOM(ret->events, *cap_events, *n_events + n_ranks))
+        return -ENOMEM;
     for (size_t rank = 0; rank < n_ranks; rank++)
         ret->events[*n_events + rank] = sides[rank].items[(int64_t)i + offsets[rank]].event;
     *n_events += n_ranks;

@@ -2,6 +2,7 @@
 #include "trace/reports/gpu.h"
 
 #include "trace/columns/category.h"
+#include "trace/reports/array.h"
 #include "trace/reports/hta.h"
 #include <errno.h>
 
@@ -76,14 +77,8 @@ static bool is_possible(int64_t ts, int64_t dur)
 
 struct gpu_event *gpu_work_add(struct gpu_work *work)
 {
-    if (work->n == work->cap) {
-        size_t cap = work->cap ? work->cap * 2 : 1024;
-        struct gpu_event *events = reallocarray(work->events, cap, sizeof(*events));
-        if (!events)
-            return NULL;
-        work->events = events;
-        work->cap = cap;
-    }
+    if (!ARRAY_ROOM(work->events, work->cap, work->n + 1))
+        return NULL;
     return &work->events[work->n++];
 }
 

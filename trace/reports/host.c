@@ -2,6 +2,7 @@
 #include "trace/reports/host.h"
 
 #include "trace/columns/category.h"
+#include "trace/reports/array.h"
 #include <errno.h>
 
 /* How many calls that are under way on a thread are tried for one that holds a new one: calls that nest are
@@ -110,22 +111,10 @@ static uint32_t find_around(const struct host_calls *h, struct under_way *t, int
 
 static int open_call(struct host_calls *h, struct under_way *t, struct host_call call)
 {
-    if (h->n == h->cap) {
-        size_t cap = h->cap ? h->cap * 2 : 1024;
-        struct host_call *calls = reallocarray(h->calls, cap, sizeof(*calls));
-        if (!calls)
-            return -ENOMEM;
-        h->calls = calls;
-        h->cap = cap;
-    }
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 16;
-        uint32_t *items = reallocarray(t->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        t->items = items;
-        t->cap = cap;
-    }
+    if (!ARRAY_ROOM(h->calls, h->cap, h->n + 1))
+        return -ENOMEM;
+    if (!ARRAY_ROOM(t->items, t->cap, t->n + 1))
+        return -ENOMEM;
     t->items[t->n++] = (uint32_t)h->n;
     h->calls[h->n++] = call;
     return 0;

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/interval.h"
 
+#include "trace/reports/array.h"
 #include <errno.h>
 
 int intervals_add(struct intervals *set, int64_t from, int64_t to)
 {
     if (from >= to)
         return 0;
-    if (set->n == set->cap) {
-        size_t cap = set->cap ? set->cap * 2 : 64;
-        struct interval *items = reallocarray(set->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        set->items = items;
-        set->cap = cap;
-    }
+    if (!ARRAY_ROOM(set->items, set->cap, set->n + 1))
+        return -ENOMEM;
     set->items[set->n++] = (struct interval){from, to};
     return 0;
 }

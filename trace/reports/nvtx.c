@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
+#include "trace/reports/array.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/range_name.h"
 #include "trace/reports/reports.h"
@@ -125,14 +126,8 @@ static int read_ranges(struct ranges *r)
 
 static int add_piece(struct ranges *r, struct piece piece)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 1024;
-        struct piece *items = reallocarray(r->pieces, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        r->pieces = items;
-        r->cap = cap;
-    }
+    if (!ARRAY_ROOM(r->pieces, r->cap, r->n + 1))
+        return -ENOMEM;
     r->pieces[r->n++] = piece;
     return 0;
 }

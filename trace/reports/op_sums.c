@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/op_sums.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/range_name.h"
 #include <errno.h>
@@ -63,14 +64,8 @@ static struct op_sum *sum_of(struct summing *s, struct text_numbers *numbers, co
 
     if (number < 0)
         return NULL;
-    if (s->groups.n > s->cap) {
-        struct op_sum *items = reallocarray(s->items, s->groups.cap, sizeof(*items));
-        if (!items)
-            return NULL;
-        memset(&items[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*items));
-        s->items = items;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+        return NULL;
     struct op_sum *sum = &s->items[number];
     if (sum->calls == 0 && !sum->name.p) {
         sum->name = s->texts.items[name];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/step.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/step_find.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -10,14 +11,8 @@
 
 struct step *steps_add(struct steps *steps)
 {
-    if (steps->n == steps->cap) {
-        size_t cap = steps->cap ? steps->cap * 2 : 64;
-        struct step *items = reallocarray(steps->items, cap, sizeof(*items));
-        if (!items)
-            return NULL;
-        steps->items = items;
-        steps->cap = cap;
-    }
+    if (!ARRAY_ROOM(steps->items, steps->cap, steps->n + 1))
+        return NULL;
     steps->items[steps->n] = (struct step){.index = COLUMN_NULL,
                                            .name = COLUMN_NULL,
                                            .tokens = COLUMN_NULL,

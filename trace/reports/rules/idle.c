@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/rules/idle.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/gap_culprit.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/launch.h"
@@ -101,14 +102,8 @@ static int add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
 
     if (ts == COLUMN_NULL || dur <= 0)
         return 0;
-    if (ret->n == ret->cap) {
-        size_t cap = ret->cap ? ret->cap * 2 : 256;
-        struct wait *items = reallocarray(ret->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        ret->items = items;
-        ret->cap = cap;
-    }
+    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+        return -ENOMEM;
     ret->items[ret->n++] =
         (struct wait){columns_get(c, COL_slice_track, slice), ts, add_time(ts, dur), slice};
     return 0;
@@ -180,14 +175,8 @@ static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t 
 
 static int add_gap(struct gaps *gaps, const struct gap *gap)
 {
-    if (gaps->n == gaps->cap) {
-        size_t cap = gaps->cap ? gaps->cap * 2 : 1024;
-        struct gap *items = reallocarray(gaps->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        gaps->items = items;
-        gaps->cap = cap;
-    }
+    if (!ARRAY_ROOM(gaps->items, gaps->cap, gaps->n + 1))
+        return -ENOMEM;
     gaps->items[gaps->n++] = *gap;
     return 0;
 }
