@@ -5,6 +5,7 @@
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/name_table.h"
+#include "trace/reports/search.h"
 #include "trace/reports/statistics.h"
 
 #include "trace/columns/category.h"
@@ -171,18 +172,11 @@ static int match(struct items *before, struct items *after, key_of key)
     for (size_t i = 0; i < after->n; i++) {
         struct item *one = &after->items[i];
         uint64_t wanted = one->match == SIZE_MAX ? key(one) : 0;
-        size_t low = 0, high = n;
-        while (wanted && low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (keys[middle].hash < wanted)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        for (; wanted && low < n && keys[low].hash == wanted; low++)
-            if (before->items[keys[low].at].match == SIZE_MAX) {
-                one->match = keys[low].at;
-                before->items[keys[low].at].match = i;
+        for (size_t at = wanted ? FIRST_THAT(k, 0, n, keys[k].hash >= wanted) : n;
+             at < n && keys[at].hash == wanted; at++)
+            if (before->items[keys[at].at].match == SIZE_MAX) {
+                one->match = keys[at].at;
+                before->items[keys[at].at].match = i;
                 break;
             }
     }

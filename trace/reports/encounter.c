@@ -45,20 +45,12 @@ static void finder_done(struct finder *f)
     name_table_done(&f->keys);
 }
 
-/* The row of the collective's arguments, in a table that is ordered by slice. */
+/* The row of the collective's arguments. */
 static uint64_t find_arguments(const struct columns *c, uint64_t slice)
 {
-    uint64_t low = 0, high = columns_rows(c, TABLE_collective), n = high;
+    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
 
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        int64_t at = columns_get(c, COL_collective_slice, middle);
-        if (at != COLUMN_NULL && (uint64_t)at < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && columns_get(c, COL_collective_slice, low) == (int64_t)slice ? low : SLICE_NONE;
+    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : SLICE_NONE;
 }
 
 /* Group, operation and the kernel's name in one text. */

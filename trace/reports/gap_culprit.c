@@ -7,6 +7,7 @@
 #include "trace/reports/gap_culprit.h"
 
 #include "trace/reports/order.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 /* Where nothing covers half of a gap, so many slices in it are looked at for what covers most. */
@@ -145,15 +146,8 @@ static void walk(struct looking *l, struct gaps *gaps)
 /* The first place in the track's part of by_track whose slice is at or behind `slice`. */
 static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
 {
-    while (first < end) {
-        uint64_t middle = first + (end - first) / 2;
-        int64_t at = columns_get(c, COL_by_track_slice, middle);
-        if (at != COLUMN_NULL && (uint64_t)at < slice)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first;
+    /* As an unsigned number COLUMN_NULL is behind all slices. */
+    return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
 }
 
 static uint64_t outermost(const struct columns *c, uint64_t slice)

@@ -3,6 +3,7 @@
 
 #include "trace/columns/category.h"
 #include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 /* How many calls that are under way on a thread are tried for one that holds a new one: calls that nest are
@@ -228,16 +229,9 @@ static int read_externals(const struct columns *c, const struct host_calls *h, s
 
 static uint32_t find_external(const struct externals *externals, int64_t id)
 {
-    size_t low = 0, high = externals->n;
+    size_t at = FIRST_THAT(i, 0, externals->n, externals->items[i].id >= id);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (externals->items[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < externals->n && externals->items[low].id == id ? externals->items[low].call : HOST_CALL_NONE;
+    return at < externals->n && externals->items[at].id == id ? externals->items[at].call : HOST_CALL_NONE;
 }
 
 static int find_launchers(const struct columns *c, const struct gpu_work *work, struct host_calls *h)

@@ -2,6 +2,7 @@
 #include "trace/reports/interval.h"
 
 #include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 int intervals_add(struct intervals *set, int64_t from, int64_t to)
@@ -115,16 +116,9 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
 
 const struct interval *intervals_find(const struct intervals *set, int64_t at)
 {
-    size_t low = 0, high = set->n;
+    size_t place = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].to <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < set->n && set->items[low].from <= at ? &set->items[low] : NULL;
+    return place < set->n && set->items[place].from <= at ? &set->items[place] : NULL;
 }
 
 void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n)

@@ -2,6 +2,7 @@
 #include "trace/reports/step.h"
 
 #include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include "trace/reports/step_find.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -27,16 +28,9 @@ struct step *steps_add(struct steps *steps)
 /* The step whose annotation was open then. */
 static uint32_t find_host(const struct steps *steps, int64_t at)
 {
-    size_t low = 0, high = steps->n;
+    size_t place = FIRST_THAT(i, 0, steps->n, steps->items[i].host_end > at);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (steps->items[middle].host_end <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < steps->n && steps->items[low].host_ts <= at ? (uint32_t)low : STEP_NONE;
+    return place < steps->n && steps->items[place].host_ts <= at ? (uint32_t)place : STEP_NONE;
 }
 
 /* Work belongs to the step in which the host launched it. */

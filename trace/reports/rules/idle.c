@@ -6,6 +6,7 @@
 #include "trace/reports/glob.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_rows.h"
+#include "trace/reports/search.h"
 #include "trace/reports/sync_call.h"
 #include <errno.h>
 
@@ -154,20 +155,16 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret)
     return r;
 }
 
+static bool is_behind(const struct wait *wait, int64_t track, int64_t at)
+{
+    return wait->track != track ? wait->track > track : wait->ts > at;
+}
+
 /* The call in which the thread waited at a time, or NULL. */
 static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t at)
 {
-    size_t low = 0, high = w->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct wait *one = &w->items[middle];
-        if (one->track < track || (one->track == track && one->ts <= at))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct wait *last = low > 0 ? &w->items[low - 1] : NULL;
+    size_t behind = FIRST_THAT(i, 0, w->n, is_behind(&w->items[i], track, at));
+    const struct wait *last = behind > 0 ? &w->items[behind - 1] : NULL;
     return last && last->track == track && last->end >= at ? last : NULL;
 }
 

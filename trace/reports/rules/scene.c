@@ -2,6 +2,7 @@
 #include "trace/reports/rules/scene.h"
 
 #include "trace/reports/rules/idle.h"
+#include "trace/reports/search.h"
 #include "trace/reports/side_by_side.h"
 #include <errno.h>
 
@@ -102,16 +103,10 @@ int64_t scene_within(const struct scene_rank *rank, const struct intervals *set)
 
 const struct step *scene_step(const struct scene_rank *rank, int64_t ts)
 {
-    size_t low = 0, high = rank->steps->n;
+    const struct step *steps = rank->steps->items;
+    size_t behind = FIRST_THAT(i, 0, rank->steps->n, steps[i].ts > ts);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->steps->items[middle].ts <= ts)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && ts < rank->steps->items[low - 1].end ? &rank->steps->items[low - 1] : NULL;
+    return behind > 0 && ts < steps[behind - 1].end ? &steps[behind - 1] : NULL;
 }
 
 /* -- Who wrote it ------------------------------------------------------------------------------------- */
