@@ -345,7 +345,8 @@ static void test_copies_that_nothing_hides(void **state)
         begin(&m);
         for (int i = 0; i < STEPS; i++) {
             annotate(&m, DECODE, step_at(i));
-            graph(&m, GEMM, step_at(i) - 500, step_at(i), step_at(i) + (is_hidden ? STEP : WINDOW), KERNEL_US);
+            graph(&m, GEMM, step_at(i) - 500, step_at(i), step_at(i) + (is_hidden ? STEP : WINDOW),
+                  KERNEL_US);
             m.correlation++;
             host(&m, "cuda_runtime", "cudaMemcpyAsync", step_at(i) - 300, 10);
             work(&m, "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", STREAM + 2, step_at(i) + WINDOW,
@@ -521,7 +522,7 @@ static void two_ranks(bool (*first)(int), bool (*second)(int), struct report_row
 
     make_rank(&m[0], first);
     make_rank(&m[1], second);
-    struct rank ranks[2] = {m[0].room.rank, m[1].room.rank};
+    struct rank ranks[2] = {m[0].room.ranks[0], m[1].room.ranks[0]};
     ranks[1].number = 1;
     struct analysis a = {.ranks = ranks, .n = 2, .view = VIEW_ALL};
     assert_int_equal(report_make(report_find("findings"), &a, ret), 0);

@@ -320,18 +320,12 @@ static void test_numbered_ranges_are_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_and_total),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_kernels_of_operators),
-        cmocka_unit_test(test_external_id),
-        cmocka_unit_test(test_what_lies_across),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_numbered_ranges_are_one),
-        cmocka_unit_test(test_stacks),
-        cmocka_unit_test(test_self_times_sum_to_total),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_part_of_a_trace),
-        cmocka_unit_test(test_times_out_of_all_bounds),
+        cmocka_unit_test(test_self_and_total),          cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_kernels_of_operators),    cmocka_unit_test(test_external_id),
+        cmocka_unit_test(test_what_lies_across),        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_numbered_ranges_are_one), cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_self_times_sum_to_total), cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_part_of_a_trace),         cmocka_unit_test(test_times_out_of_all_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
