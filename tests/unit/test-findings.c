@@ -516,7 +516,7 @@ static bool even(int step)
     return step % 2 == 0;
 }
 
-static void two_ranks(bool (*first)(int), bool (*second)(int), struct report_rows *ret)
+static void two_ranks(bool (*first)(int), bool (*second)(int), int64_t shift_ns, struct report_rows *ret)
 {
     struct maker m[2];
 
@@ -524,6 +524,7 @@ static void two_ranks(bool (*first)(int), bool (*second)(int), struct report_row
     make_rank(&m[1], second);
     struct rank ranks[2] = {m[0].room.ranks[0], m[1].room.ranks[0]};
     ranks[1].number = 1;
+    ranks[1].shift_ns = shift_ns;
     struct analysis a = {.ranks = ranks, .n = 2, .view = VIEW_ALL};
     assert_int_equal(report_make(report_find("findings"), &a, ret), 0);
     analysis_done(&a);
@@ -542,18 +543,23 @@ static void test_stragglers_and_ranks_that_take_turns(void **state)
 {
     struct report_rows rows;
 
-    two_ranks(never, always, &rows);
+    two_ranks(never, always, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 2 * MS, 1);
     assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
     report_rows_done(&rows);
 
-    two_ranks(odd, even, &rows);
+    two_ranks(odd, even, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 1 * MS, 1);
     report_rows_done(&rows);
 
-    two_ranks(never, never, &rows);
+    two_ranks(never, never, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 0, 0);
     assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
+    report_rows_done(&rows);
+
+    /* A clock that is off by 5 ms: nobody waits for longer than he is in the collective. */
+    two_ranks(never, never, (int64_t)(5 * MS) * NS_PER_US, &rows);
+    assert_float_equal(rank_cost(&rows, "straggler"), 2.4 * MS, 1);
     report_rows_done(&rows);
 }
 
