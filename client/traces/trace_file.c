@@ -162,21 +162,19 @@ int trace_files_read(struct client *c, struct trace_file *const *files, size_t n
     size_t n_unread = 0;
     bool is_interrupted = false;
 
-    if (memory_max != OPTION_ABSENT && memory_max < READING_MEMORY_MIN) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
-        return client_fail(c, &p);
-    }
     for (size_t i = 0; i < n && !p.what; i++) {
         struct unread *u = &unread[n_unread];
         ret_statuses[i] = EXIT_DONE;
         if (!files[i]->unread_path)
             continue;
         *u = (struct unread){.file = files[i], .status = &ret_statuses[i]};
-        if (columns_draft_new(&u->draft, &p) >= 0)
+        if (memory_max != OPTION_ABSENT && memory_max < READING_MEMORY_MIN)
+            problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
+        else if (columns_draft_new(&u->draft, &p) >= 0)
             readings[n_unread++] = (struct reading){
                 .source_fd = files[i]->source_fd, .columns_fd = u->draft.fd, .name = files[i]->unread_path};
     }
-    if (!p.what)
+    if (!p.what && n_unread > 0)
         readings_run(c, readings, n_unread, memory_max);
     for (size_t i = 0; i < n_unread; i++) {
         if (!p.what)
