@@ -77,11 +77,10 @@ static void put_table(FILE *out, const struct report *report, const struct repor
     _cleanup_(freep) const struct time_scale **scales = xcalloc(report->n_columns, sizeof(*scales));
     size_t all = report_rows_count(rows), n = top > 0 ? MIN(all, top) : all;
 
+    column_scales(report, rows, n, scales);
     fputs("<div class=\"wide\"><table><thead><tr>", out);
     for (size_t i = 0; i < report->n_columns; i++) {
         const struct report_column *column = &report->columns[i];
-        if (column->unit == UNIT_NS)
-            scales[i] = column_scale(rows, i, n);
         _cleanup_(freep) char *heading = column_heading(column, scales[i]);
         fprintf(out, "<th%s title=\"", column->unit == UNIT_TEXT ? "" : " class=\"n\"");
         markup_put(out, column->meaning);

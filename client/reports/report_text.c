@@ -176,12 +176,10 @@ void report_print_text(struct client *c, const struct report *report, const stru
                                               .scales = xcalloc(n, sizeof(*l.scales)),
                                               .hidden = xcalloc(n, sizeof(*l.hidden))};
 
-    for (size_t i = 0; i < n; i++) {
-        if (report->columns[i].unit == UNIT_NS)
-            l.scales[i] = column_scale(rows, i, l.n_rows);
+    column_scales(report, rows, l.n_rows, l.scales);
+    for (size_t i = 0; i < n; i++)
         l.columns[i] = (struct table_column){column_heading(&report->columns[i], l.scales[i]),
                                              report->columns[i].unit == UNIT_TEXT ? 0 : COLUMN_RIGHT};
-    }
     fit(&l, width ? width : SCREEN_WIDTH_MAX);
     for (size_t i = 0; i < n; i++)
         if (!l.hidden[i])

@@ -122,6 +122,14 @@ def test_what_gives_way_on_a_narrow_terminal(steps, tmp_path):
     assert "CHANGE" in heading and "BEFORE MEAN" in heading and "AFTER MEAN" in heading
 
 
+def test_both_sides_have_one_unit(diff, steps):
+    """A mean that grew from microseconds to milliseconds is read across the line."""
+    before, after = steps("before.json", [("slow_kernel", 5), ("norm", 5)]), steps("after.json", [("slow_kernel", 700), ("norm", 5)])
+    [heading] = [line for line in diff(before, after).stdout.splitlines() if line.startswith("NAME")]
+    units = re.findall(r"(BEFORE|AFTER) MEAN (\w+)", heading)
+    assert [side for side, _ in units] == ["BEFORE", "AFTER"] and len({unit for _, unit in units}) == 1
+
+
 def test_a_measure_that_is_misspelt(diff):
     """Before anything is read: the traces are not even there."""
     failed = diff("before.json", "after.json", "--fail-if", "gpu.bussy > 1ms", status=2)
