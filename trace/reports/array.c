@@ -6,10 +6,10 @@
 bool array_grow(void *items, size_t *cap, size_t n, size_t size, bool is_zeroed)
 {
     size_t larger = MAX(n, *cap ? *cap * 2 : (size_t)FIRST);
-    char *array;
+    void *known;
 
-    memcpy(&array, items, sizeof(array));
-    array = reallocarray(array, larger, size);
+    memcpy(&known, items, sizeof(known));
+    char *array = reallocarray(known, larger, size);
     if (!array)
         return false;
     if (is_zeroed)

@@ -238,7 +238,8 @@ int path_add_gpu(struct path_graph *g)
         r = -ENOMEM;
     if (r >= 0) {
         memset(side.waits_for, 0xff, (g->n + 1) * sizeof(*side.waits_for));
-        qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
+        if (turns.n > 0)
+            qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
     }
     for (size_t i = 0; i < turns.n && r >= 0; i++) {
         r = turns.items[i].work ? build_work(&side, &turns.items[i]) : synchronise(&side, &turns.items[i]);

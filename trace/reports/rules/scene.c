@@ -170,8 +170,9 @@ static int gather_ranks(struct analysis *a, struct scene *ret)
 int scene_read(struct analysis *a, struct scene *ret)
 {
     *ret = (struct scene){.analysis = a, .ranks = calloc(a->n + 1, sizeof(*ret->ranks))};
-    int r = ret->ranks ? gather_ranks(a, ret) : -ENOMEM;
-
+    if (!ret->ranks)
+        return -ENOMEM;
+    int r = gather_ranks(a, ret);
     if (r >= 0)
         r = side_by_side(ret->n, read_rank, ret);
     ret->is_by_step = ret->n > 0;
