@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/statistics.h"
 
+#include "trace/reports/order.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,6 +9,8 @@
 #define NORMAL_MAD 1.4826
 /* Fewer values have no usual distance. */
 #define VALUES_MIN 3
+/* Fewer are sorted by comparing them. */
+#define MANY 512
 
 static int compare(const void *x, const void *y)
 {
@@ -18,8 +21,16 @@ static int compare(const void *x, const void *y)
 
 void sort_ns(int64_t *values, size_t n)
 {
-    if (n > 1)
+    _cleanup_(freep) struct order_key *keys = n < MANY ? NULL : malloc(n * sizeof(*keys));
+
+    if (!keys && n > 1)
         qsort(values, n, sizeof(*values), compare);
+    for (size_t i = 0; keys && i < n; i++)
+        keys[i] = (struct order_key){values[i], i};
+    if (keys)
+        order_keys(keys, n);
+    for (size_t i = 0; keys && i < n; i++)
+        values[i] = keys[i].number;
 }
 
 int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent)

@@ -4,10 +4,11 @@ beside the same analyses of others."""
 import shutil
 
 from common import BUILD, ROOT
-from contest import Contestant, in_turns, ratio, row
+from contest import Contestant, in_turns, ratio, row, run as run_once
 from grown import PROGRAMS, fits, grow
 
 SIZE = 500_000_000
+RANK_SIZE = 100_000_000
 PYTHON = "/usr/bin/python3"
 REAL = {name: ROOT.parent / "shared/traces" / path for name, path in {
     "xdit, 64 MB": "tracelens/xdit_flux_aiter_sage_rank0.json.gz",
@@ -39,6 +40,11 @@ def analyze(cache, *words, name):
     return Contestant(name, [["env", f"XDG_CACHE_HOME={cache}", "LC_ALL=C.UTF-8", BUILD / "client/profctl", "analyze", "--json", *words]])
 
 
+def screen(cache, *words, name):
+    """What a person sees: only what is shown is made."""
+    return Contestant(name, [["env", f"XDG_CACHE_HOME={cache}", "LC_ALL=C.UTF-8", BUILD / "client/profctl", "analyze", *words]])
+
+
 def afresh(cache, path, name):
     """With a cache that is emptied first."""
     return Contestant(name, [["sh", "-c", 'rm -rf "$1"; shift; exec "$@"', "sh", cache, "env", f"XDG_CACHE_HOME={cache}",
@@ -62,9 +68,24 @@ def peers(path, options, directory):
         yield Contestant("HTA", [[options.hta, "-c", HTA, path]])
 
 
+def works(contestant, directory):
+    """slime's script divides by the kernels of a trace, which not every trace has."""
+    try:
+        run_once(contestant, directory)
+    except RuntimeError:
+        return False
+    return True
+
+
 def compare(what, path, directory, others):
     cold, warm = directory / "cold", directory / "warm"
+    others = list(others)
+    failing = [other for other in others if not works(other, directory)]
+    for other in failing:
+        yield {"what": what, "who": other.name, "skipped": "it ends with an error"}
+        others.remove(other)
     contestants = [afresh(cold, path, "from the file"), analyze(warm, path, name="from columns"),
+                   screen(warm, path, name="from columns, the screen"),
                    Contestant("read-trace", [[PROGRAMS / "read-trace", path, directory / "columns"]]), *others]
     costs = in_turns(contestants, directory)
     for name, runs in costs.items():
@@ -74,11 +95,28 @@ def compare(what, path, directory, others):
         shutil.rmtree(used, ignore_errors=True)
 
 
-def ranks(directory):
+def one_by_one(paths, directory):
+    """The engine's own reading of all, one after the other."""
+    script = 'out=$1; shift; for path; do rm -f "$out"; "$0" "$path" "$out" || exit; done'
+    return Contestant("read-trace, one by one", [["sh", "-c", script, PROGRAMS / "read-trace", directory / "columns", *paths]])
+
+
+def ranks(what, traces, directory):
     cold, warm = directory / "cold", directory / "warm"
-    costs = in_turns([afresh(cold, RANKS, "from files"), analyze(warm, RANKS, name="from columns")], directory)
-    for name, runs in costs.items():
-        yield {"what": "8 ranks, 29 MB", "who": name, **row(runs)}
+    contestants = [afresh(cold, traces, "from files"), analyze(warm, traces, name="from columns"),
+                   screen(warm, traces, name="from columns, the screen"), one_by_one(sorted(traces.iterdir()), directory)]
+    for name, runs in in_turns(contestants, directory).items():
+        yield {"what": what, "who": name, **row(runs)}
+    for used in (cold, warm):
+        shutil.rmtree(used, ignore_errors=True)
+
+
+def grown_ranks(directory):
+    folder = directory / "ranks"
+    folder.mkdir()
+    for path in sorted(RANKS.iterdir()):
+        grow(path, RANK_SIZE, folder / path.name)
+    return folder
 
 
 def run(directory, options):
@@ -90,4 +128,6 @@ def run(directory, options):
     if fits(directory, 2 * SIZE):
         path = grow("A", SIZE, directory / "trace.json.gz")
         yield from compare("A, 500 MB", path, directory, peers(path, options, directory) if options.long else ())
-    yield from ranks(directory)
+    yield from ranks("8 ranks, 29 MB", RANKS, directory)
+    if fits(directory, RANK_SIZE):
+        yield from ranks("8 ranks, 100 MB each", grown_ranks(directory), directory)

@@ -20,8 +20,8 @@ def fits(directory, size):
 
 
 def grow(name, size, target, distinct=0):
-    """A trace of at least so many bytes; compressed where the target's name says so, as torch does it (level 6)."""
-    arguments = [PROGRAMS / "grow", "--distinct", str(distinct), SOURCES[name], str(size)]
+    """A trace of at least so many bytes, of A, B or a file; compressed where the target's name says so, as torch does it (level 6)."""
+    arguments = [PROGRAMS / "grow", "--distinct", str(distinct), SOURCES.get(name, name), str(size)]
     if target.suffix != ".gz":
         subprocess.run([*arguments, target], check=True)
         return target

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/reports/bar.h"
-#include "client/reports/report_print.h"
+#include "client/reports/report_text.h"
 #include "client/text/text.h"
 #include <errno.h>
 #include <math.h>
@@ -17,30 +17,73 @@
 #define INDENT     4
 #define SEPARATOR  " · "
 
-/* The rows of a report, and its columns by name. */
-struct sheet {
-    const struct report *report;
-    struct report_rows rows;
+/* What stands below the findings, in order. */
+static const struct section {
+    const char *report;
+    bool of_many; /* says something only where there are several rows */
+    bool of_host; /* what a trace without a GPU has instead */
+    size_t most;  /* rows on this screen, whatever --top; 0: none such */
+} sections[] = {{"kernels"},
+                {"gaps", .most = 5},
+                {"steps", .of_many = true, .most = 8},
+                {"ops", .of_host = true},
+                {"functions", .of_host = true},
+                {"ort", .of_host = true},
+                {"ranks", .of_many = true}};
+
+#define SHEETS_MAX (3 + ARRAY_SIZE(sections))
+
+/* The reports that this screen is made of. */
+struct sheets {
+    struct made_report made[SHEETS_MAX];
+    size_t n;
 };
 
-static void sheet_done(struct sheet *s)
+static void sheets_done(struct sheets *s)
 {
-    report_rows_done(&s->rows);
+    reports_done(s->made, s->n);
 }
 
-/* False where there is no such report, or the traces have nothing of it. */
-static bool sheet_make(struct sheet *s, struct analysis *a, const char *name, int *error)
+static void want(struct sheets *s, const char *name)
 {
-    s->report = report_find(name);
-    if (!s->report)
-        return false;
-    int r = report_make(s->report, a, &s->rows);
-    if (r < 0 && r != -ENODATA && *error >= 0)
-        *error = r;
-    return r >= 0 && report_rows_count(&s->rows) > 0;
+    s->made[s->n++].report = report_find(name);
 }
 
-static const struct cell *cell_of(const struct sheet *s, size_t row, const char *column)
+/* NULL where the traces have nothing of it, or it was not wanted. */
+static const struct made_report *find_sheet(const struct sheets *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (streq(s->made[i].report->name, name))
+            return s->made[i].result >= 0 && report_rows_count(&s->made[i].rows) > 0 ? &s->made[i] : NULL;
+    return NULL;
+}
+
+static int error_of(const struct sheets *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->made[i].result < 0 && s->made[i].result != -ENODATA)
+            return s->made[i].result;
+    return 0;
+}
+
+/* What is there of the GPU decides what else is shown, and only that is made. */
+static int make_sheets(struct analysis *a, struct sheets *s, bool *ret_has_gpu)
+{
+    want(s, "temporal");
+    reports_make(s->made, s->n, a);
+    *ret_has_gpu = find_sheet(s, "temporal");
+    size_t first = s->n;
+    want(s, "categories");
+    want(s, "findings");
+    for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+        if (!*ret_has_gpu || !sections[i].of_host)
+            want(s, sections[i].report);
+    if (error_of(s) == 0)
+        reports_make(&s->made[first], s->n - first, a);
+    return error_of(s);
+}
+
+static const struct cell *cell_of(const struct made_report *s, size_t row, const char *column)
 {
     static const struct cell none = {.type = CELL_NULL};
 
@@ -50,21 +93,21 @@ static const struct cell *cell_of(const struct sheet *s, size_t row, const char 
     return &none;
 }
 
-static double number_of(const struct sheet *s, size_t row, const char *column)
+static double number_of(const struct made_report *s, size_t row, const char *column)
 {
     const struct cell *cell = cell_of(s, row, column);
 
     return cell->type == CELL_REAL ? cell->real : cell->type == CELL_INT ? (double)cell->integer : NAN;
 }
 
-static const char *text_of(const struct sheet *s, size_t row, const char *column)
+static const char *text_of(const struct made_report *s, size_t row, const char *column)
 {
     const struct cell *cell = cell_of(s, row, column);
 
     return cell->type == CELL_TEXT ? cell->text : "";
 }
 
-static double sum_of(const struct sheet *s, const char *column)
+static double sum_of(const struct made_report *s, const char *column)
 {
     double sum = 0;
 
@@ -87,13 +130,30 @@ static void print_line(struct client *c, const char *what, const char *facts)
             wrapped);
 }
 
+/* "2,267 GPU events", "2,260 to 2,267 GPU events each" */
+static void print_events(FILE *out, struct analysis *a)
+{
+    size_t least = SIZE_MAX, most = 0;
+    char from[32], to[32];
+    const struct gpu_work *work;
+
+    for (size_t i = 0; i < a->n; i++)
+        if (analysis_gpu(a, i, &work) >= 0) {
+            least = MIN(least, work->n);
+            most = MAX(most, work->n);
+        }
+    if (least < most)
+        fprintf(out, "%s to ", text_number(from, (int64_t)least));
+    fprintf(out, "%s GPU events%s", text_number(to, (int64_t)most), a->n > 1 ? " each" : "");
+}
+
 /* "8 ranks · NVIDIA H200 · 102.7 ms of GPU time · 2,633 GPU events each" */
-static void print_head(struct client *c, struct analysis *a, const struct sheet *temporal, const char *what)
+static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal,
+                       const char *what)
 {
     struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
     _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
-    char span[UNIT_TEXT_MAX], events[32];
-    const struct gpu_work *work;
+    char span[UNIT_TEXT_MAX];
     _cleanup_(freep) char *facts = NULL;
     size_t size;
     FILE *out = open_memstream(&facts, &size);
@@ -106,11 +166,12 @@ static void print_head(struct client *c, struct analysis *a, const struct sheet 
         _cleanup_(freep) char *name = xstrndup(device.p, device.size), *clean = text_clean(name, false);
         fprintf(out, SEPARATOR "%s", clean);
     }
-    if (temporal && analysis_gpu(a, 0, &work) >= 0)
-        fprintf(out, SEPARATOR "%s of GPU time" SEPARATOR "%s GPU events%s",
+    if (temporal) {
+        fprintf(out, SEPARATOR "%s of GPU time" SEPARATOR,
                 format_duration(span, (int64_t)(sum_of(temporal, "span_ns") /
-                                                (double)report_rows_count(&temporal->rows))),
-                text_number(events, (int64_t)work->n), a->n > 1 ? " each" : "");
+                                                (double)report_rows_count(&temporal->rows))));
+        print_events(out, a);
+    }
     fclose(out);
     print_line(c, title, facts + (*facts ? strlen(SEPARATOR) : 0));
 }
@@ -123,7 +184,8 @@ static bool has_gpu_anywhere(const struct analysis *a)
     return false;
 }
 
-static void print_bars(struct client *c, const struct sheet *temporal, const struct sheet *categories)
+static void print_bars(struct client *c, const struct made_report *temporal,
+                       const struct made_report *categories)
 {
     double busy = sum_of(temporal, "busy_ns") / sum_of(temporal, "span_ns");
     _cleanup_(freep) char *bar = bar_text(busy, BAR_COLUMNS);
@@ -140,7 +202,7 @@ static void print_bars(struct client *c, const struct sheet *temporal, const str
 }
 
 /* "57.2 ms  56 %" */
-static char *cost_text(const struct sheet *s, size_t row)
+static char *cost_text(const struct made_report *s, size_t row)
 {
     double cost = number_of(s, row, "cost_ns"), share = number_of(s, row, "share");
     char duration[UNIT_TEXT_MAX];
@@ -152,7 +214,7 @@ static char *cost_text(const struct sheet *s, size_t row)
 }
 
 /* What was seen with its cost at the end of the line, the evidence, what to do. */
-static void print_finding(struct client *c, const struct sheet *s, size_t row)
+static void print_finding(struct client *c, const struct made_report *s, size_t row)
 {
     static const struct {
         const char *column, *before;
@@ -177,7 +239,7 @@ static void print_finding(struct client *c, const struct sheet *s, size_t row)
     }
 }
 
-static void print_findings(struct client *c, const struct sheet *s, size_t top)
+static void print_findings(struct client *c, const struct made_report *s, size_t top)
 {
     size_t n = report_rows_count(&s->rows), shown = top > 0 ? MIN(n, top) : n;
 
@@ -188,71 +250,50 @@ static void print_findings(struct client *c, const struct sheet *s, size_t top)
         fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - shown);
 }
 
-static int print_sections(struct client *c, struct analysis *a, bool has_gpu, size_t top)
+static void print_sections(struct client *c, const struct sheets *sheets, size_t top)
 {
-    static const struct {
-        const char *report;
-        bool of_many; /* says something only where there are several rows */
-        bool of_host; /* what a trace without a GPU has instead */
-        size_t most;  /* rows on this screen, whatever --top; 0: none such */
-    } sections[] = {{"kernels"},
-                    {"gaps", .most = 5},
-                    {"steps", .of_many = true, .most = 8},
-                    {"ops", .of_host = true},
-                    {"functions", .of_host = true},
-                    {"ort", .of_host = true},
-                    {"ranks", .of_many = true}};
-    int error = 0;
-
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
-        _cleanup_(sheet_done) struct sheet s = {0};
-        if ((sections[i].of_host && has_gpu) || !sheet_make(&s, a, sections[i].report, &error) ||
-            (sections[i].of_many && report_rows_count(&s.rows) < 2))
+        const struct made_report *s = find_sheet(sheets, sections[i].report);
+        if (!s || (sections[i].of_many && report_rows_count(&s->rows) < 2))
             continue;
         fputc('\n', c->out.file);
         /* What ranks have in common stands behind them. */
         size_t rows = streq(sections[i].report, "ranks") ? 0
                       : sections[i].most && top > 0      ? MIN(top, sections[i].most)
                                                          : top;
-        report_print_text(c, s.report, &s.rows, rows);
+        report_print_text(c, s->report, &s->rows, rows);
     }
-    return error;
 }
 
-int findings_print(struct client *c, struct analysis *a, size_t top)
+void findings_print(struct client *c, const struct made_report *findings, size_t top)
 {
-    _cleanup_(sheet_done) struct sheet findings = {0};
-    int error = 0;
-
-    if (sheet_make(&findings, a, "findings", &error))
-        print_findings(c, &findings, top);
-    else if (error >= 0)
+    if (findings && report_rows_count(&findings->rows) > 0)
+        print_findings(c, findings, top);
+    else
         fputs("no findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
-    return error;
 }
 
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
 {
-    _cleanup_(sheet_done) struct sheet temporal = {0}, categories = {0};
-    int error = 0;
-    bool has_gpu = sheet_make(&temporal, a, "temporal", &error),
-         has_classes = sheet_make(&categories, a, "categories", &error);
+    _cleanup_(sheets_done) struct sheets sheets = {0};
+    bool has_gpu;
+    int r = make_sheets(a, &sheets, &has_gpu);
 
-    print_head(c, a, has_gpu ? &temporal : NULL, what);
-    if (!has_gpu && error >= 0 && has_gpu_anywhere(a)) {
+    if (r < 0)
+        return r;
+    print_head(c, a, find_sheet(&sheets, "temporal"), what);
+    if (!has_gpu && has_gpu_anywhere(a)) {
         fputs("no work of the GPU begins in this part of it\n"
               "  --report steps shows which steps and phases there are, and when.\n",
               c->out.file);
         return 0;
     }
     if (has_gpu)
-        print_bars(c, &temporal, has_classes ? &categories : NULL);
+        print_bars(c, find_sheet(&sheets, "temporal"), find_sheet(&sheets, "categories"));
     else
         fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
     fputc('\n', c->out.file);
-    int r = findings_print(c, a, FINDINGS_SHOWN);
-    if (r < 0)
-        return r;
-    r = print_sections(c, a, has_gpu, top);
-    return error < 0 ? error : r;
+    findings_print(c, find_sheet(&sheets, "findings"), FINDINGS_SHOWN);
+    print_sections(c, &sheets, top);
+    return 0;
 }

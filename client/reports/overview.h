@@ -10,5 +10,6 @@
 
 /* 0, or a negative errno of a report. what: as it was named on the command line. */
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top);
-/* What is wrong, in sentences, as on that screen; at most `top` of them (0: all). Negative errno. */
-int findings_print(struct client *c, struct analysis *a, size_t top);
+/* What is wrong, in sentences, as on that screen; at most `top` of them (0: all). findings: NULL where there
+ * are none. */
+void findings_print(struct client *c, const struct made_report *findings, size_t top);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/reports/report_data.h"
 #include "base/alloc.h"
-#include "client/reports/report_print.h"
 #include "client/text/text.h"
 
 #include <inttypes.h>

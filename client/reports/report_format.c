@@ -14,7 +14,8 @@ static double number_of(const struct cell *cell)
     return cell->type == CELL_REAL ? cell->real : (double)cell->integer;
 }
 
-const struct time_scale *column_scale(const struct report_rows *rows, size_t column, size_t n)
+/* The largest unit of which the column's largest value has ten. */
+static const struct time_scale *scale_of(const struct report_rows *rows, size_t column, size_t n)
 {
     double largest = 0;
 
@@ -27,6 +28,24 @@ const struct time_scale *column_scale(const struct report_rows *rows, size_t col
         if (largest >= 10 * scales[i].ns)
             return &scales[i];
     return &scales[largest > 0 ? ARRAY_SIZE(scales) - 1 : 1];
+}
+
+/* "before_mean_ns" and "after_mean_ns" */
+static bool are_two_sides(const char *one, const char *other)
+{
+    return starts_with(one, "before_") && starts_with(other, "after_") &&
+           streq(one + strlen("before_"), other + strlen("after_"));
+}
+
+void column_scales(const struct report *report, const struct report_rows *rows, size_t n,
+                   const struct time_scale **ret)
+{
+    for (size_t i = 0; i < report->n_columns; i++)
+        ret[i] = report->columns[i].unit == UNIT_NS ? scale_of(rows, i, n) : NULL;
+    for (size_t i = 0; i < report->n_columns; i++)
+        for (size_t k = 0; k < report->n_columns; k++)
+            if (ret[i] && ret[k] && are_two_sides(report->columns[i].name, report->columns[k].name))
+                ret[i] = ret[k] = ret[i]->ns < ret[k]->ns ? ret[i] : ret[k];
 }
 
 /* With separated thousands and so many digits behind the point. */

@@ -15,9 +15,10 @@ struct time_scale {
     double ns;
 };
 
-/* In what a column of times is shown: the largest unit of which its largest value has ten, of the first n
- * rows. */
-const struct time_scale *column_scale(const struct report_rows *rows, size_t column, size_t n);
+/* In what each column of times is shown, by the values of the first n rows; NULL where it is no time. Two
+ * sides of a comparison have one unit. */
+void column_scales(const struct report *report, const struct report_rows *rows, size_t n,
+                   const struct time_scale **ret);
 /* "SUM ms" for sum_ns, "BUSY" for busy_share. The caller frees. scale: NULL where it is no time. */
 char *column_heading(const struct report_column *column, const struct time_scale *scale);
 /* A number into buf; a text itself, as the trace has it; NULL where there is no value. */

@@ -77,11 +77,10 @@ static void put_table(FILE *out, const struct report *report, const struct repor
     _cleanup_(freep) const struct time_scale **scales = xcalloc(report->n_columns, sizeof(*scales));
     size_t all = report_rows_count(rows), n = top > 0 ? MIN(all, top) : all;
 
+    column_scales(report, rows, n, scales);
     fputs("<div class=\"wide\"><table><thead><tr>", out);
     for (size_t i = 0; i < report->n_columns; i++) {
         const struct report_column *column = &report->columns[i];
-        if (column->unit == UNIT_NS)
-            scales[i] = column_scale(rows, i, n);
         _cleanup_(freep) char *heading = column_heading(column, scales[i]);
         fprintf(out, "<th%s title=\"", column->unit == UNIT_TEXT ? "" : " class=\"n\"");
         markup_put(out, column->meaning);
@@ -101,21 +100,20 @@ static void put_table(FILE *out, const struct report *report, const struct repor
         fprintf(out, "<p class=\"more\">%zu more rows</p>\n", all - n);
 }
 
-static int put_report(FILE *out, const struct report *report, struct analysis *a, size_t top)
+static int put_report(FILE *out, const struct made_report *made, size_t top)
 {
-    _cleanup_(report_rows_done) struct report_rows rows = {0};
-    int r = report_make(report, a, &rows);
+    const struct report *report = made->report;
 
-    if (r == -ENODATA || (r >= 0 && report_rows_count(&rows) == 0))
+    if (made->result == -ENODATA || (made->result >= 0 && report_rows_count(&made->rows) == 0))
         return 0;
-    if (r < 0)
-        return r;
+    if (made->result < 0)
+        return made->result;
     fprintf(out, "<h2 id=\"%s\">%s: ", report->name, report->name);
     markup_put(out, report->title);
     fputs("</h2>\n<p class=\"how\">", out);
     markup_put(out, report->how);
     fputs("</p>\n", out);
-    put_table(out, report, &rows, top);
+    put_table(out, report, &made->rows, top);
     return 0;
 }
 
@@ -195,7 +193,7 @@ int report_html_write(const struct html_report *page, struct analysis *a, FILE *
     fputs("</h1>\n", out);
     r = put_uses(out, a);
     for (size_t i = 0; i < page->n_reports && r >= 0; i++)
-        r = put_report(out, page->reports[i], a, page->top);
+        r = put_report(out, &page->reports[i], page->top);
     if (r >= 0)
         r = put_flame(out, a);
     fputs("</body></html>\n", out);

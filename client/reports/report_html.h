@@ -9,8 +9,8 @@
 
 struct html_report {
     const char *title;
-    const struct report *const *reports; /* which, in this order; those with nothing to say are left out */
-    size_t n_reports, top;               /* rows of each; 0: all */
+    const struct made_report *reports; /* in this order; those with nothing to say are left out */
+    size_t n_reports, top;             /* rows of each; 0: all */
 };
 
 /* 0, or the errno of a report; whether writing failed is the caller's to see. */

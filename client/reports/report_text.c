@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/reports/report_text.h"
 #include "base/alloc.h"
 #include "client/reports/report_format.h"
-#include "client/reports/report_print.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 
@@ -73,13 +73,20 @@ static bool shorten_texts(struct layout *l)
     return longer;
 }
 
-/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
-static bool leave_one_out(struct layout *l, bool only_extra)
+enum giving_way { GIVES_EXTRA, GIVES_SPARE, GIVES_ANY };
+
+static bool gives_way(const struct report_column *column, enum giving_way which)
 {
-    size_t kept = only_extra ? 0 : COLUMNS_KEPT;
+    return which == GIVES_ANY || (which == GIVES_EXTRA ? column->is_extra : column->is_spare);
+}
+
+/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
+static bool leave_one_of(struct layout *l, enum giving_way which)
+{
+    size_t kept = which == GIVES_ANY ? COLUMNS_KEPT : 0;
 
     for (size_t i = l->report->n_columns; i > kept; i--)
-        if (!l->hidden[i - 1] && (!only_extra || l->report->columns[i - 1].is_extra) &&
+        if (!l->hidden[i - 1] && gives_way(&l->report->columns[i - 1], which) &&
             !tells_ranks_apart(l, i - 1)) {
             if (is_longer(l, i - 1, TEXT_WIDTH_SHORT) && shorten_texts(l))
                 return true;
@@ -87,6 +94,13 @@ static bool leave_one_out(struct layout *l, bool only_extra)
             return true;
         }
     return false;
+}
+
+/* Before a column goes that people read first, texts become as short as they may. */
+static bool leave_something_out(struct layout *l)
+{
+    return leave_one_of(l, GIVES_EXTRA) || leave_one_of(l, GIVES_SPARE) || shorten_texts(l) ||
+           leave_one_of(l, GIVES_ANY);
 }
 
 static bool has_several_long(const struct layout *l)
@@ -113,8 +127,7 @@ static void fit(struct layout *l, unsigned line)
             n_long += is_long;
             others += l->hidden[i] ? 0 : is_long ? GAP : widest_of(l, i) + GAP;
         }
-    } while (others + n_long * l->least > line + GAP &&
-             (leave_one_out(l, true) || leave_one_out(l, false) || shorten_texts(l)));
+    } while (others + n_long * l->least > line + GAP && leave_something_out(l));
     l->text_width = n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, l->least) : l->least;
 }
 
@@ -163,12 +176,10 @@ void report_print_text(struct client *c, const struct report *report, const stru
                                               .scales = xcalloc(n, sizeof(*l.scales)),
                                               .hidden = xcalloc(n, sizeof(*l.hidden))};
 
-    for (size_t i = 0; i < n; i++) {
-        if (report->columns[i].unit == UNIT_NS)
-            l.scales[i] = column_scale(rows, i, l.n_rows);
+    column_scales(report, rows, l.n_rows, l.scales);
+    for (size_t i = 0; i < n; i++)
         l.columns[i] = (struct table_column){column_heading(&report->columns[i], l.scales[i]),
                                              report->columns[i].unit == UNIT_TEXT ? 0 : COLUMN_RIGHT};
-    }
     fit(&l, width ? width : SCREEN_WIDTH_MAX);
     for (size_t i = 0; i < n; i++)
         if (!l.hidden[i])

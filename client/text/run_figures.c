@@ -2,6 +2,7 @@
 #include "client/text/run_figures.h"
 
 #include "base/alloc.h"
+#include "base/units.h"
 #include "client/text/fields.h"
 #include "client/text/run.h"
 #include "client/text/run_servers.h"

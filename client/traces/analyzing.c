@@ -10,6 +10,10 @@
 
 #define CLASSES_BYTES_MAX (1 << 20)
 
+/* Room for "Ranks 0, 1, 2 and 3 are there." */
+#define NUMBERS_SHOWN    8
+#define NUMBERS_TEXT_MAX 256
+
 static int refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
 
 static int refuse(struct client *c, const char *remedy, const char *format, ...)
@@ -59,7 +63,7 @@ static int add_session_of(struct client *c, const struct analyzing *o, int64_t i
     if (!session)
         return refuse(c, "profctl analyze t12 t13 names them one by one.", "t%" PRId64 " is of no session",
                       id);
-    return ranks_add_session(c, session, o->memory_limit, ranks);
+    return ranks_add_session(c, session, ranks);
 }
 
 /* A file stands for its directory where all ranks are asked for. */
@@ -70,19 +74,19 @@ static int add_word(struct client *c, const struct analyzing *o, char *word, str
     char kind = is_path ? 0 : parse_ref(word, 't', &id);
 
     if (kind == 's')
-        return ranks_add_session(c, word, o->memory_limit, ranks);
+        return ranks_add_session(c, word, ranks);
     if (kind == 't' && o->all_ranks)
         return add_session_of(c, o, id, ranks);
     if (!o->all_ranks || !is_path)
-        return ranks_add_word(c, word, o->memory_limit, ranks);
+        return ranks_add_word(c, word, ranks);
     _cleanup_(freep) char *directory = xstrdup(word);
     char *slash = strrchr(directory, '/');
     struct stat st;
     if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
-        return ranks_add_word(c, word, o->memory_limit, ranks);
+        return ranks_add_word(c, word, ranks);
     if (slash)
         *slash = '\0';
-    return ranks_add_word(c, slash ? directory : (char *)".", o->memory_limit, ranks);
+    return ranks_add_word(c, slash ? directory : (char *)".", ranks);
 }
 
 static int open_ranks(struct client *c, const struct analyzing *o, int n_words, char **words,
@@ -94,11 +98,11 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
         return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
-    if (status == EXIT_DONE && ret->n == 0)
+    if (status == EXIT_DONE && ret->n + ret->n_left_out == 0)
         return refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
                       words[0]);
     if (status == EXIT_DONE)
-        status = ranks_settle(c, ret);
+        status = ranks_settle(c, o->memory_limit, ret);
     client_release_profd(c);
     if (status == EXIT_DONE && ret->n > 1)
         status = ranks_align(c, "auto", ret);
@@ -119,14 +123,105 @@ static bool numbers_differ(const struct named_ranks *ranks)
     return true;
 }
 
+/* -- What was asked for and is not there -------------------------------------------------------------- */
+
+static int compare_numbers(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* "Ranks 0 to 7 are there.", "Rank 0 is there.", "Steps 3, 9, 12 are there." */
+static char *tell_numbers(char buf[NUMBERS_TEXT_MAX], const char *what, int64_t *numbers, size_t n)
+{
+    size_t used, kept = 0;
+
+    if (n == 0)
+        return NULL;
+    qsort(numbers, n, sizeof(*numbers), compare_numbers);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || numbers[i] != numbers[kept - 1])
+            numbers[kept++] = numbers[i];
+    used = (size_t)snprintf(buf, NUMBERS_TEXT_MAX, "%s%s %" PRId64, what, kept > 1 ? "s" : "", numbers[0]);
+    if (kept > 2 && (numbers[kept - 1] - numbers[0] == (int64_t)kept - 1 || kept > NUMBERS_SHOWN))
+        used += (size_t)snprintf(buf + used, NUMBERS_TEXT_MAX - used, " to %" PRId64, numbers[kept - 1]);
+    else
+        for (size_t i = 1; i < kept; i++)
+            used += (size_t)snprintf(buf + used, NUMBERS_TEXT_MAX - used, ", %" PRId64, numbers[i]);
+    snprintf(buf + used, NUMBERS_TEXT_MAX - used, " %s there.", kept > 1 ? "are" : "is");
+    return buf;
+}
+
+static int not_there(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
+
+static int not_there(struct client *c, const char *remedy, const char *format, ...)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *what = xvasprintf(format, ap);
+    va_end(ap);
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s", what);
+    problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}
+
+/* Steps of all ranks, and how many of them are looked at. */
+static int gather_steps(struct analysis *a, int64_t **ret, size_t *ret_n, size_t *ret_in_view)
+{
+    *ret = NULL;
+    *ret_n = *ret_in_view = 0;
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct steps *steps;
+        int r = analysis_steps(a, rank, &steps);
+        if (r < 0)
+            return r;
+        int64_t *more = reallocarray(*ret, *ret_n + steps->n + 1, sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        *ret = more;
+        for (size_t i = 0; i < steps->n; i++) {
+            (*ret)[(*ret_n)++] = steps->items[i].index;
+            *ret_in_view += analysis_has_step(a, rank, &steps->items[i]);
+        }
+    }
+    return 0;
+}
+
+/* An empty answer would look like a healthy one. */
+static int check_steps(struct client *c, struct analysis *a)
+{
+    _cleanup_(freep) int64_t *numbers = NULL;
+    char buf[NUMBERS_TEXT_MAX];
+    size_t n, n_in_view;
+
+    if (a->view.step == COLUMN_NULL)
+        return EXIT_DONE;
+    /* What keeps steps from being read keeps reports from being made, which say so. */
+    if (gather_steps(a, &numbers, &n, &n_in_view) < 0 || n_in_view > 0)
+        return EXIT_DONE;
+    const char *there = tell_numbers(buf, "Step", numbers, n);
+    _cleanup_(freep) char *remedy =
+        there ? xasprintf("%s profctl analyze --report steps shows them, their phases and when they begin.",
+                          there)
+              : xstrdup("No steps were found: nothing names or repeats them. --from and --to choose a time.");
+    return not_there(c, remedy, "there is no step %" PRId64 "%s%s in what was selected", a->view.step,
+                     a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
+}
+
 static int choose_ranks(struct client *c, const struct analyzing *o, struct analyzed *a)
 {
     bool numbered = numbers_differ(&a->ranks);
 
+    _cleanup_(freep) int64_t *numbers = xcalloc(a->ranks.n, sizeof(*numbers));
+    char buf[NUMBERS_TEXT_MAX];
     a->analysis.ranks = xcalloc(a->ranks.n, sizeof(struct rank));
     for (size_t i = 0; i < a->ranks.n; i++) {
         const struct named_rank *named = &a->ranks.items[i];
         int64_t number = numbered ? columns_meta(named->columns, META_rank) : (int64_t)i;
+        numbers[i] = number;
         if (o->rank == OPTION_ABSENT || o->rank == number)
             a->analysis.ranks[a->analysis.n++] = (struct rank){.columns = named->columns,
                                                                .label = named->label,
@@ -135,7 +230,7 @@ static int choose_ranks(struct client *c, const struct analyzing *o, struct anal
     }
     if (a->analysis.n > 0)
         return EXIT_DONE;
-    return refuse(c, NULL, "there is no rank %" PRId64 " among %zu traces", o->rank, a->ranks.n);
+    return not_there(c, tell_numbers(buf, "Rank", numbers, a->ranks.n), "there is no rank %" PRId64, o->rank);
 }
 
 static int choose_view(struct client *c, const struct analyzing *o, struct analysis_view *ret)
@@ -169,7 +264,7 @@ int analyzed_open(struct client *c, const struct analyzing *options, int n_words
         status = choose_ranks(c, options, ret);
     ret->analysis.patterns = &ret->patterns;
     ret->analysis.hta = options->hta;
-    return status;
+    return status == EXIT_DONE ? check_steps(c, &ret->analysis) : status;
 }
 
 void analyzed_done(struct analyzed *a)

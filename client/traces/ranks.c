@@ -17,13 +17,18 @@
 /* Ranks that begin further apart were hardly recorded together. */
 #define APART_NS (INT64_C(60) * NS_PER_S)
 
+static void rank_done(struct named_rank *rank)
+{
+    columns_close(rank->columns);
+    trace_file_done(&rank->file);
+    free(rank->label);
+    json_decref(rank->trace);
+}
+
 void ranks_done(struct named_ranks *ranks)
 {
-    for (size_t i = 0; i < ranks->n; i++) {
-        columns_close(ranks->items[i].columns);
-        trace_file_done(&ranks->items[i].file);
-        free(ranks->items[i].label);
-    }
+    for (size_t i = 0; i < ranks->n; i++)
+        rank_done(&ranks->items[i]);
     free(ranks->items);
 }
 
@@ -144,8 +149,9 @@ int ranks_align(struct client *c, const char *how, struct named_ranks *ranks)
 /* -- Traces ------------------------------------------------------------------------------------------- */
 
 /* "rank 3", of several workers with the worker before it; else the file's name. */
-static char *label_of(const struct named_rank *rank, const json_t *trace)
+static char *label_of(const struct named_rank *rank)
 {
+    const json_t *trace = rank->trace;
     _cleanup_(freep) char *place = trace ? trace_rank(trace, false) : NULL;
     const char *worker = trace ? json_get_str(trace, "worker") : NULL;
     const char *host = worker ? strstr(worker, "://") : NULL;
@@ -167,7 +173,17 @@ int ranks_too_many(struct client *c)
     return client_fail(c, &p);
 }
 
-static int add_trace(struct client *c, const char *word, const json_t *trace, int64_t memory_limit,
+/* One of many, which nobody named himself, may be left out. */
+static int leave_out(struct named_ranks *ranks, bool is_one_of_many, int status)
+{
+    if (!is_one_of_many)
+        return status;
+    ranks->status_left_out = status;
+    ranks->n_left_out++;
+    return EXIT_DONE;
+}
+
+static int add_trace(struct client *c, const char *word, json_t *trace, bool is_one_of_many,
                      struct named_ranks *ranks)
 {
     if (ranks->n == RANKS_MAX)
@@ -175,21 +191,19 @@ static int add_trace(struct client *c, const char *word, const json_t *trace, in
     VEC_GROW(ranks->items, ranks->n, ranks->cap);
     struct named_rank *rank = &ranks->items[ranks->n];
 
-    *rank = (struct named_rank){0};
-    int status = trace_file_open(c, word, memory_limit, &rank->file);
-    if (status == EXIT_DONE)
-        status = exporting_columns(c, &rank->file, &rank->columns);
+    *rank = (struct named_rank){.is_one_of_many = is_one_of_many};
+    int status = trace_file_look(c, word, &rank->file);
     if (status != EXIT_DONE) {
-        trace_file_done(&rank->file);
-        return status;
+        rank_done(rank);
+        return leave_out(ranks, is_one_of_many, status);
     }
-    rank->label = label_of(rank, trace);
+    rank->trace = json_incref(trace);
     ranks->n++;
     return EXIT_DONE;
 }
 
 /* What is no rank's (a front end's trace, an attachment) stays out, and says so. */
-int ranks_add_session(struct client *c, const char *session, int64_t memory_limit, struct named_ranks *ranks)
+int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks)
 {
     _cleanup_json_ answer = NULL;
     char ref[REF_TEXT_MAX];
@@ -207,18 +221,20 @@ int ranks_add_session(struct client *c, const char *session, int64_t memory_limi
         const char *id = json_get_str(trace, "trace"), *kind = json_get_str(trace, "kind");
         if (status != EXIT_DONE || !id)
             break;
-        if (!streq(kind, "trace"))
+        if (!streq(kind, "trace")) {
             client_say(c, "%s is left out: it is no rank's (%s)", id, kind ? kind : "unknown");
-        else if (!json_get_str(trace, "columns"))
+        } else if (!json_get_str(trace, "columns")) {
             client_say(c, "%s is left out: it was not read", id);
-        else
-            status = add_trace(c, id, trace, memory_limit, ranks);
+            status = leave_out(ranks, true, EXIT_FAILED);
+        } else {
+            status = add_trace(c, id, trace, true, ranks);
+        }
     }
     return status;
 }
 
 /* A trace, or all of a directory. */
-int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct named_ranks *ranks)
+int ranks_add_word(struct client *c, char *word, struct named_ranks *ranks)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(trace_paths_done) struct trace_paths paths = {0};
@@ -226,13 +242,14 @@ int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct na
     int status = EXIT_DONE;
 
     if (parse_ref(word, 't', &id) == 't' || access(word, F_OK) < 0)
-        return add_trace(c, word, NULL, memory_limit, ranks);
+        return add_trace(c, word, NULL, false, ranks);
     if (trace_paths_find(&paths, 1, &word, &p) < 0)
         return client_fail(c, &p);
     if (paths.n > RANKS_MAX - ranks->n)
         return ranks_too_many(c);
+    bool is_directory = paths.n > 1 || !streq(paths.items[0], word);
     for (size_t i = 0; i < paths.n && status == EXIT_DONE; i++)
-        status = add_trace(c, paths.items[i], NULL, memory_limit, ranks);
+        status = add_trace(c, paths.items[i], NULL, is_directory, ranks);
     return status;
 }
 
@@ -256,11 +273,57 @@ static const char *find_twice(const struct named_ranks *ranks)
     return NULL;
 }
 
-int ranks_settle(struct client *c, struct named_ranks *ranks)
+/* What was read is opened; what was not, and may, is left out. */
+static int open_columns(struct client *c, const int *statuses, struct named_ranks *ranks)
+{
+    size_t kept = 0, n = ranks->n;
+    int status = EXIT_DONE;
+
+    for (size_t i = 0; i < n; i++) {
+        struct named_rank rank = ranks->items[i];
+        int opened = statuses[i] == EXIT_DONE ? exporting_columns(c, &rank.file, &rank.columns) : statuses[i];
+        if (opened == EXIT_DONE) {
+            rank.label = label_of(&rank);
+            ranks->items[kept++] = rank;
+            continue;
+        }
+        int left_out = leave_out(ranks, rank.is_one_of_many, opened);
+        status = status == EXIT_DONE ? left_out : status;
+        rank_done(&rank);
+    }
+    ranks->n = kept;
+    return status;
+}
+
+static int read_ranks(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
+{
+    _cleanup_(freep) struct trace_file **files = xcalloc(ranks->n + 1, sizeof(struct trace_file *));
+    _cleanup_(freep) int *statuses = xcalloc(ranks->n + 1, sizeof(*statuses));
+
+    for (size_t i = 0; i < ranks->n; i++)
+        files[i] = &ranks->items[i].file;
+    int status = trace_files_read(c, files, ranks->n, memory_limit, statuses);
+    return status == EXIT_DONE ? open_columns(c, statuses, ranks) : status;
+}
+
+int ranks_status(const struct named_ranks *ranks, int status)
+{
+    return status == EXIT_DONE && ranks->n_left_out > 0 ? EXIT_PARTIAL : status;
+}
+
+int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const char *twice = find_twice(ranks);
+    int status = read_ranks(c, memory_limit, ranks);
 
+    if (status != EXIT_DONE)
+        return status;
+    if (ranks->n == 0 && ranks->n_left_out > 0)
+        return ranks->status_left_out;
+    if (ranks->n_left_out > 0)
+        client_say(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
+                   ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
+    const char *twice = find_twice(ranks);
     qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
     if (twice)
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is named twice", twice);

@@ -13,25 +13,32 @@
 struct named_rank {
     struct trace_file file;
     struct columns *columns;
-    char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */
-    int64_t shift_ns; /* what is added to its stamps, after ranks_align() */
+    json_t *trace;       /* as profd knows it, NULL of a file */
+    bool is_one_of_many; /* of a directory or a session: nobody named it himself */
+    char *label;         /* "rank 3", of several workers with the worker before it; else the file's name */
+    int64_t shift_ns;    /* what is added to its stamps, after ranks_align() */
 };
 
 struct named_ranks {
     struct named_rank *items;
     size_t n, cap;
+    size_t n_left_out;   /* of directories and sessions, what could not be read */
+    int status_left_out; /* what the last of them would have ended with */
 };
 
 /* All: EXIT_DONE, or an exit status, having said why. */
 /* Refuses more than RANKS_MAX: before any of them is read. */
 int ranks_too_many(struct client *c);
-/* A trace (t12, a file), or all traces of a directory. memory_limit: OPTION_ABSENT, or what reading may use.
- */
-int ranks_add_word(struct client *c, char *word, int64_t memory_limit, struct named_ranks *ranks);
+/* A trace (t12, a file), or all traces of a directory. */
+int ranks_add_word(struct client *c, char *word, struct named_ranks *ranks);
 /* What is no rank's (a front end's trace, an attachment) stays out, and says so. */
-int ranks_add_session(struct client *c, const char *session, int64_t memory_limit, struct named_ranks *ranks);
-/* Once all are added: puts them in order of their labels; none may be there twice. */
-int ranks_settle(struct client *c, struct named_ranks *ranks);
+int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks);
+/* Once all are added: reads what has no columns yet, side by side, and puts them in order of their labels;
+ * none may be there twice. What cannot be read of a directory or a session is left out, which is said, unless
+ * there is nothing else. memory_limit: OPTION_ABSENT, or what reading may use, all together. */
+int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks);
+/* The exit status of what was done with them: EXIT_PARTIAL instead of EXIT_DONE where some are left out. */
+int ranks_status(const struct named_ranks *ranks, int status);
 /* how: auto, wall, collectives or start. */
 int ranks_align(struct client *c, const char *how, struct named_ranks *ranks);
 void ranks_done(struct named_ranks *ranks);

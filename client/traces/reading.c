@@ -9,10 +9,12 @@
 #include "client/text/text.h"
 #include "client/traces/columns_cache.h"
 #include "proto/ingest.h"
+#include "trace/read/reader.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
@@ -26,16 +28,30 @@
 #define SHOW_AFTER_NS     NS_PER_S
 #define SHOW_INTERVAL_MS  200
 #define PROGRESS_LINE_MAX 96
+/* Each has three threads of its own. */
+#define AT_ONCE_MAX 8
 
 struct child {
+    struct reading *reading;
+    int64_t size; /* of the source */
     pid_t pid;
-    int pid_fd, answer_fd, progress_fd, signal_fd;
+    int pid_fd, answer_fd, progress_fd;
     char *answer;
     size_t answer_size;
     char line[PROGRESS_LINE_MAX]; /* of progress, not whole yet */
     size_t line_size;
     int64_t done, all, events; /* what progress said last */
+};
+
+/* All that is read together. */
+struct readings {
+    struct client *client;
+    struct child *children; /* in the order in which they start */
+    size_t n, n_started, n_ended;
+    size_t at_once;
+    int64_t memory_max; /* of each; OPTION_ABSENT */
     int64_t begin_ns;
+    int signal_fd;
     bool interrupted;
 };
 
@@ -55,8 +71,16 @@ static void child_done(struct child *ch)
     closep(&ch->pid_fd);
     closep(&ch->answer_fd);
     closep(&ch->progress_fd);
-    closep(&ch->signal_fd);
-    free(ch->answer);
+    ch->pid_fd = ch->answer_fd = ch->progress_fd = -1;
+    free(TAKE_PTR(ch->answer));
+}
+
+static void readings_done(struct readings *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        child_done(&r->children[i]);
+    free(r->children);
+    closep(&r->signal_fd);
 }
 
 static sigset_t ending_signals(void)
@@ -104,58 +128,82 @@ static int gather_fds(const struct reading *reading, struct child *ch, struct ch
     return MIN(r, 0);
 }
 
-static int spawn(struct child *ch, const char *program, const struct reading *reading, struct child_fds *f)
+static int spawn(struct child *ch, const char *program, int64_t memory, struct child_fds *f)
 {
     char size_max[24], cpu_s[24], memory_max[24];
-    bool has_memory_max = reading->memory_max != OPTION_ABSENT;
-    char *argv[] = {"profd-ingest", size_max, cpu_s, has_memory_max ? memory_max : NULL, NULL};
+    char *argv[] = {"profd-ingest", size_max, cpu_s, memory != OPTION_ABSENT ? memory_max : NULL, NULL};
     char *environment[] = {"LC_ALL=C", NULL};
-    struct stat st = {0};
 
-    fstat(reading->source_fd, &st);
     snprintf(size_max, sizeof(size_max), "%" PRId64, INT64_MAX);
-    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + st.st_size / BYTES_PER_CPU_S);
-    snprintf(memory_max, sizeof(memory_max), "%" PRId64, reading->memory_max);
+    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + ch->size / BYTES_PER_CPU_S);
+    snprintf(memory_max, sizeof(memory_max), "%" PRId64, memory);
     /* In a group of its own: the terminal's Ctrl-C is for profctl, which ends it in order. */
     return spawn_with(program, f->fds, (int)ARRAY_SIZE(f->fds), argv, environment, POSIX_SPAWN_SETPGROUP,
                       &ch->pid, &ch->pid_fd);
 }
 
-static int start(struct child *ch, const struct reading *reading, struct problem *p)
+static int start(struct child *ch, int64_t memory_max)
 {
     _cleanup_(child_fds_done) struct child_fds f = {.fds = {[0 ... INGEST_FD_PROGRESS] = -1}};
+    struct problem *p = &ch->reading->problem;
     _cleanup_(freep) char *program = program_find(PROGRAM_INGEST, p);
-    sigset_t set = ending_signals();
 
     if (!program)
         return -ENOENT;
     ch->answer = xcalloc(INGEST_RESULT_MAX, 1);
-    ch->begin_ns = mono_ns();
-    ch->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    int r = gather_fds(reading, ch, &f);
+    int r = gather_fds(ch->reading, ch, &f);
     if (r >= 0)
-        r = spawn(ch, program, reading, &f);
+        r = spawn(ch, program, memory_max, &f);
     return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot start %s: %s", program, strerror(-r)) : 0;
 }
 
-/* -- Watching it -------------------------------------------------------------------------------------- */
-
-static void show(struct client *c, const struct child *ch, const char *name)
+/* Until as many are under way as may be. */
+static void start_next(struct readings *r)
 {
-    int64_t elapsed = mono_ns() - ch->begin_ns;
-    char events[32], rate[UNIT_TEXT_MAX];
+    while (r->n_started < r->n && r->n_started - r->n_ended < r->at_once) {
+        struct child *ch = &r->children[r->n_started++];
+        ch->reading->result = start(ch, r->memory_max);
+        if (ch->reading->result == 0)
+            continue;
+        child_done(ch);
+        r->n_ended++;
+    }
+}
+
+/* -- Watching them ------------------------------------------------------------------------------------ */
+
+static bool is_under_way(const struct child *ch)
+{
+    return ch->pid_fd >= 0;
+}
+
+/* "reading trace.json  45 %  1,234,567 events  120 MiB/s" */
+static void show(struct readings *r)
+{
+    struct client *c = r->client;
+    int64_t elapsed = mono_ns() - r->begin_ns, done = 0, all = 0, events = 0;
+    char number[32], rate[UNIT_TEXT_MAX];
+    bool is_known = false;
 
     if (c->quiet || !c->err.is_terminal || elapsed < SHOW_AFTER_NS)
         return;
-    _cleanup_(freep) char *clean = text_clean(name, false), *line = NULL;
-    if (ch->all > 0) {
-        double per_s = (double)ch->done * (double)NS_PER_S / (double)elapsed;
-        int percent = (int)(100.0 * (double)ch->done / (double)ch->all);
-        line = xasprintf("reading %s  %d %%  %s events  %s/s\n", clean, MIN(percent, 100),
-                         text_number(events, ch->events), format_size(rate, (int64_t)per_s));
-    } else {
-        line = xasprintf("reading %s (%d s)\n", clean, (int)(elapsed / NS_PER_S));
+    for (size_t i = 0; i < r->n; i++) {
+        const struct child *ch = &r->children[i];
+        bool is_over = i < r->n_started && !is_under_way(ch);
+        all += ch->size;
+        done += is_over ? ch->size : MIN(ch->done, ch->size);
+        events += ch->events;
+        is_known = is_known || ch->all > 0;
     }
+    _cleanup_(freep) char *name = r->n == 1 ? text_clean(r->children[0].reading->name, false)
+                                            : xasprintf("%zu traces", r->n),
+                          *line = NULL;
+    if (is_known && all > 0)
+        line = xasprintf("reading %s  %d %%  %s events  %s/s\n", name,
+                         (int)(100.0 * (double)done / (double)all), text_number(number, events),
+                         format_size(rate, (int64_t)((double)done * (double)NS_PER_S / (double)elapsed)));
+    else
+        line = xasprintf("reading %s (%d s)\n", name, (int)(elapsed / NS_PER_S));
     screen_draw(&c->err, line);
 }
 
@@ -196,31 +244,19 @@ static int take_answer(struct child *ch)
     return ch->answer_size < INGEST_RESULT_MAX ? 0 : -EFBIG;
 }
 
-/* Until the child has ended, by itself or because it had to. */
-static siginfo_t watch(struct client *c, struct child *ch, const char *name)
+static siginfo_t reap(struct child *ch)
 {
     siginfo_t end = {0};
 
-    for (;;) {
-        struct pollfd fds[] = {{.fd = ch->pid_fd, .events = POLLIN},
-                               {.fd = ch->answer_fd, .events = POLLIN},
-                               {.fd = ch->progress_fd, .events = POLLIN},
-                               {.fd = ch->signal_fd, .events = POLLIN}};
-        poll(fds, ARRAY_SIZE(fds), SHOW_INTERVAL_MS);
-        if (fds[2].revents)
-            take_progress(ch);
-        ch->interrupted |= fds[3].revents != 0;
-        if (take_answer(ch) < 0 || ch->interrupted)
-            pidfd_send_signal(ch->pid_fd, SIGKILL, NULL, 0);
-        if (fds[0].revents || ch->interrupted)
-            break;
-        show(c, ch, name);
-    }
     while (waitid(P_PIDFD, (id_t)ch->pid_fd, &end, WEXITED) < 0 && errno == EINTR)
         continue;
     take_answer(ch);
-    screen_clear(&c->err);
     return end;
+}
+
+static void kill_child(const struct child *ch)
+{
+    pidfd_send_signal(ch->pid_fd, SIGKILL, NULL, 0);
 }
 
 /* -- What came of it ---------------------------------------------------------------------------------- */
@@ -244,7 +280,7 @@ static int died(const siginfo_t *end, const char *name, struct problem *p)
     return -EIO;
 }
 
-static int judge(const struct child *ch, const char *name, json_t **ret, struct problem *p)
+static int judge(const struct child *ch, const char *name, struct problem *p)
 {
     char error[200];
     _cleanup_json_ facts = json_parse(ch->answer, ch->answer_size, error);
@@ -255,10 +291,8 @@ static int judge(const struct child *ch, const char *name, json_t **ret, struct 
     if (!json_is_object(facts))
         return problem_set(p, -EPROTO, PROBLEM_INTERNAL, "cannot read %s: profd-ingest answered no object",
                            name);
-    if (json_is_object(json_object_get(facts, "columns"))) {
-        *ret = json_incref(facts);
+    if (json_is_object(json_object_get(facts, "columns")))
         return 0;
-    }
     if (err > 0)
         return problem_set(p, -err, PROBLEM_STORAGE, "cannot write the columns of %s: %s", name,
                            strerror(err));
@@ -269,31 +303,98 @@ static int judge(const struct child *ch, const char *name, json_t **ret, struct 
     return -EBADMSG;
 }
 
-static int run_child(struct client *c, const struct reading *reading, json_t **ret_facts, struct problem *p)
+static void finish(struct readings *r, struct child *ch)
 {
-    _cleanup_(child_done) struct child ch = {
-        .pid_fd = -1, .answer_fd = -1, .progress_fd = -1, .signal_fd = -1};
-    int r = start(&ch, reading, p);
+    struct reading *reading = ch->reading;
+    siginfo_t end = reap(ch);
 
-    if (r < 0)
-        return r;
-    siginfo_t end = watch(c, &ch, reading->name);
-    if (ch.interrupted)
-        return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted while reading %s", reading->name);
-    if (end.si_code != CLD_EXITED || end.si_status != 0)
-        return died(&end, reading->name, p);
-    return judge(&ch, reading->name, ret_facts, p);
+    if (r->interrupted)
+        reading->result = problem_set(&reading->problem, -EINTR, PROBLEM_INTERNAL,
+                                      "interrupted while reading %s", reading->name);
+    else if (end.si_code != CLD_EXITED || end.si_status != 0)
+        reading->result = died(&end, reading->name, &reading->problem);
+    else
+        reading->result = judge(ch, reading->name, &reading->problem);
+    child_done(ch);
+    r->n_ended++;
 }
 
-int reading_run(struct client *c, const struct reading *reading, json_t **ret_facts, struct problem *p)
+/* The signals, then three descriptors of each child that is under way. */
+static void wait_for_any(struct readings *r)
+{
+    struct pollfd fds[1 + 3 * AT_ONCE_MAX] = {{.fd = r->signal_fd, .events = POLLIN}};
+    struct child *children[AT_ONCE_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_started; i++) {
+        struct child *ch = &r->children[i];
+        if (!is_under_way(ch))
+            continue;
+        const int of_child[] = {ch->pid_fd, ch->answer_fd, ch->progress_fd};
+        for (size_t k = 0; k < ARRAY_SIZE(of_child); k++)
+            fds[1 + 3 * n + k] = (struct pollfd){.fd = of_child[k], .events = POLLIN};
+        children[n++] = ch;
+    }
+    poll(fds, 1 + 3 * n, SHOW_INTERVAL_MS);
+    r->interrupted |= fds[0].revents != 0;
+    for (size_t i = 0; i < n; i++) {
+        if (fds[1 + 3 * i + 2].revents)
+            take_progress(children[i]);
+        if (take_answer(children[i]) < 0 || r->interrupted)
+            kill_child(children[i]);
+        if (fds[1 + 3 * i].revents || r->interrupted)
+            finish(r, children[i]);
+    }
+}
+
+static void run_all(struct readings *r)
+{
+    while (r->n_ended < r->n && !r->interrupted) {
+        start_next(r);
+        if (r->n_ended < r->n_started)
+            wait_for_any(r);
+        show(r);
+    }
+    screen_clear(&r->client->err);
+    for (size_t i = r->n_started; i < r->n; i++) {
+        struct reading *reading = r->children[i].reading;
+        reading->result = problem_set(&reading->problem, -EINTR, PROBLEM_INTERNAL,
+                                      "interrupted before %s was read", reading->name);
+    }
+}
+
+static size_t processors(void)
+{
+    cpu_set_t cpus;
+
+    return sched_getaffinity(0, sizeof(cpus), &cpus) < 0 ? 1 : (size_t)CPU_COUNT(&cpus);
+}
+
+void readings_run(struct client *c, struct reading *readings, size_t n, int64_t memory_max)
 {
     sigset_t set = ending_signals(), before;
+    size_t at_once = MIN(MIN(n, processors()), (size_t)AT_ONCE_MAX);
+    int64_t memory = memory_max == OPTION_ABSENT ? (int64_t)READ_MEMORY_DEFAULT : memory_max;
+    _cleanup_(readings_done) struct readings r = {
+        .client = c,
+        .children = xcalloc(n, sizeof(*r.children)),
+        .n = n,
+        .at_once = at_once,
+        .memory_max = at_once > 1 ? MAX(memory / (int64_t)at_once, READING_MEMORY_MIN) : memory_max,
+        .begin_ns = mono_ns(),
+        .signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+    };
 
+    for (size_t i = 0; i < n; i++) {
+        struct stat st = {0};
+        fstat(readings[i].source_fd, &st);
+        r.children[i] = (struct child){
+            .reading = &readings[i], .size = st.st_size, .pid_fd = -1, .answer_fd = -1, .progress_fd = -1};
+    }
     sigprocmask(SIG_BLOCK, &set, &before);
-    int r = run_child(c, reading, ret_facts, p);
+    run_all(&r);
     /* What ended the reading has done its work, and must not end profctl as well once it is let through. */
-    while (r == -EINTR && sigtimedwait(&set, NULL, &(struct timespec){0}) > 0)
+    while (r.interrupted && sigtimedwait(&set, NULL, &(struct timespec){0}) > 0)
         continue;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return r;
 }

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a trace file of this machine into columns, by a profd-ingest of its own (proto/ingest.h): what is in
- * the file is looked at in that process only, which has no rights.
+ * Reads trace files of this machine into columns, each by a profd-ingest of its own (proto/ingest.h): what is
+ * in a file is looked at in that process only, which has no rights. As many run at a time as there are
+ * processors, and share the memory that one alone may use.
  *
- * Blocks until it is done; a terminal sees how far it is. Ctrl-C and SIGTERM end it with -EINTR, and the
- * child with it.
+ * Blocks until all are done; a terminal sees how far they are. Ctrl-C and SIGTERM end the children, and what
+ * was not done has -EINTR.
  */
 #pragma once
 
 #include "client/verb.h"
 
+/* Below that, no trace fits. */
+#define READING_MEMORY_MIN (INT64_C(1) << 20)
+
 struct reading {
     int source_fd, columns_fd; /* stay the caller's; columns_fd is an empty file */
     const char *name;          /* of the source, for people */
-    int64_t memory_max;        /* OPTION_ABSENT: profd-ingest's own */
+    /* What came of it: 0 where there are columns, also those of a trace that is damaged, or the problem. */
+    int result;
+    struct problem problem; /* the caller's, when all are done */
 };
 
-/* 0 with the facts (proto/ingest.h) where there are columns now, also those of a trace that is damaged:
- * "state" says so. Else the problem. */
-int reading_run(struct client *c, const struct reading *reading, json_t **ret_facts, struct problem *p);
+/* memory_max: of all together; OPTION_ABSENT: profd-ingest's own. */
+void readings_run(struct client *c, struct reading *readings, size_t n, int64_t memory_max);

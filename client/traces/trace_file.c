@@ -12,9 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* Below that, no trace fits. */
-#define MEMORY_MIN (INT64_C(1) << 20)
-
 /* -- Checking ----------------------------------------------------------------------------------------- */
 
 /* What is missing of the trace, said whenever somebody is about to rely on it. */
@@ -93,34 +90,6 @@ static bool is_columnar(int fd)
     return pread(fd, head, sizeof(head), 0) == sizeof(head) && memcmp(head, COLUMNS_MAGIC, sizeof(head)) == 0;
 }
 
-static int read_into_cache(struct client *c, const char *path, struct trace_file *t, int64_t memory_max)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(columns_draft_done) struct columns_draft draft = {.fd = -1};
-    _cleanup_(freep) char *reason = NULL;
-    _cleanup_json_ facts = NULL;
-
-    if (memory_max != OPTION_ABSENT && memory_max < MEMORY_MIN) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
-        return client_fail(c, &p);
-    }
-    int r = columns_draft_new(&draft, &p);
-    if (r >= 0)
-        r = reading_run(
-            c,
-            &(struct reading){
-                .source_fd = t->source_fd, .columns_fd = draft.fd, .name = path, .memory_max = memory_max},
-            &facts, &p);
-    if (r < 0)
-        return client_fail(c, &p);
-    r = check_columns(c, t->name, draft.fd, &reason);
-    if (r < 0)
-        return unsound(c, t, r, reason);
-    columns_draft_keep(&draft, t->cache_key);
-    t->columns_fd = TAKE_FD(draft.fd);
-    return EXIT_DONE;
-}
-
 static int cannot_open(struct client *c, const char *path, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -132,7 +101,8 @@ static int cannot_open(struct client *c, const char *path, int err)
     return client_fail(c, &p);
 }
 
-static int open_path(struct client *c, const char *path, int64_t memory_max, struct trace_file *t)
+/* Leaves what is in no cache to be read. */
+static int look_at_path(struct client *c, const char *path, struct trace_file *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *reason = NULL;
@@ -146,12 +116,81 @@ static int open_path(struct client *c, const char *path, int64_t memory_max, str
         problem_remedy(&p, "Write what is in it to a file first; profctl ingest takes whole directories.");
         return client_fail(c, &p);
     }
-    if (!is_columnar(t->source_fd))
-        return use_cached(c, t, columns_key_of_file(&st)) ? EXIT_DONE
-                                                          : read_into_cache(c, path, t, memory_max);
+    if (!is_columnar(t->source_fd)) {
+        if (!use_cached(c, t, columns_key_of_file(&st)))
+            t->unread_path = xstrdup(path);
+        return EXIT_DONE;
+    }
     t->columns_fd = TAKE_FD(t->source_fd);
     int r = check_columns(c, t->name, t->columns_fd, &reason);
     return r < 0 ? unsound(c, t, r, reason) : EXIT_DONE;
+}
+
+/* -- Reading ------------------------------------------------------------------------------------------ */
+
+struct unread {
+    struct trace_file *file;
+    struct columns_draft draft;
+    int *status;
+};
+
+/* Of the first that was interrupted enough is said. */
+static int finish_reading(struct client *c, struct unread *u, const struct reading *reading, bool is_first)
+{
+    _cleanup_(freep) char *reason = NULL;
+    struct trace_file *t = u->file;
+
+    if (reading->result == -EINTR && !is_first)
+        return EXIT_FAILED;
+    if (reading->result < 0)
+        return client_fail(c, &reading->problem);
+    int r = check_columns(c, t->name, u->draft.fd, &reason);
+    if (r < 0)
+        return unsound(c, t, r, reason);
+    columns_draft_keep(&u->draft, t->cache_key);
+    t->columns_fd = TAKE_FD(u->draft.fd);
+    free(TAKE_PTR(t->unread_path));
+    return EXIT_DONE;
+}
+
+int trace_files_read(struct client *c, struct trace_file *const *files, size_t n, int64_t memory_max,
+                     int *ret_statuses)
+{
+    _cleanup_(freep) struct unread *unread = xcalloc(n, sizeof(*unread));
+    _cleanup_(freep) struct reading *readings = xcalloc(n, sizeof(*readings));
+    _cleanup_(problem_done) struct problem p = {0};
+    size_t n_unread = 0;
+    bool is_interrupted = false;
+
+    for (size_t i = 0; i < n && !p.what; i++) {
+        struct unread *u = &unread[n_unread];
+        ret_statuses[i] = EXIT_DONE;
+        if (!files[i]->unread_path)
+            continue;
+        *u = (struct unread){.file = files[i], .status = &ret_statuses[i]};
+        if (memory_max != OPTION_ABSENT && memory_max < READING_MEMORY_MIN)
+            problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
+        else if (columns_draft_new(&u->draft, &p) >= 0)
+            readings[n_unread++] = (struct reading){
+                .source_fd = files[i]->source_fd, .columns_fd = u->draft.fd, .name = files[i]->unread_path};
+    }
+    if (!p.what && n_unread > 0)
+        readings_run(c, readings, n_unread, memory_max);
+    for (size_t i = 0; i < n_unread; i++) {
+        if (!p.what)
+            *unread[i].status = finish_reading(c, &unread[i], &readings[i], !is_interrupted);
+        is_interrupted |= readings[i].result == -EINTR;
+        columns_draft_done(&unread[i].draft);
+        problem_done(&readings[i].problem);
+    }
+    return p.what ? client_fail(c, &p) : is_interrupted ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int read_one(struct client *c, struct trace_file *t, int64_t memory_max)
+{
+    int status, r = trace_files_read(c, &t, 1, memory_max, &status);
+
+    return r == EXIT_DONE ? status : r;
 }
 
 /* -- A trace of profd --------------------------------------------------------------------------------- */
@@ -217,7 +256,7 @@ static int no_columns(struct client *c, const json_t *trace, const struct trace_
 }
 
 /* What profd has and cannot be used is made again of the original, where that can be read. */
-static int fetch_or_read(struct client *c, const json_t *trace, int64_t memory_max, struct trace_file *t)
+static int fetch_or_look(struct client *c, const json_t *trace, struct trace_file *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
     int r = fetch_into_cache(c, trace, t, &p);
@@ -228,10 +267,10 @@ static int fetch_or_read(struct client *c, const json_t *trace, int64_t memory_m
         return client_fail(c, &p);
     client_say(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
                t->source_path);
-    return open_path(c, t->source_path, memory_max, t);
+    return look_at_path(c, t->source_path, t);
 }
 
-static int open_id(struct client *c, int64_t id, int64_t memory_max, struct trace_file *t)
+static int look_at_id(struct client *c, int64_t id, struct trace_file *t)
 {
     _cleanup_json_ trace = NULL;
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", t->name);
@@ -247,7 +286,7 @@ static int open_id(struct client *c, int64_t id, int64_t memory_max, struct trac
         if (!original || access(original, R_OK) < 0)
             return no_columns(c, trace, t);
         client_say(c, "profd has no columns of %s; reading %s", t->name, original);
-        return open_path(c, original, memory_max, t);
+        return look_at_path(c, original, t);
     }
     t->source_path = xstrdup(original);
     if (original && access(original, F_OK) < 0 && errno == ENOENT)
@@ -257,12 +296,12 @@ static int open_id(struct client *c, int64_t id, int64_t memory_max, struct trac
         return EXIT_DONE;
     if (sha256 && use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
         return EXIT_DONE;
-    return fetch_or_read(c, trace, memory_max, t);
+    return fetch_or_look(c, trace, t);
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret)
+int trace_file_look(struct client *c, const char *word, struct trace_file *ret)
 {
     const char *slash = strrchr(word, '/');
     int64_t id;
@@ -270,10 +309,17 @@ int trace_file_open(struct client *c, const char *word, int64_t memory_max, stru
     *ret = (struct trace_file){.columns_fd = -1, .source_fd = -1};
     if (parse_ref(word, 't', &id) == 't') {
         ret->name = xasprintf("t%lld", (long long)id);
-        return open_id(c, id, memory_max, ret);
+        return look_at_id(c, id, ret);
     }
     ret->name = text_clean(slash && slash[1] ? slash + 1 : word, false);
-    return open_path(c, word, memory_max, ret);
+    return look_at_path(c, word, ret);
+}
+
+int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret)
+{
+    int status = trace_file_look(c, word, ret);
+
+    return status == EXIT_DONE && ret->unread_path ? read_one(c, ret, memory_max) : status;
 }
 
 void trace_file_done(struct trace_file *t)
@@ -282,6 +328,7 @@ void trace_file_done(struct trace_file *t)
     closep(&t->source_fd);
     free(t->name);
     free(t->source_path);
+    free(t->unread_path);
     free(t->cache_key);
 }
 

@@ -16,12 +16,18 @@ struct trace_file {
     int columns_fd;
     int source_fd;     /* -1: not open */
     char *source_path; /* to be opened when it is asked for; NULL where there is none */
+    char *unread_path; /* of a file that is to be read; then there are no columns yet */
     char *cache_key;   /* NULL where the columns are not of the cache */
 };
 
 /* EXIT_DONE, or an exit status, having said why. memory_max: OPTION_ABSENT, or what reading may use. */
 int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret);
 void trace_file_done(struct trace_file *t);
+/* The two halves of it, for several: looks for what is there, and reads all that is left to be read, side by
+ * side. ret_statuses: of each. EXIT_DONE where each was tried. */
+int trace_file_look(struct client *c, const char *word, struct trace_file *ret);
+int trace_files_read(struct client *c, struct trace_file *const *files, size_t n, int64_t memory_max,
+                     int *ret_statuses);
 
 /* The original, opened when it is asked for; -1 where it is not within reach. Stays the trace's. */
 int trace_file_original(struct trace_file *t);

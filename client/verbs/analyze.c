@@ -2,9 +2,10 @@
 #include "base/alloc.h"
 #include "client/door/follow.h"
 #include "client/reports/overview.h"
+#include "client/reports/report_data.h"
 #include "client/reports/report_format.h"
 #include "client/reports/report_html.h"
-#include "client/reports/report_print.h"
+#include "client/reports/report_text.h"
 #include "client/text/nearest.h"
 #include "client/traces/analyzing.h"
 #include "client/traces/output.h"
@@ -39,10 +40,15 @@ static const struct option_def options[] = {
 };
 
 struct chosen {
-    const struct report *items[REPORTS_MAX];
+    struct made_report made[REPORTS_MAX];
     size_t n;
     bool by_name;
 };
+
+static void chosen_done(struct chosen *chosen)
+{
+    reports_done(chosen->made, chosen->n);
+}
 
 static int unknown_report(struct client *c, const char *name)
 {
@@ -63,11 +69,11 @@ static int unknown_report(struct client *c, const char *name)
 
 static int choose(struct client *c, const struct options *o, struct chosen *ret)
 {
-    *ret = (struct chosen){.by_name = o->reports};
+    ret->by_name = o->reports;
     if (!o->reports) {
         for (const struct report *const *r = reports; *r && ret->n < REPORTS_MAX; r++)
             if (!(*r)->is_detail)
-                ret->items[ret->n++] = *r;
+                ret->made[ret->n++].report = *r;
         return EXIT_DONE;
     }
     _cleanup_(freep) char *list = xstrdup(o->reports);
@@ -77,7 +83,7 @@ static int choose(struct client *c, const struct options *o, struct chosen *ret)
         if (!report)
             return unknown_report(c, name);
         if (ret->n < REPORTS_MAX)
-            ret->items[ret->n++] = report;
+            ret->made[ret->n++].report = report;
     }
     return EXIT_DONE;
 }
@@ -131,7 +137,7 @@ static char *name_of(int n_words, char **words)
     return name;
 }
 
-static int print(struct client *c, const struct options *o, const struct chosen *chosen, const char *name,
+static int print(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
                  struct analysis *a)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
@@ -141,35 +147,29 @@ static int print(struct client *c, const struct options *o, const struct chosen 
     _cleanup_json_ list = json_array();
     int status = EXIT_DONE;
 
-    if (!chosen->by_name && !c->json && !o->csv) {
-        int r = overview_print(c, a, name, top);
-        return r < 0 ? failed(c, "overview", r) : EXIT_DONE;
-    }
+    reports_make(chosen->made, chosen->n, a);
     for (size_t i = 0; i < chosen->n; i++) {
-        const struct report *report = chosen->items[i];
-        _cleanup_(report_rows_done) struct report_rows rows = {0};
-        int r = report_make(report, a, &rows);
-        if (r == -ENODATA) {
+        const struct made_report *made = &chosen->made[i];
+        const struct report *report = made->report;
+        if (made->result == -ENODATA) {
             if (chosen->by_name)
                 status = lacking(c, report);
             n_lacking++;
             continue;
         }
-        if (r < 0)
-            return failed(c, report->name, r);
+        if (made->result < 0)
+            return failed(c, report->name, made->result);
         if (c->json) {
-            json_array_append_new(list, report_to_json(report, name, &rows, top));
+            json_array_append_new(list, report_to_json(report, name, &made->rows, top));
         } else if (o->csv) {
-            report_print_csv(c->out.file, report, &rows, top);
+            report_print_csv(c->out.file, report, &made->rows, top);
         } else {
             if (n_printed++ > 0)
                 fputc('\n', c->out.file);
             if (streq(report->name, "findings")) /* a table has no room for sentences */
-                r = findings_print(c, a, top);
+                findings_print(c, made, top);
             else
-                report_print_text(c, report, &rows, top);
-            if (r < 0)
-                return failed(c, report->name, r);
+                report_print_text(c, report, &made->rows, top);
         }
     }
     if (status != EXIT_DONE)
@@ -182,21 +182,29 @@ static int print(struct client *c, const struct options *o, const struct chosen 
     return printed != EXIT_DONE ? printed : status;
 }
 
+static int print_overview(struct client *c, const struct options *o, const char *name, struct analysis *a)
+{
+    int r = overview_print(c, a, name, o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
+
+    return r < 0 ? failed(c, "overview", r) : EXIT_DONE;
+}
+
 /* Rows of each table on a page. */
 #define TOP_HTML 30
 
-static int write_html(struct client *c, const struct options *o, const struct chosen *chosen,
-                      const char *name, struct analysis *a)
+static int write_html(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
+                      struct analysis *a)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
     struct html_report page = {.title = name,
-                               .reports = chosen->items,
+                               .reports = chosen->made,
                                .n_reports = chosen->n,
                                .top = o->top == OPTION_ABSENT ? TOP_HTML : (size_t)o->top};
 
     if (output_open(o->html, &out, &p) < 0)
         return client_fail(c, &p);
+    reports_make(chosen->made, chosen->n, a);
     int r = report_html_write(&page, a, out.file);
     if (r < 0)
         return failed(c, name, r);
@@ -238,7 +246,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
-    struct chosen chosen;
+    _cleanup_(chosen_done) struct chosen chosen = {0};
 
     if (o->named)
         return run_named(c, o, n_words, words);
@@ -252,8 +260,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *name = name_of(n_words, words);
-    return o->html ? write_html(c, o, &chosen, name, &analyzed.analysis)
-                   : print(c, o, &chosen, name, &analyzed.analysis);
+    if (o->html)
+        status = write_html(c, o, &chosen, name, &analyzed.analysis);
+    else if (chosen.by_name || c->json || o->csv)
+        status = print(c, o, &chosen, name, &analyzed.analysis);
+    else
+        status = print_overview(c, o, name, &analyzed.analysis);
+    return ranks_status(&analyzed.ranks, status);
 }
 
 const struct verb verb_analyze = {

@@ -4,8 +4,10 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/door/follow.h"
+#include "client/reports/report_data.h"
 #include "client/reports/report_format.h"
-#include "client/reports/report_print.h"
+#include "client/reports/report_text.h"
+#include "client/text/nearest.h"
 #include "client/text/text.h"
 #include "client/traces/analyzing.h"
 #include "client/verbs.h"
@@ -56,13 +58,44 @@ static void comparison_done(struct comparison *c)
 
 /* -- Conditions --------------------------------------------------------------------------------------- */
 
+#define MEASURES_NAMED_MAX 32
+
+/* Before anything is read. */
+static int check_name(struct client *c, const char *measure)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *all = xstrdup("");
+    const char *names[MEASURES_NAMED_MAX];
+    size_t n = 0;
+
+    for (const char *name; n < MEASURES_NAMED_MAX && (name = diff_measure_name(n)); n++) {
+        if (streq(name, measure))
+            return EXIT_DONE;
+        names[n] = name;
+        char *longer = xasprintf("%s%s%s", all, n ? ", " : "", name);
+        free(all);
+        all = longer;
+    }
+    const char *near = nearest_name(measure, names, n);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: there is no measure %s", measure);
+    if (near)
+        problem_remedy(&p, "Is it %s?", near);
+    else
+        problem_remedy(&p, "There are %s.", all);
+    return client_fail(c, &p);
+}
+
 static int parse_conditions(struct client *c, const struct option_list *list, struct condition **ret)
 {
     *ret = xcalloc(list->n + 1, sizeof(**ret));
     for (size_t i = 0; i < list->n; i++) {
         _cleanup_(problem_done) struct problem p = {0};
-        if (condition_parse(list->items[i], &(*ret)[i]) >= 0)
+        if (condition_parse(list->items[i], &(*ret)[i]) >= 0) {
+            int status = check_name(c, (*ret)[i].measure);
+            if (status != EXIT_DONE)
+                return status;
             continue;
+        }
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: '%s' is no condition", list->items[i]);
         problem_remedy(&p, "A measure, > or <, and a change or a time: 'step.p50 > +5%%', 'gpu.idle > 3ms'. "
                            "profctl diff shows the measures.");
@@ -82,6 +115,20 @@ static size_t find_measure(const struct report_rows *rows, const char *name)
 }
 
 /* A measure that is not there fails too: what cannot be seen is not fine. */
+static int check_measures(struct client *c, const struct option_list *list,
+                          const struct condition *conditions, const struct report_rows *rows)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    for (size_t i = 0; i < list->n; i++)
+        if (find_measure(rows, conditions[i].measure) == report_rows_count(rows)) {
+            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", conditions[i].measure);
+            problem_remedy(&p, "profctl diff shows the measures that both have.");
+            return client_fail(c, &p);
+        }
+    return EXIT_DONE;
+}
+
 static int check_conditions(struct client *c, const struct option_list *list,
                             const struct condition *conditions, const struct report_rows *rows)
 {
@@ -90,12 +137,6 @@ static int check_conditions(struct client *c, const struct option_list *list,
     for (size_t i = 0; i < list->n; i++) {
         const struct condition *one = &conditions[i];
         size_t row = find_measure(rows, one->measure);
-        if (row == report_rows_count(rows)) {
-            _cleanup_(problem_done) struct problem p = {0};
-            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", one->measure);
-            problem_remedy(&p, "profctl diff shows the measures that both have.");
-            return client_fail(c, &p);
-        }
         if (!condition_is_met(one, report_rows_at(rows, row, 1)->integer,
                               report_rows_at(rows, row, 2)->integer))
             continue;
@@ -187,9 +228,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status == EXIT_DONE)
         status = make(c, &before.analysis, &after.analysis, &cmp);
     if (status == EXIT_DONE)
+        status = check_measures(c, &o->conditions, conditions, &cmp.rows[MEASURES]);
+    if (status == EXIT_DONE)
         status = print(c, o, &cmp, words);
-    return status == EXIT_DONE ? check_conditions(c, &o->conditions, conditions, &cmp.rows[MEASURES])
-                               : status;
+    if (status == EXIT_DONE)
+        status = check_conditions(c, &o->conditions, conditions, &cmp.rows[MEASURES]);
+    return ranks_status(&before.ranks, ranks_status(&after.ranks, status));
 }
 
 const struct verb verb_diff = {

@@ -106,7 +106,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     int status = add(c, o, by, words[0], false, &analyzed, &f);
     if (status == EXIT_DONE && o->diff)
         status = add(c, o, by, (char *)o->diff, true, &before, &f);
-    return status == EXIT_DONE ? write_picture(c, o, &f, words[0]) : status;
+    if (status == EXIT_DONE)
+        status = write_picture(c, o, &f, words[0]);
+    return ranks_status(&analyzed.ranks, ranks_status(&before.ranks, status));
 }
 
 const struct verb verb_flame = {

@@ -30,7 +30,7 @@ static int check(struct client *c, const struct named_ranks *ranks, int n_words,
     if (n_words == 0 && !session) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "merge needs traces");
         problem_remedy(&p, "profctl merge --session s7 -o all-ranks.json.gz, or name traces: t12 t13");
-    } else if (ranks->n == 0) {
+    } else if (ranks->n + ranks->n_left_out == 0) {
         problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace that can be merged", session);
     } else {
         return EXIT_DONE;
@@ -81,25 +81,24 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
-    int64_t memory_limit = o->exporting.memory_limit;
     int status = EXIT_DONE;
 
     follow_hold_signals();
     if (o->session)
-        status = ranks_add_session(c, o->session, memory_limit, &ranks);
+        status = ranks_add_session(c, o->session, &ranks);
     if (n_words > RANKS_MAX)
         return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
-        status = ranks_add_word(c, words[i], memory_limit, &ranks);
+        status = ranks_add_word(c, words[i], &ranks);
     if (status == EXIT_DONE)
         status = check(c, &ranks, n_words, o->session);
     if (status == EXIT_DONE)
-        status = ranks_settle(c, &ranks);
+        status = ranks_settle(c, o->exporting.memory_limit, &ranks);
     if (status != EXIT_DONE)
         return status;
     client_release_profd(c);
     status = ranks_align(c, o->align ? o->align : "auto", &ranks);
-    return status == EXIT_DONE ? write_merged(c, o, &ranks) : status;
+    return status == EXIT_DONE ? ranks_status(&ranks, write_merged(c, o, &ranks)) : status;
 }
 
 const struct verb verb_merge = {

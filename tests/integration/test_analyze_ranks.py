@@ -104,6 +104,44 @@ def test_a_file_brings_its_directory(analyze, tmp_path):
     assert [row["rank"] for row in analyze(tmp_path / "rank1.json", "--all-ranks", "--rank", "0", "--report", "temporal")] == [0]
 
 
+def test_what_cannot_be_read_is_left_out(tmp_path):
+    """Of a directory; what somebody named himself has to be there."""
+    def run(*words):
+        return subprocess.run([PROFCTL, "analyze", "--report", "temporal", "--json", *words], capture_output=True, timeout=120, text=True,
+                              env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")})
+
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for number in range(3):
+        make_rank(traces, number, 5)
+    (traces / "rank3.json").write_text("no trace")
+    for _ in ("afresh", "from columns"):
+        done = run(traces)
+        assert done.returncode == 3 and [row["rank"] for row in json.loads(done.stdout)["rows"]] == [0, 1, 2]
+        assert "rank3.json" in done.stderr and "1 of 4 traces could not be read, and is left out" in done.stderr
+    assert run(*sorted(traces.iterdir())).returncode == 1
+    for path in traces.glob("rank[012].json"):
+        path.unlink()
+    done = run(traces)
+    assert done.returncode == 1 and done.stdout == "" and "left out" not in done.stderr
+
+
+def test_a_rank_that_is_not_there(tmp_path):
+    for number in range(3):
+        make_rank(tmp_path, number, 2)
+    r = subprocess.run([PROFCTL, "analyze", tmp_path, "--rank", "7"], capture_output=True, timeout=120, text=True,
+                       env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert r.returncode == 4 and "there is no rank 7" in r.stderr and "Ranks 0 to 2 are there" in r.stderr
+
+
+def test_how_many_events_each_has(tmp_path):
+    for number in range(3):
+        make_rank(tmp_path, number, 5 + number)
+    r = subprocess.run([PROFCTL, "analyze", tmp_path], capture_output=True, timeout=120, text=True,
+                       env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"})
+    assert "10 to 14 GPU events each" in r.stdout.splitlines()[0] + r.stdout.splitlines()[1]
+
+
 def test_a_single_trace_has_no_ranks(tmp_path):
     make_rank(tmp_path, 0, 2)
     r = subprocess.run([PROFCTL, "analyze", tmp_path / "rank0.json", "--report", "stragglers"], capture_output=True, timeout=120,

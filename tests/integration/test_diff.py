@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profctl diff`: two composed traces whose differences are known, its exit status, and a trace beside itself."""
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import re
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -81,7 +87,54 @@ def test_conditions_decide_the_exit_status(diff, steps):
     diff(before, after, "--fail-if", "gpu.busy > +1ms", "--fail-if", "gpu.busy>25us", status=5)
     diff(after, before, "--fail-if", "gpu.busy < -10%", status=5)
     assert "is no condition" in diff(before, after, "--fail-if", "gpu.busy is bad", status=2).stderr
-    assert "both have no comm.everything" in diff(before, after, "--fail-if", "comm.everything > 1ms", status=4).stderr
+    # What both lack is no success, and is told before anything is shown.
+    failed = diff(before, after, "--fail-if", "comm.exposed > 1ms", status=4)
+    assert "both have no comm.exposed" in failed.stderr and failed.stdout == ""
+
+
+def at_width(columns, *words, **environment):
+    """What a terminal of so many columns shows."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        # Nothing is shown before the terminal is as wide as it is to be.
+        os.read(0, 1)
+        os.execve(PROFCTL, [str(PROFCTL), *map(str, words)], {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", **environment})
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    os.write(fd, b"\n")
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while piece := os.read(fd, 65536):
+            shown += piece
+    os.close(fd)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+
+
+def test_what_gives_way_on_a_narrow_terminal(steps, tmp_path):
+    """What is asked for first stays: the share of a kernel, the times of both."""
+    long = "a_kernel_with_a_long_name_" * 3
+    before, after = steps("before.json", [(long, 100), ("norm", 50)]), steps("after.json", [(long, 200), ("norm", 50)])
+    kernels = at_width(80, "analyze", before, "--report", "kernels", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    changes = at_width(80, "diff", before, after, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert all(len(line) <= 80 for line in kernels + changes)
+    assert any(line.split()[:2] == ["NAME", "CATEGORY"] and line.split()[-1] == "SHARE" for line in kernels)
+    heading = next(line for line in changes if line.startswith("NAME"))
+    assert "CHANGE" in heading and "BEFORE MEAN" in heading and "AFTER MEAN" in heading
+
+
+def test_both_sides_have_one_unit(diff, steps):
+    """A mean that grew from microseconds to milliseconds is read across the line."""
+    before, after = steps("before.json", [("slow_kernel", 5), ("norm", 5)]), steps("after.json", [("slow_kernel", 700), ("norm", 5)])
+    [heading] = [line for line in diff(before, after).stdout.splitlines() if line.startswith("NAME")]
+    units = re.findall(r"(BEFORE|AFTER) MEAN (\w+)", heading)
+    assert [side for side, _ in units] == ["BEFORE", "AFTER"] and len({unit for _, unit in units}) == 1
+
+
+def test_a_measure_that_is_misspelt(diff):
+    """Before anything is read: the traces are not even there."""
+    failed = diff("before.json", "after.json", "--fail-if", "gpu.bussy > 1ms", status=2)
+    assert "there is no measure gpu.bussy" in failed.stderr and "Is it gpu.busy?" in failed.stderr
+    assert "step.p50, step.mean" in diff("before.json", "after.json", "--fail-if", "everything > 1ms", status=2).stderr
 
 
 def test_a_sample_proves_it_or_not(diff, steps):

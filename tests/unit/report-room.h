@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace that a test writes event by event, analysed, for tests of reports. */
+/* Traces that a test writes, event by event or as they stand, as the ranks of one analysis, for tests of
+ * reports. */
 #pragma once
 
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/read-room.h"
 #include "trace/reports/report.h"
 
+#define ROOM_RANKS_MAX 4
+
+/* Not to be moved once it has a rank. */
 struct report_room {
     char *text;
     size_t size;
     FILE *out; /* of the text, until it is read */
     bool has_events;
-    struct read_room read;
-    struct rank rank;
+    struct read_room read[ROOM_RANKS_MAX];
+    struct rank ranks[ROOM_RANKS_MAX];
     struct analysis analysis;
     const struct report *report;
     struct report_rows rows;
@@ -66,14 +70,31 @@ static inline void room_launch(struct report_room *r, const char *category, cons
     room_event(r, category, name, stream, ts, dur, args);
 }
 
+static inline void room_add_text(struct report_room *r, const char *text, size_t size)
+{
+    size_t i = r->analysis.n++;
+
+    assert_true(i < ROOM_RANKS_MAX);
+    r->read[i] = read_in(text, size, (struct read_options){0});
+    assert_int_equal(r->read[i].result, 0);
+    r->ranks[i] = (struct rank){.columns = open_columns(&r->read[i]), .label = "rank", .number = (int64_t)i};
+    r->analysis.ranks = r->ranks;
+    r->analysis.view = VIEW_ALL;
+}
+
+/* One more rank. events: of a traceEvents array, with commas between them. */
+static inline void room_add_rank(struct report_room *r, const char *events)
+{
+    _cleanup_(freep) char *text = xasprintf("{\"traceEvents\":[%s]}", events);
+
+    room_add_text(r, text, strlen(text));
+}
+
 /* Reads what was written, which may be of any format. */
 static inline void room_read_text(struct report_room *r)
 {
     fclose(r->out);
-    r->read = read_in(r->text, r->size, (struct read_options){0});
-    assert_int_equal(r->read.result, 0);
-    r->rank = (struct rank){.columns = open_columns(&r->read), .label = "rank 0"};
-    r->analysis = (struct analysis){.ranks = &r->rank, .n = 1, .view = VIEW_ALL};
+    room_add_text(r, r->text, r->size);
 }
 
 static inline void room_read(struct report_room *r)
@@ -97,8 +118,10 @@ static inline void room_done(struct report_room *r)
     if (r->report)
         report_rows_done(&r->rows);
     analysis_done(&r->analysis);
-    columns_close((struct columns *)r->rank.columns);
-    read_room_done(&r->read);
+    for (size_t i = 0; i < r->analysis.n; i++) {
+        columns_close((struct columns *)r->ranks[i].columns);
+        read_room_done(&r->read[i]);
+    }
     free(r->text);
 }
 
@@ -142,4 +165,37 @@ static inline void assert_cell_real(const struct report_room *r, size_t row, con
 static inline void assert_cell_null(const struct report_room *r, size_t row, const char *column)
 {
     assert_int_equal(room_cell(r, row, column)->type, CELL_NULL);
+}
+
+/* The report's rows as text: a line each, values with | between them, no value as nothing. The caller frees.
+ */
+static inline char *rows_text(const struct report_rows *rows)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    for (size_t row = 0; row < report_rows_count(rows); row++)
+        for (size_t i = 0; i < rows->n_columns; i++) {
+            const struct cell *cell = report_rows_at(rows, row, i);
+            if (cell->type == CELL_INT)
+                fprintf(f, "%lld", (long long)cell->integer);
+            else if (cell->type == CELL_REAL)
+                fprintf(f, "%.4g", cell->real);
+            else if (cell->type == CELL_TEXT)
+                fputs(cell->text, f);
+            fputc(i + 1 < rows->n_columns ? '|' : '\n', f);
+        }
+    fclose(f);
+    return text;
+}
+
+static inline void assert_report(struct report_room *room, const struct report *report, const char *expected)
+{
+    _cleanup_(report_rows_done) struct report_rows rows = {0};
+
+    assert_int_equal(report_make(report, &room->analysis, &rows), 0);
+    assert_int_equal(rows.n_cells % rows.n_columns, 0);
+    _cleanup_(freep) char *text = rows_text(&rows);
+    assert_string_equal(text, expected);
 }

@@ -5,6 +5,7 @@
  * test makes of it, and another graph until the next step.
  */
 #include "tests/unit/report-room.h"
+#include "trace/reports/rules/rule.h"
 
 #define MS          1000.0 /* traces count microseconds */
 #define STEP        (10 * MS)
@@ -336,6 +337,46 @@ static void test_pageable_copies(void **state)
     copy_in_window("Memcpy HtoD (Pinned -> Device)", "pageable_copy", false);
 }
 
+/* Nothing computes while they run, whatever memory they are of; a copy beside kernels costs nothing. */
+static void test_copies_that_nothing_hides(void **state)
+{
+    for (int is_hidden = 0; is_hidden < 2; is_hidden++) {
+        struct maker m;
+        begin(&m);
+        for (int i = 0; i < STEPS; i++) {
+            annotate(&m, DECODE, step_at(i));
+            graph(&m, GEMM, step_at(i) - 500, step_at(i), step_at(i) + (is_hidden ? STEP : WINDOW),
+                  KERNEL_US);
+            m.correlation++;
+            host(&m, "cuda_runtime", "cudaMemcpyAsync", step_at(i) - 300, 10);
+            work(&m, "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", STREAM + 2, step_at(i) + WINDOW,
+                 STEP - WINDOW);
+        }
+        analyze(&m);
+        if (is_hidden)
+            assert_quiet(&m.room);
+        else
+            assert_float_equal(cost_of(&m.room, "exposed_copy"), STEP - WINDOW, 1);
+        room_done(&m.room);
+    }
+}
+
+/* What has no time, and a trace without a first slice, have no place that --from could be given. */
+static void test_place_without_a_time(void **state)
+{
+    struct maker m;
+    char place[PLACE_MAX];
+    begin(&m);
+
+    healthy_step(&m, DECODE, step_at(0));
+    room_read(&m.room);
+    struct scene scene = {.analysis = &m.room.analysis, .n = 1};
+    assert_string_equal(finding_place(place, &scene, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
+    scene.n = 2;
+    assert_string_equal(finding_place(place, &scene, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
+    room_done(&m.room);
+}
+
 static void test_many_tiny_kernels(void **state)
 {
     for (int is_tiny = 0; is_tiny < 2; is_tiny++) {
@@ -475,14 +516,15 @@ static bool even(int step)
     return step % 2 == 0;
 }
 
-static void two_ranks(bool (*first)(int), bool (*second)(int), struct report_rows *ret)
+static void two_ranks(bool (*first)(int), bool (*second)(int), int64_t shift_ns, struct report_rows *ret)
 {
     struct maker m[2];
 
     make_rank(&m[0], first);
     make_rank(&m[1], second);
-    struct rank ranks[2] = {m[0].room.rank, m[1].room.rank};
+    struct rank ranks[2] = {m[0].room.ranks[0], m[1].room.ranks[0]};
     ranks[1].number = 1;
+    ranks[1].shift_ns = shift_ns;
     struct analysis a = {.ranks = ranks, .n = 2, .view = VIEW_ALL};
     assert_int_equal(report_make(report_find("findings"), &a, ret), 0);
     analysis_done(&a);
@@ -501,18 +543,23 @@ static void test_stragglers_and_ranks_that_take_turns(void **state)
 {
     struct report_rows rows;
 
-    two_ranks(never, always, &rows);
+    two_ranks(never, always, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 2 * MS, 1);
     assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
     report_rows_done(&rows);
 
-    two_ranks(odd, even, &rows);
+    two_ranks(odd, even, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 1 * MS, 1);
     report_rows_done(&rows);
 
-    two_ranks(never, never, &rows);
+    two_ranks(never, never, 0, &rows);
     assert_float_equal(rank_cost(&rows, "straggler"), 0, 0);
     assert_float_equal(rank_cost(&rows, "uneven_ranks"), 0, 0);
+    report_rows_done(&rows);
+
+    /* A clock that is off by 5 ms: nobody waits for longer than he is in the collective. */
+    two_ranks(never, never, (int64_t)(5 * MS) * NS_PER_US, &rows);
+    assert_float_equal(rank_cost(&rows, "straggler"), 2.4 * MS, 1);
     report_rows_done(&rows);
 }
 
@@ -587,6 +634,8 @@ int main(void)
         cmocka_unit_test(test_launch_bound_prefill_misses_no_graph),
         cmocka_unit_test(test_exposed_communication_by_purpose),
         cmocka_unit_test(test_pageable_copies),
+        cmocka_unit_test(test_copies_that_nothing_hides),
+        cmocka_unit_test(test_place_without_a_time),
         cmocka_unit_test(test_many_tiny_kernels),
         cmocka_unit_test(test_chains_of_elementwise_kernels),
         cmocka_unit_test(test_prefill_between_decode_steps),

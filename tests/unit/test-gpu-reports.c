@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of the GPU's time: of small traces with known answers, and what holds of any trace. */
-#include "tests/unit/analysis-room.h"
+#include "tests/unit/report-room.h"
 #include "trace/reports/hta_gaps.h"
 #include "trace/reports/reports.h"
 
@@ -54,7 +54,7 @@ static void test_small_trace(void **state)
                         "0|0|7|80000|1\n0|0|7|90000|0\n0|0|20|6000|1\n0|0|20|20000|0\n"},
         {&report_launch_bound, ""},
     };
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, small);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -63,7 +63,7 @@ static void test_small_trace(void **state)
 
 static void test_ranks_side_by_side_and_summed_up(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, GPU("kernel", "my_gemm", 7, 10, 20, 1));
     room_add_rank(&room, GPU("kernel", "my_gemm", 7, 5, 40, 1) "," GPU("kernel", "other", 7, 50, 1, 2));
@@ -77,7 +77,7 @@ static void test_ranks_side_by_side_and_summed_up(void **state)
 
 static void test_a_part_of_the_time(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, small);
     room.analysis.view.from = 60000;
@@ -86,7 +86,7 @@ static void test_a_part_of_the_time(void **state)
 
 static void test_users_classes(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
     _cleanup_(kernel_patterns_done) struct kernel_patterns patterns = {0};
     size_t line;
 
@@ -98,7 +98,7 @@ static void test_users_classes(void **state)
 
 static void test_nothing_of_it(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
     _cleanup_(report_rows_done) struct report_rows rows = {0};
 
     room_add_rank(&room, CALL("cudaLaunchKernel", 0, 5, 1));
@@ -132,7 +132,7 @@ static char *kernels_in_a_row(int n, bool one_call)
 
 static void test_a_launch_bound_stretch(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(20, false);
 
     room_add_rank(&room, events);
@@ -141,7 +141,7 @@ static void test_a_launch_bound_stretch(void **state)
 
 static void test_few_late_kernels_are_no_stretch(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(16, false);
 
     room_add_rank(&room, events);
@@ -150,7 +150,7 @@ static void test_few_late_kernels_are_no_stretch(void **state)
 
 static void test_a_graph_is_not_launch_bound(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(40, true);
 
     room_add_rank(&room, events);
@@ -159,7 +159,7 @@ static void test_a_graph_is_not_launch_bound(void **state)
 
 /* -- HTA ----------------------------------------------------------------------------------------------- */
 
-static void assert_hta_gaps(struct analysis_room *room, const char *expected)
+static void assert_hta_gaps(struct report_room *room, const char *expected)
 {
     _cleanup_(report_rows_done) struct report_rows rows = {0};
 
@@ -171,7 +171,7 @@ static void assert_hta_gaps(struct analysis_room *room, const char *expected)
 
 static void test_by_htas_rules(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, small);
     room.analysis.hta = true;
@@ -186,7 +186,7 @@ static void test_htas_kinds(void **state)
     static const char events[] =
         GPU("kernel", "deep_ep::dispatch", 7, 0, 10, 1) "," GPU("kernel", "ncclKernel", 7, 20, 10, 2) "," GPU(
             "cuda_sync", "Stream Sync", 7, 40, 10, 3) "," GPU("gpu_memset", "Memset", 7, 60, 10, 4);
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, events);
     assert_report(&room, &report_temporal, "0|70000|30000|40000|0|30000|0.4286|0|0.5714\n");
@@ -199,7 +199,7 @@ static void test_htas_kinds(void **state)
 
 static void test_gaps_below_zero(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, GPU("kernel", "a", 7, 0, 10, 1) "," GPU("kernel", "b", 7, 4, 2,
                                                                  2) "," GPU("kernel", "c", 7, 20, 1, 3));
@@ -216,7 +216,7 @@ static void test_htas_steps(void **state)
             "cuLaunchKernel", 11, 2, 1) "," CALL("cudaLaunchKernel", 60, 5,
                                                  2) "," GPU("kernel", "a", 7, 20, 7, 1) "," GPU("kernel", "b",
                                                                                                 7, 70, 10, 2);
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, events);
     room.analysis.hta = true;
@@ -277,7 +277,7 @@ static int64_t sum(const struct report_rows *rows, const struct report *report, 
     return all;
 }
 
-static void check_laws(struct analysis_room *room)
+static void check_laws(struct report_room *room)
 {
     _cleanup_(report_rows_done) struct report_rows temporal = {0}, overlap = {0}, kernels = {0},
                                                    streams = {0}, categories = {0};
@@ -309,7 +309,7 @@ static void check_laws(struct analysis_room *room)
 static void test_laws(void **state)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        _cleanup_(room_done) struct analysis_room room = {0};
+        _cleanup_(room_done) struct report_room room = {0};
         _cleanup_(freep) char *events = random_trace();
         room_add_rank(&room, events);
         check_laws(&room);
@@ -322,7 +322,7 @@ static void test_laws(void **state)
 /* All communication of a trace lies under computation that is the same. */
 static void test_overlap_with_itself(void **state)
 {
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room,
                   GPU("kernel", "my_gemm", 7, 10, 20, 1) "," GPU("kernel", "nccl", 8, 10, 20, 2) "," GPU(
@@ -339,7 +339,7 @@ static void test_hostile_trace(void **state)
         "," GPU("kernel", "a", 9, -4600000000000000, 9200000000000000, 1)                      //
         "," GPU("kernel", "a", 7, 4000000000000000, 600000000000000, 1)                        //
         "," GPU("kernel", "nccl", 7, 0, 0, 1) "," CALL("cudaLaunchKernel", -9000000000000000, 1, 1);
-    _cleanup_(room_done) struct analysis_room room = {0};
+    _cleanup_(room_done) struct report_room room = {0};
 
     room_add_rank(&room, events);
     for (int hta = 0; hta < 2; hta++) {

@@ -295,20 +295,37 @@ static void test_times_out_of_all_bounds(void **state)
     room_done(&r);
 }
 
+/* torch's emit_nvtx numbers each range. */
+static void test_numbered_ranges_are_one(void **state)
+{
+    static const char *const reports_by_name[] = {"ops", "op_tree"};
+    struct report_room r;
+
+    room_begin(&r, "");
+    room_event(&r, "user_annotation", "aten::mm, op_id = 7", 1, 0, 20, NULL);
+    room_launch(&r, "kernel", "gemm", 7, 1, 5, 30, 10);
+    room_event(&r, "user_annotation", "aten::mm, op_id = 8", 1, 100, 30, NULL);
+    room_read(&r);
+    for (size_t i = 0; i < ARRAY_SIZE(reports_by_name); i++) {
+        assert_int_equal(room_make(&r, reports_by_name[i]), 0);
+        assert_int_equal(report_rows_count(&r.rows), 1);
+        assert_cell_text(&r, 0, "name", "aten::mm");
+        assert_cell_int(&r, 0, "calls", 2);
+    }
+    assert_int_equal(room_make(&r, "op_kernels"), 0);
+    assert_int_equal(report_rows_count(&r.rows), 1);
+    room_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_and_total),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_kernels_of_operators),
-        cmocka_unit_test(test_external_id),
-        cmocka_unit_test(test_what_lies_across),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_stacks),
-        cmocka_unit_test(test_self_times_sum_to_total),
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_part_of_a_trace),
-        cmocka_unit_test(test_times_out_of_all_bounds),
+        cmocka_unit_test(test_self_and_total),          cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_kernels_of_operators),    cmocka_unit_test(test_external_id),
+        cmocka_unit_test(test_what_lies_across),        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_numbered_ranges_are_one), cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_self_times_sum_to_total), cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_part_of_a_trace),         cmocka_unit_test(test_times_out_of_all_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,27 @@ static void ranges(void **state)
     room_done(&r);
 }
 
+/* A range that begins in a frame and outlives it lies beside the calls of that frame, and holds them all the
+ * same. */
+static void ranges_across_frames(void **state)
+{
+    struct report_room r;
+
+    room_begin(&r, "");
+    room_event(&r, "python_function", "across", 1, 0, 100, NULL);
+    room_event(&r, "user_annotation", "forward", 1, 10, 140, NULL);
+    room_launch(&r, "kernel", "gemm", 7, 1, 50, 300, 10);
+    room_launch(&r, "kernel", "gemm", 7, 2, 120, 320, 10);
+    room_launch(&r, "kernel", "gemm", 7, 3, 180, 340, 10);
+    room_read(&r);
+    assert_int_equal(room_make(&r, "nvtx"), 0);
+    assert_int_equal(report_rows_count(&r.rows), 1);
+    assert_cell_int(&r, 0, "kernels", 2);
+    assert_int_equal(room_make(&r, "op_tree"), 0);
+    assert_cell_int(&r, 0, "kernels", 2);
+    room_done(&r);
+}
+
 static void node(struct report_room *r, const char *name, double ts, double dur, const char *op,
                  const char *provider)
 {
@@ -162,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_of_nsys),
         cmocka_unit_test(ranges),
+        cmocka_unit_test(ranges_across_frames),
         cmocka_unit_test(onnx_runtime),
         cmocka_unit_test(callgrind),
     };

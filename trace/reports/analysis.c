@@ -2,6 +2,7 @@
 #include "trace/reports/analysis.h"
 
 #include "trace/reports/hta.h"
+#include "trace/reports/side_by_side.h"
 #include <errno.h>
 
 void analysis_done(struct analysis *a)
@@ -33,7 +34,9 @@ void analysis_done(struct analysis *a)
     }
 }
 
-int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+/* -- Reading, under the rank's lock ------------------------------------------------------------------- */
+
+static int read_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
     struct rank *one = &a->ranks[rank];
 
@@ -54,14 +57,14 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
     return 0;
 }
 
-int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret)
+static int read_steps(struct analysis *a, size_t rank, const struct steps **ret)
 {
     struct rank *one = &a->ranks[rank];
 
     if (!one->steps) {
         struct steps *steps = calloc(1, sizeof(*steps));
         const struct gpu_work *work;
-        int r = steps ? analysis_all_gpu(a, rank, &work) : -ENOMEM;
+        int r = steps ? read_all_gpu(a, rank, &work) : -ENOMEM;
         if (r >= 0)
             r = steps_read(one->columns, work, steps);
         if (r < 0) {
@@ -124,7 +127,7 @@ static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
 
     if (a->view.step == COLUMN_NULL && !a->view.phase)
         return intervals_add(ret, bounds.from, bounds.to);
-    int r = analysis_steps(a, rank, &steps);
+    int r = read_steps(a, rank, &steps);
     for (size_t i = 0; r >= 0 && i < steps->n; i++)
         if (analysis_has_step(a, rank, &steps->items[i]))
             r = intervals_add(ret, steps->items[i].ts, MIN(steps->items[i].end, bounds.to));
@@ -132,7 +135,7 @@ static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
     return r;
 }
 
-int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret)
+static int read_times(struct analysis *a, size_t rank, const struct intervals **ret)
 {
     struct rank *one = &a->ranks[rank];
 
@@ -163,12 +166,12 @@ static int select_work(const struct gpu_work *all, const struct intervals *times
     return 0;
 }
 
-int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+static int read_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
     struct rank *one = &a->ranks[rank];
     const struct gpu_work *all = NULL;
     const struct intervals *times;
-    int r = analysis_all_gpu(a, rank, &all);
+    int r = read_all_gpu(a, rank, &all);
 
     if (r < 0)
         return r;
@@ -176,7 +179,7 @@ int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
         *ret = all;
         return r;
     }
-    r = analysis_times(a, rank, &times);
+    r = read_times(a, rank, &times);
     if (r >= 0 && !one->selected) {
         one->selected = calloc(1, sizeof(*one->selected));
         r = one->selected ? select_work(all, times, one->selected) : -ENOMEM;
@@ -185,8 +188,6 @@ int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
     return r;
 }
 
-/* -- The host ----------------------------------------------------------------------------------------- */
-
 static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct host_calls **known,
                      const struct host_calls **ret)
 {
@@ -194,7 +195,7 @@ static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct hos
 
     if (!*known) {
         struct host_calls *host = calloc(1, sizeof(*host));
-        int r = host ? analysis_gpu(a, rank, &work) : -ENOMEM;
+        int r = host ? read_gpu(a, rank, &work) : -ENOMEM;
         if (r >= 0)
             r = host_calls_read(a->ranks[rank].columns, kinds, work, host);
         if (r < 0) {
@@ -207,14 +208,44 @@ static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct hos
     return 0;
 }
 
-int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
+static int read_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
 {
     return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, &a->ranks[rank].ops, ret);
 }
 
-int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret)
+static int read_frames(struct analysis *a, size_t rank, const struct host_calls **ret)
 {
     return read_host(a, rank, 1 << HOST_PYTHON, &a->ranks[rank].frames, ret);
+}
+
+/* -- Asking ------------------------------------------------------------------------------------------- */
+
+#define ASK(name, type)                                                                                      \
+    int analysis_##name(struct analysis *a, size_t rank, const struct type **ret)                            \
+    {                                                                                                        \
+        pthread_mutex_lock(&a->ranks[rank].lock);                                                            \
+        int r = read_##name(a, rank, ret);                                                                   \
+        pthread_mutex_unlock(&a->ranks[rank].lock);                                                          \
+        return r;                                                                                            \
+    }
+
+ASK(all_gpu, gpu_work)
+ASK(gpu, gpu_work)
+ASK(steps, steps)
+ASK(times, intervals)
+ASK(ops, host_calls)
+ASK(frames, host_calls)
+
+static int read_rank(void *arg, size_t rank)
+{
+    const struct gpu_work *work;
+
+    return analysis_gpu(arg, rank, &work);
+}
+
+int analysis_read_gpu(struct analysis *a)
+{
+    return side_by_side(a->n, read_rank, a);
 }
 
 bool analysis_has_call(const struct intervals *times, const struct host_call *call)

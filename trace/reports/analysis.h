@@ -3,13 +3,14 @@
  * What reports are made from: one trace or the traces of all ranks, and the part of them that is looked at.
  *
  * What several reports need (the GPU's work, steps) is read when it is first asked for and belongs to the
- * analysis. For one thread at a time.
+ * analysis. Several threads may ask at once: of one rank they wait for each other.
  */
 #pragma once
 
 #include "trace/reports/gpu.h"
 #include "trace/reports/host.h"
 #include "trace/reports/step.h"
+#include <pthread.h>
 
 struct rank {
     const struct columns *columns; /* the caller's */
@@ -17,6 +18,7 @@ struct rank {
     int64_t number;                /* as the trace says, else its place among the ranks */
     int64_t shift_ns;              /* what is added to its stamps, so that all are of one clock */
     /* Private. */
+    pthread_mutex_t lock; /* of what follows; one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
     struct gpu_work *gpu, *selected;
     struct host_calls *ops, *frames;
     struct steps *steps;
@@ -31,20 +33,24 @@ struct analysis_view {
 };
 #define VIEW_ALL ((struct analysis_view){.from = INT64_MIN, .to = INT64_MAX, .step = COLUMN_NULL})
 
+enum hta_steps { HTA_STEPS_UNKNOWN, HTA_STEPS_NO, HTA_STEPS_YES };
+
 struct analysis {
     struct rank *ranks;
     size_t n;
     struct analysis_view view;
     const struct kernel_patterns *patterns; /* NULL: the known ones alone */
     bool hta;                               /* by Holistic Trace Analysis' own rules where there are any */
-    /* Private: whether its filter of steps applies. */
-    enum { HTA_STEPS_UNKNOWN, HTA_STEPS_NO, HTA_STEPS_YES } hta_steps;
+    /* Private: whether its filter of steps applies, enum hta_steps. */
+    _Atomic int hta_steps;
 };
 
 /* Frees what was read; the ranks themselves are the caller's. */
 void analysis_done(struct analysis *a);
 
 /* All of these are read once; they stay the analysis'. -ENOMEM. */
+/* The work of all ranks, side by side, before reports ask for one after the other. */
+int analysis_read_gpu(struct analysis *a);
 /* The work within the view: what begins in it. */
 int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 /* All of it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/call_tree.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include <errno.h>
@@ -28,14 +29,8 @@ static int64_t node_of(struct building *b, struct text_numbers *numbers, const s
 
     if (number < 0)
         return number;
-    if (b->groups.n > b->cap) {
-        struct call_node *nodes = reallocarray(b->nodes, b->groups.cap, sizeof(*nodes));
-        if (!nodes)
-            return -ENOMEM;
-        memset(&nodes[b->cap], 0, (b->groups.cap - b->cap) * sizeof(*nodes));
-        b->nodes = nodes;
-        b->cap = b->groups.cap;
-    }
+    if (!ARRAY_BESIDE(b->nodes, b->cap, b->groups.n))
+        return -ENOMEM;
     struct call_node *node = &b->nodes[number];
     if (!node->name.p)
         *node = (struct call_node){.name = b->texts.items[name],

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/collective.h"
 
+#include "trace/reports/glob.h"
 #include <ctype.h>
-#include <fnmatch.h>
 #include <math.h>
 
 /* Kernels' names are templates: what tells the collective stands within so many bytes. */
@@ -102,7 +102,7 @@ enum collective_kind collective_kind_of(struct text name)
             plain[n++] = (char)tolower((unsigned char)name.p[i]);
     plain[n] = '\0';
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (fnmatch(names[i].glob, plain, 0) == 0)
+        if (glob_matches(names[i].glob, plain))
             return names[i].kind;
     return COLLECTIVE_OTHER;
 }

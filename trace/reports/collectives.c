@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
+#include "trace/reports/array.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/group.h"
@@ -99,11 +100,11 @@ static struct collective describe(const struct columns *c, const struct gpu_even
         one.ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row));
         one.group_size = columns_get(c, COL_collective_group_size, row);
     }
+    one.kind = one.name.size > 0 ? collective_kind_of(one.name) : COLLECTIVE_OTHER;
     if (one.name.size == 0)
         one.name = columns_text(c, e->name);
-    one.kind = collective_kind_of(one.name);
     if (one.kind == COLLECTIVE_OTHER)
-        one.kind = collective_kind_of(columns_text(c, e->name));
+        one.kind = e->collective;
     if (row != SLICE_NONE)
         one.bytes = collective_bytes(one.kind, columns_get(c, COL_collective_in_elements, row),
                                      columns_get(c, COL_collective_out_elements, row), dtype_bytes(one.dtype),
@@ -124,14 +125,8 @@ static int add(struct summing *s, const struct collective *one, int64_t ns, int6
     int64_t number = groups_number(&s->groups, (struct group_key){{name, dtype, one->bytes, group, ranks}});
     if (number < 0)
         return (int)number;
-    if (s->groups.n > s->cap) {
-        struct collective *items = reallocarray(s->items, s->groups.cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        memset(&items[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*items));
-        s->items = items;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+        return -ENOMEM;
     struct collective *sum = &s->items[number];
     if (sum->count == 0) {
         *sum = *one;

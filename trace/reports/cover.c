@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/cover.h"
 
+#include "trace/reports/search.h"
+
 #include <errno.h>
 
 int cover_new(struct intervals *times, struct cover *ret)
@@ -25,16 +27,9 @@ void cover_done(struct cover *cover)
 
 static int64_t length_until(const struct cover *c, int64_t at)
 {
-    size_t low = 0, high = c->times.n;
+    size_t place = FIRST_THAT(i, 0, c->times.n, c->times.items[i].to > at);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->times.items[middle].to <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return c->before[low] + (low < c->times.n ? MAX(at - c->times.items[low].from, 0) : 0);
+    return c->before[place] + (place < c->times.n ? MAX(at - c->times.items[place].from, 0) : 0);
 }
 
 int64_t cover_length(const struct cover *cover, int64_t from, int64_t to)

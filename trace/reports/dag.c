@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/dag.h"
 
+#include "trace/reports/array.h"
 #include <errno.h>
 
 #define NONE UINT32_MAX
 
 int dag_add(struct dag *g, uint32_t from, uint32_t to, int64_t weight, uint32_t note)
 {
-    if (g->n_edges == g->cap) {
-        size_t cap = g->cap ? g->cap * 2 : 1024;
-        struct dag_edge *edges = reallocarray(g->edges, cap, sizeof(*edges));
-        if (!edges)
-            return -ENOMEM;
-        g->edges = edges;
-        g->cap = cap;
-    }
+    if (!ARRAY_ROOM(g->edges, g->cap, g->n_edges + 1))
+        return -ENOMEM;
     g->edges[g->n_edges++] =
         (struct dag_edge){.from = from, .to = to, .note = note, .weight = MAX(weight, INT64_C(0))};
     return 0;

@@ -56,6 +56,11 @@ static const struct {
     [MEMORY] = {"memory.copies", "with a copy or memset at work"},
 };
 
+const char *diff_measure_name(size_t i)
+{
+    return i < _MEASURE_MAX ? measures[i].name : NULL;
+}
+
 struct side {
     int64_t values[_MEASURE_MAX]; /* COLUMN_NULL where there is none */
     int64_t *steps;               /* durations, sorted, of all ranks */

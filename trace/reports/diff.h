@@ -17,6 +17,9 @@ struct diff {
     bool by_step;
 };
 
+/* What rows of diff_measures are called, whether both sides have them or not; NULL behind the last. */
+const char *diff_measure_name(size_t i);
+
 /* Finds the steps of both. -ENOMEM. */
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after);
 /* All into rows that the caller does with, whatever is returned. The largest change first. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels and operators of two analyses, matched and ordered by what their change costs. */
 #include "base/statistics.h"
+#include "trace/reports/array.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/name_table.h"
+#include "trace/reports/search.h"
 
 #include "trace/columns/category.h"
 #include <errno.h>
@@ -19,11 +21,12 @@ static const struct report_column columns[] = {
     {"name", UNIT_TEXT, "in the second; in the first where it is gone"},
     {"change_ns", UNIT_NS, "what it costs: after less before"},
     {"verdict", UNIT_TEXT, "new, gone, slower, faster, more, fewer, same, or replaced"},
-    {"before_count", UNIT_FACTOR, "how often, in the first"},
-    {"after_count", UNIT_FACTOR, "how often, in the second"},
+    {"before_count", UNIT_FACTOR, "how often, in the first", .is_spare = true},
+    {"after_count", UNIT_FACTOR, "how often, in the second", .is_spare = true},
     {"before_mean_ns", UNIT_NS, "of one, in the first"},
     {"after_mean_ns", UNIT_NS, "of one, in the second"},
-    {"p", UNIT_FACTOR, "how probable the difference of the durations is by chance (Mann and Whitney)"},
+    {"p", UNIT_FACTOR, "how probable the difference of the durations is by chance (Mann and Whitney)",
+     .is_spare = true},
     {"before_ns", UNIT_NS, "sum in the first", true},
     {"after_ns", UNIT_NS, "sum in the second", true},
     {"before_name", UNIT_TEXT, "in the first, where it is another", true},
@@ -169,18 +172,11 @@ static int match(struct items *before, struct items *after, key_of key)
     for (size_t i = 0; i < after->n; i++) {
         struct item *one = &after->items[i];
         uint64_t wanted = one->match == SIZE_MAX ? key(one) : 0;
-        size_t low = 0, high = n;
-        while (wanted && low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (keys[middle].hash < wanted)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        for (; wanted && low < n && keys[low].hash == wanted; low++)
-            if (before->items[keys[low].at].match == SIZE_MAX) {
-                one->match = keys[low].at;
-                before->items[keys[low].at].match = i;
+        for (size_t at = wanted ? FIRST_THAT(k, 0, n, keys[k].hash >= wanted) : n;
+             at < n && keys[at].hash == wanted; at++)
+            if (before->items[keys[at].at].match == SIZE_MAX) {
+                one->match = keys[at].at;
+                before->items[keys[at].at].match = i;
                 break;
             }
     }
@@ -366,15 +362,8 @@ static int gather_ops(struct analysis *a, int64_t steps, struct items *ret)
             int64_t number = name_table_number(&names, columns_text(c, columns_get(c, COL_name_name, group)));
             if (number < 0)
                 return (int)number;
-            if ((size_t)number >= cap) {
-                size_t larger = MAX((size_t)number + 1, cap * 2 + 64);
-                struct item *items = reallocarray(ret->items, larger, sizeof(*items));
-                if (!items)
-                    return -ENOMEM;
-                memset(items + cap, 0, (larger - cap) * sizeof(*items));
-                ret->items = items;
-                cap = larger;
-            }
+            if (!ARRAY_BESIDE(ret->items, cap, names.n))
+                return -ENOMEM;
             struct item *item = &ret->items[number];
             if ((size_t)number == ret->n) {
                 ret->n++;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/encounter.h"
 
+#include "trace/reports/array.h"
+#include "trace/reports/group.h"
 #include "trace/reports/name_table.h"
+#include "trace/reports/order.h"
 #include <errno.h>
 
 /* How many collectives one recording may begin earlier than another. */
@@ -11,11 +14,10 @@
 /* What a key is made of at most. */
 #define KEY_TEXT_MAX 512
 
-/* The communication of one rank: which collective (number of its key), and its place in order of time. */
+/* The communication of one rank: which collective (number of its key). */
 struct meeting {
     const struct gpu_event *event;
     uint32_t key;
-    size_t place;
 };
 
 /* Those of one rank by key, and of one key in order of time. */
@@ -43,33 +45,19 @@ static void finder_done(struct finder *f)
     name_table_done(&f->keys);
 }
 
-/* The row of the collective's arguments, in a table that is ordered by slice. */
+/* The row of the collective's arguments. */
 static uint64_t find_arguments(const struct columns *c, uint64_t slice)
 {
-    uint64_t low = 0, high = columns_rows(c, TABLE_collective), n = high;
+    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
 
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        int64_t at = columns_get(c, COL_collective_slice, middle);
-        if (at != COLUMN_NULL && (uint64_t)at < slice)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && columns_get(c, COL_collective_slice, low) == (int64_t)slice ? low : SLICE_NONE;
+    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : SLICE_NONE;
 }
 
 /* Group, operation and the kernel's name in one text. */
-static int64_t key_of(struct finder *f, const struct columns *c, const struct gpu_event *e)
+static int64_t key_of_texts(struct finder *f, struct text group, struct text operation, struct text name)
 {
-    uint64_t row = find_arguments(c, e->slice);
-    struct text name = columns_text(c, e->name), group = {"", 0}, operation = {"", 0};
     char text[KEY_TEXT_MAX];
 
-    if (row != SLICE_NONE) {
-        group = columns_text(c, columns_get(c, COL_collective_group_name, row));
-        operation = columns_text(c, columns_get(c, COL_collective_name, row));
-    }
     int n = snprintf(text, sizeof(text), "%.*s\n%.*s\n%.*s", (int)MIN(group.size, (size_t)64),
                      group.p ? group.p : "", (int)MIN(operation.size, (size_t)64),
                      operation.p ? operation.p : "", (int)MIN(name.size, (size_t)300), name.p ? name.p : "");
@@ -82,48 +70,70 @@ static int64_t key_of(struct finder *f, const struct columns *c, const struct gp
         free(copy);
         return key;
     }
-    if (f->n_texts == f->texts_cap) {
-        size_t cap = f->texts_cap ? f->texts_cap * 2 : 64;
-        char **texts = reallocarray(f->texts, cap, sizeof(*texts));
-        if (!texts) {
-            free(copy);
-            return -ENOMEM;
-        }
-        f->texts = texts;
-        f->texts_cap = cap;
+    if (!ARRAY_ROOM(f->texts, f->texts_cap, f->n_texts + 1)) {
+        free(copy);
+        return -ENOMEM;
     }
     f->texts[f->n_texts++] = copy;
     return key;
 }
 
-static int compare_keys(const void *x, const void *y)
-{
-    const struct meeting *a = x, *b = y;
+/* The keys of a rank, by the numbers of its texts: few recur all the time. */
+struct rank_keys {
+    const struct columns *c;
+    struct groups texts; /* group, operation, name */
+    int64_t *keys;       /* of each */
+    size_t cap;
+};
 
-    return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
-                            : (a->place > b->place) - (a->place < b->place);
+static void rank_keys_done(struct rank_keys *k)
+{
+    groups_done(&k->texts);
+    free(k->keys);
+}
+
+static int64_t key_of(struct finder *f, struct rank_keys *k, const struct gpu_event *e)
+{
+    uint64_t row = find_arguments(k->c, e->slice);
+    int64_t group = row == SLICE_NONE ? COLUMN_NULL : columns_get(k->c, COL_collective_group_name, row),
+            operation = row == SLICE_NONE ? COLUMN_NULL : columns_get(k->c, COL_collective_name, row);
+    size_t known = k->texts.n;
+    int64_t number = groups_number(&k->texts, (struct group_key){{group, operation, e->name}});
+
+    if (number < 0)
+        return number;
+    if (!ARRAY_BESIDE(k->keys, k->cap, k->texts.n))
+        return -ENOMEM;
+    if (k->texts.n > known)
+        k->keys[number] = key_of_texts(f, columns_text(k->c, group), columns_text(k->c, operation),
+                                       columns_text(k->c, e->name));
+    return k->keys[number];
 }
 
 static int gather(struct finder *f, size_t rank)
 {
+    _cleanup_(rank_keys_done) struct rank_keys keys = {.c = f->a->ranks[rank].columns};
     const struct gpu_work *work;
     struct side *side = &f->sides[rank];
     int r = analysis_gpu(f->a, rank, &work);
 
     if (r < 0)
         return r;
+    _cleanup_(freep) struct order_key *order = malloc((work->n + 1) * sizeof(*order));
     side->items = calloc(work->n + 1, sizeof(*side->items));
-    if (!side->items)
+    if (!order || !side->items)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {
         if (work->events[i].kind != GPU_COMMUNICATION)
             continue;
-        int64_t key = key_of(f, f->a->ranks[rank].columns, &work->events[i]);
+        int64_t key = key_of(f, &keys, &work->events[i]);
         if (key < 0)
             return (int)key;
-        side->items[side->n++] = (struct meeting){&work->events[i], (uint32_t)key, i};
+        order[side->n++] = (struct order_key){key, i};
     }
-    qsort(side->items, side->n, sizeof(*side->items), compare_keys);
+    order_keys(order, side->n);
+    for (size_t i = 0; i < side->n; i++)
+        side->items[i] = (struct meeting){&work->events[order[i].item], (uint32_t)order[i].number};
     return 0;
 }
 
@@ -176,22 +186,10 @@ static int best_offset(const struct side *one, int64_t shift, const struct side 
 static int add(struct encounters *ret, size_t *cap_events, size_t *n_events, size_t n_ranks, struct text name,
                const struct side *sides, const int *offsets, size_t i)
 {
-    if (ret->n == ret->cap) {
-        size_t cap = ret->cap ? ret->cap * 2 : 256;
-        struct encounter *items = reallocarray(ret->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        ret->items = items;
-        ret->cap = cap;
-    }
-    if (*n_events + n_ranks > *cap_events) {
-        size_t cap = (*cap_events ? *cap_events * 2 : 1024) + n_ranks;
-        const struct gpu_event **events = reallocarray(ret->events, cap, sizeof(*events));
-        if (!events)
-            return -ENOMEM;
-        ret->events = events;
-        *cap_events = cap;
-    }
+    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+        return -ENOMEM;
+    if (!ARRAY_ROOM(ret->events, *cap_events, *n_events + n_ranks))
+        return -ENOMEM;
     for (size_t rank = 0; rank < n_ranks; rank++)
         ret->events[*n_events + rank] = sides[rank].items[(int64_t)i + offsets[rank]].event;
     *n_events += n_ranks;

@@ -2,6 +2,7 @@
 /* What is wrong, by rules, what costs most first. */
 #include "trace/reports/reports.h"
 #include "trace/reports/rules/rules.h"
+#include "trace/reports/side_by_side.h"
 
 #include <errno.h>
 
@@ -26,13 +27,35 @@ static const struct rule *const rules[] = {
 #undef R
 };
 
+struct looking {
+    struct scene scene;
+    struct report_rows seen[ARRAY_SIZE(rules)]; /* by each rule */
+};
+
+static void looking_done(struct looking *l)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+        report_rows_done(&l->seen[i]);
+    scene_done(&l->scene);
+}
+
+static int look(void *arg, size_t i)
+{
+    struct looking *l = arg;
+
+    report_rows_init(&l->seen[i], ARRAY_SIZE(columns));
+    return rules[i]->look(&l->scene, rules[i], &l->seen[i]);
+}
+
 static int make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(scene_done) struct scene scene = {0};
-    int r = scene_read(a, &scene);
+    _cleanup_(looking_done) struct looking l = {0};
+    int r = scene_read(a, &l.scene);
 
+    if (r >= 0)
+        r = side_by_side(ARRAY_SIZE(rules), look, &l);
     for (size_t i = 0; i < ARRAY_SIZE(rules) && r >= 0; i++)
-        r = rules[i]->look(&scene, rules[i], ret);
+        report_rows_append(ret, &l.seen[i]);
     return r < 0 ? r : report_rows_sort(ret, COLUMN_COST, true);
 }
 

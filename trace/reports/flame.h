@@ -26,8 +26,7 @@ struct flame {
     struct flame_frame *frames; /* the first is the root */
     size_t n, cap;
     struct name_table names;
-    uint32_t *slots; /* private */
-    size_t n_slots;
+    struct number_table numbers; /* private */
 };
 
 /* Adds the time of all ranks. is_before: as what is compared with. An empty struct is ready; the analysis

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gap.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/gap_culprit.h"
 #include <errno.h>
@@ -25,14 +26,8 @@ struct stream_end {
 
 static int add(struct gaps *gaps, struct gap gap)
 {
-    if (gaps->n == gaps->cap) {
-        size_t cap = gaps->cap ? gaps->cap * 2 : 1024;
-        struct gap *items = reallocarray(gaps->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        gaps->items = items;
-        gaps->cap = cap;
-    }
+    if (!ARRAY_ROOM(gaps->items, gaps->cap, gaps->n + 1))
+        return -ENOMEM;
     gaps->items[gaps->n++] = gap;
     return 0;
 }
@@ -63,14 +58,8 @@ static int find(const struct columns *c, const struct gpu_work *work, const stru
         int64_t stream = stream_set_number(streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
-        if ((size_t)stream >= n_ends) {
-            struct stream_end *more = reallocarray(ends, streams->cap, sizeof(*ends));
-            if (!more)
-                return -ENOMEM;
-            ends = more;
-            memset(&ends[n_ends], 0, (streams->cap - n_ends) * sizeof(*ends));
-            n_ends = streams->cap;
-        }
+        if (!ARRAY_BESIDE(ends, n_ends, streams->n))
+            return -ENOMEM;
         struct stream_end *end = &ends[stream];
         if (end->any && e->ts > end->end && intervals_find(times, e->ts)) {
             struct gap gap = {.from = end->end,

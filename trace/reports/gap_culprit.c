@@ -6,6 +6,8 @@
  */
 #include "trace/reports/gap_culprit.h"
 
+#include "trace/reports/order.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 /* Where nothing covers half of a gap, so many slices in it are looked at for what covers most. */
@@ -23,7 +25,7 @@ struct looking {
     uint32_t *first_track; /* by thread, + 1 */
     uint64_t *last;        /* by track: the slice that began last, SLICE_NONE */
     uint64_t n_tracks, n_threads;
-    uint32_t *order; /* gaps by their middle */
+    struct order_key *order; /* gaps by their middle */
 };
 
 static void looking_done(struct looking *l)
@@ -38,14 +40,6 @@ static void looking_done(struct looking *l)
 static int64_t middle_of(const struct gap *gap)
 {
     return gap->from + (gap->to - gap->from) / 2;
-}
-
-static int compare_middles(const void *x, const void *y, void *arg)
-{
-    const struct gap *gaps = arg, *a = &gaps[*(const uint32_t *)x], *b = &gaps[*(const uint32_t *)y];
-    int64_t at_a = middle_of(a), at_b = middle_of(b);
-
-    return (at_a > at_b) - (at_a < at_b);
 }
 
 static int looking_begin(struct looking *l, const struct gaps *gaps)
@@ -69,8 +63,8 @@ static int looking_begin(struct looking *l, const struct gaps *gaps)
         l->first_track[thread] = (uint32_t)track;
     }
     for (size_t i = 0; i < gaps->n; i++)
-        l->order[i] = (uint32_t)i;
-    qsort_r(l->order, gaps->n, sizeof(*l->order), compare_middles, gaps->items);
+        l->order[i] = (struct order_key){middle_of(&gaps->items[i]), i};
+    order_keys(l->order, gaps->n);
     return 0;
 }
 
@@ -137,14 +131,14 @@ static void walk(struct looking *l, struct gaps *gaps)
         size_t n = columns_block(l->c, COL_slice_ts, first, BLOCK_ROWS, ts);
         columns_block(l->c, COL_slice_track, first, BLOCK_ROWS, track);
         for (size_t i = 0; i < n && at < gaps->n; i++) {
-            while (at < gaps->n && middle_of(&gaps->items[l->order[at]]) < ts[i])
-                look_at_middle(l, &gaps->items[l->order[at++]]);
+            while (at < gaps->n && l->order[at].number < ts[i])
+                look_at_middle(l, &gaps->items[l->order[at++].item]);
             if (track[i] != COLUMN_NULL)
                 l->last[track[i]] = first + i;
         }
     }
     for (; at < gaps->n; at++)
-        look_at_middle(l, &gaps->items[l->order[at]]);
+        look_at_middle(l, &gaps->items[l->order[at].item]);
 }
 
 /* -- What covers most --------------------------------------------------------------------------------- */
@@ -152,15 +146,8 @@ static void walk(struct looking *l, struct gaps *gaps)
 /* The first place in the track's part of by_track whose slice is at or behind `slice`. */
 static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
 {
-    while (first < end) {
-        uint64_t middle = first + (end - first) / 2;
-        int64_t at = columns_get(c, COL_by_track_slice, middle);
-        if (at != COLUMN_NULL && (uint64_t)at < slice)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first;
+    /* As an unsigned number COLUMN_NULL is behind all slices. */
+    return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
 }
 
 static uint64_t outermost(const struct columns *c, uint64_t slice)

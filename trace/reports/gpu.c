@@ -2,6 +2,7 @@
 #include "trace/reports/gpu.h"
 
 #include "trace/columns/category.h"
+#include "trace/reports/array.h"
 #include "trace/reports/hta.h"
 #include <errno.h>
 
@@ -10,6 +11,7 @@ struct meaning {
     bool known;
     enum gpu_kind kind;
     enum kernel_class class;
+    enum collective_kind collective;
 };
 
 struct loader {
@@ -36,6 +38,7 @@ static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_t
     };
 
     m.kind = l->by_hta ? hta_kind(text) : kind_of(m.class);
+    m.collective = m.kind == GPU_COMMUNICATION ? collective_kind_of(text) : COLLECTIVE_OTHER;
     return m;
 }
 
@@ -74,14 +77,8 @@ static bool is_possible(int64_t ts, int64_t dur)
 
 struct gpu_event *gpu_work_add(struct gpu_work *work)
 {
-    if (work->n == work->cap) {
-        size_t cap = work->cap ? work->cap * 2 : 1024;
-        struct gpu_event *events = reallocarray(work->events, cap, sizeof(*events));
-        if (!events)
-            return NULL;
-        work->events = events;
-        work->cap = cap;
-    }
+    if (!ARRAY_ROOM(work->events, work->cap, work->n + 1))
+        return NULL;
     return &work->events[work->n++];
 }
 
@@ -119,7 +116,8 @@ static int read_events(const struct loader *l, struct gpu_work *ret)
                                     .device = devices[i],
                                     .correlation = correlations[i],
                                     .kind = m.kind,
-                                    .class = m.class};
+                                    .class = m.class,
+                                    .collective = m.collective};
         }
     }
     return 0;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "trace/columns/columns.h"
+#include "trace/reports/collective.h"
 #include "trace/reports/interval.h"
 #include "trace/reports/kernel_class.h"
 
@@ -26,6 +27,7 @@ struct gpu_event {
     int64_t correlation;
     enum gpu_kind kind;
     enum kernel_class class;
+    enum collective_kind collective; /* by the name, of what communicates */
 };
 
 struct gpu_work {

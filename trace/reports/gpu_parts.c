@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gpu_parts.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/stream_set.h"
 #include <errno.h>
 
@@ -15,13 +16,8 @@ static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct g
         int64_t number = stream_set_number(&streams, e->device, by == BY_DEVICE ? COLUMN_NULL : e->stream);
         if (number < 0)
             return (int)number;
-        if (streams.cap > cap) {
-            struct gpu_part *items = reallocarray(s->items, streams.cap, sizeof(*items));
-            if (!items)
-                return -ENOMEM;
-            s->items = items;
-            cap = streams.cap;
-        }
+        if (!ARRAY_ROOM(s->items, cap, streams.n))
+            return -ENOMEM;
         struct gpu_part *part = &s->items[number];
         if (streams.n > s->n) {
             const struct gpu_stream *stream = &streams.items[number];

@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/graph_launch.h"
 
+#include "trace/reports/order.h"
 #include <errno.h>
-
-struct link {
-    uint64_t launch;
-    size_t event;
-};
-
-static int compare_links(const void *x, const void *y)
-{
-    const struct link *a = x, *b = y;
-
-    if (a->launch != b->launch)
-        return a->launch < b->launch ? -1 : 1;
-    return (a->event > b->event) - (a->event < b->event);
-}
 
 static int compare_launches(const void *x, const void *y)
 {
@@ -26,7 +13,7 @@ static int compare_launches(const void *x, const void *y)
 
 int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
 {
-    _cleanup_(freep) struct link *links = calloc(work->n + 1, sizeof(*links));
+    _cleanup_(freep) struct order_key *links = calloc(work->n + 1, sizeof(*links));
     size_t n = 0;
 
     *ret = (struct graph_launches){.items = calloc(work->n / 2 + 1, sizeof(*ret->items)),
@@ -35,14 +22,15 @@ int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++)
         if (work->events[i].launch != SLICE_NONE)
-            links[n++] = (struct link){work->events[i].launch, i};
-    qsort(links, n, sizeof(*links), compare_links);
+            links[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
+    order_keys(links, n);
     for (size_t i = 0, to; i < n; i = to) {
-        int64_t end = work->events[links[i].event].end;
-        for (to = i + 1; to < n && links[to].launch == links[i].launch; to++)
-            end = MAX(end, work->events[links[to].event].end);
+        int64_t end = work->events[links[i].item].end;
+        for (to = i + 1; to < n && links[to].number == links[i].number; to++)
+            end = MAX(end, work->events[links[to].item].end);
         if (to - i > 1)
-            ret->items[ret->n++] = (struct graph_launch){links[i].launch, links[i].event, to - i, end};
+            ret->items[ret->n++] =
+                (struct graph_launch){(uint64_t)links[i].number, links[i].item, to - i, end};
     }
     qsort(ret->items, ret->n, sizeof(*ret->items), compare_launches);
     /* Places by launch, to tell each event's: both are small numbers of the same order. */
@@ -52,8 +40,8 @@ int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
         ret->of[ret->items[i].first] = i;
     for (size_t i = 0; i < n; i++) {
         size_t first = i;
-        while (i + 1 < n && links[i + 1].launch == links[first].launch)
-            ret->of[links[++i].event] = ret->of[links[first].event];
+        while (i + 1 < n && links[i + 1].number == links[first].number)
+            ret->of[links[++i].item] = ret->of[links[first].item];
     }
     return 0;
 }

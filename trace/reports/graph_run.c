@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/graph_run.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include <errno.h>
 
@@ -29,13 +30,8 @@ static int add(struct graph_runs *launches, size_t *cap, struct groups *calls, c
 
     if (number < 0)
         return (int)number;
-    if ((size_t)number >= *cap) {
-        struct graph_run *items = reallocarray(launches->items, calls->cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        launches->items = items;
-        *cap = calls->cap;
-    }
+    if (!ARRAY_ROOM(launches->items, *cap, calls->n))
+        return -ENOMEM;
     struct graph_run *l = &launches->items[number];
     if ((size_t)number == launches->n) {
         launches->n++;

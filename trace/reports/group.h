@@ -2,7 +2,7 @@
 /* Keys of a few numbers, each with a number from 0 in order of appearance: what rows are grouped by. */
 #pragma once
 
-#include "base/util.h"
+#include "trace/reports/number_table.h"
 
 #define GROUP_PARTS 5
 
@@ -13,8 +13,7 @@ struct group_key {
 struct groups {
     struct group_key *items; /* by number */
     size_t n, cap;
-    uint32_t *slots; /* private */
-    size_t n_slots;
+    struct number_table numbers; /* private */
 };
 
 /* The key's number, which it gets where it is new; -ENOMEM. */

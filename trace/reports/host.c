@@ -2,6 +2,8 @@
 #include "trace/reports/host.h"
 
 #include "trace/columns/category.h"
+#include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 /* How many calls that are under way on a thread are tried for one that holds a new one: calls that nest are
@@ -110,22 +112,10 @@ static uint32_t find_around(const struct host_calls *h, struct under_way *t, int
 
 static int open_call(struct host_calls *h, struct under_way *t, struct host_call call)
 {
-    if (h->n == h->cap) {
-        size_t cap = h->cap ? h->cap * 2 : 1024;
-        struct host_call *calls = reallocarray(h->calls, cap, sizeof(*calls));
-        if (!calls)
-            return -ENOMEM;
-        h->calls = calls;
-        h->cap = cap;
-    }
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 16;
-        uint32_t *items = reallocarray(t->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        t->items = items;
-        t->cap = cap;
-    }
+    if (!ARRAY_ROOM(h->calls, h->cap, h->n + 1))
+        return -ENOMEM;
+    if (!ARRAY_ROOM(t->items, t->cap, t->n + 1))
+        return -ENOMEM;
     t->items[t->n++] = (uint32_t)h->n;
     h->calls[h->n++] = call;
     return 0;
@@ -239,16 +229,9 @@ static int read_externals(const struct columns *c, const struct host_calls *h, s
 
 static uint32_t find_external(const struct externals *externals, int64_t id)
 {
-    size_t low = 0, high = externals->n;
+    size_t at = FIRST_THAT(i, 0, externals->n, externals->items[i].id >= id);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (externals->items[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < externals->n && externals->items[low].id == id ? externals->items[low].call : HOST_CALL_NONE;
+    return at < externals->n && externals->items[at].id == id ? externals->items[at].call : HOST_CALL_NONE;
 }
 
 static int find_launchers(const struct columns *c, const struct gpu_work *work, struct host_calls *h)

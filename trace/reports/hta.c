@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/hta.h"
 
+#include "trace/reports/correlation.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/kernel_parts.h"
 #include "trace/reports/name_rows.h"
@@ -164,65 +165,25 @@ int64_t hta_last_step(struct analysis *a, size_t rank)
 
 /* -- The filter ---------------------------------------------------------------------------------------- */
 
-struct correlations {
-    int64_t *items;
-    size_t n;
-};
-
-static int compare(const void *x, const void *y)
-{
-    const int64_t *a = x, *b = y;
-
-    return (*a > *b) - (*a < *b);
-}
-
-/* Of the calls before the last step, in order. */
-static int read_correlations(const struct columns *c, int64_t before, struct correlations *ret)
-{
-    int64_t slices[BLOCK_ROWS], correlations[BLOCK_ROWS];
-    uint64_t rows = columns_rows(c, TABLE_runtime);
-
-    ret->items = calloc(rows + 1, sizeof(*ret->items));
-    if (!ret->items)
-        return -ENOMEM;
-    for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
-        size_t n = columns_block(c, COL_runtime_slice, first, BLOCK_ROWS, slices);
-        columns_block(c, COL_runtime_correlation, first, BLOCK_ROWS, correlations);
-        for (size_t i = 0; i < n; i++)
-            if (slices[i] != COLUMN_NULL && correlations[i] >= 0 &&
-                columns_get(c, COL_slice_ts, (uint64_t)slices[i]) < before)
-                ret->items[ret->n++] = correlations[i];
-    }
-    qsort(ret->items, ret->n, sizeof(*ret->items), compare);
-    return 0;
-}
-
 static size_t count_of(const struct correlations *in, int64_t correlation)
 {
-    size_t low = 0, high = in->n, n = 0;
+    size_t first = correlations_find(in, correlation), n = 0;
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (in->items[middle] < correlation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (n < COPIES_MAX && low + n < in->n && in->items[low + n] == correlation)
+    while (n < COPIES_MAX && first + n < in->n && in->items[first + n].number == correlation)
         n++;
     return n;
 }
 
 int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
 {
-    struct correlations launched = {0};
+    _cleanup_(correlations_done) struct correlations launched = {0};
     int64_t before = hta_last_step(a, rank);
 
     if (before == INT64_MAX)
         return 0;
     _cleanup_(gpu_work_done) struct gpu_work all = *work;
     *work = (struct gpu_work){0};
-    int r = read_correlations(a->ranks[rank].columns, before, &launched);
+    int r = correlations_read(a->ranks[rank].columns, before, &launched);
     for (size_t i = 0; i < all.n && r >= 0; i++) {
         size_t n = all.events[i].correlation < 0 ? 0 : count_of(&launched, all.events[i].correlation);
         for (; n > 0 && r >= 0; n--) {
@@ -233,6 +194,5 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
                 r = -ENOMEM;
         }
     }
-    free(launched.items);
     return r;
 }

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/interval.h"
 
+#include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 int intervals_add(struct intervals *set, int64_t from, int64_t to)
 {
     if (from >= to)
         return 0;
-    if (set->n == set->cap) {
-        size_t cap = set->cap ? set->cap * 2 : 64;
-        struct interval *items = reallocarray(set->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        set->items = items;
-        set->cap = cap;
-    }
+    if (!ARRAY_ROOM(set->items, set->cap, set->n + 1))
+        return -ENOMEM;
     set->items[set->n++] = (struct interval){from, to};
     return 0;
 }
@@ -120,16 +116,9 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
 
 const struct interval *intervals_find(const struct intervals *set, int64_t at)
 {
-    size_t low = 0, high = set->n;
+    size_t place = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].to <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < set->n && set->items[low].from <= at ? &set->items[low] : NULL;
+    return place < set->n && set->items[place].from <= at ? &set->items[place] : NULL;
 }
 
 void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n)

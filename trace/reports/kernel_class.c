@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/kernel_class.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/kernel_parts.h"
 #include <errno.h>
@@ -306,14 +307,8 @@ static int parse_line(const char *line, size_t size, struct kernel_patterns *ret
         return -EINVAL;
     if (ret->n == KERNEL_PATTERNS_MAX)
         return -E2BIG;
-    if (ret->n == ret->cap) {
-        size_t cap = ret->cap ? ret->cap * 2 : 16;
-        struct kernel_pattern *items = reallocarray(ret->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        ret->items = items;
-        ret->cap = cap;
-    }
+    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+        return -ENOMEM;
     char *glob = strndup(line + begin, size - begin);
     if (!glob)
         return -ENOMEM;

@@ -2,33 +2,18 @@
 #include "trace/reports/launch.h"
 
 #include "trace/reports/hta.h"
+#include "trace/reports/order.h"
 #include <errno.h>
 
-/* A work and its call; small, since they are sorted. */
-struct pair {
-    uint64_t call;
-    int64_t begin, work;
-};
-
-static int compare(const void *x, const void *y)
-{
-    const struct pair *a = x, *b = y;
-
-    if (a->call != b->call)
-        return (a->call > b->call) - (a->call < b->call);
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
-
-static size_t find_pairs(const struct gpu_work *work, struct pair *ret)
+/* Work by its call, and of one call by when it begins. */
+static size_t order_work(const struct gpu_work *work, struct order_key *ret)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < work->n; i++) {
-        const struct gpu_event *e = &work->events[i];
-        if (e->launch != SLICE_NONE)
-            ret[n++] = (struct pair){e->launch, e->ts, e->end - e->ts};
-    }
-    qsort(ret, n, sizeof(*ret), compare);
+    for (size_t i = 0; i < work->n; i++)
+        if (work->events[i].launch != SLICE_NONE)
+            ret[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
+    order_keys(ret, n);
     return n;
 }
 
@@ -52,15 +37,16 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
     *ret = (struct launches){0};
     if (r < 0)
         return r;
-    _cleanup_(freep) struct pair *pairs = malloc((work->n + 1) * sizeof(*pairs));
+    _cleanup_(freep) struct order_key *order = malloc((work->n + 1) * sizeof(*order));
     ret->items = calloc(work->n + 1, sizeof(*ret->items));
-    if (!pairs || !ret->items)
+    if (!order || !ret->items)
         return -ENOMEM;
-    size_t n = find_pairs(work, pairs);
+    size_t n = order_work(work, order);
     for (size_t from = 0, to; from < n; from = to) {
-        struct launch l = {.call = pairs[from].call, .begin = pairs[from].begin};
-        for (to = from; to < n && pairs[to].call == l.call && (to == from || !a->hta); to++) {
-            l.work = add_time(l.work, pairs[to].work);
+        struct launch l = {.call = (uint64_t)order[from].number, .begin = work->events[order[from].item].ts};
+        for (to = from; to < n && order[to].number == order[from].number && (to == from || !a->hta); to++) {
+            const struct gpu_event *e = &work->events[order[to].item];
+            l.work = add_time(l.work, e->end - e->ts);
             l.count++;
         }
         if (look_up(c, &l) && (!a->hta || hta_is_launch(columns_text(c, l.name))))

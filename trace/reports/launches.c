@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
 #include "base/statistics.h"
+#include "trace/reports/array.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/reports.h"
@@ -59,15 +60,8 @@ static struct sums *find_group(struct gathering *g, struct text name, uint32_t *
 
     if (number < 0)
         return NULL;
-    if ((size_t)number == g->groups_cap) {
-        size_t cap = g->groups_cap ? g->groups_cap * 2 : 16;
-        struct sums *groups = reallocarray(g->groups, cap, sizeof(*groups));
-        if (!groups)
-            return NULL;
-        memset(groups + g->groups_cap, 0, (cap - g->groups_cap) * sizeof(*groups));
-        g->groups = groups;
-        g->groups_cap = cap;
-    }
+    if (!ARRAY_BESIDE(g->groups, g->groups_cap, g->names.n))
+        return NULL;
     *ret_number = (uint32_t)number;
     return &g->groups[number];
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and memsets: bytes, bandwidth, and what the host waited for because of them. */
+#include "trace/reports/array.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/sync_call.h"
@@ -95,14 +96,8 @@ static int add_copy(struct summing *s, const struct columns *c, const struct gpu
 
     if (number < 0)
         return (int)number;
-    if (s->names.n > s->cap) {
-        struct copies *items = reallocarray(s->items, s->names.cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        memset(&items[s->cap], 0, (s->names.cap - s->cap) * sizeof(*items));
-        s->items = items;
-        s->cap = s->names.cap;
-    }
+    if (!ARRAY_BESIDE(s->items, s->cap, s->names.n))
+        return -ENOMEM;
     struct copies *copies = &s->items[number];
     int64_t bytes = e->row == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_gpu_bytes, e->row), sum;
     copies->count++;

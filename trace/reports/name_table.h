@@ -6,12 +6,12 @@
 #pragma once
 
 #include "trace/columns/columns.h"
+#include "trace/reports/number_table.h"
 
 struct name_table {
     struct text *items; /* by number */
     size_t n, cap;
-    uint32_t *slots; /* private */
-    size_t n_slots;
+    struct number_table numbers; /* private */
 };
 
 /* The name's number, counted from 0 in order of appearance; -ENOMEM. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
-#include "trace/reports/ancestor.h"
+#include "trace/reports/array.h"
 #include "trace/reports/name_rows.h"
+#include "trace/reports/range_name.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/slice_sums.h"
 #include <errno.h>
 #include <math.h>
 
-/* Ranges in each other that a launch lies in; parents of a damaged trace may form a circle. */
+/* Ranges in each other that a launch lies in; further ones are left out. */
 #define RANGES_MAX 64
 
 static const struct report_column columns[] = {
@@ -25,20 +26,7 @@ static const struct report_column columns[] = {
     {"rank", UNIT_ID, "which rank"},
 };
 
-static const char *const categories[] = {"user_annotation", "nvtx", NULL};
-
-/* torch's emit_nvtx numbers each range: the name ends there. */
-static const char *const numbers[] = {", op_id = ", ", seq = "};
-
-static struct text without_number(struct text name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        const char *at = name.p ? memmem(name.p, name.size, numbers[i], strlen(numbers[i])) : NULL;
-        if (at)
-            name.size = (size_t)(at - name.p);
-    }
-    return name;
-}
+static const char *const categories[] = {"user_annotation", NULL};
 
 /* A group of the table of names: ranges of one name. */
 struct group {
@@ -123,8 +111,8 @@ static int read_ranges(struct ranges *r)
     memset(r->labels, 0xff, ((size_t)r->n_texts + 1) * sizeof(*r->labels)); /* -1 */
     for (uint64_t row = 0; row < rows; row++)
         if (category_is_one_of(r->c, columns_get(r->c, COL_name_category, row), categories))
-            r->groups[r->n_groups++] = (struct group){
-                without_number(columns_text(r->c, columns_get(r->c, COL_name_name, row))), row};
+            r->groups[r->n_groups++] =
+                (struct group){range_name(columns_text(r->c, columns_get(r->c, COL_name_name, row))), row};
     qsort(r->groups, r->n_groups, sizeof(*r->groups), compare_groups);
     for (size_t i = 0; i < r->n_groups && err >= 0; i++) {
         if (i == 0 || compare_groups(&r->groups[i - 1], &r->groups[i]) != 0)
@@ -138,43 +126,26 @@ static int read_ranges(struct ranges *r)
 
 static int add_piece(struct ranges *r, struct piece piece)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 1024;
-        struct piece *items = reallocarray(r->pieces, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        r->pieces = items;
-        r->cap = cap;
-    }
+    if (!ARRAY_ROOM(r->pieces, r->cap, r->n + 1))
+        return -ENOMEM;
     r->pieces[r->n++] = piece;
     return 0;
 }
 
-static int64_t label_of(const struct ranges *r, uint64_t slice)
+/* As the report op_tree has it: by time on the launching thread, whatever else lies across. */
+static int add_work(struct ranges *r, const struct host_calls *host, uint32_t launcher,
+                    const struct gpu_event *e)
 {
-    int64_t name = columns_get(r->c, COL_slice_name, slice);
-    return name >= 0 && name < r->n_texts ? r->labels[name] : -1;
-}
+    int n = 0, err = 0;
 
-/* An operator may be called as a range is. */
-static bool is_range(void *arg, uint64_t slice)
-{
-    const struct ranges *r = arg;
-
-    return label_of(r, slice) >= 0 &&
-           category_is_one_of(r->c, columns_get(r->c, COL_slice_category, slice), categories);
-}
-
-static int add_work(struct ranges *r, struct ancestor_finder *finder, const struct gpu_event *e)
-{
-    uint64_t at = e->launch;
-    int err = 0;
-
-    for (size_t i = 0; i < RANGES_MAX && err >= 0; i++) {
-        at = ancestor_find(finder, ancestor_parent(r->c, at));
-        if (at == SLICE_NONE)
-            break;
-        err = add_piece(r, (struct piece){at, label_of(r, at), e->ts, e->end});
+    for (uint32_t at = launcher; at != HOST_CALL_NONE && n < RANGES_MAX && err >= 0;
+         at = host->calls[at].parent) {
+        const struct host_call *call = &host->calls[at];
+        int64_t label = call->name >= 0 && call->name < r->n_texts ? r->labels[call->name] : -1;
+        if (call->kind != HOST_ANNOTATION || label < 0)
+            continue;
+        err = add_piece(r, (struct piece){call->slice, label, e->ts, e->end});
+        n++;
     }
     return err;
 }
@@ -188,17 +159,15 @@ static int compare_pieces(const void *x, const void *y)
     return (a->ts > b->ts) - (a->ts < b->ts);
 }
 
-static int project(struct ranges *r, const struct gpu_work *work)
+static int project(struct ranges *r, const struct gpu_work *work, const struct host_calls *host)
 {
-    _cleanup_(freep) struct ancestor_finder *finder = calloc(1, sizeof(*finder));
     int err = 0;
 
     r->projections = calloc(r->sums.n + 1, sizeof(*r->projections));
-    if (!finder || !r->projections)
+    if (!r->projections)
         return -ENOMEM;
-    *finder = (struct ancestor_finder){.c = r->c, .matches = is_range, .arg = r};
     for (size_t i = 0; i < work->n && err >= 0; i++)
-        err = add_work(r, finder, &work->events[i]);
+        err = add_work(r, host, host->launcher[i], &work->events[i]);
     if (err < 0)
         return err;
     if (r->n > 0)
@@ -220,14 +189,17 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(ranges_done) struct ranges r = {.c = a->ranks[rank].columns};
     const struct gpu_work *work;
+    const struct host_calls *host;
     int err = analysis_times(a, rank, &r.times);
 
     if (err >= 0)
         err = analysis_gpu(a, rank, &work);
     if (err >= 0)
+        err = analysis_ops(a, rank, &host);
+    if (err >= 0)
         err = read_ranges(&r);
     if (err >= 0)
-        err = project(&r, work);
+        err = project(&r, work, host);
     if (err < 0)
         return err;
     slice_sums_finish(&r.sums);
@@ -263,7 +235,7 @@ const struct report report_nvtx = {
     .title = "NVTX ranges and annotations, on the host and projected to the GPU",
     .how = "Ranges by name, as nvtx_sum of `nsys stats`, but without the numbers that torch puts behind "
            "names; with the work whose launch lies within the range on "
-           "its thread, as nvtx_gpu_proj_sum.",
+           "its thread, as nvtx_gpu_proj_sum. Calls lie in each other as in op_tree, by time.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
     .make = make,

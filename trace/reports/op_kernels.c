@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPU work each operator launched itself. */
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
@@ -38,14 +39,8 @@ static int add(struct summing *s, int64_t op, int64_t kernel, int64_t ns)
 
     if (number < 0)
         return (int)number;
-    if (s->groups.n > s->cap) {
-        struct pair_sum *sums = reallocarray(s->sums, s->groups.cap, sizeof(*sums));
-        if (!sums)
-            return -ENOMEM;
-        memset(&sums[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*sums));
-        s->sums = sums;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->sums, s->cap, s->groups.n))
+        return -ENOMEM;
     s->sums[number].count++;
     s->sums[number].sum += ns;
     return 0;

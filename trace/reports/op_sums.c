@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/op_sums.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
+#include "trace/reports/range_name.h"
 #include <errno.h>
 
 struct summing {
@@ -24,12 +26,13 @@ static void summing_done(struct summing *s)
 int64_t op_name_number(struct text_numbers *numbers, const struct host_call *call)
 {
     static const char step[] = "ProfilerStep#";
-    struct text name =
-        call->kind == HOST_ANNOTATION ? columns_text(numbers->c, call->name) : (struct text){"", 0};
 
+    if (call->kind != HOST_ANNOTATION)
+        return text_numbers_get(numbers, call->name);
+    struct text name = range_name(columns_text(numbers->c, call->name));
     if (name.size >= sizeof(step) - 1 && memcmp(name.p, step, sizeof(step) - 1) == 0)
-        return name_table_number(numbers->names, (struct text){"ProfilerStep*", sizeof(step) - 1});
-    return text_numbers_get(numbers, call->name);
+        name = (struct text){"ProfilerStep*", sizeof(step) - 1};
+    return name_table_number(numbers->names, name);
 }
 
 /* -- Shapes: rows of operators, in the order of the calls ---------------------------------------------- */
@@ -61,14 +64,8 @@ static struct op_sum *sum_of(struct summing *s, struct text_numbers *numbers, co
 
     if (number < 0)
         return NULL;
-    if (s->groups.n > s->cap) {
-        struct op_sum *items = reallocarray(s->items, s->groups.cap, sizeof(*items));
-        if (!items)
-            return NULL;
-        memset(&items[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*items));
-        s->items = items;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+        return NULL;
     struct op_sum *sum = &s->items[number];
     if (sum->calls == 0 && !sum->name.p) {
         sum->name = s->texts.items[name];

@@ -21,5 +21,6 @@ struct op_sums {
 /* -ENOMEM. */
 int op_sums_read(struct analysis *a, bool by_shape, struct op_sums *ret);
 void op_sums_done(struct op_sums *sums);
-/* The name that a call goes by, in the table of numbers: all steps of torch.profiler are one. -ENOMEM. */
+/* The name that a call goes by, in the table of numbers: all steps of torch.profiler are one, and ranges that
+ * number themselves (range_name.h). -ENOMEM. */
 int64_t op_name_number(struct text_numbers *numbers, const struct host_call *call);

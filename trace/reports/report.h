@@ -24,6 +24,7 @@ struct report_column {
     enum report_unit unit;
     const char *meaning;
     bool is_extra; /* left out of text where the line is short */
+    bool is_spare; /* and these next, before what stands behind them */
     bool is_prose; /* sentences: a page shows them whole */
 };
 
@@ -58,3 +59,13 @@ const struct report *report_find(const char *name);
 /* Initialises and fills ret, which is to be done with whatever is returned. -ENODATA where report->needs are
  * not met. */
 int report_make(const struct report *report, struct analysis *a, struct report_rows *ret);
+
+/* A report that was made, or why it was not. */
+struct made_report {
+    const struct report *report;
+    struct report_rows rows;
+    int result; /* of report_make() */
+};
+/* Makes several, side by side; made[i].report says which. All are to be done with. */
+void reports_make(struct made_report *made, size_t n, struct analysis *a);
+void reports_done(struct made_report *made, size_t n);

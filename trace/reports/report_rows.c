@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/report_rows.h"
 
+#include "trace/reports/array.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -37,15 +38,9 @@ int report_rows_error(const struct report_rows *rows)
 
 static void put(struct report_rows *rows, struct cell cell)
 {
-    if (rows->n_cells == rows->cap) {
-        size_t cap = rows->cap ? rows->cap * 2 : 16 * rows->n_columns;
-        struct cell *cells = reallocarray(rows->cells, cap, sizeof(*cells));
-        if (!cells) {
-            rows->error = -ENOMEM;
-            return;
-        }
-        rows->cells = cells;
-        rows->cap = cap;
+    if (!ARRAY_ROOM(rows->cells, rows->cap, rows->n_cells + 1)) {
+        rows->error = -ENOMEM;
+        return;
     }
     rows->cells[rows->n_cells++] = cell;
 }
@@ -133,6 +128,18 @@ void put_format(struct report_rows *rows, const char *format, ...)
         return;
     }
     put_text(rows, (struct text){text, (size_t)n});
+}
+
+void report_rows_append(struct report_rows *rows, const struct report_rows *from)
+{
+    for (size_t i = 0; i < from->n_cells; i++) {
+        if (from->cells[i].type == CELL_TEXT)
+            put_str(rows, from->cells[i].text);
+        else
+            put(rows, from->cells[i]);
+    }
+    if (from->error < 0)
+        rows->error = from->error;
 }
 
 /* -- Order -------------------------------------------------------------------------------------------- */

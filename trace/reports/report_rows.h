@@ -65,6 +65,8 @@ void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t
 void put_str(struct report_rows *rows, const char *text);
 void put_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
 
+/* Adds the rows of another, which has as many columns. */
+void report_rows_append(struct report_rows *rows, const struct report_rows *from);
 /* Orders rows by a column, smallest or largest first, no value last; equal ones stay in their order. -ENOMEM.
  */
 int report_rows_sort(struct report_rows *rows, size_t column, bool largest_first);

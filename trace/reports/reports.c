@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/reports.h"
 
+#include "trace/reports/side_by_side.h"
 #include <errno.h>
 
 const struct report *const reports[] = {
@@ -63,4 +64,38 @@ int report_make(const struct report *report, struct analysis *a, struct report_r
     for (size_t i = 0; i < a->n && r >= 0; i++)
         r = columns_damage(a->ranks[i].columns) < 0 ? 0 : -EBADMSG;
     return r;
+}
+
+/* -- Several ------------------------------------------------------------------------------------------ */
+
+struct making {
+    struct made_report *made;
+    struct analysis *analysis;
+};
+
+static int make_one(void *arg, size_t i)
+{
+    const struct making *m = arg;
+
+    m->made[i].result = report_make(m->made[i].report, m->analysis, &m->made[i].rows);
+    return 0;
+}
+
+void reports_make(struct made_report *made, size_t n, struct analysis *a)
+{
+    struct making making = {made, a};
+    bool any_gpu = false;
+
+    for (size_t i = 0; i < n; i++)
+        any_gpu = any_gpu || (made[i].report->needs & NEEDS_GPU && !lacks(made[i].report, a));
+    /* What fails here fails again where it is needed, and is told there. */
+    if (any_gpu)
+        analysis_read_gpu(a);
+    side_by_side(n, make_one, &making);
+}
+
+void reports_done(struct made_report *made, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        report_rows_done(&made[i].rows);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels follow each other again and again under an operator: what could be one kernel. */
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
@@ -131,15 +132,7 @@ static int64_t group_of(struct finding *f, struct text_numbers *numbers, const s
     struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
     int64_t number = name < 0 ? name : groups_number(&f->groups, key);
 
-    if (number >= 0 && f->groups.n > f->cap) {
-        struct sequence_sum *sums = reallocarray(f->sums, f->groups.cap, sizeof(*sums));
-        if (!sums)
-            return -ENOMEM;
-        memset(&sums[f->cap], 0, (f->groups.cap - f->cap) * sizeof(*sums));
-        f->sums = sums;
-        f->cap = f->groups.cap;
-    }
-    return number;
+    return number >= 0 && !ARRAY_BESIDE(f->sums, f->cap, f->groups.n) ? -ENOMEM : number;
 }
 
 static int add_calls(struct finding *f, struct text_numbers *numbers, const struct host_calls *host,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/slice_sums.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/name_rows.h"
 
 #include <errno.h>
@@ -12,14 +13,8 @@ struct slice_sample {
 
 int64_t slice_sums_new(struct slice_sums *sums, struct text label)
 {
-    if (sums->n == sums->cap) {
-        size_t cap = sums->cap ? sums->cap * 2 : 64;
-        struct slice_sum *items = reallocarray(sums->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        sums->items = items;
-        sums->cap = cap;
-    }
+    if (!ARRAY_ROOM(sums->items, sums->cap, sums->n + 1))
+        return -ENOMEM;
     sums->items[sums->n] = (struct slice_sum){.label = label, .number = (int64_t)sums->n};
     return (int64_t)sums->n++;
 }
@@ -36,14 +31,8 @@ int slice_sums_add(struct slice_sums *sums, int64_t label, int64_t value)
 {
     if (label < 0)
         return (int)label;
-    if (sums->n_samples == sums->cap_samples) {
-        size_t cap = sums->cap_samples ? sums->cap_samples * 2 : 1024;
-        struct slice_sample *samples = reallocarray(sums->samples, cap, sizeof(*samples));
-        if (!samples)
-            return -ENOMEM;
-        sums->samples = samples;
-        sums->cap_samples = cap;
-    }
+    if (!ARRAY_ROOM(sums->samples, sums->cap_samples, sums->n_samples + 1))
+        return -ENOMEM;
     sums->samples[sums->n_samples++] = (struct slice_sample){label, value};
     return 0;
 }

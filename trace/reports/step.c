@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/step.h"
 
+#include "trace/reports/array.h"
+#include "trace/reports/search.h"
 #include "trace/reports/step_find.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -10,14 +12,8 @@
 
 struct step *steps_add(struct steps *steps)
 {
-    if (steps->n == steps->cap) {
-        size_t cap = steps->cap ? steps->cap * 2 : 64;
-        struct step *items = reallocarray(steps->items, cap, sizeof(*items));
-        if (!items)
-            return NULL;
-        steps->items = items;
-        steps->cap = cap;
-    }
+    if (!ARRAY_ROOM(steps->items, steps->cap, steps->n + 1))
+        return NULL;
     steps->items[steps->n] = (struct step){.index = COLUMN_NULL,
                                            .name = COLUMN_NULL,
                                            .tokens = COLUMN_NULL,
@@ -32,16 +28,9 @@ struct step *steps_add(struct steps *steps)
 /* The step whose annotation was open then. */
 static uint32_t find_host(const struct steps *steps, int64_t at)
 {
-    size_t low = 0, high = steps->n;
+    size_t place = FIRST_THAT(i, 0, steps->n, steps->items[i].host_end > at);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (steps->items[middle].host_end <= at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < steps->n && steps->items[low].host_ts <= at ? (uint32_t)low : STEP_NONE;
+    return place < steps->n && steps->items[place].host_ts <= at ? (uint32_t)place : STEP_NONE;
 }
 
 /* Work belongs to the step in which the host launched it. */

@@ -2,7 +2,7 @@
 /* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
 #pragma once
 
-#include "base/util.h"
+#include "trace/reports/number_table.h"
 
 struct gpu_stream {
     int64_t device, id; /* COLUMN_NULL where unknown */
@@ -11,8 +11,8 @@ struct gpu_stream {
 struct stream_set {
     struct gpu_stream *items; /* by number */
     size_t n, cap;
-    uint32_t *slots; /* private */
-    size_t n_slots, last;
+    struct number_table numbers; /* private */
+    size_t last;
 };
 
 /* The stream's number, which it gets where it is new; -ENOMEM. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the host waits for the GPU. */
+#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/op_sums.h"
@@ -50,14 +51,8 @@ static int add(struct summing *s, struct group_key key, int64_t slice, int64_t n
 
     if (number < 0)
         return (int)number;
-    if (s->groups.n > s->cap) {
-        struct wait_sum *sums = reallocarray(s->sums, s->groups.cap, sizeof(*sums));
-        if (!sums)
-            return -ENOMEM;
-        memset(&sums[s->cap], 0, (s->groups.cap - s->cap) * sizeof(*sums));
-        s->sums = sums;
-        s->cap = s->groups.cap;
-    }
+    if (!ARRAY_BESIDE(s->sums, s->cap, s->groups.n))
+        return -ENOMEM;
     struct wait_sum *sum = &s->sums[number];
     if (sum->count++ == 0 || ns > sum->max)
         sum->max = ns, sum->max_slice = slice;

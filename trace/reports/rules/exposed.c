@@ -13,9 +13,9 @@
 
 enum purpose { EXPERT_PARALLEL, ALL_REDUCE, OTHER, _PURPOSE_MAX };
 
-static enum purpose purpose_of(struct text name)
+static enum purpose purpose_of(enum collective_kind kind)
 {
-    switch (collective_kind_of(name)) {
+    switch (kind) {
     case COLLECTIVE_DISPATCH:
     case COLLECTIVE_COMBINE:
         return EXPERT_PARALLEL;
@@ -36,18 +36,11 @@ struct exposure {
 static int add_rank(const struct scene_rank *rank, enum purpose purpose, struct exposure *ret)
 {
     _cleanup_(intervals_done) struct intervals compute = {0}, all = {0}, comm = {0}, exposed = {0};
-    int64_t last_name = COLUMN_NULL;
-    bool wanted = false;
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE, &compute);
 
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        if (e->kind != GPU_COMMUNICATION)
-            continue;
-        if (e->name != last_name)
-            wanted = purpose_of(columns_text(rank->columns, e->name)) == purpose;
-        last_name = e->name;
-        if (wanted)
+        if (e->kind == GPU_COMMUNICATION && purpose_of(e->collective) == purpose)
             r = intervals_add(&all, e->ts, e->end);
     }
     intervals_unite(&all);
@@ -75,7 +68,7 @@ static int64_t waited_of(const struct scene *scene, enum purpose purpose)
 
     for (size_t i = 0; i < scene->met.n; i++) {
         const struct encounter *e = &scene->met.items[i];
-        if (purpose_of(e->name) != purpose)
+        if (purpose_of(e->events[0]->collective) != purpose)
             continue;
         int64_t latest = encounter_start(a, e, encounter_last(a, e));
         for (size_t rank = 0; rank < a->n; rank++)
@@ -95,7 +88,7 @@ static int tell_kernels(const struct scene *scene, enum purpose purpose, char *b
     for (size_t i = 0; i < sums.n && r >= 0 && shown < NAMES_SHOWN; i++) {
         const struct name_sum *s = &sums.items[i];
         char name[NAME_MAX_SHOWN + 1];
-        if (s->kind != GPU_COMMUNICATION || purpose_of(s->name) != purpose)
+        if (s->kind != GPU_COMMUNICATION || purpose_of(collective_kind_of(s->name)) != purpose)
             continue;
         int n = snprintf(buf + used, size - used, "%s%s (%llu calls%s)", shown ? ", " : "",
                          finding_name(name, s->name), (unsigned long long)(s->count / scene->n),
@@ -118,9 +111,11 @@ static int put(const struct scene *scene, const struct rule *rule, enum purpose 
         r = add_rank(&scene->ranks[i], purpose, &x);
     if (r < 0 || x.exposed == 0)
         return r;
+    f.cost = x.exposed;
+    if (!finding_matters(scene, rule, &f))
+        return 0;
     r = tell_kernels(scene, purpose, kernels, sizeof(kernels));
     x.waited = scene->met.n > 0 ? waited_of(scene, purpose) : 0;
-    f.cost = x.exposed;
     snprintf(f.what, sizeof(f.what), "%s is exposed: %s%s, %s", rule->seen,
              finding_figures(figures, scene, x.exposed),
              scene->n > 1 && x.n_ranks == scene->n ? " on every rank" : "",

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/rules/idle.h"
 
+#include "trace/reports/array.h"
 #include "trace/reports/gap_culprit.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_rows.h"
+#include "trace/reports/search.h"
 #include "trace/reports/sync_call.h"
 #include <errno.h>
 
@@ -101,14 +103,8 @@ static int add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
 
     if (ts == COLUMN_NULL || dur <= 0)
         return 0;
-    if (ret->n == ret->cap) {
-        size_t cap = ret->cap ? ret->cap * 2 : 256;
-        struct wait *items = reallocarray(ret->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        ret->items = items;
-        ret->cap = cap;
-    }
+    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+        return -ENOMEM;
     ret->items[ret->n++] =
         (struct wait){columns_get(c, COL_slice_track, slice), ts, add_time(ts, dur), slice};
     return 0;
@@ -159,20 +155,16 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret)
     return r;
 }
 
+static bool is_behind(const struct wait *wait, int64_t track, int64_t at)
+{
+    return wait->track != track ? wait->track > track : wait->ts > at;
+}
+
 /* The call in which the thread waited at a time, or NULL. */
 static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t at)
 {
-    size_t low = 0, high = w->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct wait *one = &w->items[middle];
-        if (one->track < track || (one->track == track && one->ts <= at))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct wait *last = low > 0 ? &w->items[low - 1] : NULL;
+    size_t behind = FIRST_THAT(i, 0, w->n, is_behind(&w->items[i], track, at));
+    const struct wait *last = behind > 0 ? &w->items[behind - 1] : NULL;
     return last && last->track == track && last->end >= at ? last : NULL;
 }
 
@@ -180,14 +172,8 @@ static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t 
 
 static int add_gap(struct gaps *gaps, const struct gap *gap)
 {
-    if (gaps->n == gaps->cap) {
-        size_t cap = gaps->cap ? gaps->cap * 2 : 1024;
-        struct gap *items = reallocarray(gaps->items, cap, sizeof(*items));
-        if (!items)
-            return -ENOMEM;
-        gaps->items = items;
-        gaps->cap = cap;
-    }
+    if (!ARRAY_ROOM(gaps->items, gaps->cap, gaps->n + 1))
+        return -ENOMEM;
     gaps->items[gaps->n++] = *gap;
     return 0;
 }

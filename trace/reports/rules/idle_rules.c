@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about idle time with one cause each: what the host did while the GPU had nothing to do. */
 #include "base/units.h"
+#include "trace/reports/array.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/rules/rules.h"
 
@@ -41,14 +42,8 @@ static int add_culprit(struct idle_sum *s, const struct columns *c, const struct
     int64_t number = name_table_number(&s->names, columns_text(c, name));
     if (number < 0)
         return (int)number;
-    if (s->names.n > s->cap) {
-        int64_t *sums = reallocarray(s->by_name, s->names.cap, sizeof(*sums));
-        if (!sums)
-            return -ENOMEM;
-        memset(&sums[s->cap], 0, (s->names.cap - s->cap) * sizeof(*sums));
-        s->by_name = sums;
-        s->cap = s->names.cap;
-    }
+    if (!ARRAY_BESIDE(s->by_name, s->cap, s->names.n))
+        return -ENOMEM;
     s->by_name[number] = add_time(s->by_name[number], gap->idle);
     return 0;
 }

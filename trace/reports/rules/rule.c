@@ -47,13 +47,18 @@ static void put_advice(const struct scene *scene, const struct rule *rule, struc
                sglang ? "; SGLang: " : "", sglang ? sglang : "");
 }
 
+bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding)
+{
+    return finding->cost > 0 && scene_share(scene, finding->cost) >= rule->share_min;
+}
+
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
                  struct report_rows *ret)
 {
     double share = scene_share(scene, finding->cost);
     char unit[96];
 
-    if (finding->cost <= 0 || share < rule->share_min)
+    if (!finding_matters(scene, rule, finding))
         return;
     measure(unit, sizeof(unit), scene);
     put_str(ret, rule->name);
@@ -78,19 +83,19 @@ char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t 
     return buf;
 }
 
-/* Finer than people say durations: it is to be given to --from and --to. */
-static double ms(const struct scene *scene, size_t rank, int64_t ts)
-{
-    return (double)analysis_since_first(scene->analysis, rank, ts) / 1e6;
-}
-
 char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to)
 {
+    int64_t since = analysis_since_first(scene->analysis, rank, from),
+            until = analysis_since_first(scene->analysis, rank, to);
     char who[32] = "";
 
     if (scene->n > 1)
         snprintf(who, sizeof(who), "rank %lld, ", (long long)scene->analysis->ranks[rank].number);
-    snprintf(buf, PLACE_MAX, "%s%.3fms to %.3fms", who, ms(scene, rank, from), ms(scene, rank, to));
+    /* Finer than people say durations: it is to be given to --from and --to. */
+    if (since != COLUMN_NULL && until != COLUMN_NULL)
+        snprintf(buf, PLACE_MAX, "%s%.3fms to %.3fms", who, (double)since / 1e6, (double)until / 1e6);
+    else
+        snprintf(buf, PLACE_MAX, "%san unknown time", who);
     return buf;
 }
 

@@ -37,6 +37,8 @@ struct rule {
     int (*look)(const struct scene *scene, const struct rule *rule, struct report_rows *ret);
 };
 
+/* Whether its cost is worth a word: for rules whose words take long to find. */
+bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding);
 /* Adds a row of the report findings, unless the cost is too small. Nothing fails: report_rows_error(). */
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
                  struct report_rows *ret);
@@ -47,7 +49,8 @@ void finding_put(const struct scene *scene, const struct rule *rule, const struc
 #define NAME_MAX_SHOWN 64
 /* "57.2 ms of 102.7 ms (56 %)", with " a step" where costs are of steps. */
 char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t cost);
-/* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do. */
+/* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do; "an unknown time" where the
+ * trace has no first slice to count from. */
 char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to);
 /* A kernel's name without the arguments of its templates, cut to what a line holds. */
 char *finding_name(char buf[NAME_MAX_SHOWN + 1], struct text name);

@@ -15,6 +15,7 @@
     R(launch_bound)                                                                                          \
     R(sync_in_step)                                                                                          \
     R(pageable_copy)                                                                                         \
+    R(exposed_copy)                                                                                          \
     R(allocation_in_step)                                                                                    \
     R(recompilation)                                                                                         \
     R(starved_by_tokenizer)                                                                                  \

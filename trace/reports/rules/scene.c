@@ -2,6 +2,8 @@
 #include "trace/reports/rules/scene.h"
 
 #include "trace/reports/rules/idle.h"
+#include "trace/reports/search.h"
+#include "trace/reports/side_by_side.h"
 #include <errno.h>
 
 static const char *const whats[_IDLE_CAUSE_MAX] = {
@@ -17,11 +19,14 @@ const char *idle_cause_what(enum idle_cause cause)
 
 /* -- One rank ----------------------------------------------------------------------------------------- */
 
-static int read_rank(struct analysis *a, size_t rank, struct scene_rank *ret)
+static int read_rank(void *arg, size_t place)
 {
+    struct scene *scene = arg;
+    struct analysis *a = scene->analysis;
+    struct scene_rank *ret = &scene->ranks[place];
+    size_t rank = ret->rank;
     int r = analysis_all_gpu(a, rank, &ret->work);
 
-    ret->rank = rank;
     ret->columns = a->ranks[rank].columns;
     if (r >= 0)
         r = analysis_steps(a, rank, &ret->steps);
@@ -69,6 +74,15 @@ static int choose_scope(struct analysis *a, struct scene_rank *rank, bool by_ste
     return r;
 }
 
+/* What is idle within it, once all ranks agree on what the scope is. */
+static int look_at_rank(void *arg, size_t i)
+{
+    struct scene *scene = arg;
+    int r = choose_scope(scene->analysis, &scene->ranks[i], scene->is_by_step);
+
+    return r < 0 ? r : idle_read(scene->analysis, &scene->ranks[i]);
+}
+
 static void rank_done(struct scene_rank *rank)
 {
     intervals_done(&rank->scope);
@@ -89,16 +103,10 @@ int64_t scene_within(const struct scene_rank *rank, const struct intervals *set)
 
 const struct step *scene_step(const struct scene_rank *rank, int64_t ts)
 {
-    size_t low = 0, high = rank->steps->n;
+    const struct step *steps = rank->steps->items;
+    size_t behind = FIRST_THAT(i, 0, rank->steps->n, steps[i].ts > ts);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->steps->items[middle].ts <= ts)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && ts < rank->steps->items[low - 1].end ? &rank->steps->items[low - 1] : NULL;
+    return behind > 0 && ts < steps[behind - 1].end ? &steps[behind - 1] : NULL;
 }
 
 /* -- Who wrote it ------------------------------------------------------------------------------------- */
@@ -145,27 +153,34 @@ double scene_share(const struct scene *scene, int64_t sum)
     return scene->length > 0 ? (double)sum / (double)scene->length : 0;
 }
 
-int scene_read(struct analysis *a, struct scene *ret)
+/* The ranks that have work in what is looked at. */
+static int gather_ranks(struct analysis *a, struct scene *ret)
 {
-    int r = 0;
+    int r = analysis_read_gpu(a);
 
-    *ret = (struct scene){.analysis = a, .ranks = calloc(a->n + 1, sizeof(*ret->ranks)), .is_by_step = true};
-    if (!ret->ranks)
-        return -ENOMEM;
     for (size_t i = 0; i < a->n && r >= 0; i++) {
         const struct gpu_work *seen;
         r = analysis_gpu(a, i, &seen);
-        if (r < 0 || seen->n == 0)
-            continue;
-        r = read_rank(a, i, &ret->ranks[ret->n]);
-        ret->is_by_step = ret->is_by_step && ret->ranks[ret->n].n_steps >= SCENE_STEPS_MIN;
-        ret->n++;
+        if (r >= 0 && seen->n > 0)
+            ret->ranks[ret->n++].rank = i;
     }
-    ret->is_by_step = ret->is_by_step && ret->n > 0;
+    return r;
+}
+
+int scene_read(struct analysis *a, struct scene *ret)
+{
+    *ret = (struct scene){.analysis = a, .ranks = calloc(a->n + 1, sizeof(*ret->ranks))};
+    if (!ret->ranks)
+        return -ENOMEM;
+    int r = gather_ranks(a, ret);
+    if (r >= 0)
+        r = side_by_side(ret->n, read_rank, ret);
+    ret->is_by_step = ret->n > 0;
+    for (size_t i = 0; i < ret->n; i++)
+        ret->is_by_step = ret->is_by_step && ret->ranks[i].n_steps >= SCENE_STEPS_MIN;
+    if (r >= 0)
+        r = side_by_side(ret->n, look_at_rank, ret);
     for (size_t i = 0; i < ret->n && r >= 0; i++) {
-        r = choose_scope(a, &ret->ranks[i], ret->is_by_step);
-        if (r >= 0)
-            r = idle_read(a, &ret->ranks[i]);
         ret->length = add_time(ret->length, ret->ranks[i].length);
         ret->units += ret->is_by_step ? (int64_t)ret->ranks[i].n_steps : 1;
     }

@@ -2,6 +2,7 @@
 /* Work that is too small for a GPU: kernels that hardly begin before they end, and chains of element by
  * element that go through memory each time. */
 #include "base/units.h"
+#include "trace/reports/array.h"
 #include "trace/reports/rules/rules.h"
 #include "trace/reports/stream_set.h"
 
@@ -135,14 +136,8 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
         int64_t stream = stream_set_number(&streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
-        if ((size_t)stream >= n_open) {
-            struct chain *more = reallocarray(open, streams.cap, sizeof(*open));
-            if (!more)
-                return -ENOMEM;
-            open = more;
-            memset(&open[n_open], 0, (streams.cap - n_open) * sizeof(*open));
-            n_open = streams.cap;
-        }
+        if (!ARRAY_BESIDE(open, n_open, streams.n))
+            return -ENOMEM;
         struct chain *c = &open[stream];
         if (!is_elementwise(rank->columns, e) || !scene_has(rank, e->ts)) {
             end_chain(rank, c, ret);

@@ -19,14 +19,21 @@ struct late {
     const struct encounter *worst;
 };
 
-static int64_t second_of(const struct analysis *a, const struct encounter *e, size_t last)
+/* Who came last but one. */
+static size_t second_of(const struct analysis *a, const struct encounter *e, size_t last)
 {
-    int64_t second = INT64_MIN;
+    size_t second = last == 0;
 
     for (size_t rank = 0; rank < a->n; rank++)
-        if (rank != last)
-            second = MAX(second, encounter_start(a, e, rank));
+        if (rank != last && encounter_start(a, e, rank) > encounter_start(a, e, second))
+            second = rank;
     return second;
+}
+
+/* Until the last one came, but no longer than it was there: clocks are never quite the same. */
+static int64_t wait_of(const struct analysis *a, const struct encounter *e, size_t rank, int64_t latest)
+{
+    return MAX(MIN(latest, encounter_end(a, e, rank)) - encounter_start(a, e, rank), INT64_C(0));
 }
 
 static bool in_scope(const struct scene *scene, const struct encounter *e)
@@ -47,7 +54,7 @@ static void sum_up(const struct scene *scene, struct late *ret, int64_t *ret_wai
         if (!in_scope(scene, e))
             continue;
         size_t last = encounter_last(a, e);
-        int64_t latest = encounter_start(a, e, last), delay = latest - second_of(a, e, last);
+        int64_t latest = encounter_start(a, e, last), delay = wait_of(a, e, second_of(a, e, last), latest);
         ret[last].n++;
         ret[last].delay = add_time(ret[last].delay, delay);
         if (delay > ret[last].most) {
@@ -55,7 +62,7 @@ static void sum_up(const struct scene *scene, struct late *ret, int64_t *ret_wai
             ret[last].worst = e;
         }
         for (size_t rank = 0; rank < a->n; rank++)
-            *ret_waited = add_time(*ret_waited, latest - encounter_start(a, e, rank));
+            *ret_waited = add_time(*ret_waited, wait_of(a, e, rank, latest));
         ++*ret_n;
     }
 }
