@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/statistics.h"
 
-#include "trace/reports/order.h"
+#include "base/order.h"
 #include <math.h>
 #include <stdlib.h>
 

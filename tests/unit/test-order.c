@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is put in order digit by digit is in the order in which comparing puts it. */
+#include "base/order.h"
+#include "base/statistics.h"
 #include "tests/unit/cmocka-all.h"
-#include "trace/reports/order.h"
 #include "trace/reports/search.h"
-#include "trace/reports/statistics.h"
 
 static uint64_t next_random(uint64_t *state)
 {

@@ -2,8 +2,8 @@
 /* Calls of the GPU's runtime by their correlation, which is also that of the work they launched. */
 #pragma once
 
+#include "base/order.h"
 #include "trace/columns/columns.h"
-#include "trace/reports/order.h"
 
 struct correlations {
     struct order_key *items; /* number: the correlation; item: the call's slice */

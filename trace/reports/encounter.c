@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/encounter.h"
 
+#include "base/order.h"
 #include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/name_table.h"
-#include "trace/reports/order.h"
 #include <errno.h>
 
 /* How many collectives one recording may begin earlier than another. */

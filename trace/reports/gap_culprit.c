@@ -6,7 +6,7 @@
  */
 #include "trace/reports/gap_culprit.h"
 
-#include "trace/reports/order.h"
+#include "base/order.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/graph_launch.h"
 
-#include "trace/reports/order.h"
+#include "base/order.h"
 #include <errno.h>
 
 static int compare_launches(const void *x, const void *y)

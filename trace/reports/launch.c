@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/launch.h"
 
+#include "base/order.h"
 #include "trace/reports/hta.h"
-#include "trace/reports/order.h"
 #include <errno.h>
 
 /* Work by its call, and of one call by when it begins. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/reports/order.h"
+#include "base/order.h"
 
 #define DIGIT_BITS 11
 #define DIGITS     (1u << DIGIT_BITS)
