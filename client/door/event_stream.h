@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "client/door/request.h"
 #include "base/sse.h"
+#include "client/door/request.h"
 
 struct event_stream;
 
