@@ -197,8 +197,9 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
-/* Of a target: its traces, and the events in them. */
-int catalog_count_recorded(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_events);
+/* Of a target: its traces that were read whole, and how much of a model's work is in them: operators and what
+ * a GPU did. */
+int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
 
 /* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of

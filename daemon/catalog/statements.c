@@ -99,8 +99,10 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(size), 0) from trace_row where session_id = ?1",
     [STATEMENT_TARGET_TRACES] = "select trace_id, size from trace_row where target_id = ?1 order by trace_id",
 
-    [STATEMENT_COUNT_RECORDED] =
-        "select count(*), coalesce(sum(events), 0) from trace_row where target_id = ?1 and kind = 'trace'",
+    [STATEMENT_COUNT_WORK] =
+        "select count(*), coalesce(sum((select sum(c.count) from trace_category_row c where c.trace_id = t.trace_id "
+        "and c.category in ('cpu_op', 'kernel', 'gpu_memcpy', 'gpu_memset'))), 0) from trace_row t "
+        "where t.target_id = ?1 and t.kind = 'trace' and t.state = 'complete' and t.slices is not null",
 
     [STATEMENT_ADD_TRACE] = WITH(INSERT_INTO, TRACE),
     [STATEMENT_SAVE_TRACE] = WITH(UPDATE, TRACE),

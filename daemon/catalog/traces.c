@@ -208,15 +208,15 @@ int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *
     return 0;
 }
 
-int catalog_count_recorded(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_events)
+int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_RECORDED);
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_WORK);
     bind_number(s, 1, target_id);
     int r = next_row(c, s);
     if (r < 0)
         return r;
     *ret_traces = column_number(s, 0);
-    *ret_events = column_number(s, 1);
+    *ret_work = column_number(s, 1);
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "daemon/load/prompts.h"
 #include <strings.h>
 
-#define EVENT_MAX      (4u << 20)
+#define EVENT_MAX      (1u << 20)
 #define ERROR_BODY_MAX (16u << 10)
 #define QUOTED_MAX     160
 #define GAP_ROUNDING   500
@@ -150,12 +150,12 @@ bool answer_feed(struct answer *a, const char *bytes, size_t size, int64_t now_n
     switch (a->form) {
     case ANSWER_EVENTS:
         if (sse_feed(&a->sse, bytes, size, on_event, a) < 0)
-            fail(a, "an event is longer than 4 MiB", "", 0);
+            fail(a, "an event is longer than 1 MiB", "", 0);
         break;
     case ANSWER_LINES:
         feed_lines(a, bytes, size);
         if (a->body_size > EVENT_MAX)
-            fail(a, "a line is longer than 4 MiB", "", 0);
+            fail(a, "a line is longer than 1 MiB", "", 0);
         break;
     case ANSWER_WHOLE:
         append(&a->body, &a->body_size, &a->body_room, bytes,

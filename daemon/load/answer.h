@@ -13,7 +13,7 @@
 #include "daemon/load/record.h"
 
 #define ANSWER_BYTES_MAX (64u << 20)
-#define ANSWER_TEXT_MAX  (256u << 10) /* kept for counting its tokens */
+#define ANSWER_TEXT_MAX  (64u << 10) /* kept for counting its tokens */
 #define ANSWER_ERROR_MAX 300
 #define ANSWER_GAPS_MAX  WORKLOAD_TOKENS_MAX
 

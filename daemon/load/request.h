@@ -8,18 +8,8 @@
 
 #include "daemon/load/answer.h"
 #include "daemon/load/prompts.h"
+#include "daemon/load/target.h"
 #include "daemon/load/wire.h"
-
-/* Who is sent requests. */
-struct target {
-    char *url;
-    const struct api *api;
-    struct wire_place *place;
-    pid_t pid;
-    bool is_known;         /* has been sent a request of the run */
-    bool counts;           /* an answer of it had a usage: texts need not be kept */
-    int64_t rest_until_ns; /* it asked for a pause (429) */
-};
 
 struct request {
     struct target *target;

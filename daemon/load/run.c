@@ -3,8 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fs.h"
-#include "daemon/fleet/url.h"
 #include "daemon/load/ask.h"
 #include "daemon/load/calibrate.h"
 #include "daemon/load/commands.h"
@@ -306,35 +304,18 @@ static void begin(struct run *r)
 /* -- Setting up
  * ----------------------------------------------------------------------------------------------- */
 
-static int make_targets(struct run *r, const struct order_worker *workers, size_t n, struct target **ret)
+static int make_targets(struct run *r)
 {
-    const struct workload *w = &r->order.workload;
+    const struct order *o = &r->order;
+    _cleanup_(freep) char *error = NULL;
 
-    *ret = xcalloc(n, sizeof(**ret));
-    for (size_t i = 0; i < n; i++) {
-        struct target *t = &(*ret)[i];
-        _cleanup_(freep) char *error = NULL;
-        t->url = xstrdup(workers[i].url);
-        t->pid = workers[i].pid;
-        t->api = api_of(w->api, workers[i].engine);
-        _cleanup_(freep) char *at = url_join(t->url, w->path ? w->path : t->api->path);
-        int e = wire_place_new(at, &r->order.credentials, &t->place, &error);
-        if (e < 0) {
-            fail(r, "see token_file, ca_file, cert_file and key_file of the fleet in profd.conf", "%s",
-                 error ? error : strerror(-e));
-            return e;
-        }
-    }
-    return 0;
-}
-
-static void free_targets(struct target *targets, size_t n)
-{
-    for (size_t i = 0; i < n && targets; i++) {
-        free(targets[i].url);
-        wire_place_free(targets[i].place);
-    }
-    free(targets);
+    int e = targets_new(o, o->targets, o->n_targets, &r->targets, &error);
+    if (e == 0)
+        e = targets_new(o, o->warm, o->n_warm, &r->workers, &error);
+    if (e < 0)
+        fail(r, "see token_file, ca_file, cert_file and key_file of the fleet in profd.conf", "%s",
+             error ? error : strerror(-e));
+    return e;
 }
 
 /* Without it the run has no figures of memory, and is a run all the same. */
@@ -409,8 +390,8 @@ static void tear_down(struct run *r)
         event_free(r->live);
     commands_free(r->commands);
     emit_free(r->emit);
-    free_targets(r->targets, r->order.n_targets);
-    free_targets(r->workers, r->order.n_warm);
+    targets_free(r->targets, r->order.n_targets);
+    targets_free(r->workers, r->order.n_warm);
     free(r->model);
     order_done(&r->order);
     if (r->base)
@@ -424,8 +405,7 @@ int run_order(struct order *order, int lines_fd, int commands_fd)
     *order = (struct order){0};
     int e = set_up(&r, lines_fd, commands_fd);
     if (e == 0) {
-        if (make_targets(&r, r.order.targets, r.order.n_targets, &r.targets) == 0 &&
-            make_targets(&r, r.order.warm, r.order.n_warm, &r.workers) == 0 && give_up_rights(&r) == 0)
+        if (make_targets(&r) == 0 && give_up_rights(&r) == 0)
             begin(&r);
         if (!r.ended)
             event_base_dispatch(r.base);

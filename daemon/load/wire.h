@@ -15,7 +15,7 @@
 #define WIRE_EXCHANGES 64
 
 struct wires;
-struct wire_place; /* where requests go: an URL with what proves who they are from */
+struct wire_place;
 
 struct wire_end {
     int err;               /* 0 where an answer ended as HTTP says, else -ETIMEDOUT, -ECONNREFUSED, ... */
@@ -34,10 +34,6 @@ struct wire_ops {
 int wires_new(struct event_base *base, const struct network_policy *policy, const struct wire_ops *ops,
               struct wires **ret);
 struct wires *wires_free(struct wires *w);
-/* Reads the files of the credentials, which it borrows; -EACCES with words in *ret_error. */
-int wire_place_new(const char *url, const struct credentials *credentials, struct wire_place **ret,
-                   char **ret_error);
-struct wire_place *wire_place_free(struct wire_place *p);
 /* Takes the body, which malloc() gave; ends by -ETIMEDOUT when timeout_ns has passed. -EIO: libcurl did not
  * take it. */
 int wires_send(struct wires *w, struct wire_place *place, char *body, size_t size, int64_t timeout_ns,

@@ -80,7 +80,7 @@ static inline bool session_has_load(const struct session *s)
 void session_warm_up(struct session *s);
 void session_load(struct session *s);
 void session_stop_load(struct session *s);
-/* A trace in which nothing happened, although requests were sent. */
+/* Says where nothing was done, although requests were sent. */
 void target_check_empty(struct target *t);
 
 /* sessions.c: stops it, whatever it is doing. */

@@ -70,14 +70,14 @@ void session_load_ended(struct session *s, const char *failure, const char *reme
 void target_check_empty(struct target *t)
 {
     struct session *s = t->session;
-    int64_t n_traces, n_events;
+    int64_t n_traces, n_work;
 
     if (!session_has_load(s) ||
-        catalog_count_recorded(s->all->catalog, t->record.target_id, &n_traces, &n_events) < 0 ||
-        n_traces == 0 || n_events > 0)
+        catalog_count_work(s->all->catalog, t->record.target_id, &n_traces, &n_work) < 0 || n_traces == 0 ||
+        n_work > 0)
         return;
     session_remark(s, t,
                    "Did its load reach it, and last until the start was answered? profctl show has the run.",
-                   "recorded nothing while r%" PRId64 " was sent", s->run_id);
+                   "recorded no work of its model, although r%" PRId64 " was sent", s->run_id);
     session_save(s);
 }

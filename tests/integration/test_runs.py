@@ -349,6 +349,17 @@ def test_workers_with_parts_are_loaded_through_their_router(tmp_path, profd):
         assert ordered["targets"] == ordered["warm"] == [fleet.router] and len(ordered["workers"]) == 1
 
 
+def test_a_recording_without_work_is_remarked(tmp_path, profd):
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "waits", "pid": 1, "tid": 1, "ts": 5, "dur": 9}]}))
+    for template, said in (["--trace", empty], True), ([], False):
+        with FaultFleet(tmp_path / f"fleet-{said}", "vllm", 1, *template) as fleet:
+            now = profd.wait_session(profd.start_session(router=fleet.router, workload={"isl": 8, "requests": 2})["session"])
+            texts = [r["text"] for r in now.get("remarks", [])]
+            assert (f"recorded no work of its model, although r{now['run']} was sent" in texts) is said and now["state"] == "complete"
+
+
 def test_restarted_under_a_load(own_profd, fleet):
     session = own_profd.start_session(router=fleet.router, workload={"isl": 8, "duration": "1h"})["session"]
     own_profd.wait_state(session, "recording")
