@@ -322,6 +322,13 @@ static void call_free(struct call *call)
     free(call);
 }
 
+/* A handle keeps the buffer of a call that failed before it connected, refuses to be told of another size,
+ * and reads into the buffer by the size that it would have without: no such handle is used again. */
+static bool is_usable(CURL *easy)
+{
+    return curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE) == CURLE_OK;
+}
+
 static struct call *call_get(struct caller *c)
 {
     struct call *call = LIST_FIRST(&c->idle);
@@ -335,7 +342,7 @@ static struct call *call_get(struct caller *c)
     call->caller = c;
     call->slot = NO_SLOT;
     call->easy = curl_easy_init();
-    if (!call->easy)
+    if (!call->easy || !is_usable(call->easy))
         abort(); /* as base/alloc.h: a few hundred bytes were not there */
     return call;
 }
@@ -353,11 +360,11 @@ static void call_put(struct call *call)
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
     }
-    if (c->n_idle >= IDLE_CALLS_MAX) {
+    call_reset(call);
+    if (c->n_idle >= IDLE_CALLS_MAX || !is_usable(call->easy)) {
         call_free(call);
         return;
     }
-    call_reset(call);
     LIST_INSERT_HEAD(&c->idle, call, link);
     c->n_idle++;
 }
@@ -751,7 +758,6 @@ static void set_bounds(struct call *call, const struct call_request *q)
     curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
 }
 
 static bool names_an_address(const char *url)

@@ -62,6 +62,15 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return real(name, service, hints, ret);
 }
 
+/* What libcurl says that it has room for. */
+static size_t longest_receive;
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+    longest_receive = MAX(longest_receive, size);
+    return recvfrom(fd, buffer, size, flags, NULL, NULL);
+}
+
 static void on_done(const struct call_result *r, void *arg)
 {
     struct outcome *o = arg;
@@ -675,6 +684,27 @@ static void test_shares_of_names(void **state)
     assert_int_not_equal(resolving_origin("a"), resolving_origin("b"));
 }
 
+/* Its handle goes on to another call; of the calls that fail, each leaves another state of libcurl behind. */
+static void test_a_call_after_one_that_failed(void **state)
+{
+    static const char *const urls[] = {"http://user@127.0.0.1:9/", "http://[::1",
+                                       "gopher://127.0.0.1:9",     "http:///",
+                                       "http://127.0.0.1:9/",      "http://w.none.invalid/",
+                                       "http://169.254.169.254/"};
+    struct test *t = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+        struct call_request q = request("GET", 5 * NS_PER_S);
+        t->outcome.n_done = 0;
+        q.url = urls[i];
+        call_start(t->caller, &q, on_done, &t->outcome);
+        assert_int_not_equal(wait_done(t)->err, 0);
+        longest_receive = 0;
+        assert_int_equal(get(t, "/big")->body_size, 50000);
+        assert_in_range(longest_receive, 1, 8192);
+    }
+}
+
 static void set_policy(struct test *t, const char *list)
 {
     _cleanup_(network_done) struct network_policy p = {0};
@@ -735,6 +765,7 @@ int main(void)
         TEST(test_names_that_lead_nowhere),
         TEST(test_names_take_turns),
         TEST(test_turns_are_given_back),
+        TEST(test_a_call_after_one_that_failed),
         cmocka_unit_test(test_shares_of_names),
     };
     signal(SIGPIPE, SIG_IGN);
