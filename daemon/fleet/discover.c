@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
 #include "daemon/fleet/identify.h"
@@ -18,6 +19,9 @@
 
 #define STATIC_DIALECT "static"
 #define HOST_NAME_SIZE 256
+/* Of what blocks. Longer than names may take (processes.c) and disks under load; a mount whose server is gone
+ * never answers. */
+#define LOOK_PATIENCE_S 10
 
 struct fleet_finder {
     struct event_base *base;
@@ -35,7 +39,7 @@ struct discovery {
     struct fleet_query query;
     const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
     const struct router_dialect *dialect;
-    struct event *kick;
+    struct event *kick, *patience;
     struct router_ask *ask;
     struct identification *identification;
     struct fleet *fleet;
@@ -49,6 +53,7 @@ struct discovery {
 static void discovery_free(struct discovery *d)
 {
     event_free(d->kick);
+    event_free(d->patience);
     fleet_query_done(&d->query);
     fleet_settings_done(&d->settings);
     fleet_free(d->fleet);
@@ -67,16 +72,67 @@ static void finish(struct discovery *d)
     discovery_free(d);
 }
 
+/* What one fleet's file systems hold up is looked at by one thread: further starts wait behind the first. */
+static uint64_t lane_of(const struct discovery *d)
+{
+    bool has_workers = d->fleet && d->fleet->n_workers > 0;
+
+    return offload_lane_of_dir(d->router     ? d->router
+                               : has_workers ? d->fleet->workers[0].url
+                               : d->config   ? d->config->name
+                                             : "");
+}
+
 /* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
 static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
 {
+    const struct timeval patience = {.tv_sec = LOOK_PATIENCE_S};
+
     d->offloaded = true;
-    offload_run(d->finder->offload, work, done, d);
+    event_add(d->patience, &patience);
+    offload_run_in(d->finder->offload, lane_of(d), work, done, d);
+}
+
+static void explain_hanging(const struct discovery *d, struct problem *p)
+{
+    size_t at = d->fleet ? atomic_load(&d->fleet->looking_at) : 0;
+
+    if (at > 0)
+        problem_set(
+            p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+            "the trace directory of %s cannot be looked at: its file system gave no answer within %d s",
+            d->fleet->workers[at - 1].url, LOOK_PATIENCE_S);
+    else if (d->fleet)
+        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+                    "the processes of the workers cannot be looked at: neither name servers nor the looks "
+                    "before this one were done within %d s",
+                    LOOK_PATIENCE_S);
+    else
+        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+                    "the router's log %s cannot be read: its file system gave no answer within %d s",
+                    d->config->router_log, LOOK_PATIENCE_S);
+    problem_remedy(p,
+                   "Is a mount dead? findmnt shows them, df hangs on it. What does not need it can be started"
+                   " by --worker or --router.");
+}
+
+/* The thread keeps the discovery until it is let go. */
+static void on_patience(evutil_socket_t fd, short what, void *arg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct discovery *d = arg;
+
+    explain_hanging(d, &p);
+    void (*done)(struct fleet *, const struct problem *, void *) = d->done;
+    void *done_arg = d->arg;
+    discovery_cancel(d);
+    done(NULL, &p, done_arg);
 }
 
 static bool back_from_offload(struct discovery *d)
 {
     d->offloaded = false;
+    event_del(d->patience);
     if (d->finder)
         return true;
     discovery_free(d);
@@ -393,6 +449,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     d->done = done;
     d->arg = arg;
     d->kick = evtimer_new(f->base, on_kick, d);
+    d->patience = evtimer_new(f->base, on_patience, d);
     LIST_INSERT_HEAD(&f->discoveries, d, link);
     event_active(d->kick, EV_TIMEOUT, 0);
     return d;
@@ -405,6 +462,7 @@ void discovery_cancel(struct discovery *d)
     LIST_REMOVE(d, link);
     router_ask_cancel(d->ask);
     identify_cancel(d->identification);
+    event_del(d->patience);
     d->finder = NULL;
     if (!d->offloaded)
         discovery_free(d);
