@@ -545,9 +545,18 @@ void collector_renew_watches(struct collector *c)
     collector_look(c);
 }
 
+static void on_removals_over(void *collector)
+{
+    reconcile_go_on(collector);
+}
+
 void collector_begin(struct collector *c)
 {
     configure_dirs(c);
+    store_on_idle(c->store, on_removals_over, c);
+    int r = store_go_on_removing(c->store);
+    if (r < 0)
+        log_error("cannot read which sessions were being removed: %s", strerror(-r));
     reconcile_begin(c);
     collector_look(c);
 }
