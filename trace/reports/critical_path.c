@@ -821,7 +821,8 @@ static int build_gpu(struct builder *b)
         r = -ENOMEM;
     if (r >= 0) {
         memset(g.waits_for, 0xff, (b->n + 1) * sizeof(*g.waits_for));
-        qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
+        if (turns.n > 0)
+            qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
     }
     for (size_t i = 0; i < turns.n && r >= 0; i++) {
         r = turns.items[i].work ? build_work(&g, &turns.items[i]) : synchronise(&g, &turns.items[i]);
