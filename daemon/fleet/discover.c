@@ -19,9 +19,10 @@
 
 #define STATIC_DIALECT "static"
 #define HOST_NAME_SIZE 256
-/* Of what blocks. Longer than names may take (processes.c) and disks under load; a mount whose server is gone
- * never answers. */
+/* Of what blocks, at one thing: longer than names may take (processes.c) and disks under load; a mount whose
+ * server is gone never answers. And of all of them. */
 #define LOOK_PATIENCE_S 10
+#define LOOK_LONGEST_NS (60 * NS_PER_S)
 
 struct fleet_finder {
     struct event_base *base;
@@ -46,6 +47,8 @@ struct discovery {
     char *router;
     struct problem problem;
     bool offloaded;
+    size_t seen_at; /* which worker the thread was at when patience was looked at */
+    int64_t look_until_ns;
     void (*done)(struct fleet *fleet, const struct problem *p, void *arg);
     void *arg;
 };
@@ -83,19 +86,29 @@ static uint64_t lane_of(const struct discovery *d)
                                              : "");
 }
 
+static void be_patient(struct discovery *d)
+{
+    const struct timeval patience = {.tv_sec = LOOK_PATIENCE_S};
+    event_add(d->patience, &patience);
+}
+
+static size_t looking_at(const struct discovery *d)
+{
+    return d->fleet ? atomic_load(&d->fleet->looking_at) : 0;
+}
+
 /* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
 static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
 {
-    const struct timeval patience = {.tv_sec = LOOK_PATIENCE_S};
-
     d->offloaded = true;
-    event_add(d->patience, &patience);
+    d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
+    be_patient(d);
     offload_run_in(d->finder->offload, lane_of(d), work, done, d);
 }
 
 static void explain_hanging(const struct discovery *d, struct problem *p)
 {
-    size_t at = d->fleet ? atomic_load(&d->fleet->looking_at) : 0;
+    size_t at = looking_at(d);
 
     if (at > 0)
         problem_set(
@@ -121,7 +134,13 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct discovery *d = arg;
+    size_t at = looking_at(d);
 
+    if (at != d->seen_at && mono_ns() < d->look_until_ns) {
+        d->seen_at = at;
+        be_patient(d);
+        return;
+    }
     explain_hanging(d, &p);
     void (*done)(struct fleet *, const struct problem *, void *) = d->done;
     void *done_arg = d->arg;
