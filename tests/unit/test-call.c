@@ -46,7 +46,7 @@ struct test {
 
 /* Names below slow.invalid are those of a name server that does not answer; brief.invalid: that soon says no;
  * known.invalid: that answers, until it is silenced. */
-#define SLOW_NAME_S  4
+#define SLOW_NAME_S  20
 #define BRIEF_NAME_S 0.06
 
 static atomic_int n_slow_names, n_known_names; /* that were asked for */
@@ -251,9 +251,14 @@ static void start(struct test *t, struct call_request q, int port, const char *p
 
 static const struct call_result *wait_done(struct test *t)
 {
-    struct timeval limit = {.tv_sec = LIMIT_S};
+    const struct timeval limit = {.tv_sec = LIMIT_S};
+    int64_t deadline_ns = mono_ns() + LIMIT_S * NS_PER_S;
+
     event_base_loopexit(t->base, &limit);
-    event_base_dispatch(t->base);
+    /* The limit of an earlier wait may end this one. */
+    do
+        event_base_dispatch(t->base);
+    while (t->outcome.n_done < t->outcome.wanted && mono_ns() < deadline_ns);
     assert_int_equal(t->outcome.n_done, t->outcome.wanted);
     return &t->outcome.result;
 }
@@ -652,8 +657,8 @@ static void test_names_that_lead_nowhere(void **state)
     q.url = url;
     q.origin = 2;
     call_start(t->caller, &q, on_done, &other);
-    event_base_dispatch(t->base);
-    assert_int_equal(other.n_done, 1);
+    while (other.n_done == 0)
+        event_base_loop(t->base, EVLOOP_ONCE);
     assert_int_equal(other.result.err, 0);
     assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
     assert_int_equal(atomic_load(&n_slow_names), NAMES_EACH_MAX);
