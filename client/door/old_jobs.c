@@ -85,9 +85,12 @@ static void consider(struct client *c, const char *parent, const char *name)
 {
     const char *job = name + strlen(JOB_DIR_PREFIX);
     _cleanup_(freep) char *path = xasprintf("%s/%s", parent, name), *going = xasprintf("%s" REMOVING, path);
-    _cleanup_(closep) int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), lock_fd = -1;
+    _cleanup_(closep) int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-    if (dir_fd < 0 || !is_old(dir_fd, job) || (lock_fd = take_catalog(dir_fd)) < 0)
+    if (dir_fd < 0 || !is_old(dir_fd, job))
+        return;
+    _cleanup_(closep) int lock_fd = take_catalog(dir_fd);
+    if (lock_fd < 0)
         return;
     if (rename(path, going) == 0 && remove_tree(going))
         client_say(c, "removed what your profd of job %s left in %s: nobody used it for %d days", job, path,

@@ -23,12 +23,16 @@
  * server is gone never answers. And of all of them. */
 #define LOOK_PATIENCE_S 10
 #define LOOK_LONGEST_NS (60 * NS_PER_S)
+/* Fleets with a dead mount that are remembered. */
+#define HELD_UP_MAX 16
 
 struct fleet_finder {
     struct event_base *base;
     struct caller *caller;
     struct offload *offload;
     const struct fleet_settings *settings;
+    uint64_t held_up[HELD_UP_MAX]; /* lanes; the oldest is overwritten */
+    size_t n_held_up;
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
@@ -75,7 +79,6 @@ static void finish(struct discovery *d)
     discovery_free(d);
 }
 
-/* What one fleet's file systems hold up is looked at by one thread: further starts wait behind the first. */
 static uint64_t lane_of(const struct discovery *d)
 {
     bool has_workers = d->fleet && d->fleet->n_workers > 0;
@@ -84,6 +87,25 @@ static uint64_t lane_of(const struct discovery *d)
                                : has_workers ? d->fleet->workers[0].url
                                : d->config   ? d->config->name
                                              : "");
+}
+
+/* Where looks at a fleet were held up before, further ones wait for one another: they hold one thread. */
+static uint64_t lane_to_take(const struct discovery *d)
+{
+    uint64_t lane = lane_of(d);
+
+    for (size_t i = 0; i < HELD_UP_MAX; i++)
+        if (d->finder->held_up[i] == lane)
+            return lane;
+    return OFFLOAD_NO_LANE;
+}
+
+static void remember_held_up(const struct discovery *d)
+{
+    struct fleet_finder *f = d->finder;
+
+    if (lane_to_take(d) == OFFLOAD_NO_LANE)
+        f->held_up[f->n_held_up++ % HELD_UP_MAX] = lane_of(d);
 }
 
 static void be_patient(struct discovery *d)
@@ -103,7 +125,7 @@ static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(v
     d->offloaded = true;
     d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
     be_patient(d);
-    offload_run_in(d->finder->offload, lane_of(d), work, done, d);
+    offload_run_in(d->finder->offload, lane_to_take(d), work, done, d);
 }
 
 static void explain_hanging(const struct discovery *d, struct problem *p)
@@ -142,6 +164,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
         return;
     }
     explain_hanging(d, &p);
+    remember_held_up(d);
     void (*done)(struct fleet *, const struct problem *, void *) = d->done;
     void *done_arg = d->arg;
     discovery_cancel(d);
