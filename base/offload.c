@@ -10,6 +10,8 @@
 
 /* Longer than what a disk takes under load: then the thread waits for something that may never come. */
 #define HELD_NS NS_PER_S
+/* A turn of the loop is lent to done() functions for so long: a thousand may come at once. */
+#define TURN_NS (5 * NS_PER_MS)
 
 struct job {
     STAILQ_ENTRY(job) next;
@@ -155,26 +157,38 @@ static void on_relief(evutil_socket_t fd _unused_, short what _unused_, void *ar
 
 /* -- What they did ------------------------------------------------------------------------------------ */
 
-static void run_finished(struct offload *o)
+static struct job *take_finished(struct offload *o)
 {
-    struct job_list list = STAILQ_HEAD_INITIALIZER(list);
+    pthread_mutex_lock(&o->lock);
+    struct job *job = STAILQ_FIRST(&o->finished);
+    if (job)
+        STAILQ_REMOVE_HEAD(&o->finished, next);
+    pthread_mutex_unlock(&o->lock);
+    return job;
+}
+
+/* True where there is more. */
+static bool run_finished(struct offload *o, int64_t until_ns)
+{
     struct job *job;
 
-    pthread_mutex_lock(&o->lock);
-    STAILQ_CONCAT(&list, &o->finished);
-    pthread_mutex_unlock(&o->lock);
-    while ((job = STAILQ_FIRST(&list))) {
-        STAILQ_REMOVE_HEAD(&list, next);
+    while ((job = take_finished(o))) {
         job->done(job->arg);
         free(job);
+        if (mono_ns() >= until_ns)
+            return true;
     }
+    return false;
 }
 
 static void on_finished(evutil_socket_t fd, short what _unused_, void *arg)
 {
+    struct offload *o = arg;
     eventfd_t count;
+
     eventfd_read(fd, &count);
-    run_finished(arg);
+    if (run_finished(o, mono_ns() + TURN_NS))
+        eventfd_write(fd, 1);
 }
 
 static bool is_idle(const struct offload *o)
@@ -205,7 +219,7 @@ int offload_drain(struct offload *o, int64_t deadline_ns)
             return 0;
         if (nothing_finished && mono_ns() >= deadline_ns)
             return -ETIMEDOUT;
-        run_finished(o);
+        run_finished(o, INT64_MAX);
     }
 }
 
@@ -261,7 +275,7 @@ struct offload *offload_free(struct offload *o)
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++)
         if (o->threads[i].begun)
             pthread_join(o->threads[i].id, NULL);
-    run_finished(o);
+    run_finished(o, INT64_MAX);
     event_free(o->relief);
     event_free(o->finished_event);
     close(o->finished_fd);

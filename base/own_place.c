@@ -26,7 +26,7 @@ const char *slurm_step(void)
     return slurm_job() ? number_of("SLURM_STEP_ID", STEP_DIGITS_MAX) : NULL;
 }
 
-static char *state_of_user(void)
+char *own_jobs_dir(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 
@@ -39,9 +39,9 @@ static char *state_of_user(void)
 
 char *own_state_dir(void)
 {
-    _cleanup_(freep) char *state = state_of_user();
+    _cleanup_(freep) char *state = own_jobs_dir();
 
-    return state && slurm_job() ? xasprintf("%s/job-%s", state, slurm_job()) : TAKE_PTR(state);
+    return state && slurm_job() ? xasprintf("%s/" JOB_DIR_PREFIX "%s", state, slurm_job()) : TAKE_PTR(state);
 }
 
 char *own_socket(const char *state_dir)

@@ -12,12 +12,15 @@
 
 #define SYSTEM_STATE_DIR "/var/lib/profd"
 #define SYSTEM_SOCKET    "/run/profd/profd.sock"
+#define JOB_DIR_PREFIX   "job-"
 
 /* Its id; NULL outside of one. */
 const char *slurm_job(void);
 /* The step of it that somebody asked for, whose end is earlier; NULL in the job's own script or shell. */
 const char *slurm_step(void);
-/* Both are the caller's to free. NULL where the environment does not say where files of this user belong. */
+/* Where the directories of this user's jobs are, each JOB_DIR_PREFIX and its id. As the next two the caller's
+ * to free. NULL where the environment does not say where files of this user belong. */
+char *own_jobs_dir(void);
 char *own_state_dir(void);
 /* The socket, beside the state where there is no better place. */
 char *own_socket(const char *state_dir);

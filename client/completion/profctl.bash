@@ -53,7 +53,7 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
             ;;
-        --directory | -d | --trace-dir)
+        --directory | -d | --trace-dir | --tokenizer)
             if [[ $prev != -d || $verb == get || $verb == run ]]; then
                 compopt -o filenames 2>/dev/null
                 mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -114,7 +114,9 @@ _profctl() {
             return
             ;;
         --mode)
-            mapfile -t COMPREPLY < <(compgen -W 'default prefill decode rtp-llm whole' -- "$cur")
+            local modes='default prefill decode rtp-llm whole'
+            [[ $verb == *-command ]] && modes='prefill decode aggregated'
+            mapfile -t COMPREPLY < <(compgen -W "$modes" -- "$cur")
             return
             ;;
         --by)
@@ -132,7 +134,7 @@ _profctl() {
                 -- "${cur##*,}")
             return
             ;;
-        --html | --classes)
+        --html | --classes | --recipe | --onnx)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/own_place.h"
+#include "client/door/old_jobs.h"
 #include "client/door/place.h"
 #include "client/door/profd_child.h"
 #include "client/door/program.h"
@@ -111,6 +112,7 @@ int own_profd_start(struct client *c, const char *socket, struct problem *p)
     int r = turn_take(c, directory, &turn_fd, p);
     if (r < 0 || place_socket_error(socket) == 0)
         return r;
+    old_jobs_remove(c);
     r = spawn(c, program, socket, p);
     /* One that was started by hand meanwhile. */
     return r < 0 && place_socket_error(socket) == 0 ? 0 : r;

@@ -36,7 +36,7 @@ static char *default_socket(void)
 {
     _cleanup_(freep) char *own = own_default();
 
-    if (streq(own, SYSTEM_SOCKET))
+    if (strcmp(own, SYSTEM_SOCKET) == 0)
         return TAKE_PTR(own);
     int system_error = place_socket_error(SYSTEM_SOCKET);
     /* Where the system's one may not be used and there is no own one, its error is the one that helps. */

@@ -162,7 +162,7 @@ static const struct option_def *find(const struct option_set *sets, size_t n_set
 {
     int k = CODE_BASE;
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t j = 0; j < sets[i].n; j++, k++)
+        for (size_t j = 0; sets[i].defs && j < sets[i].n; j++, k++)
             if (code == k || (code < CODE_BASE && code == sets[i].defs[j].letter)) {
                 *ret_set = &sets[i];
                 return &sets[i].defs[j];
@@ -174,7 +174,7 @@ static const struct option_def *find(const struct option_set *sets, size_t n_set
 static void hint_at_formats(const struct option_set *sets, size_t n_sets, struct problem *p)
 {
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t k = 0; k < sets[i].n; k++)
+        for (size_t k = 0; sets[i].defs && k < sets[i].n; k++)
             if (streq(sets[i].defs[k].name, "csv"))
                 problem_remedy(p, "--csv, --tsv and --json choose the format.");
 }

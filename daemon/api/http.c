@@ -189,10 +189,14 @@ static bool discards_input(const struct http_conn *c)
 
 /* Replies. */
 
+static void on_file_ready(void *arg);
+
 void http_conn_replied(struct http_conn *c, struct http_file *take_file)
 {
     c->request = NULL;
     c->file = take_file;
+    if (c->file)
+        http_file_on_ready(c->file, on_file_ready, c);
     c->phase = PHASE_REPLY;
     c->close = http_conn_closes(c);
     set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
@@ -460,6 +464,12 @@ static void on_written(struct bufferevent *bev, void *arg)
         return;
     c->file = http_file_free(c->file);
     on_reply_out(c);
+}
+
+static void on_file_ready(void *arg)
+{
+    struct http_conn *c = arg;
+    on_written(c->bev, c);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)

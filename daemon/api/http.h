@@ -133,13 +133,23 @@ void http_reply_json(struct http_request *r, int status, json_t *take_body);
 void http_reply_problem(struct http_request *r, const struct problem *p);
 /* A problem document with members of its own. */
 void http_reply_problem_json(struct http_request *r, int status, json_t *take_body);
+struct http_download {
+    int fd;
+    const struct stat *st; /* of fd */
+    int64_t size;          /* as it was recorded */
+    const char *content_type;
+    const char *name; /* for Content-Disposition; NULL: none */
+    /* Of a file system that may not answer: who reads it instead of the loop, and in which lane. NULL: the
+     * loop sends it. */
+    struct offload *offload;
+    uint64_t lane;
+};
 /*
- * A file of that size as a download: Range (one range: 206, 416), ETag and If-Range from size and
- * modification time, Content-Disposition where file_name is not NULL. Read in slices as fast as the client
- * takes them. 410 where the file is no longer that long.
+ * A file as a download: Range (one range: 206, 416), ETag and If-Range from size and modification time. Read
+ * in slices as fast as the client takes them, and waited for no longer than a client is. 410 where the file
+ * is no longer that long. Takes the descriptor.
  */
-void http_reply_file(struct http_request *r, int take_fd, int64_t size, const char *content_type,
-                     const char *file_name);
+void http_reply_file(struct http_request *r, const struct http_download *take);
 
 /* A stream (server-sent events): begun, written to while the client keeps up, ended. Bytes of the client are
  * discarded meanwhile. */

@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/offload.h"
+#include "daemon/api/http.h"
 #include <errno.h>
 #include <event2/buffer.h>
 #include <fcntl.h>
@@ -13,22 +15,137 @@
 #define BYTES_SIZE (INT64_C(256) << 10)
 
 struct http_file {
-    struct evbuffer_file_segment *segment;
-    int fd; /* the segment's */
+    struct evbuffer_file_segment *segment; /* NULL: it is read on threads */
+    int fd;                                /* the segment's */
     int64_t offset, end;
+    struct offload *offload;
+    uint64_t lane;
+    struct fetch *fetch; /* under way, or done */
+    void (*ready)(void *arg);
+    void *arg;
 };
 
-int http_file_new(int take_fd, int64_t offset, int64_t size, struct http_file **ret)
-{
-    struct evbuffer_file_segment *segment =
-        evbuffer_file_segment_new(take_fd, 0, offset + size, EVBUF_FS_CLOSE_ON_FREE);
+/* A slice that a thread reads. */
+struct fetch {
+    struct http_file *file; /* NULL: nobody waits for it */
+    struct offload *offload;
+    uint64_t lane;
+    int fd;
+    int64_t offset;
+    size_t size;
+    char *data;
+    ssize_t n; /* as pread() says; 0: none yet */
+    bool done;
+};
 
-    if (!segment) {
-        close(take_fd);
-        return -EIO;
+/* -- On threads --------------------------------------------------------------------------------------- */
+
+static void close_work(void *arg)
+{
+    close(*(int *)arg);
+}
+
+static void close_elsewhere(struct offload *offload, uint64_t lane, int fd)
+{
+    int *copy = xcalloc(1, sizeof(*copy));
+
+    *copy = fd;
+    offload_run_in(offload, lane, close_work, free, copy);
+}
+
+static void fetch_work(void *arg)
+{
+    struct fetch *fetch = arg;
+    fetch->n = pread(fetch->fd, fetch->data, fetch->size, fetch->offset);
+}
+
+static void fetch_free(struct fetch *fetch)
+{
+    free(fetch->data);
+    free(fetch);
+}
+
+static void on_fetched(void *arg)
+{
+    struct fetch *fetch = arg;
+
+    if (!fetch->file) {
+        close_elsewhere(fetch->offload, fetch->lane, fetch->fd);
+        fetch_free(fetch);
+        return;
+    }
+    fetch->done = true;
+    fetch->file->ready(fetch->file->arg);
+}
+
+static void begin_fetch(struct http_file *f)
+{
+    f->fetch = xcalloc(1, sizeof(*f->fetch));
+    *f->fetch = (struct fetch){.file = f,
+                               .offload = f->offload,
+                               .lane = f->lane,
+                               .fd = f->fd,
+                               .offset = f->offset,
+                               .size = (size_t)MIN(f->end - f->offset, BYTES_SIZE)};
+    f->fetch->data = xcalloc(f->fetch->size, 1);
+    offload_run_in(f->offload, f->lane, fetch_work, on_fetched, f->fetch);
+}
+
+static void free_data(const void *data, size_t size, void *arg)
+{
+    free(arg);
+}
+
+static int feed_fetched(struct http_file *f, struct evbuffer *out)
+{
+    struct fetch *fetch = f->fetch;
+
+    if (!fetch) {
+        if (f->offset == f->end)
+            return 0;
+        begin_fetch(f);
+        return 1;
+    }
+    if (!fetch->done)
+        return 1;
+    f->fetch = NULL;
+    bool whole = fetch->n >= 0 && (size_t)fetch->n == fetch->size;
+    if (whole && evbuffer_add_reference(out, fetch->data, fetch->size, free_data, fetch->data) == 0) {
+        f->offset += (int64_t)fetch->size;
+        fetch->data = NULL;
+    } else {
+        whole = false;
+    }
+    fetch_free(fetch);
+    return whole ? 1 : -EIO;
+}
+
+void http_file_on_ready(struct http_file *f, void (*ready)(void *arg), void *arg)
+{
+    f->ready = ready;
+    f->arg = arg;
+}
+
+/* -- The object --------------------------------------------------------------------------------------- */
+
+int http_file_new(const struct http_download *take, int64_t offset, int64_t size, struct http_file **ret)
+{
+    struct evbuffer_file_segment *segment = NULL;
+
+    if (!take->offload) {
+        segment = evbuffer_file_segment_new(take->fd, 0, offset + size, EVBUF_FS_CLOSE_ON_FREE);
+        if (!segment) {
+            close(take->fd);
+            return -EIO;
+        }
     }
     struct http_file *f = xcalloc(1, sizeof(*f));
-    *f = (struct http_file){.segment = segment, .fd = take_fd, .offset = offset, .end = offset + size};
+    *f = (struct http_file){.segment = segment,
+                            .fd = take->fd,
+                            .offset = offset,
+                            .end = offset + size,
+                            .offload = take->offload,
+                            .lane = take->lane};
     *ret = f;
     return 0;
 }
@@ -37,7 +154,14 @@ struct http_file *http_file_free(struct http_file *f)
 {
     if (!f)
         return NULL;
-    evbuffer_file_segment_free(f->segment);
+    if (f->segment)
+        evbuffer_file_segment_free(f->segment);
+    else if (f->fetch && !f->fetch->done)
+        f->fetch->file = NULL; /* which closes behind it */
+    else
+        close_elsewhere(f->offload, f->lane, f->fd);
+    if (f->fetch && f->fetch->done)
+        fetch_free(f->fetch);
     free(f);
     return NULL;
 }
@@ -59,6 +183,8 @@ int http_file_feed(struct http_file *f, struct evbuffer *out, bool as_bytes)
 {
     int64_t size = MIN(f->end - f->offset, as_bytes ? BYTES_SIZE : SLICE_SIZE);
 
+    if (f->offload)
+        return feed_fetched(f, out);
     if (size == 0)
         return 0;
     if (as_bytes ? add_bytes(f, out, (size_t)size) < 0

@@ -4,7 +4,9 @@
  *
  * The slices go by sendfile(2): a stalled download holds a descriptor and no memory. Where they must be
  * encrypted they are read, a smaller one at a time: libevent would map the file, and be killed where it
- * shrinks. The object owns the descriptor; it is closed with the last slice that waits in an output buffer.
+ * shrinks. So are those of a file system that may not answer, on a thread: the loop waits for none of it, nor
+ * for its close(). The object owns the descriptor; it is closed with the last slice that waits in an output
+ * buffer.
  */
 #pragma once
 
@@ -12,16 +14,18 @@
 #include <sys/stat.h>
 
 struct evbuffer;
+struct http_download;
 struct http_file;
 
 #define HTTP_ETAG_MAX 48
 
 /* Takes the descriptor, whatever the result. */
-int http_file_new(int take_fd, int64_t offset, int64_t size, struct http_file **ret);
+int http_file_new(const struct http_download *take, int64_t offset, int64_t size, struct http_file **ret);
 struct http_file *http_file_free(struct http_file *f);
 /* Adds the next slice to out, as its bytes where it is to be encrypted: 1, or 0 behind the last one, or a
- * negative errno. */
+ * negative errno. With 1, and nothing added, the slice is being read; ready() is called when it is there. */
 int http_file_feed(struct http_file *f, struct evbuffer *out, bool as_bytes);
+void http_file_on_ready(struct http_file *f, void (*ready)(void *arg), void *arg);
 
 DEFINE_CLEANUP(struct http_file *, http_file_free)
 

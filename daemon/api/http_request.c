@@ -257,20 +257,19 @@ static void add_content_range(struct http_request *r, enum http_range_kind kind,
     http_reply_header(r, "Content-Range", text);
 }
 
-void http_reply_file(struct http_request *r, int take_fd, int64_t size, const char *content_type,
-                     const char *file_name)
+void http_reply_file(struct http_request *r, const struct http_download *take)
 {
     _cleanup_(http_file_freep) struct http_file *file = NULL;
-    _cleanup_(closep) int fd = take_fd;
-    struct stat st;
+    _cleanup_(closep) int fd = take->fd;
+    int64_t size = take->size;
     struct http_range range;
     char etag[HTTP_ETAG_MAX];
 
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < size)
+    if (!S_ISREG(take->st->st_mode) || take->st->st_size < size)
         return reply_gone(r);
     if (r->foreign)
-        return http_foreign_reply_file(r, TAKE_FD(fd), size, file_name);
-    http_file_etag(&st, etag);
+        return http_foreign_reply_file(r, TAKE_FD(fd), size, take->name);
+    http_file_etag(take->st, etag);
     enum http_range_kind kind = wanted_range(r, size, etag, &range);
     if (kind == HTTP_RANGE_UNSATISFIABLE) {
         add_content_range(r, kind, NULL, size);
@@ -278,14 +277,15 @@ void http_reply_file(struct http_request *r, int take_fd, int64_t size, const ch
                           http_render_problem(416, problem_code(PROBLEM_BAD_REQUEST),
                                               "the range starts behind the end of the file", NULL));
     }
-    if (http_file_new(TAKE_FD(fd), range.offset, range.size, &file) < 0)
+    TAKE_FD(fd);
+    if (http_file_new(take, range.offset, range.size, &file) < 0)
         return reply_gone(r);
 
-    add_file_headers(r, etag, file_name);
+    add_file_headers(r, etag, take->name);
     if (kind == HTTP_RANGE_PART)
         add_content_range(r, kind, &range, size);
     render(r, (struct http_response){.status = kind == HTTP_RANGE_PART ? 206 : 200,
-                                     .content_type = content_type,
+                                     .content_type = take->content_type,
                                      .content_length = range.size});
     finish(r, r->head.method == HTTP_HEAD ? NULL : TAKE_PTR(file));
 }

@@ -199,17 +199,15 @@ struct opening {
     int64_t id;
     struct reference file;
     char *name;
+    struct offload *offload;
     int fd; /* or a negative errno value */
-    int64_t size;
+    struct stat st;
 };
 
 static void open_file(void *arg)
 {
     struct opening *o = arg;
-    struct stat st;
-
-    o->fd = reference_open(&o->file, &st);
-    o->size = o->fd >= 0 ? st.st_size : 0;
+    o->fd = reference_open(&o->file, &o->st);
 }
 
 static void reply_unopened(const struct opening *o)
@@ -232,6 +230,19 @@ static void reply_unopened(const struct opening *o)
                       o->id, strerror(-o->fd));
 }
 
+static void reply_opened(struct opening *o)
+{
+    http_reply_file(o->request, &(struct http_download){
+                                    .fd = o->fd,
+                                    .st = &o->st,
+                                    .size = o->st.st_size,
+                                    .content_type = "application/octet-stream",
+                                    .name = o->name,
+                                    .offload = o->file.own ? NULL : o->offload,
+                                    .lane = offload_lane_of_file(o->file.path),
+                                });
+}
+
 static void on_opened(void *arg)
 {
     struct opening *o = arg;
@@ -243,7 +254,7 @@ static void on_opened(void *arg)
         if (o->fd < 0)
             reply_unopened(o);
         else
-            http_reply_file(o->request, o->fd, o->size, "application/octet-stream", o->name);
+            reply_opened(o);
     }
     reference_done(&o->file);
     free(o->name);
@@ -260,7 +271,8 @@ static void send_file(struct door *d, struct http_request *r, int64_t id, struct
 {
     struct opening *o = xcalloc(1, sizeof(*o));
 
-    *o = (struct opening){.request = r, .id = id, .file = *take_file, .name = xstrdup(name)};
+    *o = (struct opening){
+        .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = d->rooms.offload};
     *take_file = (struct reference){0};
     http_on_close(r, on_client_left, o);
     offload_run_in(d->rooms.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);

@@ -144,6 +144,9 @@ int catalog_get_session(struct catalog *c, int64_t id, struct session_record *re
 /* Calls fn for each; fn returns 0 to go on, anything else ends the walk and is returned. */
 int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                             void *arg);
+/* Those that a removal of many traces announced and did not get to. */
+int catalog_each_half_removed(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
+                              void *arg);
 int catalog_each_target(struct catalog *c, int64_t session_id,
                         int (*fn)(const struct target_record *r, void *arg), void *arg);
 int catalog_pin_session(struct catalog *c, int64_t id, bool pinned); /* -ENOENT */

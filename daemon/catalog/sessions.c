@@ -32,12 +32,12 @@ int catalog_get_session(struct catalog *c, int64_t id, struct session_record *re
     return get_record(c, s, &session_fields, ret);
 }
 
-int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
-                            void *arg)
+static int each_session(struct catalog *c, enum statement which,
+                        int (*fn)(const struct session_record *r, void *arg), void *arg)
 {
     void *records;
     size_t n;
-    sqlite3_stmt *s = statement(c, STATEMENT_SESSIONS_ACTIVE);
+    sqlite3_stmt *s = statement(c, which);
     bind_number(s, 1, INT64_MAX);
     bind_number(s, 2, -1);
     int r = read_records(c, s, &session_fields, sizeof(struct session_record), &records, &n);
@@ -49,6 +49,18 @@ int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_re
         r = fn((struct session_record *)records + i, arg);
     free_records(&session_fields, sizeof(struct session_record), records, n);
     return r;
+}
+
+int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
+                            void *arg)
+{
+    return each_session(c, STATEMENT_SESSIONS_ACTIVE, fn, arg);
+}
+
+int catalog_each_half_removed(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
+                              void *arg)
+{
+    return each_session(c, STATEMENT_SESSIONS_HALF_REMOVED, fn, arg);
 }
 
 int catalog_each_target(struct catalog *c, int64_t session_id,

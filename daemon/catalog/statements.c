@@ -91,6 +91,9 @@ static const char *const texts[_STATEMENT_MAX] = {
         WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 and t.state = ?3 order by t.session_id desc limit ?2",
     [STATEMENT_SESSIONS_ACTIVE] =
         WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 and t.state in " UNFINISHED " order by t.session_id desc limit ?2",
+    [STATEMENT_SESSIONS_HALF_REMOVED] =
+        WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 and exists (select 1 from event_row e "
+        "where e.session_id = t.session_id and e.kind = 'session-removing') order by t.session_id desc limit ?2",
 
     [STATEMENT_ADD_TARGET] = WITH(INSERT_INTO, TARGET),
     [STATEMENT_SAVE_TARGET] = WITH(UPDATE, TARGET),

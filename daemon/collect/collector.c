@@ -171,12 +171,21 @@ static void tick_within(struct collector *c, int64_t interval_ns)
         event_add(c->tick, &tv);
 }
 
+/* Once for all who ask in a turn: of a thousand workers each does. */
 void collector_arm_tick(struct collector *c)
 {
+    event_active(c->arm, EV_TIMEOUT, 0);
+}
+
+static void on_arm(evutil_socket_t fd, short what, void *arg)
+{
+    struct collector *c = arg;
     const struct dir *d;
     const struct collection *k;
     int64_t interval = INT64_MAX;
 
+    if (c->closing)
+        return;
     TAILQ_FOREACH(d, &c->dirs, next)
     {
         if (d->dirty || dir_has_pending(d, NULL))
@@ -277,7 +286,7 @@ static void on_looked(void *arg)
     if (c->closing)
         return;
     check_preparing(c);
-    collections_check(c);
+    dir_check_collections(d);
     if (d->look_again && dir_is_active(d))
         look_at(d);
     collector_arm_tick(c);
@@ -525,6 +534,7 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
     unclaimed_init(c);
     c->resave = event_new(base, -1, 0, collector_resave, c);
     c->tick = event_new(base, -1, 0, on_tick, c);
+    c->arm = event_new(base, -1, 0, on_arm, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->inotify_fd >= 0) {
         c->inotify_event = event_new(base, c->inotify_fd, EV_READ | EV_PERSIST, on_inotify, c);
@@ -553,9 +563,18 @@ void collector_renew_watches(struct collector *c)
     collector_look(c);
 }
 
+static void on_removals_over(void *collector)
+{
+    reconcile_go_on(collector);
+}
+
 void collector_begin(struct collector *c)
 {
     configure_dirs(c);
+    store_on_idle(c->store, on_removals_over, c);
+    int r = store_go_on_removing(c->store);
+    if (r < 0)
+        log_error("cannot read which sessions were being removed: %s", strerror(-r));
     reconcile_begin(c);
     collector_look(c);
 }
@@ -582,6 +601,7 @@ struct collector *collector_free(struct collector *c)
     if (c->inotify_fd >= 0)
         close(c->inotify_fd);
     event_free(c->tick);
+    event_free(c->arm);
     event_free(c->resave);
     reconcile_free(c->reconcile);
     reread_free(c->reread);

@@ -127,7 +127,7 @@ struct collector {
     struct collection_list collections;
     int inotify_fd;
     bool said_unwatched; /* that inotify's watches are used up */
-    struct event *inotify_event, *tick;
+    struct event *inotify_event, *tick, *arm;
     struct preparing *preparing;
     size_t n_preparing, cap_preparing;
     unsigned n_bringing;          /* files on their way into the catalog */

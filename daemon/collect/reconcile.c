@@ -41,7 +41,7 @@ struct reconcile {
     struct trace_position at;
     struct item items[PORTION];
     size_t n, next;
-    bool waiting; /* for files that are being adopted */
+    bool waiting; /* for files that are being adopted, or removed */
     size_t n_missing, n_adopted;
 };
 
@@ -146,13 +146,15 @@ static bool has_row(const struct reconcile *r, const char *path)
     return e != -ENOENT;
 }
 
-/* False where it must wait for others. What may be about to be removed is left to the next start. */
+/* False where it must wait for others: a removal, too, may be about to remove it. */
 static bool adopt(struct reconcile *r, const struct item *item)
 {
     const char *path = item->path;
 
-    if (has_row(r, path) || store_is_removing(r->collector->store))
+    if (has_row(r, path))
         return true;
+    if (store_is_removing(r->collector->store))
+        return false;
     if (is_of_living_session(r, path)) {
         r->collector->left_alone = true;
         return true;

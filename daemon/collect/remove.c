@@ -3,6 +3,9 @@
  * Removals that may be large. A portion is: a few rows, their commit, then their files on the offload; then
  * the next portion. The rows of a portion go before its files: a file without a row is adopted again at the
  * next start, the reverse would be a lie.
+ *
+ * A session's row goes with its last traces. Where they are more than a portion, an event goes before them:
+ * whoever finds that and the session goes on with the removal.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -29,6 +32,7 @@ struct removal {
 
     struct trace_record *portion; /* with what is needed of each */
     size_t n;
+    bool announced;
     char *directory; /* to be removed when all is; NULL not yet */
 };
 
@@ -44,10 +48,14 @@ static void log_vacuum(const struct removal *m)
 
 static void end(struct removal *m, int err)
 {
+    struct store *s = m->store;
+
     log_vacuum(m);
     m->removed.err = err;
-    m->store->n_removals--;
+    s->n_removals--;
     m->done(&m->removed, m->arg);
+    if (s->n_removals == 0 && s->idle && !s->closing)
+        s->idle(s->idle_arg);
     free(m->portion);
     free(m->directory);
     free(m->actor);
@@ -142,7 +150,7 @@ static void on_files_removed(void *arg)
         go_on(m);
 }
 
-/* The session's own row, when it has no traces any more. */
+/* The session's own row, with its last traces. */
 static int remove_session(struct removal *m)
 {
     int r = catalog_remove_session(m->store->catalog, m->session_id);
@@ -153,18 +161,32 @@ static int remove_session(struct removal *m)
                              RECORD_NONE, "%" PRId64 " traces", m->removed.traces);
 }
 
+static int announce(struct removal *m)
+{
+    if (m->announced)
+        return 0;
+    m->announced = true;
+    return catalog_add_event(m->store->catalog, "session-removing", m->actor, m->session_id, RECORD_NONE,
+                             RECORD_NONE, "more than %d traces", PORTION);
+}
+
+static int write_portion(struct removal *m)
+{
+    int r = remove_rows(m);
+
+    if (r >= 0 && m->session_id != RECORD_NONE)
+        r = m->n < PORTION ? remove_session(m) : announce(m);
+    return r < 0 ? r : catalog_commit(m->store->catalog, false);
+}
+
 static void go_on(struct removal *m)
 {
     int r = choose(m);
-    bool at_end = r >= 0 && m->n == 0;
 
     if (r >= 0 && !m->dry_run)
-        r = at_end && m->session_id != RECORD_NONE ? remove_session(m) : remove_rows(m);
-    if (r >= 0 && !m->dry_run)
-        r = catalog_commit(m->store->catalog, false);
-    if (r < 0)
+        r = write_portion(m);
+    if (r < 0 || (m->n == 0 && !m->directory)) {
         drop_portion(m);
-    if (r < 0 || (at_end && !m->directory)) {
         end(m, r);
         return;
     }
@@ -211,4 +233,22 @@ void store_remove_session(struct store *s, int64_t session_id, const char *actor
                           void *arg)
 {
     begin(removal_new(s, session_id, actor, done, arg));
+}
+
+static void on_gone_on(const struct store_removed *removed, void *arg)
+{
+    if (removed->err < 0 && removed->err != -ECANCELED)
+        log_error("a removal that was cut short could not go on: %s", strerror(-removed->err));
+}
+
+static int go_on_with(const struct session_record *r, void *arg)
+{
+    log_notice("the removal of s%" PRId64 " was cut short and goes on", r->session_id);
+    store_remove_session(arg, r->session_id, "profd", on_gone_on, NULL);
+    return 0;
+}
+
+int store_go_on_removing(struct store *s)
+{
+    return catalog_each_half_removed(s->catalog, go_on_with, s);
 }

@@ -90,6 +90,12 @@ bool store_is_removing(const struct store *s)
     return s->n_removals > 0;
 }
 
+void store_on_idle(struct store *s, void (*idle)(void *arg), void *arg)
+{
+    s->idle = idle;
+    s->idle_arg = arg;
+}
+
 bool store_holds(const struct store *s, const char *path)
 {
     return starts_with(path, s->settings->path) && path[strlen(s->settings->path)] == '/';

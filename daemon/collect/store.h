@@ -82,6 +82,11 @@ void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor
 void store_remove_session(struct store *s, int64_t session_id, const char *actor, store_removed_fn done,
                           void *arg);
 
+/* At profd's start: with the removals of sessions that an earlier one began. */
+int store_go_on_removing(struct store *s);
+/* idle() is called whenever no large removal is under way any more. */
+void store_on_idle(struct store *s, void (*idle)(void *arg), void *arg);
+
 const char *store_path(const struct store *s);
 const char *store_columns_path(const struct store *s);
 /* While a large removal is under way a file may still be there whose row is gone. */

@@ -13,6 +13,8 @@ struct store {
     int64_t lent_bytes;     /* of the disk, to columns that are being written */
     unsigned n_removals;    /* large ones that are under way */
     uint64_t n_evictions;
+    void (*idle)(void *arg);
+    void *idle_arg;
     bool closing;
 };
 

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/excerpt.h"
-#include "daemon/fleet/resolving.h"
+#include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
 #include <curl/curl.h>
 #include <errno.h>
@@ -28,10 +28,9 @@
 #define TOKEN_HIDDEN_MIN    6
 #define BODY_EXCERPT_MAX    400
 #define RECEIVE_BUFFER_SIZE 8192L
-#define NAMES_KEPT_FOREVER  -1L /* that is, until the rest */
+#define NAMES_KEPT_FOREVER  -1L /* that is, until the rest; each call brings its own */
 #define IDLE_CALLS_MAX      64  /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
-#define NO_SLOT             (-1)
 /* Idle connections may take one descriptor of so many. */
 #define IDLE_CONNECTIONS_SHARE 4
 /* Without a call for so long, connections and handles go: curl does not watch idle ones, so that those which
@@ -40,13 +39,11 @@
 
 struct call {
     LIST_ENTRY(call) link;
-    TAILQ_ENTRY(call) turn; /* where it waits to resolve its name */
     struct caller *caller;
     CURL *easy;
-    struct curl_slist *headers;
-    bool in_multi, waits;
-    uint64_t origin;
-    int slot; /* of its name, which is being resolved; NO_SLOT */
+    struct curl_slist *headers, *addresses; /* of its name */
+    bool in_multi;
+    struct name_query *query; /* of its name, while it waits for that */
     int64_t deadline_ns;
     bool once;         /* must not be sent a second time */
     unsigned n_sent;   /* how often it was */
@@ -61,7 +58,6 @@ struct call {
     void *arg;
 };
 LIST_HEAD(call_list, call);
-TAILQ_HEAD(call_queue, call);
 
 /* One socket of curl's that it wants watched. */
 struct watch {
@@ -76,10 +72,8 @@ struct caller {
     struct event *timer;        /* curl's own timeout */
     struct event *failed_event; /* calls that failed before they left end in the next turn */
     struct event *rest;
-    struct event *turn_event; /* a name's turn may have come */
+    struct names *names;
     struct call_list active, failed, idle;
-    struct call_queue waiting; /* of the active ones */
-    struct resolving names;
     size_t n_idle;
     struct watch_list watches;
     struct network_policy policy;
@@ -116,50 +110,6 @@ static void mark_answered(struct call *call)
     call->result.answered_at_ns = wall_ns();
 }
 
-/* -- Names ------------------------------------------------------------------------------------------- */
-
-static bool has_name(const char *text)
-{
-    struct in6_addr address;
-    const char *reason;
-    struct url url;
-
-    return url_parse(text, &url, &reason) == 0 && !address_of_host(url.host, &address);
-}
-
-static void next_turn(struct caller *c)
-{
-    if (!TAILQ_EMPTY(&c->waiting))
-        event_active(c->turn_event, EV_TIMEOUT, 0);
-}
-
-static void name_is_known(struct call *call)
-{
-    if (call->slot == NO_SLOT)
-        return;
-    resolving_end(&call->caller->names, call->slot);
-    call->slot = NO_SLOT;
-    next_turn(call->caller);
-}
-
-/* Its call ends before its name is known. */
-static void leave_name(struct call *call)
-{
-    if (call->result.err == -EHOSTUNREACH)
-        name_is_known(call);
-    if (call->slot == NO_SLOT)
-        return;
-    resolving_leave(&call->caller->names, call->slot, mono_ns());
-    call->slot = NO_SLOT;
-}
-
-static void stop_waiting(struct call *call)
-{
-    if (call->waits)
-        TAILQ_REMOVE(&call->caller->waiting, call, turn);
-    call->waits = false;
-}
-
 /* -- The network policy ------------------------------------------------------------------------------- */
 
 /* NULL: an address of neither IP. */
@@ -184,7 +134,6 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     struct call *call = arg;
     struct in6_addr ip;
 
-    name_is_known(call);
     if (refuse(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
@@ -231,7 +180,6 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct call *call = arg;
 
-    name_is_known(call);
     if (refuse_peer(call, remote_ip)) {
         call->n_opened = 0;
         return CURL_PREREQFUNC_ABORT;
@@ -304,22 +252,32 @@ static void call_reset(struct call *call)
 
     curl_easy_reset(easy);
     curl_slist_free_all(call->headers);
+    curl_slist_free_all(call->addresses);
     free(call->body);
     free(call->own_error);
     free(call->refused);
     secret_free(call->token);
-    *call = (struct call){.easy = easy, .caller = call->caller, .slot = NO_SLOT};
+    *call = (struct call){.easy = easy, .caller = call->caller};
 }
 
 static void call_free(struct call *call)
 {
+    name_query_free(call->query);
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
+    curl_slist_free_all(call->addresses);
     free(call->body);
     free(call->own_error);
     free(call->refused);
     secret_free(call->token);
     free(call);
+}
+
+/* A handle keeps the buffer of a call that failed before it connected, refuses to be told of another size,
+ * and reads into the buffer by the size that it would have without: no such handle is used again. */
+static bool is_usable(CURL *easy)
+{
+    return curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE) == CURLE_OK;
 }
 
 static struct call *call_get(struct caller *c)
@@ -333,9 +291,8 @@ static struct call *call_get(struct caller *c)
     }
     call = xcalloc(1, sizeof(*call));
     call->caller = c;
-    call->slot = NO_SLOT;
     call->easy = curl_easy_init();
-    if (!call->easy)
+    if (!call->easy || !is_usable(call->easy))
         abort(); /* as base/alloc.h: a few hundred bytes were not there */
     return call;
 }
@@ -345,19 +302,18 @@ static void call_put(struct call *call)
     struct caller *c = call->caller;
 
     LIST_REMOVE(call, link);
-    stop_waiting(call);
-    leave_name(call);
+    call->query = name_query_free(call->query);
     if (call->in_multi)
         curl_multi_remove_handle(c->multi, call->easy);
     if (LIST_EMPTY(&c->active)) {
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
     }
-    if (c->n_idle >= IDLE_CALLS_MAX) {
+    call_reset(call);
+    if (c->n_idle >= IDLE_CALLS_MAX || !is_usable(call->easy)) {
         call_free(call);
         return;
     }
-    call_reset(call);
     LIST_INSERT_HEAD(&c->idle, call, link);
     c->n_idle++;
 }
@@ -457,6 +413,7 @@ static void caller_recover(struct caller *c, CURLMcode code)
         abort();
     while ((call = LIST_FIRST(&c->active))) {
         LIST_REMOVE(call, link);
+        call->query = name_query_free(call->query);
         replace_str(&call->own_error, curl_multi_strerror(code));
         call_fail(call, -EIO);
     }
@@ -530,14 +487,14 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
     return 0;
 }
 
-/* -- Turns ------------------------------------------------------------------------------------------- */
+/* -- Sending ----------------------------------------------------------------------------------------- */
 
 static long timeout_ms(int64_t duration_ns)
 {
     return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
 }
 
-/* To curl; -EIO where it does not take the call, which is in none of the lists then. */
+/* To curl; -EIO where it does not take the call. */
 static int send_off(struct call *call)
 {
     struct caller *c = call->caller;
@@ -552,55 +509,117 @@ static int send_off(struct call *call)
     return 0;
 }
 
-/* False where it has to wait. */
-static bool take_turn(struct call *call, int64_t now_ns)
+static int64_t connect_timeout(const struct call_request *q)
 {
-    int slot = resolving_begin(&call->caller->names, call->origin, now_ns);
-
-    if (slot >= 0)
-        call->slot = slot;
-    return slot >= 0;
+    return q->connect_timeout_ns > 0 ? q->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT_NS;
 }
 
-static void wait_for_turn(struct call *call)
+/* -- Names ------------------------------------------------------------------------------------------- */
+
+/* As curl will have it. */
+struct destination {
+    char *host, *port;
+};
+
+static void destination_done(struct destination *d)
 {
-    call->waits = true;
-    TAILQ_INSERT_TAIL(&call->caller->waiting, call, turn);
-    next_turn(call->caller); /* where its timer is set */
+    curl_free(d->host);
+    curl_free(d->port);
 }
 
-static void fail_waiting(struct call *call, int err)
+/* Empty where the URL is none: that is curl's to say. */
+static void destination_of(const char *text, struct destination *ret)
 {
-    stop_waiting(call);
-    LIST_REMOVE(call, link);
-    call_fail(call, err);
+    CURLU *url = curl_url();
+
+    *ret = (struct destination){0};
+    if (url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_HOST, &ret->host, 0) == CURLUE_OK)
+        curl_url_get(url, CURLUPART_PORT, &ret->port, CURLU_DEFAULT_PORT);
+    curl_url_cleanup(url);
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+/* False for addresses, and for what curl knows without asking: localhost. */
+static bool is_name(const struct destination *d)
 {
-    struct caller *c = arg;
-    struct call *call, *next;
-    int64_t now_ns = mono_ns(), next_ns = resolving_next_ns(&c->names);
-    uint64_t refused = 0; /* the others of that origin have to wait, too */
+    struct in6_addr address;
 
-    for (call = TAILQ_FIRST(&c->waiting); call; call = next) {
-        next = TAILQ_NEXT(call, turn);
-        if (call->deadline_ns <= now_ns) {
-            replace_str(&call->own_error, "too many names of its fleet lead nowhere; its own had no turn");
-            fail_waiting(call, -ETIMEDOUT);
-        } else if (call->origin == refused || !take_turn(call, now_ns)) {
-            refused = call->origin;
-            next_ns = MIN(next_ns, call->deadline_ns);
-        } else {
-            stop_waiting(call);
-            if (send_off(call) < 0)
-                fail_waiting(call, -EIO);
-        }
+    return d->host && d->port && !address_of_host(d->host, &address) && !host_is_loopback(d->host);
+}
+
+/* curl's resolver is not to be used: see names.h. What comes here has no addresses. */
+static int refuse_to_resolve(void *resolver, void *reserved, void *arg)
+{
+    return 1;
+}
+
+static void set_addresses(struct call *call, const struct destination *to, const struct name_answer *answer)
+{
+    _cleanup_(freep) char *text = NULL;
+    char address[ADDRESS_TEXT_SIZE];
+    size_t size;
+
+    FILE *out = xmemstream(&text, &size);
+    fprintf(out, "%s:%s:", to->host, to->port);
+    for (size_t i = 0; i < answer->n; i++) {
+        address_format(&answer->addresses[i], address);
+        fprintf(out, "%s%s", i > 0 ? "," : "", address);
     }
-    if (!TAILQ_EMPTY(&c->waiting) && next_ns != DEADLINE_NEVER) {
-        struct timeval tv = timeval_until(next_ns);
-        event_add(c->turn_event, &tv);
+    fclose(out);
+    call->addresses = curl_slist_append(NULL, text);
+    curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
+}
+
+static char *name_error(const struct name_answer *answer, const char *host)
+{
+    switch (answer->err) {
+    case -EAGAIN:
+        return xstrdup("too many names of its fleet lead nowhere; its own had no turn");
+    case -ETIMEDOUT:
+        return xasprintf("no name server told the address of %s in time", host);
+    default:
+        return xasprintf("Could not resolve host: %s", host);
     }
+}
+
+static int use_answer(struct call *call, const struct destination *to, const struct name_answer *answer)
+{
+    if (answer->err == 0) {
+        set_addresses(call, to, answer);
+        return send_off(call);
+    }
+    free(call->own_error);
+    call->own_error = name_error(answer, to->host);
+    return answer->err == -EAGAIN ? -ETIMEDOUT : answer->err;
+}
+
+static void on_name(const struct name_answer *answer, void *arg)
+{
+    _cleanup_(destination_done) struct destination to = {0};
+    struct call *call = arg;
+    char *url = NULL;
+
+    call->query = NULL;
+    curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
+    destination_of(url, &to);
+    int r = use_answer(call, &to, answer);
+    if (r < 0) {
+        LIST_REMOVE(call, link);
+        call_fail(call, r);
+    }
+}
+
+/* Asks for the name where it is not known. */
+static int send_to_name(struct call *call, const struct destination *to, const struct call_request *q)
+{
+    struct names *names = call->caller->names;
+    struct name_answer answer;
+
+    curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, refuse_to_resolve);
+    if (names_known(names, to->host, q->origin, &answer))
+        return use_answer(call, to, &answer);
+    call->query = names_ask(names, to->host, q->origin, q->deadline_ns, connect_timeout(q), on_name, call);
+    return 0;
 }
 
 /* -- The caller --------------------------------------------------------------------------------------- */
@@ -675,10 +694,8 @@ int caller_new(struct event_base *base, struct caller **ret)
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
     c->timer = evtimer_new(base, on_timer, c);
     c->failed_event = evtimer_new(base, on_failed, c);
-    c->turn_event = evtimer_new(base, on_turn, c);
-    TAILQ_INIT(&c->waiting);
     c->rest = evtimer_new(base, on_rest, c);
-    if (!c->timer || !c->failed_event || !c->turn_event || !c->rest || multi_open(c) < 0) {
+    if (!c->timer || !c->failed_event || !c->rest || names_new(base, &c->names) < 0 || multi_open(c) < 0) {
         caller_free(c);
         return -ENOMEM;
     }
@@ -703,8 +720,7 @@ struct caller *caller_free(struct caller *c)
         event_free(c->timer);
     if (c->failed_event)
         event_free(c->failed_event);
-    if (c->turn_event)
-        event_free(c->turn_event);
+    names_free(c->names);
     network_done(&c->policy);
     if (c->rest)
         event_free(c->rest);
@@ -742,37 +758,14 @@ static void set_method(struct call *call, const struct call_request *q)
 static void set_bounds(struct call *call, const struct call_request *q)
 {
     CURL *e = call->easy;
-    int64_t connect = q->connect_timeout_ns > 0 ? q->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT_NS;
 
     call->answer_max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect));
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
-}
-
-static bool names_an_address(const char *url)
-{
-    const char *host = strstr(url, "://");
-    struct in6_addr address;
-
-    if (!host)
-        return false;
-    host += strlen("://");
-    _cleanup_(freep) char *text =
-        xstrndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?"));
-    return address_of_host(text, &address);
-}
-
-/* What curl keeps of names it looks through for each call, and of a router that lists ten thousand addresses
- * it keeps ten thousand. There is nothing to look up of an address, nor does it grow old. */
-static void set_resolving(struct call *call, const char *url)
-{
-    if (names_an_address(url))
-        curl_easy_setopt(call->easy, CURLOPT_DNS_CACHE_TIMEOUT, NAMES_KEPT_FOREVER);
 }
 
 static void set_connection(struct call *call)
@@ -780,9 +773,9 @@ static void set_connection(struct call *call)
     CURL *e = call->easy;
 
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    /* A name server may take minutes over a name that a router listed: its thread is left behind, not waited
-     * for. */
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+    /* It looks through all that it keeps for each call, and of a router that lists ten thousand addresses it
+     * keeps ten thousand. */
+    curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, NAMES_KEPT_FOREVER);
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -821,17 +814,17 @@ static int add_credentials(struct call *call, const struct call_request *q)
 struct call *call_start(struct caller *c, const struct call_request *q,
                         void (*done)(const struct call_result *result, void *arg), void *arg)
 {
+    _cleanup_(destination_done) struct destination to = {0};
     struct call *call = call_get(c);
 
+    destination_of(q->url, &to);
     call->done = done;
     call->arg = arg;
     curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
     set_method(call, q);
     set_bounds(call, q);
-    set_resolving(call, q->url);
     set_connection(call);
     set_callbacks(call);
-    call->origin = q->origin;
     call->deadline_ns = q->deadline_ns;
     int r = add_credentials(call, q);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
@@ -839,16 +832,12 @@ struct call *call_start(struct caller *c, const struct call_request *q,
         r = -ETIMEDOUT;
     }
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
-    bool must_wait = r == 0 && q->origin && has_name(q->url) && !take_turn(call, mono_ns());
-    if (r == 0 && !must_wait)
-        r = send_off(call);
-    if (r < 0) {
+    if (r == 0)
+        r = is_name(&to) ? send_to_name(call, &to, q) : send_off(call);
+    if (r < 0)
         call_fail(call, r);
-        return call;
-    }
-    LIST_INSERT_HEAD(&c->active, call, link);
-    if (must_wait)
-        wait_for_turn(call);
+    else
+        LIST_INSERT_HEAD(&c->active, call, link);
     return call;
 }
 

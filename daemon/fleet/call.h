@@ -43,10 +43,10 @@ struct call_request {
     const char *body; /* NULL: none; a POST then has Content-Length: 0 */
     const struct credentials *credentials;
     bool admin;                 /* use the admin token */
-    int64_t connect_timeout_ns; /* of the connection alone */
+    int64_t connect_timeout_ns; /* of the connection alone, and before that of its name */
     int64_t deadline_ns;        /* absolute, monotonic, of the whole call */
     size_t answer_max;          /* 0: CALL_ANSWER_MAX_DEFAULT; a longer answer is cut, see `cut` */
-    /* For whom its name is resolved, of those that have a share of it each: see resolving.h. A call whose
+    /* For whom its name is resolved, of those that have a share of it each: see names.h. A call whose
      * turn to resolve does not come until its deadline ends then. 0: it has its turn at once. */
     uint64_t origin;
 };

@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
 #include "daemon/fleet/identify.h"
@@ -18,12 +19,20 @@
 
 #define STATIC_DIALECT "static"
 #define HOST_NAME_SIZE 256
+/* Of what blocks, at one thing: longer than names may take (processes.c) and disks under load; a mount whose
+ * server is gone never answers. And of all of them. */
+#define LOOK_PATIENCE_S 10
+#define LOOK_LONGEST_NS (60 * NS_PER_S)
+/* Fleets with a dead mount that are remembered. */
+#define HELD_UP_MAX 16
 
 struct fleet_finder {
     struct event_base *base;
     struct caller *caller;
     struct offload *offload;
     const struct fleet_settings *settings;
+    uint64_t held_up[HELD_UP_MAX]; /* lanes; the oldest is overwritten */
+    size_t n_held_up;
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
@@ -35,13 +44,15 @@ struct discovery {
     struct fleet_query query;
     const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
     const struct router_dialect *dialect;
-    struct event *kick;
+    struct event *kick, *patience;
     struct router_ask *ask;
     struct identification *identification;
     struct fleet *fleet;
     char *router;
     struct problem problem;
     bool offloaded;
+    size_t seen_at; /* which worker the thread was at when patience was looked at */
+    int64_t look_until_ns;
     void (*done)(struct fleet *fleet, const struct problem *p, void *arg);
     void *arg;
 };
@@ -49,6 +60,7 @@ struct discovery {
 static void discovery_free(struct discovery *d)
 {
     event_free(d->kick);
+    event_free(d->patience);
     fleet_query_done(&d->query);
     fleet_settings_done(&d->settings);
     fleet_free(d->fleet);
@@ -67,16 +79,102 @@ static void finish(struct discovery *d)
     discovery_free(d);
 }
 
+static uint64_t lane_of(const struct discovery *d)
+{
+    bool has_workers = d->fleet && d->fleet->n_workers > 0;
+
+    return offload_lane_of_dir(d->router     ? d->router
+                               : has_workers ? d->fleet->workers[0].url
+                               : d->config   ? d->config->name
+                                             : "");
+}
+
+/* Where looks at a fleet were held up before, further ones wait for one another: they hold one thread. */
+static uint64_t lane_to_take(const struct discovery *d)
+{
+    uint64_t lane = lane_of(d);
+
+    for (size_t i = 0; i < HELD_UP_MAX; i++)
+        if (d->finder->held_up[i] == lane)
+            return lane;
+    return OFFLOAD_NO_LANE;
+}
+
+static void remember_held_up(const struct discovery *d)
+{
+    struct fleet_finder *f = d->finder;
+
+    if (lane_to_take(d) == OFFLOAD_NO_LANE)
+        f->held_up[f->n_held_up++ % HELD_UP_MAX] = lane_of(d);
+}
+
+static void be_patient(struct discovery *d)
+{
+    const struct timeval patience = {.tv_sec = LOOK_PATIENCE_S};
+    event_add(d->patience, &patience);
+}
+
+static size_t looking_at(const struct discovery *d)
+{
+    return d->fleet ? atomic_load(&d->fleet->looking_at) : 0;
+}
+
 /* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
 static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
 {
     d->offloaded = true;
-    offload_run(d->finder->offload, work, done, d);
+    d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
+    be_patient(d);
+    offload_run_in(d->finder->offload, lane_to_take(d), work, done, d);
+}
+
+static void explain_hanging(const struct discovery *d, struct problem *p)
+{
+    size_t at = looking_at(d);
+
+    if (at > 0)
+        problem_set(
+            p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+            "the trace directory of %s cannot be looked at: its file system gave no answer within %d s",
+            d->fleet->workers[at - 1].url, LOOK_PATIENCE_S);
+    else if (d->fleet)
+        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+                    "the processes of the workers cannot be looked at: neither name servers nor the looks "
+                    "before this one were done within %d s",
+                    LOOK_PATIENCE_S);
+    else
+        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
+                    "the router's log %s cannot be read: its file system gave no answer within %d s",
+                    d->config->router_log, LOOK_PATIENCE_S);
+    problem_remedy(p,
+                   "Is a mount dead? findmnt shows them, df hangs on it. What does not need it can be started"
+                   " by --worker or --router.");
+}
+
+/* The thread keeps the discovery until it is let go. */
+static void on_patience(evutil_socket_t fd, short what, void *arg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct discovery *d = arg;
+    size_t at = looking_at(d);
+
+    if (at != d->seen_at && mono_ns() < d->look_until_ns) {
+        d->seen_at = at;
+        be_patient(d);
+        return;
+    }
+    explain_hanging(d, &p);
+    remember_held_up(d);
+    void (*done)(struct fleet *, const struct problem *, void *) = d->done;
+    void *done_arg = d->arg;
+    discovery_cancel(d);
+    done(NULL, &p, done_arg);
 }
 
 static bool back_from_offload(struct discovery *d)
 {
     d->offloaded = false;
+    event_del(d->patience);
     if (d->finder)
         return true;
     discovery_free(d);
@@ -393,6 +491,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     d->done = done;
     d->arg = arg;
     d->kick = evtimer_new(f->base, on_kick, d);
+    d->patience = evtimer_new(f->base, on_patience, d);
     LIST_INSERT_HEAD(&f->discoveries, d, link);
     event_active(d->kick, EV_TIMEOUT, 0);
     return d;
@@ -405,6 +504,7 @@ void discovery_cancel(struct discovery *d)
     LIST_REMOVE(d, link);
     router_ask_cancel(d->ask);
     identify_cancel(d->identification);
+    event_del(d->patience);
     d->finder = NULL;
     if (!d->offloaded)
         discovery_free(d);

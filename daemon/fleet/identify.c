@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/engine.h"
-#include "daemon/fleet/resolving.h"
+#include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
 #include <sys/resource.h>
 
@@ -190,9 +190,9 @@ struct identification *identify_start(struct caller *caller, const struct fleet_
 
     *parent = (struct identification){
         .caller = caller, .settings = settings, .fleet = fleet, .n_slots = n, .done = done, .arg = arg};
-    parent->origin = resolving_origin(fleet->name     ? fleet->name
-                                      : fleet->router ? fleet->router
-                                                      : fleet->workers[0].url);
+    parent->origin = names_origin(fleet->name     ? fleet->name
+                                  : fleet->router ? fleet->router
+                                                  : fleet->workers[0].url);
     parent->slots = xcalloc(n, sizeof(*parent->slots));
     fill_slots(parent);
     return parent;

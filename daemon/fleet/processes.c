@@ -336,9 +336,11 @@ void processes_inspect(struct fleet *fleet, const struct fleet_settings *setting
     in.hosts = xcalloc(fleet->n_workers, sizeof(*in.hosts));
     net_survey_read(&in.survey);
     find_candidates(&in);
-    for (size_t i = 0; i < fleet->n_workers; i++)
+    for (size_t i = 0; i < fleet->n_workers; i++) {
+        atomic_store(&fleet->looking_at, i + 1);
         if (in.candidates[i].host)
             fill_worker(&in, &fleet->workers[i], &in.candidates[i]);
+    }
     for (size_t i = 0; i < in.n_hosts; i++)
         free(in.hosts[i].name);
     free(in.hosts);

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "proto/names.h"
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* Sizes of the parallel groups; 0 where unknown. */
@@ -71,6 +72,8 @@ struct fleet {
     size_t n_workers, cap_workers;
     char **notes; /* said to the user: what was rewritten, merged, ignored */
     size_t n_notes, cap_notes;
+    /* While a thread looks at processes: the number of the worker that it is at, 0 before the first. */
+    atomic_size_t looking_at;
 };
 
 struct worker *fleet_add_worker(struct fleet *f); /* zeroed but for unknown marks; valid until the next add */

@@ -110,7 +110,7 @@ static void on_shutdown_over(evutil_socket_t fd, short what, void *arg)
 
 void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
 {
-    struct timeval tv = TAILQ_EMPTY(&all->list) ? (struct timeval){0} : timeval_until(deadline_ns);
+    struct timeval tv = timeval_until(TAILQ_EMPTY(&all->list) ? 0 : deadline_ns);
     struct run *run, *next;
 
     all->closing = true;

@@ -13,18 +13,26 @@
  *     /status?code=  an empty reply           /problem              a problem
  *     /state       connections and closed requests so far
  *     /denied...   403, before the body is read
+ *
+ * /file?elsewhere=1 is read on a thread; with elsewhere=dead that thread waits, as for a server that is gone,
+ * until /revive.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/offload.h"
 #include "daemon/api/http.h"
 #include "daemon/api/http_tls.h"
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #define STREAM_BYTES_MAX 65536
@@ -32,6 +40,7 @@
 
 struct app {
     struct event_base *base;
+    struct offload *offload;
     struct http_server *server;
     int n_closed, n_dropped;
 };
@@ -45,6 +54,30 @@ struct later {
     int64_t ms, n_left;
     bool streams;
 };
+
+static pthread_mutex_t mount = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool is_dead;
+
+/* What the mount is asked. */
+ssize_t pread(int fd, void *data, size_t size, off_t offset)
+{
+    ssize_t (*real)(int, void *, size_t, off_t) = NULL;
+
+    if (atomic_load(&is_dead)) {
+        pthread_mutex_lock(&mount);
+        pthread_mutex_unlock(&mount);
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "pread");
+    return real(fd, data, size, offset);
+}
+
+static void set_dead(bool dead)
+{
+    if (dead && !atomic_exchange(&is_dead, true))
+        pthread_mutex_lock(&mount);
+    else if (!dead && atomic_exchange(&is_dead, false))
+        pthread_mutex_unlock(&mount);
+}
 
 static const char *const method_names[_HTTP_METHOD_MAX] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
 
@@ -156,15 +189,23 @@ static void reply_later(struct app *app, struct http_request *r, bool streams)
     evtimer_add(l->timer, &delay);
 }
 
-static void reply_file(struct http_request *r)
+static void reply_file(struct app *app, struct http_request *r)
 {
-    const char *path = http_query_get(r, "path");
+    const char *path = http_query_get(r, "path"), *elsewhere = http_query_get(r, "elsewhere");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    struct stat st;
 
-    if (fd < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
         return http_reply(r, 404, "text/plain", "no file\n", 8);
-    http_reply_file(r, fd, query_int(r, "size", size), "application/octet-stream", http_query_get(r, "name"));
+    if (streq(elsewhere, "dead"))
+        set_dead(true);
+    http_reply_file(r, &(struct http_download){.fd = fd,
+                                               .st = &st,
+                                               .size = query_int(r, "size", st.st_size),
+                                               .content_type = "application/octet-stream",
+                                               .name = http_query_get(r, "name"),
+                                               .offload = elsewhere ? app->offload : NULL,
+                                               .lane = 1});
 }
 
 static void reply_problem(struct http_request *r)
@@ -195,7 +236,9 @@ static void handle(struct http_request *r, void *arg)
     const char *path = http_path(r);
 
     if (streq(path, "/file"))
-        return reply_file(r);
+        return reply_file(app, r);
+    if (streq(path, "/revive"))
+        set_dead(false);
     if (streq(path, "/later"))
         return reply_later(app, r, false);
     if (streq(path, "/stream"))
@@ -300,7 +343,8 @@ int main(int argc, char **argv)
         set_limit(&limits, argv[i]);
     app.base = event_base_new();
     int fd = listen_on(argv[1], &port);
-    if (fd < 0 || http_server_new(app.base, &limits, &handlers, &app.server) < 0)
+    if (fd < 0 || offload_new(app.base, 1, &app.offload) < 0 ||
+        http_server_new(app.base, &limits, &handlers, &app.server) < 0)
         return EXIT_FAILURE;
     for (int i = 2; i < argc; i++)
         if (starts_with(argv[i], "tls=") && set_tls(app.server, argv[i] + strlen("tls=")) < 0)
@@ -313,6 +357,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     event_base_dispatch(app.base);
     http_server_free(app.server);
+    set_dead(false);
+    offload_free(app.offload);
     event_free(end);
     event_base_free(app.base);
     libevent_global_shutdown();

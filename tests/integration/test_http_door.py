@@ -675,6 +675,36 @@ def test_download_in_order_and_keep_alive(tmp_path, local):
 
 
 @pytest.mark.parametrize("local", [False, True])
+def test_download_of_what_is_read_elsewhere(tmp_path, small_file, local):
+    path = tmp_path / "f"
+    path.write_bytes(b"".join(i.to_bytes(8, "big") for i in range(200_000)))
+    with Server(unix=tmp_path / "s" if local else None) as server, server.connect() as client:
+        for _ in range(2):
+            client.send(get(f"/file?path={path}&elsewhere=1") + get("/after"))
+            assert client.reply().body == path.read_bytes()
+            assert client.reply().json()["path"] == "/after"
+        client.send(get(f"/file?path={path}&elsewhere=1", "Range: bytes=300000-900000"))
+        assert client.reply().body == path.read_bytes()[300_000:900_001]
+        client.send(get(f"/file?path={path}&elsewhere=1&size=0") + get("/after"))
+        assert client.reply().body == b"" and client.reply().json()["path"] == "/after"
+
+
+def test_dead_mount_holds_up_its_own_downloads(tmp_path, small_file):
+    """Theirs end as those of a client that stands still; everybody else is answered meanwhile."""
+    with Server(stall_ms=700) as server, server.connect() as waits, server.connect() as leaves:
+        for client in (waits, leaves):
+            client.send(get(f"/file?path={small_file}&elsewhere=dead"))
+            assert client.head().status == 200
+        leaves.sock.close()
+        assert server.once(get("/x")).status == 200
+        assert server.once(get(f"/file?path={small_file}")).body == small_file.read_bytes()
+        assert waits.rest() == b""
+        server.wait_for(connections=1)
+        assert server.once(get("/revive")).status == 200
+        assert server.once(get(f"/file?path={small_file}&elsewhere=1")).body == small_file.read_bytes()
+
+
+@pytest.mark.parametrize("local", [False, True])
 def test_stalled_download_costs_no_memory_and_is_dropped(tmp_path, big_file, local):
     with Server(unix=tmp_path / "s" if local else None, stall_ms=700) as server:
         server.once(get("/x"))

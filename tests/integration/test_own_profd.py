@@ -2,6 +2,7 @@
 """The profd of one's own: profctl starts it where none runs, one for all that ask."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -237,6 +239,42 @@ def test_each_job_has_its_own(home, fleet):
     end(found[0])
     assert "s1" in home.run("list-sessions", "--no-legend", env=jobs[0]).stdout
     assert home.daemons() == [found[1]]
+
+
+def test_what_old_jobs_left_goes(home, fleet):
+    """Only what nobody uses, and of which it is certain whose it is."""
+    parent = home.home / ".local/state/profd"
+    own = {"SLURM_JOB_ID": "41"}
+    pid, _, _ = started(record(home, fleet, env=own))
+    end(pid)
+
+    def make(name, days, of=parent):
+        shutil.copytree(parent / "job-41", of / name)
+        for path in (*(of / name).rglob("*"), of / name):
+            if home.user:
+                os.chown(path, home.user, home.user)
+            os.utime(path, (time.time() - days * 86400,) * 2)
+        return of / name
+
+    old, recent, held, runs, current = (make(f"job-{n}", days) for n, days in
+                                        ((50, 31), (51, 29), (52, 31), (53, 31), (54, 31)))
+    others = [make("job-5x", 31), make("jobs", 31), make("elsewhere", 31, home.directory("other"))]
+    (parent / "job-55").symlink_to(others[-1])
+    half = make("job-56.removing", 0)
+    (half / "catalog.db").unlink()
+    process = subprocess.Popen(["sleep", "60"], env={"SLURM_JOB_ID": "53"}, user=home.user)
+    try:
+        with open(held / "catalog.db.lock", "r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            r = record(home, fleet, env={"SLURM_JOB_ID": "54"})
+    finally:
+        process.kill()
+        process.wait()
+    assert re.findall(r"removed what your profd of job (\d+) left in (\S+): nobody used it for 30 days", r.stderr) == [
+        ("50", str(old))]
+    assert not old.exists() and not half.exists()
+    kept = (recent, held, runs, current, *others, parent / "job-41", parent / "job-55")
+    assert all((path / "catalog.db").exists() for path in kept)
 
 
 def test_a_step_of_a_job_is_said_to_end_sooner(home, fleet):

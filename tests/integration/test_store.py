@@ -2,6 +2,7 @@
 """The store: its budget, what is removed and what is not, and how it and the catalog agree again after somebody else had
 his hands in it."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -131,6 +132,82 @@ def fill(profd, n, session=None, size=1000, first=1):
     with sqlite3.connect(profd.catalog) as catalog:
         catalog.executemany("insert into trace_row (session_id, kind, state, name, path, origin, stored, size, recorded_at,"
                             " collected_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def test_nobody_sees_a_session_without_its_traces(tmp_path, fleet):
+    """Whatever moment profd is killed in: the catalog shows it, with all that a commit leaves."""
+    profd = Daemon(tmp_path / "profd", config()).start()
+    try:
+        record(profd, fleet)
+        profd.stop()
+        fill(profd, 90, session=1)
+        profd.start()
+        seen, done = set(), threading.Event()
+
+        def look():
+            with contextlib.closing(sqlite3.connect(f"file:{profd.catalog}?mode=ro", uri=True)) as catalog:
+                while not done.is_set():
+                    seen.add(catalog.execute("select (select count(*) from session_row), count(*) from trace_row").fetchone())
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        wait_for(lambda: seen)
+        assert profd.request("DELETE", "/v1/sessions/s1").status == 200
+        wait_for(lambda: (0, 0) in seen)
+        done.set()
+        looker.join()
+        assert seen == {(1, 91), (0, 0)}
+    finally:
+        profd.stop()
+
+
+def test_removal_that_was_cut_short(tmp_path, fleet):
+    """It goes on at the next start; what lies in the store without a row is adopted all the same."""
+    profd = Daemon(tmp_path / "profd", config()).start()
+    try:
+        for _ in range(2):
+            record(profd, fleet)
+        profd.stop()
+        fill(profd, 1500, session=1)
+        with sqlite3.connect(profd.catalog) as catalog:
+            catalog.execute("insert into event_row (at, kind, actor, session_id, text) values (1, 'session-removing', 'x', 1, 'x')")
+        stray = profd.state / "traces/unclaimed" / NAME
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes(made_trace())
+        profd.start()
+        wait_for(lambda: len(names(profd)) == 2)
+        assert [trace["path"] for trace in profd.traces() if "session" not in trace] == [str(stray)]
+        assert profd.problem("GET", "/v1/sessions/s1", status=404) and profd.get("/v1/sessions/s2")
+        wait_for(lambda: not (profd.state / "traces/s1").exists())
+        check_agreement(profd)
+    finally:
+        profd.stop()
+
+
+def test_kill_within_a_large_removal(tmp_path, fleet):
+    profd = Daemon(tmp_path / "profd", config()).start()
+    try:
+        record(profd, fleet)
+        profd.stop()
+        fill(profd, 4000, session=1)
+        profd.start()
+
+        def remove():
+            with contextlib.suppress(Exception):  # it is killed meanwhile
+                profd.request("DELETE", "/v1/sessions/s1")
+
+        with contextlib.closing(sqlite3.connect(f"file:{profd.catalog}?mode=ro", uri=True)) as catalog:
+            remover = threading.Thread(target=remove)
+            remover.start()
+            wait_for(lambda: catalog.execute("select count(*) from trace_row").fetchone()[0] <= 4000, interval_s=0.0002)
+        profd.kill()
+        remover.join()
+        with contextlib.closing(sqlite3.connect(profd.catalog)) as catalog:
+            assert catalog.execute("select count(*) from session_row").fetchone()[0] == 1, "the kill came too late"
+        profd.start()
+        wait_for(lambda: profd.request("GET", "/v1/sessions/s1").status == 404)
+    finally:
+        profd.stop()
 
 
 def test_large_removals_leave_the_door_open(tmp_path, fleet):

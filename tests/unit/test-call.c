@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "daemon/fleet/call.h"
-#include "daemon/fleet/resolving.h"
+#include "daemon/fleet/names.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -14,8 +14,10 @@
 #include <event2/listener.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #define LIMIT_S 10
 
@@ -42,10 +44,13 @@ struct test {
  */
 #define RAW_STRETCH 16384
 
-/* Names below slow.invalid are those of a name server that does not answer. */
-#define SLOW_NAME_S 4
+/* Names below slow.invalid are those of a name server that does not answer; brief.invalid: that soon says no;
+ * known.invalid: that answers, until it is silenced. */
+#define SLOW_NAME_S  20
+#define BRIEF_NAME_S 0.06
 
-static atomic_int n_slow_names; /* that were asked for */
+static atomic_int n_slow_names, n_known_names; /* that were asked for */
+static atomic_bool is_silent;
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
 {
@@ -56,10 +61,53 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
         sleep(SLOW_NAME_S);
         return EAI_AGAIN;
     }
+    if (ends_with(name, ".brief.invalid")) {
+        usleep((useconds_t)(BRIEF_NAME_S * 1e6));
+        return EAI_NONAME;
+    }
     if (ends_with(name, ".none.invalid"))
         return EAI_NONAME;
+    if (strstr(name, ".known.invalid")) {
+        atomic_fetch_add(&n_known_names, 1);
+        if (atomic_load(&is_silent))
+            return EAI_AGAIN;
+        name = "127.0.0.1";
+    }
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
     return real(name, service, hints, ret);
+}
+
+/* A thread that is put aside just behind its lock. */
+static _Thread_local double rest_after_unlock_s;
+
+int pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    int (*real)(pthread_mutex_t *) = NULL;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    int r = real(lock);
+    usleep((useconds_t)(rest_after_unlock_s * 1e6));
+    return r;
+}
+
+/* What libcurl says that it has room for. */
+static size_t longest_receive;
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+    longest_receive = MAX(longest_receive, size);
+    return recvfrom(fd, buffer, size, flags, NULL, NULL);
+}
+
+static int64_t clock_ahead_s;
+
+#define LONG_S 3600
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    long r = syscall(SYS_clock_gettime, clock, ret);
+    ret->tv_sec += clock_ahead_s;
+    return (int)r;
 }
 
 static void on_done(const struct call_result *r, void *arg)
@@ -203,9 +251,14 @@ static void start(struct test *t, struct call_request q, int port, const char *p
 
 static const struct call_result *wait_done(struct test *t)
 {
-    struct timeval limit = {.tv_sec = LIMIT_S};
+    const struct timeval limit = {.tv_sec = LIMIT_S};
+    int64_t deadline_ns = mono_ns() + LIMIT_S * NS_PER_S;
+
     event_base_loopexit(t->base, &limit);
-    event_base_dispatch(t->base);
+    /* The limit of an earlier wait may end this one. */
+    do
+        event_base_dispatch(t->base);
+    while (t->outcome.n_done < t->outcome.wanted && mono_ns() < deadline_ns);
     assert_int_equal(t->outcome.n_done, t->outcome.wanted);
     return &t->outcome.result;
 }
@@ -596,7 +649,7 @@ static void test_names_that_lead_nowhere(void **state)
     struct outcome other = {.base = t->base, .wanted = 1};
     struct call_request q = request("GET", 60 * NS_PER_S);
     _cleanup_(freep) char *url = xasprintf("http://localhost:%d/hello", t->port);
-    const int n = 3 * RESOLVING_EACH_MAX;
+    const int n = 3 * NAMES_EACH_MAX;
 
     atomic_store(&n_slow_names, 0);
     t->outcome.wanted = n;
@@ -604,18 +657,18 @@ static void test_names_that_lead_nowhere(void **state)
     q.url = url;
     q.origin = 2;
     call_start(t->caller, &q, on_done, &other);
-    event_base_dispatch(t->base);
-    assert_int_equal(other.n_done, 1);
+    while (other.n_done == 0)
+        event_base_loop(t->base, EVLOOP_ONCE);
     assert_int_equal(other.result.err, 0);
     assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
-    assert_int_equal(atomic_load(&n_slow_names), RESOLVING_EACH_MAX);
+    assert_int_equal(atomic_load(&n_slow_names), NAMES_EACH_MAX);
     /* Those threads are still there: the next of that fleet have no turn either. */
     t->outcome.n_done = 0;
     t->outcome.wanted = 1;
-    call_names(t, "slow.invalid", 1, 1, NS_PER_S / 4);
+    call_names(t, "late.slow.invalid", 1, 1, NS_PER_S / 4);
     assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
     assert_string_equal(t->outcome.error, "too many names of its fleet lead nowhere; its own had no turn");
-    assert_int_equal(atomic_load(&n_slow_names), RESOLVING_EACH_MAX);
+    assert_int_equal(atomic_load(&n_slow_names), NAMES_EACH_MAX);
 }
 
 /* However many: whoever waits has a turn when another's name is known, or known to be none. */
@@ -623,25 +676,19 @@ static void test_names_take_turns(void **state)
 {
     struct test *t = *state;
 
-    t->outcome.wanted = 5 * RESOLVING_EACH_MAX;
+    t->outcome.wanted = 5 * NAMES_EACH_MAX;
     call_names(t, "none.invalid", t->outcome.wanted, 1, 60 * NS_PER_S);
     assert_int_equal(wait_done(t)->err, -EHOSTUNREACH);
-    for (int i = 0; i < 3 * RESOLVING_EACH_MAX; i++) {
-        struct call_request q = request("GET", 60 * NS_PER_S);
-        _cleanup_(freep) char *url = xasprintf("http://localhost:%d/hello", t->port);
-        q.url = url;
-        q.origin = 1;
-        call_start(t->caller, &q, on_done, &t->outcome);
-    }
     t->outcome.n_done = 0;
-    t->outcome.wanted = 3 * RESOLVING_EACH_MAX;
+    t->outcome.wanted = NAMES_EACH_MAX + NAMES_EACH_MAX / 2; /* fewer than a listener's backlog */
+    call_names(t, "known.invalid", (int)t->outcome.wanted, 1, 60 * NS_PER_S);
     assert_int_equal(wait_done(t)->err, 0);
 }
 
 static void test_turns_are_given_back(void **state)
 {
     struct test *t = *state;
-    struct call *calls[2 * RESOLVING_EACH_MAX];
+    struct call *calls[2 * NAMES_EACH_MAX];
     struct call_request q = request("GET", 60 * NS_PER_S);
 
     q.url = "http://worker.slow.invalid:80/version";
@@ -654,25 +701,100 @@ static void test_turns_are_given_back(void **state)
     call_start(t->caller, &q, on_done, &t->outcome); /* waits, and goes with the caller */
 }
 
-static void test_shares_of_names(void **state)
+/* Its handle goes on to another call; of the calls that fail, each leaves another state of libcurl behind. */
+static void test_a_call_after_one_that_failed(void **state)
 {
-    struct resolving r = {0};
-    int64_t now = 1000 * NS_PER_S;
-    int slots[RESOLVING_MAX];
+    static const char *const urls[] = {"http://user@127.0.0.1:9/", "http://[::1",
+                                       "gopher://127.0.0.1:9",     "http:///",
+                                       "http://127.0.0.1:9/",      "http://w.none.invalid/",
+                                       "http://169.254.169.254/"};
+    struct test *t = *state;
 
-    for (int i = 0; i < RESOLVING_EACH_MAX; i++)
-        assert_true((slots[i] = resolving_begin(&r, 7, now)) >= 0);
-    assert_int_equal(resolving_begin(&r, 7, now), -EAGAIN);
-    assert_int_equal(resolving_next_ns(&r), INT64_MAX);
-    resolving_end(&r, slots[0]);
-    assert_true(resolving_begin(&r, 7, now) >= 0);
-    for (int i = RESOLVING_EACH_MAX; i < RESOLVING_MAX; i++)
-        assert_true((slots[i] = resolving_begin(&r, 100 + (uint64_t)i, now)) >= 0);
-    assert_int_equal(resolving_begin(&r, 8, now), -EAGAIN);
-    resolving_leave(&r, slots[RESOLVING_MAX - 1], now);
-    assert_int_equal(resolving_begin(&r, 8, now), -EAGAIN);
-    assert_true(resolving_begin(&r, 8, resolving_next_ns(&r)) >= 0);
-    assert_int_not_equal(resolving_origin("a"), resolving_origin("b"));
+    for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+        struct call_request q = request("GET", 5 * NS_PER_S);
+        t->outcome.n_done = 0;
+        q.url = urls[i];
+        call_start(t->caller, &q, on_done, &t->outcome);
+        assert_int_not_equal(wait_done(t)->err, 0);
+        longest_receive = 0;
+        assert_int_equal(get(t, "/big")->body_size, 50000);
+        assert_in_range(longest_receive, 1, 8192);
+    }
+}
+
+/* Its thread ends while the call does. */
+static void test_a_name_that_is_left(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("GET", 60 * NS_PER_S);
+
+    q.url = "http://worker.brief.invalid:80/version";
+    struct call *call = call_start(t->caller, &q, on_done, &t->outcome);
+    event_base_loop(t->base, EVLOOP_NONBLOCK);
+    rest_after_unlock_s = 4 * BRIEF_NAME_S;
+    call_cancel(call);
+    rest_after_unlock_s = 0;
+    assert_int_equal(get(t, "/hello")->status, 200);
+    assert_int_equal(t->outcome.n_done, 1);
+}
+
+/* One lookup for all who ask; curl takes the addresses, however the name is written. */
+static void test_names_are_kept(void **state)
+{
+    static const char *const hosts[] = {"w1.known.invalid", "w1.known.invalid", "w1.known.invalid",
+                                        "W1.known.invalid", "w1.known.invalid."};
+    struct test *t = *state;
+
+    atomic_store(&n_known_names, 0);
+    t->outcome.wanted = ARRAY_SIZE(hosts);
+    for (int round = 0; round < 2; round++) {
+        t->outcome.n_done = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+            _cleanup_(freep) char *url = xasprintf("http://%s:%d/hello?x=%zu", hosts[i], t->port, i);
+            struct call_request q = request("GET", 5 * NS_PER_S);
+            q.url = url;
+            call_start(t->caller, &q, on_done, &t->outcome);
+        }
+        assert_int_equal(wait_done(t)->status, 200);
+    }
+    assert_int_equal(atomic_load(&n_known_names), 3);
+}
+
+static const struct call_result *get_named(struct test *t, const char *host)
+{
+    t->outcome.n_done = 0;
+    t->outcome.wanted = 1;
+    _cleanup_(freep) char *url = xasprintf("http://%s:%d/hello", host, t->port);
+    struct call_request q = request("GET", 5 * NS_PER_S);
+    q.url = url;
+    call_start(t->caller, &q, on_done, &t->outcome);
+    return wait_done(t);
+}
+
+/* What the loop's timers were set for until then is over. */
+static void let_time_pass(struct test *t)
+{
+    clock_ahead_s += LONG_S;
+    event_base_loop(t->base, EVLOOP_NONBLOCK);
+}
+
+/* A stop is owed although the name server went meanwhile. */
+static void test_a_name_server_that_goes(void **state)
+{
+    struct test *t = *state;
+
+    atomic_store(&n_known_names, 0);
+    assert_int_equal(get_named(t, "w.known.invalid")->status, 200);
+    let_time_pass(t);
+    assert_int_equal(get_named(t, "w.known.invalid")->status, 200);
+    assert_int_equal(atomic_load(&n_known_names), 2);
+    atomic_store(&is_silent, true);
+    let_time_pass(t);
+    assert_int_equal(get_named(t, "w.known.invalid")->status, 200);
+    assert_int_equal(atomic_load(&n_known_names), 3);
+    assert_int_equal(get_named(t, "other.known.invalid")->err, -ETIMEDOUT);
+    assert_string_equal(t->outcome.error, "no name server told the address of other.known.invalid in time");
+    atomic_store(&is_silent, false);
 }
 
 static void set_policy(struct test *t, const char *list)
@@ -735,7 +857,10 @@ int main(void)
         TEST(test_names_that_lead_nowhere),
         TEST(test_names_take_turns),
         TEST(test_turns_are_given_back),
-        cmocka_unit_test(test_shares_of_names),
+        TEST(test_a_call_after_one_that_failed),
+        TEST(test_a_name_that_is_left),
+        TEST(test_names_are_kept),
+        TEST(test_a_name_server_that_goes),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

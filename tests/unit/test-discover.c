@@ -5,11 +5,44 @@
 #include "daemon/fleet/fleet.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <event2/buffer.h>
 #include <event2/http.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
-#define LIMIT_S 20
+#define LIMIT_S 200
+
+/* A mount whose server is gone: whoever looks at it waits until it is back. */
+#define DEAD_MOUNT "/dead-mount"
+
+static pthread_mutex_t mount = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint n_stuck;
+
+int stat(const char *path, struct stat *ret)
+{
+    int (*real)(const char *, struct stat *) = NULL;
+
+    if (starts_with(path, DEAD_MOUNT)) {
+        atomic_fetch_add(&n_stuck, 1);
+        pthread_mutex_lock(&mount);
+        pthread_mutex_unlock(&mount);
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "stat");
+    return real(path, ret);
+}
+
+static atomic_long clock_ahead_s;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    long r = syscall(SYS_clock_gettime, clock, ret);
+    ret->tv_sec += atomic_load(&clock_ahead_s);
+    return (int)r;
+}
 
 struct test {
     struct event_base *base;
@@ -339,12 +372,57 @@ static void test_cancel(void **state)
     assert_int_equal(t->n_done, 0);
 }
 
+struct passing {
+    unsigned n_stuck; /* time passes when so many are */
+    bool is_over;
+};
+
+/* Once, when the fleet was asked all that it is asked. */
+static void let_time_pass(evutil_socket_t fd, short what, void *arg)
+{
+    struct passing *p = arg;
+
+    if (atomic_load(&n_stuck) < p->n_stuck || p->is_over)
+        return;
+    atomic_fetch_add(&clock_ahead_s, 61);
+    p->is_over = true;
+}
+
+/* The requester is told whose directory it is, and other fleets are not held up. */
+static void test_a_dead_mount(void **state)
+{
+    struct test *t = *state;
+    const struct timeval interval = {.tv_usec = 200000};
+    struct passing passing = {.n_stuck = 1};
+    struct event *clock = event_new(t->base, -1, EV_PERSIST, let_time_pass, &passing);
+
+    pthread_mutex_lock(&mount);
+    event_add(clock, &interval);
+    add_worker(t, t->url);
+    t->query.trace_dir = xstrdup(DEAD_MOUNT "/traces");
+    expect_problem(t, PROBLEM_UPSTREAM, "its file system gave no answer within 10 s");
+    assert_non_null(strstr(t->problem.what, t->url));
+    /* Who tries again holds another thread, and after that nobody. */
+    passing = (struct passing){.n_stuck = 2};
+    expect_problem(t, PROBLEM_UPSTREAM, "its file system gave no answer within 10 s");
+    passing = (struct passing){.n_stuck = 2};
+    expect_problem(t, PROBLEM_UPSTREAM, "nor the looks before this one");
+    assert_int_equal(atomic_load(&n_stuck), 2);
+    event_free(clock);
+    replace_str(&t->query.workers[0], "http://127.0.0.1:1");
+    replace_str(&t->query.trace_dir, "/tmp");
+    run(t);
+    assert_non_null(t->fleet);
+    pthread_mutex_unlock(&mount);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_router),   TEST(test_static_list),     TEST(test_sections),         TEST(test_router_log),
-        TEST(test_problems), TEST(test_bad_worker_urls), TEST(test_credentials_file), TEST(test_cancel),
+        TEST(test_router),           TEST(test_static_list), TEST(test_sections),
+        TEST(test_router_log),       TEST(test_problems),    TEST(test_bad_worker_urls),
+        TEST(test_credentials_file), TEST(test_cancel),      TEST(test_a_dead_mount),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,49 @@ static void test_drain_gives_up(void **state)
     event_base_free(base);
 }
 
+#define MANY 200
+
+struct crowd {
+    int n_dones, n_before; /* the timer */
+};
+
+static void do_nothing(void *arg)
+{
+}
+
+static void take_a_moment(void *arg)
+{
+    const struct timespec moment = {.tv_nsec = NS_PER_MS};
+    nanosleep(&moment, NULL);
+    ((struct crowd *)arg)->n_dones++;
+}
+
+static void on_time(evutil_socket_t fd, short what, void *arg)
+{
+    struct crowd *crowd = arg;
+    crowd->n_before = crowd->n_dones;
+}
+
+/* What has a time does not wait behind all that threads have done. */
+static void test_a_turn_of_the_loop_is_bounded(void **state)
+{
+    const struct timeval soon = timeval_of(20 * NS_PER_MS), at_last = timeval_of(PATIENCE_NS);
+    struct event_base *base = event_base_new();
+    struct crowd crowd = {0};
+    struct offload *o;
+
+    assert_int_equal(offload_new(base, 2, &o), 0);
+    for (int i = 0; i < MANY; i++)
+        offload_run(o, do_nothing, take_a_moment, &crowd);
+    event_base_once(base, -1, EV_TIMEOUT, on_time, &crowd, &soon);
+    event_base_loopexit(base, &at_last);
+    while (crowd.n_dones < MANY)
+        event_base_loop(base, EVLOOP_ONCE);
+    assert_in_range(crowd.n_before, 1, MANY / 2);
+    assert_null(offload_free(o));
+    event_base_free(base);
+}
+
 static void test_lanes(void **state)
 {
     assert_int_not_equal(offload_lane_of_device(0), OFFLOAD_NO_LANE);
@@ -214,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_are_held_are_replaced),
         cmocka_unit_test(test_a_lane_holds_one_thread),
         cmocka_unit_test(test_drain_gives_up),
+        cmocka_unit_test(test_a_turn_of_the_loop_is_bounded),
         cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

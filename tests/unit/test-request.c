@@ -60,6 +60,11 @@ static void test_refusals(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
+        {"{\"job\": {\"folder\": \"../x_y\", \"phase\": \"decode\"}}", "job must be"},
+        {"{\"job\": {\"folder\": \"a/b_c\", \"phase\": \"decode\"}}", "job must be"},
+        {"{\"job\": {\"folder\": \"s7\", \"phase\": \"decode\"}}", "job must be"},
+        {"{\"job\": {\"folder\": \"1_1P\", \"phase\": \"..\"}}", "job must be"},
+        {"{\"job\": \"1_1P\"}", "job must be"},
         {"[]", "object"},
         {"{\"step\": 5}", "\"step\""},
         {"{\"steps\": 0}", "steps"},
@@ -189,9 +194,21 @@ static void test_nobody_left(void **state)
     problem_done(&p);
 }
 
+static void test_job(void **state)
+{
+    struct start_request r;
+
+    assert_int_equal(parse("{\"job\": {\"folder\": \"3667_1P_1D_2025.1\", \"phase\": \"decode\"}}", &r, NULL),
+                     0);
+    assert_string_equal(r.job.folder, "3667_1P_1D_2025.1");
+    assert_string_equal(r.job.phase, "decode");
+    start_request_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_job),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_workers_choose_or_list),
         cmocka_unit_test(test_cuda_profiler_requires_all),

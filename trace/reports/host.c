@@ -193,6 +193,11 @@ struct externals {
     size_t n;
 };
 
+static void externals_done(struct externals *e)
+{
+    free(e->items);
+}
+
 static int compare_externals(const void *x, const void *y)
 {
     const struct external *a = x, *b = y;
@@ -236,8 +241,7 @@ static uint32_t find_external(const struct externals *externals, int64_t id)
 
 static int find_launchers(const struct columns *c, const struct gpu_work *work, struct host_calls *h)
 {
-    _cleanup_(freep) struct external *items = NULL;
-    struct externals externals = {0};
+    _cleanup_(externals_done) struct externals externals = {0};
 
     h->launcher = malloc((work->n + 1) * sizeof(*h->launcher));
     if (!h->launcher)
@@ -253,7 +257,6 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
             continue;
         if (!externals.items) {
             int r = read_externals(c, h, &externals);
-            items = externals.items;
             if (r < 0)
                 return r;
         }

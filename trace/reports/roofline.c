@@ -148,7 +148,7 @@ static void put_roof(struct report_rows *ret, const struct gpu_peak *peak, const
     double peak_flops =
         peak && cost->precision < _PRECISION_MAX && cost->bytes > 0 ? peak->flops[cost->precision] : 0;
 
-    if (peak_flops == 0) {
+    if (!peak || peak_flops == 0) {
         put_null(ret);
         put_null(ret);
         return;

@@ -71,7 +71,8 @@ static void count(const struct slice_sample *samples, size_t n, struct slice_sum
             ret->sum = INT64_MAX;
     }
     ret->mean = sum / (double)n;
-    ret->median = ((double)samples[(n - 1) / 2].value + (double)samples[n / 2].value) / 2;
+    const struct slice_sample *below = &samples[(n - 1) / 2], *above = &samples[n / 2];
+    ret->median = ((double)below->value + (double)above->value) / 2;
     for (size_t i = 0; i < n; i++)
         squares += ((double)samples[i].value - ret->mean) * ((double)samples[i].value - ret->mean);
     ret->std = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;

@@ -109,7 +109,7 @@ static int put(const struct scene *scene, const struct rule *rule, enum purpose 
 
     for (size_t i = 0; i < scene->n && r >= 0; i++)
         r = add_rank(&scene->ranks[i], purpose, &x);
-    if (r < 0 || x.exposed == 0)
+    if (r < 0 || x.exposed == 0 || !x.rank)
         return r;
     f.cost = x.exposed;
     if (!finding_matters(scene, rule, &f))

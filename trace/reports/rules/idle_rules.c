@@ -97,7 +97,7 @@ static int look(const struct scene *scene, const struct rule *rule, struct repor
     char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = sum_up(scene, rule->idle, &s);
 
-    if (r < 0 || s.sum == 0)
+    if (r < 0 || s.sum == 0 || !s.rank)
         return r;
     f.cost = s.sum;
     snprintf(f.what, sizeof(f.what), "%s: idle for %s, longest %s", rule->seen,

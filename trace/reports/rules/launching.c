@@ -103,7 +103,7 @@ static int put(const struct scene *scene, const struct rule *rule, bool eager_de
     char figures[FIGURES_MAX], place[PLACE_MAX];
     int r = sum_up(scene, eager_decode, &w);
 
-    if (r < 0 || w.n == 0 || w.n < WAITS_MIN * (size_t)scene->units)
+    if (r < 0 || !w.rank || w.n < WAITS_MIN * (size_t)scene->units)
         return r;
     f.cost = w.sum;
     snprintf(f.what, sizeof(f.what), "%s: idle for %s, %zu times%s", rule->seen,

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of hosts into addresses, on threads of their own.
+ *
+ * getaddrinfo() takes as long as name servers let it, and cannot be ended: its thread is left behind where
+ * nobody waits for it any more. That is also why libcurl is never asked to resolve a name: one that gives up
+ * a call reads what its resolver's thread may have freed meanwhile (7.88, destroy_async_data()).
+ *
+ * Threads are bounded. A fleet whose names lead nowhere uses up its own share and leaves the others theirs;
+ * whoever has no share of his own (origin 0) has threads apart. What was found is kept for a minute, and
+ * longer where no name server answers: a stop goes to where its start went.
+ *
+ * The owner of the names owns its queries until their done() is called, which is once, on the loop.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <event2/event.h>
+#include <netinet/in.h>
+
+/* Of threads: of all origins, of each, and of origin 0. Well below TasksMax= of the unit. */
+#define NAMES_THREADS_MAX 256
+#define NAMES_EACH_MAX    64
+#define NAMES_URGENT_MAX  256
+/* Of one name; more are left out. */
+#define NAME_ADDRESSES_MAX 16
+
+struct names;
+struct name_query;
+
+struct name_answer {
+    /* 0, -EHOSTUNREACH: there is no such name, -ETIMEDOUT: nobody said so in time, -EAGAIN: until the
+     * deadline too many others were being resolved */
+    int err;
+    size_t n;
+    struct in6_addr addresses[NAME_ADDRESSES_MAX];
+};
+
+/* Of the text that names a fleet; never 0. */
+uint64_t names_origin(const char *text);
+
+int names_new(struct event_base *base, struct names **ret);
+/* Queries end without done(). */
+struct names *names_free(struct names *n);
+/* False where it has to be asked for. */
+bool names_known(struct names *n, const char *host, uint64_t origin, struct name_answer *ret);
+/* A turn is waited for until the deadline (absolute, monotonic), an answer for patience_ns of that. */
+struct name_query *names_ask(struct names *n, const char *host, uint64_t origin, int64_t deadline_ns,
+                             int64_t patience_ns, void (*done)(const struct name_answer *a, void *arg),
+                             void *arg);
+/* Without done(). NULL is nothing. */
+struct name_query *name_query_free(struct name_query *q);
