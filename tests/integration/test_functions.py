@@ -227,18 +227,22 @@ def test_servers_that_begin_anew_or_end(house):
     again = house.fleet.add_nemo_gym("--generation", "table", "--port", port, name="again")
     house.fleet.wait_ready()
     verify(again, 2)
-    id_ = house.begin([*ends, again])
+    ended, anew = house.begin(ends), house.begin([again])
     for worker in (*ends, again):
         verify(worker, 2)
-        worker.end()
+        worker.child.terminate()
+    assert [worker.child.wait(30) for worker in (*ends, again)] == [0, 0, 0]
+    house.profd.post(f"/v1/sessions/{ended}/stop")  # tries for a while whether they come back
     house.fleet.workers.remove(again)
     young = house.fleet.add_nemo_gym("--generation", "table", "--port", port, name="again")
     young.wait_ready()
     verify(young)
-    session = house.end(id_)
-    assert session["state"] == "complete", session
-    assert [house.calls(session, worker) for worker in (*ends, young)] == [2 * ANSWERS, 2 * ANSWERS, ANSWERS]
+    session = house.end(anew)
+    assert session["state"] == "complete" and house.calls(session, young) == ANSWERS, session
     assert "began anew" in remarks(session)
+    session = house.profd.wait_session(ended)
+    assert session["state"] == "complete", session
+    assert [house.calls(session, worker) for worker in ends] == [2 * ANSWERS, 2 * ANSWERS]
 
 
 def test_a_restart_of_profd_is_said(house):
