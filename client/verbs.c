@@ -33,6 +33,7 @@ const struct verb *const verbs[] = {
     &verb_analyze,
     &verb_flame,
     &verb_diff,
+    &verb_functions,
     &verb_reports,
     &verb_show,
     &verb_get,

@@ -244,6 +244,7 @@ static int setup_door(struct manager *m, struct problem *p)
 {
     const struct door_rooms rooms = {.base = m->base,
                                      .offload = m->offload,
+                                     .caller = m->caller,
                                      .catalog = m->catalog,
                                      .finder = m->finder,
                                      .sessions = m->sessions,

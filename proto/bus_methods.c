@@ -31,6 +31,8 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "ListRequests",  "s" DICTIONARY, BUS_ANSWER, "id\0options\0requests\0", "GET",  "/v1/runs/{run}/requests"},
     {BUS_MANAGER, "RemoveRun",     "s",        BUS_ANSWER,  "id\0removed\0",           "DELETE", "/v1/runs/{run}"},
     {BUS_MANAGER, "ListWorkers",   DICTIONARY, BUS_ANSWER,  "source\0workers\0",        "GET",    "/v1/workers"},
+    {BUS_MANAGER, "ListFunctions", DICTIONARY, BUS_ANSWER,  "source\0functions\0",      "GET",    "/v1/functions"},
+    {BUS_MANAGER, "GetFunctions",  "s",        BUS_ANSWER,  "id\0functions\0",          "GET",    "/v1/sessions/{session}/functions"},
     {BUS_MANAGER, "ListRouters",   "",         BUS_ANSWER,  "routers\0",                "GET",    "/v1/routers"},
     {BUS_MANAGER, "Examine",       DICTIONARY, BUS_ANSWER,  "source\0checks\0",         "GET",    "/v1/doctor"},
     {BUS_MANAGER, "GetUsage",      "",         BUS_ANSWER,  "usage\0",                  "GET",    "/v1/usage"},

@@ -19,7 +19,7 @@ static const char *const run_states[_RUN_STATE_MAX] = {
 
 static const char *const engines[_ENGINE_MAX] = {
     [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",     [ENGINE_SGLANG] = "sglang",
-    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo",
+    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo", [ENGINE_NEMO_GYM] = "nemo-gym",
 };
 
 static const char *const roles[_ROLE_MAX] = {

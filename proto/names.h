@@ -42,6 +42,7 @@ enum engine {
     ENGINE_SGLANG,
     ENGINE_RTP_LLM,
     ENGINE_DYNAMO,
+    ENGINE_NEMO_GYM,
     _ENGINE_MAX,
 };
 

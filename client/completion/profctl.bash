@@ -139,6 +139,10 @@ _profctl() {
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
             ;;
+        --sort)
+            mapfile -t COMPREPLY < <(compgen -W 'ttot tsub ncall tavg' -- "$cur")
+            return
+            ;;
         --state)
             mapfile -t COMPREPLY < <(compgen -W 'active requested starting recording stopping collecting complete partial failed
                 cancelled' -- "$cur")
@@ -157,6 +161,13 @@ _profctl() {
             status) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids s)" -- "$cur") ;;
             stop) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids sr)" -- "$cur") ;;
             compare) mapfile -t COMPREPLY < <(compgen -W "$(_profctl_ids r)" -- "$cur") ;;
+            functions)
+                mapfile -t COMPREPLY < <(
+                    compgen -W "$(_profctl_ids s)" -- "$cur"
+                    cd "${XDG_STATE_HOME:-$HOME/.local/state}/profd/functions" 2>/dev/null &&
+                        compgen -G "$cur*.json" | sed 's/\.json$//'
+                )
+                ;;
             run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
             ingest)
                 compopt -o filenames 2>/dev/null

@@ -9,6 +9,18 @@
 #include "client/text/text.h"
 #include <errno.h>
 
+/* Its workers write no traces, they count their functions. */
+static bool counts_functions(const json_t *session)
+{
+    const json_t *targets = json_object_get(session, "targets");
+    size_t i;
+    json_t *t;
+
+    json_array_foreach(targets, i,
+                       t) if (!streq(json_get_str(t, "engine"), engine_name(ENGINE_NEMO_GYM))) return false;
+    return json_array_size(targets) > 0;
+}
+
 /* What this will mean for those who are served meanwhile. */
 static void say_what_begins(struct client *c, const json_t *session)
 {
@@ -18,7 +30,8 @@ static void say_what_begins(struct client *c, const json_t *session)
     if (c->quiet)
         return;
     client_say(c, "%s", title);
-    if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1)
+    if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1 &&
+        !counts_functions(session))
         client_say(c,
                    "  %zu engines will not serve requests while they write their traces (--stagger stops "
                    "them one by one)",
@@ -79,7 +92,9 @@ static int wait_for(struct client *c, const char *id)
         return EXIT_FAILED;
     }
     status = show_outcome(c, session);
-    if (status != EXIT_FAILED)
+    if (status != EXIT_FAILED && counts_functions(session))
+        client_say(c, "Next: profctl functions --session %s", id);
+    else if (status != EXIT_FAILED)
         client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;
 }

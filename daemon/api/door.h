@@ -21,6 +21,7 @@ struct door;
 struct door_rooms {
     struct event_base *base;
     struct offload *offload;
+    struct caller *caller;
     struct catalog *catalog;
     struct fleet_finder *finder;
     struct sessions *sessions;

@@ -92,6 +92,9 @@ void stop_session(struct door *d, struct http_request *r, int64_t id);
 void pin_session(struct door *d, struct http_request *r, int64_t id);
 void unpin_session(struct door *d, struct http_request *r, int64_t id);
 
+void get_functions(struct door *d, struct http_request *r, int64_t id);
+void get_session_functions(struct door *d, struct http_request *r, int64_t id);
+
 void list_traces(struct door *d, struct http_request *r, int64_t id);
 void get_trace(struct door *d, struct http_request *r, int64_t id);
 void remove_trace(struct door *d, struct http_request *r, int64_t id);

@@ -15,7 +15,8 @@
 
 /* In the order in which they are tried: SGLang's marks are the surer ones. */
 static const struct engine_ops *const engines[] = {
-    &engine_sglang, &engine_vllm, &engine_rtp_llm, &engine_dynamo, &engine_dynamo_sglang, &engine_dynamo_vllm,
+    &engine_sglang,        &engine_vllm,        &engine_rtp_llm,  &engine_dynamo,
+    &engine_dynamo_sglang, &engine_dynamo_vllm, &engine_nemo_gym,
 };
 
 const struct engine_ops *engine_ops(enum engine e)
@@ -52,7 +53,9 @@ const char *question_path(enum question q)
 }
 
 /* Bit i is enum endpoint's bit i. */
-static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate"};
+static const char *const endpoint_paths[] = {
+    "/start_profile", "/flush_cache", "/generate", "/stats", "/seed_session", "/aggregate_metrics",
+};
 
 static const struct {
     enum engine engine;
@@ -168,8 +171,8 @@ static void explain_unknown(struct worker *w, const struct answers *a)
     } else {
         worker_refuse(
             w,
-            "profd profiles vLLM, SGLang and RTP-LLM servers, and Dynamo workers at their system port "
-            "(DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
+            "profd profiles vLLM, SGLang, RTP-LLM and NeMo Gym servers, and Dynamo workers at their system "
+            "port (DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
             "is not an engine that profd knows: /version answered %s, /server_info %s",
             version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }

@@ -35,6 +35,9 @@ enum endpoint {
     ENDPOINT_START_PROFILE = 1 << 0,
     ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
     ENDPOINT_GENERATE = 1 << 2,
+    ENDPOINT_STATS = 1 << 3,
+    ENDPOINT_SEED_SESSION = 1 << 4,      /* of NeMo Gym's resource servers */
+    ENDPOINT_AGGREGATE_METRICS = 1 << 5, /* and of its agents */
 };
 
 struct answer {
@@ -116,6 +119,9 @@ struct engine_ops {
     const char *start_path, *stop_path; /* stop_path NULL: it ends by itself and cannot be stopped */
     const char *older_start_path, *older_stop_path; /* to try where these are 404; NULL: none */
     const char *request_path; /* of a request that records itself, whose body start_body makes; NULL: none */
+    /* Its profiler always runs: start and stop GET what it has counted so far, of functions, and what a
+     * recording leaves is their difference instead of traces. */
+    bool counts_functions;
     /* Metrics of /metrics (summed over labels): requests being run, and steps done so far; NULL where there
      * is none. */
     const char *running_metric, *waiting_metric, *steps_metric;
@@ -141,6 +147,11 @@ struct engine_ops {
 const struct engine_ops *engine_ops(enum engine e);
 /* Of its engine, with the backend that it has. */
 const struct engine_ops *worker_ops(const struct worker *w);
+/* Of its start and stop. */
+static inline const char *engine_method(const struct engine_ops *ops)
+{
+    return ops->counts_functions ? "GET" : "POST";
+}
 
 /* Sum of all samples of one metric in Prometheus text; false where it does not occur. */
 bool metrics_sum(const char *text, size_t size, const char *metric, double *ret);

@@ -8,7 +8,7 @@
 #include "daemon/fleet/engine.h"
 
 extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,
-    engine_dynamo_sglang, engine_dynamo_vllm;
+    engine_dynamo_sglang, engine_dynamo_vllm, engine_nemo_gym;
 
 /* Marks a worker as not profilable, and why. */
 void worker_refuse(struct worker *w, const char *remedy, const char *format, ...) _printf_(3, 4);

@@ -129,12 +129,27 @@ static void set_dir(struct trace_place *place, const char *dir, const char *foun
     replace_str(&place->found_by, found_by);
 }
 
-static void take_dir(struct worker *w, const struct finding *f, const char *remark)
+/* Where a relative directory begins. A server of NeMo Gym runs in its own directory, and writes to that of
+ * the checkout it is of, two above, where it is of one. The caller frees it. */
+static char *launch_root(const struct worker *w, const struct fleet_config *config, const char *cwd)
+{
+    if (w->engine != ENGINE_NEMO_GYM || !cwd)
+        return xstrdup(cwd);
+    struct problem p = {0};
+    _cleanup_(freep) char *mark = path_absolute("../../pyproject.toml", cwd, NULL);
+    _cleanup_(freep) char *local_mark = process_resolve_path(w, config, mark, &p);
+    problem_done(&p);
+    return local_mark && access(local_mark, F_OK) == 0 ? path_absolute("../..", cwd, NULL) : xstrdup(cwd);
+}
+
+static void take_dir(struct worker *w, const struct fleet_config *config, const struct finding *f,
+                     const char *remark)
 {
     struct strings env = texts_env(&f->texts);
     const char *said = f->launch.dir;
+    _cleanup_(freep) char *root = launch_root(w, config, f->texts.cwd);
     _cleanup_(freep) char *dir =
-        path_is_uri(said) ? xstrdup(said) : path_absolute(said, f->texts.cwd, env_value(&env, "HOME"));
+        path_is_uri(said) ? xstrdup(said) : path_absolute(said, root, env_value(&env, "HOME"));
     _cleanup_(freep) char *found_by =
         xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
     set_dir(&w->place, dir ? dir : said, found_by);
@@ -268,7 +283,7 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
     if (takes_output_dir(w) && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     else if (f->launch.dir)
-        take_dir(w, f, remark);
+        take_dir(w, config, f, remark);
     else if (f->saw_env)
         take_default_dir(w, f);
     return f->launch.dir && !(takes_output_dir(w) && output_dir);
@@ -282,6 +297,8 @@ void process_place(struct worker *w, const struct fleet_settings *settings, cons
 
     find_launch(w, &f);
     take_setup(w, &f);
+    if (!w->model)
+        replace_str(&w->model, f.launch.server);
     bool said_by_worker = choose_dir(w, settings, config, &f, remark);
     if (w->place.dir) {
         resolve_place(w, config, said_by_worker);

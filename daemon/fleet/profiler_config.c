@@ -66,6 +66,7 @@ void profiler_launch_done(struct profiler_launch *p)
 {
     free(p->setup.kind);
     free(p->dir);
+    free(p->server);
     free(p->error);
     *p = (struct profiler_launch){0};
 }
@@ -354,6 +355,25 @@ static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *
     ret->source = flag ? dir_flag : dir_variable;
 }
 
+/* Its whole configuration is in the environment, as YAML. */
+static void nemo_gym_launch(const struct launch *launch, struct profiler_launch *ret)
+{
+    static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT", *const path_variable =
+                                                                         "NEMO_GYM_CONFIG_PATH";
+    const char *text = env_set(&launch->env, dict_variable);
+    char error[200];
+    _cleanup_json_ dict = text ? yaml_parse(text, strlen(text), error) : NULL;
+    const char *dir = json_get_str(dict, "profiling_results_dirpath");
+
+    ret->server = xstrdup(env_set(&launch->env, path_variable));
+    if (text && !dict)
+        ret->error = xasprintf("%s: %s", dict_variable, error);
+    if (!dir || !json_get_bool(dict, "profiling_enabled", false))
+        return;
+    ret->dir = xstrdup(dir);
+    ret->source = "profiling_results_dirpath";
+}
+
 void profiler_launch_read(enum engine engine, const char *version, const struct launch *launch,
                           struct profiler_launch *ret)
 {
@@ -366,6 +386,8 @@ void profiler_launch_read(enum engine engine, const char *version, const struct 
         sglang_launch(launch, ret);
     else if (engine == ENGINE_RTP_LLM)
         rtp_llm_launch(launch, ret);
+    else if (engine == ENGINE_NEMO_GYM)
+        nemo_gym_launch(launch, ret);
 }
 
 bool path_is_uri(const char *path)

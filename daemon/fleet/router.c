@@ -10,7 +10,7 @@
 /* The most telling first; those that share a path stand together, so that it is asked once. */
 static const struct router_dialect *const dialects[] = {
     &router_smg,  &router_sglang, &router_vllm,     &router_generic,
-    &router_list, &router_dynamo, &router_lmdeploy,
+    &router_list, &router_dynamo, &router_lmdeploy, &router_nemo_gym,
 };
 
 const struct router_dialect *router_dialect_at(size_t i)

@@ -8,7 +8,7 @@
 #include "daemon/fleet/router.h"
 
 extern const struct router_dialect router_vllm, router_sglang, router_smg, router_list, router_dynamo,
-    router_lmdeploy, router_generic;
+    router_lmdeploy, router_generic, router_nemo_gym;
 
 /* "workers" of an answer, where that is an array. */
 const json_t *router_workers_array(const json_t *root);

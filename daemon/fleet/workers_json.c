@@ -32,7 +32,8 @@ static const struct {
     {"unhealthy", HEALTH_UNHEALTHY}, {"suspended", HEALTH_UNHEALTHY},
 };
 
-static const char *const model_keys[] = {"model_id", "model", "model_name"};
+/* The last is NeMo Gym's, whose servers have no model but a name. */
+static const char *const model_keys[] = {"model_id", "model", "model_name", "process_name"};
 static const char *const role_keys[] = {"worker_type", "role"};
 static const char *const load_keys[] = {"load", "active_requests"};
 static const char *const health_keys[] = {"is_healthy", "healthy"};

@@ -164,6 +164,7 @@ static void target_release(struct target *t)
     target_record_done(&t->record);
     worker_done(&t->worker);
     credentials_done(&t->credentials);
+    function_list_free(t->counted);
 }
 
 void session_free(struct session *s)

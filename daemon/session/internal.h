@@ -103,6 +103,16 @@ const char *target_stop_path(const struct target *t);
 /* True where the engine does not know the path and has an older one, to which the call is to go again. */
 bool target_goes_older(struct target *t, const struct call_result *r);
 
+/*
+ * counting.c: the two looks at a server that counts its functions. done() comes later, once, unless the
+ * session is gone then; what failed is said of the target. The second keeps the difference in the catalog; of
+ * a server that is gone (result NULL) its files are read.
+ */
+void target_count_start(struct target *t, const struct call_result *result,
+                        void (*done)(struct target *t, bool ok));
+void target_count_stop(struct target *t, const struct call_result *result,
+                       void (*done)(struct target *t, bool ok));
+
 /* metrics.c: what happened, counted. */
 void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
 void sessions_count_end(const struct session *s);

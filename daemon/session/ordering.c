@@ -119,6 +119,8 @@ static int check_limits(const struct sessions *all, const struct start_request *
 static void place_output(struct target *t, int index)
 {
     const struct trace_place *place = &t->worker.place;
+    if (target_engine(t)->counts_functions)
+        return; /* what lies there is no trace */
     const char *base = place->dir ? place->dir : "/tmp";
     _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
                                              t->session->record.requested_at / NS_PER_MS, index);

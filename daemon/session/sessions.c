@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/functions/snapshot.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -64,14 +65,16 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
     struct sessions *all = t->session->all;
     _cleanup_(freep) char *url = xasprintf("%s%s", t->worker.url, path);
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    const struct engine_ops *engine = target_engine(t);
     struct call_request request = {
-        .method = "POST",
+        .method = engine_method(engine),
         .url = url,
         .body = text,
         .credentials = credentials_of(t),
         .admin = true,
         .connect_timeout_ns = all->settings->connect_timeout_ns,
         .deadline_ns = mono_ns() + timeout_ns,
+        .answer_max = engine->counts_functions ? SNAPSHOT_BYTES_MAX : 0,
     };
     return call_start(all->caller, &request, done, t);
 }

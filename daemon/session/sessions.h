@@ -11,6 +11,7 @@
 #include "base/offload.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/fleet.h"
+#include "daemon/functions/function_list.h"
 #include "daemon/session/request.h"
 #include <sys/queue.h>
 
@@ -47,6 +48,8 @@ struct target {
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
     bool older_paths;         /* its engine is of the generation before */
     void *collecting;         /* the collector's own */
+    /* What its functions had cost at its start, where its engine counts them; NULL unknown. */
+    struct function_list *counted;
 };
 
 struct session {

@@ -188,13 +188,40 @@ static void fail_start(struct target *t, const struct call_result *r)
     call_result_text(r, text, sizeof(text));
     if (refusal)
         excerpt(refusal, strlen(refusal), text, sizeof(text));
-    _cleanup_(freep) char *failure = xasprintf("POST %s: %s", target_start_path(t), text);
+    _cleanup_(freep) char *failure =
+        xasprintf("%s %s: %s", engine_method(target_engine(t)), target_start_path(t), text);
     if (r->err == 0)
         target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
     t->record.owes_stop = owes_stop_after(t, r);
+}
+
+static void settle_start(struct target *t, bool ok)
+{
+    struct session *s = t->session;
+
+    t->start_settled = true;
+    if (ok) {
+        target_edge(t, STATE_RECORDING);
+        s->all->collector_ops->recording(t, s->all->collector);
+    } else if (t->record.owes_stop) {
+        target_stop(t);
+    } else {
+        target_edge(t, STATE_FAILED);
+    }
+    s->n_outstanding--;
+    if (s->record.state == STATE_STOPPING)
+        session_stop_late(t);
+    else
+        session_check_started(s);
+}
+
+static void on_counted(struct target *t, bool ok)
+{
+    t->record.owes_stop = ok;
+    settle_start(t, ok);
 }
 
 static bool start_was_accepted(const struct target *t, const struct call_result *r)
@@ -208,7 +235,7 @@ static void send_start(struct target *t);
 static void on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
-    struct session *s = t->session;
+    bool ok = start_was_accepted(t, r);
 
     t->call = NULL;
     sessions_count_call(t, SESSION_CALL_START, r);
@@ -216,27 +243,17 @@ static void on_started(const struct call_result *r, void *arg)
         send_start(t);
         return;
     }
-    t->start_settled = true;
     if (r->sent_at_ns > 0)
         t->record.start_sent_at = r->sent_at_ns;
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
-    if (start_was_accepted(t, r)) {
-        target_edge(t, STATE_RECORDING);
-        s->all->collector_ops->recording(t, s->all->collector);
-    } else {
+    if (!ok)
         fail_start(t, r);
-        if (t->record.owes_stop)
-            target_stop(t);
-        else
-            target_edge(t, STATE_FAILED);
-    }
-    s->n_outstanding--;
-    if (s->record.state == STATE_STOPPING)
-        session_stop_late(t);
+    if (ok && target_engine(t)->counts_functions)
+        target_count_start(t, r, on_counted);
     else
-        session_check_started(s);
+        settle_start(t, ok);
 }
 
 static void on_hard_limit(evutil_socket_t fd, short what, void *arg)

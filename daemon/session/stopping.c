@@ -29,7 +29,8 @@ static void next_in_line(struct session *s);
 
 static bool writes_files(const struct target *t)
 {
-    return !(t->session->request.recording.activities & ACTIVITY_CUDA_PROFILER);
+    return !(t->session->request.recording.activities & ACTIVITY_CUDA_PROFILER) &&
+           !target_engine(t)->counts_functions;
 }
 
 /* On to the files, or to the end for a target that never recorded. */
@@ -77,7 +78,8 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
 {
     char text[FAILURE_TEXT_MAX];
     call_result_text(r, text, sizeof(text));
-    _cleanup_(freep) char *failure = xasprintf("POST %s: %s%s", target_stop_path(t), text, meaning);
+    _cleanup_(freep) char *failure =
+        xasprintf("%s %s: %s%s", engine_method(target_engine(t)), target_stop_path(t), text, meaning);
     _cleanup_(freep) char *remedy =
         r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
     target_fail(t, failure, remedy);
@@ -97,9 +99,9 @@ static void retry_stop(struct target *t, const struct call_result *r)
     if (t->stop_tries == 1)
         log_struct(LOG_WARNING,
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
-                   "session s%" PRId64 ": %s: POST %s: %s; it is sent again until it gets through",
-                   t->session->record.session_id, t->worker.url, target_stop_path(t),
-                   call_result_text(r, text, sizeof(text)));
+                   "session s%" PRId64 ": %s: %s %s: %s; it is sent again until it gets through",
+                   t->session->record.session_id, t->worker.url, engine_method(target_engine(t)),
+                   target_stop_path(t), call_result_text(r, text, sizeof(text)));
     if (!t->retry)
         t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
     event_add(t->retry, &tv);
@@ -121,6 +123,21 @@ static bool was_delivered(const struct call_result *r)
     return r->err == 0;
 }
 
+static void on_counted(struct target *t, bool ok)
+{
+    (void)ok; /* what failed is said of it */
+    after_stop(t);
+}
+
+/* r is NULL where its server is gone. */
+static void finish_stop(struct target *t, const struct call_result *r)
+{
+    if (t->recorded && target_engine(t)->counts_functions)
+        target_count_stop(t, r, on_counted);
+    else
+        after_stop(t);
+}
+
 static void on_stopped(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
@@ -134,12 +151,16 @@ static void on_stopped(const struct call_result *r, void *arg)
     if (target_goes_older(t, r)) {
         send_stop(t);
     } else if (was_delivered(r)) {
-        if (!stop_was_accepted(t, r))
+        if (!stop_was_accepted(t, r)) {
             fail_stop(t, r, "");
-        after_stop(t);
+            after_stop(t);
+        } else {
+            finish_stop(t, r);
+        }
     } else if (t->stop_refusals >= REFUSED_TRIES) {
-        fail_stop(t, r, "; the worker is gone");
-        after_stop(t);
+        if (!target_engine(t)->counts_functions)
+            fail_stop(t, r, "; the worker is gone");
+        finish_stop(t, NULL);
     } else if (mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS) {
         fail_stop(t, r, "; its stop was given up");
         after_stop(t);

@@ -119,6 +119,25 @@ class Fleet:
         return self._add_worker("rtp-llm", name, traces, arguments,
                                 {"TORCH_CUDA_PROFILER_DIR": str(traces), **(env or {})}, cwd)
 
+    def add_nemo_gym(self, *arguments, profiling=True, results=None, name=None):
+        """A resource server of NeMo Gym, whose profiles go below `results`; see nemo_gym.py for its --generation."""
+        name, results = self._name("nemo-gym", name, results)
+        config = {"profiling_enabled": profiling, "profiling_results_dirpath": str(results)}
+        process = Process(name, [HERE / "nemo_gym.py", *arguments], self.directory,
+                          {"NEMO_GYM_CONFIG_DICT": json.dumps(config), "NEMO_GYM_CONFIG_PATH": name})
+        process.engine, process.trace_dir = "nemo-gym", results
+        self.workers.append(process)
+        return process
+
+    def add_head_server(self):
+        """NeMo Gym's, which knows all of its servers so far, and one that has no port yet."""
+        self.wait_ready()
+        known = [f"{worker.name}={worker.url}" for worker in self.workers if worker.engine == "nemo-gym"]
+        arguments = [word for server in [*known, "late="] for word in ("--server", server)]
+        process = Process("head", [HERE / "nemo_gym.py", "--head", *arguments], self.directory)
+        self.routers.append(process)
+        return process.wait_ready()
+
     def add_router(self, dialect="vllm-router", *arguments, workers=None, roles=None, name=None):
         """A router over `workers` (all by default). `roles` maps a worker's name to prefill or decode. Its training
         log is DIRECTORY/NAME.training.log."""
@@ -181,6 +200,7 @@ def main():
     parse.add_argument("--vllm", type=int, default=2, metavar="N")
     parse.add_argument("--sglang", type=int, default=0, metavar="N")
     parse.add_argument("--rtp-llm", type=int, default=0, metavar="N")
+    parse.add_argument("--nemo-gym", type=int, default=0, metavar="N", help="servers, with a head server as the router")
     parse.add_argument("--dialect", default="vllm-router")
     parse.add_argument("--dir", help="for logs and traces; a temporary one by default")
     parse.add_argument("--tensor-parallel-size", type=int, default=1, metavar="N", help="of each vLLM worker")
@@ -200,7 +220,12 @@ def main():
             fleet.add_sglang()
         for _ in range(options.rtp_llm):
             fleet.add_rtp_llm()
-        fleet.add_router(options.dialect, *(["--at-rank"] if options.at_rank else []))
+        for number in range(options.nemo_gym):
+            fleet.add_nemo_gym("--generation", ("files", "table")[number % 2])
+        if options.nemo_gym:
+            fleet.add_head_server()
+        else:
+            fleet.add_router(options.dialect, *(["--at-rank"] if options.at_rank else []))
         print(json.dumps(fleet.describe()), flush=True)
         while True:
             signal.pause()

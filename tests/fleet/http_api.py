@@ -2,7 +2,6 @@
 """What the HTTP servers of both engines share: completions, the list of models, openapi.json, one way to serve."""
 import asyncio
 import json
-import os
 import signal
 import time
 import uuid
@@ -11,6 +10,7 @@ from aiohttp import web
 
 import engine
 import model
+from announce import announce
 from engine_client import EngineDead
 
 
@@ -183,16 +183,6 @@ class Server:
         self.client.close()
         await asyncio.wait_for(runner.cleanup(), 3)
         return status
-
-
-def announce(address, port_file):
-    """Says where the server listens: on stdout and, at once and whole, in `port_file`."""
-    url = f"http://{address[0]}:{address[1]}"
-    print(url, flush=True)
-    if port_file:
-        with open(port_file + ".part", "w", encoding="ascii") as out:
-            out.write(url + "\n")
-        os.rename(port_file + ".part", port_file)
 
 
 def bearer(request):

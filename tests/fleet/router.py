@@ -22,7 +22,7 @@ import uuid
 import aiohttp
 from aiohttp import web
 
-from http_api import announce
+from announce import announce
 
 BOOTSTRAP_PORT = 8998
 PROBE_TIMEOUT_S = 5

@@ -98,6 +98,10 @@ static void test_other_routers(void **state)
         {"/workers", "{\"http://h:1\":{}}", "generic"},
         {"/metrics_endpoints",
          "{\"object\":\"list\",\"data\":[{\"namespace\":\"d\",\"url\":\"http://h:1/metrics\"}]}", "dynamo"},
+        {"/server_instances",
+         "[{\"config_path\":\"math\",\"process_name\":\"math\",\"server_type\":\"resources_servers\","
+         "\"name\":\"example\",\"host\":\"h\",\"port\":1,\"url\":\"http://h:1\",\"status\":null}]",
+         "nemo-gym"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -111,6 +115,9 @@ static void test_other_routers(void **state)
     _cleanup_(fleet_freep) struct fleet *slime = recognised(cases[3].path, cases[3].text, "generic", 1);
     assert_int_equal(slime->workers[0].load, 3);
     assert_int_equal(slime->workers[0].health, HEALTH_UNKNOWN);
+    const size_t last = ARRAY_SIZE(cases) - 1;
+    _cleanup_(fleet_freep) struct fleet *head = recognised(cases[last].path, cases[last].text, "nemo-gym", 1);
+    assert_string_equal(head->workers[0].model, "math");
 }
 
 static void test_no_list(void **state)
@@ -128,7 +135,8 @@ static void test_no_list(void **state)
         "[1,2]",
         "[[\"http://h:1\"]]",
     };
-    static const char *const paths[] = {"/workers", "/list_workers", "/metrics_endpoints", "/nodes/status"};
+    static const char *const paths[] = {"/workers", "/list_workers", "/metrics_endpoints", "/nodes/status",
+                                        "/server_instances"};
     int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/functions/snapshot.h"
+
+#include "base/alloc.h"
+#include "daemon/functions/profile_files.h"
+#include "daemon/functions/yappi_text.h"
+#include <errno.h>
+
+struct reading {
+    char *text; /* of the answer; NULL: look at the files */
+    size_t size;
+    bool cut;
+    char *dir, *server, *note, *remedy;
+    uid_t uid;
+    int64_t asked_at;
+    struct function_list *list;
+    char *source;
+    struct problem problem;
+    void (*done)(struct snapshot *s, void *arg);
+    void *arg;
+};
+
+static void read_answer(struct reading *g)
+{
+    if (g->cut) {
+        problem_set(&g->problem, -EFBIG, PROBLEM_TOO_LARGE,
+                    "GET " SNAPSHOT_PATH " answered with more than %d MiB", SNAPSHOT_BYTES_MAX >> 20);
+    } else if (yappi_table_parse(g->text, g->size, &g->list) < 0) {
+        problem_set(&g->problem, -EBADMSG, PROBLEM_UPSTREAM,
+                    "GET " SNAPSHOT_PATH " answered with something that is no table of yappi's");
+        problem_remedy(&g->problem, "Is this a server of NeMo Gym, started with +profiling_enabled=true?");
+    } else {
+        g->source = xstrdup(SNAPSHOT_PATH);
+    }
+}
+
+static void read_files(struct reading *g)
+{
+    const struct profile_place place = {
+        .dir = g->dir, .server = g->server, .uid = g->uid, .not_before = g->asked_at};
+
+    if (g->dir) {
+        profile_files_read(&place, &g->list, &g->source, &g->problem);
+        return;
+    }
+    problem_set(&g->problem, -ENOENT, PROBLEM_NOT_FOUND,
+                "this NeMo Gym writes its statistics into files of its own host: %s",
+                g->note ? g->note : "where is not known");
+    problem_remedy(&g->problem, "%s",
+                   g->remedy ? g->remedy
+                             : "Name the directory: --trace-dir DIR, or trace_dir= in [worker "
+                               "URL] of profd.conf, as profd can open it.");
+}
+
+static void work(void *arg)
+{
+    struct reading *g = arg;
+
+    if (g->text)
+        read_answer(g);
+    else
+        read_files(g);
+}
+
+static void on_read(void *arg)
+{
+    struct reading *g = arg;
+    struct snapshot s = {.list = g->list, .source = g->source, .problem = g->list ? NULL : &g->problem};
+
+    g->done(&s, g->arg);
+    function_list_free(s.list);
+    free(g->text);
+    free(g->dir);
+    free(g->server);
+    free(g->note);
+    free(g->remedy);
+    free(g->source);
+    problem_done(&g->problem);
+    free(g);
+}
+
+void snapshot_read(struct offload *offload, const struct worker *w, const struct call_result *result,
+                   int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg)
+{
+    struct reading *g = xcalloc(1, sizeof(*g));
+    bool has_text = result && result->body_size > 0;
+
+    *g = (struct reading){
+        .cut = has_text && result->cut,
+        .dir = xstrdup(w->place.local_dir),
+        .server = xstrdup(w->model),
+        .note = xstrdup(w->place.note),
+        .remedy = xstrdup(w->place.remedy),
+        .uid = w->pid > 0 ? w->uid : UID_UNKNOWN,
+        .asked_at = w->local ? asked_at : 0, /* another host's clock may be behind */
+        .done = done,
+        .arg = arg,
+    };
+    if (has_text) {
+        g->size = result->body_size;
+        g->text = memcpy(xcalloc(g->size, 1), result->body, g->size);
+    }
+    offload_run_in(offload, g->dir ? offload_lane_of_dir(g->dir) : OFFLOAD_NO_LANE, work, on_read, g);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engines whose profiler always counts (NeMo Gym): a look at the start of a recording, one at its end, and
+ * the difference as rows of the catalog.
+ *
+ * The first look is only in memory: where another profd took it, the second counts since the server's launch,
+ * which is said.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/functions/snapshot.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+
+/* Of one target: those that cost the most. */
+#define FUNCTIONS_KEPT_MAX 2000
+/* Until a profile is read. */
+#define LOOK_MAX_NS (30 * NS_PER_S)
+
+struct look {
+    struct sessions *all;
+    int64_t session_id;
+    size_t target;
+    struct event *timer; /* NULL: it was given up, and done() has been called */
+    void (*take)(struct target *t, struct snapshot *s);
+    void (*done)(struct target *t, bool ok);
+};
+
+/* NULL where its session is gone. */
+static struct target *target_of(const struct look *look)
+{
+    struct session *s = sessions_find(look->all, look->session_id);
+    return s ? &s->targets[look->target] : NULL;
+}
+
+static void end_look(struct look *look)
+{
+    event_free(look->timer);
+    look->timer = NULL;
+}
+
+static void on_snapshot(struct snapshot *snapshot, void *arg)
+{
+    struct look *look = arg;
+    struct target *t = target_of(look);
+    bool ok = snapshot->list != NULL;
+
+    if (look->timer) {
+        end_look(look);
+        if (t && ok)
+            look->take(t, snapshot);
+        else if (t)
+            target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
+        if (t)
+            look->done(t, ok);
+    }
+    free(look);
+}
+
+/* A mount whose server is gone blocks whoever reads there, without end. */
+static void on_look_late(evutil_socket_t fd, short what, void *arg)
+{
+    struct look *look = arg;
+    struct target *t = target_of(look);
+
+    end_look(look);
+    if (!t)
+        return;
+    target_fail(t, "its profiles could not be read in time",
+                "Does the file system that they are on answer? A plain ls of it would hang as well.");
+    look->done(t, false);
+}
+
+static void look_at(struct target *t, const struct call_result *result, int64_t asked_at,
+                    void (*take)(struct target *t, struct snapshot *s),
+                    void (*done)(struct target *t, bool ok))
+{
+    struct session *s = t->session;
+    struct look *look = xcalloc(1, sizeof(*look));
+    struct timeval longest = timeval_of(LOOK_MAX_NS);
+
+    *look = (struct look){.all = s->all,
+                          .session_id = s->record.session_id,
+                          .target = (size_t)(t - s->targets),
+                          .take = take,
+                          .done = done};
+    look->timer = event_new(s->all->base, -1, 0, on_look_late, look);
+    event_add(look->timer, &longest);
+    snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
+}
+
+static void take_first(struct target *t, struct snapshot *s)
+{
+    t->counted = TAKE_PTR(s->list);
+}
+
+static int keep_one(struct target *t, const struct function *f)
+{
+    _cleanup_(function_record_done) struct function_record record;
+
+    function_record_init(&record);
+    record.session_id = t->session->record.session_id;
+    record.worker_url = xstrdup(t->worker.url);
+    record.moment = xstrdup("difference");
+    record.name = xstrdup(f->name);
+    record.file = f->file[0] ? xstrdup(f->file) : NULL;
+    record.line = f->line > 0 ? f->line : RECORD_NONE;
+    record.calls = f->calls;
+    record.tsub_ns = f->tsub_ns;
+    record.ttot_ns = f->ttot_ns;
+    record.tavg_ns = function_average_ns(f);
+    return catalog_add_function(t->session->all->catalog, &record);
+}
+
+static void keep(struct target *t, const struct function_list *l)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX) && r == 0; i++)
+        r = keep_one(t, &l->items[i]);
+    if (r < 0) {
+        _cleanup_(freep) char *failure = xasprintf("the catalog cannot take its functions: %s", strerror(-r));
+        target_fail(t, failure, "Free space on the file system of the catalog, see profctl du.");
+    } else if (l->n > FUNCTIONS_KEPT_MAX) {
+        session_remark(t->session, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,
+                       FUNCTIONS_KEPT_MAX);
+    } else if (l->n == 0) {
+        session_remark(t->session, t, "Record while it works.", "ran no function of Python meanwhile");
+    }
+}
+
+static void take_second(struct target *t, struct snapshot *snapshot)
+{
+    const struct function_list nothing = {0};
+    bool restarted;
+    _cleanup_(function_list_freep) struct function_list *l =
+        function_list_difference(t->counted ? t->counted : &nothing, snapshot->list, &restarted);
+
+    if (!t->counted)
+        session_remark(t->session, t, NULL,
+                       "profd was restarted meanwhile: its functions are counted since its launch");
+    else if (restarted)
+        session_remark(t->session, t, "With num_workers above 1 each look may meet another process: use 1.",
+                       "its counts began anew, or another of its processes answered: its functions are "
+                       "counted since that one's launch");
+    if (l->n_unreadable > 0)
+        session_remark(t->session, t, NULL, "%zu rows of its statistics cannot be read", l->n_unreadable);
+    if (l->clock == FUNCTION_CLOCK_WALL)
+        session_remark(t->session, t, NULL, "its clock is that of the wall: times include waiting");
+    keep(t, l);
+    session_save(t->session);
+}
+
+void target_count_start(struct target *t, const struct call_result *result,
+                        void (*done)(struct target *t, bool ok))
+{
+    look_at(t, result, result->sent_at_ns, take_first, done);
+}
+
+void target_count_stop(struct target *t, const struct call_result *result,
+                       void (*done)(struct target *t, bool ok))
+{
+    int64_t asked_at = result ? result->sent_at_ns : t->record.start_answered_at;
+    look_at(t, result, asked_at, take_second, done);
+}
