@@ -220,11 +220,10 @@ const struct verb verb_ingest = {
     .name = "ingest",
     .words = "PATH...",
     .summary = "Take trace files into the catalog, and read them",
-    .details = "A directory is searched for files that are named like traces. A report of nsys (.nsys-rep) "
-               "is exported\n"
-               "beside it first, by the nsys of this machine. Where no profd is running, one is started for "
-               "the time of\n"
-               "the call.",
+    .details =
+        "A directory is searched for files that are named like traces. A report of nsys (.nsys-rep) is\n"
+        "exported beside it first, by the nsys of this machine. Where no profd is running, one is started\n"
+        "for the time of the call.",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,

@@ -91,8 +91,8 @@ const struct verb verb_nsys_command = {
     .words = "[-- COMMAND [ARGUMENT...]]",
     .summary = "Print how a worker of a recipe is started under nsys",
     .details =
-        "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. COMMAND is what is\n"
-        "wrapped; without one it is the recipe's own worker.",
+        "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. COMMAND is what\n"
+        "is wrapped; without one it is the recipe's own worker.",
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),
@@ -104,9 +104,8 @@ const struct verb verb_torch_command = {
     .name = "torch-command",
     .words = "",
     .summary = "Print how a worker of a recipe is started for torch's profiler",
-    .details = "The recipe is a job file of srtctl whose profiling.type is torch. dynamo.sglang cannot be "
-               "profiled so:\n"
-               "the line starts sglang.launch_server, without what only dynamo knows.",
+    .details = "The recipe is a job file of srtctl whose profiling.type is torch. dynamo.sglang cannot be\n"
+               "profiled so: the line starts sglang.launch_server, without what only dynamo knows.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

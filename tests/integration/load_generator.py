@@ -60,8 +60,9 @@ class Generator:
             os.close(self.tell)
         status = self.process.wait(END_S)
         self.process.stdout.close()
-        said = self.process.stderr.read().decode()
-        assert said == "", said
+        # A counted build would say what it reached, and may write no file.
+        said = [line for line in self.process.stderr.read().decode().splitlines() if not line.startswith("profiling:")]
+        assert not said, said
         self.process.stderr.close()
         return status
 

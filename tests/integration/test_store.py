@@ -175,8 +175,8 @@ def test_removal_that_was_cut_short(tmp_path, fleet):
         stray.parent.mkdir(exist_ok=True)
         stray.write_bytes(made_trace())
         profd.start()
+        wait_for(lambda: [trace["path"] for trace in profd.traces() if "session" not in trace] == [str(stray)])
         wait_for(lambda: len(names(profd)) == 2)
-        assert [trace["path"] for trace in profd.traces() if "session" not in trace] == [str(stray)]
         assert profd.problem("GET", "/v1/sessions/s1", status=404) and profd.get("/v1/sessions/s2")
         wait_for(lambda: not (profd.state / "traces/s1").exists())
         check_agreement(profd)
