@@ -150,7 +150,7 @@ static void test_limitations(void **state)
                           *few = items(FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("64", "1", "1") "]"),
                                        audit_limitations);
     assert_string_equal(
-        all, "Concurrency: only 4 requests at a time.\n"
+        all, "Concurrency: never more than 4 at a time.\n"
              "Bursts: each request waited for one before it, as no crowd of users does (--rate sends so).\n"
              "More than one worker: nothing is said of routing, of several nodes, of failover.\n"
              "The worker's machine: it is another one, and its hardware is not known here.\n"
