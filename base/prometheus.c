@@ -81,9 +81,12 @@ bool prometheus_is(const struct prometheus_sample *sample, const char *name)
 bool prometheus_label(const struct prometheus_sample *sample, const char *label, const char **ret,
                       size_t *ret_len)
 {
-    const char *p = sample->labels, *end = p + sample->labels_len;
+    const char *p = sample->labels;
     size_t n = strlen(label);
 
+    if (!p)
+        return false;
+    const char *end = p + sample->labels_len;
     while (p < end) {
         p += strspn(p, ", ");
         const char *name = p, *quote = memchr(p, '"', (size_t)(end - p));

@@ -8,13 +8,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #define AGE_NS       (INT64_C(24) * 3600 * OLD_JOB_DAYS * NS_PER_S)
 #define REMOVING     ".removing" /* behind the name of one whose removal was begun */
-#define DESCRIPTORS  16
+#define DEPTH_MAX    16
 #define CATALOG_LOCK "catalog.db.lock"
 #define CATALOG_MODE 0640
 
@@ -62,39 +61,82 @@ static int take_catalog(int dir_fd)
     return TAKE_FD(fd);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+/* -- Removing ------------------------------------------------------------------------------------------- */
+
+static int open_directory(int parent_fd, const char *name)
 {
-    return remove(path);
+    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static bool remove_tree(const char *path)
+static bool empty(int dir_fd, dev_t device, unsigned depth);
+
+/* Each step is from a directory that is open: one that is swapped for a link meanwhile leads nowhere. */
+static bool remove_at(int parent_fd, const char *name, dev_t device, unsigned depth)
 {
-    return nftw(path, remove_one, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
+    struct stat st;
+
+    if (unlinkat(parent_fd, name, 0) == 0)
+        return true;
+    _cleanup_(closep) int fd = depth < DEPTH_MAX ? open_directory(parent_fd, name) : -1;
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == device && empty(fd, device, depth + 1) &&
+           unlinkat(parent_fd, name, AT_REMOVEDIR) == 0;
 }
+
+static bool empty(int dir_fd, dev_t device, unsigned depth)
+{
+    int fd = open_directory(dir_fd, ".");
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    bool all = dir != NULL;
+
+    while (all && (entry = readdir(dir)))
+        all = streq(entry->d_name, ".") || streq(entry->d_name, "..") ||
+              remove_at(fd, entry->d_name, device, depth);
+    if (dir)
+        closedir(dir);
+    else
+        closep(&fd);
+    return all;
+}
+
+static bool is_own(int dir_fd, struct stat *ret)
+{
+    return fstat(dir_fd, ret) == 0 && ret->st_uid == geteuid();
+}
+
+/* Of a directory that has its name for this. */
+static bool remove_own(int parent_fd, const char *going)
+{
+    _cleanup_(closep) int fd = open_directory(parent_fd, going);
+    struct stat st;
+
+    return fd >= 0 && is_own(fd, &st) && remove_at(parent_fd, going, st.st_dev, 0);
+}
+
+/* -- Whom --------------------------------------------------------------------------------------------- */
 
 static bool is_old(int dir_fd, const char *job)
 {
     struct stat st;
 
-    return fstat(dir_fd, &st) == 0 && st.st_uid == geteuid() && wall_ns() - last_used_at(dir_fd) > AGE_NS &&
-           !job_runs_here(job);
+    return is_own(dir_fd, &st) && wall_ns() - last_used_at(dir_fd) > AGE_NS && !job_runs_here(job);
 }
 
 /* Under its own name there is all of it or nothing: job ids come again. */
-static void consider(struct client *c, const char *parent, const char *name)
+static void consider(struct client *c, int parent_fd, const char *parent, const char *name)
 {
     const char *job = name + strlen(JOB_DIR_PREFIX);
-    _cleanup_(freep) char *path = xasprintf("%s/%s", parent, name), *going = xasprintf("%s" REMOVING, path);
-    _cleanup_(closep) int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    _cleanup_(freep) char *going = xasprintf("%s" REMOVING, name);
+    _cleanup_(closep) int dir_fd = open_directory(parent_fd, name);
 
     if (dir_fd < 0 || !is_old(dir_fd, job))
         return;
     _cleanup_(closep) int lock_fd = take_catalog(dir_fd);
     if (lock_fd < 0)
         return;
-    if (rename(path, going) == 0 && remove_tree(going))
-        client_say(c, "removed what your profd of job %s left in %s: nobody used it for %d days", job, path,
-                   OLD_JOB_DAYS);
+    if (renameat(parent_fd, name, parent_fd, going) == 0 && remove_own(parent_fd, going))
+        client_say(c, "removed what your profd of job %s left in %s/%s: nobody used it for %d days", job,
+                   parent, name, OLD_JOB_DAYS);
 }
 
 /* "job-41"; or "job-41.removing", which another one did not come to the end with. */
@@ -119,11 +161,10 @@ void old_jobs_remove(struct client *c)
         if (!is_of_job(entry->d_name, &is_going) ||
             streq(entry->d_name + strlen(JOB_DIR_PREFIX), slurm_job()))
             continue;
-        _cleanup_(freep) char *path = xasprintf("%s/%s", parent, entry->d_name);
         if (is_going)
-            remove_tree(path);
+            remove_own(dirfd(dir), entry->d_name);
         else
-            consider(c, parent, entry->d_name);
+            consider(c, dirfd(dir), parent, entry->d_name);
     }
     if (dir)
         closedir(dir);

@@ -4,7 +4,8 @@
  * its traces can be fetched. One that nobody has used for long goes when the next own profd is started.
  *
  * Removed is only a directory of this user's with a job's name, in which nothing was written for
- * OLD_JOB_DAYS, whose catalog no profd holds, and of whose job no process of the user's runs here.
+ * OLD_JOB_DAYS, whose catalog no profd holds, and of whose job no process of the user's runs here. Root's lie
+ * where the service's user may write: no link is followed.
  */
 #pragma once
 

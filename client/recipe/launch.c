@@ -357,6 +357,26 @@ static bool is_plain(const char *text)
     return true;
 }
 
+static bool is_printable(const char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+/* As bash and POSIX of 2024 read it: the line is shown by terminals, which would obey some of it. */
+static void print_escaped(FILE *out, const char *text)
+{
+    fputs("$'", out);
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~' || *text == '\'' || *text == '\\')
+            fprintf(out, "\\%03o", (unsigned char)*text);
+        else
+            putc(*text, out);
+    putc('\'', out);
+}
+
 /* Of "NAME=VALUE" the name is no word of its own: what is quoted is the value. */
 static void print_word(FILE *out, const struct launch_word *word)
 {
@@ -366,6 +386,10 @@ static void print_word(FILE *out, const struct launch_word *word)
     }
     if (word->expands) {
         fprintf(out, "\"%s\"", word->text);
+        return;
+    }
+    if (!is_printable(word->text)) {
+        print_escaped(out, word->text);
         return;
     }
     putc('\'', out);

@@ -158,6 +158,8 @@ static int read_resources(struct recipe *r, struct problem *p)
     r->gpus_per_node = RECIPE_GPUS_PER_NODE;
     if (take_number(r, resources, "resources", "gpus_per_node", &r->gpus_per_node, p) < 0)
         return -EINVAL;
+    if (r->gpus_per_node > RECIPE_GPUS_PER_NODE_MAX)
+        return fail(r, p, "resources.gpus_per_node", "resources.gpus_per_node must be at most 1024");
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         struct recipe_phase *phase = &r->phases[m];
         if (take_number(r, resources, "resources", modes[m].nodes, &phase->nodes, p) < 0 ||

@@ -16,7 +16,8 @@
 #define RECIPE_STOP_STEP         50 /* srtctl's default */
 #define RECIPE_STEPS_FEW         30 /* "A typical profiling run uses 30-100 steps" */
 #define RECIPE_STEPS_MANY        100
-#define RECIPE_GPUS_PER_NODE     4 /* srtctl's default */
+#define RECIPE_GPUS_PER_NODE     4    /* srtctl's default */
+#define RECIPE_GPUS_PER_NODE_MAX 1024 /* each is named in a file's name */
 #define RECIPE_WORKERS_MAX       10000
 #define RECIPE_CONCURRENCIES_MAX 64
 

@@ -8,6 +8,7 @@
 #define ASK_TIMEOUT_NS    (10 * NS_PER_S)
 #define TOKENS_ANSWER_MAX (64u << 20) /* SGLang's has every token's number */
 #define ERROR_TEXT_MAX    300
+#define MODEL_MAX         1024 /* bytes; each request says it again */
 
 struct model_asked {
     void (*done)(const char *model, const char *error, void *arg);
@@ -19,14 +20,15 @@ static void on_model(const struct call_result *r, void *arg)
     static const struct json_wanted first = {{"data", "0", "id"}};
     _cleanup_(freep) struct model_asked *asked = arg;
     char text[ERROR_TEXT_MAX], error[200];
-    struct json_found ignored;
+    struct json_found id;
 
     if (r->err != 0 || r->status != 200) {
         asked->done(NULL, call_result_text(r, text, sizeof(text)), asked->arg);
         return;
     }
-    if (json_scan(r->body, r->body_size, &first, 1, &ignored) < 0 || !json_found_text(&ignored)) {
-        asked->done(NULL, "its answer has no data[0].id", asked->arg);
+    if (json_scan(r->body, r->body_size, &first, 1, &id) < 0 || !json_found_text(&id) ||
+        id.size > MODEL_MAX) {
+        asked->done(NULL, "its answer has no data[0].id of at most 1024 bytes", asked->arg);
         return;
     }
     _cleanup_json_ answer = json_parse(r->body, r->body_size, error);

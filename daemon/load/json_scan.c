@@ -4,7 +4,8 @@
 #include "base/util.h"
 #include <errno.h>
 
-#define COUNT_DIGITS_MAX 16
+/* Ten million of them, added up, are no number that overflows. */
+#define COUNT_DIGITS_MAX 9
 #define INDEX_TEXT_MAX   12
 
 struct scan {

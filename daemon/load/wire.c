@@ -18,6 +18,7 @@
 #define FEW_EXCHANGES        1024
 #define SEND_BUFFER          16384L /* the least that libcurl takes */
 #define KEEPALIVE_S          30L
+#define HEAD_MAX             (64u << 10)
 
 struct exchange {
     LIST_ENTRY(exchange) link;
@@ -26,6 +27,7 @@ struct exchange {
     const struct wire_place *place;
     char *body;
     void *arg;
+    size_t head_size;
     int open_errno; /* of the socket that could not be opened */
     const char *refused;
     bool sent, has_head, cut;
@@ -122,6 +124,15 @@ static void take_head(struct exchange *x)
     x->wire->owner->ops->head(x->arg, (int)status, type);
 }
 
+/* libcurl bounds the head, but keeps every field that comes behind the body. */
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct exchange *x = arg;
+
+    x->head_size += size * n;
+    return x->head_size > HEAD_MAX ? 0 : size * n;
+}
+
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct exchange *x = arg;
@@ -146,6 +157,8 @@ static void set_options(struct exchange *x)
     curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, x);
     curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_before_send);
     curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(e, CURLOPT_POST, 1L);
@@ -219,6 +232,7 @@ static void exchange_put(struct exchange *x)
     w->n--;
     free(TAKE_PTR(x->body));
     x->arg = NULL;
+    x->head_size = 0;
     x->open_errno = 0;
     x->refused = NULL;
     x->sent = x->has_head = x->cut = false;
@@ -250,6 +264,9 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, -EPERM, x->refused);
     else if (x->open_errno && !x->sent)
         exchange_end(x, -x->open_errno, strerror(x->open_errno));
+    else if (x->head_size > HEAD_MAX)
+        exchange_end(x, -EMSGSIZE,
+                     "the head of the answer, with what follows its body, is longer than 64 KiB");
     else if (code == CURLE_ABORTED_BY_CALLBACK)
         exchange_end(x, -ECONNRESET, "the connection was closed before an answer came");
     else

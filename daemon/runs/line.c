@@ -6,6 +6,8 @@
 #include <errno.h>
 
 #define WORD_MAX 32
+/* What all JSON readers keep exactly, and what can be added to a time of the wall: in ns 104 days. */
+#define NUMBER_MAX (INT64_C(1) << 53)
 /* From one token to the next no answer takes longer than this. */
 #define GAP_MAX_US UINT32_MAX
 
@@ -22,7 +24,7 @@ static bool take_number(const json_t *j, const char *name, int64_t *ret)
     *ret = RECORD_NONE;
     if (!v || json_is_null(v))
         return true;
-    if (!json_is_integer(v))
+    if (!json_is_integer(v) || json_integer_value(v) > NUMBER_MAX)
         return false;
     if (json_integer_value(v) >= 0)
         *ret = json_integer_value(v);

@@ -111,10 +111,11 @@ def chunk(body):
 
 class ByteServer:
     """Answers each request with what answer(connection, number, request) sends; bytes that it returns are sent. None, or an
-    answer without an end, closes the connection."""
+    answer without an end, closes the connection. A model is what /v1/models names."""
 
-    def __init__(self, answer, tls=None):
+    def __init__(self, answer, tls=None, model=None):
         self.answer = answer
+        self.model = model
         self.tls = tls
         self.received = []
         self.listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
@@ -155,6 +156,10 @@ class ByteServer:
                     name, _, value = field.partition(b":")
                     headers[name.lower()] = value.strip()
                 body = stream.read(int(headers.get(b"content-length", 0)))
+                if path == b"/v1/models" and self.model:
+                    models = json.dumps({"data": [{"id": self.model}]}).encode()
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(models), models))
+                    continue
                 if path != b"/v1/completions":
                     connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                     continue

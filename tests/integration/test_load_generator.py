@@ -173,6 +173,28 @@ def test_endless_stream_is_bounded_by_time():
     assert "timed out" in generator.requests[0]["error"].lower()
 
 
+@pytest.mark.parametrize("size, taken", [(1024, True), (1025, False)])
+def test_a_models_name_is_no_megabyte(size, taken):
+    """Each request repeats it."""
+    with ByteServer(lambda _connection, _number: GOOD, model="m" * size) as server:
+        order = order_of(server.url, requests=1)
+        del order["workload"]["model"]
+        generator = run(order)
+    assert outcomes(generator) == (1, 0, 0)
+    assert server.received[0][2].get("model") == ("m" * size if taken else None)
+
+
+def test_endless_trailers_are_bounded():
+    """No body grows by them, and no time need pass until they are too many."""
+    def endless(connection, _number):
+        connection.sendall(HEAD + chunk(event("t", "stop")) + b"0\r\n")
+        while True:
+            connection.sendall(b"X: " + b"x" * 1000 + b"\r\n")
+    with ByteServer(endless) as server:
+        generator = run(order_of(server.url, requests=1, timeout="20s"))
+    assert outcomes(generator) == (0, 1, 0) and "longer than 64 KiB" in generator.requests[0]["error"]
+
+
 def test_retry_after_is_honoured():
     refusal = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
     with ByteServer(lambda _connection, number: refusal if number == 0 else GOOD) as server:

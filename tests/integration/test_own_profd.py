@@ -319,6 +319,17 @@ def test_root_without_a_service_gets_one_too(host, home, fleet):
     assert path == SYSTEM_SOCKET and "state in /var/lib/profd" in r.stdout
 
 
+def test_root_removes_nothing_of_others(host, home, fleet):
+    """The directory of root's profd is the service's user's, who may give anything there the name of an old job."""
+    make = "for n in 5 6; do mkdir -p job-$n.removing/traces/s1 && echo x > job-$n.removing/traces/s1/file; done; "
+    links = "mkdir kept && touch kept/file && ln -s ../kept job-6.removing/link && ln -s kept job-7.removing; "
+    r = host(f'mkdir /var/lib/profd && cd /var/lib/profd && {make}{links}chown -R {home.user} job-5.removing; '
+             'SLURM_JOB_ID=9 "$1" start --router "$2" --duration 200ms --wait && ls -d job-*.removing/* kept/*',
+             home.profctl, fleet.router)
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.split()[-3:] == ["job-5.removing/traces", "job-7.removing/file", "kept/file"]
+
+
 @pytest.mark.parametrize("wants", ["sockets.target.wants/profd.socket", "multi-user.target.wants/profd.service"])
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_never_in_place_of_the_service(host, home, fleet, wants, who):

@@ -257,6 +257,9 @@ static void test_token_counts(void **state)
         {"{\"token_ids\": []}", 0},
         {"{\"count\": \"12\"}", -1},
         {"{\"count\": -1}", -1},
+        {"{\"count\": 999999999}", 999999999},
+        {"{\"count\": 1000000000}", -1},
+        {"{\"count\": 1e3}", -1},
         {"nonsense", -1},
         {"{\"detail\": \"Not Found\"}", -1},
     };

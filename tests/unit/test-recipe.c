@@ -105,6 +105,7 @@ static void test_what_is_refused(void **state)
         {"profiling:\n  prefill:\n    isl: many\n",
          "job.yaml:3: profiling.prefill.isl must be a whole number"},
         {"resources: {agg_workers: 1.5}\n", "job.yaml:1: resources.agg_workers must be a whole number"},
+        {"resources: {gpus_per_node: 1025}\n", "job.yaml:1: resources.gpus_per_node must be at most 1024"},
         {IN_PHASE("torch") "backend: {type: trtllm}\n",
          "job.yaml:12: torch profiling is not supported for the trtllm backend; use nsys instead"},
         {AGGREGATED("1", "{type: nsys-time, delay_secs: 3}", BENCHMARK),
@@ -276,6 +277,22 @@ static void test_quotes(void **state)
                         "sglang.launch_server '--x;y' '`z`'");
 }
 
+/* Seen by bash as they were, by a terminal as nothing that it obeys. */
+static void test_what_terminals_obey_is_escaped(void **state)
+{
+    _cleanup_(recipe_done) struct recipe r = {0};
+    _cleanup_(launch_done) struct launch l = {0};
+
+    parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    A: \"\\e[2J1'\\\\\\n\"\n"
+                            "  sglang_config:\n    prefill:\n      x: \"\\u009b\"\n",
+          &r);
+    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL}, &l, NULL), 0);
+    _cleanup_(freep) char *line = launch_text(&l);
+    assert_string_equal(line,
+                        "A=$'\\033[2J1\\047\\134\\012' SGLANG_TORCH_PROFILER_DIR=/logs/profiles/prefill "
+                        "python3 -m sglang.launch_server --x $'\\302\\233'");
+}
+
 static void test_folder(void **state)
 {
     _cleanup_(recipe_done) struct recipe r = {0}, a = {0};
@@ -304,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_torch_line),
         cmocka_unit_test(test_a_name_that_would_be_a_command),
         cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_what_terminals_obey_is_escaped),
         cmocka_unit_test(test_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,8 @@ static void test_wrong_lines(void **state)
         {"{" REQUEST ",\"index\":\"3\"}", "\"index\""},
         {"{" REQUEST ",\"prompt\":null}", "\"prompt\""},
         {"{" REQUEST ",\"intended_ns\":-5}", "\"intended_ns\""},
+        {"{" REQUEST ",\"intended_ns\":9007199254740993}", "\"intended_ns\""},
+        {"{" REQUEST ",\"output_tokens\":9223372036854775807}", "\"output_tokens\""},
         {"{" REQUEST ",\"target\":null}", "\"target\""},
         {"{" REQUEST ",\"outcome\":\"fine\"}", "\"outcome\""},
         {"{" REQUEST ",\"e2e_ns\":1.5}", "\"e2e_ns\""},
