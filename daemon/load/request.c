@@ -53,8 +53,8 @@ static void on_done(void *arg, const struct wire_end *end)
         snprintf(a->error, sizeof(a->error), "%s", end->error);
     record->outcome = answer_outcome(a);
     record->status = a->status;
-    record->first_ns = a->first_ns ? a->first_ns : -1;
-    record->last_ns = a->last_ns ? a->last_ns : -1;
+    record->first_ns = answer_tokens_seen(a) > 0 ? a->first_ns : -1;
+    record->last_ns = answer_tokens_seen(a) > 0 ? a->last_ns : -1;
     record->gaps_us = TAKE_PTR(a->gaps_us);
     record->n_gaps = a->n_gaps;
     record->error = a->error[0] ? a->error : NULL;
