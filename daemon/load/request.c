@@ -23,7 +23,12 @@ static void on_head(void *arg, int status, const char *content_type)
 static bool on_body(void *arg, const char *bytes, size_t size, int64_t now_ns)
 {
     struct request *r = arg;
-    return answer_feed(&r->answer, bytes, size, now_ns);
+    int64_t before = answer_tokens_seen(&r->answer);
+    bool more = answer_feed(&r->answer, bytes, size, now_ns);
+
+    if (r->tokens_seen)
+        *r->tokens_seen += answer_tokens_seen(&r->answer) - before;
+    return more;
 }
 
 static void take_tokens(struct request *r)
@@ -71,6 +76,7 @@ int request_send(struct wires *wires, const struct request_order *o)
     const struct workload *w = o->prompts->workload;
 
     r->target = o->target;
+    r->tokens_seen = o->tokens_seen;
     r->done = o->done;
     r->arg = o->arg;
     r->answer.api = o->target->api;
