@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdarg.h>
 
+#define USAGE_COLUMNS 26 /* of the list of verbs: where summaries begin */
+
 static const struct verb verb_help_page;
 
 /* clang-format off */
@@ -77,7 +79,10 @@ void verbs_help(FILE *out)
           out);
     for (const struct verb *const *v = verbs; *v; v++) {
         _cleanup_(freep) char *usage = xasprintf("%s%s%s", (*v)->name, *(*v)->words ? " " : "", (*v)->words);
-        fprintf(out, "  %-26s%s\n", usage, (*v)->summary);
+        if (strlen(usage) < USAGE_COLUMNS)
+            fprintf(out, "  %-*s%s\n", USAGE_COLUMNS, usage, (*v)->summary);
+        else
+            fprintf(out, "  %s\n  %*s%s\n", usage, USAGE_COLUMNS, "", (*v)->summary);
     }
     fputs("\nOptions of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});

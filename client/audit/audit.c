@@ -126,15 +126,29 @@ static void about_hardware(const json_t *facts, struct document *d)
                            json_get_str(h, "gpu_note") ? json_get_str(h, "gpu_note") : ""));
 }
 
+/* Requests under way at most: one where a closed loop does not say, 0 where an open one has no bound. */
+static int64_t at_a_time(const json_t *workload)
+{
+    return json_get_int(workload, "concurrency", json_is_number(json_object_get(workload, "rate")) ? 0 : 1);
+}
+
+static char *own_places(const json_t *run)
+{
+    int64_t n = at_a_time(json_object_get(run, "workload"));
+    return n > 0 ? xasprintf("%" PRId64, n) : xstrdup("as configured");
+}
+
 static void configuration(const json_t *facts, struct document *d)
 {
     static const struct {
         const char *key, *name;
     } keys[] = {
-        {"api", "API"},           {"isl", "Input tokens"},    {"osl", "Output tokens"},
-        {"requests", "Requests"}, {"duration", "Duration"},   {"concurrency", "At a time"},
-        {"arrival", "Arrival"},   {"rate", "Requests/s"},     {"repeat", "Each prompt"},
-        {"warmup", "Warm-up"},    {"seed", "Seed of chance"}, {"stream", "Streamed"},
+        {"api", "API"},           {"isl", "Input tokens"},
+        {"osl", "Output tokens"}, {"requests", "Requests"},
+        {"duration", "Duration"}, {"arrival", "Arrival"},
+        {"rate", "Requests/s"},   {"repeat", "Each prompt"},
+        {"warmup", "Warm-up"},    {"seed", "Seed of chance"},
+        {"stream", "Streamed"},
     };
     const json_t *w = json_object_get(main_run(facts), "workload");
     struct table_block *t = fact_table(d);
@@ -143,6 +157,8 @@ static void configuration(const json_t *facts, struct document *d)
     put_fact(t, "Made", xstrdup(format_time(when, json_get_int(facts, "made_at", 0))));
     put_fact(t, "Run", xasprintf("r%" PRId64, json_get_int(main_run(facts), "run", 0)));
     put_fact(t, "Prompts", xasprintf("%zu", json_array_size(json_object_get(facts, "prompts"))));
+    if (at_a_time(w) > 0)
+        put_fact(t, "At a time", xasprintf("%" PRId64, at_a_time(w)));
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         const json_t *v = json_object_get(w, keys[i].key);
         if (!v || json_is_null(v))
@@ -344,7 +360,7 @@ static void sizing(const json_t *facts, struct document *d)
     for (size_t i = 0; i < MAX(c.n, (size_t)1); i++) {
         double tokens = c.n > 0 ? c.tokens_per_s[i] : own;
         table_row(t, (char *const[]){
-                         c.n > 0 ? xasprintf("%.0f", c.concurrency[i]) : xstrdup("as configured"),
+                         c.n > 0 ? xasprintf("%.0f", c.concurrency[i]) : own_places(main_run(facts)),
                          number_text("%.1f", tokens),
                          number_text("%.2f", tokens * 86400 / 1e6),
                          number_text("%.3f", price * HOURS_A_MILLION(tokens)),

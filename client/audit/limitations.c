@@ -29,22 +29,24 @@ static double largest(const json_t *facts, const char *key)
 
 static void concurrency(const json_t *facts, struct document *d)
 {
+    const json_t *run = json_object_get(facts, "run"), *workload = json_object_get(run, "workload");
     _cleanup_(curve_done) struct curve c = {0};
 
     curve_read(facts, &c);
     if (c.n == 0)
-        document_item(
-            d, "Concurrency: never more than %" PRId64 " at a time.",
-            json_get_int(json_object_get(json_object_get(facts, "run"), "workload"), "concurrency", 1));
+        document_item(d, "Concurrency: never more than %" PRId64 " at a time.",
+                      json_get_int(run, "peak_concurrency", json_get_int(workload, "concurrency", 1)));
     else
         document_item(d, "Concurrency above %.0f.", c.concurrency[c.n - 1]);
 }
 
 static void arrival(const json_t *facts, struct document *d)
 {
-    const char *how = json_get_str(json_object_get(json_object_get(facts, "run"), "workload"), "arrival");
+    const json_t *workload = json_object_get(json_object_get(facts, "run"), "workload");
+    const char *how = json_get_str(workload, "arrival");
 
-    if (!how || streq(how, "closed"))
+    /* A rate alone is of an open loop. */
+    if (how ? streq(how, "closed") : !json_is_number(json_object_get(workload, "rate")))
         document_item(
             d, "Bursts: each request waited for one before it, as no crowd of users does (--rate sends so).");
 }

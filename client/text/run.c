@@ -109,9 +109,12 @@ char *run_load_text(const json_t *w)
 {
     char number[32], *text = NULL;
     const char *separator = "";
+    _cleanup_(freep) char *n_requests = text_count(json_get_int(w, "requests", 0), "request");
     size_t size, n_prompts = json_array_size(json_object_get(w, "prompts"));
     int64_t isl = json_get_int(w, "isl", 0), osl = json_get_int(w, "osl", 0);
     int64_t prompts = json_get_int(w, "n_prompts", (int64_t)n_prompts);
+    _cleanup_(freep) char *n_prompts_text = text_count(prompts, "prompt");
+    int64_t repeat = json_get_int(w, "repeat", 1);
     const char *duration = json_get_str(w, "duration");
     FILE *out = xmemstream(&text, &size);
 
@@ -121,11 +124,12 @@ char *run_load_text(const json_t *w)
     if (json_get_int(w, "concurrency", 0) > 0)
         print_part(out, &separator, "concurrency %s", text_number(number, json_get_int(w, "concurrency", 0)));
     if (json_get_int(w, "requests", 0) > 0)
-        print_part(out, &separator, "%s requests", text_number(number, json_get_int(w, "requests", 0)));
+        print_part(out, &separator, "%s", n_requests);
     if (duration)
         print_part(out, &separator, "for %s", duration);
     if (prompts > 0)
-        print_part(out, &separator, "%s prompts", text_number(number, prompts));
+        print_part(out, &separator, "%s%s%s", n_prompts_text, repeat > 1 ? " x " : "",
+                   repeat > 1 ? text_number(number, repeat) : "");
     if (isl > 0)
         print_part(out, &separator, "%s tokens in", text_number(number, isl));
     if (osl > 0)

@@ -177,12 +177,14 @@ static void print_tokens(const json_t *tokens, const struct screen *s)
 static void print_cold(const json_t *cold, const struct screen *s)
 {
     char ttft[32], e2e[32];
+    double ttft_ms = figure_at(cold, "ttft_ms/mean");
     int64_t n = json_get_int(cold, "requests", 0);
 
     if (n > 0)
-        field_printf(s, "Cold:", "TTFT %s ms, E2E %s ms of the first request%s, left out above",
-                     figure_text(ttft, figure_at(cold, "ttft_ms/mean")),
-                     figure_text(e2e, figure_at(cold, "e2e_ms/mean")), n == 1 ? "" : " to each worker");
+        field_printf(s, "Cold:", "%s%s%sE2E %s ms of the first request%s, left out above",
+                     isfinite(ttft_ms) ? "TTFT " : "", isfinite(ttft_ms) ? figure_text(ttft, ttft_ms) : "",
+                     isfinite(ttft_ms) ? " ms, " : "", figure_text(e2e, figure_at(cold, "e2e_ms/mean")),
+                     n == 1 ? "" : " to each worker");
 }
 
 static void print_warmed(const json_t *warmed, const struct screen *s)

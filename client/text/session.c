@@ -74,7 +74,9 @@ static struct tally tally_of(const json_t *session)
         if (state >= 0)
             t.by_state[state]++;
         t.n_started += json_get_int(target, "start_sent_at", 0) > 0;
-        t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0;
+        /* Some end by themselves, and are never told to. */
+        t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
+                       state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
         t.bytes += bytes_of(target);
     }

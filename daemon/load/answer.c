@@ -195,6 +195,11 @@ enum outcome answer_outcome(struct answer *a)
     return OUTCOME_SUCCESS;
 }
 
+int64_t answer_tokens_seen(const struct answer *a)
+{
+    return a->form == ANSWER_WHOLE || a->first_ns == 0 ? 0 : (int64_t)a->n_gaps + 1;
+}
+
 int64_t answer_output_tokens(const struct answer *a, enum token_source *ret)
 {
     *ret = TOKENS_UNKNOWN;
@@ -205,5 +210,5 @@ int64_t answer_output_tokens(const struct answer *a, enum token_source *ret)
     if (a->first_ns == 0)
         return 0;
     *ret = a->form == ANSWER_WHOLE ? TOKENS_ESTIMATED : TOKENS_CHUNKS;
-    return a->form == ANSWER_WHOLE ? estimated_tokens(a->text_bytes) : (int64_t)a->n_gaps + 1;
+    return a->form == ANSWER_WHOLE ? estimated_tokens(a->text_bytes) : answer_tokens_seen(a);
 }

@@ -56,5 +56,7 @@ bool answer_feed(struct answer *a, const char *bytes, size_t size, int64_t now_n
 void answer_end(struct answer *a);
 /* Of an ended answer; what is no success has its words in a->error. */
 enum outcome answer_outcome(struct answer *a);
+/* Events that carried tokens; 0 of an answer that comes whole, of which only the end is seen. */
+int64_t answer_tokens_seen(const struct answer *a);
 /* Who counted its output, and how many those are. */
 int64_t answer_output_tokens(const struct answer *a, enum token_source *ret);

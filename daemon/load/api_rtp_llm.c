@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RTP-LLM's own API, at the root of its server: each event has the whole text so far. */
+/* RTP-LLM's own API, at the root of its server: each event has the whole text so far. What it says of a
+ * prompt may be a list of one, as for several prompts. */
 #include "daemon/load/api.h"
 
 #include <errno.h>
@@ -25,7 +26,9 @@ enum place {
     FIRST_TEXT,
     FINISHED,
     INPUT,
+    FIRST_INPUT,
     OUTPUT,
+    FIRST_OUTPUT,
     ERROR,
     MESSAGE,
     _PLACE_MAX,
@@ -36,7 +39,9 @@ static const struct json_wanted places[_PLACE_MAX] = {
     [FIRST_TEXT] = {{"response", "0"}},
     [FINISHED] = {{"finished"}},
     [INPUT] = {{"aux_info", "input_len"}},
+    [FIRST_INPUT] = {{"aux_info", "0", "input_len"}},
     [OUTPUT] = {{"aux_info", "output_len"}},
+    [FIRST_OUTPUT] = {{"aux_info", "0", "output_len"}},
     [ERROR] = {{"error"}},
     [MESSAGE] = {{"message"}},
 };
@@ -51,8 +56,8 @@ static int event_of(const struct workload *w, const char *text, size_t size, str
     ret->text = found[found[TEXT].kind == JSON_SCAN_ARRAY ? FIRST_TEXT : TEXT];
     ret->whole_text = true;
     ret->finished = found[FINISHED].kind == JSON_SCAN_BOOL && *found[FINISHED].at == 't';
-    ret->input_tokens = json_found_count(&found[INPUT]);
-    ret->output_tokens = json_found_count(&found[OUTPUT]);
+    ret->input_tokens = json_found_count(&found[found[INPUT].kind == JSON_ABSENT ? FIRST_INPUT : INPUT]);
+    ret->output_tokens = json_found_count(&found[found[OUTPUT].kind == JSON_ABSENT ? FIRST_OUTPUT : OUTPUT]);
     /* {"error_code": 514, "message": ...} */
     api_put_error(ret, &found[ERROR], found[TEXT].kind == JSON_ABSENT ? &found[MESSAGE] : &found[ERROR]);
     return 0;

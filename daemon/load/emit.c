@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/load/sample.h"
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/util.h>
@@ -152,7 +153,8 @@ static void put_gaps(struct evbuffer *out, const struct request_record *r)
 /* By hand: as jansson's values the gaps of a long answer would take a hundred times their size. */
 void emit_request(struct emit *e, const struct request_record *r, const char *target_url)
 {
-    bool success = r->outcome == OUTCOME_SUCCESS, tpot = success && r->output_tokens > 1;
+    int64_t tpot_ns = 0;
+    bool success = r->outcome == OUTCOME_SUCCESS, tpot = success && figure_of(FIGURE_TPOT, r, &tpot_ns);
     const struct {
         const char *name;
         int64_t value;
@@ -165,7 +167,7 @@ void emit_request(struct emit *e, const struct request_record *r, const char *ta
         {"last_ns", r->last_ns, r->last_ns >= 0},
         {"end_ns", r->end_ns, r->end_ns >= 0},
         {"ttft_ns", r->first_ns - r->intended_ns, r->first_ns >= 0},
-        {"tpot_ns", tpot ? (r->end_ns - r->first_ns) / (r->output_tokens - 1) : 0, tpot},
+        {"tpot_ns", tpot_ns, tpot},
         {"e2e_ns", r->end_ns - r->intended_ns, success},
         {"lateness_ns", r->sent_ns - r->intended_ns, r->sent_ns >= 0},
         {"input_tokens", r->input_tokens, r->input_tokens >= 0},

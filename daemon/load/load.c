@@ -154,7 +154,7 @@ static void take_end(struct load *l, struct request *r)
     l->in_flight--;
     if (r->retry_after_ns > 0)
         r->target->rest_until_ns = end_ns + r->retry_after_ns;
-    live_add(&l->live, &r->record);
+    live_add(&l->live, &r->record, answer_tokens_seen(&r->answer));
     records_add(&l->records, r, l->started_ns);
     request_free(r);
     records_tell(&l->records, l->setup.emit, l->setup.targets);
@@ -199,6 +199,7 @@ static void send_next(struct load *l, struct target *t, int64_t intended_ns)
                               .model = l->setup.model,
                               .index = l->sent,
                               .intended_ns = intended_ns,
+                              .tokens_seen = &l->live.tokens_seen,
                               .done = on_done,
                               .arg = l};
 

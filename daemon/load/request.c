@@ -23,7 +23,12 @@ static void on_head(void *arg, int status, const char *content_type)
 static bool on_body(void *arg, const char *bytes, size_t size, int64_t now_ns)
 {
     struct request *r = arg;
-    return answer_feed(&r->answer, bytes, size, now_ns);
+    int64_t before = answer_tokens_seen(&r->answer);
+    bool more = answer_feed(&r->answer, bytes, size, now_ns);
+
+    if (r->tokens_seen)
+        *r->tokens_seen += answer_tokens_seen(&r->answer) - before;
+    return more;
 }
 
 static void take_tokens(struct request *r)
@@ -53,8 +58,8 @@ static void on_done(void *arg, const struct wire_end *end)
         snprintf(a->error, sizeof(a->error), "%s", end->error);
     record->outcome = answer_outcome(a);
     record->status = a->status;
-    record->first_ns = a->first_ns ? a->first_ns : -1;
-    record->last_ns = a->last_ns ? a->last_ns : -1;
+    record->first_ns = answer_tokens_seen(a) > 0 ? a->first_ns : -1;
+    record->last_ns = answer_tokens_seen(a) > 0 ? a->last_ns : -1;
     record->gaps_us = TAKE_PTR(a->gaps_us);
     record->n_gaps = a->n_gaps;
     record->error = a->error[0] ? a->error : NULL;
@@ -71,6 +76,7 @@ int request_send(struct wires *wires, const struct request_order *o)
     const struct workload *w = o->prompts->workload;
 
     r->target = o->target;
+    r->tokens_seen = o->tokens_seen;
     r->done = o->done;
     r->arg = o->arg;
     r->answer.api = o->target->api;

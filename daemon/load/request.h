@@ -15,6 +15,7 @@ struct request {
     struct target *target;
     struct request_record record;
     struct answer answer;
+    int64_t *tokens_seen;                       /* the order's */
     int64_t retry_after_ns;                     /* what the server asked for; 0 */
     void (*done)(struct request *r, void *arg); /* owns it then */
     void *arg;
@@ -26,6 +27,7 @@ struct request_order {
     const struct prompts *prompts;
     const char *model;
     int64_t index, intended_ns;
+    int64_t *tokens_seen; /* grows as tokens come; NULL where nobody looks */
     void (*done)(struct request *r, void *arg);
     void *arg;
 };

@@ -34,7 +34,8 @@ bool figure_of(enum figure f, const struct request_record *r, int64_t *ret)
         *ret = r->sent_ns - r->intended_ns;
         return r->sent_ns >= 0;
     case FIGURE_TPOT:
-        if (r->output_tokens < 2 || r->first_ns < 0 || r->end_ns < 0)
+        /* Tokens that all came at one moment say nothing of the time between them. */
+        if (r->output_tokens < 2 || r->first_ns < 0 || r->end_ns < 0 || r->last_ns == r->first_ns)
             return false;
         *ret = (r->end_ns - r->first_ns) / (r->output_tokens - 1);
         return true;

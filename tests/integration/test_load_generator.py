@@ -92,6 +92,16 @@ def test_tokens_are_counted_by_the_worker_where_it_sends_no_usage(worker):
     assert request["input_tokens"] == 12 and request["output_tokens"] == 6 and request["gaps_us"] == []
 
 
+def test_an_answer_that_comes_whole_shows_no_time_of_a_token(worker):
+    generator = run(order_of(worker.url, prompts=["twelve bytes"], repeat=3, osl=6, stream=False, goodput={"ttft": "1h", "tpot": "1h"}))
+    assert outcomes(generator) == (3, 0, 0)
+    for request in generator.requests:
+        assert request["ttft_ns"] is request["first_ns"] is request["tpot_ns"] is None and request["e2e_ns"] > 0
+    metrics = generator.summary["metrics"]
+    assert metrics["ttft_ms"]["count"] == metrics["tpot_ms"]["count"] == 0 and metrics["e2e_ms"]["count"] == 2
+    assert metrics["tpot_ms"]["mean"] is None and generator.summary["goodput"]["good"] == 0
+
+
 # Timing
 
 def test_latency_counts_from_the_intended_moment():

@@ -164,6 +164,31 @@ static void test_limitations(void **state)
     assert_string_equal(few, "Concurrency above 64.\nQuality: no answer was judged.\n");
 }
 
+/* What the workload leaves out is a closed loop of one request, unless there is a rate. */
+static void test_load_that_is_not_said(void **state)
+{
+    static const struct {
+        const char *workload, *configured, *limit;
+        bool bursts;
+    } cases[] = {
+        {"{}", "| At a time | 1 |", "Concurrency: never more than 1 at a time.", false},
+        {"{\"concurrency\": 4}", "| At a time | 4 |", "Concurrency: never more than 4 at a time.", false},
+        {"{\"rate\": 20}", "| Requests/s | 20 |", "Concurrency: never more than 9 at a time.", true},
+    };
+    static const int peaks[] = {1, 4, 9};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep) char *facts =
+            xasprintf("{\"run\": {\"workload\": %s, \"peak_concurrency\": %d}}", cases[i].workload, peaks[i]);
+        _cleanup_(freep) char *text = written(facts, document_markdown),
+                              *limits = items(facts, audit_limitations);
+        assert_non_null(strstr(text, cases[i].configured));
+        assert_non_null(strstr(limits, cases[i].limit));
+        assert_int_equal(strstr(limits, "Bursts: ") == NULL, cases[i].bursts);
+        assert_int_equal(strstr(text, "| At a time | 1 |") != NULL, i == 0);
+    }
+}
+
 static void test_markdown(void **state)
 {
     _cleanup_(freep) char *text =
@@ -232,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_findings),
         cmocka_unit_test(test_knee),
         cmocka_unit_test(test_limitations),
+        cmocka_unit_test(test_load_that_is_not_said),
         cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_nobody_writes_markup),
         cmocka_unit_test(test_html_plots),

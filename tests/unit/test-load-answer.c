@@ -134,6 +134,9 @@ static const struct {
      "data:{\"response\":\"ab\",\"finished\":true,\"aux_info\":{\"input_len\":3,\"output_len\":2}}"
      "\r\n\r\ndata:[done]\r\n\r\n",
      OUTCOME_SUCCESS, 2, TOKENS_USAGE, NULL},
+    {&api_rtp_llm, "application/json", 200,
+     "{\"response\":[\"abc\"],\"finished\":true,\"aux_info\":[{\"input_len\":3,\"output_len\":7}]}",
+     OUTCOME_SUCCESS, 7, TOKENS_USAGE, NULL},
     {&api_rtp_llm, "application/json", 200, "{\"error_code\":514,\"message\":\"concurrency limit\"}",
      OUTCOME_ERROR, 0, TOKENS_UNKNOWN, "concurrency limit"},
     {&api_template, "application/x-ndjson", 200,

@@ -97,6 +97,21 @@ static void test_goodput(void **state)
     assert_null(json_object_get(json_at(j, "goodput/goals"), "e2e_ms"));
 }
 
+static void test_tokens_at_one_moment_show_no_time_between_them(void **state)
+{
+    struct workload w = {0};
+    struct request_record records[10];
+
+    make_even(records, 10);
+    records[0].last_ns = records[0].first_ns;      /* all in one event */
+    records[1].last_ns = records[1].first_ns = -1; /* whole */
+    _cleanup_json_ j = summary_of(records, 10, &w, 2 * NS_PER_S);
+    assert_near(j, "metrics/tpot_ms/count", 8, 0);
+    assert_near(j, "metrics/tpot_ms/min", 1, 1e-6);
+    assert_near(j, "metrics/ttft_ms/count", 9, 0);
+    assert_near(j, "metrics/e2e_ms/count", 10, 0);
+}
+
 static void test_drift(void **state)
 {
     struct workload w = {0};
@@ -288,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_populations_stay_apart),
         cmocka_unit_test(test_latency_counts_from_the_intended_moment),
         cmocka_unit_test(test_goodput),
+        cmocka_unit_test(test_tokens_at_one_moment_show_no_time_between_them),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_drift_of_memory),
         cmocka_unit_test(test_outliers_have_reasons),
