@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reports/report_data.h"
+
 #include "base/alloc.h"
 #include "client/text/text.h"
 

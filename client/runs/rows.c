@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runs/rows.h"
+
 #include "base/clock.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runs/save_as.h"
+
 #include "client/runs/save_as_internal.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/server_metrics.h"
+
 #include "base/prometheus.h"
 
 #include <math.h>
