@@ -15,12 +15,6 @@ static char *number_text(const char *format, double value)
     return isfinite(value) ? xasprintf(format, value) : NULL;
 }
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static const json_t *main_run(const json_t *facts)
 {
     return json_object_get(facts, "run");
@@ -154,7 +148,7 @@ static void configuration(const json_t *facts, struct document *d)
 
 static char *mean_text(const char *format, const json_t *prompt, const char *metric)
 {
-    return number_text(format, number_of(json_object_get(prompt, metric), "mean"));
+    return number_text(format, json_get_number(json_object_get(prompt, metric), "mean", NAN));
 }
 
 static char *grown_text(const json_t *prompt, const char *memory)
@@ -179,19 +173,19 @@ static void per_prompt(const json_t *facts, struct document *d)
     json_array_foreach(json_object_get(facts, "prompts"), i, p)
     {
         const char *text = json_get_str(p, "text");
-        double seconds = number_of(json_object_get(p, "e2e_ms"), "mean") / 1e3;
+        double seconds = json_get_number(json_object_get(p, "e2e_ms"), "mean", NAN) / 1e3;
         table_row(t,
                   (char *const[]){
                       xasprintf("%" PRId64, json_get_int(p, "prompt", 0) + 1),
                       text ? xasprintf("%.*s%s", PROMPT_BYTES, text, strlen(text) > PROMPT_BYTES ? "..." : "")
                            : xstrdup("synthetic"),
                       xasprintf("%" PRId64, json_get_int(p, "requests", 0)),
-                      number_text("%.0f", number_of(p, "input_tokens")),
-                      number_text("%.0f", number_of(p, "output_tokens")),
+                      number_text("%.0f", json_get_number(p, "input_tokens", NAN)),
+                      number_text("%.0f", json_get_number(p, "output_tokens", NAN)),
                       mean_text("%.1f", p, "ttft_ms"),
                       mean_text("%.2f", p, "tpot_ms"),
                       mean_text("%.1f", p, "e2e_ms"),
-                      number_text("%.1f", number_of(p, "output_tokens") / seconds),
+                      number_text("%.1f", json_get_number(p, "output_tokens", NAN) / seconds),
                       grown_text(p, "rss_bytes"),
                       grown_text(p, "gpu_bytes"),
                   });
@@ -243,7 +237,7 @@ static void cold_and_warm(const json_t *facts, struct document *d)
     struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
 
     for (size_t i = 0; i < ARRAY_SIZE(metrics) - 1; i++) {
-        double first = number_of(json_object_get(cold, metrics[i].metric), "mean"),
+        double first = json_get_number(json_object_get(cold, metrics[i].metric), "mean", NAN),
                warm = run_figure(run, metrics[i].metric, "p50");
         table_row(t, (char *const[]){xstrdup(metrics[i].name), number_text("%.2f", first),
                                      number_text("%.2f", warm), number_text("%.1f", first / warm)});
@@ -335,7 +329,7 @@ static void sizing(const json_t *facts, struct document *d)
     static const char *const headings[] = {"At a time", "Tokens/s", "Tokens a day, millions",
                                            "Cost of a million tokens"};
     const json_t *goal = json_object_get(facts, "goal");
-    double price = number_of(facts, "price_per_hour"),
+    double price = json_get_number(facts, "price_per_hour", NAN),
            own = run_throughput(main_run(facts), "output_tokens_per_s");
     _cleanup_(curve_done) struct curve c = {0};
 

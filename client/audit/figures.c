@@ -4,20 +4,14 @@
 #include "client/runs/sweep.h"
 #include <math.h>
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 double run_figure(const json_t *run, const char *metric, const char *statistic)
 {
-    return number_of(json_object_get(json_object_get(run, "metrics"), metric), statistic);
+    return json_get_number(json_object_get(json_object_get(run, "metrics"), metric), statistic, NAN);
 }
 
 double run_throughput(const json_t *run, const char *name)
 {
-    return number_of(json_object_get(run, "throughput"), name);
+    return json_get_number(json_object_get(run, "throughput"), name, NAN);
 }
 
 int64_t run_requests(const json_t *run, const char *outcome)
@@ -41,7 +35,7 @@ void curve_read(const json_t *facts, struct curve *ret)
 
     for (size_t i = 0; i < n; i++) {
         const json_t *point = json_array_get(list, i), *run = json_object_get(point, "run");
-        double concurrency = number_of(point, "concurrency"),
+        double concurrency = json_get_number(point, "concurrency", NAN),
                tokens = run_throughput(run, "output_tokens_per_s");
         if (!isfinite(concurrency) || !isfinite(tokens))
             continue;
