@@ -29,8 +29,9 @@ static void put_percentiles(json_t *line, const int64_t *values, size_t n, const
         return;
     memcpy(sorted, values, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), by_value);
-    json_object_set_new(line, p50, json_real((double)sorted[(n - 1) / 2] / (double)NS_PER_MS));
-    json_object_set_new(line, p99, json_real((double)sorted[(n - 1) * 99 / 100] / (double)NS_PER_MS));
+    size_t middle = (n - 1) / 2, late = (n - 1) * 99 / 100;
+    json_object_set_new(line, p50, json_real((double)sorted[middle] / (double)NS_PER_MS));
+    json_object_set_new(line, p99, json_real((double)sorted[late] / (double)NS_PER_MS));
 }
 
 json_t *live_line(struct live *l, int64_t elapsed_ns)
