@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/audit/audit.h"
+#include "client/audit/parts.h"
 #include "client/runs/sweep.h"
 #include <math.h>
+
+const json_t *audit_run(const json_t *facts)
+{
+    return json_object_get(facts, "run");
+}
+
+char *audit_number_text(const char *format, double value)
+{
+    return isfinite(value) ? xasprintf(format, value) : NULL;
+}
 
 double run_figure(const json_t *run, const char *metric, const char *statistic)
 {
