@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of runs and of the sweep, as the sections need them. */
 #include "base/alloc.h"
 #include "client/audit/parts.h"
 #include "client/runs/sweep.h"
