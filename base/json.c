@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include "base/alloc.h"
+#include <math.h>
 
 const char *json_get_str(const json_t *object, const char *key)
 {
@@ -18,6 +19,17 @@ bool json_get_bool(const json_t *object, const char *key, bool fallback)
 {
     json_t *v = json_object_get(object, key);
     return json_is_boolean(v) ? json_is_true(v) : fallback;
+}
+
+double json_get_number(const json_t *object, const char *key, double fallback)
+{
+    json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : fallback;
+}
+
+json_t *json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* An upper bound, before anything is allocated: commas and brackets, those within texts left out. */

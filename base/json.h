@@ -18,6 +18,8 @@
 const char *json_get_str(const json_t *object, const char *key);
 int64_t json_get_int(const json_t *object, const char *key, int64_t fallback);
 bool json_get_bool(const json_t *object, const char *key, bool fallback);
+/* Of either kind of number. */
+double json_get_number(const json_t *object, const char *key, double fallback);
 /* Values in one message: a fleet of ten thousand workers has half as many. Each takes up to 350 bytes. */
 #define JSON_VALUES_MAX 1000000
 /* Parses size bytes; NULL with a one-line reason in error (at least 200 bytes) when they are not JSON, or
@@ -29,5 +31,7 @@ json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, cha
 void json_put_str(json_t *object, const char *key, const char *value);
 void json_put_int(json_t *object, const char *key, int64_t value);
 void json_put_bool(json_t *object, const char *key, bool value);
+/* JSON has neither NAN nor infinity: they become null. */
+json_t *json_number(double value);
 /* Text that is not UTF-8 (file names, answers of workers) as JSON: bad bytes become U+FFFD. */
 json_t *json_text(const char *s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/prometheus.h"
+
 #include "base/util.h"
 
 #include <math.h>

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of runs and of the sweep, as the sections need them. */
 #include "base/alloc.h"
-#include "client/audit/audit.h"
+#include "client/audit/parts.h"
 #include "client/runs/sweep.h"
 #include <math.h>
 
-static double number_of(const json_t *object, const char *key)
+const json_t *audit_run(const json_t *facts)
 {
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    return json_object_get(facts, "run");
+}
+
+char *audit_number_text(const char *format, double value)
+{
+    return isfinite(value) ? xasprintf(format, value) : NULL;
 }
 
 double run_figure(const json_t *run, const char *metric, const char *statistic)
 {
-    return number_of(json_object_get(json_object_get(run, "metrics"), metric), statistic);
+    return json_get_number(json_object_get(json_object_get(run, "metrics"), metric), statistic, NAN);
 }
 
 double run_throughput(const json_t *run, const char *name)
 {
-    return number_of(json_object_get(run, "throughput"), name);
+    return json_get_number(json_object_get(run, "throughput"), name, NAN);
 }
 
 int64_t run_requests(const json_t *run, const char *outcome)
@@ -28,6 +33,12 @@ int64_t run_requests(const json_t *run, const char *outcome)
 int64_t run_requests_all(const json_t *run)
 {
     return run_requests(run, "success") + run_requests(run, "incomplete") + run_requests(run, "error");
+}
+
+int64_t run_places(const json_t *run)
+{
+    const json_t *workload = json_object_get(run, "workload");
+    return json_get_int(workload, "concurrency", json_is_number(json_object_get(workload, "rate")) ? 0 : 1);
 }
 
 void curve_read(const json_t *facts, struct curve *ret)
@@ -41,7 +52,7 @@ void curve_read(const json_t *facts, struct curve *ret)
 
     for (size_t i = 0; i < n; i++) {
         const json_t *point = json_array_get(list, i), *run = json_object_get(point, "run");
-        double concurrency = number_of(point, "concurrency"),
+        double concurrency = json_get_number(point, "concurrency", NAN),
                tokens = run_throughput(run, "output_tokens_per_s");
         if (!isfinite(concurrency) || !isfinite(tokens))
             continue;

@@ -2,7 +2,7 @@
 /* Key findings: each names the figure that it follows from, and what to do. */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/audit/audit.h"
+#include "client/audit/parts.h"
 #include <inttypes.h>
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/audit/audit.h"
+#include "client/audit/parts.h"
 #include <inttypes.h>
 #include <math.h>
 

@@ -19,7 +19,8 @@ void credentials_done(struct credentials *c)
     *c = (struct credentials){0};
 }
 
-bool credentials_stay_here(const char *url)
+/* "http://localhost:9460", "http://127.0.0.1", "http://[::1]:80". */
+static bool stays_here(const char *url)
 {
     CURLU *u = curl_url();
     char *host = NULL;
@@ -107,7 +108,7 @@ int credentials_find(const struct credential_options *o, const char *url, struct
     int r = find_token(o->token_file, &c.token, p);
     if (r < 0)
         return r;
-    if (c.token && starts_with(url, "http://") && !o->plain_http && !credentials_stay_here(url)) {
+    if (c.token && starts_with(url, "http://") && !o->plain_http && !stays_here(url)) {
         problem_set(p, -EPERM, PROBLEM_DENIED, "a token is not sent to %s, where others could read it", url);
         problem_remedy(p, "Use https://, or --plain-http where the network is protected otherwise.");
         return -EPERM;

@@ -27,5 +27,3 @@ int credentials_find(const struct credential_options *o, const char *url, struct
                      struct problem *p);
 void credentials_done(struct credentials *c);
 void credentials_prepare(const struct credentials *c, CURL *curl);
-/* "http://localhost:9460", "http://127.0.0.1", "http://[::1]:80". */
-bool credentials_stay_here(const char *url);

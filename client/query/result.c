@@ -2,6 +2,7 @@
 #include "client/query/result.h"
 
 #include "base/alloc.h"
+#include "base/csv.h"
 #include "base/json.h"
 #include "client/text/fields.h"
 #include "client/text/table.h"
@@ -265,21 +266,8 @@ static char *safe(const struct printer *p, char *text)
 
 static void csv_field(struct printer *p, const char *text)
 {
-    FILE *out = p->out->file;
-
-    if (!text)
-        return;
-    if (*text && !strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
+    if (text)
+        csv_write(p->out->file, text);
 }
 
 static void tsv_field(struct printer *p, const char *text)

@@ -28,21 +28,3 @@ char *bar_text(double share, unsigned columns)
         stpcpy(p, parts[eighths % EIGHTHS]);
     return text;
 }
-
-char *sparkline_text(const double *values, size_t n)
-{
-    static const char *const heights[EIGHTHS] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    static const char *const plain[EIGHTHS] = {"_", "_", ".", ".", "-", "-", "^", "^"};
-    const char *const *set = has_blocks() ? heights : plain;
-    double largest = 0;
-    char *text = xcalloc(n * UTF8_BYTES + 1, 1), *p = text;
-
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(values[i]))
-            largest = MAX(largest, values[i]);
-    for (size_t i = 0; i < n; i++) {
-        double part = largest > 0 && isfinite(values[i]) ? MAX(values[i], 0.0) / largest : 0;
-        p = stpcpy(p, isfinite(values[i]) ? set[MIN((unsigned)(part * EIGHTHS), EIGHTHS - 1u)] : " ");
-    }
-    return text;
-}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reports/report_data.h"
+
 #include "base/alloc.h"
+#include "base/csv.h"
 #include "client/text/text.h"
 
 #include <inttypes.h>
@@ -56,17 +58,7 @@ static void print_csv_text(FILE *out, const char *raw)
     _cleanup_(freep) char *clean = text_clean(raw, false);
     _cleanup_(freep) char *text = xasprintf("%s%s", looks_like_formula(clean) ? "'" : "", clean);
 
-    if (!strpbrk(text, ",\"\r\n") && *text) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (const char *p = text; *p; p++) {
-        if (*p == '"')
-            fputc('"', out);
-        fputc(*p, out);
-    }
-    fputc('"', out);
+    csv_write(out, text);
 }
 
 static void print_csv_cell(FILE *out, const struct cell *cell)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reports/report_text.h"
+
 #include "base/alloc.h"
 #include "client/reports/report_format.h"
 #include "client/text/table.h"

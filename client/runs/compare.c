@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runs/compare.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/statistics.h"
@@ -62,24 +63,12 @@ static const struct latency {
 
 static const char *const figures[] = {"mean", "p50", "p90", "p99", "max"};
 
-static double number_of(const json_t *object, const char *member)
-{
-    const json_t *value = json_object_get(object, member);
-
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *pair_json(const char *kind, const char *name, const json_t *a, const json_t *b)
 {
-    double x = number_of(a, name), y = number_of(b, name);
+    double x = json_get_number(a, name, NAN), y = json_get_number(b, name, NAN);
 
-    return json_pack("{s: s, s: o, s: o, s: o, s: o}", kind, name, "a", number(x), "b", number(y),
-                     "difference", number(y - x), "percent", number(100 * (y - x) / x));
+    return json_pack("{s: s, s: o, s: o, s: o, s: o}", kind, name, "a", json_number(x), "b", json_number(y),
+                     "difference", json_number(y - x), "percent", json_number(100 * (y - x) / x));
 }
 
 static json_t *requests_json(const json_t *a, const json_t *b)

@@ -15,8 +15,7 @@ static char *path_of(const char *run, const char *format)
     return xasprintf("/v1/runs/%s/requests?format=%s&limit=%d", run, format, PAGE_ROWS);
 }
 
-/* -- CSV, as profd sends it -------------------------------------------------------------------------------
- */
+/* -- CSV, as profd sends it --------------------------------------------------------------------------- */
 
 static int write_on(const void *data, size_t size, void *arg)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runs/rows.h"
+
 #include "base/clock.h"
 
 #include <math.h>
@@ -18,9 +19,7 @@ bool row_is_warm(const json_t *row)
 
 double row_seconds(const json_t *row, const char *member)
 {
-    const json_t *value = json_object_get(row, member);
-
-    return json_is_number(value) ? json_number_value(value) / NS_PER_S : NAN;
+    return json_get_number(row, member, NAN) / NS_PER_S;
 }
 
 json_t *row_gaps(const json_t *row)

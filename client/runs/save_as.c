@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runs/save_as.h"
+
 #include "client/runs/save_as_internal.h"
 
 #include <errno.h>
@@ -18,9 +19,7 @@ json_t *run_value(const json_t *run, const char *object, const char *member)
 
 double run_number(const json_t *run, const char *object, const char *member, double fallback)
 {
-    const json_t *value = run_value(run, object, member);
-
-    return json_is_number(value) ? json_number_value(value) : fallback;
+    return json_get_number(object ? json_object_get(run, object) : run, member, fallback);
 }
 
 double run_duration_s(const json_t *run)

@@ -252,8 +252,7 @@ static int search_manager(struct client *c, bool user, const struct net_survey *
     return r;
 }
 
-/* -- Which of several ports is the engine's ---------------------------------------------------------------
- */
+/* -- Which of several ports is the engine's ----------------------------------------------------------- */
 
 static size_t count_of_unit(const struct unit_workers *w, size_t unit)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/door/follow.h"
+#include "client/runs/measuring.h"
 #include "client/runs/result.h"
 #include "client/runs/saving.h"
 #include "client/runs/workload_options.h"
@@ -94,61 +95,11 @@ static void set_swept(json_t *request, const struct sweep *sweep, size_t i)
                         sweep->is_whole ? json_integer((json_int_t)value) : json_real(value));
 }
 
-/* *ret_answer is set with EXIT_DONE, and names the run. */
-static int begin(struct client *c, const struct options *o, const json_t *request, json_t **ret_answer)
-{
-    char ref[RUN_REF_MAX];
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ answer = NULL;
-    _cleanup_(freep) char *name = source_name(&o->source),
-                          *doing = xasprintf("finding the workers of %s", name);
-    int r = door_call(c->door, "POST", "/v1/runs", request, doing, &answer, &p);
-
-    if (r == -EINTR)
-        problem_remedy(&p, "profctl list-runs shows whether it had begun.");
-    if (r < 0)
-        return client_fail(c, &p);
-    if (!*run_ref(ref, answer)) {
-        problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s names no run in its answer",
-                    door_name(c->door));
-        return client_fail(c, &p);
-    }
-    _cleanup_(freep) char *load = run_load_text(json_object_get(request, "workload"));
-    client_say(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
-    *ret_answer = TAKE_PTR(answer);
-    return EXIT_DONE;
-}
-
-/* A run that is watched to its end, or until the user leaves it. */
-struct watched {
-    json_t *run;
-    bool was_stopped, was_left;
-};
-
-/* ret->run is set with EXIT_DONE. */
-static int run_and_watch(struct client *c, const struct options *o, const json_t *request,
-                         struct watched *ret)
-{
-    _cleanup_json_ answer = NULL;
-    char ref[RUN_REF_MAX];
-    int status = begin(c, o, request, &answer);
-
-    if (status == EXIT_DONE)
-        status = follow_run(c, run_ref(ref, answer), &c->err, INTERRUPT_STOPS, &ret->was_stopped, &ret->run);
-    if (status != EXIT_DONE)
-        return status;
-    ret->was_left = !run_is_over(ret->run);
-    if (ret->was_left)
-        client_say(c, "%s goes on in profd\n  profctl show %s shows it, profctl stop %s stops it", ref, ref,
-                   ref);
-    return EXIT_DONE;
-}
-
 static int run_detached(struct client *c, const struct options *o, const json_t *request)
 {
     _cleanup_json_ answer = NULL;
     char ref[RUN_REF_MAX];
-    int status = begin(c, o, request, &answer);
+    int status = run_begin(c, &o->source, request, &answer);
 
     if (status != EXIT_DONE || c->json)
         return status == EXIT_DONE ? client_print_json(c, answer) : status;
@@ -160,22 +111,22 @@ static int run_detached(struct client *c, const struct options *o, const json_t 
 
 static int run_once(struct client *c, const struct options *o, const json_t *request)
 {
-    struct watched w = {0};
+    struct measured m = {0};
     char ref[RUN_REF_MAX];
-    int status = run_and_watch(c, o, request, &w);
+    int status = run_measure(c, &o->source, request, &m);
 
     if (status == EXIT_DONE)
-        status = w.was_left                     ? EXIT_FAILED
-                 : streq(o->saving.output, "-") ? run_exit_status(w.run)
-                                                : run_show_result(c, w.run);
+        status = m.was_left                     ? EXIT_FAILED
+                 : streq(o->saving.output, "-") ? run_exit_status(m.run)
+                                                : run_show_result(c, m.run);
     fflush(c->out.file);
-    if (o->saving.format && w.run && !w.was_left) {
-        int saved = saving_write(c, &o->saving, w.run);
+    if (o->saving.format && m.run && !m.was_left) {
+        int saved = saving_write(c, &o->saving, m.run);
         status = saved != EXIT_DONE ? saved : status;
     }
-    if (w.run && !w.was_left && status != EXIT_FAILED)
-        client_say(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, w.run), ref);
-    json_decref(w.run);
+    if (m.run && !m.was_left && status != EXIT_FAILED)
+        client_say(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, m.run), ref);
+    json_decref(m.run);
     return status;
 }
 
@@ -183,19 +134,19 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
 static int run_sweep(struct client *c, const struct options *o, json_t *request, const struct sweep *sweep)
 {
     _cleanup_json_ runs = json_array();
-    struct watched w = {0};
+    struct measured m = {0};
     int worst = EXIT_DONE;
 
-    for (size_t i = 0; i < sweep->n && !w.was_stopped && !w.was_left; i++) {
+    for (size_t i = 0; i < sweep->n && !m.was_stopped && !m.was_left; i++) {
         set_swept(request, sweep, i);
-        int status = run_and_watch(c, o, request, &w);
+        int status = run_measure(c, &o->source, request, &m);
         if (status != EXIT_DONE) {
             worst = status;
             break;
         }
-        status = w.was_left ? EXIT_FAILED : run_exit_status(w.run);
+        status = m.was_left ? EXIT_FAILED : run_exit_status(m.run);
         worst = worst == EXIT_FAILED || status == EXIT_DONE ? worst : status;
-        json_array_append_new(runs, w.run);
+        json_array_append_new(runs, m.run);
     }
     if (json_array_size(runs) > 0)
         sweep_show_result(c, sweep, runs);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/verbs/query.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"

@@ -87,8 +87,7 @@ static void write_histogram(const struct scrape *s, const struct family *f, cons
     fprintf(s->out, "%s_count%s%s%s %" PRIu64 "\n", f->name, open, inside, close, n);
 }
 
-/* -- Sessions and the calls to workers --------------------------------------------------------------------
- */
+/* -- Sessions and the calls to workers ---------------------------------------------------------------- */
 
 static const char *const call_names[_SESSION_CALL_MAX] = {
     [SESSION_CALL_START] = "start",
@@ -170,8 +169,7 @@ static double oldest_stop(const struct scrape *s)
     return sent_at == INT64_MAX ? 0 : seconds(MAX(wall_ns() - sent_at, INT64_C(0)));
 }
 
-/* -- Traces, store, ingest, catalog -------------------------------------------------------------------------
- */
+/* -- Traces, store, ingest, catalog ------------------------------------------------------------------- */
 
 static void write_added(const struct scrape *s, const struct family *f)
 {
@@ -266,8 +264,7 @@ static void write_commits(const struct scrape *s, const struct family *f)
     write_sample(s, f, "result=\"failed\"", (double)s->catalog.failed_commits);
 }
 
-/* -- The door and the process -------------------------------------------------------------------------------
- */
+/* -- The door and the process ------------------------------------------------------------------------- */
 
 static const char *const class_names[_ROUTE_CLASS_MAX] = {
     [ROUTE_CLASS_NONE] = "none",   [ROUTE_CLASS_PROBE] = "probe",   [ROUTE_CLASS_READ] = "read",
@@ -507,8 +504,7 @@ static const struct family families[] = {
 };
 /* clang-format on */
 
-/* -- The answer ---------------------------------------------------------------------------------------------
- */
+/* -- The answer --------------------------------------------------------------------------------------- */
 
 static void take_values(struct scrape *s)
 {

@@ -4,6 +4,7 @@
  * bytes. The address of the next page stands in the Link header (RFC 8288), and in JSON as "next".
  */
 #include "base/alloc.h"
+#include "base/csv.h"
 #include "daemon/api/door_internal.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
@@ -45,17 +46,6 @@ static void write_line(FILE *out, const json_t *request)
     "e2e_ns,lateness_ns,input_tokens,output_tokens,input_source,output_source,outcome,status,error,gaps_"    \
     "us\n"
 
-static void write_quoted(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 static void write_cell(FILE *out, const json_t *v)
 {
     if (json_is_integer(v)) {
@@ -63,10 +53,10 @@ static void write_cell(FILE *out, const json_t *v)
     } else if (json_is_boolean(v)) {
         fputs(json_is_true(v) ? "true" : "false", out);
     } else if (json_is_string(v)) {
-        write_quoted(out, json_string_value(v));
+        csv_write_quoted(out, json_string_value(v));
     } else if (v) {
         _cleanup_(freep) char *text = json_dumps(v, JSON_COMPACT);
-        write_quoted(out, text ? text : "");
+        csv_write_quoted(out, text ? text : "");
     }
 }
 

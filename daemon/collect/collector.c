@@ -15,8 +15,7 @@
 #define TICK_REFUSED_NS (2 * NS_PER_S)    /* those that were swapped, and may be back */
 #define IDLE_DIRS_MAX   256 /* directories of past sessions in which unclaimed traces are still seen */
 
-/* -- Directories
- * --------------------------------------------------------------------------------------------------- */
+/* -- Directories -------------------------------------------------------------------------------------- */
 
 static struct dir *dir_find(struct collector *c, const char *path)
 {
@@ -78,8 +77,7 @@ static struct dir *dir_get(struct collector *c, const char *path)
     return d;
 }
 
-/* -- Looking
- * ------------------------------------------------------------------------------------------------------- */
+/* -- Looking ------------------------------------------------------------------------------------------ */
 
 /* One look at one directory: another one, on a server that does not answer, holds up nobody else. */
 struct look {
@@ -363,8 +361,7 @@ static void on_inotify(evutil_socket_t fd, short what, void *arg)
     collector_arm_tick(c);
 }
 
-/* -- What the sessions ask for
- * ------------------------------------------------------------------------------------- */
+/* -- What the sessions ask for ------------------------------------------------------------------------ */
 
 /* Whose worker writes there: of one user as long as all of them are. */
 static void note_writer(struct dir *d, const struct worker *w)
@@ -512,8 +509,7 @@ static const struct collector_ops ops = {
     .bytes_seen = op_bytes_seen,
 };
 
-/* -- The object
- * ---------------------------------------------------------------------------------------------------- */
+/* -- The object --------------------------------------------------------------------------------------- */
 
 int collector_new(struct event_base *base, struct offload *offload, struct catalog *catalog,
                   struct sessions *sessions, struct store *store, struct ingest *ingest,

@@ -154,8 +154,7 @@ int store_place(const struct store *s, const char *incoming, const char *dir, co
     return -EEXIST;
 }
 
-/* -- The budget
- * ---------------------------------------------------------------------------------------------------- */
+/* -- The budget --------------------------------------------------------------------------------------- */
 
 int store_usage(const struct store *s, struct store_usage *ret)
 {
@@ -302,8 +301,7 @@ int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t recorded
     return make_room(s, bytes, bytes, recorded_at);
 }
 
-/* -- Removing
- * ------------------------------------------------------------------------------------------------------ */
+/* -- Removing ----------------------------------------------------------------------------------------- */
 
 int remove_row(struct store *s, const struct trace_record *t, const char *actor)
 {

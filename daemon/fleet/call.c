@@ -7,12 +7,11 @@
 #include "base/http_reason.h"
 #include "base/log.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/curl_loop.h"
 #include "daemon/fleet/excerpt.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
-#include <curl/curl.h>
 #include <errno.h>
-#include <event2/event_struct.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <strings.h>
@@ -59,23 +58,14 @@ struct call {
 };
 LIST_HEAD(call_list, call);
 
-/* One socket of curl's that it wants watched. */
-struct watch {
-    LIST_ENTRY(watch) link;
-    struct event event;
-};
-LIST_HEAD(watch_list, watch);
-
 struct caller {
     struct event_base *base;
-    CURLM *multi;
-    struct event *timer;        /* curl's own timeout */
+    struct curl_loop *loop;
     struct event *failed_event; /* calls that failed before they left end in the next turn */
     struct event *rest;
     struct names *names;
     struct call_list active, failed, idle;
     size_t n_idle;
-    struct watch_list watches;
     struct network_policy policy;
     uint64_t n_refused;
 };
@@ -304,7 +294,7 @@ static void call_put(struct call *call)
     LIST_REMOVE(call, link);
     call->query = name_query_free(call->query);
     if (call->in_multi)
-        curl_multi_remove_handle(c->multi, call->easy);
+        curl_loop_remove(c->loop, call->easy);
     if (LIST_EMPTY(&c->active)) {
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
@@ -364,8 +354,9 @@ static void on_failed(evutil_socket_t fd, short what, void *arg)
         call_end(call);
 }
 
-static void call_finish(struct call *call, CURLcode code)
+static void on_ended(void *private, CURLcode code)
 {
+    struct call *call = private;
     struct call_result *r = &call->result;
     long status = 0;
 
@@ -394,22 +385,22 @@ static void call_finish(struct call *call, CURLcode code)
     call_end(call);
 }
 
-static int multi_open(struct caller *c);
-static void multi_close(struct caller *c);
+static int loop_open(struct caller *c);
 
-/* curl no longer knows the state of its transfers: all of them end, and it starts afresh. */
-static void caller_recover(struct caller *c, CURLMcode code)
+/* All calls under way end, and curl starts afresh. */
+static void on_broken(void *arg, CURLMcode code)
 {
+    struct caller *c = arg;
     struct call *call;
 
     log_error("libcurl: %s; all calls under way end", curl_multi_strerror(code));
     LIST_FOREACH(call, &c->active, link)
     {
-        curl_multi_remove_handle(c->multi, call->easy);
+        curl_loop_remove(c->loop, call->easy);
         call->in_multi = false;
     }
-    multi_close(c);
-    if (multi_open(c) < 0)
+    c->loop = curl_loop_free(c->loop);
+    if (loop_open(c) < 0)
         abort();
     while ((call = LIST_FIRST(&c->active))) {
         LIST_REMOVE(call, link);
@@ -417,74 +408,6 @@ static void caller_recover(struct caller *c, CURLMcode code)
         replace_str(&call->own_error, curl_multi_strerror(code));
         call_fail(call, -EIO);
     }
-}
-
-static void drive(struct caller *c, curl_socket_t fd, int what)
-{
-    int running, left;
-    CURLMsg *message;
-    CURLMcode code = curl_multi_socket_action(c->multi, fd, what, &running);
-
-    if (code != CURLM_OK) {
-        caller_recover(c, code);
-        return;
-    }
-    while ((message = curl_multi_info_read(c->multi, &left))) {
-        struct call *call;
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        CURLcode result = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
-        call_finish(call, result);
-    }
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    drive(arg, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static void on_socket(evutil_socket_t fd, short what, void *arg)
-{
-    drive(arg, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
-}
-
-static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
-{
-    struct caller *c = arg;
-
-    if (timeout_ms < 0) {
-        evtimer_del(c->timer);
-    } else {
-        struct timeval tv = timeval_of(timeout_ms * NS_PER_MS);
-        evtimer_add(c->timer, &tv);
-    }
-    return 0;
-}
-
-static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-    struct caller *c = arg;
-    struct watch *w = socket_arg;
-
-    if (w)
-        event_del(&w->event);
-    if (what == CURL_POLL_REMOVE) {
-        if (w) {
-            LIST_REMOVE(w, link);
-            free(w);
-        }
-        return 0;
-    }
-    if (!w) {
-        w = xcalloc(1, sizeof(*w));
-        LIST_INSERT_HEAD(&c->watches, w, link);
-        curl_multi_assign(c->multi, fd, w);
-    }
-    short events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
-    event_assign(&w->event, c->base, fd, events | EV_PERSIST, on_socket, c);
-    event_add(&w->event, NULL);
-    return 0;
 }
 
 /* -- Sending ----------------------------------------------------------------------------------------- */
@@ -501,9 +424,10 @@ static int send_off(struct call *call)
 
     if (call->deadline_ns != DEADLINE_NEVER)
         curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms(call->deadline_ns - mono_ns()));
-    if (curl_multi_add_handle(c->multi, call->easy) != CURLM_OK) {
+    int r = curl_loop_add(c->loop, call->easy);
+    if (r < 0) {
         replace_str(&call->own_error, "libcurl did not take the call");
-        return -EIO;
+        return r;
     }
     call->in_multi = true;
     return 0;
@@ -633,31 +557,11 @@ static long idle_connections_max(void)
     return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
 }
 
-static int multi_open(struct caller *c)
+static int loop_open(struct caller *c)
 {
-    c->multi = curl_multi_init();
-    if (!c->multi)
-        return -ENOMEM;
-    curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
-    curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
-    curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
-    curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
-    curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, idle_connections_max());
-    /* A fan-out must not queue behind itself: whoever starts calls bounds them. */
-    curl_multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
-    return 0;
-}
+    static const struct curl_loop_ops ops = {on_ended, on_broken};
 
-static void multi_close(struct caller *c)
-{
-    struct watch *w;
-
-    curl_multi_cleanup(c->multi);
-    while ((w = LIST_FIRST(&c->watches))) {
-        event_del(&w->event);
-        LIST_REMOVE(w, link);
-        free(w);
-    }
+    return curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop);
 }
 
 static void free_calls(struct call_list *list)
@@ -677,8 +581,8 @@ static void on_rest(evutil_socket_t fd, short what, void *arg)
         return;
     free_calls(&c->idle);
     c->n_idle = 0;
-    multi_close(c);
-    if (multi_open(c) < 0)
+    c->loop = curl_loop_free(c->loop);
+    if (loop_open(c) < 0)
         abort(); /* as where a call gets no handle */
     /* Of the answers of thousands, holes are left between what is kept: the system gets them back. */
     malloc_trim(0);
@@ -692,10 +596,9 @@ int caller_new(struct event_base *base, struct caller **ret)
     char *reason = NULL;
     c->base = base;
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
-    c->timer = evtimer_new(base, on_timer, c);
     c->failed_event = evtimer_new(base, on_failed, c);
     c->rest = evtimer_new(base, on_rest, c);
-    if (!c->timer || !c->failed_event || !c->rest || names_new(base, &c->names) < 0 || multi_open(c) < 0) {
+    if (!c->failed_event || !c->rest || names_new(base, &c->names) < 0 || loop_open(c) < 0) {
         caller_free(c);
         return -ENOMEM;
     }
@@ -710,14 +613,11 @@ struct caller *caller_free(struct caller *c)
     if (!c)
         return NULL;
     LIST_FOREACH(call, &c->active, link)
-    curl_multi_remove_handle(c->multi, call->easy);
+    curl_loop_remove(c->loop, call->easy);
     free_calls(&c->active);
     free_calls(&c->failed);
     free_calls(&c->idle);
-    if (c->multi)
-        multi_close(c);
-    if (c->timer)
-        event_free(c->timer);
+    curl_loop_free(c->loop);
     if (c->failed_event)
         event_free(c->failed_event);
     names_free(c->names);

@@ -84,14 +84,6 @@ void fleet_add_note(struct fleet *f, const char *format, ...)
     va_end(ap);
 }
 
-struct worker *fleet_find(const struct fleet *f, const char *url)
-{
-    for (size_t i = 0; i < f->n_workers; i++)
-        if (streq(f->workers[i].url, url))
-            return &f->workers[i];
-    return NULL;
-}
-
 struct fleet *fleet_free(struct fleet *f)
 {
     if (!f)

@@ -78,7 +78,6 @@ struct fleet {
 
 struct worker *fleet_add_worker(struct fleet *f); /* zeroed but for unknown marks; valid until the next add */
 void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3);
-struct worker *fleet_find(const struct fleet *f, const char *url);
 void worker_init(struct worker *w); /* zero, with the unknown marks */
 void worker_done(struct worker *w);
 /* Behind what is there, unless it is said already. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/bootstrap.h"
+
 #include "base/util.h"
 
 /* Steele, Lea and Flood's SplitMix64. */

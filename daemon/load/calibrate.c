@@ -82,11 +82,10 @@ static void on_repeated(int64_t tokens, void *arg)
 
 static char *repeated(const char *word)
 {
-    size_t n = strlen(word);
-    char *text = xcalloc(n * PROMPT_REPEATS + 1, 1);
+    char *text = xcalloc(strlen(word) * PROMPT_REPEATS + 1, 1), *end = text;
 
     for (size_t i = 0; i < PROMPT_REPEATS; i++)
-        memcpy(text + i * n, word, n);
+        end = stpcpy(end, word);
     return text;
 }
 

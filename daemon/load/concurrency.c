@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/concurrency.h"
+
 #include "base/alloc.h"
 #include "base/statistics.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/correlation.h"
+
 #include "base/alloc.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/distribution.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/load/bootstrap.h"

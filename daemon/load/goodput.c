@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/goodput.h"
+
 #include "base/clock.h"
 #include "daemon/load/sample.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/gpu_memory.h"
+
 #include "base/alloc.h"
 
 #include <dlfcn.h>

@@ -36,8 +36,9 @@ static void put_percentiles(json_t *line, const struct live_values *v, const cha
         return;
     memcpy(sorted, v->ns, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), by_value);
-    json_object_set_new(line, p50, json_real((double)sorted[(n - 1) / 2] / (double)NS_PER_MS));
-    json_object_set_new(line, p99, json_real((double)sorted[(n - 1) * 99 / 100] / (double)NS_PER_MS));
+    size_t middle = (n - 1) / 2, late = (n - 1) * 99 / 100;
+    json_object_set_new(line, p50, json_real((double)sorted[middle] / (double)NS_PER_MS));
+    json_object_set_new(line, p99, json_real((double)sorted[late] / (double)NS_PER_MS));
 }
 
 /* Since the line LIVE_LINES ago; since the run's start, of which all is 0, where there were not so many. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/process_memory.h"
+
 #include "base/process_info.h"
 
 #include <errno.h>

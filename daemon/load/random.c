@@ -25,7 +25,8 @@ uint64_t random_below(struct random *r, uint64_t n)
     return random_next(r) % n;
 }
 
-double random_unit(struct random *r)
+/* In (0, 1). */
+static double random_unit(struct random *r)
 {
     return ((double)(random_next(r) >> 11) + 0.5) * 0x1p-53;
 }

@@ -16,6 +16,5 @@ void random_init(struct random *r, uint64_t seed, uint64_t stream);
 uint64_t random_next(struct random *r);
 /* 0 to n - 1; n > 0 and far below 2^64, where the bias of a remainder is too small to be seen. */
 uint64_t random_below(struct random *r, uint64_t n);
-double random_unit(struct random *r);                /* in (0, 1) */
 double random_exponential(struct random *r);         /* mean 1 */
 double random_gamma(struct random *r, double shape); /* scale 1, mean `shape` > 0 */

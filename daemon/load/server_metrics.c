@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/server_metrics.h"
+
 #include "base/prometheus.h"
 
 #include <math.h>
@@ -209,20 +210,15 @@ static double quantile(const struct server_histogram *h, double q)
     return within > 0 ? low + (h->buckets[i].bound - low) * (rank - below) / within : low;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *histogram_json(const struct server_histogram *before, const struct server_histogram *after)
 {
     struct server_histogram h;
 
     if (!subtract(before, after, &h) || h.count <= 0)
         return json_null();
-    return json_pack("{s: o, s: o, s: o, s: o}", "mean", number(MS_PER_S * h.sum / h.count), "p50",
-                     number(MS_PER_S * quantile(&h, 0.50)), "p99", number(MS_PER_S * quantile(&h, 0.99)),
-                     "count", number(h.count));
+    return json_pack("{s: o, s: o, s: o, s: o}", "mean", json_number(MS_PER_S * h.sum / h.count), "p50",
+                     json_number(MS_PER_S * quantile(&h, 0.50)), "p99",
+                     json_number(MS_PER_S * quantile(&h, 0.99)), "count", json_number(h.count));
 }
 
 static bool began_anew(const struct server_metrics *before, const struct server_metrics *after)
@@ -258,12 +254,12 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
     for (size_t i = 0; i < SERVER_COUNTERS; i++)
         json_object_set_new(
             j, counter_names[i].name,
-            number(after->counters[i] - (isnan(before->counters[i]) ? 0 : before->counters[i])));
+            json_number(after->counters[i] - (isnan(before->counters[i]) ? 0 : before->counters[i])));
     json_object_set_new(j, "kv_cache_use",
                         isnan(after->kv_cache_use)
                             ? json_null()
-                            : json_pack("{s: o, s: o, s: o}", "before", number(before->kv_cache_use), "after",
-                                        number(after->kv_cache_use), "peak",
-                                        number(fmax(before->kv_cache_peak, after->kv_cache_peak))));
+                            : json_pack("{s: o, s: o, s: o}", "before", json_number(before->kv_cache_use),
+                                        "after", json_number(after->kv_cache_use), "peak",
+                                        json_number(fmax(before->kv_cache_peak, after->kv_cache_peak))));
     return j;
 }

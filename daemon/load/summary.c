@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/summary.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/load/by_prompt.h"
@@ -32,11 +33,6 @@ static bool is_warm(const struct request_record *r)
 static bool is_cold(const struct request_record *r)
 {
     return r->outcome == OUTCOME_SUCCESS && r->cold;
-}
-
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *requests_json(const struct whole *w)
@@ -102,11 +98,12 @@ static json_t *throughput_json(const struct whole *w)
         input += (double)MAX(r->input_tokens, 0);
         output += (double)MAX(r->output_tokens, 0);
     }
-    return json_pack("{s: o, s: o, s: o, s: o, s: o}", "requests_per_s", number(requests / w->duration_s),
-                     "input_tokens_per_s", number(input / w->duration_s), "output_tokens_per_s",
-                     number(output / w->duration_s), "total_tokens_per_s",
-                     number((input + output) / w->duration_s), "output_tokens_per_s_per_user",
-                     number(per_user(&w->warm[FIGURE_TPOT])));
+    return json_pack("{s: o, s: o, s: o, s: o, s: o}", "requests_per_s",
+                     json_number(requests / w->duration_s), "input_tokens_per_s",
+                     json_number(input / w->duration_s), "output_tokens_per_s",
+                     json_number(output / w->duration_s), "total_tokens_per_s",
+                     json_number((input + output) / w->duration_s), "output_tokens_per_s_per_user",
+                     json_number(per_user(&w->warm[FIGURE_TPOT])));
 }
 
 static json_t *goodput(const struct whole *w)
@@ -221,8 +218,8 @@ static json_t *correlation_json(const struct whole *w)
                 x[n] = (double)pairs[k].tokens(s->requests[i]);
                 y[n++] = (double)s->values[i];
             }
-        json_object_set_new(j, pairs[k].name, number(correlation(x, y, n)));
-        json_object_set_new(j, pairs[k].name_of_ranks, number(rank_correlation(x, y, n)));
+        json_object_set_new(j, pairs[k].name, json_number(correlation(x, y, n)));
+        json_object_set_new(j, pairs[k].name_of_ranks, json_number(rank_correlation(x, y, n)));
     }
     return j;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/timeline.h"
+
 #include "base/alloc.h"
 
 json_t *timeline_json(const struct moment *moments, size_t n)

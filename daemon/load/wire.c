@@ -5,10 +5,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/curl_loop.h"
 #include "daemon/load/wire_place.h"
-#include <curl/curl.h>
 #include <errno.h>
-#include <event2/event_struct.h>
 #include <sys/queue.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
@@ -35,19 +34,11 @@ struct exchange {
 };
 LIST_HEAD(exchange_list, exchange);
 
-struct watch {
-    LIST_ENTRY(watch) link;
-    struct event event;
-};
-LIST_HEAD(watch_list, watch);
-
-/* One of libcurl's multi handles. */
+/* What shares one of libcurl's multi handles. */
 struct wire {
     struct wires *owner;
-    CURLM *multi;
-    struct event timer;
+    struct curl_loop *loop;
     struct exchange_list active, idle;
-    struct watch_list watches;
     size_t n;
 };
 
@@ -78,8 +69,7 @@ static int error_of(CURLcode code)
     return -EPROTO;
 }
 
-/* -- What libcurl calls for one exchange ------------------------------------------------------------------
- */
+/* -- What libcurl calls for one exchange -------------------------------------------------------------- */
 
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -143,8 +133,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return x->cut ? 0 : size * n;
 }
 
-/* -- Exchanges --------------------------------------------------------------------------------------------
- */
+/* -- Exchanges ---------------------------------------------------------------------------------------- */
 
 static void set_options(struct exchange *x)
 {
@@ -228,7 +217,7 @@ static void exchange_put(struct exchange *x)
     struct wire *w = x->wire;
 
     LIST_REMOVE(x, link);
-    curl_multi_remove_handle(w->multi, x->easy);
+    curl_loop_remove(w->loop, x->easy);
     w->n--;
     free(TAKE_PTR(x->body));
     x->arg = NULL;
@@ -256,8 +245,10 @@ static void exchange_end(struct exchange *x, int err, const char *text)
     ops->done(arg, &(struct wire_end){err, text ? words : NULL, retry_after_s});
 }
 
-static void exchange_finish(struct exchange *x, CURLcode code)
+static void on_ended(void *private, CURLcode code)
 {
+    struct exchange *x = private;
+
     if (code == CURLE_OK)
         exchange_end(x, 0, NULL);
     else if (x->refused && !x->sent)
@@ -273,97 +264,23 @@ static void exchange_finish(struct exchange *x, CURLcode code)
         exchange_end(x, error_of(code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
 
-/* -- Wires --------------------------------------------------------------------------------------------------
- */
-
-static void drive(struct wire *w, curl_socket_t fd, int what)
-{
-    int running, left;
-    CURLMsg *message;
-
-    /* What is wrong with one handle is said by its message; there is nothing else to be done. */
-    curl_multi_socket_action(w->multi, fd, what, &running);
-    while ((message = curl_multi_info_read(w->multi, &left))) {
-        struct exchange *x;
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        CURLcode code = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
-        exchange_finish(x, code);
-    }
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    drive(arg, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static void on_socket(evutil_socket_t fd, short what, void *arg)
-{
-    drive(arg, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
-}
-
-static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
-{
-    struct wire *w = arg;
-
-    if (timeout_ms < 0) {
-        event_del(&w->timer);
-    } else if (timeout_ms == 0) {
-        event_active(&w->timer, EV_TIMEOUT, 0);
-    } else {
-        struct timeval tv = timeval_of(timeout_ms * NS_PER_MS);
-        event_add(&w->timer, &tv);
-    }
-    return 0;
-}
-
-static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-    struct wire *wire = arg;
-    struct watch *w = socket_arg;
-
-    if (w)
-        event_del(&w->event);
-    if (what == CURL_POLL_REMOVE) {
-        if (w) {
-            LIST_REMOVE(w, link);
-            free(w);
-        }
-        return 0;
-    }
-    if (!w) {
-        w = xcalloc(1, sizeof(*w));
-        LIST_INSERT_HEAD(&wire->watches, w, link);
-        curl_multi_assign(wire->multi, fd, w);
-    }
-    short events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
-    event_assign(&w->event, wire->owner->base, fd, events | EV_PERSIST, on_socket, wire);
-    event_add(&w->event, NULL);
-    return 0;
-}
+/* -- Wires -------------------------------------------------------------------------------------------- */
 
 static struct wire *wire_new(struct wires *owner)
 {
+    /* What is wrong with one handle is said at its end; of the others there is nothing else to be done. */
+    static const struct curl_loop_ops ops = {.ended = on_ended};
     struct wire *w = xcalloc(1, sizeof(*w));
 
     w->owner = owner;
-    w->multi = curl_multi_init();
-    if (!w->multi)
+    if (curl_loop_new(owner->base, WIRE_EXCHANGES, &ops, NULL, &w->loop) < 0)
         abort(); /* as base/alloc.h */
-    curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
-    curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);
-    curl_multi_setopt(w->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
-    curl_multi_setopt(w->multi, CURLMOPT_TIMERDATA, w);
-    curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, (long)WIRE_EXCHANGES);
-    event_assign(&w->timer, owner->base, -1, 0, on_timer, w);
     return w;
 }
 
 static void wire_free(struct wire *w)
 {
     struct exchange *x;
-    struct watch *watch;
 
     while ((x = LIST_FIRST(&w->active)))
         exchange_put(x);
@@ -371,13 +288,7 @@ static void wire_free(struct wire *w)
         LIST_REMOVE(x, link);
         exchange_free(x);
     }
-    curl_multi_cleanup(w->multi);
-    while ((watch = LIST_FIRST(&w->watches))) {
-        event_del(&watch->event);
-        LIST_REMOVE(watch, link);
-        free(watch);
-    }
-    event_del(&w->timer);
+    curl_loop_free(w->loop);
     free(w);
 }
 
@@ -410,8 +321,8 @@ int wires_send(struct wires *w, struct wire_place *place, char *body, size_t siz
     curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
     curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->body);
     curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)MAX(INT64_C(1), timeout_ns / NS_PER_MS));
-    if (r == 0 && curl_multi_add_handle(wire->multi, x->easy) != CURLM_OK)
-        r = -EIO;
+    if (r == 0)
+        r = curl_loop_add(wire->loop, x->easy);
     if (r < 0)
         exchange_put(x);
     return r;

@@ -110,7 +110,7 @@ static bool duration_of(const json_t *v, int64_t *ret)
         ns <= DURATION_MAX_NS)
         *ret = ns;
     else if (json_is_number(v) && json_number_value(v) > 0 &&
-             json_number_value(v) <= (double)(DURATION_MAX_NS / NS_PER_S))
+             json_number_value(v) <= (double)DURATION_MAX_NS / (double)NS_PER_S)
         *ret = (int64_t)(json_number_value(v) * (double)NS_PER_S);
     else
         return false;

@@ -16,7 +16,7 @@ static const struct {
     {"cuda-profiler", ACTIVITY_CUDA_PROFILER},
 };
 
-int activity_from_name(const char *word)
+static int activity_from_name(const char *word)
 {
     for (size_t i = 0; i < ARRAY_SIZE(activities); i++)
         if (streq(activities[i].name, word))

@@ -58,6 +58,3 @@ int run_request_parse(const json_t *j, struct start_request *ret, struct problem
 /* What is kept of a workload: of its prompts how many they were. A reference of its own. */
 json_t *workload_kept(const json_t *workload);
 void start_request_done(struct start_request *r);
-
-/* "cpu,cuda" as the bits of enum activity; -EINVAL where a word is none. */
-int activity_from_name(const char *word);

@@ -20,8 +20,9 @@ static void read_as(const struct router_dialect *d, const char *path, const uint
         abort();
     listing_settle(f, size % 2);
     for (size_t i = 0; i < f->n_workers; i++)
-        if (fleet_find(f, f->workers[i].url) != &f->workers[i])
-            abort();
+        for (size_t j = 0; j < i; j++)
+            if (streq(f->workers[i].url, f->workers[j].url))
+                abort();
     json_decref(fleet_to_json(f));
 }
 

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "client/audit/audit.h"
 #include "client/audit/hardware.h"
+#include "client/audit/parts.h"
 #include "tests/unit/cmocka-all.h"
 #include <math.h>
 

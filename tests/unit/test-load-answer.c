@@ -164,8 +164,7 @@ static void test_answers(void **state)
     }
 }
 
-/* -- What never ends ----------------------------------------------------------------------------------------
- */
+/* -- What never ends ---------------------------------------------------------------------------------- */
 
 static void test_endless_line(void **state)
 {
@@ -200,8 +199,7 @@ static void test_endless_events(void **state)
     answer_done(&a);
 }
 
-/* -- Bodies -------------------------------------------------------------------------------------------------
- */
+/* -- Bodies ------------------------------------------------------------------------------------------- */
 
 static void assert_body(const struct api *api, const struct workload *w, int64_t osl, const char *expected)
 {

@@ -150,8 +150,7 @@ static void test_ramp(void **state)
     schedule_done(&s);
 }
 
-/* -- Prompts ----------------------------------------------------------------------------------------------
- */
+/* -- Prompts ------------------------------------------------------------------------------------------ */
 
 /* A tokenizer of bytes behind a token that begins every text. */
 static int64_t byte_tokens(const char *text)

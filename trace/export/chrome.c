@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/chrome.h"
+
 #include "trace/export/formats.h"
 #include "trace/export/text_out.h"
 

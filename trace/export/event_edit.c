@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/event_edit.h"
+
 #include "trace/read/number.h"
 
 static struct slice members(struct text event)

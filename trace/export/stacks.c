@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/stacks.h"
+
 #include "trace/export/labels.h"
 #include "trace/export/playback.h"
 

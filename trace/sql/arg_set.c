@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/arg_set.h"
+
 #include "trace/read/scan_text.h"
 #include "trace/sql/json_scalar.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/heads.h"
+
 #include "trace/read/checkpoint.h"
 
 #include <errno.h>

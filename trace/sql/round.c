@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/round.h"
+
 #include "base/util.h"
 
 #include <ctype.h>

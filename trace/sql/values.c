@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/values.h"
+
 #include "trace/read/sum.h"
 
 static int64_t own(const struct row *row, enum column column)

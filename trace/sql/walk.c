@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/walk.h"
+
 #include "trace/read/sum.h"
 #include "trace/sql/values.h"
 
