@@ -188,7 +188,7 @@ def test_the_table_of_a_run(door):
     assert re.search(r"^  ms +MEAN +95% CI +STD +MIN +P50 +P90 +P95 +P99 +MAX$", r.stdout, re.M)
     assert re.search(r"^  TTFT +34.3 +32.8..35.9 +3.12 +15.6 +31.2 +62.4 +62.4 +62.4 +93.6$", r.stdout, re.M)
     for line in ("16.2 requests/s · 2,070 output tokens/s, 86.2 for one user", "14.1 requests/s, 87.0 % of all", "24 requests at a time",
-                 "counted by the server", "TTFT 512 ms", "TTFT rises over the run, from 29.0 to 44.0 ms (p = 0.0004)",
+                 "counted by the server", "TTFT 512 ms", "TTFT rises over the run, from 29.0 ms to 44.0 ms (p = 0.0004)",
                  "request 17: E2E 4,000 ms against 1,000 ms: one gap of 3 s", "TTFT with the prompt's length, r = 0.91",
                  "1 x HTTP 503 Service Unavailable", "2 sent, none failed, mean 410 ms; not counted",
                  "http://10.0.0.1:3000: TTFT p50 30.0 p99 80.0 ms; KV cache at most 8.7 % full"):
