@@ -91,13 +91,15 @@ static void print_metrics(const json_t *run, const struct screen *s, bool with_h
 static void print_throughput(const json_t *throughput, const struct screen *s)
 {
     char requests[32], output[32], input[32], user[32];
+    double per_user = figure_at(throughput, "output_tokens_per_s_per_user");
 
     if (!isfinite(figure_at(throughput, "requests_per_s")))
         return;
-    field_printf(s, "Throughput:", "%s requests/s · %s output tokens/s, %s for one user · %s input tokens/s",
+    field_printf(s, "Throughput:", "%s requests/s · %s output tokens/s%s%s%s · %s input tokens/s",
                  figure_text(requests, figure_at(throughput, "requests_per_s")),
                  figure_text(output, figure_at(throughput, "output_tokens_per_s")),
-                 figure_text(user, figure_at(throughput, "output_tokens_per_s_per_user")),
+                 isfinite(per_user) ? ", " : "", isfinite(per_user) ? figure_text(user, per_user) : "",
+                 isfinite(per_user) ? " for one user" : "",
                  figure_text(input, figure_at(throughput, "input_tokens_per_s")));
 }
 
