@@ -47,9 +47,8 @@ static void test_the_rate_is_of_the_last_seconds(void **state)
     assert_rate(&l, 1, 100);
     assert_rate(&l, 2, 50);
     assert_rate(&l, LIVE_LINES, 100.0 / LIVE_LINES);
-    for (int s = 1; s <= LIVE_LINES; s++) {
-        _cleanup_json_ line = live_line(&l, (LIVE_LINES + s) * NS_PER_S);
-    }
+    for (int s = 1; s <= LIVE_LINES; s++)
+        json_decref(live_line(&l, (LIVE_LINES + s) * NS_PER_S));
     assert_rate(&l, 2 * LIVE_LINES + 1, 0);
 }
 
