@@ -167,6 +167,8 @@ static int measure_all(struct audit *a)
     json_object_set_new(a->facts, "model", facts_model(run, workers));
     json_object_set_new(a->facts, "hardware", facts_hardware(hardware_read(), run));
     json_object_set_new(a->facts, "goal", facts_goal(json_object_get(workload, "goodput")));
+    if (a->o->onnx)
+        json_put_str(json_object_get(a->facts, "model"), "engine", "ONNX Runtime");
     if (a->o->price > 0)
         json_object_set_new(a->facts, "price_per_hour", json_real(a->o->price));
     json_put_int(a->facts, "made_at", wall_ns());
@@ -272,10 +274,25 @@ static void end_onnx(struct audit *a)
     free(a->profile_dir);
 }
 
+static int check_output(const struct options *o, struct problem *p)
+{
+    static const char *const endings[] = {".md", ".markdown", ".txt", ".html", ".htm"};
+
+    if (!o->output || streq(o->output, "-"))
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+        if (ends_with(o->output, endings[i]))
+            return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                "--output: an audit is Markdown or HTML, which '%s' does not say", o->output);
+    problem_remedy(p, "Name it audit.md or audit.html; - is standard output.");
+    return -EINVAL;
+}
+
 static int audit(struct audit *a, struct problem *p)
 {
-    if (check_onnx(a->o, p) < 0 || make_request(a, p) < 0 || choose_sweep(a, p) < 0 || serve_onnx(a, p) < 0 ||
-        source_to_json(a->c, &a->source, a->request, p) < 0)
+    if (check_output(a->o, p) < 0 || check_onnx(a->o, p) < 0 || make_request(a, p) < 0 ||
+        choose_sweep(a, p) < 0 || serve_onnx(a, p) < 0 || source_to_json(a->c, &a->source, a->request, p) < 0)
         return client_fail(a->c, p);
     int status = client_need_own_profd(a->c);
     if (status != EXIT_DONE)

@@ -56,6 +56,7 @@ def test_figures_are_those_of_the_model(profd, model):
     assert first["requests"] + second["requests"] == 7  # the first of all was cold
     assert [point["concurrency"] for point in facts["sweep"]] == [1, 2, 4]
     assert [point["run"]["requests"]["success"] for point in facts["sweep"]] == [4, 8, 16]
+    assert facts["model"]["engine"] == "ONNX Runtime"
     assert facts["hardware"]["of_worker"] and facts["hardware"]["processors"] == os.cpu_count()
     # ONNX Runtime's own profile is a trace, and nothing is left behind.
     trace = profd.traces()[0]
@@ -81,6 +82,7 @@ def test_document(profd, model, name):
     (["--tokenizer", "x", "--worker", "http://127.0.0.1:1"], "--tokenizer is for --onnx"),
     (of_onnx("--worker", "http://127.0.0.1:1"), "name no fleet beside it"),
     (of_onnx("--sweep", "isl=1,2"), "varies concurrency"),
+    (of_onnx("-o", "audit.pdf"), "Markdown or HTML, which 'audit.pdf' does not say"),
     (["--onnx", "tiny.onnx", "--tokenizer", "nowhere", "--prompts", "prompts.txt"], "nowhere has no tokenizer.json"),
 ])
 def test_refused(profd, model, words, says):
