@@ -99,16 +99,14 @@ static void print_finding(struct client *c, const struct function_finding *f, bo
 void function_findings_print(struct client *c, const struct function_rows *rows, const json_t *answer)
 {
     _cleanup_(function_findings_done) struct function_findings findings = {0};
-    const struct function_reading *reading = NULL;
 
     function_findings_make(rows, &findings);
     fputs(findings.n > 0 ? "\nFINDINGS\n" : "\n", c->out.file);
     for (size_t i = 0; i < findings.n; i++) {
-        if (findings.items[i].reading != reading) {
-            reading = findings.items[i].reading;
+        const struct function_reading *reading = findings.items[i].reading;
+        if (i == 0 || findings.items[i - 1].reading != reading)
             fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), reading->title,
                     screen_plain(&c->out));
-        }
         print_finding(c, &findings.items[i], rows->n_workers > 1);
         if (i + 1 == findings.n || findings.items[i + 1].reading != reading) {
             fputs("  Try: ", c->out.file);

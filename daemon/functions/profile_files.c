@@ -110,7 +110,7 @@ static int read_format(int dir_fd, const struct found *f, size_t format, const s
         xasprintf("%s/%s%s%s", place->dir, f->is_log ? "" : f->entry, f->is_log ? "" : "/", name);
     _cleanup_(function_list_freep) struct function_list *l = NULL;
     _cleanup_(freep) char *text = NULL;
-    size_t size;
+    size_t size = 0;
     int r = read_one(dir_fd, name, place, &text, &size, p);
 
     if (r < 0)
@@ -138,7 +138,7 @@ int profile_files_read(const struct profile_place *place, struct function_list *
         dir ? find(dir, place, &f, p)
             : problem_set(p, -errno, PROBLEM_NOT_FOUND, "cannot list %s: %s", place->dir, strerror(errno));
 
-    if (r == 0) {
+    if (dir && r == 0) {
         own_fd = openat(dirfd(dir), f.is_log ? "." : f.entry, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r = own_fd >= 0 ? -ENOENT
                         : problem_set(p, -errno, PROBLEM_NOT_FOUND, "cannot open %s in %s: %s", f.entry,

@@ -41,12 +41,13 @@ static struct entry *entry_at(struct profile *p, int64_t number)
     return &p->entries[number];
 }
 
-/* "(12) text" or "(12)": the number, and the text trimmed. */
+/* "(12) text" or "(12)": the number, and the text trimmed; NUMBER_NONE and no text where it is neither. */
 static int64_t read_reference(struct piece value, struct piece *ret_text)
 {
     const char *close = memchr(value.p, ')', piece_size(value));
     int64_t number;
 
+    *ret_text = nothing;
     if (!close || *value.p != '(' || !piece_number((struct piece){value.p + 1, close}, &number))
         return NUMBER_NONE;
     *ret_text = piece_trim((struct piece){close + 1, value.end});
