@@ -70,10 +70,10 @@ static char *place_below(const struct reader *r, const char *place, const char *
     return r->lines ? xasprintf("%s/%s", place, key) : NULL;
 }
 
-/* False where the key stood there before. */
+/* False where the key stood there before. place: NULL where nobody asks. */
 static bool note_line(struct reader *r, const char *place, const yaml_event_t *key)
 {
-    if (!r->lines)
+    if (!place)
         return true;
     if (strlen(place) > YAML_PLACE_MAX) {
         set_error(r, "a key is too long");

@@ -403,7 +403,7 @@ static void print_word(FILE *out, const struct launch_word *word)
 
 static void print_variable(FILE *out, const struct launch_word *variable)
 {
-    const char *value = strchr(variable->text, '=') + 1;
+    const char *value = variable->text + strcspn(variable->text, "=") + 1;
 
     fprintf(out, "%.*s", (int)(value - variable->text), variable->text);
     if (*value)
@@ -434,7 +434,7 @@ json_t *launch_json(const struct launch *l)
     json_t *environment = json_object(), *command = json_array();
 
     for (size_t i = 0; i < l->n_environment; i++) {
-        const char *equals = strchr(l->environment[i].text, '=');
+        const char *equals = l->environment[i].text + strcspn(l->environment[i].text, "=");
         _cleanup_(freep) char *name =
             xstrndup(l->environment[i].text, (size_t)(equals - l->environment[i].text));
         json_object_set_new(environment, name, json_text(equals + 1));
