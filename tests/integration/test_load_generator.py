@@ -9,6 +9,9 @@ import time
 import urllib.request
 from pathlib import Path
 
+import h2.config
+import h2.connection
+import h2.events
 import pytest
 
 from certificates import Authority
@@ -327,6 +330,49 @@ def test_tls(tmp_path):
         assert outcomes(generator) == (0, 0, 3) and "certificate" in generator.requests[0]["error"]
         order["credentials"] = {"ca_file": str(authority.file)}
         assert outcomes(run(order)) == (3, 0, 0)
+
+
+class Http2Server(ByteServer):
+    """Answers over HTTP/2, by Debian's h2, and over nothing else: what is asked beside the load goes by HTTP/1.1, and may fail."""
+
+    def __init__(self, context):
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        self.n_answers = 0
+        super().__init__(None, context)
+
+    def _serve(self, connection):
+        connection = self.tls.wrap_socket(connection, server_side=True)
+        if connection.selected_alpn_protocol() != "h2":
+            connection.close()
+            return
+        peer = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        peer.initiate_connection()
+        with connection:
+            connection.sendall(peer.data_to_send())
+            while data := connection.recv(65536):
+                for happened in peer.receive_data(data):
+                    if isinstance(happened, h2.events.StreamEnded):
+                        self.answer_stream(peer, happened.stream_id)
+                connection.sendall(peer.data_to_send())
+
+    def answer_stream(self, peer, stream):
+        peer.send_headers(stream, [(":status", "200"), ("content-type", "text/event-stream")])
+        for text in (event("a"), event("b"), event("c", "length"), USAGE + DONE):
+            peer.send_data(stream, text, end_stream=text.endswith(DONE))
+        self.n_answers += 1
+
+
+def test_http_2_where_it_is_offered(tmp_path):
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    with Http2Server(context) as server:
+        order = order_of(server.url, requests=12, concurrency=4)
+        order["credentials"] = {"ca_file": str(authority.file)}
+        generator = run(order)
+        assert outcomes(generator) == (12, 0, 0)
+        assert server.n_answers == 12
+        assert all(line["output_tokens"] == 3 and len(line["gaps_us"]) == 2 for line in generator.requests)
 
 
 def test_token_file(tmp_path):
