@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, for real: three workers that compute behind a router, requests while profd records all of them, and what
-profd then knows. Nothing here is mocked; `./dev demo` runs it.
+"""The main job, for real: three workers that compute behind a router, requests while profd records all of them, what
+profd then knows, and a load that it measures. Nothing here is mocked; `./dev demo` runs it.
 
 Everything it makes lies in DIR (build/demo by default), which it empties first. It ends only what it started.
 """
@@ -82,6 +82,11 @@ def run(demo, directory, fleet, router, seconds):
         demo.type("profctl", "get", f"s{session}", "-d", str(directory / "traces-of-the-session"))
         demo.type("profctl", "analyze", f"t{trace}")
     demo.type("profctl", "list-sessions")
+
+    heading("What users feel")
+    demo.type("profctl", "bench", "--router", router.url, "--isl", "32", "--osl", "8", "--concurrency", "6", "--requests", "24")
+
+    heading("What the catalog knows")
     demo.type("sqlite3", "-readonly", "-box", str(demo.state / "catalog.db"),
               "select trace_id, worker, state, size, events, span_ns / 1000000 as span_ms from traces "
               "order by events desc limit 5")
