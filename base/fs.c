@@ -127,3 +127,9 @@ bool is_plain_name(const char *name)
             return false;
     return true;
 }
+
+const char *temp_dir(void)
+{
+    const char *named = getenv("TMPDIR");
+    return named && *named == '/' ? named : "/var/tmp";
+}

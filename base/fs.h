@@ -22,3 +22,6 @@ int open_regular(int dir_fd, const char *path, struct stat *ret_st);
 bool is_remote_fs(const char *path);
 /* A file name safe to store under: no slash, no control byte, not "." or "..", at most 255 bytes. */
 bool is_plain_name(const char *name);
+/* Where what is large and passing goes: $TMPDIR where it is absolute, else /var/tmp, which is no memory.
+ * Borrowed. */
+const char *temp_dir(void);

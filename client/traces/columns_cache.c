@@ -12,7 +12,6 @@
 
 #define SUFFIX         ".columns"
 #define TEMPORARY_NAME "draft-XXXXXX"
-#define TEMP_DEFAULT   "/var/tmp"
 
 /* NULL where the environment names none. */
 static char *directory(void)
@@ -129,8 +128,7 @@ static void let_oldest_go(void)
 
 int nameless_file(void)
 {
-    const char *tmp = getenv("TMPDIR");
-    _cleanup_(freep) char *path = xasprintf("%s/profctl-XXXXXX", tmp && *tmp == '/' ? tmp : TEMP_DEFAULT);
+    _cleanup_(freep) char *path = xasprintf("%s/profctl-XXXXXX", temp_dir());
     int fd = mkostemp(path, O_CLOEXEC);
 
     if (fd < 0)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "client/audit/facts.h"
 #include "client/audit/hardware.h"
 #include "client/audit/onnx_worker.h"
@@ -235,13 +236,12 @@ static int check_onnx(const struct options *o, struct problem *p)
 /* The worker is the only one that is measured. */
 static int serve_onnx(struct audit *a, struct problem *p)
 {
-    char template[] = "/tmp/profctl-onnx-XXXXXX";
-
     if (!a->o->onnx)
         return 0;
-    if (!mkdtemp(template))
-        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot make %s: %s", template, strerror(errno));
-    a->profile_dir = xstrdup(template);
+    _cleanup_(freep) char *directory = xasprintf("%s/profctl-onnx-XXXXXX", temp_dir());
+    if (!mkdtemp(directory))
+        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot make %s: %s", directory, strerror(errno));
+    a->profile_dir = TAKE_PTR(directory);
     client_say(a->c, "Loading %s", a->o->onnx);
     int r = onnx_worker_start(a->o->onnx, a->o->tokenizer, a->profile_dir, &a->onnx, p);
     if (r < 0)

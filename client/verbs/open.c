@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "client/door/download.h"
 #include "client/text/text.h"
+#include "client/traces/columns_cache.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <event2/buffer.h>
@@ -29,7 +30,6 @@
 #define SERVE_PORT      9001
 #define TIMEOUT_DEFAULT (600 * NS_PER_S)
 #define TOKEN_BYTES     16
-#define TEMP_DEFAULT    "/var/tmp"
 
 extern char **environ;
 
@@ -156,19 +156,14 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     event_base_loopbreak(s->base);
 }
 
-/* In memory it could be gigabytes; below /var/tmp it has no name and goes when profctl does. */
+/* In memory it could be gigabytes. */
 static int temp_file(struct problem *p)
 {
-    const char *directory = getenv("TMPDIR");
-    if (!directory || !*directory)
-        directory = TEMP_DEFAULT;
-    _cleanup_(freep) char *name = xasprintf("%s/profctl-XXXXXX", directory);
-    int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0)
-        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot keep the trace in %s: %s", directory,
-                           strerror(errno));
-    unlink(name);
-    return fd;
+    int fd = nameless_file();
+
+    return fd < 0 ? problem_set(p, fd, PROBLEM_STORAGE, "cannot keep the trace in %s: %s", temp_dir(),
+                                strerror(-fd))
+                  : fd;
 }
 
 /* The name is for the page's title; what is not plain in a URL is left out of it. */
