@@ -19,6 +19,7 @@ static const struct {
     [PROBLEM_TOO_LARGE] = {"too-large", 413},
     [PROBLEM_UNSUPPORTED] = {"unsupported", 422},
     [PROBLEM_NO_WORKERS] = {"no-workers", 422},
+    [PROBLEM_UNCOLLECTED] = {"uncollected", 422},
     [PROBLEM_TOO_MANY] = {"too-many", 429},
     [PROBLEM_UPSTREAM] = {"upstream", 502},
     [PROBLEM_STORAGE] = {"storage", 507},

@@ -27,6 +27,7 @@ enum problem_kind {
     PROBLEM_TOO_LARGE,   /* 413 */
     PROBLEM_UNSUPPORTED, /* 422: an engine cannot honour an option */
     PROBLEM_NO_WORKERS,  /* 422: nothing left to profile */
+    PROBLEM_UNCOLLECTED, /* 422: no trace of the recording could be collected */
     PROBLEM_TOO_MANY,    /* 429: a limit of profd's own */
     PROBLEM_UPSTREAM,    /* 502: a router or worker failed or answered nonsense */
     PROBLEM_STORAGE,     /* 507: disk full, read-only store, catalog not writable */

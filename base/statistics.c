@@ -67,33 +67,3 @@ bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters)
 
     return away > USUAL_MAX * NORMAL_MAD * median_distance(sorted, n, median) && away > (double)matters;
 }
-
-/* Fewer values prove nothing. */
-#define SAMPLE_MIN 4
-
-double p_of_difference(const int64_t *a, uint64_t n_a, const int64_t *b, uint64_t n_b)
-{
-    double ranks = 0, ties = 0, n = (double)n_a + (double)n_b, x = (double)n_a, y = (double)n_b;
-    uint64_t i = 0, k = 0;
-
-    if (n_a < SAMPLE_MIN || n_b < SAMPLE_MIN)
-        return 1;
-    /* Equal values share the mean of their ranks. */
-    while (i < n_a || k < n_b) {
-        int64_t value = k == n_b || (i < n_a && a[i] < b[k]) ? a[i] : b[k];
-        uint64_t from_i = i, from_k = k;
-        while (i < n_a && a[i] == value)
-            i++;
-        while (k < n_b && b[k] == value)
-            k++;
-        double before = (double)(from_i + from_k), equal = (double)(i - from_i + k - from_k);
-        ranks += (double)(i - from_i) * (before + (equal + 1) / 2);
-        ties += equal * equal * equal - equal;
-    }
-    double u = ranks - x * (x + 1) / 2, mean = x * y / 2,
-           deviation = sqrt(x * y / 12 * (n + 1 - ties / (n * (n - 1))));
-    if (deviation <= 0)
-        return 1;
-    double z = (fabs(u - mean) - 0.5) / deviation;
-    return z <= 0 ? 1 : erfc(z / sqrt(2));
-}

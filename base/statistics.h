@@ -12,7 +12,3 @@ int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent);
 /* Whether a value lies apart from n sorted ones: further from their median than 3.5 times what is usual
  * (1.4826 times the median distance; Iglewicz and Hoaglin's modified z-score), and than `matters`. */
 bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters);
-/* How probable a difference at least this large is if both are of one distribution: Mann and Whitney's U
- * test, two-sided, by the normal approximation with ties. Both sorted. 1 where either has fewer than 4
- * values. */
-double p_of_difference(const int64_t *a, uint64_t n_a, const int64_t *b, uint64_t n_b);

@@ -113,15 +113,6 @@ int parse_size(const char *s, int64_t *ret_bytes)
     return 0;
 }
 
-int parse_percent(const char *s, int *ret_hundredths)
-{
-    double number;
-    if (take_number(&s, &number) < 0 || !streq(s, "%") || number > 100)
-        return -EINVAL;
-    *ret_hundredths = (int)lround(number * 100);
-    return 0;
-}
-
 static int parse_calendar(const char *s, int64_t now_ns, int64_t *ret_wall_ns)
 {
     static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",

@@ -14,8 +14,6 @@
 int parse_duration(const char *s, int64_t *ret_ns);
 /* "20G", "512M", "1.5T", bytes without a suffix; suffixes are powers of 1024 with or without "iB"/"B". */
 int parse_size(const char *s, int64_t *ret_bytes);
-/* "8%" in percent with two decimals as hundredths. */
-int parse_percent(const char *s, int *ret_hundredths);
 /*
  * A moment in wall nanoseconds: "2026-11-20 14:02:11", "2026-11-20T14:02:11Z", "14:02", "+10s" (from now),
  * "1h" or "-1h" (ago), "@1700000000" (epoch seconds), "now". `bare_is_ago` says which way a bare duration

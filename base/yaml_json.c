@@ -9,7 +9,7 @@ struct reader {
     yaml_parser_t parser;
     unsigned n_nodes;
     char *error;
-    json_t *lines; /* NULL: nobody asks */
+    json_t *lines, *columns; /* NULL: not asked for */
 };
 
 static void set_error(struct reader *r, const char *text)
@@ -85,6 +85,7 @@ static bool note_line(struct reader *r, const char *place, const yaml_event_t *k
         return false;
     }
     json_object_set_new(r->lines, place, json_integer((json_int_t)key->start_mark.line + 1));
+    json_object_set_new(r->columns, place, json_integer((json_int_t)key->start_mark.column + 1));
     return true;
 }
 
@@ -166,9 +167,9 @@ static json_t *read_document(struct reader *r)
     }
 }
 
-static json_t *parse(const char *data, size_t size, json_t *lines, char error[static 200])
+static json_t *parse(const char *data, size_t size, json_t *lines, json_t *columns, char error[static 200])
 {
-    struct reader r = {.error = error, .lines = lines};
+    struct reader r = {.error = error, .lines = lines, .columns = columns};
 
     error[0] = '\0';
     if (!yaml_parser_initialize(&r.parser)) {
@@ -183,15 +184,19 @@ static json_t *parse(const char *data, size_t size, json_t *lines, char error[st
 
 json_t *yaml_parse(const char *data, size_t size, char error[static 200])
 {
-    return parse(data, size, NULL, error);
+    return parse(data, size, NULL, NULL, error);
 }
 
-json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines)
+json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines,
+                              json_t **ret_columns)
 {
     _cleanup_json_ lines = json_object();
-    json_t *root = parse(data, size, lines, error);
+    _cleanup_json_ columns = json_object();
+    json_t *root = parse(data, size, lines, columns, error);
 
     if (root)
         *ret_lines = TAKE_PTR(lines);
+    if (root && ret_columns)
+        *ret_columns = TAKE_PTR(columns);
     return root;
 }

@@ -16,7 +16,8 @@
 json_t *yaml_parse(const char *data, size_t size, char error[static 200]);
 /*
  * The same for a file that people write: a key that stands twice is an error, and *ret_lines is an object
- * from each key's place, as a JSON pointer ("/goodput/ttft"; keys stand as they are), to its line from 1. Set
- * with the value only.
+ * from each key's place, as a JSON pointer ("/goodput/ttft"; keys stand as they are), to its line from 1,
+ * *ret_columns (may be NULL) one to its column from 1. Set with the value only.
  */
-json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines);
+json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines,
+                              json_t **ret_columns);

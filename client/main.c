@@ -3,6 +3,7 @@
 #include "client/door/own.h"
 #include "client/door/place.h"
 #include "client/door/transient.h"
+#include "client/text/listing.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <langinfo.h>
@@ -11,23 +12,24 @@
 #include <signal.h>
 
 struct globals {
-    const char *socket, *host, *bus;
-    struct credential_options credentials;
-    bool json, no_legend, quiet, no_color, help, version;
+    struct connection at;
+    bool json, no_legend, no_pager, quiet, no_color, help, version;
 };
 
 /* clang-format off */
 const struct option_def global_options[] = {
-    {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
-    {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, host), "profd on another machine, over HTTP"},
-    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
-    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
-    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.cert), "certificate to show to --host"},
-    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, credentials.key), "its private key, where it is not in the same file"},
-    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
-    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, bus), "over D-Bus: that of the system, or with =session your own"},
+    {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, at.socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
+    {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, at.host), "profd on another machine, over HTTP"},
+    {"context", 0, "NAME", OPTION_TEXT, offsetof(struct globals, at.context), "connection that profctl context added; else $PROFD_CONTEXT, else the one in use"},
+    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
+    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
+    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.cert), "certificate to show to --host"},
+    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.key), "its private key, where it is not in the same file"},
+    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, at.credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
+    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, at.bus), "over D-Bus: that of the system, or with =session your own"},
     {"json", 0, NULL, OPTION_FLAG, offsetof(struct globals, json), "print what profd answers as JSON"},
     {"no-legend", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_legend), "no headings and no footers"},
+    {"no-pager", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_pager), "Print without a pager"},
     {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct globals, quiet), "say nothing but errors on stderr"},
     {"no-color", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_color), "no colour; $NO_COLOR does the same"},
     {"help", 'h', NULL, OPTION_FLAG, offsetof(struct globals, help), "this text"},
@@ -56,12 +58,12 @@ static int count_words(struct client *c, const struct verb *v, unsigned n)
     return client_fail(c, &p);
 }
 
-static int open_bus(struct client *c, const struct globals *g)
+static int open_bus(struct client *c, const struct connection *at)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const char *bus = *g->bus ? g->bus : "system";
+    const char *bus = *at->bus ? at->bus : "system";
 
-    if (g->socket || g->host)
+    if (at->socket || at->host)
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus excludes --socket and --host");
     else if (!streq(bus, "system") && !streq(bus, "session"))
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus=%s: there are --bus=system and --bus=session",
@@ -71,17 +73,26 @@ static int open_bus(struct client *c, const struct globals *g)
     return client_fail(c, &p);
 }
 
-static int open_door(struct client *c, const struct globals *g)
+static int open_door(struct client *c, const struct connection *named)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const char *environment = getenv("PROFD_SOCKET");
+    _cleanup_json_ contexts = NULL;
+    const char *environment = getenv("PROFD_SOCKET"), *context;
+    struct connection at = *named;
 
-    if (g->bus)
-        return open_bus(c, g);
-    c->may_start_profd = !g->socket && !g->host && !(environment && *environment);
-    return door_new(g->socket, g->host, &g->credentials, c->quiet ? NULL : &c->err, &c->door, &p) < 0
-               ? client_fail(c, &p)
-               : 0;
+    if (connection_complete(&at, &contexts, &context, &p) < 0)
+        return client_fail(c, &p);
+    if (at.bus)
+        return open_bus(c, &at);
+    c->may_start_profd = !at.socket && !at.host && !(environment && *environment);
+    if (door_new(at.socket, at.host, &at.credentials, c->quiet ? NULL : &c->err, &c->door, &p) < 0) {
+        if (context)
+            problem_remedy(&p, "profctl context show %s shows the context in use.", context);
+        return client_fail(c, &p);
+    }
+    if (context)
+        door_set_context(c->door, context);
+    return EXIT_DONE;
 }
 
 /* Whether a profd may be started, since nobody answers and nobody said who is meant. */
@@ -153,29 +164,59 @@ static void take_globals(struct client *c, const struct globals *g)
     c->json = g->json;
     c->no_legend = g->no_legend;
     c->quiet = g->quiet;
+    c->connection = &g->at;
 }
 
-static int run_verb(struct client *c, const struct verb *v, struct globals *g, int argc, char **argv)
+/* A line that is completed names its profd as any other. */
+static void take_connection(struct globals *g, int n_words, char **words)
 {
+    for (int i = 0; i + 1 < n_words; i++)
+        for (size_t k = 0; k < n_global_options; k++) {
+            const struct option_def *def = &global_options[k];
+            size_t size = strlen(def->name);
+            if (def->kind != OPTION_TEXT || !starts_with(words[i], "--") ||
+                strncmp(words[i] + 2, def->name, size) != 0)
+                continue;
+            const char *rest = words[i] + 2 + size, **value = (const char **)((char *)g + def->offset);
+            if (*rest == '=')
+                *value = rest + 1;
+            else if (!*rest && streq(words[i + 1], "=") && i + 3 < n_words)
+                *value = words[i + 2];
+            else if (!*rest && def->argument[0] != '[' && i + 2 < n_words)
+                *value = words[i + 1];
+        }
+}
+
+static int run_verb(struct client *c, const struct verb_entry *entry, struct globals *g, int argc,
+                    char **argv)
+{
+    const struct verb *v = entry->verb;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
+    struct listing_options listing = {0};
     const struct option_set sets[] = {
         {v->options, v->n_options, values},
         {global_options, n_global_options, g},
+        {listing_option_defs, n_listing_option_defs, &listing},
     };
 
     options_init(&sets[0]);
-    int first = options_parse(sets, ARRAY_SIZE(sets), argc, argv, false, &p);
+    int first = options_parse(sets, v->has_listing ? 3 : 2, argc, argv, false, &p);
+    if (first >= 0 && v == &verb_complete)
+        take_connection(g, argc - first, argv + first);
     take_globals(c, g);
+    c->may_page = v->has_listing && !g->no_pager;
+    if (first >= 0 && v->has_listing && listing_take(c, &listing, &p) < 0)
+        first = -EINVAL;
     int status;
     if (first < 0) {
         problem_remedy(&p, "profctl %s --help", v->name);
         status = client_fail(c, &p);
     } else if (g->help) {
-        verb_help(stdout, v);
+        verb_help(stdout, entry);
         status = EXIT_DONE;
     } else if ((status = count_words(c, v, (unsigned)(argc - first))) == 0 &&
-               (status = open_door(c, g)) == 0) {
+               (v->is_offline || (status = open_door(c, &g->at)) == 0)) {
         if (v->needs_only_catalog)
             status = client_need_profd(c);
         if (status == EXIT_DONE)
@@ -212,8 +253,8 @@ static int run(struct client *c, int argc, char **argv)
         problem_remedy(&p, "profctl help lists the verbs.");
         return client_fail(c, &p);
     }
-    const struct verb *v = verb_find(argv[first]);
-    return v ? run_verb(c, v, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
+    const struct verb_entry *entry = verb_find(argv[first]);
+    return entry ? run_verb(c, entry, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
 }
 
 /* A pipe whose reader has enough, such as head. */
@@ -245,6 +286,12 @@ int main(int argc, char **argv)
     set_locale();
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int status = flush_output(&c, run(&c, argc, argv));
+    if (pager_wait(&c.pager) != 0) {
+        _cleanup_(problem_done) struct problem p = {0};
+        problem_set(&p, -ENOENT, PROBLEM_INTERNAL, "cannot run the pager");
+        problem_remedy(&p, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.");
+        status = client_fail(&c, &p);
+    }
     curl_global_cleanup();
     return status;
 }

@@ -9,17 +9,26 @@
 
 #include "base/json.h"
 #include "base/problem.h"
+#include "client/door/contexts.h"
 #include "client/door/request.h"
 #include "client/text/options.h"
+#include "client/text/pager.h"
 #include "client/text/screen.h"
+#include "client/text/table.h"
 #include "proto/names.h"
 
 struct client {
     struct door *door;
     struct screen out, err;
     bool json, no_legend, quiet;
-    bool may_start_profd;        /* nobody said which profd is meant */
-    struct transient *transient; /* the profd that was started, or NULL */
+    /* Of lists and reports (listing.h). */
+    enum table_format format;
+    const char *columns; /* of --columns, NULL: all */
+    bool may_page;       /* a verb that draws again or follows clears it */
+    struct pager pager;
+    const struct connection *connection; /* as options name it */
+    bool may_start_profd;                /* nobody said which profd is meant */
+    struct transient *transient;         /* the profd that was started, or NULL */
 };
 
 struct verb {
@@ -31,7 +40,9 @@ struct verb {
     unsigned min_words, max_words;
     const struct option_def *options;
     size_t n_options, values_size;
+    bool has_listing;        /* takes the options of lists and reports (listing.h) */
     bool needs_only_catalog; /* a profd for the time of the call will do */
+    bool is_offline;         /* asks no profd, whatever context is in use: client->door is NULL */
     int (*run)(struct client *c, const void *options, int n_words, char **words);
 };
 
@@ -43,6 +54,12 @@ struct verb {
 int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret);
 /* Where profd has it: "/v1/sessions/s7". The caller frees it. */
 char *verb_ref_path(const char *ref);
+
+/* A verb with the defaults of all its options; returns its exit status. */
+int verb_call(struct client *c, const struct verb *v, int n_words, char **words);
+/* The newest session, with_traces: of those that have any; its id into ret (at least REF_TEXT_MAX bytes),
+ * which one is printed on stderr. For verbs whose subject was not named. Returns an exit status. */
+int verb_newest_session(struct client *c, bool with_traces, char *ret);
 
 /* Where no profd answers, and none was named, starts one for the time of this call (transient.h). Returns an
  * exit status; EXIT_DONE also where there is none to be started: what is asked of it then fails. */
@@ -58,6 +75,9 @@ void client_release_profd(struct client *c);
 int client_fail(struct client *c, const struct problem *p);
 /* A line on stderr, unless --quiet. */
 void client_say(struct client *c, const char *format, ...) _printf_(2, 3);
+/* Whether a person can be asked, and the answer to a question, which ends with " [y/N] ", on stderr. */
+bool client_can_ask(const struct client *c);
+bool client_confirm(struct client *c, const char *format, ...) _printf_(2, 3);
 /* An answer as JSON on stdout: indented on a terminal. Returns EXIT_DONE. */
 int client_print_json(struct client *c, const json_t *j);
 /* A GET that says what failed. Returns an exit status; *ret is set with EXIT_DONE. */

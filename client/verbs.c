@@ -2,104 +2,274 @@
 #include "client/verbs.h"
 
 #include "base/alloc.h"
+#include "base/units.h"
+#include "client/text/listing.h"
+#include "client/text/nearest.h"
 #include "client/text/text.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 
-#define USAGE_COLUMNS 26 /* of the list of verbs: where summaries begin */
+#define SUMMARY_COLUMN 18 /* of the list of verbs */
+#define HELP_COLUMNS   80
+#define NAMES_MAX      128
 
 static const struct verb verb_help_page;
 
 /* clang-format off */
-const struct verb *const verbs[] = {
-    &verb_list_workers,
-    &verb_doctor,
-    &verb_start,
-    &verb_timeline,
-    &verb_run,
-    &verb_nsys_command,
-    &verb_torch_command,
-    &verb_status,
-    &verb_stop,
-    &verb_list_sessions,
-    &verb_bench,
-    &verb_list_runs,
-    &verb_audit,
-    &verb_compare,
-    &verb_list_traces,
-    &verb_ingest,
-    &verb_query,
-    &verb_export,
-    &verb_merge,
-    &verb_analyze,
-    &verb_flame,
-    &verb_diff,
-    &verb_functions,
-    &verb_reports,
-    &verb_show,
-    &verb_get,
-    &verb_open,
-    &verb_rm,
-    &verb_pin,
-    &verb_unpin,
-    &verb_du,
-    &verb_vacuum,
-    &verb_events,
-    &verb_token,
-    &verb_help_page,
-    NULL,
+static const struct verb_entry fleet_verbs[] = {
+    {&verb_list_workers, {"workers"}, NULL,
+     "profctl list-workers --router http://10.0.0.1:3521\n"
+     "PROFD_ROUTER=http://10.0.0.1:3521 profctl workers"},
+    {&verb_doctor, {0}, "check diagnose verify",
+     "profctl doctor --router http://10.0.0.1:3521"},
+};
+
+static const struct verb_entry record_verbs[] = {
+    {&verb_start, {0}, "record profile capture",
+     "profctl start --router http://10.0.0.1:3521 --duration 5s --wait\n"
+     "profctl start --steps 20 --record-shapes --analyze"},
+    {&verb_status, {0}, "watch top ps",
+     "profctl status\n"
+     "profctl status s7", .takes = "s"},
+    {&verb_stop, {0}, "cancel abort kill",
+     "profctl stop\n"
+     "profctl stop s7 --wait", .takes = "sr"},
+    {&verb_list_sessions, {"sessions"}, "history",
+     "profctl list-sessions --state failed"},
+    {&verb_timeline, {0}, NULL,
+     "profctl timeline --worker http://10.0.0.5:8088 --prompt \"Why is the sky blue?\""},
+    {&verb_run, {0}, "nsys",
+     "profctl run -- vllm serve MODEL --port 8007 --profiler-config.profiler=cuda", .takes = "c"},
+    {&verb_check_recipe, {0}, "recipe srtctl validate variants",
+     "profctl check-recipe job.yaml\n"
+     "profctl check-recipe recipes/*/*.yaml --quiet", .takes = "f"},
+    {&verb_nsys_command, {0}, NULL,
+     "profctl nsys-command --recipe job.yaml --mode decode", .takes = "c"},
+    {&verb_torch_command, {0}, NULL,
+     "profctl torch-command --recipe job.yaml --mode prefill"},
+};
+
+static const struct verb_entry load_verbs[] = {
+    {&verb_bench, {0}, "benchmark load measure send",
+     "profctl bench --router http://10.0.0.1:3521 -n 200 -c 16 --isl 1024 --osl 128\n"
+     "profctl bench --worker http://10.0.0.11:8000 -n 200 --isl 1024 --repeat-runs 5 --label build=42"},
+    {&verb_list_runs, {"runs"}, NULL,
+     "profctl list-runs"},
+    {&verb_audit, {0}, NULL,
+     "profctl audit --router http://10.0.0.1:3521 --html audit.html"},
+    {&verb_compare, {0}, NULL,
+     "profctl compare r3 r4\n"
+     "profctl compare r3,r4,r5 r6,r7,r8 --fail-if 'ttft.p99 > +5%'\n"
+     "profctl compare build=41 build=42,concurrency=8 --json", .takes = "r"},
+};
+
+static const struct verb_entry trace_verbs[] = {
+    {&verb_list_traces, {"traces", "ls"}, "list dir",
+     "profctl list-traces --session s7\n"
+     "profctl ls --since 1h"},
+    {&verb_ingest, {0}, "import add upload load-trace",
+     "profctl ingest /tmp/traces\n"
+     "profctl ingest rank*.json.gz --session baseline", .takes = "f"},
+    {&verb_show, {0}, "describe info inspect",
+     "profctl show t12\n"
+     "profctl show s7 --json", .takes = "str"},
+    {&verb_get, {0}, "download fetch pull cp",
+     "profctl get t12\n"
+     "profctl get s7 -d traces", .takes = "st"},
+    {&verb_open, {0}, "perfetto ui view browse",
+     "profctl open\n"
+     "profctl open s7\n"
+     "profctl open trace.json.gz", .takes = "stf"},
+    {&verb_export, {0}, "convert",
+     "profctl export t12 --from 1.5s --to 1.6s -o part.json.gz", .takes = "tf"},
+    {&verb_merge, {0}, "join combine",
+     "profctl merge --session s7 -o all-ranks.json.gz", .takes = "tf"},
+};
+
+static const struct verb_entry analyze_verbs[] = {
+    {&verb_analyze, {0}, "analyse report explain summary",
+     "profctl analyze\n"
+     "profctl analyze trace.json.gz --report kernels,gaps\n"
+     "profctl analyze s7 --html report.html", .takes = "stf"},
+    {&verb_diff, {0}, NULL,
+     "profctl diff s7 s9\n"
+     "profctl diff t12 t15 --fail-if 'step.p50 > +5%' --fail-if 'gpu.idle > +1ms'",
+     .takes = "stf"},
+    {&verb_flame, {0}, "flamegraph",
+     "profctl flame t12 -o flame.svg", .takes = "stf"},
+    {&verb_query, {0}, "sql select",
+     "profctl query s7 \"SELECT instance, rank, sum(dur) / 1e6 AS ms FROM kernel GROUP BY 1, 2\"\n"
+     "profctl query t12 \"SELECT name, sum(dur) FROM kernel GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"\n"
+     "profctl query --named list", .takes = "stf"},
+    {&verb_reports, {0}, NULL,
+     "profctl reports"},
+    {&verb_functions, {0}, NULL,
+     "profctl functions --session s7", .takes = "s"},
+};
+
+static const struct verb_entry storage_verbs[] = {
+    {&verb_du, {0}, "df usage storage",
+     "profctl du"},
+    {&verb_rm, {0}, "remove delete del",
+     "profctl rm s7\n"
+     "profctl rm t12 t13", .takes = "str"},
+    {&verb_pin, {0}, "keep protect",
+     "profctl pin s7", .takes = "st"},
+    {&verb_unpin, {0}, NULL,
+     "profctl unpin s7", .takes = "st"},
+    {&verb_vacuum, {0}, "prune clean gc",
+     "profctl vacuum --keep 20G --dry-run"},
+};
+
+static const struct verb_entry administration_verbs[] = {
+    {&verb_events, {0}, "log logs journal follow",
+     "profctl events"},
+    {&verb_token, {0}, "login auth",
+     "profctl token new grafana --role read", .words = "new"},
+    {&verb_context, {0}, "contexts config cluster connect",
+     "profctl context add prod --host https://10.0.0.1:9460 --token-file ~/prod-token --use\n"
+     "profctl context list\n"
+     "profctl --context prod list-sessions",
+     .words = "add use list show rm"},
+    {&verb_completion, {0}, NULL,
+     "source <(profctl completion bash)\n"
+     "profctl completion zsh > ~/.zfunc/_profctl\n"
+     "profctl completion fish > ~/.config/fish/completions/profctl.fish", .words = "bash zsh fish"},
+    {&verb_help_page, {0}, "man usage",
+     "profctl help start\n"
+     "profctl help options", .takes = "v", .words = "options"},
 };
 /* clang-format on */
 
-const struct verb *verb_find(const char *name)
+#define GROUP(title, table)                                                                                  \
+    {                                                                                                        \
+        title, table, ARRAY_SIZE(table)                                                                      \
+    }
+
+const struct verb_group verb_groups[] = {
+    GROUP("Fleet", fleet_verbs),
+    GROUP("Record", record_verbs),
+    GROUP("Measure load", load_verbs),
+    GROUP("Traces", trace_verbs),
+    GROUP("Analyze", analyze_verbs),
+    GROUP("Storage", storage_verbs),
+    GROUP("Administration", administration_verbs),
+};
+const size_t n_verb_groups = ARRAY_SIZE(verb_groups);
+
+/* Whether a list of names, separated by spaces, has that one. */
+static bool list_has(const char *list, const char *name)
 {
-    for (const struct verb *const *v = verbs; *v; v++)
-        if (streq((*v)->name, name))
-            return *v;
+    size_t n = strlen(name);
+
+    for (const char *p = list; p && *p; p += strspn(p, " ")) {
+        size_t size = strcspn(p, " ");
+        if (size == n && strncmp(p, name, n) == 0)
+            return true;
+        p += size;
+    }
+    return false;
+}
+
+static bool has_name(const struct verb_entry *e, const char *name)
+{
+    bool has = streq(e->verb->name, name);
+
+    for (size_t i = 0; i < ALIASES_MAX && !has; i++)
+        has = streq(e->aliases[i], name);
+    return has;
+}
+
+static const struct verb_entry *find_entry(const char *name, bool synonyms)
+{
+    for (size_t g = 0; g < n_verb_groups; g++)
+        for (size_t i = 0; i < verb_groups[g].n; i++) {
+            const struct verb_entry *e = &verb_groups[g].entries[i];
+            if (synonyms ? list_has(e->synonyms, name) : has_name(e, name))
+                return e;
+        }
     return NULL;
 }
 
-void verb_help(FILE *out, const struct verb *v)
+const struct verb_entry *verb_find(const char *name)
 {
+    /* What the shells call is no verb for people. */
+    static const struct verb_entry hidden = {&verb_complete, .examples = ""};
+
+    if (streq(name, hidden.verb->name))
+        return &hidden;
+    return find_entry(name, false);
+}
+
+static void print_indented(FILE *out, const char *lines)
+{
+    for (const char *p = lines; *p;) {
+        size_t n = strcspn(p, "\n");
+        fprintf(out, "  %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+void verb_help(FILE *out, const struct verb_entry *e)
+{
+    const struct verb *v = e->verb;
+
     fprintf(out, "profctl %s [OPTION...]%s%s\n\n%s.\n", v->name, *v->words ? " " : "", v->words, v->summary);
     if (v->details)
         fprintf(out, "\n%s\n", v->details);
+    for (size_t i = 0; i < ALIASES_MAX && e->aliases[i]; i++)
+        fprintf(out, "%s%s%s", i == 0 ? "\nAliases: " : ", ", e->aliases[i],
+                i + 1 == ALIASES_MAX || !e->aliases[i + 1] ? "\n" : "");
     if (v->n_options > 0)
         fputs("\nOptions:\n", out);
     options_help(out, &(struct option_set){.defs = v->options, .n = v->n_options});
-    fputs("\nOptions of every verb:\n", out);
+    if (v->has_listing) {
+        fputs("\nOutput:\n", out);
+        options_help(out, &(struct option_set){.defs = listing_option_defs, .n = n_listing_option_defs});
+    }
+    fputs("\nExamples:\n", out);
+    print_indented(out, e->examples);
+    fputs("\nGlobal options: profctl help options\n", out);
+}
+
+static void global_options_help(FILE *out)
+{
+    fputs("Global options, of every verb:\n", out);
     options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
 }
 
 void verbs_help(FILE *out)
 {
     fputs("profctl [OPTION...] VERB [OPTION...] [WORD...]\n\n"
-          "Record LLM inference workers together, and get at their traces.\n\nVerbs:\n",
+          "Profile LLM inference fleets: record all workers together, analyze the traces.\n",
           out);
-    for (const struct verb *const *v = verbs; *v; v++) {
-        _cleanup_(freep) char *usage = xasprintf("%s%s%s", (*v)->name, *(*v)->words ? " " : "", (*v)->words);
-        if (strlen(usage) < USAGE_COLUMNS)
-            fprintf(out, "  %-*s%s\n", USAGE_COLUMNS, usage, (*v)->summary);
-        else
-            fprintf(out, "  %s\n  %*s%s\n", usage, USAGE_COLUMNS, "", (*v)->summary);
+    for (size_t g = 0; g < n_verb_groups; g++) {
+        fprintf(out, "\n%s:\n", verb_groups[g].name);
+        for (size_t i = 0; i < verb_groups[g].n; i++) {
+            const struct verb *v = verb_groups[g].entries[i].verb;
+            _cleanup_(freep) char *summary = text_wrap(v->summary, SUMMARY_COLUMN, HELP_COLUMNS);
+            fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN - 2, v->name, summary);
+        }
     }
-    fputs("\nOptions of every verb:\n", out);
-    options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
-    fputs("\nIds carry their kind: s7 is a session, t12 a trace, r3 a run.\n"
-          "Exit status: 0 done, 1 failed, 2 usage, 3 partial, 4 not found, 5 a condition holds.\n"
-          "See profctl(1).\n",
+    fputs("\nprofctl VERB --help shows the options of a verb, with examples;\n"
+          "profctl help options shows the options that every verb has.\n"
+          "\nIds carry their kind: s7 is a session, t12 a trace, r3 a benchmark run.\n"
+          "Exit status: 0 success, 1 failure, 2 usage, 3 partial, 4 not found,\n"
+          "5 --fail-if condition met, 6 undecidable. See profctl(1).\n",
           out);
 }
 
 static int run_help(struct client *c, const void *options, int n_words, char **words)
 {
-    const struct verb *v = n_words > 0 ? verb_find(words[0]) : NULL;
+    const struct verb_entry *e = n_words > 0 ? verb_find(words[0]) : NULL;
 
-    if (n_words > 0 && !v)
+    if (n_words > 0 && streq(words[0], "options"))
+        global_options_help(c->out.file);
+    else if (n_words > 0 && !e)
         return verb_unknown(c, words[0]);
-    if (v)
-        verb_help(c->out.file, v);
+    else if (e)
+        verb_help(c->out.file, e);
     else
         verbs_help(c->out.file);
     return EXIT_DONE;
@@ -107,24 +277,45 @@ static int run_help(struct client *c, const void *options, int n_words, char **w
 
 static const struct verb verb_help_page = {
     .name = "help",
-    .words = "[VERB]",
-    .summary = "Say what profctl or a verb of it does",
+    .words = "[VERB|options]",
+    .summary = "Show the help of profctl or of a verb",
     .max_words = 1,
+    .is_offline = true,
     .run = run_help,
 };
+
+/* The verb that a misspelt or foreign name most likely means; NULL where none is near. */
+static const struct verb_entry *nearest_verb(const char *name)
+{
+    const char *names[NAMES_MAX];
+    const struct verb_entry *e = find_entry(name, true);
+    size_t n = 0;
+
+    for (size_t g = 0; g < n_verb_groups && !e; g++)
+        for (size_t i = 0; i < verb_groups[g].n && n + ALIASES_MAX < NAMES_MAX; i++) {
+            const struct verb_entry *one = &verb_groups[g].entries[i];
+            names[n++] = one->verb->name;
+            for (size_t k = 0; k < ALIASES_MAX && one->aliases[k]; k++)
+                names[n++] = one->aliases[k];
+        }
+    const char *near = e ? NULL : nearest_name(name, names, n);
+    for (size_t i = 0; i < n && !near && *name; i++)
+        if (strstr(names[i], name) || starts_with(name, names[i]))
+            near = names[i];
+    return near ? verb_find(near) : e;
+}
 
 int verb_unknown(struct client *c, const char *name)
 {
     _cleanup_(freep) char *clean = text_clean(name, false);
     _cleanup_(problem_done) struct problem p = {0};
+    const struct verb_entry *near = nearest_verb(name);
 
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no verb '%s'", clean);
-    for (const struct verb *const *v = verbs; *v; v++)
-        if (*name && (strstr((*v)->name, name) || starts_with(name, (*v)->name))) {
-            problem_remedy(&p, "Is it %s? profctl help lists them all.", (*v)->name);
-            return client_fail(c, &p);
-        }
-    problem_remedy(&p, "profctl help lists them.");
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown verb '%s'", clean);
+    if (near)
+        problem_remedy(&p, "Did you mean %s (%s)? profctl help lists all verbs.", near->verb->name,
+                       near->verb->summary);
+    problem_remedy(&p, "profctl help lists all verbs.");
     return client_fail(c, &p);
 }
 
@@ -172,6 +363,60 @@ int verb_ref(struct client *c, const char *word, char own_kind, const char *kind
     return -EINVAL;
 }
 
+int verb_call(struct client *c, const struct verb *v, int n_words, char **words)
+{
+    _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
+    const struct option_set set = {v->options, v->n_options, values};
+
+    options_init(&set);
+    int status = v->run(c, values, n_words, words);
+    options_done(&set);
+    return status;
+}
+
+/* "Using s7, the newest session (complete, 4 traces, 2026-11-20 14:02:11)" */
+static void print_newest(struct client *c, const json_t *session, size_t n_newer)
+{
+    char at[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *traces =
+        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
+
+    client_say(c, "Using %s, the newest session%s (%s, %s, %s)", json_get_str(session, "session"),
+               n_newer > 0 ? " with traces" : "", json_get_str(session, "state"), traces,
+               format_time(at, json_get_int(session, "requested_at", 0)));
+}
+
+int verb_newest_session(struct client *c, bool with_traces, char *ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ answer = NULL;
+    const json_t *session;
+    size_t i;
+    int status = client_need_profd(c);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, "/v1/sessions", NULL, &answer);
+    if (status != EXIT_DONE)
+        return status;
+    json_array_foreach(json_object_get(answer, "sessions"), i, session)
+    {
+        int64_t id;
+        if (with_traces && json_get_int(json_object_get(session, "counts"), "traces", 0) == 0)
+            continue;
+        if (parse_ref(json_get_str(session, "session"), 's', &id) != 's')
+            continue;
+        print_newest(c, session, i);
+        snprintf(ret, REF_TEXT_MAX, "s%lld", (long long)id);
+        return EXIT_DONE;
+    }
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND,
+                with_traces ? "no session has traces" : "there is no session");
+    problem_remedy(&p,
+                   "profctl start --router URL --wait records one; profctl list-traces shows the traces that "
+                   "belong to no session.");
+    return client_fail(c, &p);
+}
+
 static int exit_status_of(enum problem_kind kind)
 {
     switch (kind) {
@@ -191,9 +436,15 @@ static char *wrap(const struct screen *s, const char *text, unsigned indent)
     return text_wrap(text, indent, s->is_terminal ? screen_text_width(s) : UINT_MAX);
 }
 
+/* Where a person reads it: in the pager, where one has the terminal. */
+static FILE *message_file(const struct client *c)
+{
+    return c->pager.pid > 0 && c->err.is_terminal ? c->out.file : c->err.file;
+}
+
 int client_fail(struct client *c, const struct problem *p)
 {
-    FILE *err = c->err.file;
+    FILE *err = message_file(c);
     _cleanup_(freep) char *what = text_clean(p->what, false), *remedy = text_clean(p->remedy, true);
 
     _cleanup_(freep) char *line = xasprintf("profctl: %s", what ? what : "failed"),
@@ -218,11 +469,31 @@ void client_say(struct client *c, const char *format, ...)
     _cleanup_(freep) char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
     /* In the order in which it was said, where both are one terminal. */
     fflush(c->out.file);
-    fprintf(c->err.file, "%*s%s\n", (int)indent, "", wrapped);
+    fprintf(message_file(c), "%*s%s\n", (int)indent, "", wrapped);
+}
+
+bool client_can_ask(const struct client *c)
+{
+    return isatty(STDIN_FILENO) && c->err.is_terminal;
+}
+
+bool client_confirm(struct client *c, const char *format, ...)
+{
+    char answer[16];
+
+    va_list ap;
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap), *clean = text_clean(text, false);
+    va_end(ap);
+    fflush(c->out.file);
+    fprintf(c->err.file, "%s [y/N] ", clean);
+    fflush(c->err.file);
+    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 int client_print_json(struct client *c, const json_t *j)
 {
+    listing_page(c);
     /* Escapes what could steer a terminal; still the same JSON. */
     size_t flags = c->out.is_terminal ? JSON_INDENT(2) | JSON_ENSURE_ASCII : JSON_COMPACT;
     json_dumpf(j, c->out.file, flags | JSON_ENCODE_ANY);

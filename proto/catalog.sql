@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 4;
+-- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 5;
 -- migrations from older versions stand in proto/catalog-N.sql and must lead to exactly this.
 --
 -- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
@@ -59,10 +59,14 @@ create table session_row (
     reason       text,
     remedy       text,
     pinned       integer not null default 0,
-    remarks      text check (remarks is null or json_valid(remarks))   -- what profd noticed: [{refuses, option, worker, text, remedy}]
+    remarks      text check (remarks is null or json_valid(remarks)),  -- what profd noticed: [{refuses, option, worker, text, remedy}]
+    name         text,                          -- of a session made of ingested files
+    skipped      text check (skipped is null or json_valid(skipped))   -- workers that were left out: [{worker, reason, remedy}]
 ) strict;
+create unique index session_name on session_row (name) where name is not null;
 create index session_state on session_row (state);
 create index session_router on session_row (router_id);
+create index session_pinned on session_row (session_id) where pinned = 1;
 
 create table target_row (
     target_id    integer primary key autoincrement,
@@ -140,14 +144,16 @@ create table trace_row (
     defects      text check (defects is null or json_valid(defects)),  -- what was wrong: [{kind, count, place, text}]
     device       integer,                       -- st_dev and st_ino of the file that was read, where the worker wrote it
     inode        integer,
-    process_started integer                     -- when the process began whose root the path leads through, in its own unit
+    process_started integer,                    -- when the process began whose root the path leads through, in its own unit
+    instance     text                           -- engine instance that its rank is of, within its session
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
 create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
 create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
-create index trace_evictable on trace_row (recorded_at) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_evictable on trace_row (collected_at) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_pinned on trace_row (trace_id) where pinned = 1;
 create index trace_sha256 on trace_row (sha256) where sha256 is not null;
 
 -- Texts that many traces share.
@@ -319,7 +325,7 @@ create view workers as
 create view sessions as
     select s.session_id, s.state, r.url as router, s.dialect, s.fleet, s.options, s.labels, s.requested_at,
            s.requested_by, s.start_at, s.starts_sent_at, s.recording_at, s.stop_at, s.hard_stop_at, s.stopped_at,
-           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned, s.remarks
+           s.finished_at, s.skew_ns, s.reason, s.remedy, s.pinned, s.remarks, s.name, s.skipped
     from session_row s left join router_row r using (router_id);
 
 create view targets as
@@ -333,7 +339,7 @@ create view traces as
            t.stored, t.size, t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
            t.device_name, t.events, t.first_event_at, t.span_ns, t.candidates, t.owner_uid, t.recorded_at, t.collected_at,
            t.pinned, t.labels, t.last_event_at, t.columns, t.columns_size, t.columns_version, t.columns_reason, t.slices,
-           t.gpu_slices, t.threads, t.flows
+           t.gpu_slices, t.threads, t.flows, t.instance
     from trace_row t left join worker_row w using (worker_id);
 
 create view trace_names as

@@ -3,9 +3,10 @@
  * How profd and profctl talk to profd-ingest, the child that reads what nobody trusts: descriptors,
  * arguments, one JSON object.
  *
- *     profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM]]
+ *     profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM [PART FIRST_PID LAST_PID]]]
  *
  * COLUMNS_ROOM: bytes of the disk for columns and what does not fit into memory, together.
+ * PART: of a file that profctl merge wrote, which of its traces is read, from 1, and that trace's processes.
  *
  *     0  /dev/null
  *     1  the result, at most INGEST_RESULT_MAX bytes

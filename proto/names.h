@@ -128,6 +128,7 @@ enum {
     EXIT_PARTIAL = 3,
     EXIT_NOT_FOUND = 4,
     EXIT_CONDITION = 5, /* a condition that was asked to fail */
+    EXIT_UNDECIDED = 6, /* samples are too small to decide on a condition */
 };
 
 #define PERFETTO_ORIGIN "https://ui.perfetto.dev"

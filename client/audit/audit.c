@@ -6,6 +6,17 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* Few requests have a median and no 99th percentile. */
+static void put_latency(struct document *d, const char *what, const json_t *run, const char *metric)
+{
+    double p50 = run_figure(run, metric, "p50"), p99 = run_figure(run, metric, "p99");
+
+    if (isfinite(p50) && isfinite(p99))
+        document_item(d, "%s after %.1f ms (median), %.1f ms (p99).", what, p50, p99);
+    else if (isfinite(p50))
+        document_item(d, "%s after %.1f ms (median).", what, p50);
+}
+
 static void executive_summary(const json_t *facts, struct document *d)
 {
     const json_t *run = audit_run(facts), *model = json_object_get(facts, "model");
@@ -14,15 +25,12 @@ static void executive_summary(const json_t *facts, struct document *d)
 
     document_text(d, "%s answered %" PRId64 " of %" PRId64 " requests.", name ? name : "The model",
                   run_requests(run, "success"), run_requests_all(run));
-    if (isfinite(run_figure(run, "ttft_ms", "p50")))
-        document_item(d, "First token after %.1f ms (median), %.1f ms (p99).",
-                      run_figure(run, "ttft_ms", "p50"), run_figure(run, "ttft_ms", "p99"));
-    if (isfinite(run_figure(run, "e2e_ms", "p50")))
-        document_item(d, "Whole answer after %.1f ms (median), %.1f ms (p99).",
-                      run_figure(run, "e2e_ms", "p50"), run_figure(run, "e2e_ms", "p99"));
+    put_latency(d, "First token", run, "ttft_ms");
+    put_latency(d, "Complete answer", run, "e2e_ms");
     if (isfinite(run_throughput(run, "output_tokens_per_s")))
-        document_item(d, "%.1f tokens/s of output, %.2f requests/s.",
-                      run_throughput(run, "output_tokens_per_s"), run_throughput(run, "requests_per_s"));
+        document_item(d, "%.1f tokens/s of output, %.1f tokens/s of input, %.2f requests/s.",
+                      run_throughput(run, "output_tokens_per_s"), run_throughput(run, "input_tokens_per_s"),
+                      run_throughput(run, "requests_per_s"));
     curve_read(facts, &c);
     ssize_t knee = curve_knee(&c);
     if (knee >= 0)
@@ -42,8 +50,11 @@ static const struct {
     {"Metrics of each prompt", audit_prompts},
     {"Summary statistics", audit_statistics},
     {"Percentiles", audit_percentiles},
+    {"Throughput", audit_throughput},
+    {"Correlation", audit_correlation},
+    {"Outliers", audit_outliers},
     {"Cold and warm", audit_cold_and_warm},
-    {"Concurrency", audit_sweep},
+    {"Concurrency (batch sizes)", audit_sweep},
     {"Sizing", audit_sizing},
     {"Memory", audit_memory},
     {"Limitations: what was not tested", audit_limitations},

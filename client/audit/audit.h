@@ -8,6 +8,7 @@
  *     hardware       hardware.h
  *     run            the main run, as GET /v1/runs/{run} has it
  *     prompts        those of the run, each with its text
+ *     rates          {input,output,total}_tokens_per_s of single requests: {n, mean, std, min, p50, max}
  *     sweep          [{concurrency, run}], in order; absent where none was made
  *     price_per_hour, goal {ttft_ms, tpot_ms, e2e_ms}: absent where not given
  *     made_at        wall nanoseconds

@@ -15,14 +15,23 @@
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
-    "body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:900px;margin:2em auto;padding:0 1em}\n"
-    "h1{font-size:1.5em}h2{font-size:1.15em;margin:2em 0 .4em;border-bottom:1px solid #ddd}\n"
+    ":root{--bg:#fff;--fg:#222;--dim:#555;--line:#ddd;--even:#f7f7f7;--grid:#e4e4e4;--plot:#3b6fb6;--mark:#"
+    "c2571a}\n"
+    "@media(prefers-color-scheme:dark){:root{--bg:#16181d;--fg:#e3e3e3;--dim:#9aa0a8;--line:#383c44;--even:#"
+    "1d2026;"
+    "--grid:#2b2f37;--plot:#7aa2e3;--mark:#e39a35}}\n"
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:980px;margin:2em "
+    "auto;padding:0 1em}\n"
+    "h1{font-size:1.5em}h2{font-size:1.15em;margin:2em 0 .4em;border-bottom:1px solid var(--line)}\n"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px;margin:.6em 0}\n"
-    "th{text-align:left;color:#555;border-bottom:1px solid #bbb}td,th{padding:3px 12px 3px "
+    "th{text-align:left;color:var(--dim);border-bottom:1px solid "
+    "var(--dim);vertical-align:bottom}td,th{padding:3px 12px 3px "
     "0;vertical-align:top}\n"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
-    "tr:nth-child(even){background:#f7f7f7}figure{margin:.8em 0}figcaption{color:#555;font-size:13px}\n"
-    "svg text{font:11px system-ui,sans-serif;fill:#555}\n"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}td{overflow-wrap:"
+    "break-word}\n"
+    "tr:nth-child(even){background:var(--even)}figure{margin:.8em "
+    "0}figcaption{color:var(--dim);font-size:13px}\n"
+    "svg text{font:11px system-ui,sans-serif;fill:var(--dim)}svg{max-width:100%;height:auto}\n"
     "@media "
     "print{body{margin:0;max-width:none;font-size:11px}h2{break-after:avoid}tr,figure{break-inside:avoid}}\n"
     "</style>\n";
@@ -85,7 +94,7 @@ static void put_axes(const struct plot_block *p, const struct frame *f, FILE *ou
 {
     for (int i = 0; i * f->y_tick <= f->y_max * 1.001; i++)
         fprintf(out,
-                "<path d=\"M%.0f %.1fH%.0f\" stroke=\"#e4e4e4\"/><text x=\"%.0f\" y=\"%.1f\" "
+                "<path d=\"M%.0f %.1fH%.0f\" style=\"stroke:var(--grid)\"/><text x=\"%.0f\" y=\"%.1f\" "
                 "text-anchor=\"end\">%g</text>",
                 PLOT_LEFT, at_y(f, i * f->y_tick), PLOT_WIDTH - PLOT_RIGHT, PLOT_LEFT - 6,
                 at_y(f, i * f->y_tick) + 4, i * f->y_tick);
@@ -115,15 +124,17 @@ static void put_plot(const struct block *b, FILE *out)
     fprintf(out, "</figcaption><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" role=\"img\">", PLOT_WIDTH,
             PLOT_HEIGHT, PLOT_WIDTH);
     put_axes(p, &f, out);
-    fputs("<path fill=\"none\" stroke=\"#3b6fb6\" stroke-width=\"2\" d=\"", out);
+    fputs("<path fill=\"none\" style=\"stroke:var(--plot)\" stroke-width=\"2\" d=\"", out);
     for (size_t i = 0; i < p->n; i++)
         fprintf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L', at_x(&f, p->x[i]), at_y(&f, p->y[i]));
     fputs("\"/>", out);
     for (size_t i = 0; i < p->n; i++) {
         bool marked = p->x[i] == p->mark_x;
-        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"><title>%g, %g</title></circle>",
-                at_x(&f, p->x[i]), at_y(&f, p->y[i]), marked ? 6 : 3, marked ? "#c2571a" : "#3b6fb6", p->x[i],
-                p->y[i]);
+        fprintf(
+            out,
+            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" style=\"fill:var(%s)\"><title>%g, %g</title></circle>",
+            at_x(&f, p->x[i]), at_y(&f, p->y[i]), marked ? 6 : 3, marked ? "--mark" : "--plot", p->x[i],
+            p->y[i]);
     }
     fputs("</svg></figure>\n", out);
 }

@@ -4,12 +4,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include <math.h>
 
 /* -- Prompts ------------------------------------------------------------------------------------------ */
 
 static const char *prompt_text(const json_t *prompts, size_t i)
 {
-    const json_t *v = json_array_get(prompts, i);
+    const json_t *v = json_array_get(prompts, i), *messages = json_object_get(v, "messages");
+    if (json_array_size(messages) > 0)
+        return json_get_str(json_array_get(messages, json_array_size(messages) - 1), "content");
     return json_is_string(v) ? json_string_value(v) : json_get_str(v, "prompt");
 }
 
@@ -46,6 +49,61 @@ json_t *facts_prompts(const json_t *run, const json_t *prompts)
     if (i == 0)
         json_array_append_new(list, synthetic(run));
     return list;
+}
+
+/* -- Tokens a second ---------------------------------------------------------------------------------- */
+
+static int compare_values(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static json_t *rate_distribution(double *values, size_t n)
+{
+    double mean = 0, squares = 0;
+
+    if (n == 0)
+        return json_null();
+    qsort(values, n, sizeof(*values), compare_values);
+    for (size_t i = 0; i < n; i++)
+        mean += values[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    return json_pack("{s: I, s: f, s: f, s: f, s: f, s: f}", "n", (json_int_t)n, "mean", mean, "std",
+                     sqrt(squares / (double)n), "min", values[0], "p50",
+                     (values[(n - 1) / 2] + values[n / 2]) / 2, "max", values[n - 1]);
+}
+
+json_t *facts_rates(const json_t *requests)
+{
+    static const struct {
+        const char *key;
+        bool input, output;
+    } rates[] = {{"input_tokens_per_s", true, false},
+                 {"output_tokens_per_s", false, true},
+                 {"total_tokens_per_s", true, true}};
+    _cleanup_(freep) double *values = xcalloc(json_array_size(requests) + 1, sizeof(*values));
+    json_t *j = json_object();
+
+    for (size_t k = 0; k < ARRAY_SIZE(rates); k++) {
+        size_t i, n = 0;
+        json_t *r;
+        json_array_foreach((json_t *)requests, i, r)
+        {
+            const char *outcome = json_get_str(r, "outcome");
+            double input = json_get_number(r, "input_tokens", NAN),
+                   output = json_get_number(r, "output_tokens", NAN),
+                   seconds = json_get_number(r, "e2e_ns", 0) / NS_PER_S,
+                   tokens = (rates[k].input ? input : 0) + (rates[k].output ? output : 0);
+            if (outcome && streq(outcome, "success") && !json_get_bool(r, "cold", false) && seconds > 0 &&
+                isfinite(tokens))
+                values[n++] = tokens / seconds;
+        }
+        json_object_set_new(j, rates[k].key, rate_distribution(values, n));
+    }
+    return j;
 }
 
 /* -- Model and machine -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "client/audit/parts.h"
 #include "client/runs/sweep.h"
+#include "client/text/run.h"
 #include <math.h>
 
 const json_t *audit_run(const json_t *facts)
@@ -17,7 +18,7 @@ char *audit_number_text(const char *format, double value)
 
 double run_figure(const json_t *run, const char *metric, const char *statistic)
 {
-    return json_get_number(json_object_get(json_object_get(run, "metrics"), metric), statistic, NAN);
+    return run_metric_figure(json_object_get(json_object_get(run, "metrics"), metric), statistic);
 }
 
 double run_throughput(const json_t *run, const char *name)

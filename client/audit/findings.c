@@ -7,14 +7,20 @@
 #include <math.h>
 
 /* Times the median: from there on it is worth saying. */
-#define COLD_RATIO   2.0
-#define TAIL_RATIO   3.0
-#define STALL_RATIO  5.0
-#define FIRST_SHARE  0.5 /* of a request's time, until its first token */
-#define LATE_MS      10.0
-#define LATE_SHARE   0.05 /* of the median latency */
-#define GROWTH_SHARE 0.1  /* of memory */
-#define KNEE_GAIN    0.1  /* of throughput, beyond the knee */
+#define COLD_RATIO    2.0
+#define TAIL_RATIO    3.0
+#define STALL_RATIO   5.0
+#define FIRST_SHARE   0.5 /* of a request's time, until its first token */
+#define LATE_MS       10.0
+#define LATE_SHARE    0.05 /* of the median latency */
+#define GROWTH_SHARE  0.1  /* of memory */
+#define KNEE_GAIN     0.1  /* of throughput, beyond the knee */
+#define OUTLIER_TIMES 2.0  /* the median: of a few milliseconds above it nobody needs to hear */
+#define UNEVEN_SHARE  0.3  /* of the mean speed */
+/* Fewer tell nothing of spread or of a relation. */
+#define UNEVEN_REQUESTS     10
+#define CORRELATED_REQUESTS 20
+#define CORRELATED          0.7 /* Spearman's rho; half of the ranks' variance */
 
 static void failures(const json_t *facts, struct document *d)
 {
@@ -183,9 +189,90 @@ static void lateness(const json_t *facts, struct document *d)
             late);
 }
 
+/* A measured relation, and how to test it: not a cause. */
+static void correlation(const json_t *facts, struct document *d)
+{
+    const json_t *c = json_object_get(json_object_get(facts, "run"), "correlation");
+    double n = json_get_number(c, "input_tokens_ttft_n", 0),
+           rank = json_get_number(c, "input_tokens_ttft_rank", 0);
+
+    if (n >= CORRELATED_REQUESTS && rank >= CORRELATED)
+        document_item(d,
+                      "Requests with longer inputs had later first tokens (Spearman's rho %.2f, %.0f "
+                      "requests). That is a correlation, no "
+                      "cause: measure lengths one by one with profctl bench --sweep isl=128,512,2048.",
+                      rank, n);
+}
+
+static void uneven_speed(const json_t *facts, struct document *d)
+{
+    const json_t *rate = json_object_get(json_object_get(facts, "rates"), "output_tokens_per_s");
+    double n = json_get_number(rate, "n", 0), mean = json_get_number(rate, "mean", 0),
+           std = json_get_number(rate, "std", 0);
+
+    if (n >= UNEVEN_REQUESTS && std > UNEVEN_SHARE * mean)
+        document_item(
+            d,
+            "Output speed differs from request to request: %.1f tokens/s with a standard deviation "
+            "of %.1f (%.0f %%), %.0f requests. "
+            "Send one prompt many times (--repeat) to separate the effect of the prompts from the server's.",
+            mean, std, 100 * std / mean, n);
+}
+
+/* How many requests, not how many figures of them. */
+static size_t outlying_requests(const json_t *outliers)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_array_size(outliers); i++) {
+        int64_t index = json_get_int(json_array_get(outliers, i), "index", -1);
+        bool is_known = false;
+        for (size_t k = 0; k < i; k++)
+            is_known |= json_get_int(json_array_get(outliers, k), "index", -1) == index;
+        n += !is_known;
+    }
+    return n;
+}
+
+static void outliers(const json_t *facts, struct document *d)
+{
+    const json_t *run = json_object_get(facts, "run"), *list = json_object_get(run, "outliers"),
+                 *worst = json_array_get(list, 0);
+    const char *reason = json_get_str(worst, "reason");
+    size_t n = outlying_requests(list);
+    double times = json_get_number(worst, "value", 0) / json_get_number(worst, "median", NAN);
+
+    if (n > 0 && times >= OUTLIER_TIMES)
+        document_item(d,
+                      "%zu of %" PRId64 " requests are outliers; the worst, request %" PRId64
+                      ", %.1f ms against %.1f (%s). Section Outliers lists them.",
+                      n, run_requests(run, "success"), json_get_int(worst, "index", 0),
+                      json_get_number(worst, "value", NAN), json_get_number(worst, "median", NAN),
+                      reason ? reason : "no reason is known");
+}
+
+static void missed_goal(const json_t *facts, struct document *d)
+{
+    const json_t *run = json_object_get(facts, "run");
+    const char *metric;
+    json_t *limit;
+
+    json_object_foreach(json_object_get(facts, "goal"), metric, limit)
+    {
+        double p99 = run_figure(run, metric, "p99");
+        if (p99 > json_number_value(limit))
+            document_item(d,
+                          "The goal %s <= %g is missed at the load of the main run already: p99 is %.1f ms. "
+                          "A larger load "
+                          "does not help; look at the server first.",
+                          metric, json_number_value(limit), p99);
+    }
+}
+
 /* In order of what matters. */
 static void (*const rules[])(const json_t *facts, struct document *d) = {
-    failures, cold_start, tail, stalls, first_token, drift, knee, batching, memory, lateness,
+    failures, missed_goal, cold_start, tail,   outliers,     stalls,   first_token,
+    drift,    knee,        batching,   memory, uneven_speed, lateness, correlation,
 };
 
 void audit_findings(const json_t *facts, struct document *d)

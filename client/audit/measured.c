@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/audit/parts.h"
+#include "client/text/run.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -71,7 +72,9 @@ static void put_statistics(const json_t *run, const char *const *statistics, con
     for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
         char *cells[TABLE_COLUMNS_MAX] = {xstrdup(metrics[i].name)};
         for (size_t k = 0; k < n; k++)
-            cells[k + 1] = audit_number_text("%.2f", run_figure(run, metrics[i].metric, statistics[k]));
+            cells[k + 1] = audit_number_text(
+                "%.2f", run_metric_figure(json_object_get(json_object_get(run, "metrics"), metrics[i].metric),
+                                          statistics[k]));
         table_row(t, cells);
     }
 }
@@ -109,20 +112,22 @@ void audit_cold_and_warm(const json_t *facts, struct document *d)
 
 static void put_series(struct table_block *t, const char *what, const json_t *series)
 {
-    static const char *const keys[] = {"baseline", "peak", "difference"};
-    char *cells[4] = {xstrdup(what)};
+    static const char *const keys[] = {"baseline", "mean", "std", "low", "peak", "difference"};
+    char *cells[ARRAY_SIZE(keys) + 2] = {xstrdup(what)};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         char text[UNIT_TEXT_MAX];
-        const json_t *v = json_object_get(series, keys[i]);
-        cells[i + 1] = json_is_integer(v) ? xstrdup(format_size(text, json_integer_value(v))) : NULL;
+        double bytes = json_get_number(series, keys[i], -1);
+        cells[i + 1] = bytes >= 0 ? xstrdup(format_size(text, (int64_t)bytes)) : NULL;
     }
+    cells[ARRAY_SIZE(keys) + 1] = audit_number_text("%.0f", json_get_number(series, "n", NAN));
     table_row(t, cells);
 }
 
 void audit_memory(const json_t *facts, struct document *d)
 {
-    static const char *const headings[] = {"=", "before", "peak", "difference"};
+    static const char *const headings[] = {"=",   "before", "mean",       "std",
+                                           "min", "max",    "difference", "samples"};
     const json_t *m = json_object_get(audit_run(facts), "memory");
     size_t i;
     json_t *one;

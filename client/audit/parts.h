@@ -44,6 +44,11 @@ void audit_percentiles(const json_t *facts, struct document *d);
 void audit_cold_and_warm(const json_t *facts, struct document *d);
 void audit_memory(const json_t *facts, struct document *d);
 
+/* spread.c */
+void audit_throughput(const json_t *facts, struct document *d);
+void audit_correlation(const json_t *facts, struct document *d);
+void audit_outliers(const json_t *facts, struct document *d);
+
 /* sizing.c */
 void audit_sweep(const json_t *facts, struct document *d);
 void audit_sizing(const json_t *facts, struct document *d);

@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much load the model serves: the sweep, its knee, what holds a goal, and what tokens cost. */
 #include "base/alloc.h"
+#include "base/units.h"
 #include "client/audit/parts.h"
 #include <inttypes.h>
 #include <math.h>
 
 #define HOURS_A_MILLION(tokens_per_s) (1e6 / (tokens_per_s) / 3600)
 
+/* The largest of workers or GPUs; NULL where none was seen. */
+static char *peak_text(const json_t *run, const char *of, const char *series)
+{
+    char text[UNIT_TEXT_MAX];
+    int64_t most = -1;
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(json_object_get(json_object_get(run, "memory"), of), i, one) most =
+        MAX(most, json_get_int(json_object_get(one, series), "peak", -1));
+    return most >= 0 ? xstrdup(format_size(text, most)) : NULL;
+}
+
 void audit_sweep(const json_t *facts, struct document *d)
 {
-    static const char *const headings[] = {"At a time",   "Requests/s", "Tokens/s",   "Tokens/s a user",
-                                           "TTFT p50 ms", "E2E p50 ms", "E2E p99 ms", "="};
+    static const char *const headings[] = {"At a time",
+                                           "Requests/s",
+                                           "Tokens/s in",
+                                           "Tokens/s out",
+                                           "Tokens/s out a user",
+                                           "TTFT p50 ms",
+                                           "E2E p50 ms",
+                                           "E2E p99 ms",
+                                           "Memory max",
+                                           "GPU memory max",
+                                           "="};
     _cleanup_(curve_done) struct curve c = {0};
 
     curve_read(facts, &c);
@@ -24,13 +47,19 @@ void audit_sweep(const json_t *facts, struct document *d)
         table_row(t, (char *const[]){
                          xasprintf("%.0f", c.concurrency[i]),
                          audit_number_text("%.2f", run_throughput(c.runs[i], "requests_per_s")),
+                         audit_number_text("%.1f", run_throughput(c.runs[i], "input_tokens_per_s")),
                          audit_number_text("%.1f", c.tokens_per_s[i]),
                          audit_number_text("%.1f", run_throughput(c.runs[i], "output_tokens_per_s_per_user")),
                          audit_number_text("%.1f", run_figure(c.runs[i], "ttft_ms", "p50")),
                          audit_number_text("%.1f", c.e2e_p50_ms[i]),
                          audit_number_text("%.1f", run_figure(c.runs[i], "e2e_ms", "p99")),
+                         peak_text(c.runs[i], "workers", "rss_bytes"),
+                         peak_text(c.runs[i], "gpus", "memory_bytes"),
                          xstrdup((ssize_t)i == knee ? "knee" : ""),
                      });
+    document_text(d,
+                  "Each row is a run of its own with that number of requests in flight; the engine forms its "
+                  "batches from them.");
     struct plot_block *throughput = document_plot(d, "Throughput", "requests at a time", "tokens/s");
     for (size_t i = 0; i < c.n; i++)
         plot_point(throughput, c.concurrency[i], c.tokens_per_s[i]);
@@ -64,6 +93,22 @@ static ssize_t load_within(const struct curve *c, const json_t *goal)
     return best;
 }
 
+/* Whether a run has too few requests for a p99 that the goal names. */
+static bool is_undecided(const struct curve *c, const json_t *goal)
+{
+    const char *metric;
+    json_t *limit;
+
+    for (size_t i = 0; i < c->n; i++) {
+        json_object_foreach((json_t *)goal, metric, limit)
+        {
+            if (!isfinite(run_figure(c->runs[i], metric, "p99")))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void put_goal(const json_t *goal, const struct curve *c, struct document *d)
 {
     ssize_t at = load_within(c, goal);
@@ -79,6 +124,8 @@ static void put_goal(const json_t *goal, const struct curve *c, struct document 
     }
     if (c->n == 0)
         document_text(d, "Goal %s (p99): without a sweep it cannot be said which load holds it.", text);
+    else if (at < 0 && is_undecided(c, goal))
+        document_text(d, "Goal %s (p99): undecided, a p99 needs at least 100 requests in each run.", text);
     else if (at < 0)
         document_text(d, "Goal %s (p99): no load that was measured holds it.", text);
     else

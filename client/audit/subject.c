@@ -80,16 +80,31 @@ void audit_hardware(const json_t *facts, struct document *d)
                            json_get_str(h, "gpu_note") ? json_get_str(h, "gpu_note") : ""));
 }
 
+/* Warm-up requests are in no figure. */
+static void put_warm_up(const json_t *run, struct document *d)
+{
+    int64_t most = 0, failed = 0;
+    size_t i;
+    json_t *worker;
+
+    json_array_foreach(json_object_get(run, "warmed"), i, worker)
+    {
+        most = MAX(most, json_get_int(worker, "sent", 0));
+        failed += json_get_int(worker, "failed", 0);
+    }
+    document_text(d, "Warm-up runs: %" PRId64 "%s%s", most,
+                  most > 0 ? " to each worker, before each run and in none of its figures" : "",
+                  failed > 0 ? "; some failed" : "");
+}
+
 void audit_configuration(const json_t *facts, struct document *d)
 {
     static const struct {
         const char *key, *name;
     } keys[] = {
-        {"api", "API"},           {"isl", "Input tokens"},
-        {"osl", "Output tokens"}, {"requests", "Requests"},
-        {"duration", "Duration"}, {"arrival", "Arrival"},
-        {"rate", "Requests/s"},   {"repeat", "Each prompt"},
-        {"warmup", "Warm-up"},    {"seed", "Seed of chance"},
+        {"api", "API"},           {"isl", "Input tokens"},   {"osl", "Output tokens"},
+        {"requests", "Requests"}, {"duration", "Duration"},  {"arrival", "Arrival"},
+        {"rate", "Requests/s"},   {"repeat", "Each prompt"}, {"seed", "Seed of chance"},
         {"stream", "Streamed"},
     };
     const json_t *w = json_object_get(audit_run(facts), "workload");
@@ -108,4 +123,5 @@ void audit_configuration(const json_t *facts, struct document *d)
         put_fact(t, keys[i].name,
                  json_is_string(v) ? xstrdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY));
     }
+    put_warm_up(audit_run(facts), d);
 }

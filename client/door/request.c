@@ -25,6 +25,7 @@ struct door {
     struct bus_door *bus; /* NULL: by HTTP */
     CURL *curl;
     struct screen *talk;
+    char *title; /* with its context; NULL: it has none */
     long status;
     char error[CURL_ERROR_SIZE];
 };
@@ -72,14 +73,23 @@ struct door *door_free(struct door *d)
     curl_easy_cleanup(d->curl);
     place_done(&d->place);
     credentials_done(&d->credentials);
+    free(d->title);
     free(d);
     return NULL;
+}
+
+void door_set_context(struct door *d, const char *name)
+{
+    free(d->title);
+    d->title = xasprintf("%s (context %s)", d->place.socket ? d->place.socket : d->place.url, name);
 }
 
 const char *door_name(const struct door *d)
 {
     if (d->bus)
         return BUS_NAME;
+    if (d->title)
+        return d->title;
     return d->place.socket ? d->place.socket : d->place.url;
 }
 

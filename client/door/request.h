@@ -29,7 +29,9 @@ int door_new_on_bus(const char *which, struct screen *talk, struct door **ret, s
 struct door *door_free(struct door *d);
 DEFINE_CLEANUP(struct door *, door_free)
 
-/* Where it leads: a path or a URL. */
+/* The context that it was named by, for texts. */
+void door_set_context(struct door *d, const char *name);
+/* Where it leads: a path or a URL, with its context. */
 const char *door_name(const struct door *d);
 /* Through a socket or a bus, so that profd's files are files of this machine. */
 bool door_is_local(const struct door *d);

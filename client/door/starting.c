@@ -76,7 +76,7 @@ static int show_outcome(struct client *c, json_t *session)
     return status == EXIT_DONE ? of_run : status;
 }
 
-static int wait_for(struct client *c, const char *id)
+static int wait_for(struct client *c, const char *id, char *ret_recorded)
 {
     _cleanup_json_ session = NULL;
     int status = follow_session(c, id, &c->err, INTERRUPT_STOPS, &session);
@@ -92,15 +92,20 @@ static int wait_for(struct client *c, const char *id)
         return EXIT_FAILED;
     }
     status = show_outcome(c, session);
+    bool has_traces = json_get_int(json_object_get(session, "counts"), "traces", 0) > 0;
     if (status != EXIT_FAILED && counts_functions(session))
         client_say(c, "Next: profctl functions --session %s", id);
+    else if (ret_recorded && has_traces)
+        snprintf(ret_recorded, REF_TEXT_MAX, "%s", id);
     else if (status != EXIT_FAILED)
         client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;
 }
 
-int session_start(struct client *c, const char *source, const json_t *request, bool wait)
+int session_start(struct client *c, const char *source, const json_t *request, bool wait, char *ret_recorded)
 {
+    if (ret_recorded)
+        *ret_recorded = '\0';
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
     _cleanup_(freep) char *doing = xasprintf("finding the workers of %s", source);
@@ -114,7 +119,7 @@ int session_start(struct client *c, const char *source, const json_t *request, b
         return EXIT_FAILED;
     say_what_begins(c, session);
     if (wait)
-        return wait_for(c, id);
+        return wait_for(c, id, ret_recorded);
     if (c->json)
         return client_print_json(c, session);
     fprintf(c->out.file, "%s\n", id);

@@ -5,5 +5,8 @@
 #include "client/verb.h"
 
 /* Asks for it (POST /v1/sessions), says what begins and, with wait, follows it to its end, with the load that
- * was sent meanwhile; else prints its id. source is what its workers come from, in words. An exit status. */
-int session_start(struct client *c, const char *source, const json_t *request, bool wait);
+ * was sent meanwhile; else prints its id. source is what its workers come from, in words. An exit status.
+ * ret_recorded: NULL, or (at least REF_TEXT_MAX bytes) gets the id of a session that was waited for and has
+ * traces, else
+ * "". */
+int session_start(struct client *c, const char *source, const json_t *request, bool wait, char *ret_recorded);

@@ -3,14 +3,15 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/text/listing.h"
 #include "client/text/reasons.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include <inttypes.h>
 
 enum {
     CELL_FUNCTION,
     CELL_FILE,
+    CELL_LINE,
     CELL_CALLS,
     CELL_TSUB,
     CELL_TTOT,
@@ -21,8 +22,16 @@ enum {
 };
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"FUNCTION", COLUMN_SHORTEN}, {"FILE", COLUMN_SHORTEN}, {"NCALL", COLUMN_RIGHT}, {"TSUB", COLUMN_RIGHT},
-    {"TTOT", COLUMN_RIGHT},       {"TAVG", COLUMN_RIGHT},   {"OWN", COLUMN_RIGHT},   {"WORKER", COLUMN_URL},
+    [CELL_FUNCTION] = {"FUNCTION", COLUMN_SHORTEN, IMPORTANCE_KEY, "name", 20},
+    [CELL_FILE] = {"FILE", COLUMN_SHORTEN | COLUMN_PATH, .least = 16},
+    /* FILE has it for people. */
+    [CELL_LINE] = {"LINE", COLUMN_RIGHT | COLUMN_OPTIONAL, IMPORTANCE_EXTRA},
+    [CELL_CALLS] = {"NCALL", COLUMN_RIGHT, .key = "calls"},
+    [CELL_TSUB] = {"TSUB", COLUMN_RIGHT, IMPORTANCE_HIGH, "tsub_ns"},
+    [CELL_TTOT] = {"TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_ns"},
+    [CELL_TAVG] = {"TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_ns"},
+    [CELL_SHARE] = {"OWN", COLUMN_RIGHT, IMPORTANCE_NORMAL, "own_share"},
+    [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_HIGH},
 };
 
 static size_t shown(size_t n, size_t top)
@@ -30,19 +39,27 @@ static size_t shown(size_t n, size_t top)
     return top == 0 ? n : MIN(n, top);
 }
 
-/* "verify.py:12": its directory is left out, as FILE is to be recognised, and --json has it. */
+/* "/srv/gym/verify.py:12" */
+static char *place_text(const struct function_row *f)
+{
+    return !*f->file ? NULL : f->line > 0 ? xasprintf("%s:%" PRId64, f->file, f->line) : xstrdup(f->file);
+}
+
+/* "verify.py:12", for sentences. */
 static char *short_place(const struct function_row *f)
 {
-    const char *slash = strrchr(f->file, '/');
-    const char *file = slash ? slash + 1 : f->file;
+    char *place = place_text(f);
+    const char *slash = place ? strrchr(place, '/') : NULL;
 
-    return !*file ? NULL : f->line > 0 ? xasprintf("%s:%" PRId64, file, f->line) : xstrdup(file);
+    if (slash)
+        memmove(place, slash + 1, strlen(slash));
+    return place;
 }
 
 static void add_row(struct table *table, const struct function_rows *rows, const struct function_row *f)
 {
     char calls[32], tsub[UNIT_TEXT_MAX], ttot[UNIT_TEXT_MAX], tavg[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *place = short_place(f);
+    _cleanup_(freep) char *place = place_text(f);
     int64_t total = function_rows_total_ns(rows, f->worker);
 
     snprintf(share, sizeof(share), "%.1f %%", total > 0 ? 100.0 * (double)f->tsub_ns / (double)total : 0.0);
@@ -56,13 +73,42 @@ static void add_row(struct table *table, const struct function_rows *rows, const
                          [CELL_SHARE] = share,
                          [CELL_WORKER] = f->worker,
                      });
+    table_set_value(table, CELL_FILE, f->file);
+    table_set_int(table, CELL_LINE, f->line);
+    table_set_int(table, CELL_CALLS, f->calls);
+    table_set_int(table, CELL_TSUB, f->tsub_ns);
+    table_set_int(table, CELL_TTOT, f->ttot_ns);
+    table_set_int(table, CELL_TAVG, f->tavg_ns);
+    table_set_real(table, CELL_SHARE, total > 0 ? (double)f->tsub_ns / (double)total : 0.0);
+}
+
+/* Which worker it is says nothing where there is one. */
+static size_t n_columns(const struct client *c, const struct function_rows *rows)
+{
+    return rows->n_workers > 1 || c->columns || !listing_is_text(c) ? _CELL_MAX : CELL_WORKER;
+}
+
+int function_rows_print(struct client *c, const struct function_rows *rows, size_t top)
+{
+    size_t n = shown(rows->n, top);
+    struct table *table;
+    int status = listing_table(c, columns, n_columns(c, rows), &table);
+
+    if (status != EXIT_DONE)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        add_row(table, rows, &rows->items[i]);
+    listing_print(c, table);
+    table_free(table);
+    if (n < rows->n && listing_has_legend(c))
+        fprintf(c->out.file, "... %zu more (--top 0)\n", rows->n - n);
+    return EXIT_DONE;
 }
 
 char *function_table_text(struct client *c, const struct function_rows *rows, size_t top)
 {
     size_t n = shown(rows->n, top);
-    _cleanup_(table_freep) struct table *table =
-        table_new(columns, rows->n_workers > 1 ? _CELL_MAX : CELL_WORKER, !c->no_legend);
+    _cleanup_(table_freep) struct table *table = table_new(columns, n_columns(c, rows), !c->no_legend);
 
     for (size_t i = 0; i < n; i++)
         add_row(table, rows, &rows->items[i]);
@@ -157,34 +203,6 @@ json_t *function_findings_to_json(const struct function_rows *rows)
     return list;
 }
 
-/* -- Comma separated -- */
-
-/* Quoted always, and never a formula to a spreadsheet. */
-static void csv_text(FILE *out, const char *raw)
-{
-    _cleanup_(freep) char *text = text_clean(raw, false);
-
-    fputs(*text && strchr("=+-@", *text) ? "\"'" : "\"", out);
-    for (const char *p = text; *p; p++)
-        fprintf(out, *p == '"' ? "\"\"" : "%c", *p);
-    fputc('"', out);
-}
-
-void function_rows_print_csv(FILE *out, const struct function_rows *rows, size_t top)
-{
-    fputs("worker,name,file,line,calls,tsub_ns,ttot_ns,tavg_ns\r\n", out);
-    for (size_t i = 0; i < shown(rows->n, top); i++) {
-        const struct function_row *f = &rows->items[i];
-        csv_text(out, f->worker);
-        fputc(',', out);
-        csv_text(out, f->name);
-        fputc(',', out);
-        csv_text(out, f->file);
-        fprintf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n", f->line, f->calls,
-                f->tsub_ns, f->ttot_ns, f->tavg_ns);
-    }
-}
-
 /* -- Differences -- */
 
 enum {
@@ -201,15 +219,15 @@ enum {
 };
 
 static const struct table_column diff_columns[_DIFF_MAX] = {
-    {"FUNCTION", COLUMN_SHORTEN},
-    {"FILE", COLUMN_SHORTEN},
-    {"CHANGE", COLUMN_RIGHT},
-    {"TTOT", COLUMN_RIGHT},
-    {"-> TTOT", COLUMN_RIGHT},
-    {"NCALL", COLUMN_RIGHT},
-    {"-> NCALL", COLUMN_RIGHT},
-    {"TAVG", COLUMN_RIGHT | COLUMN_SPARE},
-    {"-> TAVG", COLUMN_RIGHT | COLUMN_SPARE},
+    [DIFF_FUNCTION] = {"FUNCTION", COLUMN_SHORTEN, IMPORTANCE_KEY, "name", 20},
+    [DIFF_FILE] = {"FILE", COLUMN_SHORTEN | COLUMN_PATH, .least = 16},
+    [DIFF_CHANGE] = {"CHANGE", COLUMN_RIGHT, IMPORTANCE_HIGH, "change_ns"},
+    [DIFF_TTOT_A] = {"TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_before_ns"},
+    [DIFF_TTOT_B] = {"-> TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_after_ns"},
+    [DIFF_CALLS_A] = {"NCALL", COLUMN_RIGHT, IMPORTANCE_NORMAL, "calls_before"},
+    [DIFF_CALLS_B] = {"-> NCALL", COLUMN_RIGHT, IMPORTANCE_NORMAL, "calls_after"},
+    [DIFF_TAVG_A] = {"TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_before_ns"},
+    [DIFF_TAVG_B] = {"-> TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_after_ns"},
 };
 
 static char *signed_duration(char *buf, int64_t ns)
@@ -223,7 +241,7 @@ static void add_change(struct table *table, const struct function_change *c)
 {
     char change[UNIT_TEXT_MAX], ttot[2][UNIT_TEXT_MAX], tavg[2][UNIT_TEXT_MAX], calls[2][32];
     const struct function_row *a = &c->before, *b = &c->after;
-    _cleanup_(freep) char *place = short_place(b);
+    _cleanup_(freep) char *place = place_text(b);
 
     table_add(table, (const char *[_DIFF_MAX]){
                          [DIFF_FUNCTION] = b->name,
@@ -236,6 +254,16 @@ static void add_change(struct table *table, const struct function_change *c)
                          [DIFF_TAVG_A] = a->calls > 0 ? format_duration(tavg[0], a->tavg_ns) : NULL,
                          [DIFF_TAVG_B] = b->calls > 0 ? format_duration(tavg[1], b->tavg_ns) : NULL,
                      });
+    table_set_value(table, DIFF_FILE, b->file);
+    table_set_int(table, DIFF_CHANGE, function_change_ns(c));
+    table_set_int(table, DIFF_TTOT_A, a->ttot_ns);
+    table_set_int(table, DIFF_TTOT_B, b->ttot_ns);
+    table_set_int(table, DIFF_CALLS_A, a->calls);
+    table_set_int(table, DIFF_CALLS_B, b->calls);
+    if (a->calls > 0)
+        table_set_int(table, DIFF_TAVG_A, a->tavg_ns);
+    if (b->calls > 0)
+        table_set_int(table, DIFF_TAVG_B, b->tavg_ns);
     table_colour(table, DIFF_CHANGE, function_change_ns(c) < 0 ? COLOUR_GOOD : COLOUR_BAD);
 }
 
@@ -256,19 +284,24 @@ static void print_totals(struct client *c, const struct function_changes *change
             format_duration(text_b, b), share);
 }
 
-void function_changes_print(struct client *c, const struct function_changes *changes, const char *before,
-                            const char *after, size_t top)
+int function_changes_print(struct client *c, const struct function_changes *changes, const char *before,
+                           const char *after, size_t top)
 {
     size_t n = shown(changes->n, top);
-    _cleanup_(table_freep) struct table *table = table_new(diff_columns, _DIFF_MAX, !c->no_legend);
+    _cleanup_(table_freep) struct table *table = NULL;
+    int status = listing_table(c, diff_columns, _DIFF_MAX, &table);
 
-    if (!c->no_legend)
+    if (status != EXIT_DONE)
+        return status;
+    listing_page(c);
+    if (listing_has_legend(c))
         print_totals(c, changes, before, after);
     for (size_t i = 0; i < n; i++)
         add_change(table, &changes->items[i]);
-    table_print(table, &c->out);
-    if (n < changes->n && !c->no_legend)
+    listing_print(c, table);
+    if (n < changes->n && listing_has_legend(c))
         fprintf(c->out.file, "... %zu more (--top 0)\n", changes->n - n);
+    return EXIT_DONE;
 }
 
 static json_t *side_to_json(const struct function_row *f)
@@ -300,17 +333,4 @@ json_t *function_changes_to_json(const struct function_changes *changes, const c
     json_put_str(j, "after", after);
     json_object_set_new(j, "functions", list);
     return j;
-}
-
-void function_changes_print_csv(FILE *out, const struct function_changes *changes, size_t top)
-{
-    fputs("name,file,change_ns,calls_before,calls_after,ttot_before_ns,ttot_after_ns\r\n", out);
-    for (size_t i = 0; i < shown(changes->n, top); i++) {
-        const struct function_change *c = &changes->items[i];
-        csv_text(out, c->after.name);
-        fputc(',', out);
-        csv_text(out, c->after.file);
-        fprintf(out, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "\r\n",
-                function_change_ns(c), c->before.calls, c->after.calls, c->before.ttot_ns, c->after.ttot_ns);
-    }
 }

@@ -27,6 +27,14 @@ static void print_table_of(struct query *q, const struct schema_table *t)
     table_print(table, &q->c->out);
 }
 
+static void print_named(const struct screen *out)
+{
+    _cleanup_(table_freep) struct table *table = table_new(named_query_columns, N_NAMED_QUERY_COLUMNS, true);
+
+    named_queries_add(table);
+    table_print(table, out);
+}
+
 static void print_line_of(struct query *q, const struct schema_table *t)
 {
     const struct screen *out = &q->c->out;
@@ -69,7 +77,7 @@ static int run_named(struct query *q, const char *word)
     if (n)
         return query_statements(q, n->sql, NULL);
     if (!*word) {
-        named_queries_print(&q->c->out, true);
+        print_named(&q->c->out);
         return EXIT_DONE;
     }
     const char *near = named_query_nearest(word);

@@ -77,12 +77,13 @@ const char *named_query_nearest(const char *name)
     return nearest_name(name, names, named_queries_count);
 }
 
-void named_queries_print(const struct screen *out, bool with_heading)
-{
-    static const struct table_column columns[] = {{"NAME", 0}, {"SHOWS", COLUMN_SHORTEN}};
-    _cleanup_(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns), with_heading);
+const struct table_column named_query_columns[N_NAMED_QUERY_COLUMNS] = {
+    {"NAME", .importance = IMPORTANCE_KEY},
+    {"SHOWS", COLUMN_SHORTEN, .least = 40},
+};
 
+void named_queries_add(struct table *table)
+{
     for (size_t i = 0; i < named_queries_count; i++)
         table_add(table, (const char *const[]){named_queries[i].name, named_queries[i].about});
-    table_print(table, out);
 }

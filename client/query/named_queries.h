@@ -2,7 +2,7 @@
 /* Questions that everybody asks of a trace, as SQL with a name. */
 #pragma once
 
-#include "client/text/screen.h"
+#include "client/text/table.h"
 
 struct named_query {
     const char *name, *about, *sql;
@@ -15,4 +15,7 @@ extern const size_t named_queries_count;
 const struct named_query *named_query_find(const char *name);
 /* The one that a misspelt name is nearest to, or NULL. */
 const char *named_query_nearest(const char *name);
-void named_queries_print(const struct screen *out, bool with_heading);
+/* A table of them: its columns, and their rows. */
+#define N_NAMED_QUERY_COLUMNS 2
+extern const struct table_column named_query_columns[N_NAMED_QUERY_COLUMNS];
+void named_queries_add(struct table *table);

@@ -182,7 +182,7 @@ static char *prompt(EditLine *el)
 
 static void set_prompts(struct repl *r)
 {
-    const char *name = r->q->trace->name;
+    const char *name = r->q->name;
     unsigned width = text_columns(name);
 
     r->prompt = xasprintf("%s> ", name);
@@ -339,7 +339,7 @@ int repl_run(struct query *q)
 
     if (repl_open(&r) < 0) {
         problem_set(&p, -ENOMEM, PROBLEM_INTERNAL, "cannot use this terminal");
-        problem_remedy(&p, "profctl query %s \"SQL\" needs none.", q->trace->name);
+        problem_remedy(&p, "profctl query %s \"SQL\" needs none.", q->name);
         return client_fail(q->c, &p);
     }
     r.n_commands = command_names(r.commands);

@@ -2,16 +2,16 @@
 #include "client/query/result.h"
 
 #include "base/alloc.h"
-#include "base/csv.h"
 #include "base/json.h"
 #include "client/text/fields.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include <math.h>
 
 /* Rows that are aligned with each other, and held in memory until then. */
 #define TABLE_ROWS 5000
 #define REAL_TEXT  40
+/* To what a text is shortened at least. */
+#define TEXT_LEAST 20
 
 struct printer {
     const struct screen *out;
@@ -124,8 +124,9 @@ static void print_table(struct printer *p)
 
     for (int i = 0; i < p->n_columns; i++)
         columns[i] = (struct table_column){
-            p->o->with_heading ? sqlite3_column_name(p->statement, i) : "",
-            COLUMN_VERBATIM | (p->is_number[i] ? COLUMN_RIGHT : COLUMN_SHORTEN),
+            .name = p->o->with_heading ? sqlite3_column_name(p->statement, i) : "",
+            .flags = COLUMN_VERBATIM | (p->is_number[i] ? COLUMN_RIGHT : COLUMN_SHORTEN),
+            .least = TEXT_LEAST,
         };
     _cleanup_(table_freep) struct table *table = table_new(columns, (size_t)p->n_columns, p->o->with_heading);
     for (size_t i = 0; i < p->n_held; i++) {
@@ -136,8 +137,8 @@ static void print_table(struct printer *p)
             if (!row[k])
                 table_colour(table, (size_t)k, COLOUR_DIM);
     }
-    if (table_fits(table, p->out))
-        table_print(table, p->out);
+    if (p->o->format == TABLE_WIDE || table_fits(table, p->out))
+        table_print_as(table, p->out, p->o->format);
     else
         print_records(p);
 }
@@ -254,79 +255,22 @@ static void json_leave(struct printer *p)
 
 /* -- Separated values --------------------------------------------------------------------------------- */
 
-/* What could steer a terminal never reaches one. */
-static char *safe(const struct printer *p, char *text)
-{
-    if (!p->out->is_terminal || !text)
-        return text;
-    char *clean = text_clean(text, true);
-    free(text);
-    return clean;
-}
-
-static void csv_field(struct printer *p, const char *text)
-{
-    if (text)
-        csv_write(p->out->file, text);
-}
-
-static void tsv_field(struct printer *p, const char *text)
-{
-    static const char special[] = "\t\n\r\\", letters[] = "tnr\\";
-    FILE *out = p->out->file;
-
-    if (!text)
-        fputs("\\N", out);
-    for (; text && *text; text++) {
-        const char *s = strchr(special, *text);
-        if (s)
-            fprintf(out, "\\%c", letters[s - special]);
-        else
-            fputc(*text, out);
-    }
-}
-
-/* What tells comma from tab separated values. */
-struct separated {
-    char separator;
-    const char *line_end;
-    void (*field)(struct printer *p, const char *text);
-};
-
-static const struct separated csv = {',', "\r\n", csv_field}, tsv = {'\t', "\n", tsv_field};
-
-static void separated_line(struct printer *p, const struct separated *s, bool is_heading)
+static void separated_row(struct printer *p)
 {
     for (int i = 0; i < p->n_columns; i++) {
-        _cleanup_(freep) char *text =
-            safe(p, is_heading ? xstrdup(sqlite3_column_name(p->statement, i)) : cell_text(p, i));
-        if (i > 0)
-            fputc(s->separator, p->out->file);
-        s->field(p, text);
+        _cleanup_(freep) char *text = cell_text(p, i);
+        separated_raw_field(p->out, p->o->format, i == 0, text);
     }
-    fputs(s->line_end, p->out->file);
+    separated_end(p->out, p->o->format);
 }
 
-static void csv_begin(struct printer *p)
+static void separated_begin(struct printer *p)
 {
-    if (p->o->with_heading)
-        separated_line(p, &csv, true);
-}
-
-static void csv_row(struct printer *p)
-{
-    separated_line(p, &csv, false);
-}
-
-static void tsv_begin(struct printer *p)
-{
-    if (p->o->with_heading)
-        separated_line(p, &tsv, true);
-}
-
-static void tsv_row(struct printer *p)
-{
-    separated_line(p, &tsv, false);
+    if (!p->o->with_heading)
+        return;
+    for (int i = 0; i < p->n_columns; i++)
+        separated_raw_field(p->out, p->o->format, i == 0, sqlite3_column_name(p->statement, i));
+    separated_end(p->out, p->o->format);
 }
 
 static void do_nothing(struct printer *p)
@@ -335,11 +279,12 @@ static void do_nothing(struct printer *p)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static const struct format formats[_RESULT_FORMAT_MAX] = {
-    [RESULT_TABLE] = {table_begin, table_row, table_end, table_leave},
-    [RESULT_JSON] = {json_begin, json_row, json_end, json_leave},
-    [RESULT_CSV] = {csv_begin, csv_row, do_nothing, do_nothing},
-    [RESULT_TSV] = {tsv_begin, tsv_row, do_nothing, do_nothing},
+static const struct format formats[_TABLE_FORMAT_MAX] = {
+    [TABLE_FITTED] = {table_begin, table_row, table_end, table_leave},
+    [TABLE_WIDE] = {table_begin, table_row, table_end, table_leave},
+    [TABLE_JSON] = {json_begin, json_row, json_end, json_leave},
+    [TABLE_CSV] = {separated_begin, separated_row, do_nothing, do_nothing},
+    [TABLE_TSV] = {separated_begin, separated_row, do_nothing, do_nothing},
 };
 
 struct result_end result_print(const struct screen *out, const struct result_options *o,

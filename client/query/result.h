@@ -3,20 +3,21 @@
  * Rows of a statement on stdout: as a table for people, as JSON or as comma or tab separated values for
  * programs. Only a table is held in memory, and of it so many rows at a time; everything else streams.
  *
+ * A table that does not fit into the terminal is printed with a line for each value, as no column of a
+ * statement is less important than another.
+ *
  * JSON is an array of objects; where two columns have one name, the later ones are "name:1", ... CSV is that
  * of RFC 4180, TSV has \t, \n and \\ for what would break it. NULL is null, an empty field (an empty text is
  * ""), and \N. An array that is not closed is of a statement that failed on the way.
  */
 #pragma once
 
-#include "client/text/screen.h"
+#include "client/text/table.h"
 
 #include <sqlite3.h>
 
-enum result_format { RESULT_TABLE, RESULT_JSON, RESULT_CSV, RESULT_TSV, _RESULT_FORMAT_MAX };
-
 struct result_options {
-    enum result_format format;
+    enum table_format format;
     bool with_heading;
     int64_t rows_max; /* INT64_MAX: all */
 };

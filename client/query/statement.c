@@ -152,7 +152,7 @@ static int fail(struct query *q, int code, struct place_in statement, const char
         problem_remedy(&p, "Ask for fewer rows, or sort and group fewer of them.");
         break;
     case SQLITE_CORRUPT:
-        if (!q->trace->cache_key)
+        if (!q->trace || !q->trace->cache_key)
             break;
         columns_cache_drop(q->trace->cache_key);
         problem_remedy(&p, "The columns were a copy in the cache; they are made anew the next time.");
@@ -178,7 +178,7 @@ static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
         return;
     if (end.code == SQLITE_ROW)
         client_say(q->c, "the first %s; --limit leaves the others out", rows);
-    else if (q->result.format == RESULT_TABLE && q->result.with_heading)
+    else if ((q->result.format == TABLE_FITTED || q->result.format == TABLE_WIDE) && q->result.with_heading)
         client_say(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
 }
 

@@ -16,7 +16,8 @@
 
 struct query {
     struct client *c;
-    struct trace_file *trace;
+    const char *name;         /* of what is queried: "t12", "s7", "trace.json.gz" */
+    struct trace_file *trace; /* NULL: several */
     sqlite3 *db;
     struct schema *schema;
     struct result_options result;

@@ -14,7 +14,7 @@
 
 /* -- Words -------------------------------------------------------------------------------------------- */
 
-static void put(struct launch *l, char *take_text, bool expands)
+void launch_put(struct launch *l, char *take_text, bool expands)
 {
     VEC_GROW(l->words, l->n_words, l->cap_words);
     l->words[l->n_words++] = (struct launch_word){take_text, expands};
@@ -23,19 +23,30 @@ static void put(struct launch *l, char *take_text, bool expands)
 static void put_words(struct launch *l, const char *const *words)
 {
     for (; *words; words++)
-        put(l, xstrdup(*words), false);
+        launch_put(l, xstrdup(*words), false);
 }
 
 static void put_number(struct launch *l, const char *option, int64_t n)
 {
-    put(l, xstrdup(option), false);
-    put(l, xasprintf("%" PRId64, n), false);
+    launch_put(l, xstrdup(option), false);
+    launch_put(l, xasprintf("%" PRId64, n), false);
 }
 
-static void put_variable(struct launch *l, const char *name, const char *value)
+void launch_put_variable(struct launch *l, const char *name, char *take_value, bool expands)
 {
-    VEC_GROW(l->environment, l->n_environment, l->cap_environment);
-    l->environment[l->n_environment++] = (struct launch_word){xasprintf("%s=%s", name, value), false};
+    size_t n = strlen(name), i = 0;
+
+    while (i < l->n_environment &&
+           !(strncmp(l->environment[i].text, name, n) == 0 && l->environment[i].text[n] == '='))
+        i++;
+    if (i == l->n_environment) {
+        VEC_GROW(l->environment, l->n_environment, l->cap_environment);
+        l->n_environment++;
+    } else {
+        free(l->environment[i].text);
+    }
+    l->environment[i] = (struct launch_word){xasprintf("%s=%s", name, take_value), expands};
+    free(take_value);
 }
 
 void launch_done(struct launch *l)
@@ -72,11 +83,11 @@ static void put_flag(struct launch *l, const char *key, const json_t *value)
         free(flag);
         return;
     }
-    put(l, flag, false);
+    launch_put(l, flag, false);
     if (json_is_array(value))
-        json_array_foreach((json_t *)value, i, item) put(l, value_text(item), false);
+        json_array_foreach((json_t *)value, i, item) launch_put(l, value_text(item), false);
     else if (!json_is_true(value))
-        put(l, value_text(value), false);
+        launch_put(l, value_text(value), false);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -85,7 +96,7 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /* In order of their names; those of `dropped` (with dashes) are left out. */
-static void put_flags(struct launch *l, const json_t *config, const char *const *dropped)
+void launch_put_flags(struct launch *l, const json_t *config, const char *const *dropped)
 {
     size_t n = 0;
     _cleanup_(freep) const char **keys = xcalloc(json_object_size(config) + 1, sizeof(*keys));
@@ -122,33 +133,34 @@ static const char *short_name(enum recipe_mode mode)
     return mode == RECIPE_AGGREGATED ? "agg" : recipe_mode_name(mode);
 }
 
-/* "gpu0-1-2-3": of one node. */
-static char *gpu_label(const struct recipe *r, const struct recipe_phase *phase)
+/* "0-1-2-3": of one node. */
+static char *gpu_label(const struct recipe *r, const struct launch_place *place)
 {
-    int64_t n = MIN(MAX(phase->gpus, 1), r->gpus_per_node);
-    char *label = xstrdup("0");
+    int64_t first, n;
+    char *label = NULL;
+    size_t size;
+    FILE *out = xmemstream(&label, &size);
 
-    for (int64_t i = 1; i < n; i++) {
-        char *longer = xasprintf("%s-%" PRId64, label, i);
-        free(label);
-        label = longer;
-    }
+    worker_gpus(r, place, &first, &n);
+    for (int64_t i = 0; i < n; i++)
+        fprintf(out, "%s%" PRId64, i > 0 ? "-" : "", first + i);
+    fclose(out);
     return label;
 }
 
 static void put_output(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
     const char *mode = short_name(place->mode);
-    _cleanup_(freep) char *gpus = gpu_label(r, &r->phases[place->mode]);
+    _cleanup_(freep) char *gpus = gpu_label(r, place);
 
-    put(l, xstrdup("-o"), false);
+    launch_put(l, xstrdup("-o"), false);
     if (r->generation == RECIPE_LOAD_IN_PHASE)
-        put(l, xasprintf(PROFILES_DIR "/%s_%" PRId64, mode, place->rank), false);
+        launch_put(l, xasprintf(PROFILES_DIR "/%s_%" PRId64, mode, place->rank), false);
     else
-        put(l,
-            xasprintf(PROFILES_DIR "/%s/%s_%s_w%" PRId64 "_profile_gpu%s", mode,
-                      place->node ? place->node : "${SLURMD_NODENAME}", mode, place->worker, gpus),
-            place->node == NULL);
+        launch_put(l,
+                   xasprintf(PROFILES_DIR "/%s/%s_%s_w%" PRId64 "_profile_gpu%s", mode,
+                             place->node ? place->node : "${SLURMD_NODENAME}", mode, place->worker, gpus),
+                   place->node == NULL);
 }
 
 static void put_extra(const struct recipe *r, struct launch *l)
@@ -156,15 +168,15 @@ static void put_extra(const struct recipe *r, struct launch *l)
     size_t i;
     json_t *word;
 
-    json_array_foreach((json_t *)r->extra_nsys_args, i, word) put(l, value_text(word), false);
+    json_array_foreach((json_t *)r->extra_nsys_args, i, word) launch_put(l, value_text(word), false);
 }
 
 static void put_nsys(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
     bool trtllm = streq(r->backend, "trtllm");
 
-    put(l, xstrdup("nsys"), false);
-    put(l, xstrdup("profile"), false);
+    launch_put(l, xstrdup("nsys"), false);
+    launch_put(l, xstrdup("profile"), false);
     put_words(l, trtllm ? trtllm_options : plain_options);
     if (r->type != RECIPE_NSYS_TIME)
         put_words(l, range);
@@ -178,7 +190,7 @@ static void put_nsys(const struct recipe *r, const struct launch_place *place, s
     if (trtllm)
         put_words(l, trtllm_end);
     else if (r->generation == RECIPE_LOAD_IN_BENCHMARK && streq(r->frontend, "dynamo"))
-        put(l, xstrdup("--trace-fork-before-exec=true"), false);
+        launch_put(l, xstrdup("--trace-fork-before-exec=true"), false);
     put_output(r, place, l);
 }
 
@@ -187,8 +199,8 @@ static void put_nsys(const struct recipe *r, const struct launch_place *place, s
 static void put_step_variables(const struct recipe_phase *phase, struct launch *l)
 {
     _cleanup_(freep) char *steps = xasprintf("%" PRId64 "-%" PRId64, phase->start_step, phase->stop_step);
-    put_variable(l, "TLLM_PROFILE_START_STOP", steps);
-    put_variable(l, "TLLM_LLMAPI_ENABLE_NVTX", "1");
+    launch_put_variable(l, "TLLM_PROFILE_START_STOP", TAKE_PTR(steps), false);
+    launch_put_variable(l, "TLLM_LLMAPI_ENABLE_NVTX", xstrdup("1"), false);
 }
 
 /* -- The worker --------------------------------------------------------------------------------------- */
@@ -203,22 +215,37 @@ static bool is_variable_name(const char *name)
     return *name == '\0';
 }
 
-static int put_environment(const struct recipe *r, const struct recipe_phase *phase, struct launch *l,
-                           struct problem *p)
+int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p)
+{
+    if (is_variable_name(name))
+        return 0;
+    _cleanup_(freep) char *text = xasprintf("'%s' is not the name of an environment variable", name);
+    return recipe_refuse(r, where, text, p);
+}
+
+/* Of a recipe until January 2026. */
+static int put_old_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                               struct problem *p)
 {
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)phase->environment, name, value)
+    json_object_foreach((json_t *)r->phases[place->mode].environment, name, value)
     {
-        _cleanup_(freep) char *text = value_text(value);
-        if (!is_variable_name(name))
-            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                               "%s:%" PRId64 ": '%s' is no name of an environment variable", r->path,
-                               MAX(recipe_line(r, "backend"), 1), name);
-        put_variable(l, name, text);
+        if (launch_check_variable(r, "backend", name, p) < 0)
+            return -EINVAL;
+        launch_put_variable(l, name, value_text(value), false);
     }
+    if (r->type != RECIPE_NSYS_TIME && recipe_is_nsys(r) && streq(r->backend, "trtllm"))
+        put_step_variables(&r->phases[place->mode], l);
     return 0;
+}
+
+static int put_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                           struct problem *p)
+{
+    return r->generation == RECIPE_LOAD_IN_BENCHMARK ? worker_put_environment(r, place, l, p)
+                                                     : put_old_environment(r, place, l, p);
 }
 
 /* sglang.launch_server serves alone: it has no --disaggregation-mode of dynamo's, and dumps no configuration.
@@ -230,10 +257,10 @@ static void put_sglang(const struct recipe *r, const struct launch_place *place,
     int64_t nodes = MAX(phase->nodes, 1) / MAX(phase->workers, 1);
 
     put_words(l, (const char *const[]){"python3", "-m", "sglang.launch_server", NULL});
-    put_flags(l, phase->config, dropped);
+    launch_put_flags(l, phase->config, dropped);
     if (nodes > 1) {
-        put(l, xstrdup("--dist-init-addr"), false);
-        put(l, xstrdup("${HOST_IP_MACHINE}:${PORT}"), true);
+        launch_put(l, xstrdup("--dist-init-addr"), false);
+        launch_put(l, xstrdup("${HOST_IP_MACHINE}:${PORT}"), true);
         put_number(l, "--nnodes", nodes);
         put_number(l, "--node-rank", place->rank);
     }
@@ -245,15 +272,15 @@ static void put_vllm(const struct recipe *r, const struct launch_place *place, s
     const struct recipe_phase *phase = &r->phases[place->mode];
 
     put_words(l, (const char *const[]){"vllm", "serve", r->model_path ? r->model_path : "/model", NULL});
-    put_flags(l, phase->config, dropped);
+    launch_put_flags(l, phase->config, dropped);
     if (r->type != RECIPE_NSYS)
         return;
-    put(l, xstrdup("--profiler-config"), false);
-    put(l,
-        xasprintf("{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64 ", \"max_iterations\": %" PRId64
-                  "}",
-                  phase->start_step, phase->stop_step - phase->start_step),
-        false);
+    launch_put(l, xstrdup("--profiler-config"), false);
+    launch_put(l,
+               xasprintf("{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64
+                         ", \"max_iterations\": %" PRId64 "}",
+                         phase->start_step, phase->stop_step - phase->start_step),
+               false);
 }
 
 static const struct {
@@ -267,6 +294,8 @@ static const struct {
 static int put_worker(const struct recipe *r, const struct launch_place *place, struct launch *l,
                       struct problem *p)
 {
+    if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
+        return worker_put_command(r, place, l, p);
     for (size_t i = 0; i < ARRAY_SIZE(workers); i++)
         if (streq(workers[i].backend, r->backend)) {
             workers[i].put(r, place, l);
@@ -284,7 +313,7 @@ static int check_place(const struct recipe *r, const struct launch_place *place,
     bool exists = place->mode == RECIPE_AGGREGATED ? !r->disaggregated : r->disaggregated;
 
     if (exists)
-        return 0;
+        return r->generation == RECIPE_LOAD_IN_BENCHMARK ? worker_check_place(r, place, p) : 0;
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no %s workers", r->path,
                 recipe_mode_name(place->mode));
     problem_remedy(p, "Its modes are %s.", r->disaggregated ? "prefill and decode" : "aggregated");
@@ -297,19 +326,17 @@ int launch_nsys(const struct recipe *r, const struct launch_place *place, int n_
     _cleanup_(launch_done) struct launch l = {0};
 
     if (!recipe_is_nsys(r)) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    "%s:%" PRId64 ": profiling.type is %s, which needs no nsys", r->path,
-                    MAX(recipe_line(r, "profiling.type"), 1), recipe_type_name(r->type));
+        _cleanup_(freep) char *what =
+            xasprintf("profiling.type is %s, which needs no nsys", recipe_type_name(r->type));
+        recipe_refuse(r, "profiling.type", what, p);
         problem_remedy(p, "Set it to nsys or nsys-time; profctl torch-command is for torch.");
         return -EINVAL;
     }
-    if (check_place(r, place, p) < 0 || put_environment(r, &r->phases[place->mode], &l, p) < 0)
+    if (check_place(r, place, p) < 0 || put_environment(r, place, &l, p) < 0)
         return -EINVAL;
-    if (r->type != RECIPE_NSYS_TIME && streq(r->backend, "trtllm"))
-        put_step_variables(&r->phases[place->mode], &l);
     put_nsys(r, place, &l);
     for (int i = 0; i < n_command; i++)
-        put(&l, xstrdup(command[i]), false);
+        launch_put(&l, xstrdup(command[i]), false);
     if (n_command == 0 && put_worker(r, place, &l, p) < 0)
         return -EINVAL;
     *ret = l;
@@ -324,21 +351,22 @@ int launch_torch(const struct recipe *r, const struct launch_place *place, struc
     _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", short_name(place->mode));
 
     if (r->type != RECIPE_TORCH) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ": profiling.type is %s, not torch",
-                    r->path, MAX(recipe_line(r, "profiling.type"), 1), recipe_type_name(r->type));
+        _cleanup_(freep) char *what = xasprintf("profiling.type is %s, not torch", recipe_type_name(r->type));
+        recipe_refuse(r, "profiling.type", what, p);
         problem_remedy(p, "Set it to torch%s.",
                        recipe_is_nsys(r) ? "; profctl nsys-command is for nsys" : "");
         return -EINVAL;
     }
-    if (check_place(r, place, p) < 0 || put_environment(r, &r->phases[place->mode], &l, p) < 0)
+    if (check_place(r, place, p) < 0 || put_environment(r, place, &l, p) < 0)
         return -EINVAL;
     if (streq(r->backend, "sglang"))
-        put_variable(&l, "SGLANG_TORCH_PROFILER_DIR", directory);
+        launch_put_variable(&l, "SGLANG_TORCH_PROFILER_DIR", xstrdup(directory), false);
     if (put_worker(r, place, &l, p) < 0)
         return -EINVAL;
     if (streq(r->backend, "vllm")) {
-        put(&l, xstrdup("--profiler-config"), false);
-        put(&l, xasprintf("{\"profiler\": \"torch\", \"torch_profiler_dir\": \"%s\"}", directory), false);
+        launch_put(&l, xstrdup("--profiler-config"), false);
+        launch_put(&l, xasprintf("{\"profiler\": \"torch\", \"torch_profiler_dir\": \"%s\"}", directory),
+                   false);
     }
     *ret = l;
     l = (struct launch){0};
@@ -377,6 +405,32 @@ static void print_escaped(FILE *out, const char *text)
     putc('\'', out);
 }
 
+/* What a worker's node or its job knows, and a recipe does not. */
+static const char *const variables[] = {"${SLURMD_NODENAME}", "${LEADER_IP}", "${HEAD_NODE_IP}",
+                                        "${HOST_IP_MACHINE}", "${PORT}"};
+
+static size_t variable_at(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+        if (starts_with(text, variables[i]))
+            return strlen(variables[i]);
+    return 0;
+}
+
+/* In double quotes, in which nothing but these variables has a meaning. */
+static void print_expanding(FILE *out, const char *text)
+{
+    putc('"', out);
+    while (*text) {
+        size_t n = variable_at(text);
+        if (n == 0 && strchr("\"\\$`", *text))
+            putc('\\', out);
+        fprintf(out, "%.*s", n > 0 ? (int)n : 1, text);
+        text += MAX(n, (size_t)1);
+    }
+    putc('"', out);
+}
+
 /* Of "NAME=VALUE" the name is no word of its own: what is quoted is the value. */
 static void print_word(FILE *out, const struct launch_word *word)
 {
@@ -384,12 +438,12 @@ static void print_word(FILE *out, const struct launch_word *word)
         fputs(word->text, out);
         return;
     }
-    if (word->expands) {
-        fprintf(out, "\"%s\"", word->text);
-        return;
-    }
     if (!is_printable(word->text)) {
         print_escaped(out, word->text);
+        return;
+    }
+    if (word->expands) {
+        print_expanding(out, word->text);
         return;
     }
     putc('\'', out);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command that starts a worker of a recipe so that it can be profiled, as srtctl composes it: nsys around
- * it, or sglang.launch_server with a directory for torch's traces. Pure; nothing is run.
+ * it, or a directory for torch's traces. Pure; nothing is run.
+ *
+ * Recipes whose load stands in profiling or its phases (until January 2026) are started as srtctl did then:
+ * sglang.launch_server, alone.
  */
 #pragma once
 
@@ -14,7 +17,7 @@ struct launch_place {
     const char *node; /* its host's name, NULL: the shell's $SLURMD_NODENAME */
 };
 
-/* Words of a shell. Those that expand hold variables and stand in double quotes. */
+/* Words of a shell. Those that expand hold some of launch_variables ("${LEADER_IP}"). */
 struct launch_word {
     char *text;
     bool expands;
@@ -37,3 +40,21 @@ void launch_done(struct launch *l);
 char *launch_text(const struct launch *l);
 /* {"environment": {NAME: VALUE}, "command": [...]}, variables not expanded. */
 json_t *launch_json(const struct launch *l);
+
+/* For launch.c and worker.c: words are taken over. */
+void launch_put(struct launch *l, char *take_text, bool expands);
+/* One that is there already is replaced. */
+void launch_put_variable(struct launch *l, const char *name, char *take_value, bool expands);
+/* As options in order of their names; those of `dropped` (with dashes, NULL at the end) are left out. */
+void launch_put_flags(struct launch *l, const json_t *config, const char *const *dropped);
+int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p);
+
+/* worker.c: the worker that srtctl builds today. -EINVAL with a problem where profd cannot. */
+int worker_check_place(const struct recipe *r, const struct launch_place *place, struct problem *p);
+/* Its GPUs on each of its nodes: the first, and how many. */
+void worker_gpus(const struct recipe *r, const struct launch_place *place, int64_t *ret_first,
+                 int64_t *ret_n);
+int worker_put_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                           struct problem *p);
+int worker_put_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                       struct problem *p);

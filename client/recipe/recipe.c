@@ -4,8 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/yaml_json.h"
 #include "client/recipe/rules.h"
+#include "client/recipe/schema.h"
+#include "client/recipe/variants.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -50,28 +51,43 @@ int recipe_mode_from_name(const char *name)
     return -EINVAL;
 }
 
-int64_t recipe_line(const struct recipe *r, const char *key)
+/* Of a key's line or column. */
+static int64_t place_of(const json_t *places, const char *key)
 {
-    _cleanup_(freep) char *place = xasprintf("/%s", key);
+    _cleanup_(freep) char *pointer = xasprintf("/%s", key);
 
-    for (char *c = place; *c; c++)
+    for (char *c = pointer; *c; c++)
         if (*c == '.')
             *c = '/';
     for (;;) {
-        int64_t line = json_get_int(r->lines, place, 0);
-        if (line > 0 || place[0] == '\0')
-            return line;
-        *strrchr(place, '/') = '\0';
+        int64_t place = json_get_int(places, pointer, 0);
+        if (place > 0 || pointer[0] == '\0')
+            return MAX(place, (int64_t)1);
+        *strrchr(pointer, '/') = '\0';
     }
 }
 
-static int fail(const struct recipe *r, struct problem *p, const char *key, const char *text)
+int recipe_refuse(const struct recipe *r, const char *key, const char *text, struct problem *p)
 {
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ": %s", r->path,
-                       MAX(recipe_line(r, key), 1), text);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ":%" PRId64 ": %s", r->path,
+                       place_of(r->lines, key), place_of(r->columns, key), text);
 }
 
 /* -- Numbers and texts of a section ------------------------------------------------------------------- */
+
+/* A number, which may be written as a text; the schema was checked before. */
+static int64_t number_of(const json_t *v)
+{
+    if (json_is_string(v))
+        return strtoll(json_string_value(v), NULL, 10);
+    return json_is_real(v) ? (int64_t)json_real_value(v) : json_integer_value(v);
+}
+
+static bool is_set(const json_t *section, const char *key)
+{
+    const json_t *v = json_object_get(section, key);
+    return v && !json_is_null(v);
+}
 
 static int take_number(const struct recipe *r, const json_t *section, const char *where, const char *key,
                        int64_t *ret, struct problem *p)
@@ -81,11 +97,12 @@ static int take_number(const struct recipe *r, const json_t *section, const char
 
     if (!v || json_is_null(v))
         return 0;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX) {
-        _cleanup_(freep) char *text = xasprintf("%s must be a whole number, at least 0", path);
-        return fail(r, p, path, text);
+    int64_t n = number_of(v);
+    if (n < 0 || n > INT32_MAX) {
+        _cleanup_(freep) char *text = xasprintf("%s must be an integer from 0 to %d", path, INT32_MAX);
+        return recipe_refuse(r, path, text, p);
     }
-    *ret = json_integer_value(v);
+    *ret = n;
     return 0;
 }
 
@@ -117,7 +134,7 @@ static int read_type(struct recipe *r, const json_t *profiling, struct problem *
         }
     text = xasprintf("profiling.type is '%s', but must be one of none, torch, nsys, nsys-time, nsys-manual",
                      json_is_string(v) ? json_string_value(v) : "no text");
-    return fail(r, p, "profiling.type", text);
+    return recipe_refuse(r, "profiling.type", text, p);
 }
 
 static int read_phase(struct recipe *r, const json_t *profiling, const char *section, enum recipe_mode mode,
@@ -132,7 +149,7 @@ static int read_phase(struct recipe *r, const json_t *profiling, const char *sec
         return 0;
     if (!json_is_object(o)) {
         _cleanup_(freep) char *text = xasprintf("%s must be a section", where);
-        return fail(r, p, where, text);
+        return recipe_refuse(r, where, text, p);
     }
     phase->present = true;
     const struct {
@@ -159,7 +176,7 @@ static int read_resources(struct recipe *r, struct problem *p)
     if (take_number(r, resources, "resources", "gpus_per_node", &r->gpus_per_node, p) < 0)
         return -EINVAL;
     if (r->gpus_per_node > RECIPE_GPUS_PER_NODE_MAX)
-        return fail(r, p, "resources.gpus_per_node", "resources.gpus_per_node must be at most 1024");
+        return recipe_refuse(r, "resources.gpus_per_node", "resources.gpus_per_node must be at most 1024", p);
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         struct recipe_phase *phase = &r->phases[m];
         if (take_number(r, resources, "resources", modes[m].nodes, &phase->nodes, p) < 0 ||
@@ -169,8 +186,7 @@ static int read_resources(struct recipe *r, struct problem *p)
         if (phase->gpus == 0 && phase->workers > 0)
             phase->gpus = phase->nodes * r->gpus_per_node / phase->workers;
     }
-    r->disaggregated = json_is_integer(json_object_get(resources, "prefill_nodes")) ||
-                       json_is_integer(json_object_get(resources, "decode_nodes"));
+    r->disaggregated = is_set(resources, "prefill_nodes") || is_set(resources, "decode_nodes");
     return 0;
 }
 
@@ -187,29 +203,52 @@ static void read_backend(struct recipe *r)
     }
 }
 
-/* Several are one after another (list or "1x4x8"); the steps to record come with the first. */
-static int64_t first_concurrency(const json_t *benchmark)
+/* A list, or "1x4x8". The steps to record come with the first. */
+static int read_concurrencies(struct recipe *r, const json_t *benchmark, struct problem *p)
 {
     const json_t *v = json_object_get(benchmark, "concurrencies");
+    const char *text = json_string_value(v);
+    size_t i;
+    json_t *item;
+    bool right = true;
 
-    if (json_is_array(v))
-        v = json_array_get(v, 0);
-    if (json_is_integer(v))
-        return json_integer_value(v);
-    return json_is_string(v) ? strtoll(json_string_value(v), NULL, 10) : 0;
+    json_array_foreach((json_t *)v, i, item)
+    {
+        right = right && i < RECIPE_CONCURRENCIES_MAX && number_of(item) > 0;
+        if (right)
+            r->concurrencies[r->n_concurrencies++] = number_of(item);
+    }
+    while (text && right) {
+        char *end;
+        int64_t n = strtoll(text, &end, 10);
+        right =
+            end > text && (*end == 'x' || !*end) && n > 0 && r->n_concurrencies < RECIPE_CONCURRENCIES_MAX;
+        if (right)
+            r->concurrencies[r->n_concurrencies++] = n;
+        text = *end == 'x' ? end + 1 : NULL;
+    }
+    if (right)
+        return 0;
+    return recipe_refuse(r, "benchmark.concurrencies",
+                         "benchmark.concurrencies must be at most 64 numbers above 0: [4, 8] or \"4x8\"", p);
 }
 
 /* A phase's own load, else that beside the phases, else the benchmark's. */
 static int read_load(struct recipe *r, const json_t *profiling, struct problem *p)
 {
     const json_t *benchmark = section_of(r->root, "benchmark");
-    struct recipe_phase beside = {0}, bench = {.concurrency = first_concurrency(benchmark)};
+    struct recipe_phase beside = {0}, bench = {0};
 
+    if (read_concurrencies(r, benchmark, p) < 0)
+        return -EINVAL;
+    bench.concurrency = r->n_concurrencies > 0 ? r->concurrencies[0] : 0;
+    r->requests_of_each = 10;
     r->benchmark = text_of(benchmark, "type", "manual");
     r->generation = RECIPE_LOAD_IN_BENCHMARK;
     if (take_number(r, profiling, "profiling", "isl", &beside.isl, p) < 0 ||
         take_number(r, profiling, "profiling", "osl", &beside.osl, p) < 0 ||
         take_number(r, profiling, "profiling", "concurrency", &beside.concurrency, p) < 0 ||
+        take_number(r, benchmark, "benchmark", "num_prompts_mult", &r->requests_of_each, p) < 0 ||
         take_number(r, benchmark, "benchmark", "isl", &bench.isl, p) < 0 ||
         take_number(r, benchmark, "benchmark", "osl", &bench.osl, p) < 0)
         return -EINVAL;
@@ -233,10 +272,6 @@ static int read_sections(struct recipe *r, struct problem *p)
 {
     const json_t *profiling = json_object_get(r->root, "profiling");
 
-    if (!json_is_object(r->root))
-        return fail(r, p, "", "this is no job of srtctl: its sections are missing");
-    if (profiling && !json_is_object(profiling))
-        return fail(r, p, "profiling", "profiling must be a section");
     r->name = text_of(r->root, "name", NULL);
     r->model_path = text_of(section_of(r->root, "model"), "path", NULL);
     r->frontend = text_of(section_of(r->root, "frontend"), "type", "dynamo");
@@ -257,24 +292,49 @@ static int read_sections(struct recipe *r, struct problem *p)
     return 0;
 }
 
-int recipe_parse(const char *path, const char *data, size_t size, struct recipe *ret, struct problem *p)
+/* Until January 2026 the load was in profiling or in its phases. */
+static bool is_old(const json_t *root)
 {
-    char error[200];
-    _cleanup_(recipe_done) struct recipe r = {.path = xstrdup(path)};
+    static const char *const load[] = {"isl", "osl", "concurrency"};
+    const json_t *profiling = json_object_get(root, "profiling");
 
-    r.root = yaml_parse_with_lines(data, size, error, &r.lines);
-    if (!r.root) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", path, error);
-        return -EINVAL;
+    for (size_t i = 0; i < ARRAY_SIZE(load); i++) {
+        if (is_set(profiling, load[i]))
+            return true;
+        for (int m = 0; m < _RECIPE_MODE_MAX; m++)
+            if (is_set(json_object_get(profiling, modes[m].name), load[i]))
+                return true;
     }
-    if (read_sections(&r, p) < 0)
+    return false;
+}
+
+int recipe_from_variant(const char *path, const struct recipe_variant *v, struct recipe *ret,
+                        struct problem *p)
+{
+    _cleanup_(recipe_done) struct recipe r = {.path = xstrdup(path),
+                                              .variant = v->name ? xstrdup(v->name) : NULL,
+                                              .root = json_incref(v->root),
+                                              .lines = json_incref(v->lines),
+                                              .columns = json_incref(v->columns)};
+
+    if (recipe_check_schema(&r, is_old(r.root), p) < 0 || read_sections(&r, p) < 0)
         return -EINVAL;
     *ret = r;
     r = (struct recipe){0};
     return 0;
 }
 
-int recipe_read(const char *path, bool any_workers, struct recipe *ret, struct problem *p)
+int recipe_parse(const char *path, const char *data, size_t size, const char *variant, struct recipe *ret,
+                 struct problem *p)
+{
+    _cleanup_(recipe_variants_done) struct recipe_variants variants = {0};
+    int err = recipe_variants_read(path, data, size, &variants, p);
+    const struct recipe_variant *v = err < 0 ? NULL : recipe_variants_find(&variants, path, variant, p);
+
+    return v ? recipe_from_variant(path, v, ret, p) : -EINVAL;
+}
+
+int recipe_read(const char *path, const char *variant, unsigned lifted, struct recipe *ret, struct problem *p)
 {
     _cleanup_(freep) char *data = NULL;
     size_t size;
@@ -282,9 +342,9 @@ int recipe_read(const char *path, bool any_workers, struct recipe *ret, struct p
 
     if (err < 0)
         return problem_set(p, err, PROBLEM_BAD_REQUEST, "cannot read %s: %s", path, strerror(-err));
-    err = recipe_parse(path, data, size, ret, p);
+    err = recipe_parse(path, data, size, variant, ret, p);
     if (err == 0)
-        err = recipe_check(ret, any_workers, p);
+        err = recipe_check(ret, lifted, p);
     if (err < 0)
         recipe_done(ret);
     return err;
@@ -293,8 +353,10 @@ int recipe_read(const char *path, bool any_workers, struct recipe *ret, struct p
 void recipe_done(struct recipe *r)
 {
     free(r->path);
+    free(r->variant);
     json_decref(r->root);
     json_decref(r->lines);
+    json_decref(r->columns);
     *r = (struct recipe){0};
 }
 

@@ -54,24 +54,42 @@ struct recipe_phase {
 
 struct recipe {
     char *path;
-    json_t *root, *lines;
+    char *variant; /* its name, NULL: the file is one job */
+    json_t *root, *lines, *columns;
     enum recipe_type type;
     enum recipe_generation generation;
     bool disaggregated;
     struct recipe_phase phases[_RECIPE_MODE_MAX];
-    const char *name, *model_path; /* NULL unknown */
-    const char *backend;           /* "sglang", "vllm", "trtllm" */
-    const char *frontend;          /* "dynamo", "sglang", ... */
-    const char *benchmark;         /* its type, "manual" */
+    const char *name, *model_path;                   /* NULL unknown */
+    const char *backend;                             /* "sglang", "vllm", "trtllm" */
+    const char *frontend;                            /* "dynamo", "sglang", ... */
+    const char *benchmark;                           /* its type, "manual" */
+    int64_t concurrencies[RECIPE_CONCURRENCIES_MAX]; /* of the benchmark, one after another */
+    size_t n_concurrencies;
+    int64_t requests_of_each; /* number of requests by concurrency: srtctl's num_prompts_mult */
     int64_t gpus_per_node;
     int64_t delay_secs, duration_secs, benchmark_duration_secs; /* -1: not said */
     const json_t *extra_nsys_args;                              /* NULL */
 };
 
-/* Reads and checks (rules.h) a file. With any_workers the limit of one worker a role is no rule. -EINVAL with
- * a problem that says the file's line. */
-int recipe_read(const char *path, bool any_workers, struct recipe *ret, struct problem *p);
-int recipe_parse(const char *path, const char *data, size_t size, struct recipe *ret, struct problem *p);
+/* Rules that are lifted. */
+enum {
+    RECIPE_ANY_WORKERS = 1 << 0, /* more than one worker of a role, which older srtctl refused */
+    RECIPE_ANY_LOAD = 1 << 1, /* a load that profd cannot send, or none: its workers are to be started only */
+};
+
+/*
+ * Reads one variant (variants.h; NULL: the only one) of a file, and checks its keys and types (schema.h) and
+ * what srtctl demands (rules.h). -EINVAL with a problem that has the place in the file.
+ */
+int recipe_read(const char *path, const char *variant, unsigned lifted, struct recipe *ret,
+                struct problem *p);
+/* The same without the rules. */
+int recipe_parse(const char *path, const char *data, size_t size, const char *variant, struct recipe *ret,
+                 struct problem *p);
+struct recipe_variant;
+int recipe_from_variant(const char *path, const struct recipe_variant *v, struct recipe *ret,
+                        struct problem *p);
 void recipe_done(struct recipe *r);
 
 const char *recipe_type_name(enum recipe_type type);
@@ -82,7 +100,8 @@ static inline bool recipe_is_nsys(const struct recipe *r)
 {
     return r->type == RECIPE_NSYS || r->type == RECIPE_NSYS_TIME || r->type == RECIPE_NSYS_MANUAL;
 }
-/* The line of a key ("profiling.prefill.isl"), or of the nearest one above it; 0 where there is none. */
-int64_t recipe_line(const struct recipe *r, const char *key);
+/* "PATH:LINE:COLUMN: TEXT" as a problem, with the place of a key ("profiling.prefill.isl") or of the nearest
+ * one above it. Returns -EINVAL. */
+int recipe_refuse(const struct recipe *r, const char *key, const char *text, struct problem *p);
 /* "3667_1P_1D_20251110_192145", as srtctl names the directory of a job's results. The caller frees it. */
 char *recipe_folder(const struct recipe *r, const char *job_id, int64_t wall_ns);

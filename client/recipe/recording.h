@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recipe carried out: its phases one after another, each recorded under its load. */
+/* A recipe carried out: its phases under one load, or one after another where each has a load of its own. */
 #pragma once
 
 #include "client/recipe/recipe.h"
@@ -9,6 +9,7 @@ struct recipe_order {
     const struct source *source;
     const json_t *labels; /* an object, may be NULL */
     const char *job_id;
+    bool allow_uncollected;
 };
 
 /* The worst of the phases' exit statuses; one that failed is the last. */

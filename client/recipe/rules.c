@@ -2,6 +2,7 @@
 #include "client/recipe/rules.h"
 
 #include "base/alloc.h"
+#include "client/text/nearest.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -9,7 +10,7 @@
 struct rule {
     char *(*broken)(const struct recipe *r, const char **key);
     const char *remedy;
-    bool of_worker_counts;
+    unsigned lifted_by;
 };
 
 static char *wrong(const char **key, const char *where, const char *text)
@@ -174,7 +175,73 @@ static char *no_load(const struct recipe *r, const char **key)
     return NULL;
 }
 
-/* profd's own: srtctl then runs a benchmark that profd does not know. */
+/* -- What profd sends ---------------------------------------------------------------------------------- */
+
+/* Benchmarks of srtctl that are not synthetic load, after src/srtctl/benchmarks/. */
+static const struct {
+    const char *type, *description, *script;
+} evaluations[] = {
+    {"gsm8k", "an accuracy evaluation", "gsm8k/sglang-bench.sh"},
+    {"gpqa", "an accuracy evaluation", "gpqa/bench.sh"},
+    {"mmlu", "an accuracy evaluation", "mmlu/bench.sh"},
+    {"longbenchv2", "an accuracy evaluation", "longbenchv2/bench.sh"},
+    {"lm-eval", "an accuracy evaluation", "lm-eval/bench.sh"},
+    {"router", "a benchmark of prefix caching", "router/bench.sh"},
+    {"mooncake-router", "a replay of a recorded trace", "mooncake-router/bench.sh"},
+    {"trace-replay", "a replay of a recorded trace", "trace-replay/bench.sh"},
+};
+static const char *const loads[] = {"manual", "sa-bench", "sglang-bench"};
+
+static char *not_a_load(const struct recipe *r, const char **key)
+{
+    *key = "benchmark.type";
+    if (streq(r->benchmark, "custom"))
+        return xstrdup(
+            "benchmark.type is custom: srtctl runs benchmark.command in its container, and profd runs no "
+            "commands of recipes");
+    for (size_t i = 0; i < ARRAY_SIZE(evaluations); i++)
+        if (streq(r->benchmark, evaluations[i].type))
+            return xasprintf("benchmark.type is %s, %s that srtctl runs in its container by "
+                             "/srtctl-benchmarks/%s, and that profd does not run",
+                             r->benchmark, evaluations[i].description, evaluations[i].script);
+    return NULL;
+}
+
+static char *unknown_benchmark(const struct recipe *r, const char **key)
+{
+    const char *names[ARRAY_SIZE(evaluations) + ARRAY_SIZE(loads) + 1] = {"custom"};
+    size_t n = 1;
+
+    for (size_t i = 0; i < ARRAY_SIZE(loads); i++)
+        names[n++] = loads[i];
+    for (size_t i = 0; i < ARRAY_SIZE(evaluations); i++)
+        names[n++] = evaluations[i].type;
+    for (size_t i = 0; i < n; i++)
+        if (streq(r->benchmark, names[i]))
+            return NULL;
+    const char *nearest = nearest_name(r->benchmark, names, n);
+    for (size_t i = 0; i < n; i++)
+        if (starts_with(r->benchmark, names[i]))
+            nearest = names[i];
+    *key = "benchmark.type";
+    return xasprintf("benchmark.type is '%s', which srtctl does not have%s%s%s", r->benchmark,
+                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+static char *data_set(const struct recipe *r, const char **key)
+{
+    const json_t *benchmark = json_object_get(r->root, "benchmark");
+    const char *name = json_get_str(benchmark, "dataset_name");
+
+    if (!name || streq(name, "random"))
+        return NULL;
+    *key = "benchmark.dataset_name";
+    return xasprintf(
+        "benchmark.dataset_name is %s: its file is in srtctl's container, and profd sends synthetic "
+        "prompts",
+        name);
+}
+
 static char *nothing_to_do(const struct recipe *r, const char **key)
 {
     const struct recipe_phase *any = &r->phases[RECIPE_AGGREGATED];
@@ -213,23 +280,24 @@ static const struct rule rules[] = {
     {no_workers, "Say in resources how many workers of each role there are."},
     {profiler_config_twice, "The steps stand in profiling.prefill, decode or aggregated."},
     {benchmark_beside_load, "Set benchmark.type to manual; the load of a phase is its isl, osl and concurrency."},
-    {many_workers, "Set it to 1. profd records any number of workers: --no-single-worker-limit lifts this rule.", .of_worker_counts = true},
-    {no_load, "Set isl, osl and concurrency in each phase, beside them in profiling, or isl, osl and concurrencies in benchmark."},
-    {nothing_to_do, "Set isl, osl and concurrencies in benchmark, or profiling.type."},
+    {many_workers, "Set it to 1. profd records any number of workers: --no-single-worker-limit lifts this rule.", .lifted_by = RECIPE_ANY_WORKERS},
+    {not_a_load, "profctl start --duration 30s records while srtctl runs it; benchmark.type sa-bench with isl, osl and concurrencies is a load that profd sends.", RECIPE_ANY_LOAD},
+    {unknown_benchmark, "The types of load that profd sends are sa-bench and sglang-bench.", RECIPE_ANY_LOAD},
+    {data_set, "Set it to random, with isl and osl; or send the file by profctl bench --prompts.", RECIPE_ANY_LOAD},
+    {no_load, "Set isl, osl and concurrency in each phase, next to them in profiling, or isl, osl and concurrencies in benchmark.", RECIPE_ANY_LOAD},
+    {nothing_to_do, "Set isl, osl and concurrencies in benchmark, or profiling.type.", RECIPE_ANY_LOAD},
     {no_steps, "stop_step must be above start_step; 30 to 100 steps are usual."},
 };
 /* clang-format on */
 
-int recipe_check(const struct recipe *r, bool any_workers, struct problem *p)
+int recipe_check(const struct recipe *r, unsigned lifted, struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
         const char *key = "";
-        _cleanup_(freep) char *text =
-            rules[i].of_worker_counts && any_workers ? NULL : rules[i].broken(r, &key);
+        _cleanup_(freep) char *text = rules[i].lifted_by & lifted ? NULL : rules[i].broken(r, &key);
         if (!text)
             continue;
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ": %s", r->path,
-                    MAX(recipe_line(r, key), 1), text);
+        recipe_refuse(r, key, text, p);
         problem_remedy(p, "%s", rules[i].remedy);
         return -EINVAL;
     }

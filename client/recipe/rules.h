@@ -4,6 +4,5 @@
 
 #include "client/recipe/recipe.h"
 
-/* 0, or -EINVAL with the first rule that is broken. With any_workers the rule of one worker a role, which
- * profd does not need, is lifted. */
-int recipe_check(const struct recipe *r, bool any_workers, struct problem *p);
+/* 0, or -EINVAL with the first rule that is broken and not lifted (RECIPE_ANY_...). */
+int recipe_check(const struct recipe *r, unsigned lifted, struct problem *p);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as one SVG file that needs nothing else: a click on a frame makes it as wide as the picture,
- * the pointer over it shows its figures. Width is time; with a comparison, red took longer than before and
- * blue less.
+ * A flame graph as one SVG file that needs nothing else. It can be read without a script: every frame has its
+ * place and as much of its name as tells it from the others. With the script a click makes a frame as wide as
+ * the picture, the search field marks frames and sums up their share, and a second view lists self time by
+ * name. Width is time; in a comparison red took longer than before and blue less.
  */
 #pragma once
 

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "client/reports/bar.h"
 #include "client/reports/report_text.h"
+#include "client/text/listing.h"
 #include "client/text/text.h"
 #include <errno.h>
 #include <math.h>
@@ -31,7 +32,9 @@ static const struct section {
                 {"ort", .of_host = true},
                 {"ranks", .of_many = true}};
 
-#define SHEETS_MAX (3 + ARRAY_SIZE(sections))
+#define SHEETS_MAX (4 + ARRAY_SIZE(sections))
+/* Where findings are of less than this share of the span, its figures of use are not theirs. */
+#define EVALUATED_ENOUGH 0.95
 
 /* The reports that this screen is made of. */
 struct sheets {
@@ -73,7 +76,14 @@ static int make_sheets(struct analysis *a, struct sheets *s, bool *ret_has_gpu)
     reports_make(s->made, s->n, a);
     *ret_has_gpu = find_sheet(s, "temporal");
     size_t first = s->n;
+    if (a->n_instances > 1) {
+        want(s, "instances");
+        want(s, "findings");
+        reports_make(&s->made[first], s->n - first, a);
+        return error_of(s);
+    }
     want(s, "categories");
+    want(s, "evaluated");
     want(s, "findings");
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
         if (!*ret_has_gpu || !sections[i].of_host)
@@ -147,7 +157,7 @@ static void print_events(FILE *out, struct analysis *a)
     fprintf(out, "%s GPU events%s", text_number(to, (int64_t)most), a->n > 1 ? " each" : "");
 }
 
-/* "8 ranks · NVIDIA H200 · 102.7 ms of GPU time · 2,633 GPU events each" */
+/* "8 ranks · NVIDIA H200 · span 102.7 ms · 2,633 GPU events each" */
 static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal,
                        const char *what)
 {
@@ -162,12 +172,14 @@ static void print_head(struct client *c, struct analysis *a, const struct made_r
         abort();
     if (a->n > 1)
         fprintf(out, SEPARATOR "%s", ranks);
+    if (a->n_instances > 1)
+        fprintf(out, " in %zu engine instances", a->n_instances);
     if (device.size > 0) {
         _cleanup_(freep) char *name = xstrndup(device.p, device.size), *clean = text_clean(name, false);
         fprintf(out, SEPARATOR "%s", clean);
     }
     if (temporal) {
-        fprintf(out, SEPARATOR "%s of GPU time" SEPARATOR,
+        fprintf(out, SEPARATOR "span %s" SEPARATOR,
                 format_duration(span, (int64_t)(sum_of(temporal, "span_ns") /
                                                 (double)report_rows_count(&temporal->rows))));
         print_events(out, a);
@@ -176,29 +188,47 @@ static void print_head(struct client *c, struct analysis *a, const struct made_r
     print_line(c, title, facts + (*facts ? strlen(SEPARATOR) : 0));
 }
 
-static bool has_gpu_anywhere(const struct analysis *a)
+/* The bar is of the complete span; findings may be of a small part of it, in which the use is a different
+ * one. */
+static void print_evaluated(FILE *out, const struct made_report *temporal,
+                            const struct made_report *evaluated)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (columns_rows(a->ranks[i].columns, TABLE_gpu) > 0)
-            return true;
-    return false;
+    double span = sum_of(temporal, "span_ns");
+    double length = evaluated ? sum_of(evaluated, "evaluated_ns") : 0;
+    char text[UNIT_TEXT_MAX];
+
+    if (!(length > 0) || length >= EVALUATED_ENOUGH * span)
+        return;
+    size_t ranks = report_rows_count(&evaluated->rows);
+    double idle = sum_of(evaluated, "idle_ns") / length;
+    fprintf(out, "       findings are of %s of it%s: busy %.1f %%, idle %.1f %%\n",
+            format_duration(text, (int64_t)(length / (double)ranks)), ranks > 1 ? " (mean of all ranks)" : "",
+            100 * (1 - idle), 100 * idle);
 }
 
 static void print_bars(struct client *c, const struct made_report *temporal,
-                       const struct made_report *categories)
+                       const struct made_report *evaluated, const struct made_report *categories)
 {
     double busy = sum_of(temporal, "busy_ns") / sum_of(temporal, "span_ns");
     _cleanup_(freep) char *bar = bar_text(busy, BAR_COLUMNS);
     FILE *out = c->out.file;
 
     fprintf(out, "\nGPU    busy  %s %.1f %%   idle %.1f %%\n", bar, 100 * busy, 100 * (1 - busy));
+    print_evaluated(out, temporal, evaluated);
     if (!categories)
         return;
-    fputs("of it  ", out);
-    for (size_t row = 0; row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN); row++)
-        fprintf(out, "%s%s %.0f %%", row ? SEPARATOR : "", text_of(categories, row, "category"),
+    char *classes = NULL;
+    size_t size;
+    FILE *text = xmemstream(&classes, &size);
+    for (size_t row = 0; text && row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN);
+         row++)
+        fprintf(text, "%s%s %.0f %%", row ? SEPARATOR : "", text_of(categories, row, "category"),
                 100 * number_of(categories, row, "share"));
-    fputc('\n', out);
+    if (text)
+        fclose(text);
+    _cleanup_(freep) char *wrapped = text_wrap(classes ? classes : "", 7, screen_text_width(&c->out));
+    fprintf(out, "of it  %s\n", wrapped);
+    free(classes);
 }
 
 /* "57.2 ms  56 %" */
@@ -213,45 +243,111 @@ static char *cost_text(const struct made_report *s, size_t row)
     return isfinite(share) ? xasprintf("%s  %2.0f %%", duration, 100 * share) : xstrdup(duration);
 }
 
-/* What was seen with its cost at the end of the line, the evidence, what to do. */
-static void print_finding(struct client *c, const struct made_report *s, size_t row)
+static bool is_statement(const struct made_report *s, size_t row)
+{
+    return cell_of(s, row, "cost_ns")->type == CELL_NULL;
+}
+
+/* What was found, with its cost at the end of the line, then the evidence, how certain it is, and what to do.
+ * Statements cost nothing and have no number. */
+static void print_finding(struct client *c, const struct made_report *s, size_t row, bool is_overview)
 {
     static const struct {
         const char *column, *before;
-    } parts[] = {{"evidence", ""}, {"where", ""}, {"advice", "Try: "}};
+    } parts[] = {{REPORT_INSTANCE, "Instance: "},
+                 {"evidence", ""},
+                 {"where", ""},
+                 {"ground", NULL},
+                 {"advice", "Try: "}};
     unsigned width = screen_text_width(&c->out), room = width - COST_WIDTH - INDENT;
     _cleanup_(freep) char *what = text_clean(text_of(s, row, "what"), false),
-                          *title = text_wrap(what, INDENT, room), *cost = cost_text(s, row);
+                          *title = text_wrap(what, INDENT, is_statement(s, row) ? width : room),
+                          *cost = cost_text(s, row), *number = xasprintf("%zu", row + 1);
     size_t first = strcspn(title, "\n");
     _cleanup_(freep) char *line = xstrndup(title, first);
     FILE *out = c->out.file;
 
-    fprintf(out, "%2zu  %s%s%s%*s\n", row + 1, screen_colour(&c->out, COLOUR_BOLD), line,
-            screen_plain(&c->out), (int)(width - INDENT - MIN(text_columns(line), width - INDENT)), cost);
+    fprintf(out, "%2s  %s%s%s%*s\n", is_statement(s, row) ? "-" : number, screen_colour(&c->out, COLOUR_BOLD),
+            line, screen_plain(&c->out),
+            *cost ? (int)(width - INDENT - MIN(text_columns(line), width - INDENT)) : 0, cost);
     if (title[first])
         fprintf(out, "%s\n", title + first + 1);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const char *before = parts[i].before                                   ? parts[i].before
+                             : streq(text_of(s, row, "confidence"), "certain") ? "Certain: "
+                                                                               : "Inferred: ";
         _cleanup_(freep) char *clean = text_clean(text_of(s, row, parts[i].column), false),
-                              *part = xasprintf("%s%s", parts[i].before, clean),
+                              *part = xasprintf("%s%s", before, clean),
                               *wrapped = text_wrap(part, INDENT, width);
-        if (*clean)
+        /* Among other things, what a statement says is enough, unless it is no certainty. */
+        bool is_needed =
+            !is_overview || !is_statement(s, row) || streq(parts[i].column, REPORT_INSTANCE) ||
+            streq(parts[i].column, "evidence") ||
+            (streq(parts[i].column, "ground") && !streq(text_of(s, row, "confidence"), "certain"));
+        if (*clean && is_needed)
             fprintf(out, "%*s%s\n", INDENT, "", wrapped);
     }
 }
 
-static void print_findings(struct client *c, const struct made_report *s, size_t top)
+static void print_findings(struct client *c, const struct made_report *s, size_t top, bool is_overview)
 {
-    size_t n = report_rows_count(&s->rows), shown = top > 0 ? MIN(n, top) : n;
+    size_t n = report_rows_count(&s->rows), shown = 0, left = 0;
 
     fprintf(c->out.file, "%sFINDINGS%s\n", screen_colour(&c->out, COLOUR_BOLD), screen_plain(&c->out));
-    for (size_t row = 0; row < shown; row++)
-        print_finding(c, s, row);
-    if (n > shown)
-        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", n - shown);
+    for (size_t row = 0; row < n; row++) {
+        if (!is_statement(s, row) && top > 0 && shown == top) {
+            left++;
+            continue;
+        }
+        print_finding(c, s, row, is_overview);
+        shown++;
+    }
+    if (left > 0)
+        fprintf(c->out.file, "... %zu more (--report findings --top 0)\n", left);
+}
+
+/* Before anything else: that all figures below have a step in them that findings leave out. */
+static void print_outlier(struct client *c, const struct made_report *findings)
+{
+    for (size_t row = 0; findings && row < report_rows_count(&findings->rows); row++)
+        if (streq(text_of(findings, row, "rule"), "step_outlier")) {
+            const char *instance = text_of(findings, row, REPORT_INSTANCE);
+            _cleanup_(freep) char *line = xasprintf("%s%s%s", instance, *instance ? ": " : "",
+                                                    text_of(findings, row, "what")),
+                                  *clean = text_clean(line, false),
+                                  *wrapped = text_wrap(clean, 0, screen_text_width(&c->out));
+            fprintf(c->out.file, "%s\n", wrapped);
+        }
+}
+
+/* Instances side by side, then in what they differ: a table has no room for sentences. */
+static void print_instances(struct client *c, const struct made_report *s)
+{
+    unsigned width = screen_text_width(&c->out);
+
+    if (!s)
+        return;
+    fputc('\n', c->out.file);
+    report_print_text(c, s->report, &s->rows, 0, REPORT_IS_SILENT);
+    for (size_t row = 0; row < report_rows_count(&s->rows); row++) {
+        _cleanup_(freep) char *clean = text_clean(text_of(s, row, "outlier"), false),
+                              *wrapped = text_wrap(clean, 0, width);
+        if (*clean)
+            fprintf(c->out.file, "%s\n", wrapped);
+    }
+}
+
+/* What else there is to see of one of several instances. */
+static void print_hint(struct client *c, const struct analysis *a, const char *what)
+{
+    fprintf(c->out.file, "\nFor one instance: profctl analyze %s --instance '%s'\n", what,
+            a->instances[0].name);
 }
 
 static void print_sections(struct client *c, const struct sheets *sheets, size_t top)
 {
+    bool is_cut = false;
+
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         const struct made_report *s = find_sheet(sheets, sections[i].report);
         if (!s || (sections[i].of_many && report_rows_count(&s->rows) < 2))
@@ -261,16 +357,32 @@ static void print_sections(struct client *c, const struct sheets *sheets, size_t
         size_t rows = streq(sections[i].report, "ranks") ? 0
                       : sections[i].most && top > 0      ? MIN(top, sections[i].most)
                                                          : top;
-        report_print_text(c, s->report, &s->rows, rows);
+        is_cut |= report_print_text(c, s->report, &s->rows, rows, REPORT_IS_SILENT);
     }
+    if (is_cut && !c->no_legend)
+        fprintf(c->out.file,
+                "\n%sSome columns are hidden: --format wide, or --report NAME --columns LIST%s\n",
+                screen_colour(&c->out, COLOUR_DIM), screen_plain(&c->out));
 }
 
-void findings_print(struct client *c, const struct made_report *findings, size_t top)
+/* Findings are of the GPU's time: where none is recorded, their absence says nothing. */
+static void print_findings_or_none(struct client *c, const struct analysis *a,
+                                   const struct made_report *findings, size_t top, bool is_overview)
 {
     if (findings && report_rows_count(&findings->rows) > 0)
-        print_findings(c, findings, top);
-    else
+        print_findings(c, findings, top, is_overview);
+    else if (analysis_has_gpu(a))
         fputs("no findings: nothing stands out by the rules of docs/analysis.md\n", c->out.file);
+    else
+        fputs("no findings: they explain GPU time, and no GPU activity is recorded\n"
+              "  --report ops,stacks,steps shows where the host's time went.\n",
+              c->out.file);
+}
+
+void findings_print(struct client *c, const struct analysis *a, const struct made_report *findings,
+                    size_t top)
+{
+    print_findings_or_none(c, a, findings, top, false);
 }
 
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
@@ -281,19 +393,27 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
 
     if (r < 0)
         return r;
+    listing_page(c);
+    print_outlier(c, find_sheet(&sheets, "findings"));
     print_head(c, a, find_sheet(&sheets, "temporal"), what);
-    if (!has_gpu && has_gpu_anywhere(a)) {
-        fputs("no work of the GPU begins in this part of it\n"
-              "  --report steps shows which steps and phases there are, and when.\n",
+    if (!has_gpu && !analysis_is_complete(a) && analysis_has_gpu(a)) {
+        fputs("no GPU activity begins in the selected part of the trace\n"
+              "  --report steps lists the steps and phases with their times.\n",
               c->out.file);
         return 0;
     }
-    if (has_gpu)
-        print_bars(c, find_sheet(&sheets, "temporal"), find_sheet(&sheets, "categories"));
+    if (a->n_instances > 1)
+        print_instances(c, find_sheet(&sheets, "instances"));
+    else if (has_gpu)
+        print_bars(c, find_sheet(&sheets, "temporal"), find_sheet(&sheets, "evaluated"),
+                   find_sheet(&sheets, "categories"));
     else
-        fputs("no work of a GPU is in it: this is the host's time\n", c->out.file);
+        fputs("the trace contains no kernels, copies or memsets of a GPU: this is host time\n", c->out.file);
     fputc('\n', c->out.file);
-    findings_print(c, find_sheet(&sheets, "findings"), FINDINGS_SHOWN);
-    print_sections(c, &sheets, top);
+    print_findings_or_none(c, a, find_sheet(&sheets, "findings"), FINDINGS_SHOWN, true);
+    if (a->n_instances > 1)
+        print_hint(c, a, what);
+    else
+        print_sections(c, &sheets, top);
     return 0;
 }

@@ -12,4 +12,5 @@
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top);
 /* What is wrong, in sentences, as on that screen; at most `top` of them (0: all). findings: NULL where there
  * are none. */
-void findings_print(struct client *c, const struct made_report *findings, size_t top);
+void findings_print(struct client *c, const struct analysis *a, const struct made_report *findings,
+                    size_t top);

@@ -2,8 +2,8 @@
 #include "client/reports/report_data.h"
 
 #include "base/alloc.h"
-#include "base/csv.h"
-#include "client/text/text.h"
+#include "client/reports/report_format.h"
+#include "client/text/listing.h"
 
 #include <inttypes.h>
 
@@ -46,49 +46,58 @@ json_t *report_to_json(const struct report *report, const char *trace, const str
     return j;
 }
 
-/* Texts come from traces: a spreadsheet would take one that begins so for a formula, and a terminal obeys
- * control characters. Whoever wants a text as it stands takes JSON. */
-static bool looks_like_formula(const char *text)
+static int select_columns(struct client *c, const struct report *report, size_t **ret, size_t *ret_n)
 {
-    return *text && strchr("=+-@", *text);
+    _cleanup_(freep) const char **keys = xcalloc(report->n_columns, sizeof(*keys));
+
+    for (size_t i = 0; i < report->n_columns; i++)
+        keys[i] = report->columns[i].name;
+    return listing_select(c, keys, report->n_columns, ret, ret_n);
 }
 
-static void print_csv_text(FILE *out, const char *raw)
+int report_check_columns(struct client *c, const struct report *report)
 {
-    _cleanup_(freep) char *clean = text_clean(raw, false);
-    _cleanup_(freep) char *text = xasprintf("%s%s", looks_like_formula(clean) ? "'" : "", clean);
+    _cleanup_(freep) size_t *columns = NULL;
+    size_t n;
 
-    csv_write(out, text);
+    return select_columns(c, report, &columns, &n);
 }
 
-static void print_csv_cell(FILE *out, const struct cell *cell)
+static const char *cell_text(char *buf, const struct cell *cell)
 {
     switch (cell->type) {
     case CELL_INT:
-        fprintf(out, "%" PRId64, cell->integer);
-        break;
+        snprintf(buf, CELL_TEXT_MAX, "%" PRId64, cell->integer);
+        return buf;
     case CELL_REAL:
-        fprintf(out, "%.12g", cell->real);
-        break;
+        snprintf(buf, CELL_TEXT_MAX, "%.12g", cell->real);
+        return buf;
     case CELL_TEXT:
-        print_csv_text(out, cell->text);
-        break;
+        return cell->text;
     default:
-        break;
+        return NULL;
     }
 }
 
-void report_print_csv(FILE *out, const struct report *report, const struct report_rows *rows, size_t top)
+int report_print_separated(struct client *c, const struct report *report, const struct report_rows *rows,
+                           size_t top)
 {
-    for (size_t i = 0; i < report->n_columns; i++)
-        fprintf(out, "%s%s", i ? "," : "", report->columns[i].name);
-    fputs("\r\n", out);
+    _cleanup_(freep) size_t *columns = NULL;
+    size_t n;
+    int status = select_columns(c, report, &columns, &n);
+
+    if (status != EXIT_DONE)
+        return status;
+    for (size_t i = 0; i < n && !c->no_legend; i++)
+        separated_field(&c->out, c->format, i == 0, report->columns[columns[i]].name);
+    if (!c->no_legend)
+        separated_end(&c->out, c->format);
     for (size_t row = 0; row < shown(rows, top); row++) {
-        for (size_t i = 0; i < report->n_columns; i++) {
-            if (i > 0)
-                fputc(',', out);
-            print_csv_cell(out, report_rows_at(rows, row, i));
-        }
-        fputs("\r\n", out);
+        char buf[CELL_TEXT_MAX];
+        for (size_t i = 0; i < n; i++)
+            separated_field(&c->out, c->format, i == 0,
+                            cell_text(buf, report_rows_at(rows, row, columns[i])));
+        separated_end(&c->out, c->format);
     }
+    return EXIT_DONE;
 }

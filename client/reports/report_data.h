@@ -3,10 +3,14 @@
 #pragma once
 
 #include "base/json.h"
+#include "client/verb.h"
 #include "trace/reports/report.h"
 
 /* {"report": NAME, "trace": WHAT, "rows": [{...}]} */
 json_t *report_to_json(const struct report *report, const char *trace, const struct report_rows *rows,
                        size_t top);
-/* With a heading (RFC 4180). */
-void report_print_csv(FILE *out, const struct report *report, const struct report_rows *rows, size_t top);
+/* As CSV or TSV, the columns of --columns alone. Returns an exit status. */
+int report_print_separated(struct client *c, const struct report *report, const struct report_rows *rows,
+                           size_t top);
+/* Whether a report has the columns of --columns; says which there are, and returns an exit status. */
+int report_check_columns(struct client *c, const struct report *report);

@@ -30,11 +30,26 @@ static const struct time_scale *scale_of(const struct report_rows *rows, size_t 
     return &scales[largest > 0 ? ARRAY_SIZE(scales) - 1 : 1];
 }
 
-/* "before_mean_ns" and "after_mean_ns" */
+/* "before_mean_ns" and "after_mean_ns", "low_mean_ns" and "high_mean_ns" */
 static bool are_two_sides(const char *one, const char *other)
 {
-    return starts_with(one, "before_") && starts_with(other, "after_") &&
-           streq(one + strlen("before_"), other + strlen("after_"));
+    static const char *const sides[][2] = {{"before_", "after_"}, {"low_", "high_"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(sides); i++)
+        if (starts_with(one, sides[i][0]) && starts_with(other, sides[i][1]) &&
+            streq(one + strlen(sides[i][0]), other + strlen(sides[i][1])))
+            return true;
+    return false;
+}
+
+/* "step_p50_ns" and "step_p99_ns": percentiles of the same times */
+static bool are_percentiles_of_one(const char *one, const char *other)
+{
+    static const char median[] = "p50_ns", late[] = "p99_ns";
+    size_t size = strlen(one), suffix = sizeof(median) - 1;
+
+    return size >= suffix && strlen(other) == size && streq(one + size - suffix, median) &&
+           streq(other + size - suffix, late) && memcmp(one, other, size - suffix) == 0;
 }
 
 void column_scales(const struct report *report, const struct report_rows *rows, size_t n,
@@ -44,7 +59,9 @@ void column_scales(const struct report *report, const struct report_rows *rows, 
         ret[i] = report->columns[i].unit == UNIT_NS ? scale_of(rows, i, n) : NULL;
     for (size_t i = 0; i < report->n_columns; i++)
         for (size_t k = 0; k < report->n_columns; k++)
-            if (ret[i] && ret[k] && are_two_sides(report->columns[i].name, report->columns[k].name))
+            if (ret[i] && ret[k] &&
+                (are_two_sides(report->columns[i].name, report->columns[k].name) ||
+                 are_percentiles_of_one(report->columns[i].name, report->columns[k].name)))
                 ret[i] = ret[k] = ret[i]->ns < ret[k]->ns ? ret[i] : ret[k];
 }
 
@@ -121,25 +138,38 @@ static bool is_python_frame(const char *name)
     return bracket && isdigit((unsigned char)bracket[strlen(".py(")]);
 }
 
-char *kernel_name_fit(const char *name, unsigned width)
+/* Bytes of a name up to the arguments of its function, which are types and say less than the template's. */
+static size_t name_bytes(const char *name)
 {
     size_t n;
     int depth = 0;
 
-    if (starts_with(name, "void "))
-        name += strlen("void ");
-    /* The arguments, which are types, say less than the template's. */
     for (n = 0; name[n] && !(name[n] == '(' && depth == 0 && n > 0 && !starts_with(name + n, "(anonymous"));
          n++)
         depth += (name[n] == '<') - (name[n] == '>');
+    return n;
+}
+
+char *kernel_name_bare(const char *name)
+{
+    bool is_function = starts_with(name, "void ");
+
+    if (is_function)
+        name += strlen("void ");
+    /* What else has brackets means them: a Python frame has its line there. */
+    return is_function || strstr(name, "::") ? xstrndup(name, name_bytes(name)) : xstrdup(name);
+}
+
+char *kernel_name_fit(const char *name, unsigned width)
+{
+    if (starts_with(name, "void "))
+        name += strlen("void ");
     if (text_columns(name) <= width)
         return xstrdup(name);
     if (is_python_frame(name))
-        return xasprintf("...%s", name + text_fit(name, text_columns(name) - width + 4));
-    _cleanup_(freep) char *shorter = xstrndup(name, n);
-    if (text_columns(shorter) <= width)
-        return TAKE_PTR(shorter);
-    return xasprintf("%.*s...", (int)text_fit(shorter, width - 3), shorter);
+        return xasprintf(TEXT_ELLIPSIS "%s", name + text_fit(name, text_columns(name) - width + 1));
+    _cleanup_(freep) char *shorter = xstrndup(name, name_bytes(name));
+    return text_shorten(shorter, width);
 }
 
 char *report_needs_text(const struct report *report)

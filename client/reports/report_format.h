@@ -16,7 +16,7 @@ struct time_scale {
 };
 
 /* In what each column of times is shown, by the values of the first n rows; NULL where it is no time. Two
- * sides of a comparison have one unit. */
+ * sides of a comparison have one unit, and so have percentiles of the same times. */
 void column_scales(const struct report *report, const struct report_rows *rows, size_t n,
                    const struct time_scale **ret);
 /* "SUM ms" for sum_ns, "BUSY" for busy_share. The caller frees. scale: NULL where it is no time. */
@@ -27,6 +27,8 @@ const char *cell_format(char *buf, enum report_unit unit, const struct time_scal
 /* A kernel's name within so many columns: without "void" and its arguments before anything else is lost; a
  * Python frame without the beginning of its path. The caller frees. */
 char *kernel_name_fit(const char *name, unsigned width);
+/* A kernel's name without "void" and without its arguments; any other name as it is. The caller frees. */
+char *kernel_name_bare(const char *name);
 /* What a trace must have for it: "work of a GPU, several ranks"; empty where nothing is named. The caller
  * frees. */
 char *report_needs_text(const struct report *report);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All reports as one file for a browser or for paper: it needs no network, no script for reading, and shows
- * no markup of a trace as its own.
+ * All reports as one file for a browser or for paper: findings first, then the use of the GPUs over time,
+ * then tables. It needs no network, no script for reading, and shows no markup of a trace as its own.
  */
 #pragma once
 

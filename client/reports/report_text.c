@@ -2,157 +2,56 @@
 #include "client/reports/report_text.h"
 
 #include "base/alloc.h"
+#include "client/reports/report_data.h"
 #include "client/reports/report_format.h"
+#include "client/text/listing.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 
-/* What a text is cut to at least; and where there are several, or the screen is too narrow for it. */
-#define TEXT_WIDTH_MIN   40u
-#define TEXT_WIDTH_SHORT 24u
-/* Columns beyond these may be left out where the terminal is narrow. */
-#define COLUMNS_KEPT 4
-#define GAP          2u
+/* To what a text is shortened at least. */
+#define TEXT_WIDTH_LEAST 24u
+#define GAP              2u
 
-/* -- A table ------------------------------------------------------------------------------------------ */
-
-struct layout {
-    const struct report *report;
-    const struct report_rows *rows;
-    size_t n_rows;
-    struct table_column *columns;
-    const struct time_scale **scales;
-    bool *hidden;
-    unsigned least;      /* what a text is cut to at least */
-    unsigned text_width; /* what a text may take */
-};
-
-static void layout_done(struct layout *l)
+/* Whose row it is: where rows differ in it, they make no sense without it. */
+static bool is_identity(const struct report_column *column)
 {
-    for (size_t i = 0; i < l->report->n_columns; i++)
-        free((char *)l->columns[i].name);
-    free(l->columns);
-    free(l->scales);
-    free(l->hidden);
-}
+    static const char *const names[] = {"instance", "worker", "rank"};
 
-/* The widest of a column's cells, or of its heading. */
-static unsigned widest_of(const struct layout *l, size_t column)
-{
-    const struct report_column *c = &l->report->columns[column];
-    unsigned widest = text_columns(l->columns[column].name);
-    char buf[CELL_TEXT_MAX];
-
-    for (size_t row = 0; row < l->n_rows; row++) {
-        const char *text = cell_format(buf, c->unit, l->scales[column], report_rows_at(l->rows, row, column));
-        if (text)
-            widest = MAX(widest, text_columns(text));
-    }
-    return widest;
-}
-
-/* Rows of several ranks make no sense without it. */
-static bool tells_ranks_apart(const struct layout *l, size_t column)
-{
-    if (!streq(l->report->columns[column].name, "rank"))
-        return false;
-    for (size_t row = 1; row < l->n_rows; row++)
-        if (report_rows_at(l->rows, row, column)->integer != report_rows_at(l->rows, 0, column)->integer)
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (streq(column->name, names[i]))
             return true;
     return false;
 }
 
-static bool is_longer(const struct layout *l, size_t column, unsigned width)
+static bool is_same_in_all(const struct report_rows *rows, size_t n_rows, size_t column)
 {
-    return !l->hidden[column] && l->report->columns[column].unit == UNIT_TEXT && widest_of(l, column) > width;
-}
-
-static bool shorten_texts(struct layout *l)
-{
-    bool longer = l->least > TEXT_WIDTH_SHORT;
-
-    l->least = TEXT_WIDTH_SHORT;
-    return longer;
-}
-
-enum giving_way { GIVES_EXTRA, GIVES_SPARE, GIVES_ANY };
-
-static bool gives_way(const struct report_column *column, enum giving_way which)
-{
-    return which == GIVES_ANY || (which == GIVES_EXTRA ? column->is_extra : column->is_spare);
-}
-
-/* What else is left out where the line is short, the last one first; a long text is shortened before that. */
-static bool leave_one_of(struct layout *l, enum giving_way which)
-{
-    size_t kept = which == GIVES_ANY ? COLUMNS_KEPT : 0;
-
-    for (size_t i = l->report->n_columns; i > kept; i--)
-        if (!l->hidden[i - 1] && gives_way(&l->report->columns[i - 1], which) &&
-            !tells_ranks_apart(l, i - 1)) {
-            if (is_longer(l, i - 1, TEXT_WIDTH_SHORT) && shorten_texts(l))
-                return true;
-            l->hidden[i - 1] = true;
-            return true;
-        }
-    return false;
-}
-
-/* Before a column goes that people read first, texts become as short as they may. */
-static bool leave_something_out(struct layout *l)
-{
-    return leave_one_of(l, GIVES_EXTRA) || leave_one_of(l, GIVES_SPARE) || shorten_texts(l) ||
-           leave_one_of(l, GIVES_ANY);
-}
-
-static bool has_several_long(const struct layout *l)
-{
-    unsigned n = 0;
-
-    for (size_t i = 0; i < l->report->n_columns; i++)
-        n += is_longer(l, i, TEXT_WIDTH_MIN);
-    return n > 1;
-}
-
-/* Long texts share what the other columns leave of the line. */
-static void fit(struct layout *l, unsigned line)
-{
-    unsigned n_long, others;
-
-    l->least = TEXT_WIDTH_MIN;
-    do {
-        n_long = others = 0;
-        if (has_several_long(l))
-            shorten_texts(l);
-        for (size_t i = 0; i < l->report->n_columns; i++) {
-            bool is_long = is_longer(l, i, l->least);
-            n_long += is_long;
-            others += l->hidden[i] ? 0 : is_long ? GAP : widest_of(l, i) + GAP;
-        }
-    } while (others + n_long * l->least > line + GAP && leave_something_out(l));
-    l->text_width = n_long && line + GAP > others ? MAX((line + GAP - others) / n_long, l->least) : l->least;
-}
-
-static void add_row(const struct layout *l, struct table *table, size_t row)
-{
-    size_t n = l->report->n_columns, shown = 0;
-    _cleanup_(freep) const char **cells = xcalloc(n, sizeof(*cells));
-    _cleanup_(freep) char *formatted = xcalloc(n, CELL_TEXT_MAX);
-    char **fitted = xcalloc(n, sizeof(*fitted));
-
-    for (size_t i = 0; i < n; i++) {
-        const struct cell *cell = report_rows_at(l->rows, row, i);
-        if (l->hidden[i])
-            continue;
-        if (cell->type == CELL_TEXT)
-            fitted[i] = kernel_name_fit(cell->text, l->text_width);
-        cells[shown++] = fitted[i] ? fitted[i]
-                                   : cell_format(formatted + i * CELL_TEXT_MAX, l->report->columns[i].unit,
-                                                 l->scales[i], cell);
+    for (size_t row = 1; row < n_rows; row++) {
+        const struct cell *first = report_rows_at(rows, 0, column), *cell = report_rows_at(rows, row, column);
+        if (cell->type != first->type ||
+            (cell->type == CELL_TEXT ? !streq(cell->text, first->text) : cell->integer != first->integer))
+            return false;
     }
-    table_add(table, cells);
-    for (size_t i = 0; i < n; i++)
-        free(fitted[i]);
-    free(fitted);
+    return true;
+}
+
+/* What names a row among those of the same rank: the first text or id after the columns of the identity. */
+static size_t naming_column(const struct report *report)
+{
+    size_t i = 0;
+
+    while (i < report->n_columns && is_identity(&report->columns[i]))
+        i++;
+    return i < report->n_columns && report->columns[i].unit <= UNIT_ID ? i : report->n_columns;
+}
+
+static int importance_of(const struct report *report, const struct report_rows *rows, size_t n_rows,
+                         size_t column)
+{
+    const struct report_column *c = &report->columns[column];
+
+    if (!is_identity(c))
+        return column == naming_column(report) ? IMPORTANCE_KEY : c->importance;
+    return is_same_in_all(rows, n_rows, column) ? IMPORTANCE_EXTRA : IMPORTANCE_KEY;
 }
 
 static void print_title(struct client *c, const struct report *report)
@@ -164,35 +63,68 @@ static void print_title(struct client *c, const struct report *report)
             screen_plain(&c->out), (int)GAP, "", title);
 }
 
-void report_print_text(struct client *c, const struct report *report, const struct report_rows *rows,
-                       size_t top)
+static void add_row(struct table *table, const struct report *report, const struct report_rows *rows,
+                    const struct time_scale *const *scales, size_t row)
 {
-    size_t all = report_rows_count(rows), n = report->n_columns, shown = 0;
-    unsigned width = screen_width(&c->out);
-    _cleanup_(freep) struct table_column *columns = xcalloc(n, sizeof(*columns));
-    _cleanup_(layout_done) struct layout l = {.report = report,
-                                              .rows = rows,
-                                              .n_rows = top > 0 ? MIN(all, top) : all,
-                                              .columns = xcalloc(n, sizeof(*l.columns)),
-                                              .scales = xcalloc(n, sizeof(*l.scales)),
-                                              .hidden = xcalloc(n, sizeof(*l.hidden))};
+    _cleanup_(freep) const char **cells = xcalloc(report->n_columns, sizeof(*cells));
+    _cleanup_(freep) char *formatted = xcalloc(report->n_columns, CELL_TEXT_MAX);
 
-    column_scales(report, rows, l.n_rows, l.scales);
+    for (size_t i = 0; i < report->n_columns; i++)
+        cells[i] = cell_format(formatted + i * CELL_TEXT_MAX, report->columns[i].unit, scales[i],
+                               report_rows_at(rows, row, i));
+    table_add(table, cells);
+}
+
+bool report_print_text(struct client *c, const struct report *report, const struct report_rows *rows,
+                       size_t top, enum report_hint hint)
+{
+    size_t all = report_rows_count(rows), n = report->n_columns, n_rows = top > 0 ? MIN(all, top) : all;
+    _cleanup_(freep) struct table_column *columns = xcalloc(n, sizeof(*columns));
+    _cleanup_(freep) const struct time_scale **scales = xcalloc(n, sizeof(*scales));
+    char **headings = xcalloc(n, sizeof(*headings));
+    struct table *table;
+    bool is_cut = false;
+
+    column_scales(report, rows, n_rows, scales);
+    for (size_t i = 0; i < n; i++) {
+        const struct report_column *column = &report->columns[i];
+        headings[i] = column_heading(column, scales[i]);
+        columns[i] = (struct table_column){
+            .name = headings[i],
+            .flags = column->unit == UNIT_TEXT ? COLUMN_SHORTEN | COLUMN_URL : COLUMN_RIGHT,
+            .importance = importance_of(report, rows, n_rows, i),
+            .key = column->name,
+            .least = TEXT_WIDTH_LEAST,
+            .fit = kernel_name_fit,
+        };
+    }
+    if (listing_table(c, columns, n, &table) == EXIT_DONE) {
+        for (size_t row = 0; row < n_rows; row++)
+            add_row(table, report, rows, scales, row);
+        listing_page(c);
+        if (!c->no_legend)
+            print_title(c, report);
+        table_name_hidden(table, hint == REPORT_NAMES_HIDDEN);
+        is_cut = table_print_as(table, &c->out, c->format);
+        table_free(table);
+    }
     for (size_t i = 0; i < n; i++)
-        l.columns[i] = (struct table_column){column_heading(&report->columns[i], l.scales[i]),
-                                             report->columns[i].unit == UNIT_TEXT ? 0 : COLUMN_RIGHT};
-    fit(&l, width ? width : SCREEN_WIDTH_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (!l.hidden[i])
-            columns[shown++] = l.columns[i];
-    _cleanup_(table_freep) struct table *table = table_new(columns, shown, !c->no_legend);
-    for (size_t row = 0; row < l.n_rows; row++)
-        add_row(&l, table, row);
-    if (!c->no_legend)
-        print_title(c, report);
-    table_print(table, &c->out);
+        free(headings[i]);
+    free(headings);
     if (all == 0 && !c->no_legend)
         fputs("nothing\n", c->out.file);
-    if (l.n_rows < all && !c->no_legend)
-        fprintf(c->out.file, "... %zu more (--top 0)\n", all - l.n_rows);
+    if (n_rows < all && !c->no_legend)
+        fprintf(c->out.file, "... %zu more (--top 0)\n", all - n_rows);
+    return is_cut;
+}
+
+void report_print_made(struct client *c, const struct made_report *made, size_t top)
+{
+    struct report_rows rows;
+
+    for (size_t at = 0; made_report_part(made, &at, &rows);) {
+        report_print_text(c, made->report, &rows, top, REPORT_NAMES_HIDDEN);
+        if (at < report_rows_count(&made->rows))
+            fputc('\n', c->out.file);
+    }
 }

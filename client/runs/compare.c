@@ -3,168 +3,373 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/statistics.h"
 #include "client/runs/rows.h"
+#include "client/text/run.h"
 
 #include <math.h>
 
-static const char *const outcomes[] = {"success", "incomplete", "error"};
+/* Of more gaps every second, third, ... is taken: their distribution is the same. */
+#define GAPS_MAX 4000000
 
-static const struct path {
-    const char *object, *member; /* NULL: the run's own */
-} throughputs[] = {
-    {"throughput", "requests_per_s"},
-    {"throughput", "input_tokens_per_s"},
-    {"throughput", "output_tokens_per_s"},
-    {"throughput", "total_tokens_per_s"},
-    {"throughput", "output_tokens_per_s_per_user"},
-    {"goodput", "share"},
-    {NULL, "peak_concurrency"},
-};
+/* -- What is compared --------------------------------------------------------------------------------- */
 
-static double mean_gap(const json_t *row)
+/* One value of a request in the metric's unit; NAN: none. */
+static double ttft_ms(const json_t *row)
 {
-    _cleanup_json_ gaps = row_gaps(row);
-    size_t n = json_array_size(gaps);
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += json_number_value(json_array_get(gaps, i));
-    return n > 0 ? sum / (double)n * NS_PER_US / NS_PER_S : NAN;
+    return 1e3 * row_seconds(row, "ttft_ns");
 }
 
-static double ttft(const json_t *row)
+static double tpot_ms(const json_t *row)
 {
-    return row_seconds(row, "ttft_ns");
+    return 1e3 * row_seconds(row, "tpot_ns");
 }
 
-static double tpot(const json_t *row)
+static double e2e_ms(const json_t *row)
 {
-    return row_seconds(row, "tpot_ns");
+    return 1e3 * row_seconds(row, "e2e_ns");
 }
 
-static double e2e(const json_t *row)
+static double lateness_ms(const json_t *row)
 {
-    return row_seconds(row, "e2e_ns");
+    return 1e3 * row_seconds(row, "lateness_ns");
 }
 
-static double lateness(const json_t *row)
+static double tokens_per_s(const json_t *row)
 {
-    return row_seconds(row, "lateness_ns");
+    return 1 / row_seconds(row, "tpot_ns");
 }
 
 static const struct latency {
     const char *metric;
-    double (*of)(const json_t *row); /* in seconds, NAN none */
+    double (*of)(const json_t *row); /* NULL: the gaps between tokens */
 } latencies[] = {
-    {"ttft_ms", ttft}, {"itl_ms", mean_gap},           {"tpot_ms", tpot},
-    {"e2e_ms", e2e},   {"send_lateness_ms", lateness},
+    {"ttft_ms", ttft_ms},
+    {"itl_ms", NULL},
+    {"tpot_ms", tpot_ms},
+    {"e2e_ms", e2e_ms},
+    {"send_lateness_ms", lateness_ms},
 };
 
-static const char *const figures[] = {"mean", "p50", "p90", "p99", "max"};
+static const struct point {
+    const char *name;
+    double fraction;
+} points[] = {{"mean", FRACTION_MEAN}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
 
-static json_t *pair_json(const char *kind, const char *name, const json_t *a, const json_t *b)
-{
-    double x = json_get_number(a, name, NAN), y = json_get_number(b, name, NAN);
+/* What a request adds to a throughput. */
+enum flow { FLOW_NONE, FLOW_REQUESTS, FLOW_INPUT, FLOW_OUTPUT, FLOW_TOKENS };
 
-    return json_pack("{s: s, s: o, s: o, s: o, s: o}", kind, name, "a", json_number(x), "b", json_number(y),
-                     "difference", json_number(y - x), "percent", json_number(100 * (y - x) / x));
-}
+static const struct single {
+    const char *group, *metric;
+    const char *object, *member; /* of the run; object NULL: its own member */
+    const char *outcome;         /* a count of requests with it */
+    enum flow flow;
+    double (*of)(const json_t *row); /* the mean of it over warm requests */
+} singles[] = {
+    {"requests", "success", "requests", "success", "success", FLOW_NONE, NULL},
+    {"requests", "incomplete", "requests", "incomplete", "incomplete", FLOW_NONE, NULL},
+    {"requests", "error", "requests", "error", "error", FLOW_NONE, NULL},
+    {"throughput", "requests_per_s", "throughput", "requests_per_s", NULL, FLOW_REQUESTS, NULL},
+    {"throughput", "input_tokens_per_s", "throughput", "input_tokens_per_s", NULL, FLOW_INPUT, NULL},
+    {"throughput", "output_tokens_per_s", "throughput", "output_tokens_per_s", NULL, FLOW_OUTPUT, NULL},
+    {"throughput", "total_tokens_per_s", "throughput", "total_tokens_per_s", NULL, FLOW_TOKENS, NULL},
+    {"throughput", "output_tokens_per_s_per_user", "throughput", "output_tokens_per_s_per_user", NULL,
+     FLOW_NONE, tokens_per_s},
+    {"throughput", "goodput_share", "goodput", "share", NULL, FLOW_NONE, NULL},
+    {"throughput", "peak_concurrency", NULL, "peak_concurrency", NULL, FLOW_NONE, NULL},
+};
 
-static json_t *requests_json(const json_t *a, const json_t *b)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++)
-        json_array_append_new(list, pair_json("metric", outcomes[i], json_object_get(a, "requests"),
-                                              json_object_get(b, "requests")));
-    return list;
-}
-
-static const json_t *at_object(const json_t *run, const char *object)
-{
-    return object ? json_object_get(run, object) : run;
-}
-
-static json_t *throughput_json(const json_t *a, const json_t *b)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < ARRAY_SIZE(throughputs); i++) {
-        const struct path *p = &throughputs[i];
-        json_t *pair = pair_json("metric", p->member, at_object(a, p->object), at_object(b, p->object));
-        if (streq(p->object, "goodput"))
-            json_object_set_new(pair, "metric", json_string("goodput_share"));
-        json_array_append_new(list, pair);
-    }
-    return list;
-}
+/* -- The only run of a side: its spread between blocks of requests ------------------------------------- */
 
 struct values {
-    int64_t *sorted;
-    size_t n;
+    struct timed_value *items;
+    size_t n, n_requests;
 };
 
-static struct values values_of(const json_t *rows, const struct latency *l)
+static void add_value(struct values *v, double value, unsigned block)
 {
-    struct values v = {xcalloc(json_array_size(rows), sizeof(*v.sorted)), 0};
+    if (isfinite(value))
+        v->items[v->n++] = (struct timed_value){value, block};
+}
+
+static bool is_counted(const json_t *row, double (*of)(const json_t *row))
+{
+    return row_is_warm(row) && (!of || isfinite(of(row)));
+}
+
+/* Rows are in order of their intended moments, and so are blocks. */
+static struct values values_of(const json_t *rows, double (*of)(const json_t *row))
+{
+    struct values v = {xcalloc(json_array_size(rows) + 1, sizeof(*v.items)), 0, 0};
+    const json_t *row;
+    size_t i, at = 0;
+
+    json_array_foreach(rows, i, row) v.n_requests += is_counted(row, of);
+    json_array_foreach(rows, i, row) if (is_counted(row, of))
+        add_value(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
+    timed_values_sort(v.items, v.n);
+    return v;
+}
+
+static size_t count_gaps(const json_t *rows, size_t *ret_requests)
+{
+    const json_t *row;
+    size_t i, n = 0;
+
+    *ret_requests = 0;
+    json_array_foreach(rows, i, row) if (row_is_warm(row))
+    {
+        _cleanup_json_ gaps = row_gaps(row);
+        n += json_array_size(gaps);
+        *ret_requests += json_array_size(gaps) > 0;
+    }
+    return n;
+}
+
+static struct values values_of_gaps(const json_t *rows)
+{
+    size_t n_requests, n = count_gaps(rows, &n_requests), stride = n / GAPS_MAX + 1, i, at = 0, seen = 0;
+    struct values v = {xcalloc(n / stride + 2, sizeof(*v.items)), 0, n_requests};
+    const json_t *row;
+
+    json_array_foreach(rows, i, row) if (row_is_warm(row))
+    {
+        _cleanup_json_ gaps = row_gaps(row);
+        size_t n_gaps = json_array_size(gaps);
+        for (size_t k = 0; k < n_gaps; k++)
+            if (seen++ % stride == 0)
+                add_value(&v, json_number_value(json_array_get(gaps, k)) / 1e3,
+                          block_of(at, n_requests, COMPARE_BLOCKS));
+        at += n_gaps > 0;
+    }
+    timed_values_sort(v.items, v.n);
+    return v;
+}
+
+/* The part of [from, to) that lies in a window. */
+static double overlap(double from, double to, double window_from, double window_to)
+{
+    double length = to - from;
+
+    if (!(length > 0))
+        return from >= window_from && from < window_to ? 1 : 0;
+    return fmax(0, fmin(to, window_to) - fmax(from, window_from)) / length;
+}
+
+/* What a request adds comes in evenly while it is in flight. */
+static double flow_of(const json_t *row, enum flow flow)
+{
+    double input = json_get_number(row, "input_tokens", 0), output = json_get_number(row, "output_tokens", 0);
+
+    return flow == FLOW_REQUESTS ? 1
+           : flow == FLOW_INPUT  ? input
+           : flow == FLOW_OUTPUT ? output
+                                 : input + output;
+}
+
+static void add_flow(const json_t *row, enum flow flow, double from, double part, struct ratio_sums *blocks)
+{
+    double sent = row_seconds(row, "intended_ns"), end = sent + row_seconds(row, "e2e_ns");
+
+    if (!row_has_outcome(row, "success") || !isfinite(end))
+        return;
+    for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
+        blocks[b].above += flow_of(row, flow) * overlap(sent, end, from + b * part, from + (b + 1) * part);
+}
+
+/* The rate in equal parts of the time in which requests are sent; afterwards, the load runs out. */
+static struct estimate estimate_flow(const json_t *rows, enum flow flow)
+{
+    struct ratio_sums blocks[COMPARE_BLOCKS] = {{0}};
+    double from = INFINITY, to = -INFINITY;
     const json_t *row;
     size_t i;
 
     json_array_foreach(rows, i, row)
     {
-        double seconds = row_is_warm(row) ? l->of(row) : NAN;
-        if (isfinite(seconds) && fabs(seconds) < (double)INT32_MAX)
-            v.sorted[v.n++] = (int64_t)(seconds * NS_PER_S);
+        double sent = row_seconds(row, "intended_ns");
+        from = isfinite(sent) ? fmin(from, sent) : from;
+        to = isfinite(sent) ? fmax(to, sent) : to;
     }
-    sort_ns(v.sorted, v.n);
-    return v;
+    double part = (to - from) / COMPARE_BLOCKS;
+    if (!(part > 0))
+        return ESTIMATE_UNKNOWN;
+    for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
+        blocks[b].below = part;
+    json_array_foreach(rows, i, row) add_flow(row, flow, from, part, blocks);
+    return ratio_as_run(blocks, COMPARE_BLOCKS);
 }
 
-static const char *verdict_on(double p, const struct values *a, const struct values *b)
+static struct estimate estimate_outcome(const json_t *rows, const char *outcome)
 {
-    int64_t before = percentile(a->sorted, a->n, 50), after = percentile(b->sorted, b->n, 50);
+    struct ratio_sums blocks[COMPARE_BLOCKS] = {{0}};
+    size_t n = json_array_size(rows), i;
+    const json_t *row;
 
-    if (p >= COMPARE_LEVEL || before == after)
-        return "same";
-    return after > before ? "slower" : "faster";
-}
-
-static void put_verdict(json_t *j, const json_t *rows_a, const json_t *rows_b, const struct latency *l)
-{
-    struct values a = values_of(rows_a, l), b = values_of(rows_b, l);
-    bool any = a.n > 0 && b.n > 0;
-    double p = p_of_difference(a.sorted, a.n, b.sorted, b.n);
-
-    json_object_set_new(j, "p", any ? json_real(p) : json_null());
-    json_object_set_new(j, "significant", json_boolean(any && p < COMPARE_LEVEL));
-    json_object_set_new(j, "verdict", any ? json_string(verdict_on(p, &a, &b)) : json_null());
-    free(a.sorted);
-    free(b.sorted);
-}
-
-static json_t *latency_json(const json_t *run_a, const json_t *rows_a, const json_t *run_b,
-                            const json_t *rows_b)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < ARRAY_SIZE(latencies); i++) {
-        const char *metric = latencies[i].metric;
-        const json_t *a = json_object_get(json_object_get(run_a, "metrics"), metric),
-                     *b = json_object_get(json_object_get(run_b, "metrics"), metric);
-        json_t *pairs = json_array();
-        for (size_t f = 0; f < ARRAY_SIZE(figures); f++)
-            json_array_append_new(pairs, pair_json("figure", figures[f], a, b));
-        json_t *j = json_pack("{s: s, s: o}", "metric", metric, "figures", pairs);
-        put_verdict(j, rows_a, rows_b, &latencies[i]);
-        json_array_append_new(list, j);
+    json_array_foreach(rows, i, row)
+    {
+        unsigned b = block_of(i, n, COMPARE_BLOCKS);
+        blocks[b].above += row_has_outcome(row, outcome);
+        blocks[b].below += 1;
     }
-    return list;
+    struct estimate e = ratio_as_run(blocks, COMPARE_BLOCKS);
+    e.unit_sd *= (double)n;
+    return e;
 }
+
+static struct estimate estimate_single(const json_t *rows, const struct single *s, size_t *ret_requests)
+{
+    *ret_requests = json_array_size(rows);
+    if (s->outcome)
+        return estimate_outcome(rows, s->outcome);
+    if (s->flow != FLOW_NONE)
+        return estimate_flow(rows, s->flow);
+    if (!s->of)
+        return ESTIMATE_UNKNOWN;
+    struct values v = values_of(rows, s->of);
+    struct estimate e = values_as_run(v.items, v.n, COMPARE_BLOCKS, FRACTION_MEAN);
+    *ret_requests = v.n_requests;
+    free(v.items);
+    return e;
+}
+
+/* -- Figures of runs ---------------------------------------------------------------------------------- */
+
+static double figure_of(const json_t *run, const char *object, const char *member)
+{
+    return json_get_number(object ? json_object_get(run, object) : run, member, NAN);
+}
+
+static double latency_of(const json_t *run, const char *metric, const struct point *point)
+{
+    return run_metric_figure(json_object_get(json_object_get(run, "metrics"), metric), point->name);
+}
+
+/* The figures of all runs of a side, each a unit; of a single one the spread is what its requests show. */
+struct side_figure {
+    double *values;
+    size_t n;
+    struct estimate of_rows;
+    size_t n_requests; /* of of_rows */
+};
+
+static struct estimate estimate_side(const struct side_figure *f)
+{
+    struct estimate e = estimate_of_units(f->values, f->n);
+
+    if (f->n == 1) {
+        e.unit_sd = sqrt(COMPARE_RUN_VARIANCE) * f->of_rows.unit_sd;
+        e.df = f->of_rows.df;
+    }
+    return e;
+}
+
+static void conclude(struct compared_figure *f)
+{
+    f->difference = estimate_contrast(&f->a, &f->b, 1);
+    if (isfinite(f->difference.value) && f->difference.value != 0)
+        f->runs_needed = estimate_units_needed(&f->a, &f->b, 1, f->difference.value);
+    f->result = f->requests_min > 0            ? COMPARED_TOO_FEW
+                : !isfinite(f->difference.low) ? COMPARED_NOT_TESTED
+                : f->difference.low > 0        ? COMPARED_HIGHER
+                : f->difference.high < 0       ? COMPARED_LOWER
+                                               : COMPARED_UNCLEAR;
+}
+
+/* Next to several runs a single one is taken to vary as they do, unless it drifts more than that by itself.
+ */
+static void borrow_spread(struct estimate *single, const struct estimate *several)
+{
+    if (single->n == 1 && several->n > 1 && !(single->unit_sd > several->unit_sd))
+        single->unit_sd = NAN;
+}
+
+static void add_figure(struct runs_comparison *c, const char *group, const char *metric, const char *figure,
+                       const struct side_figure *a, const struct side_figure *b)
+{
+    struct compared_figure *f = &c->figures[c->n];
+
+    *f = (struct compared_figure){
+        .group = group, .metric = metric, .figure = figure, .a = estimate_side(a), .b = estimate_side(b)};
+    if (!isfinite(f->a.value) && !isfinite(f->b.value))
+        return;
+    bool knows_runs = f->a.n > 1 || f->b.n > 1;
+    f->n_a = knows_runs ? f->a.n : a->n_requests;
+    f->n_b = knows_runs ? f->b.n : b->n_requests;
+    borrow_spread(&f->a, &f->b);
+    borrow_spread(&f->b, &f->a);
+    if (!knows_runs && ((isfinite(f->a.unit_sd) && a->n_requests < COMPARE_REQUESTS_MIN) ||
+                        (isfinite(f->b.unit_sd) && b->n_requests < COMPARE_REQUESTS_MIN)))
+        f->requests_min = COMPARE_REQUESTS_MIN;
+    conclude(f);
+    c->n++;
+}
+
+static void side_figure_init(struct side_figure *f, const struct compared_side *side)
+{
+    *f = (struct side_figure){xcalloc(json_array_size(side->runs) + 1, sizeof(*f->values)), 0,
+                              ESTIMATE_UNKNOWN, 0};
+}
+
+/* Runs that lack the figure are no units. */
+static void side_figure_add(struct side_figure *f, double value)
+{
+    if (isfinite(value))
+        f->values[f->n++] = value;
+}
+
+static void gather_single(const struct compared_side *side, const struct single *s, struct side_figure *ret)
+{
+    const json_t *run;
+    size_t i;
+
+    side_figure_init(ret, side);
+    json_array_foreach(side->runs, i, run) side_figure_add(ret, figure_of(run, s->object, s->member));
+    if (side->requests)
+        ret->of_rows = estimate_single(side->requests, s, &ret->n_requests);
+}
+
+static struct values latency_values(const struct compared_side *side, const struct latency *l)
+{
+    if (!side->requests)
+        return (struct values){0};
+    return l->of ? values_of(side->requests, l->of) : values_of_gaps(side->requests);
+}
+
+static void gather_latency(const struct compared_side *side, const struct values *v, const struct latency *l,
+                           const struct point *point, struct side_figure *ret)
+{
+    const json_t *run;
+    size_t i;
+
+    side_figure_init(ret, side);
+    json_array_foreach(side->runs, i, run) side_figure_add(ret, latency_of(run, l->metric, point));
+    ret->n_requests = v->n_requests;
+    if (side->requests)
+        ret->of_rows = values_as_run(v->items, v->n, COMPARE_BLOCKS, point->fraction);
+}
+
+static void compare_latency(const struct compared_side *a, const struct compared_side *b,
+                            const struct latency *l, struct runs_comparison *ret)
+{
+    struct values of_a = latency_values(a, l), of_b = latency_values(b, l);
+
+    for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+        struct side_figure x, y;
+        gather_latency(a, &of_a, l, &points[i], &x);
+        gather_latency(b, &of_b, l, &points[i], &y);
+        add_figure(ret, "latency", l->metric, points[i].name, &x, &y);
+        free(x.values);
+        free(y.values);
+    }
+    free(of_a.items);
+    free(of_b.items);
+}
+
+/* -- Workloads ---------------------------------------------------------------------------------------- */
 
 static void note_difference(json_t *list, const char *member, const json_t *a, const json_t *b)
 {
-    if (json_equal(a, b))
+    if (a == b || json_equal(a, b))
         return;
     json_array_append_new(list, json_pack("{s: s, s: O?, s: O?}", "member", member, "a", a, "b", b));
 }
@@ -182,12 +387,126 @@ static json_t *workload_json(json_t *run_a, json_t *run_b)
     return list;
 }
 
-json_t *runs_compare(const json_t *run_a, const json_t *requests_a, const json_t *run_b,
-                     const json_t *requests_b)
+static json_t *numbers_json(const json_t *runs)
 {
-    return json_pack("{s: I, s: I, s: o, s: o, s: o, s: o}", "a", (json_int_t)json_get_int(run_a, "run", 0),
-                     "b", (json_int_t)json_get_int(run_b, "run", 0), "workload",
-                     workload_json((json_t *)run_a, (json_t *)run_b), "requests", requests_json(run_a, run_b),
-                     "throughput", throughput_json(run_a, run_b), "latency",
-                     latency_json(run_a, requests_a, run_b, requests_b));
+    json_t *list = json_array();
+    const json_t *run;
+    size_t i;
+
+    json_array_foreach(runs, i, run) json_array_append(list, json_object_get(run, "run"));
+    return list;
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+void runs_compare(const struct compared_side *a, const struct compared_side *b, struct runs_comparison *ret)
+{
+    size_t most = ARRAY_SIZE(singles) + ARRAY_SIZE(latencies) * ARRAY_SIZE(points);
+
+    *ret = (struct runs_comparison){
+        .figures = xcalloc(most + 1, sizeof(*ret->figures)),
+        .workload = workload_json(json_array_get(a->runs, 0), json_array_get(b->runs, 0)),
+        .a = numbers_json(a->runs),
+        .b = numbers_json(b->runs),
+        .has_several = json_array_size(a->runs) > 1 || json_array_size(b->runs) > 1,
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(singles); i++) {
+        struct side_figure x, y;
+        gather_single(a, &singles[i], &x);
+        gather_single(b, &singles[i], &y);
+        add_figure(ret, singles[i].group, singles[i].metric, NULL, &x, &y);
+        free(x.values);
+        free(y.values);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(latencies); i++)
+        compare_latency(a, b, &latencies[i], ret);
+}
+
+void runs_comparison_done(struct runs_comparison *c)
+{
+    free(c->figures);
+    json_decref(c->workload);
+    json_decref(c->a);
+    json_decref(c->b);
+    *c = (struct runs_comparison){0};
+}
+
+/* "ttft" of "ttft_ms" too. */
+static bool is_metric(const struct compared_figure *f, const char *name, size_t n)
+{
+    return strncmp(f->metric, name, n) == 0 && (f->metric[n] == '\0' || streq(f->metric + n, "_ms"));
+}
+
+const struct compared_figure *runs_comparison_find(const struct runs_comparison *c, const char *name)
+{
+    size_t n = strcspn(name, ".");
+    const char *figure = name[n] == '.' ? name + n + 1 : NULL;
+
+    for (size_t i = 0; i < c->n; i++)
+        if (is_metric(&c->figures[i], name, n) && streq(c->figures[i].figure, figure))
+            return &c->figures[i];
+    return NULL;
+}
+
+const char *compared_result_name(const struct compared_figure *f)
+{
+    bool is_time = streq(f->group, "latency");
+
+    switch (f->result) {
+    case COMPARED_HIGHER:
+        return is_time ? "slower" : "higher";
+    case COMPARED_LOWER:
+        return is_time ? "faster" : "lower";
+    case COMPARED_UNCLEAR:
+        return "not distinguishable";
+    case COMPARED_TOO_FEW:
+        return "too few to tell";
+    case COMPARED_NOT_TESTED:
+        break;
+    }
+    return NULL;
+}
+
+static json_t *interval_json(double low, double high)
+{
+    return isfinite(low) && isfinite(high) ? json_pack("[f, f]", low, high) : json_null();
+}
+
+static json_t *figure_json(const struct compared_figure *f)
+{
+    double a = f->a.value, part = 100 / a;
+    const struct contrast *d = &f->difference;
+
+    return json_pack("{s: s, s: o, s: o, s: o, s: o, s: o, s: o, s: s?, s: o}",
+                     f->figure ? "figure" : "metric", f->figure ? f->figure : f->metric, "a", json_number(a),
+                     "b", json_number(f->b.value), "difference", json_number(d->value), "percent",
+                     json_number(part * d->value), "ci95", interval_json(d->low, d->high), "percent_ci95",
+                     interval_json(part * d->low, part * d->high), "result", compared_result_name(f),
+                     "runs_needed", f->runs_needed ? json_integer((json_int_t)f->runs_needed) : json_null());
+}
+
+static json_t *latency_json(const struct compared_figure *first, size_t n)
+{
+    json_t *figures = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(figures, figure_json(&first[i]));
+    return json_pack("{s: s, s: s?, s: o}", "metric", first->metric, "result", compared_result_name(first),
+                     "figures", figures);
+}
+
+json_t *runs_comparison_json(const struct runs_comparison *c)
+{
+    json_t *groups = json_pack("{s: [], s: [], s: []}", "requests", "throughput", "latency");
+
+    for (size_t i = 0, n; i < c->n; i += n) {
+        const struct compared_figure *f = &c->figures[i];
+        for (n = 1; f->figure && i + n < c->n && streq(c->figures[i + n].metric, f->metric);)
+            n++;
+        json_array_append_new(json_object_get(groups, f->group),
+                              f->figure ? latency_json(f, n) : figure_json(f));
+    }
+    json_object_update_new(groups, json_pack("{s: O, s: O, s: s, s: O}", "a", c->a, "b", c->b, "unit",
+                                             c->has_several ? "run" : "request", "workload", c->workload));
+    return groups;
 }

@@ -6,6 +6,31 @@
 #include "client/text/run.h"
 #include <errno.h>
 
+/* Runs that are looked through for one of the same place. */
+#define LOOK_BACK "/v1/runs?limit=50"
+
+int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct run_plan *plan)
+{
+    _cleanup_(problem_done) struct problem ignored = {0};
+    _cleanup_json_ answer = NULL;
+
+    if (plan->n < 2 && !dry_run)
+        return EXIT_DONE;
+    if (door_call(c->door, "GET", LOOK_BACK, NULL, NULL, &answer, &ignored) >= 0)
+        run_plan_look_back(plan, json_object_get(answer, "runs"), request);
+    if (dry_run && c->json) {
+        _cleanup_json_ j = run_plan_json(plan);
+        return client_print_json(c, j);
+    }
+    if (dry_run) {
+        run_plan_print(plan, &c->out);
+    } else {
+        _cleanup_(freep) char *line = run_plan_line(plan);
+        client_say(c, "%s", line);
+    }
+    return EXIT_DONE;
+}
+
 int run_begin(struct client *c, const struct source *source, const json_t *request, json_t **ret_answer)
 {
     char ref[RUN_REF_MAX];

@@ -2,6 +2,8 @@
 #include "client/runs/prompts.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/order.h"
 #include <errno.h>
 #include <stdarg.h>
 
@@ -16,6 +18,7 @@ struct reader {
     char *text;   /* of the entry */
     size_t size, room;
     json_t *prompts;
+    bool is_timed; /* prompts have timestamps: all, or none */
 };
 
 static _printf_(3, 4) int refuse(const struct reader *r, struct problem *p, const char *format, ...)
@@ -112,99 +115,240 @@ static int next_element(struct reader *r, struct problem *p)
 
 /* -- Prompts ------------------------------------------------------------------------------------------ */
 
-static const char *text_of_message(const json_t *message, const char *who, const char *person,
-                                   const char *what)
+static const struct {
+    const char *role, *from; /* of messages (OpenAI), of conversations (ShareGPT) */
+} speakers[] = {{"user", "human"},
+                {"user", "user"},
+                {"assistant", "gpt"},
+                {"assistant", "assistant"},
+                {"system", "system"}};
+
+/* The role of a turn of ShareGPT's; NULL for a speaker that is not known. */
+static const char *turn_role(const json_t *turn)
 {
-    const char *from = json_get_str(message, who);
-    return streq(from, person) || streq(from, "user") ? json_get_str(message, what) : NULL;
-}
-
-/* What a person says first. */
-static const char *text_of_list(const json_t *list, const char *who, const char *person, const char *what)
-{
-    const char *text = NULL;
-    size_t i;
-    json_t *message;
-
-    json_array_foreach(list, i, message)
-    {
-        if (!text)
-            text = text_of_message(message, who, person, what);
-    }
-    return text;
-}
-
-/* NULL and *ret_passed where a conversation is empty. */
-static const char *text_of(const json_t *value, bool *ret_passed)
-{
-    static const struct {
-        const char *key, *who, *person, *what; /* who NULL: the text itself */
-    } shapes[] = {
-        {"prompt", NULL, NULL, NULL},
-        {"text", NULL, NULL, NULL},
-        {"messages", "role", "user", "content"},
-        {"conversations", "from", "human", "value"},
-        {"conversation", "from", "human", "value"},
-    };
-
-    if (json_is_string(value))
-        return json_string_value(value);
-    for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
-        const json_t *member = json_object_get(value, shapes[i].key);
-        if (json_is_string(member) && !shapes[i].who)
-            return json_string_value(member);
-        if (!json_is_array(member) || !shapes[i].who)
-            continue;
-        const char *text = text_of_list(member, shapes[i].who, shapes[i].person, shapes[i].what);
-        *ret_passed = !text;
-        return text;
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(speakers); i++)
+        if (streq(speakers[i].from, json_get_str(turn, "from")))
+            return speakers[i].role;
     return NULL;
 }
 
-static int add(struct reader *r, const char *text, json_int_t osl, struct problem *p)
+/*
+ * A conversation of ShareGPT's, as vLLM's and SGLang's clients read it: the first that a person says is the
+ * prompt, the answer to it is as long as the answer is to be. A system prompt before it is kept.
+ */
+static int take_conversation(const struct reader *r, const json_t *turns, json_t *entry, struct problem *p)
 {
-    r->bytes += (int64_t)strlen(text);
+    const char *system = NULL, *question = NULL, *answer = NULL;
+    size_t i;
+    json_t *turn;
+
+    json_array_foreach(turns, i, turn)
+    {
+        const char *role = turn_role(turn), *text = json_get_str(turn, "value");
+        if (!role || !text)
+            return refuse(r, p, "turn %zu of its conversation has no known speaker (from) or no text (value)",
+                          i + 1);
+        if (question && streq(role, "assistant")) {
+            answer = text;
+            break;
+        }
+        if (!question && streq(role, "system"))
+            system = text;
+        else if (!question && streq(role, "user"))
+            question = text;
+    }
+    if (!question || !*question)
+        return 0;
+    if (system)
+        json_object_set_new(entry, "messages",
+                            json_pack("[{ssss} {ssss}]", "role", "system", "content", system, "role", "user",
+                                      "content", question));
+    else
+        json_put_str(entry, "prompt", question);
+    if (answer && *answer)
+        json_put_str(entry, "answer", answer);
+    return 1;
+}
+
+/* All of a chat up to the last that a person or a tool says; what the model answered to that is not sent. */
+static int take_messages(const struct reader *r, const json_t *messages, json_t *entry, struct problem *p)
+{
+    size_t n = json_array_size(messages), i;
+    json_t *message;
+
+    json_array_foreach(messages, i, message)
+    {
+        if (!json_get_str(message, "role"))
+            return refuse(r, p, "message %zu has no role", i + 1);
+    }
+    while (n > 0 && streq(json_get_str(json_array_get(messages, n - 1), "role"), "assistant"))
+        n--;
+    if (n == 0)
+        return 0;
+    json_t *kept = json_array();
+    for (i = 0; i < n; i++)
+        json_array_append(kept, json_array_get(messages, i));
+    json_object_set_new(entry, "messages", kept);
+    return 1;
+}
+
+/* Whoever measures must know what is not sent; other members (ids, labels, sources) say nothing of a request.
+ */
+static const struct {
+    const char *name, *remedy;
+} unsupported[] = {
+    {"max_tokens", "it limits an output and is no output length: name it osl, or give --osl N"},
+    {"max_completion_tokens", "it limits an output and is no output length: name it osl, or give --osl N"},
+    {"turns", "sessions of several turns are not replayed: give each turn as messages with its history"},
+    {"texts", "one prompt in each element: text or prompt"},
+    {"image", "images are not sent: give messages with image_url parts"},
+    {"images", "images are not sent: give messages with image_url parts"},
+    {"audio", "audio is not sent: give messages with input_audio parts"},
+    {"audios", "audio is not sent: give messages with input_audio parts"},
+    {"multi_modal_data", "images are not sent: give messages with image_url parts"},
+    {"tools", "tools are not sent: use --template with a body that has them"},
+    {"functions", "functions are not sent: use --template with a body that has them"},
+    {"delay", "delays between turns are not kept: give each prompt a timestamp, in milliseconds"},
+};
+
+static int refuse_unsupported(const struct reader *r, const json_t *value, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(unsupported); i++) {
+        const json_t *member = json_object_get(value, unsupported[i].name);
+        if (!member || json_is_null(member) ||
+            ((json_is_array(member) || json_is_object(member)) &&
+             json_array_size(member) + json_object_size(member) == 0))
+            continue;
+        refuse(r, p, "%s is not supported", unsupported[i].name);
+        problem_remedy(p, "Remove %s; %s.", unsupported[i].name, unsupported[i].remedy);
+        return -EBADMSG;
+    }
+    if (!json_object_get(value, "hash_ids") && !json_object_get(value, "input_length"))
+        return 0;
+    refuse(r, p, "the trace has lengths and hashes of its prompts (input_length, hash_ids), not their texts");
+    problem_remedy(p, "Send synthetic prompts of such lengths: --isl N --osl N, with --rate.");
+    return -EBADMSG;
+}
+
+/* Output length and moment, by the names that data sets have: profd's own, vLLM's custom data set, Mooncake's
+ * traces and AIPerf. */
+static const struct {
+    const char *name, *member;
+    double least, most;
+    bool is_whole;
+} numbers[] = {
+    {"osl", "osl", 1, PROMPT_TOKENS_MAX, true},
+    {"output_tokens", "osl", 1, PROMPT_TOKENS_MAX, true},
+    {"output_length", "osl", 1, PROMPT_TOKENS_MAX, true},
+    {"output_len", "osl", 1, PROMPT_TOKENS_MAX, true},
+    {"expected_output_len", "osl", 1, PROMPT_TOKENS_MAX, true},
+    {"timestamp", "at_ms", 0, PROMPT_MS_MAX, false},
+};
+
+static int take_numbers(const struct reader *r, const json_t *value, json_t *entry, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        const json_t *number = json_object_get(value, numbers[i].name);
+        double n = json_number_value(number);
+        if (!number || json_is_null(number) || json_object_get(entry, numbers[i].member))
+            continue;
+        if (!(numbers[i].is_whole ? json_is_integer(number) : json_is_number(number)) ||
+            !(n >= numbers[i].least) || n > numbers[i].most)
+            return refuse(r, p, "%s is not a %snumber from %.0f to %.0f", numbers[i].name,
+                          numbers[i].is_whole ? "whole " : "", numbers[i].least, numbers[i].most);
+        json_object_set(entry, numbers[i].member, (json_t *)number);
+    }
+    if (json_object_get(entry, "osl"))
+        json_object_del(entry, "answer");
+    return 0;
+}
+
+/* 1 with what is sent in entry, 0 of a conversation in which nobody asks anything, which data sets have. */
+static int take_content(const struct reader *r, const json_t *value, json_t *entry, struct problem *p)
+{
+    static const struct {
+        const char *name;
+        int (*take)(const struct reader *r, const json_t *list, json_t *entry,
+                    struct problem *p); /* NULL: a text */
+    } contents[] = {
+        {"prompt"},
+        {"text"},
+        {"messages", take_messages},
+        {"conversations", take_conversation},
+        {"conversation", take_conversation},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(contents); i++) {
+        const json_t *member = json_object_get(value, contents[i].name);
+        if (contents[i].take && json_is_array(member))
+            return contents[i].take(r, member, entry, p);
+        if (!contents[i].take && json_string_length(member) > 0) {
+            json_put_str(entry, "prompt", json_string_value(member));
+            return 1;
+        }
+    }
+    int err = refuse_unsupported(r, value, p);
+    if (err < 0)
+        return err;
+    refuse(r, p, "it contains no prompt");
+    problem_remedy(p, "A prompt is a text, or a member prompt, text, messages or conversations.");
+    return -EBADMSG;
+}
+
+static int add(struct reader *r, json_t *entry, struct problem *p)
+{
+    /* Most prompts are nothing but a text. */
+    json_t *text = json_object_size(entry) == 1 ? json_object_get(entry, "prompt") : NULL;
+    _cleanup_json_ value = json_incref(text ? text : entry);
+
+    json_decref(entry);
+    r->bytes += (int64_t)json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
     if (r->bytes > PROMPTS_BYTES_MAX || json_array_size(r->prompts) >= PROMPTS_MAX) {
         problem_set(p, -E2BIG, PROBLEM_TOO_LARGE, "%s has more than the %d MiB or %d prompts of one run",
                     r->name, PROMPTS_BYTES_MAX >> 20, PROMPTS_MAX);
         problem_remedy(p, "--requests N reads the first N prompts only.");
         return -E2BIG;
     }
-    json_array_append_new(r->prompts,
-                          osl > 0 ? json_pack("{s:s,s:I}", "prompt", text, "osl", osl) : json_string(text));
+    json_array_append(r->prompts, value);
     return 0;
 }
 
 static int add_text(struct reader *r, struct problem *p)
 {
     if (r->size > 0 && memchr(r->text, '\0', r->size))
-        return refuse(r, p, "it has a byte of zero, so it is no text");
+        return refuse(r, p, "it contains a byte of zero, so it is no text");
     _cleanup_(freep) char *text = xstrndup(r->text, r->size);
-    _cleanup_json_ valid = json_string(text);
-    return valid ? add(r, text, 0, p) : refuse(r, p, "it is not UTF-8");
+    json_t *valid = json_string(text);
+    return valid ? add(r, json_pack("{so}", "prompt", valid), p) : refuse(r, p, "it is not UTF-8");
 }
 
 static int add_value(struct reader *r, struct problem *p)
 {
     char error[200];
-    bool passed = false;
     _cleanup_json_ value = json_parse_bounded(r->text, r->size, VALUES_OF_ENTRY_MAX, error);
+    _cleanup_json_ entry = json_object();
 
     if (!value)
         return refuse(r, p, "not JSON: %s", error);
-    const char *text = text_of(value, &passed);
-    const json_t *osl = json_object_get(value, "osl");
-    if (passed)
-        return 0;
-    if (!text || !*text) {
-        refuse(r, p, "there is no prompt in it");
-        problem_remedy(p, "A prompt is a text, or a member prompt, text, messages or conversations.");
-        return -EBADMSG;
+    if (json_string_length(value) > 0) {
+        json_object_set(entry, "prompt", value);
+    } else {
+        /* A line of OpenAI's batches is a request around its body. */
+        const json_t *body = json_object_get(value, "body"), *request = json_is_object(body) ? body : value;
+        int err = take_content(r, request, entry, p);
+        if (err <= 0)
+            return err;
+        err = refuse_unsupported(r, request, p);
+        if (err == 0)
+            err = take_numbers(r, request, entry, p);
+        if (err < 0)
+            return err;
     }
-    if (osl && json_integer_value(osl) < 1)
-        return refuse(r, p, "osl is not a number of at least 1");
-    return add(r, text, json_integer_value(osl), p);
+    bool is_timed = json_object_get(entry, "at_ms") != NULL;
+    if (json_array_size(r->prompts) > 0 && is_timed != r->is_timed)
+        return refuse(r, p, "some prompts have a timestamp and others have none");
+    r->is_timed = is_timed;
+    return add(r, TAKE_PTR(entry), p);
 }
 
 static bool is_blank(const struct reader *r)
@@ -242,6 +386,22 @@ static int read_all(struct reader *r, struct problem *p)
     return err;
 }
 
+/* Data sets are sorted by user as often as by time. */
+static void sort_by_moment(json_t *prompts)
+{
+    size_t n = json_array_size(prompts);
+    _cleanup_(freep) struct order_key *keys = xcalloc(n + 1, sizeof(*keys));
+    _cleanup_json_ unsorted = json_copy(prompts);
+
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (struct order_key){
+            (int64_t)(json_get_number(json_array_get(prompts, i), "at_ms", 0) * (double)NS_PER_MS), i};
+    order_keys(keys, n);
+    json_array_clear(prompts);
+    for (size_t i = 0; i < n; i++)
+        json_array_append(prompts, json_array_get(unsorted, keys[i].item));
+}
+
 int prompts_parse(FILE *in, enum prompts_format format, const char *name, int64_t limit, json_t **ret,
                   struct problem *p)
 {
@@ -249,16 +409,49 @@ int prompts_parse(FILE *in, enum prompts_format format, const char *name, int64_
     int err = read_all(&r, p);
 
     if (err >= 0 && json_array_size(r.prompts) == 0) {
-        err = problem_set(p, -ENODATA, PROBLEM_BAD_REQUEST, "%s has no prompt", name);
+        err = problem_set(p, -ENODATA, PROBLEM_BAD_REQUEST, "%s contains no prompt", name);
         problem_remedy(p,
                        "One prompt a line, JSON lines (.jsonl) or a list (.json); or leave it out and give "
                        "--isl for synthetic prompts.");
     }
     free(r.text);
+    if (err >= 0 && r.is_timed)
+        sort_by_moment(r.prompts);
     if (err >= 0)
         *ret = TAKE_PTR(r.prompts);
     json_decref(r.prompts);
     return err < 0 ? err : 0;
+}
+
+/* Files whose bytes are no prompts, and how they become such. */
+static const struct {
+    const char *ending, *convert;
+} convertible[] = {
+    {".csv", "python3 -c 'import csv, json, sys; [print(json.dumps({\"prompt\": r[\"prompt\"]})) for r in "
+             "csv.DictReader(sys.stdin)]' <FILE.csv >FILE.jsonl"},
+    {".tsv", "python3 -c 'import csv, json, sys; [print(json.dumps({\"prompt\": r[\"prompt\"]})) for r in "
+             "csv.DictReader(sys.stdin, delimiter=\"\\t\")]' <FILE.tsv >FILE.jsonl"},
+    {".parquet", "python3 -c 'import pandas; pandas.read_parquet(\"FILE.parquet\").to_json(\"FILE.jsonl\", "
+                 "orient=\"records\", lines=True)'"},
+    {".arrow", "python3 -c 'import pandas; pandas.read_feather(\"FILE.arrow\").to_json(\"FILE.jsonl\", "
+               "orient=\"records\", lines=True)'"},
+    {".gz", "gzip -dc FILE.gz >FILE"},
+    {".zst", "zstd -dc FILE.zst >FILE"},
+    {".xlsx", "save it as .csv, then convert that to .jsonl"},
+};
+
+static int refuse_format(const char *path, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(convertible); i++)
+        if (ends_with(path, convertible[i].ending)) {
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                        "cannot read prompts from %s: %s is not a format of prompts", path,
+                        convertible[i].ending);
+            problem_remedy(p, "Convert it, with the column that contains the prompts: %s",
+                           convertible[i].convert);
+            return -EINVAL;
+        }
+    return 0;
 }
 
 enum prompts_format prompts_format_of(const char *path)
@@ -271,10 +464,13 @@ enum prompts_format prompts_format_of(const char *path)
 int prompts_read(const char *path, int64_t limit, json_t **ret, struct problem *p)
 {
     bool is_stdin = streq(path, "-");
+    int r = refuse_format(path, p);
+    if (r < 0)
+        return r;
     _cleanup_(fclosep) FILE *file = is_stdin ? NULL : fopen(path, "re");
 
     if (!is_stdin && !file)
-        return problem_set(p, -errno, PROBLEM_BAD_REQUEST, "cannot read prompts of %s: %s", path,
+        return problem_set(p, -errno, PROBLEM_BAD_REQUEST, "cannot read prompts from %s: %s", path,
                            strerror(errno));
     return prompts_parse(is_stdin ? stdin : file, prompts_format_of(path), is_stdin ? "standard input" : path,
                          limit, ret, p);

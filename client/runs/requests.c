@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/text/listing.h"
 #include "client/text/run.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include <errno.h>
 
@@ -135,17 +135,17 @@ static const struct request_column {
     const char *key;
     enum column_kind kind;
 } columns[] = {
-    {{"REQUEST", COLUMN_RIGHT}, "index", COLUMN_OF_COUNT},
-    {{"AT ms", COLUMN_RIGHT}, "intended_ns", COLUMN_OF_MS},
-    {{"LATE", COLUMN_RIGHT | COLUMN_SPARE}, "lateness_ns", COLUMN_OF_MS},
-    {{"TTFT", COLUMN_RIGHT}, "ttft_ns", COLUMN_OF_MS},
-    {{"TPOT", COLUMN_RIGHT}, "tpot_ns", COLUMN_OF_MS},
-    {{"E2E", COLUMN_RIGHT}, "e2e_ns", COLUMN_OF_MS},
-    {{"IN", COLUMN_RIGHT}, "input_tokens", COLUMN_OF_COUNT},
-    {{"OUT", COLUMN_RIGHT}, "output_tokens", COLUMN_OF_COUNT},
-    {{"OUTCOME", 0}, "outcome", COLUMN_OF_TEXT},
-    {{"TARGET", COLUMN_URL | COLUMN_SPARE}, "target", COLUMN_OF_TEXT},
-    {{"ERROR", COLUMN_SHORTEN}, "error", COLUMN_OF_TEXT},
+    {{"REQUEST", COLUMN_RIGHT, IMPORTANCE_KEY, "index"}, "index", COLUMN_OF_COUNT},
+    {{"AT ms", COLUMN_RIGHT, IMPORTANCE_NORMAL, "intended_ns"}, "intended_ns", COLUMN_OF_MS},
+    {{"LATE", COLUMN_RIGHT, IMPORTANCE_EXTRA, "lateness_ns"}, "lateness_ns", COLUMN_OF_MS},
+    {{"TTFT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttft_ns"}, "ttft_ns", COLUMN_OF_MS},
+    {{"TPOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "tpot_ns"}, "tpot_ns", COLUMN_OF_MS},
+    {{"E2E", COLUMN_RIGHT, IMPORTANCE_HIGH, "e2e_ns"}, "e2e_ns", COLUMN_OF_MS},
+    {{"IN", COLUMN_RIGHT, IMPORTANCE_NORMAL, "input_tokens"}, "input_tokens", COLUMN_OF_COUNT},
+    {{"OUT", COLUMN_RIGHT, IMPORTANCE_NORMAL, "output_tokens"}, "output_tokens", COLUMN_OF_COUNT},
+    {{"OUTCOME", 0, IMPORTANCE_HIGH}, "outcome", COLUMN_OF_TEXT},
+    {{"TARGET", COLUMN_URL, IMPORTANCE_LOW}, "target", COLUMN_OF_TEXT},
+    {{"ERROR", COLUMN_SHORTEN, .least = 16}, "error", COLUMN_OF_TEXT},
 };
 
 #define N_COLUMNS ARRAY_SIZE(columns)
@@ -173,33 +173,37 @@ static void add_request(struct table *table, const json_t *request)
     for (size_t i = 0; i < N_COLUMNS; i++)
         cells[i] = cell_of(&columns[i], request, numbers[i]);
     table_add(table, cells);
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        if (columns[i].kind != COLUMN_OF_TEXT)
+            table_set_real(table, i, figure_at(request, columns[i].key));
 }
 
 static int print_table(struct client *c, const char *run)
 {
     struct table_column headings[N_COLUMNS];
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ list = NULL;
     size_t i;
     json_t *request;
-    int status = requests_get(c, run, &list);
 
-    if (status != EXIT_DONE)
-        return status;
     for (i = 0; i < N_COLUMNS; i++)
         headings[i] = columns[i].table;
-    _cleanup_(table_freep) struct table *table = table_new(headings, N_COLUMNS, !c->no_legend);
+    int status = listing_table(c, headings, N_COLUMNS, &table);
+    if (status == EXIT_DONE)
+        status = requests_get(c, run, &list);
+    if (status != EXIT_DONE)
+        return status;
     json_array_foreach(list, i, request) add_request(table, request);
-    table_print(table, &c->out);
+    listing_print(c, table);
     return EXIT_DONE;
 }
 
-int requests_print(struct client *c, const char *run, enum requests_format format)
+int requests_print(struct client *c, const char *run, bool as_lines)
 {
-    static int (*const printers[])(struct client * c, const char *run) = {
-        [REQUESTS_TABLE] = print_table,
-        [REQUESTS_CSV] = pass_csv_on,
-        [REQUESTS_JSONL] = print_lines,
-        [REQUESTS_JSON] = print_json,
-    };
-    return printers[format](c, run);
+    if (as_lines)
+        return print_lines(c, run);
+    if (c->json)
+        return print_json(c, run);
+    /* All that was recorded of a request is in profd's own CSV. */
+    return c->format == TABLE_CSV && !c->columns && !c->no_legend ? pass_csv_on(c, run) : print_table(c, run);
 }

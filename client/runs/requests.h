@@ -4,14 +4,8 @@
 
 #include "client/verb.h"
 
-enum requests_format {
-    REQUESTS_TABLE, /* the columns that people look for first */
-    REQUESTS_CSV,
-    REQUESTS_JSONL,
-    REQUESTS_JSON,
-};
-
-/* run: "r3". An exit status. */
-int requests_print(struct client *c, const char *run, enum requests_format format);
+/* run: "r3"; as_lines: a JSON object a line, instead of the format that the client asks for. Text, TSV and
+ * --columns have the columns that people look for first. An exit status. */
+int requests_print(struct client *c, const char *run, bool as_lines);
 /* All of them as a list. An exit status. */
 int requests_get(struct client *c, const char *run, json_t **ret);

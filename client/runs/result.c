@@ -2,6 +2,8 @@
 #include "client/runs/result.h"
 
 #include "base/alloc.h"
+#include "base/estimate.h"
+#include "client/runs/run_group.h"
 #include "client/text/run.h"
 #include "client/text/run_figures.h"
 #include "client/text/table.h"
@@ -25,30 +27,78 @@ int run_show_result(struct client *c, const json_t *run)
     return run_exit_status(run);
 }
 
-/* -- Sweeps ------------------------------------------------------------------------------------------- */
+/* -- Several runs ------------------------------------------------------------------------------------- */
 
 enum { CELL_RUN, CELL_VALUE, CELL_STATE, N_FIRST_CELLS };
 
 /* What stands behind them, from the run. */
-static const struct sweep_column {
+static const struct several_column {
     struct table_column table;
-    const char *place;
+    const char *path;
     double factor;
 } figure_columns[] = {
-    {{"PER S", COLUMN_RIGHT}, "throughput/requests_per_s", 1},
-    {{"TOKENS/S", COLUMN_RIGHT}, "throughput/output_tokens_per_s", 1},
-    {{"A USER", COLUMN_RIGHT | COLUMN_SPARE}, "throughput/output_tokens_per_s_per_user", 1},
-    {{"TTFT p50", COLUMN_RIGHT}, "metrics/ttft_ms/p50", 1},
-    {{"p99", COLUMN_RIGHT}, "metrics/ttft_ms/p99", 1},
-    {{"TPOT p50", COLUMN_RIGHT}, "metrics/tpot_ms/p50", 1},
-    {{"p99", COLUMN_RIGHT | COLUMN_SPARE}, "metrics/tpot_ms/p99", 1},
+    {{"PER S", COLUMN_RIGHT, .key = "requests_per_s"}, "throughput/requests_per_s", 1},
+    {{"TOKENS/S", COLUMN_RIGHT, IMPORTANCE_HIGH, "output_tokens_per_s"}, "throughput/output_tokens_per_s", 1},
+    {{"A USER", COLUMN_RIGHT, IMPORTANCE_EXTRA, "output_tokens_per_s_per_user"},
+     "throughput/output_tokens_per_s_per_user",
+     1},
+    {{"TTFT p50", COLUMN_RIGHT, IMPORTANCE_HIGH}, "metrics/ttft_ms/p50", 1},
+    {{"p99", COLUMN_RIGHT, .key = "ttft_p99"}, "metrics/ttft_ms/p99", 1},
+    {{"TPOT p50", COLUMN_RIGHT, IMPORTANCE_HIGH}, "metrics/tpot_ms/p50", 1},
+    {{"p99", COLUMN_RIGHT, IMPORTANCE_LOW, "tpot_p99"}, "metrics/tpot_ms/p99", 1},
     {{"E2E p50", COLUMN_RIGHT}, "metrics/e2e_ms/p50", 1},
-    {{"p99", COLUMN_RIGHT}, "metrics/e2e_ms/p99", 1},
-    {{"GOOD %", COLUMN_RIGHT | COLUMN_SPARE}, "goodput/share", 100},
+    {{"p99", COLUMN_RIGHT, .key = "e2e_p99"}, "metrics/e2e_ms/p99", 1},
+    {{"GOOD %", COLUMN_RIGHT, IMPORTANCE_LOW, "goodput_share"}, "goodput/share", 100},
 };
 
 #define N_FIGURES ARRAY_SIZE(figure_columns)
 #define N_CELLS   (N_FIRST_CELLS + N_FIGURES)
+
+/* Runs of one workload, one after another: those of one swept value, or all. */
+struct several {
+    const struct sweep *sweep; /* NULL: none */
+    const json_t *runs;
+    size_t n_values; /* number of runs in a round */
+};
+
+static size_t count_runs_of(const struct several *s, size_t value)
+{
+    size_t n = json_array_size(s->runs);
+    return n > value ? (n - value + s->n_values - 1) / s->n_values : 0;
+}
+
+static const json_t *run_of(const struct several *s, size_t value, size_t round)
+{
+    return json_array_get(s->runs, round * s->n_values + value);
+}
+
+static double run_figure(const json_t *run, size_t column)
+{
+    return figure_columns[column].factor * run_supported_figure(run, figure_columns[column].path);
+}
+
+/* Over the runs of a value. */
+static struct estimate estimate_value(const struct several *s, size_t value, size_t column)
+{
+    size_t n = count_runs_of(s, value), n_known = 0;
+    _cleanup_(freep) double *figures = xcalloc(n + 1, sizeof(*figures));
+
+    for (size_t round = 0; round < n; round++) {
+        double figure = run_figure(run_of(s, value, round), column);
+        if (isfinite(figure))
+            figures[n_known++] = figure;
+    }
+    return estimate_of_units(figures, n_known);
+}
+
+/* Half of the 95 % interval of the mean; NAN of a single run. */
+static double half_interval(const struct estimate *e)
+{
+    struct estimate zero = {0, 0, INFINITY, 1};
+    struct contrast c = isfinite(e->unit_sd) ? estimate_contrast(&zero, e, 1) : (struct contrast){.low = NAN};
+
+    return c.value - c.low;
+}
 
 /* As it was given: "4", "0.5". */
 static const char *value_text(char *buf, double value)
@@ -57,78 +107,144 @@ static const char *value_text(char *buf, double value)
     return buf;
 }
 
-static void add_run(struct table *table, const json_t *run, double value, bool is_knee)
+static void add_run(struct table *table, const struct several *s, const json_t *run, size_t value,
+                    bool is_knee)
 {
     char ref[RUN_REF_MAX], swept[32], numbers[N_FIGURES][32];
     const char *cells[N_CELLS] = {
         [CELL_RUN] = run_ref(ref, run),
-        [CELL_VALUE] = value_text(swept, value),
+        [CELL_VALUE] = s->sweep ? value_text(swept, s->sweep->values[value]) : "",
         [CELL_STATE] = json_get_str(run, "state"),
     };
 
     for (size_t i = 0; i < N_FIGURES; i++)
-        cells[N_FIRST_CELLS + i] =
-            figure_text(numbers[i], figure_columns[i].factor * figure_at(run, figure_columns[i].place));
+        cells[N_FIRST_CELLS + i] = figure_text(numbers[i], run_figure(run, i));
     table_add(table, cells);
     table_colour(table, CELL_STATE, run_colour(run));
     if (is_knee)
         table_colour(table, CELL_VALUE, COLOUR_BOLD);
 }
 
-static size_t find_knee(const struct sweep *sweep, const json_t *runs)
+static void add_summary(struct table *table, const struct several *s, size_t value)
 {
-    struct sweep_point points[SWEEP_MAX] = {{0}};
-    size_t i;
-    json_t *run;
+    char swept[32], means[N_FIGURES][32], halves[N_FIGURES][40], number[32];
+    const char *text = s->sweep ? value_text(swept, s->sweep->values[value]) : "";
+    const char *of_mean[N_CELLS] = {[CELL_RUN] = "mean", [CELL_VALUE] = text, [CELL_STATE] = ""},
+               *of_half[N_CELLS] = {[CELL_RUN] = "95% CI", [CELL_VALUE] = text, [CELL_STATE] = ""};
 
-    json_array_foreach(runs, i, run)
-    {
-        double throughput = figure_at(run, "throughput/output_tokens_per_s");
-        double latency = figure_at(run, "metrics/e2e_ms/mean");
-        if (isfinite(throughput) && isfinite(latency))
-            points[i] = (struct sweep_point){sweep->values[i], throughput, latency};
+    for (size_t i = 0; i < N_FIGURES; i++) {
+        struct estimate e = estimate_value(s, value, i);
+        double half = half_interval(&e);
+        of_mean[N_FIRST_CELLS + i] = figure_text(means[i], e.value);
+        snprintf(halves[i], sizeof(halves[i]), "±%s", figure_text(number, half));
+        of_half[N_FIRST_CELLS + i] = isfinite(half) ? halves[i] : NULL;
     }
-    return sweep->is_load ? sweep_knee(points, json_array_size(runs)) : SWEEP_NO_KNEE;
+    table_add(table, of_mean);
+    table_colour(table, CELL_RUN, COLOUR_BOLD);
+    table_add(table, of_half);
 }
 
-static void print_table(struct client *c, const struct sweep *sweep, const json_t *runs, size_t knee)
+static size_t find_knee(const struct several *s)
 {
-    _cleanup_(freep) char *heading = xstrdup(sweep->member);
-    struct table_column columns[N_CELLS] = {[CELL_RUN] = {"RUN", 0},
-                                            [CELL_VALUE] = {heading, COLUMN_RIGHT},
-                                            [CELL_STATE] = {"STATE", COLUMN_SPARE}};
-    size_t i;
-    json_t *run;
+    struct sweep_point points[SWEEP_MAX] = {{0}};
+    size_t n = MIN(json_array_size(s->runs), s->n_values);
+
+    if (!s->sweep || !s->sweep->is_load)
+        return SWEEP_NO_KNEE;
+    for (size_t value = 0; value < n; value++) {
+        double throughput = 0, latency = 0;
+        size_t n_runs = count_runs_of(s, value);
+        for (size_t round = 0; round < n_runs; round++) {
+            throughput +=
+                figure_at(run_of(s, value, round), "throughput/output_tokens_per_s") / (double)n_runs;
+            latency += figure_at(run_of(s, value, round), "metrics/e2e_ms/mean") / (double)n_runs;
+        }
+        if (isfinite(throughput) && isfinite(latency))
+            points[value] = (struct sweep_point){s->sweep->values[value], throughput, latency};
+    }
+    return sweep_knee(points, n);
+}
+
+static void print_table(struct client *c, const struct several *s, size_t knee)
+{
+    _cleanup_(freep) char *heading = xstrdup(s->sweep ? s->sweep->member : "");
+    struct table_column columns[N_CELLS] = {
+        [CELL_RUN] = {"RUN", 0, IMPORTANCE_KEY},
+        [CELL_VALUE] = {heading, COLUMN_RIGHT | (s->sweep ? 0 : COLUMN_VERBATIM | COLUMN_OPTIONAL),
+                        IMPORTANCE_KEY},
+        [CELL_STATE] = {"STATE", COLUMN_VERBATIM, IMPORTANCE_LOW}};
 
     for (char *p = heading; *p; p++)
         *p = (char)(*p - 'a' + 'A');
-    for (i = 0; i < N_FIGURES; i++)
+    for (size_t i = 0; i < N_FIGURES; i++)
         columns[N_FIRST_CELLS + i] = figure_columns[i].table;
     _cleanup_(table_freep) struct table *table = table_new(columns, N_CELLS, !c->no_legend);
-    json_array_foreach(runs, i, run) add_run(table, run, sweep->values[i], i == knee);
+    for (size_t value = 0; value < s->n_values; value++) {
+        size_t n = count_runs_of(s, value);
+        for (size_t round = 0; round < n; round++)
+            add_run(table, s, run_of(s, value, round), value, value == knee);
+        if (n > 1)
+            add_summary(table, s, value);
+    }
     table_print(table, &c->out);
 }
 
-void sweep_show_result(struct client *c, const struct sweep *sweep, const json_t *runs)
+static json_t *figures_json(const struct several *s, size_t value)
 {
-    size_t knee = find_knee(sweep, runs);
+    json_t *figures = json_array();
+
+    for (size_t i = 0; i < N_FIGURES; i++) {
+        struct estimate e = estimate_value(s, value, i);
+        double half = half_interval(&e);
+        json_array_append_new(
+            figures,
+            json_pack("{s: s, s: I, s: o, s: o, s: o}", "figure", figure_columns[i].path, "runs",
+                      (json_int_t)e.n, "mean", json_number(e.value), "sd", json_number(e.unit_sd), "ci95",
+                      isfinite(half) ? json_pack("[f, f]", e.value - half, e.value + half) : json_null()));
+    }
+    return figures;
+}
+
+static json_t *summary_json(const struct several *s)
+{
+    json_t *list = json_array();
+
+    for (size_t value = 0; value < s->n_values && count_runs_of(s, value) > 0; value++)
+        json_array_append_new(list, json_pack("{s: o, s: o}", "value",
+                                              s->sweep ? json_real(s->sweep->values[value]) : json_null(),
+                                              "figures", figures_json(s, value)));
+    return list;
+}
+
+void runs_show_results(struct client *c, const struct sweep *sweep, const json_t *runs)
+{
+    struct several s = {sweep, runs, sweep ? sweep->n : 1};
+    size_t knee = find_knee(&s);
     char value[32];
 
     if (c->json) {
-        _cleanup_json_ j = json_pack("{s:s, s:O, s:o}", "sweep", sweep->member, "runs", runs, "knee",
-                                     knee == SWEEP_NO_KNEE ? json_null() : json_real(sweep->values[knee]));
+        _cleanup_json_ j =
+            json_pack("{s: s?, s: O, s: o, s: o}", "sweep", sweep ? sweep->member : NULL, "runs", runs,
+                      "knee", knee == SWEEP_NO_KNEE ? json_null() : json_real(sweep->values[knee]), "summary",
+                      summary_json(&s));
         client_print_json(c, j);
         return;
     }
-    print_table(c, sweep, runs, knee);
-    if (c->no_legend || !sweep->is_load)
+    print_table(c, &s, knee);
+    if (c->no_legend)
         return;
     if (knee != SWEEP_NO_KNEE)
         fprintf(c->out.file,
                 "Knee at %s %s: beyond it, latency grows faster than throughput (latencies in ms)\n",
                 sweep->member, value_text(value, sweep->values[knee]));
-    else
+    else if (sweep && sweep->is_load)
         fprintf(c->out.file,
                 "No knee up to here: more %s may still bring more throughput (latencies in ms)\n",
                 sweep->member);
+    else if (!sweep)
+        fputs("Latencies in ms. 95% CI: the interval of the mean over runs (Student's t)\n", c->out.file);
+    if (!sweep && json_array_size(runs) > 1) {
+        _cleanup_(freep) char *refs = run_group_words(runs);
+        client_say(c, "Next: profctl compare %s OTHER", refs);
+    }
 }

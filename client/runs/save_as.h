@@ -19,3 +19,6 @@ extern const char *const save_as_formats[];
 /* Of a run and the rows of its requests (NULL or empty: without what is told of each). The caller's; NULL
  * with a problem where the format is unknown or the run has no figures. */
 json_t *save_as(const char *format, const json_t *run, const json_t *requests, struct problem *p);
+
+/* A request of profile_export.jsonl, the caller's: one line for each row, which AIPerf's plotter reads. */
+json_t *save_as_aiperf_record(const json_t *run, const json_t *row);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AIPerf's keys, as its docs/reference/json-export-schema.md describes profile_export_aiperf.json. Its "inter
+ * AIPerf's keys, as its docs/reference/json-export-schema.md describes profile_export_aiperf.json, and as its
+ * docs/tutorials/working-with-profile-exports.md describes the records of profile_export.jsonl. Its "inter
  * token latency" is one value a request, profd's TPOT; profd's ITL is its "inter chunk latency".
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/runs/rows.h"
+#include "client/runs/save_as.h"
 #include "client/runs/save_as_internal.h"
 
 #include <math.h>
@@ -218,6 +220,66 @@ static json_t *errors_json(const json_t *run)
                                               (json_int_t)json_get_int(error, "count", 0)));
     }
     return list;
+}
+
+/* -- Records, for profile_export.jsonl ------------------------------------------------------------------ */
+
+static void put_metric(json_t *metrics, const char *name, double value, const char *unit)
+{
+    if (isfinite(value))
+        json_object_set_new(metrics, name, json_pack("{s: f, s: s}", "value", value, "unit", unit));
+}
+
+static json_t *record_metrics(const json_t *row)
+{
+    json_t *metrics = json_object();
+    _cleanup_json_ gaps = row_gaps(row);
+    json_t *chunks = json_array(), *gap;
+    size_t i;
+
+    put_metric(metrics, "request_latency", row_seconds(row, "e2e_ns") * 1e3, "ms");
+    put_metric(metrics, "time_to_first_token", row_seconds(row, "ttft_ns") * 1e3, "ms");
+    put_metric(metrics, "inter_token_latency", row_seconds(row, "tpot_ns") * 1e3, "ms");
+    for (i = 0; i < ARRAY_SIZE(records); i++)
+        put_metric(metrics, records[i].theirs, records[i].of(row), records[i].unit);
+    json_array_foreach(gaps, i, gap)
+    {
+        json_array_append_new(chunks, json_real(json_number_value(gap) / 1000));
+    }
+    if (json_array_size(chunks) > 0)
+        json_object_set_new(metrics, "inter_chunk_latency",
+                            json_pack("{s: O, s: s}", "value", chunks, "unit", "ms"));
+    json_decref(chunks);
+    return metrics;
+}
+
+/* Times count from the moment at which the request should have left, as all latencies of profd do. */
+json_t *save_as_aiperf_record(const json_t *run, const json_t *row)
+{
+    bool failed = !row_has_outcome(row, "success");
+    int64_t started_ns = json_get_int(run, "started_at", 0),
+            intended_ns = json_get_int(row, "intended_ns", 0),
+            end_ns = json_get_int(row, "end_ns", intended_ns), status = json_get_int(row, "status", 0);
+    const char *target = json_get_str(row, "target"), *message = json_get_str(row, "error");
+    _cleanup_(freep) char *id = xasprintf("r%lld-%lld", (long long)json_get_int(run, "run", 0),
+                                          (long long)json_get_int(row, "number", 0));
+    json_t *metadata = json_pack("{s: I, s: s, s: I, s: I, s: I, s: s, s: s, s: s, s: b}", "session_num",
+                                 (json_int_t)json_get_int(row, "number", 0), "x_request_id", id, "turn_index",
+                                 (json_int_t)0, "request_start_ns", (json_int_t)(started_ns + intended_ns),
+                                 "request_end_ns", (json_int_t)(started_ns + end_ns), "worker_id",
+                                 target ? target : "profd", "record_processor_id", "profd", "benchmark_phase",
+                                 "profiling", "was_cancelled", row_has_outcome(row, "incomplete"));
+    json_t *j = json_pack("{s: o, s: o, s: n}", "metadata", metadata, "metrics",
+                          failed ? json_object() : record_metrics(row), "error");
+
+    if (failed) {
+        json_t *error = json_pack("{s: s, s: s}", "type", json_get_str(row, "outcome"), "message",
+                                  message ? message : "no answer");
+        if (status > 0)
+            json_put_int(error, "code", status);
+        json_object_set_new(j, "error", error);
+    }
+    return j;
 }
 
 json_t *save_as_aiperf(const json_t *run, const json_t *requests)

@@ -7,6 +7,7 @@
 #include "client/text/run.h"
 #include "client/traces/output.h"
 #include <errno.h>
+#include <sys/stat.h>
 
 int saving_check(const struct saving *s, struct problem *p)
 {
@@ -32,6 +33,38 @@ static int write_json(const char *path, const json_t *j, struct problem *p)
     return output_keep(&out, p);
 }
 
+static int write_records(const char *path, const json_t *run, const json_t *requests, struct problem *p)
+{
+    _cleanup_(output_done) struct output out = {0};
+    size_t i;
+    json_t *row;
+    int r = output_open(path, &out, p);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(requests, i, row)
+    {
+        _cleanup_json_ record = save_as_aiperf_record(run, row);
+        if (json_dumpf(record, out.file, JSON_COMPACT) < 0 || fputc('\n', out.file) == EOF)
+            return problem_set(p, -EIO, PROBLEM_STORAGE, "cannot write %s", path);
+    }
+    return output_keep(&out, p);
+}
+
+/* The directory that AIPerf leaves of a run, by the names that its plotter looks for. */
+static int write_artifacts(const char *directory, const json_t *j, const json_t *run, const json_t *requests,
+                           struct problem *p)
+{
+    _cleanup_(freep) char *summary = xasprintf("%s/profile_export_aiperf.json", directory),
+                          *records = xasprintf("%s/profile_export.jsonl", directory);
+
+    if (mkdir(directory, 0777) < 0 && errno != EEXIST)
+        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot create the directory %s: %s", directory,
+                           strerror(errno));
+    int r = write_json(summary, j, p);
+    return r < 0 ? r : write_records(records, run, requests, p);
+}
+
 int saving_write(struct client *c, const struct saving *s, const json_t *run)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -42,10 +75,17 @@ int saving_write(struct client *c, const struct saving *s, const json_t *run)
     if (status != EXIT_DONE)
         return status;
     _cleanup_json_ j = save_as(s->format, run, requests, &p);
-    _cleanup_(freep) char *path = s->output ? xstrdup(s->output) : xasprintf("%s.%s.json", ref, s->format);
-    if (!j || write_json(path, j, &p) < 0)
+    bool is_file = !streq(s->format, "aiperf") ||
+                   (s->output && (streq(s->output, "-") || ends_with(s->output, ".json")));
+    _cleanup_(freep) char *path =
+        s->output ? xstrdup(s->output) : xasprintf("%s.%s%s", ref, s->format, is_file ? ".json" : "");
+    int r = !j ? -ENODATA : is_file ? write_json(path, j, &p) : write_artifacts(path, j, run, requests, &p);
+    if (r < 0)
         return client_fail(c, &p);
-    if (!streq(path, "-"))
+    if (!is_file)
+        client_say(c, "%s: %s for `aiperf plot %s` (profile_export_aiperf.json, profile_export.jsonl)", path,
+                   ref, path);
+    else if (!streq(path, "-"))
         client_say(c, "%s: %s as %s writes it", path, ref, s->format);
     return EXIT_DONE;
 }

@@ -12,7 +12,7 @@ struct saving {
 /* clang-format off */
 #define SAVING_OPTIONS(type, m) \
     {"save-as", 0, "FORMAT", OPTION_TEXT, offsetof(type, m.format), "write what vllm-bench or aiperf would have written"}, \
-    {"output", 'o', "FILE", OPTION_TEXT, offsetof(type, m.output), "of --save-as; default: r3.FORMAT.json here; - is standard output"}
+    {"output", 'o', "FILE", OPTION_TEXT, offsetof(type, m.output), "File of --save-as (aiperf: a directory, or a .json for its summary alone); default: r3.FORMAT here; - is standard output"}
 /* clang-format on */
 
 /* 0, or what is wrong with them, before anything is measured. */

@@ -68,7 +68,7 @@ static bool is_api(const json_t *v)
 
 static bool is_arrival(const json_t *v)
 {
-    static const char *const words[] = {"closed", "constant", "poisson", "gamma"};
+    static const char *const words[] = {"closed", "constant", "poisson", "gamma", "timestamps"};
     return is_one_of(v, words, ARRAY_SIZE(words));
 }
 
@@ -95,7 +95,7 @@ static const struct member {
     {"duration", is_time, TIME},
     {"repeat", is_count, COUNT},
     {"concurrency", is_count, COUNT},
-    {"arrival", is_arrival, "one of closed, constant, poisson, gamma"},
+    {"arrival", is_arrival, "one of closed, constant, poisson, gamma, timestamps"},
     {"rate", is_rate, "requests a second, more than 0"},
     {"rate_to", is_rate, "requests a second, more than 0"},
     {"burstiness", is_rate, "a number above 0"},
@@ -191,7 +191,7 @@ int workload_parse_text(const char *data, size_t size, const char *name, json_t 
 {
     char error[200];
     _cleanup_(file_done) struct file f = {.name = name};
-    _cleanup_json_ workload = yaml_parse_with_lines(data, size, error, &f.lines);
+    _cleanup_json_ workload = yaml_parse_with_lines(data, size, error, &f.lines, NULL);
 
     if (!workload)
         return problem_set(p, -EBADMSG, PROBLEM_BAD_REQUEST, "cannot read %s: %s", name, error);

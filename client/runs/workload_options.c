@@ -126,6 +126,58 @@ static int put_read(const struct workload_options *o, json_t *w, struct problem 
     return r;
 }
 
+static void delete_from_prompts(json_t *prompts, const char *member)
+{
+    size_t i;
+    json_t *prompt;
+
+    json_array_foreach(prompts, i, prompt)
+    {
+        if (json_is_object(prompt))
+            json_object_del(prompt, member);
+    }
+}
+
+/*
+ * Prompts bring their own output lengths and timestamps along: --osl replaces the first, and any osl of the
+ * workload that of an answer. The second are replayed where nothing else says when requests are sent, and
+ * dropped where an arrival is named; a rate or a concurrency alone may mean either.
+ */
+static int settle_prompts(const struct workload_options *o, json_t *w, struct problem *p)
+{
+    json_t *prompts = json_object_get(w, "prompts");
+    const char *arrival = json_get_str(w, "arrival");
+    bool is_timed = json_object_get(json_array_get(prompts, 0), "at_ms") != NULL, has_messages = false;
+    size_t i;
+    json_t *prompt;
+
+    json_array_foreach(prompts, i, prompt)
+    {
+        has_messages |= json_object_get(prompt, "messages") != NULL;
+    }
+    if (has_messages && !json_object_get(w, "api") && !json_object_get(w, "template"))
+        json_put_str(w, "api", "chat");
+    if (o->osl != OPTION_ABSENT)
+        delete_from_prompts(prompts, "osl");
+    if (json_object_get(w, "osl"))
+        delete_from_prompts(prompts, "answer");
+    if (is_timed && arrival && !streq(arrival, "timestamps")) {
+        delete_from_prompts(prompts, "at_ms");
+    } else if (is_timed && !arrival) {
+        if (json_object_get(w, "rate") || json_object_get(w, "concurrency")) {
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                        "the prompts have timestamps, and %s is given: it is unclear which of them counts",
+                        json_object_get(w, "rate") ? "--rate" : "--concurrency");
+            problem_remedy(p,
+                           "--arrival timestamps replays them (--concurrency limits the requests in flight); "
+                           "--arrival closed, constant or poisson ignores them.");
+            return -EINVAL;
+        }
+        json_put_str(w, "arrival", "timestamps");
+    }
+    return 0;
+}
+
 int workload_of_options(const struct workload_options *o, json_t **ret, struct problem *p)
 {
     _cleanup_json_ workload = NULL;
@@ -140,6 +192,8 @@ int workload_of_options(const struct workload_options *o, json_t **ret, struct p
     drop_contradicted(o, workload);
     put_plain(o, workload);
     r = put_read(o, workload, p);
+    if (r == 0)
+        r = settle_prompts(o, workload, p);
     if (r == 0)
         *ret = TAKE_PTR(workload);
     return r;

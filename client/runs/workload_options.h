@@ -30,7 +30,7 @@ struct workload_options {
     {"repeat", 0, "N", OPTION_COUNT, offsetof(type, m.repeat), "each prompt so many times"},                           \
     {"concurrency", 'c', "N", OPTION_COUNT, offsetof(type, m.concurrency), "so many requests under way; with --rate the most; default 1"}, \
     {"rate", 0, "N", OPTION_REAL, offsetof(type, m.rate), "so many requests a second, whether answers come or not"},    \
-    {"arrival", 0, "HOW", OPTION_TEXT, offsetof(type, m.arrival), "with --rate: poisson (default), constant or gamma"}, \
+    {"arrival", 0, "HOW", OPTION_TEXT, offsetof(type, m.arrival), "poisson (default with --rate), constant, gamma, or timestamps of --prompts"}, \
     {"burstiness", 0, "N", OPTION_REAL, offsetof(type, m.burstiness), "of gamma: 1 is poisson, less is burstier"},      \
     {"ramp", 0, "N", OPTION_REAL, offsetof(type, m.ramp), "from --rate to so many requests a second over the run"},     \
     {"warmup", 0, "N", OPTION_NUMBER, offsetof(type, m.warmup), "requests to each worker before, reported apart; default 2"}, \

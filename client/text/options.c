@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/text/nearest.h"
 #include "client/text/text.h"
 #include <errno.h>
 #include <getopt.h>
@@ -12,6 +13,7 @@
 #define HELP_WIDTH  96
 /* Values that getopt_long returns for options, apart from every letter. */
 #define CODE_BASE 0x100
+#define NAMES_MAX 256
 
 static void *member(const struct option_set *set, const struct option_def *def)
 {
@@ -170,13 +172,30 @@ static const struct option_def *find(const struct option_set *sets, size_t n_set
     return NULL;
 }
 
-/* What other programs call --format is an option for each of them here. */
-static void hint_at_formats(const struct option_set *sets, size_t n_sets, struct problem *p)
+/* A long option that getopt_long does not know, or of which it knows several that begin so. */
+static int refuse_name(const struct option_set *sets, size_t n_sets, const char *word, struct problem *p)
 {
+    const char *name = word + strspn(word, "-"), *names[NAMES_MAX];
+    _cleanup_(freep) char *fitting = xstrdup("");
+    size_t n = 0, n_fitting = 0;
+
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t k = 0; sets[i].defs && k < sets[i].n; k++)
-            if (streq(sets[i].defs[k].name, "csv"))
-                problem_remedy(p, "--csv, --tsv and --json choose the format.");
+        for (size_t k = 0; sets[i].defs && k < sets[i].n && n < NAMES_MAX; k++) {
+            names[n++] = sets[i].defs[k].name;
+            if (!*name || !starts_with(names[n - 1], name))
+                continue;
+            char *longer = xasprintf("%s%s--%s", fitting, n_fitting++ > 0 ? ", " : "", names[n - 1]);
+            free(fitting);
+            fitting = longer;
+        }
+    if (n_fitting > 1) {
+        problem_remedy(p, "It could be %s.", fitting);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "ambiguous option %s", word);
+    }
+    const char *near = nearest_name(name, names, n);
+    if (near)
+        problem_remedy(p, "Did you mean --%s?", near);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option %s", word);
 }
 
 static int refuse(const struct option_set *sets, size_t n_sets, int code, const char *word, struct problem *p)
@@ -192,11 +211,9 @@ static int refuse(const struct option_set *sets, size_t n_sets, int code, const 
     if (optopt)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option -%c",
                            optopt > ' ' && optopt < 0x7f ? optopt : '?');
-    _cleanup_(freep) char *name = text_clean(word, false);
-    if (starts_with(name, "--format"))
-        hint_at_formats(sets, n_sets, p);
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown or ambiguous option %.*s",
-                       (int)strcspn(name, "="), name);
+    _cleanup_(freep) char *text = text_clean(word, false);
+    _cleanup_(freep) char *name = xstrndup(text, strcspn(text, "="));
+    return refuse_name(sets, n_sets, name, p);
 }
 
 int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,

@@ -2,6 +2,7 @@
 #include "client/text/run.h"
 
 #include "base/alloc.h"
+#include "base/estimate.h"
 #include "base/units.h"
 #include "client/text/reasons.h"
 #include "client/text/text.h"
@@ -60,6 +61,35 @@ double figure_at(const json_t *object, const char *path)
         path += n + (path[n] == '/');
     }
     return json_is_number(object) ? json_number_value(object) : NAN;
+}
+
+/* "p99.9" is 0.999; NAN for what is no percentile. */
+static double fraction_of(const char *name)
+{
+    char *end;
+    double percent = name[0] == 'p' && name[1] >= '0' && name[1] <= '9' ? strtod(name + 1, &end) : NAN;
+
+    return isfinite(percent) && !*end ? percent / 100 : NAN;
+}
+
+double run_metric_figure(const json_t *metric, const char *name)
+{
+    double fraction = fraction_of(name), value = json_get_number(metric, name, NAN);
+    int64_t count = json_get_int(metric, "count", -1);
+
+    return isfinite(fraction) && count >= 0 && !percentile_is_supported(fraction, (size_t)count) ? NAN
+                                                                                                 : value;
+}
+
+double run_supported_figure(const json_t *run, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    _cleanup_(freep) char *above = name ? xstrndup(path, (size_t)(name - path)) : NULL;
+    const json_t *object = run;
+
+    for (char *rest = above, *part; object && (part = strsep(&rest, "/"));)
+        object = json_object_get(object, part);
+    return run_metric_figure(object, name ? name + 1 : path);
 }
 
 char *figure_text(char *buf, double value)
@@ -158,11 +188,14 @@ static void print_percentiles(FILE *out, const char *name, const json_t *live, c
 {
     char p50[32], p99[32];
     _cleanup_(freep) char *low = xasprintf("%s_p50_ms", key), *high = xasprintf("%s_p99_ms", key);
-    double median = figure_at(live, low);
+    double median = figure_at(live, low), late = figure_at(live, high);
 
-    if (isfinite(median))
-        fprintf(out, " · %s p50 %s p99 %s ms", name, figure_text(p50, median),
-                figure_text(p99, figure_at(live, high)));
+    if (!isfinite(median))
+        return;
+    fprintf(out, " · %s p50 %s", name, figure_text(p50, median));
+    if (isfinite(late))
+        fprintf(out, " p99 %s", figure_text(p99, late));
+    fputs(" ms", out);
 }
 
 char *run_progress(const json_t *run, const json_t *live)

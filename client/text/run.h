@@ -33,5 +33,10 @@ void run_print_outcome(const json_t *run, const struct screen *s);
 /* A figure of any size in a few characters, into buf (at least 32 bytes): "0.031", "31.2", "1,234"; "-" for
  * what is not known. */
 char *figure_text(char *buf, double value);
+/* A percentile of a metric object ("p99" with its "count"), or another of its figures; NAN where the sample
+ * does not support the percentile: p99 takes 100 values. */
+double run_metric_figure(const json_t *metric, const char *name);
+/* The same by its path in a run, "metrics/ttft_ms/p99", and any other figure of it. */
+double run_supported_figure(const json_t *run, const char *path);
 /* A number of an object by its names, "a/b/c"; NAN where there is none. */
 double figure_at(const json_t *object, const char *path);

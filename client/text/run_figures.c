@@ -29,15 +29,15 @@ static const struct figure_column {
     struct table_column table;
     const char *key; /* of a metric; NULL: made here */
 } figure_columns[] = {
-    {{"ms", 0}, NULL},
-    {{"MEAN", COLUMN_RIGHT}, "mean"},
-    {{"95% CI", COLUMN_RIGHT | COLUMN_SPARE}, NULL},
-    {{"STD", COLUMN_RIGHT | COLUMN_SPARE}, "std"},
-    {{"MIN", COLUMN_RIGHT | COLUMN_SPARE}, "min"},
-    {{"P50", COLUMN_RIGHT}, "p50"},
+    {{"ms", 0, IMPORTANCE_KEY}, NULL},
+    {{"MEAN", COLUMN_RIGHT, IMPORTANCE_HIGH}, "mean"},
+    {{"95% CI", COLUMN_RIGHT, IMPORTANCE_EXTRA}, NULL},
+    {{"STD", COLUMN_RIGHT, IMPORTANCE_LOW}, "std"},
+    {{"MIN", COLUMN_RIGHT, IMPORTANCE_EXTRA}, "min"},
+    {{"P50", COLUMN_RIGHT, IMPORTANCE_HIGH}, "p50"},
     {{"P90", COLUMN_RIGHT}, "p90"},
-    {{"P95", COLUMN_RIGHT | COLUMN_SPARE}, "p95"},
-    {{"P99", COLUMN_RIGHT}, "p99"},
+    {{"P95", COLUMN_RIGHT, IMPORTANCE_LOW}, "p95"},
+    {{"P99", COLUMN_RIGHT, IMPORTANCE_HIGH}, "p99"},
     {{"MAX", COLUMN_RIGHT}, "max"},
 };
 
@@ -65,8 +65,9 @@ static void add_metric(struct table *table, const struct run_metric *m, const js
     if (!isfinite(figure_at(metric, "mean")))
         return;
     for (size_t i = 0; i < N_COLUMNS; i++)
-        cells[i] =
-            figure_columns[i].key ? figure_text(texts[i], figure_at(metric, figure_columns[i].key)) : NULL;
+        cells[i] = figure_columns[i].key
+                       ? figure_text(texts[i], run_metric_figure(metric, figure_columns[i].key))
+                       : NULL;
     cells[COLUMN_NAME] = m->name;
     cells[COLUMN_INTERVAL] = interval;
     table_add(table, cells);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/text/screen.h"
 
+#include "base/alloc.h"
 #include "client/text/text.h"
 #include <sys/ioctl.h>
 
 #define WIDTH_FALLBACK  80
 #define HEIGHT_FALLBACK 24
+#define SIZE_LARGEST    10000
 
 static const char *const escapes[_COLOUR_MAX] = {
     [COLOUR_NONE] = "",        [COLOUR_GOOD] = "\033[32m", [COLOUR_WARN] = "\033[33m",
@@ -24,15 +26,27 @@ void screen_init(struct screen *s, FILE *file, bool want_colour)
 
 static struct winsize size_of(const struct screen *s)
 {
-    struct winsize w = {0};
-    if (ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || w.ws_col == 0)
+    struct winsize w = {.ws_col = (unsigned short)s->paged_width, .ws_row = (unsigned short)s->paged_height};
+    if (s->paged_width == 0 && (ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || w.ws_col == 0))
         w = (struct winsize){.ws_col = WIDTH_FALLBACK, .ws_row = HEIGHT_FALLBACK};
     return w;
 }
 
+/* A number of the environment that can be a size, else 0. */
+static unsigned size_from(const char *variable)
+{
+    const char *value = getenv(variable);
+    char *end;
+    long n = value && *value ? strtol(value, &end, 10) : 0;
+
+    return n > 0 && n <= SIZE_LARGEST && *end == '\0' ? (unsigned)n : 0;
+}
+
 unsigned screen_width(const struct screen *s)
 {
-    return s->is_terminal ? size_of(s).ws_col : 0;
+    unsigned columns = s->is_terminal ? size_from("COLUMNS") : 0;
+
+    return columns || !s->is_terminal ? columns : size_of(s).ws_col;
 }
 
 unsigned screen_height(const struct screen *s)
@@ -71,14 +85,18 @@ void screen_clear(struct screen *s)
 
 void screen_draw(struct screen *s, const char *text)
 {
-    unsigned width = screen_width(s), lines = 0;
+    unsigned width = MIN(screen_width(s), (unsigned)size_of(s).ws_col), lines = 0;
 
     if (s->lines_drawn > 0)
         fprintf(s->file, "\r\033[%uA", s->lines_drawn);
     while (*text) {
-        size_t n = strcspn(text, "\n"), fits = text_fit(text, width);
-        fwrite(text, 1, MIN(n, fits), s->file);
-        fprintf(s->file, "%s\033[K\n", fits < n ? screen_plain(s) : "");
+        size_t n = strcspn(text, "\n");
+        _cleanup_(freep) char *line = xstrndup(text, n);
+        if (text_columns(line) > width)
+            fprintf(s->file, "%.*s" TEXT_ELLIPSIS "%s\033[K\n", (int)text_fit(line, MAX(width, 1u) - 1), line,
+                    screen_plain(s));
+        else
+            fprintf(s->file, "%s\033[K\n", line);
         lines++;
         text += n + (text[n] == '\n');
     }

@@ -3,7 +3,8 @@
  * A stream that people may look at: whether it is a terminal, how wide, whether it may have colour, and a
  * block of lines at its end that is drawn over and over.
  *
- * Does not touch the terminal's modes and never hides the cursor, so nothing has to be put back.
+ * Does not touch the terminal's modes and never hides the cursor, so nothing has to be put back. The
+ * width is that of the terminal, or $COLUMNS; what is no terminal has none, whatever $COLUMNS says.
  */
 #pragma once
 
@@ -15,6 +16,8 @@ struct screen {
     FILE *file;
     bool is_terminal, has_colour;
     unsigned lines_drawn; /* of the live block */
+    /* Of the terminal behind a pager (pager.h), to which file leads; 0: no pager. */
+    unsigned paged_width, paged_height;
 };
 
 /* Width of text on what is no terminal, and at most on one that is wider. */
@@ -30,7 +33,7 @@ unsigned screen_text_width(const struct screen *s);
 const char *screen_colour(const struct screen *s, enum colour c);
 const char *screen_plain(const struct screen *s);
 
-/* Replaces the live block by the lines of text, each cut to the width. Only for terminals. */
+/* Replaces the live block by the lines of text, each shortened to the width. Only for terminals. */
 void screen_draw(struct screen *s, const char *text);
 /* Leaves the live block where it is; what comes next goes below it. */
 void screen_settle(struct screen *s);

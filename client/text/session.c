@@ -9,16 +9,25 @@
 #include "client/text/text.h"
 
 enum { CELL_WORKER, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
+_Static_assert(_CELL_MAX == N_SESSION_COLUMNS, "others count them");
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE}, {"ROLE", COLUMN_SPARE},
-    {"STATE", 0},           {"FOR", COLUMN_RIGHT},    {"TRACE", COLUMN_SHORTEN},
+    {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"ENGINE", 0, IMPORTANCE_EXTRA},
+    {"ROLE", 0, IMPORTANCE_LOW},
+    {"STATE", 0, IMPORTANCE_HIGH},
+    {"FOR", COLUMN_RIGHT, IMPORTANCE_NORMAL, "for_ns"},
+    {"TRACE", COLUMN_SHORTEN},
 };
 
 /* Of a session that is over: for how long each worker did not serve. */
 static const struct table_column columns_at_end[_CELL_MAX] = {
-    {"WORKER", COLUMN_URL}, {"ENGINE", COLUMN_SPARE},    {"ROLE", COLUMN_SPARE},
-    {"STATE", 0},           {"STOP TOOK", COLUMN_RIGHT}, {"TRACE", COLUMN_SHORTEN},
+    {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"ENGINE", 0, IMPORTANCE_EXTRA},
+    {"ROLE", 0, IMPORTANCE_LOW},
+    {"STATE", 0, IMPORTANCE_HIGH},
+    {"STOP TOOK", COLUMN_RIGHT, IMPORTANCE_LOW, "stop_ns"},
+    {"TRACE", COLUMN_SHORTEN},
 };
 
 static const enum colour state_colours[_STATE_MAX] = {
@@ -34,7 +43,7 @@ static const int attention[_STATE_MAX] = {
 };
 
 struct tally {
-    size_t n_targets, by_state[_STATE_MAX], n_started, n_stopped, n_traces;
+    size_t n_targets, n_skipped, by_state[_STATE_MAX], n_started, n_stopped, n_traces;
     int64_t bytes;
 };
 
@@ -63,7 +72,7 @@ int session_exit_status(const json_t *session)
 
 static struct tally tally_of(const json_t *session)
 {
-    struct tally t = {0};
+    struct tally t = {.n_skipped = json_array_size(json_object_get(session, "skipped"))};
     size_t i;
     json_t *target;
 
@@ -79,6 +88,11 @@ static struct tally tally_of(const json_t *session)
                        state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
         t.bytes += bytes_of(target);
+    }
+    /* A session of ingested files has traces of no worker. */
+    if (t.n_targets == 0) {
+        t.n_traces = (size_t)json_get_int(json_object_get(session, "counts"), "traces", 0);
+        t.bytes = json_get_int(json_object_get(session, "counts"), "bytes", 0);
     }
     return t;
 }
@@ -110,19 +124,27 @@ char *session_title(const json_t *session)
     const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
     const char *dialect = json_get_str(session, "dialect");
     struct tally t = tally_of(session);
-    _cleanup_(freep) char *workers = text_count((int64_t)t.n_targets, "worker");
+    _cleanup_(freep) char *all = text_count((int64_t)(t.n_targets + t.n_skipped), "worker");
+    _cleanup_(freep) char *workers =
+        t.n_skipped > 0 ? xasprintf("%zu of %s", t.n_targets, all) : xstrdup(all);
+    const char *name = json_get_str(session, "name");
     char *text = NULL;
     size_t size;
     FILE *out = xmemstream(&text, &size);
 
     if (!out)
         return xstrdup("");
-    fprintf(out, "Session %s on ", json_get_str(session, "session"));
+    fprintf(out, "Session %s ", json_get_str(session, "session"));
+    if (name)
+        fprintf(out, "\"%s\", ingested (%zu trace%s)", name, t.n_traces, t.n_traces == 1 ? "" : "s");
+    else
+        fputs("on ", out);
     if (router)
         fprintf(out, "%s (%s%s", router, dialect ? dialect : "", dialect ? ", " : "");
     else if (fleet)
         fprintf(out, "fleet %s (", fleet);
-    fputs(workers, out);
+    if (!name)
+        fputs(workers, out);
     print_roles(out, session);
     fputs(router || fleet ? ")" : "", out);
     fclose(out);
@@ -181,6 +203,22 @@ static char *trace_cell(const json_t *target)
     return bytes > 0 ? xasprintf("%s so far", size) : NULL;
 }
 
+/* For programs: "t12", "t12 t13". */
+static char *trace_ids(const json_t *target)
+{
+    char *ids = NULL;
+    size_t i;
+    json_t *id;
+
+    json_array_foreach(json_object_get(target, "traces"), i, id)
+    {
+        char *longer = xasprintf("%s%s%s", ids ? ids : "", ids ? " " : "", json_string_value(id));
+        free(ids);
+        ids = longer;
+    }
+    return ids;
+}
+
 static void add_row(struct table *table, const json_t *target, int64_t now)
 {
     char duration[UNIT_TEXT_MAX];
@@ -199,6 +237,10 @@ static void add_row(struct table *table, const json_t *target, int64_t now)
                          [CELL_FOR] = ns < 0 ? NULL : format_elapsed(duration, ns),
                          [CELL_TRACE] = trace,
                      });
+    _cleanup_(freep) char *ids = trace_ids(target);
+    table_set_value(table, CELL_TRACE, ids);
+    if (ns >= 0)
+        table_set_int(table, CELL_FOR, ns);
     if (state >= 0)
         table_colour(table, CELL_STATE, state_colours[state]);
 }
@@ -225,10 +267,19 @@ static size_t add_rows(struct table *table, const json_t *targets, unsigned max_
     return n - n_shown;
 }
 
+const struct table_column *session_columns(const json_t *session)
+{
+    return session_is_over(session) ? columns_at_end : columns;
+}
+
+void session_add_workers(struct table *table, const json_t *session, int64_t now)
+{
+    add_rows(table, json_object_get(session, "targets"), 0, now);
+}
+
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now)
 {
-    _cleanup_(table_freep) struct table *table =
-        table_new(session_is_over(session) ? columns_at_end : columns, _CELL_MAX, true);
+    _cleanup_(table_freep) struct table *table = table_new(session_columns(session), _CELL_MAX, true);
     size_t n_hidden = add_rows(table, json_object_get(session, "targets"), max_rows, now);
     _cleanup_(freep) char *rows = table_text(table, s, 2), *progress = session_progress(session, now);
     _cleanup_(freep) char *hidden = n_hidden > 0 ? xasprintf("  ... and %zu more\n", n_hidden) : xstrdup("");
@@ -290,10 +341,14 @@ static void print_outcome_line(const json_t *session, const struct screen *s)
     char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
     _cleanup_(freep) char *traces = text_count((int64_t)t.n_traces, "trace");
 
-    fprintf(s->file, "Session %s is %s%s%s: %zu of %zu worker%s, %s, %s", json_get_str(session, "session"),
+    fprintf(s->file, "Session %s is %s%s%s: ", json_get_str(session, "session"),
             state < 0 ? "" : screen_colour(s, state_colours[state]), json_get_str(session, "state"),
-            screen_plain(s), t.by_state[STATE_COMPLETE], t.n_targets, t.n_targets == 1 ? "" : "s", traces,
-            format_size(size, t.bytes));
+            screen_plain(s));
+    size_t n_workers = t.n_targets + t.n_skipped;
+    if (n_workers > 0)
+        fprintf(s->file, "%zu of %zu worker%s, ", t.by_state[STATE_COMPLETE], n_workers,
+                n_workers == 1 ? "" : "s");
+    fprintf(s->file, "%s, %s", traces, format_size(size, t.bytes));
     if (end > begin)
         fprintf(s->file, " in %s", format_duration(duration, end - begin));
     fputc('\n', s->file);

@@ -6,15 +6,20 @@
 #pragma once
 
 #include "base/json.h"
-#include "client/text/screen.h"
+#include "client/text/table.h"
 #include "proto/names.h"
 
 /* "Session s7 on http://10.0.0.1:3521 (vllm-router, 8 workers: 2 prefill, 6 decode)" */
 char *session_title(const json_t *session);
 
 /* The table of workers and the line below it. Not more than max_rows workers (0: all), those that need
- * attention first. */
+ * attention first. For what is drawn again. */
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now_wall_ns);
+
+/* The table alone, with all workers: its columns, and its rows. */
+#define N_SESSION_COLUMNS 6
+const struct table_column *session_columns(const json_t *session);
+void session_add_workers(struct table *table, const json_t *session, int64_t now_wall_ns);
 
 /* "recording 2.1s of 5.0s · started within 3.1 ms of each other · 412 MiB" */
 char *session_progress(const json_t *session, int64_t now_wall_ns);

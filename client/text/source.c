@@ -20,6 +20,15 @@ static void resolved_done(struct resolved *r)
     unit_workers_done(&r->of_units);
 }
 
+/* The router that is meant: the option's, or that of the environment where no option names any worker. */
+static const char *source_router(const struct source *s)
+{
+    const char *environment = getenv("PROFD_ROUTER");
+    bool is_named = s->router || s->router_log || s->fleet || s->workers.n + s->units.n + s->user_units.n > 0;
+
+    return is_named || !environment || !*environment ? s->router : environment;
+}
+
 static int resolve(struct client *c, const struct source *s, struct resolved *ret, struct problem *p)
 {
     if (!!s->router + !!s->router_log + !!s->fleet > 1)
@@ -29,8 +38,8 @@ static int resolve(struct client *c, const struct source *s, struct resolved *re
         int r = routerlog_read(s->router_log, &ret->router, p);
         if (r < 0)
             return r;
-    } else if (s->router) {
-        ret->router = xstrdup(s->router);
+    } else {
+        ret->router = xstrdup(source_router(s));
     }
     if (s->trace_dir && *s->trace_dir != '/') {
         _cleanup_(freep) char *cwd = getcwd(NULL, 0);
@@ -85,8 +94,9 @@ char *source_name(const struct source *s)
 {
     if (s->fleet)
         return xasprintf("fleet %s", s->fleet);
-    if (s->router || s->router_log)
-        return xstrdup(s->router ? s->router : s->router_log);
+    const char *router = source_router(s);
+    if (router || s->router_log)
+        return xstrdup(router ? router : s->router_log);
     if (s->units.n + s->user_units.n == 1)
         return xasprintf("unit %s", s->units.n ? s->units.items[0] : s->user_units.items[0]);
     if (s->units.n + s->user_units.n > 1)

@@ -17,7 +17,7 @@ struct source {
 /* Lines of an option table; type has a member `struct source source`. */
 /* clang-format off */
 #define WORKER_OPTIONS(type)                                                                                               \
-    {"router", 0, "URL", OPTION_TEXT, offsetof(type, source.router), "router whose workers are meant; default: the one configured fleet, else the router used last"}, \
+    {"router", 0, "URL", OPTION_TEXT, offsetof(type, source.router), "router whose workers are meant; default: $PROFD_ROUTER, else the one configured fleet, else the router used last"}, \
     {"router-log", 0, "FILE", OPTION_TEXT, offsetof(type, source.router_log), "training log whose newest \"Router launched at\" line names the router"}, \
     {"fleet", 0, "NAME", OPTION_TEXT, offsetof(type, source.fleet), "[fleet NAME] of profd.conf"},                         \
     {"dialect", 0, "NAME", OPTION_TEXT, offsetof(type, source.dialect), "how the router lists its workers; default: auto, which tries all"}, \

@@ -103,6 +103,56 @@ unsigned text_columns(const char *s)
     return n;
 }
 
+/* The end of s that fits into the given columns. */
+static const char *last_columns(const char *s, unsigned columns)
+{
+    unsigned all = text_columns(s);
+    const char *end = s + text_fit(s, all - MIN(all, columns));
+
+    /* A wide character across the border goes to neither side. */
+    while (text_columns(end) > columns)
+        end += text_fit(end, 2);
+    return end;
+}
+
+char *text_shorten(const char *s, unsigned width)
+{
+    return text_columns(s) <= width ? xstrdup(s)
+                                    : xasprintf("%.*s" TEXT_ELLIPSIS, (int)text_fit(s, width - 1), s);
+}
+
+char *text_shorten_middle(const char *s, unsigned width)
+{
+    unsigned head = (width - 1) / 2;
+
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)text_fit(s, head), s, last_columns(s, width - 1 - head));
+}
+
+char *text_shorten_before(const char *s, unsigned width, size_t byte)
+{
+    unsigned head = (width - 1) / 3, rest = width - 1 - head;
+
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    if (text_columns(s + byte) <= rest)
+        return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)text_fit(s, head), s, last_columns(s, rest));
+    if (text_fit(s, head) >= byte)
+        return text_shorten(s, width);
+    return xasprintf("%.*s" TEXT_ELLIPSIS "%.*s" TEXT_ELLIPSIS, (int)text_fit(s, head), s,
+                     (int)text_fit(s + byte, rest - 1), s + byte);
+}
+
+char *text_shorten_path(const char *s, unsigned width)
+{
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    const char *end = last_columns(s, width - 1), *slash = strchr(end, '/');
+
+    return xasprintf(TEXT_ELLIPSIS "%s", slash && slash[1] ? slash : end);
+}
+
 static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent, unsigned width)
 {
     unsigned used = indent;

@@ -18,6 +18,18 @@ size_t text_fit(const char *s, unsigned columns);
 unsigned text_columns(const char *s);
 
 /*
+ * Shortens a text to a width of at least one column, with "…" in place of what is left out: at the end, in
+ * the middle (both ends are kept), or at the beginning, which is best at a '/' of a path. Texts that fit are
+ * copied.
+ */
+#define TEXT_ELLIPSIS "…"
+char *text_shorten(const char *s, unsigned width);
+char *text_shorten_middle(const char *s, unsigned width);
+/* In the middle, so that what begins at a byte of s can be read: for texts that differ there. */
+char *text_shorten_before(const char *s, unsigned width, size_t byte);
+char *text_shorten_path(const char *s, unsigned width);
+
+/*
  * Breaks lines at spaces so that each, with its indent, stays within width; words are never split. A line of
  * the text that begins with a space is a command or an excerpt to be copied and stays whole. The first line
  * gets no indent.

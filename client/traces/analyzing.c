@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "client/text/nearest.h"
+#include "client/traces/instances.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -104,23 +106,7 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->memory_limit, ret);
     client_release_profd(c);
-    if (status == EXIT_DONE && ret->n > 1)
-        status = ranks_align(c, "auto", ret);
     return status;
-}
-
-/* Ranks without a number, or with one that another has too, are told by their places. */
-static bool numbers_differ(const struct named_ranks *ranks)
-{
-    for (size_t i = 0; i < ranks->n; i++) {
-        int64_t number = columns_meta(ranks->items[i].columns, META_rank);
-        if (number == COLUMN_NULL)
-            return false;
-        for (size_t k = 0; k < i; k++)
-            if (columns_meta(ranks->items[k].columns, META_rank) == number)
-                return false;
-    }
-    return true;
 }
 
 /* -- What was asked for and is not there -------------------------------------------------------------- */
@@ -211,26 +197,83 @@ static int check_steps(struct client *c, struct analysis *a)
                      a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }
 
+/* The place of the instance of that name, n_instances where there is none. */
+static size_t find_instance(const struct named_ranks *ranks, const char *name)
+{
+    size_t i = 0;
+
+    while (i < ranks->n_instances && !streq(ranks->instances[i].name, name))
+        i++;
+    return i;
+}
+
+static int no_such_instance(struct client *c, const struct named_ranks *ranks, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) const char **names = xcalloc(ranks->n_instances + 1, sizeof(*names));
+    _cleanup_(freep) char *all = xstrdup("");
+
+    for (size_t i = 0; i < ranks->n_instances; i++) {
+        names[i] = ranks->instances[i].name;
+        char *longer = i < NUMBERS_SHOWN    ? xasprintf("%s%s%s", all, i ? ", " : "", names[i])
+                       : i == NUMBERS_SHOWN ? xasprintf("%s, ...", all)
+                                            : NULL;
+        if (longer) {
+            free(all);
+            all = longer;
+        }
+    }
+    const char *near = nearest_name(name, names, ranks->n_instances);
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "there is no engine instance %s", name);
+    if (near)
+        problem_remedy(&p, "Did you mean %s?", near);
+    else
+        problem_remedy(&p, "Instances: %s", all);
+    return client_fail(c, &p);
+}
+
+/* Keeps the ranks that are asked for, and the instances that have any. */
 static int choose_ranks(struct client *c, const struct analyzing *o, struct analyzed *a)
 {
-    bool numbered = numbers_differ(&a->ranks);
-
-    _cleanup_(freep) int64_t *numbers = xcalloc(a->ranks.n, sizeof(*numbers));
+    struct named_ranks *ranks = &a->ranks;
+    struct analysis *analysis = &a->analysis;
+    _cleanup_(freep) int64_t *numbers = xcalloc(ranks->n, sizeof(*numbers));
     char buf[NUMBERS_TEXT_MAX];
-    a->analysis.ranks = xcalloc(a->ranks.n, sizeof(struct rank));
-    for (size_t i = 0; i < a->ranks.n; i++) {
-        const struct named_rank *named = &a->ranks.items[i];
-        int64_t number = numbered ? columns_meta(named->columns, META_rank) : (int64_t)i;
-        numbers[i] = number;
-        if (o->rank == OPTION_ABSENT || o->rank == number)
-            a->analysis.ranks[a->analysis.n++] = (struct rank){.columns = named->columns,
-                                                               .label = named->label,
-                                                               .number = number,
-                                                               .shift_ns = named->shift_ns};
+    size_t chosen = o->instance ? find_instance(ranks, o->instance) : ranks->n_instances, n_numbers = 0;
+
+    if (o->instance && chosen == ranks->n_instances)
+        return no_such_instance(c, ranks, o->instance);
+    a->instances = xcalloc(ranks->n_instances, sizeof(*a->instances));
+    analysis->instances = a->instances;
+    analysis->n = 0;
+    for (size_t i = 0; i < ranks->n_instances; i++) {
+        struct engine_instance instance = ranks->instances[i];
+        size_t first = analysis->n;
+        for (size_t k = instance.first; k < instance.first + instance.n; k++) {
+            const struct named_rank *named = &ranks->items[k];
+            struct rank *rank = &analysis->ranks[analysis->n];
+            bool is_of_it = !o->instance || i == chosen;
+            if (is_of_it)
+                numbers[n_numbers++] = named->number;
+            if (is_of_it && (o->rank == OPTION_ABSENT || o->rank == named->number)) {
+                *rank = (struct rank){.columns = named->columns,
+                                      .label = named->label,
+                                      .number = named->number,
+                                      .shift_ns = named->shift_ns,
+                                      .gpu = analysis->ranks[k].gpu};
+                analysis->n++;
+            } else {
+                analysis_done(&(struct analysis){.ranks = &analysis->ranks[k], .n = 1});
+            }
+        }
+        instance.first = first;
+        instance.n = analysis->n - first;
+        if (instance.n > 0)
+            a->instances[analysis->n_instances++] = instance;
     }
-    if (a->analysis.n > 0)
+    if (analysis->n > 0)
         return EXIT_DONE;
-    return not_there(c, tell_numbers(buf, "Rank", numbers, a->ranks.n), "there is no rank %" PRId64, o->rank);
+    return not_there(c, tell_numbers(buf, "Rank", numbers, n_numbers), "there is no rank %" PRId64, o->rank);
 }
 
 static int choose_view(struct client *c, const struct analyzing *o, struct analysis_view *ret)
@@ -260,10 +303,17 @@ int analyzed_open(struct client *c, const struct analyzing *options, int n_words
         status = read_classes(c, options->classes, &ret->patterns);
     if (status == EXIT_DONE)
         status = open_ranks(c, options, n_words, words, &ret->ranks);
-    if (status == EXIT_DONE)
-        status = choose_ranks(c, options, ret);
     ret->analysis.patterns = &ret->patterns;
     ret->analysis.hta = options->hta;
+    /* Holistic Trace Analysis takes all traces for ranks of one job. */
+    if (status == EXIT_DONE)
+        status = ranks_find_instances(c, &ret->ranks, &ret->patterns, options->hta, &ret->analysis.ranks);
+    if (status == EXIT_DONE)
+        ret->analysis.n = ret->ranks.n;
+    if (status == EXIT_DONE && ret->ranks.n > 1)
+        status = ranks_align(c, "auto", &ret->ranks);
+    if (status == EXIT_DONE)
+        status = choose_ranks(c, options, ret);
     return status == EXIT_DONE ? check_steps(c, &ret->analysis) : status;
 }
 
@@ -271,6 +321,7 @@ void analyzed_done(struct analyzed *a)
 {
     analysis_done(&a->analysis);
     free(a->analysis.ranks);
+    free(a->instances);
     kernel_patterns_done(&a->patterns);
     ranks_done(&a->ranks);
 }

@@ -12,7 +12,7 @@
 struct analyzing {
     int64_t from, to; /* OPTION_ABSENT, or counted from the first slice */
     int64_t step, rank;
-    const char *phase, *classes;
+    const char *phase, *classes, *instance;
     int64_t memory_limit;
     bool all_ranks, hta;
 };
@@ -35,6 +35,12 @@ struct analyzing {
          offsetof(type, member.all_ranks),                                                                    \
          "with the other ranks of its session, or of its directory"},                                         \
         {"rank", 0, "N", OPTION_NUMBER, offsetof(type, member.rank), "one rank of several"},                  \
+        {"instance",                                                                                          \
+         0,                                                                                                   \
+         "NAME",                                                                                              \
+         OPTION_TEXT,                                                                                         \
+         offsetof(type, member.instance),                                                                     \
+         "One engine instance, by its name in report instances"},                                             \
         {"classes",                                                                                           \
          0,                                                                                                   \
          "FILE",                                                                                              \
@@ -55,6 +61,7 @@ struct analyzing {
 /* Opened traces and the analysis over them. Not to be moved once it is open. */
 struct analyzed {
     struct named_ranks ranks;
+    struct engine_instance *instances; /* of which ranks are analysed */
     struct kernel_patterns patterns;
     struct analysis analysis;
 };

@@ -12,6 +12,7 @@
 #include "trace/export/selection.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <sys/stat.h>
 
 /* Ranks that begin further apart were hardly recorded together. */
@@ -22,6 +23,8 @@ static void rank_done(struct named_rank *rank)
     columns_close(rank->columns);
     trace_file_done(&rank->file);
     free(rank->label);
+    free(rank->path);
+    free(rank->role);
     json_decref(rank->trace);
 }
 
@@ -30,6 +33,8 @@ void ranks_done(struct named_ranks *ranks)
     for (size_t i = 0; i < ranks->n; i++)
         rank_done(&ranks->items[i]);
     free(ranks->items);
+    free(ranks->instances);
+    free(ranks->names);
 }
 
 /* -- Clocks ------------------------------------------------------------------------------------------- */
@@ -59,8 +64,14 @@ static int align_start(struct client *c, struct named_ranks *ranks)
 /* Moves a clock where collectives show that it is off, or in any case. */
 static int move_clocks(struct client *c, struct named_ranks *ranks, bool always)
 {
+    size_t reference = 0;
+
     for (size_t i = 1; i < ranks->n; i++) {
-        struct named_rank *first = &ranks->items[0], *rank = &ranks->items[i];
+        struct named_rank *first = &ranks->items[reference], *rank = &ranks->items[i];
+        if (rank->instance != first->instance) {
+            reference = i;
+            continue;
+        }
         char by[UNIT_TEXT_MAX];
         struct alignment a;
         int r = align_collectives(first->columns, first->shift_ns, rank->columns, rank->shift_ns, &a);
@@ -95,22 +106,27 @@ static int align_auto(struct client *c, struct named_ranks *ranks)
     return move_clocks(c, ranks, false);
 }
 
-/* Traces that hardly belong together are merged all the same, but not without a word. */
+/* Traces of an instance that hardly belong together are merged all the same, but not without a word. */
 static void say_distance(struct client *c, const struct named_ranks *ranks)
 {
-    int64_t first = INT64_MAX, last = INT64_MIN;
+    int64_t first = 0, last = 0, most = 0;
+    bool any = false;
     char by[UNIT_TEXT_MAX];
 
     for (size_t i = 0; i < ranks->n; i++) {
         int64_t start = columns_meta(ranks->items[i].columns, META_first_ns);
+        any = any && ranks->items[i].instance == ranks->items[i - 1].instance;
         if (start == COLUMN_NULL)
             continue;
-        first = MIN(first, add_ns(start, ranks->items[i].shift_ns));
-        last = MAX(last, add_ns(start, ranks->items[i].shift_ns));
+        start = add_ns(start, ranks->items[i].shift_ns);
+        first = any ? MIN(first, start) : start;
+        last = any ? MAX(last, start) : start;
+        most = MAX(most, sub_ns(last, first));
+        any = true;
     }
-    if (first <= last && sub_ns(last, first) > APART_NS)
+    if (most > APART_NS)
         client_say(c, "the traces begin %s apart; --align start lets them begin together",
-                   format_duration(by, sub_ns(last, first)));
+                   format_duration(by, most));
 }
 
 static const struct {
@@ -191,22 +207,71 @@ static int add_trace(struct client *c, const char *word, json_t *trace, bool is_
     VEC_GROW(ranks->items, ranks->n, ranks->cap);
     struct named_rank *rank = &ranks->items[ranks->n];
 
-    *rank = (struct named_rank){.is_one_of_many = is_one_of_many};
+    *rank = (struct named_rank){.is_one_of_many = is_one_of_many, .kv_use = NAN};
     int status = trace_file_look(c, word, &rank->file);
     if (status != EXIT_DONE) {
         rank_done(rank);
         return leave_out(ranks, is_one_of_many, status);
     }
     rank->trace = json_incref(trace);
+    rank->path = trace ? NULL : xstrdup(word);
     ranks->n++;
     return EXIT_DONE;
 }
 
-/* What is no rank's (a front end's trace, an attachment) stays out, and says so. */
+/* The highest use of their KV caches while the session's load was sent; a run that is gone is no error. */
+static void fetch_kv_use(struct client *c, int64_t run, json_t *workers)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/runs/r%" PRId64, run);
+    _cleanup_json_ answer = NULL;
+    json_t *worker;
+    size_t i;
+
+    if (door_call(c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
+        return;
+    const json_t *server = json_object_get(answer, "server");
+    json_array_foreach(json_object_get(server, "workers"), i, worker)
+    {
+        const char *url = json_get_str(worker, "url");
+        json_t *peak = json_object_get(json_object_get(worker, "kv_cache_use"), "peak"),
+               *known = json_object_get(workers, url ? url : "");
+        if (known && json_is_number(peak))
+            json_object_set(known, "kv_use", peak);
+    }
+}
+
+/* What is known of the workers of a session, by URL: {role, kv_use}. */
+static int fetch_workers(struct client *c, const char *ref, json_t **ret)
+{
+    _cleanup_json_ session = NULL;
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    int status = client_get(c, path, "look at the session", &session);
+    json_t *target;
+    size_t i;
+
+    *ret = json_object();
+    json_array_foreach(json_object_get(session, "targets"), i, target)
+    {
+        const char *worker = json_get_str(target, "worker"), *role = json_get_str(target, "role");
+        json_t *known = json_object();
+        if (role && !streq(role, "unknown"))
+            json_put_str(known, "role", role);
+        if (worker)
+            json_object_set(*ret, worker, known);
+        json_decref(known);
+    }
+    if (json_object_get(session, "run"))
+        fetch_kv_use(c, json_get_int(session, "run", 0), *ret);
+    return status;
+}
+
+/* A front end's trace or an attachment is no rank's: it stays out, and one line names all of them. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks)
 {
-    _cleanup_json_ answer = NULL;
+    _cleanup_json_ answer = NULL, *workers = NULL;
     char ref[REF_TEXT_MAX];
+    _cleanup_(freep) char *left_out = xstrdup("");
     size_t i;
     json_t *trace;
 
@@ -215,21 +280,35 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
     _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
     int status = client_need_profd(c);
     if (status == EXIT_DONE)
+        status = fetch_workers(c, ref, &workers);
+    if (status == EXIT_DONE)
         status = traces_fetch(c, path, INT64_MAX, &answer);
     json_array_foreach(json_object_get(answer, "traces"), i, trace)
     {
+        const char *worker = json_get_str(trace, "worker");
+        const json_t *known = worker ? json_object_get(workers, worker) : NULL;
         const char *id = json_get_str(trace, "trace"), *kind = json_get_str(trace, "kind");
         if (status != EXIT_DONE || !id)
             break;
         if (!streq(kind, "trace")) {
-            client_say(c, "%s is left out: it is no rank's (%s)", id, kind ? kind : "unknown");
+            char *longer =
+                xasprintf("%s%s%s (%s)", left_out, *left_out ? ", " : "", id, kind ? kind : "unknown");
+            free(left_out);
+            left_out = longer;
         } else if (!json_get_str(trace, "columns")) {
             client_say(c, "%s is left out: it was not read", id);
             status = leave_out(ranks, true, EXIT_FAILED);
         } else {
+            size_t n = ranks->n;
             status = add_trace(c, id, trace, true, ranks);
+            if (status == EXIT_DONE && ranks->n > n) {
+                ranks->items[n].role = xstrdup(json_get_str(known, "role"));
+                ranks->items[n].kv_use = json_get_number(known, "kv_use", NAN);
+            }
         }
     }
+    if (*left_out)
+        client_say(c, "Left out, as they are not traces of a rank: %s", left_out);
     return status;
 }
 
@@ -281,6 +360,10 @@ static int open_columns(struct client *c, const int *statuses, struct named_rank
 
     for (size_t i = 0; i < n; i++) {
         struct named_rank rank = ranks->items[i];
+        if (rank.columns) {
+            ranks->items[kept++] = rank;
+            continue;
+        }
         int opened = statuses[i] == EXIT_DONE ? exporting_columns(c, &rank.file, &rank.columns) : statuses[i];
         if (opened == EXIT_DONE) {
             rank.label = label_of(&rank);
@@ -306,6 +389,196 @@ static int read_ranks(struct client *c, int64_t memory_limit, struct named_ranks
     return status == EXIT_DONE ? open_columns(c, statuses, ranks) : status;
 }
 
+/* -- Merged traces ------------------------------------------------------------------------------------ */
+
+/* The list of what profctl merge put together; NULL of any other trace. The caller's. */
+static json_t *parts_of(const struct named_rank *rank)
+{
+    struct text text = columns_meta_text(rank->columns, META_merged);
+    char error[200];
+    json_t *parts = text.size > 0 ? json_parse(text.p, text.size, error) : NULL;
+
+    if (json_array_size(parts) > 1)
+        return parts;
+    json_decref(parts);
+    return NULL;
+}
+
+/* Puts the traces that a merged one is made of in its place; -ENOENT where its original cannot be had. */
+static int add_parts(struct client *c, struct named_rank *whole, const json_t *parts, struct named_ranks *ret)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach(parts, i, one)
+    {
+        struct merged_part part = {.number = (int64_t)i + 1,
+                                   .first_pid = json_get_int(one, "firstPid", 0),
+                                   .last_pid = json_get_int(one, "lastPid", 0)};
+        const char *label = json_get_str(one, "label");
+        json_t *trace = json_object_get(one, "trace");
+        if (part.first_pid <= 0 || part.last_pid < part.first_pid)
+            continue; /* nothing happened in it */
+        VEC_GROW(ret->items, ret->n, ret->cap);
+        struct named_rank *rank = &ret->items[ret->n++];
+        *rank = (struct named_rank){.is_one_of_many = whole->is_one_of_many,
+                                    .kv_use = json_get_number(trace, "kv_use", NAN),
+                                    .trace = json_is_object(trace) ? json_incref(trace) : json_object()};
+        if (json_get_str(rank->trace, "role"))
+            rank->role = xstrdup(json_get_str(rank->trace, "role"));
+        if (trace_file_part(c, &whole->file, &part, label ? label : "", &rank->file) < 0)
+            return -ENOENT;
+    }
+    return 0;
+}
+
+/* A merged trace is the ranks that it was made of. */
+static int split_merged(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
+{
+    struct named_ranks all = {0};
+    int status = EXIT_DONE;
+    bool any = false;
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        struct named_rank *rank = &ranks->items[i];
+        _cleanup_json_ parts = parts_of(rank);
+        size_t n = all.n;
+        if (parts && n + json_array_size(parts) + (ranks->n - i) > RANKS_MAX)
+            status = ranks_too_many(c);
+        if (parts && status == EXIT_DONE && add_parts(c, rank, parts, &all) == 0) {
+            any = true;
+            rank_done(rank);
+            continue;
+        }
+        while (all.n > n)
+            rank_done(&all.items[--all.n]);
+        if (parts && status == EXIT_DONE)
+            client_say(c, "%s is a merged trace whose original cannot be read: its ranks are shown as one",
+                       rank->file.name);
+        VEC_GROW(all.items, all.n, all.cap);
+        all.items[all.n++] = *rank;
+    }
+    free(ranks->items);
+    ranks->items = all.items;
+    ranks->n = all.n;
+    ranks->cap = all.cap;
+    return status == EXIT_DONE && any ? read_ranks(c, memory_limit, ranks) : status;
+}
+
+/* The name with its folder: where it lies on this machine is nobody's business. */
+static const char *short_path(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
+    while (name && name > path && name[-1] != '/')
+        name--;
+    return name ? name : path;
+}
+
+/* What tells whose a rank is, in a merged trace: for ranks_find_instances() of whoever reads it. */
+static char *origin_of(const struct named_rank *rank)
+{
+    static const char *const keys[] = {"worker", "instance", "name", "stage", "ranks", "recording"};
+    _cleanup_json_ origin = json_object();
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_object_get(rank->trace, keys[i]))
+            json_object_set(origin, keys[i], json_object_get(rank->trace, keys[i]));
+    if (json_get_str(rank->trace, "session"))
+        json_object_set(origin, "recording", json_object_get(rank->trace, "session"));
+    if (rank->path)
+        json_put_str(origin, "name", short_path(rank->path));
+    if (rank->role)
+        json_put_str(origin, "role", rank->role);
+    if (isfinite(rank->kv_use))
+        json_object_set_new(origin, "kv_use", json_real(rank->kv_use));
+    char *text = json_dumps(origin, JSON_COMPACT);
+    if (!text)
+        abort();
+    return text;
+}
+
+int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
+                 int64_t *ret_slices)
+{
+    _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
+    _cleanup_(freep) char **origins = xcalloc(ranks->n + 1, sizeof(*origins));
+    int64_t slices = 0;
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        struct named_rank *rank = &ranks->items[i];
+        traces[i] = (struct export_trace){.columns = rank->columns,
+                                          .source_fd = trace_file_original(&rank->file),
+                                          .label = rank->label,
+                                          .origin = origins[i] = origin_of(rank),
+                                          .shift_ns = rank->shift_ns};
+        slices += (int64_t)columns_rows(rank->columns, TABLE_slice);
+    }
+    if (ret_slices)
+        *ret_slices = slices;
+    int r = export_merge(traces, ranks->n, selected, out);
+    for (size_t i = 0; i < ranks->n; i++)
+        free(origins[i]);
+    return r;
+}
+
+/* -- SQL ---------------------------------------------------------------------------------------------- */
+
+static struct named_rank *find_sql_id(struct named_ranks *ranks, int64_t id)
+{
+    for (size_t i = 0; i < ranks->n; i++)
+        if (ranks->items[i].sql_id == id)
+            return &ranks->items[i];
+    return NULL;
+}
+
+static int open_for_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                        char **ret_error)
+{
+    struct named_rank *rank = find_sql_id(arg, trace_id);
+
+    if (rank) {
+        struct sql_source one = trace_file_source(&rank->file);
+        return one.open(one.arg, 0, ret_columns_fd, ret_source_fd, ret_error);
+    }
+    *ret_error = xasprintf("trace %" PRId64 " is none of those that are queried", trace_id);
+    return -ENOENT;
+}
+
+static int list_for_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
+{
+    const struct named_ranks *ranks = arg;
+
+    *ret_ids = xcalloc(ranks->n + 1, sizeof(**ret_ids));
+    for (size_t i = 0; i < ranks->n; i++)
+        (*ret_ids)[i] = ranks->items[i].sql_id;
+    *ret_n = ranks->n;
+    return 0;
+}
+
+static const struct sql_place *place_for_sql(void *arg, int64_t trace_id)
+{
+    const struct named_rank *rank = find_sql_id(arg, trace_id);
+    return rank ? &rank->sql_place : NULL;
+}
+
+struct sql_source ranks_source(struct named_ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->n; i++) {
+        struct named_rank *rank = &ranks->items[i];
+        const char *id = json_get_str(rank->trace, "trace");
+        rank->sql_id = (int64_t)i + 1;
+        if (id)
+            parse_ref(id, 't', &rank->sql_id);
+        rank->sql_place = (struct sql_place){
+            .rank = ranks->instances ? rank->number : columns_meta(rank->columns, META_rank),
+            .instance = ranks->instances ? ranks->instances[rank->instance].name : NULL,
+            .worker = json_get_str(rank->trace, "worker")};
+    }
+    return (struct sql_source){
+        .open = open_for_sql, .list = list_for_sql, .place = place_for_sql, .arg = ranks};
+}
+
 int ranks_status(const struct named_ranks *ranks, int status)
 {
     return status == EXIT_DONE && ranks->n_left_out > 0 ? EXIT_PARTIAL : status;
@@ -316,6 +589,8 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
     _cleanup_(problem_done) struct problem p = {0};
     int status = read_ranks(c, memory_limit, ranks);
 
+    if (status == EXIT_DONE)
+        status = split_merged(c, memory_limit, ranks);
     if (status != EXIT_DONE)
         return status;
     if (ranks->n == 0 && ranks->n_left_out > 0)
@@ -324,10 +599,34 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
         client_say(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
                    ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
     const char *twice = find_twice(ranks);
-    qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
+    if (ranks->n > 1)
+        qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
     if (twice)
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is named twice", twice);
     else
         return EXIT_DONE;
     return client_fail(c, &p);
+}
+
+char *ranks_model(struct client *c, const struct named_ranks *ranks)
+{
+    const json_t *trace = ranks->n > 0 ? ranks->items[0].trace : NULL;
+    const char *ref = json_get_str(trace, "session"), *worker = json_get_str(trace, "worker");
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ session = NULL;
+    size_t i;
+    json_t *target;
+
+    if (!ref)
+        return NULL;
+    _cleanup_(freep) char *path = verb_ref_path(ref);
+    if (door_call(c->door, "GET", path, NULL, NULL, &session, &p) < 0)
+        return NULL;
+    json_array_foreach(json_object_get(session, "targets"), i, target)
+    {
+        const char *url = json_get_str(target, "worker"), *model = json_get_str(target, "model");
+        if (model && (!worker || (url && streq(url, worker))))
+            return xstrdup(model);
+    }
+    return NULL;
 }

@@ -6,6 +6,9 @@
 #pragma once
 
 #include "client/traces/trace_file.h"
+#include "trace/export/export.h"
+#include "trace/read/instance.h"
+#include "trace/reports/analysis.h"
 
 /* Each holds two descriptors and a mapping. */
 #define RANKS_MAX 256
@@ -15,13 +18,24 @@ struct named_rank {
     struct columns *columns;
     json_t *trace;       /* as profd knows it, NULL of a file */
     bool is_one_of_many; /* of a directory or a session: nobody named it himself */
-    char *label;         /* "rank 3", of several workers with the worker before it; else the file's name */
-    int64_t shift_ns;    /* what is added to its stamps, after ranks_align() */
+    char *path;          /* as it was found; NULL of a trace that profd has */
+    char *role;          /* of its worker; NULL where it is not known */
+    double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
+    size_t instance;     /* after ranks_find_instances(), as is the number, which it has within it */
+    int64_t number;
+    char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */
+    int64_t shift_ns; /* what is added to its stamps, after ranks_align() */
+    int64_t sql_id;   /* trace_id in SQL: profd's number of the trace, or its place among the files */
+    struct sql_place sql_place;
 };
 
 struct named_ranks {
     struct named_rank *items;
     size_t n, cap;
+    /* After ranks_find_instances(): ranks of an instance lie next to each other. */
+    struct engine_instance *instances;
+    char (*names)[INSTANCE_NAME_MAX];
+    size_t n_instances;
     size_t n_left_out;   /* of directories and sessions, what could not be read */
     int status_left_out; /* what the last of them would have ended with */
 };
@@ -39,6 +53,16 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
 int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks);
 /* The exit status of what was done with them: EXIT_PARTIAL instead of EXIT_DONE where some are left out. */
 int ranks_status(const struct named_ranks *ranks, int status);
-/* how: auto, wall, collectives or start. */
+/* The model that the first one's worker served when its session began; NULL where that is not known. The
+ * caller frees. */
+char *ranks_model(struct client *c, const struct named_ranks *ranks);
+/* how: auto, wall, collectives or start. Collectives are compared within an instance. */
 int ranks_align(struct client *c, const char *how, struct named_ranks *ranks);
+/* One trace of all of them in Chrome's format, on the clock of ranks_align(). Negative errno as of
+ * export_merge(). *ret_slices: how many slices the ranks have; may be NULL. */
+int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
+                 int64_t *ret_slices);
+/* All of them for sql_open(), by their instances where these were looked for; they must outlive the
+ * connection. */
+struct sql_source ranks_source(struct named_ranks *ranks);
 void ranks_done(struct named_ranks *ranks);

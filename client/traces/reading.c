@@ -130,13 +130,27 @@ static int gather_fds(const struct reading *reading, struct child *ch, struct ch
 
 static int spawn(struct child *ch, const char *program, int64_t memory, struct child_fds *f)
 {
-    char size_max[24], cpu_s[24], memory_max[24];
-    char *argv[] = {"profd-ingest", size_max, cpu_s, memory != OPTION_ABSENT ? memory_max : NULL, NULL};
+    const struct merged_part *part = &ch->reading->part;
+    char size_max[24], cpu_s[24], memory_max[24], part_texts[3][24];
+    bool has_part = part->number > 0, has_memory = memory != OPTION_ABSENT || has_part;
+    char *argv[] = {"profd-ingest",
+                    size_max,
+                    cpu_s,
+                    has_memory ? memory_max : NULL,
+                    has_part ? size_max : NULL, /* no limit to columns either */
+                    part_texts[0],
+                    part_texts[1],
+                    part_texts[2],
+                    NULL};
     char *environment[] = {"LC_ALL=C", NULL};
 
     snprintf(size_max, sizeof(size_max), "%" PRId64, INT64_MAX);
     snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + ch->size / BYTES_PER_CPU_S);
-    snprintf(memory_max, sizeof(memory_max), "%" PRId64, memory);
+    snprintf(memory_max, sizeof(memory_max), "%" PRId64,
+             memory != OPTION_ABSENT ? memory : (int64_t)READ_MEMORY_DEFAULT);
+    const int64_t of_part[] = {part->number, part->first_pid, part->last_pid};
+    for (size_t i = 0; i < ARRAY_SIZE(of_part); i++)
+        snprintf(part_texts[i], sizeof(part_texts[i]), "%" PRId64, of_part[i]);
     /* In a group of its own: the terminal's Ctrl-C is for profctl, which ends it in order. */
     return spawn_with(program, f->fds, (int)ARRAY_SIZE(f->fds), argv, environment, POSIX_SPAWN_SETPGROUP,
                       &ch->pid, &ch->pid_fd);

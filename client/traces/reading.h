@@ -10,6 +10,7 @@
 #pragma once
 
 #include "client/verb.h"
+#include "trace/read/events.h"
 
 /* Below that, no trace fits. */
 #define READING_MEMORY_MIN (INT64_C(1) << 20)
@@ -17,6 +18,7 @@
 struct reading {
     int source_fd, columns_fd; /* stay the caller's; columns_fd is an empty file */
     const char *name;          /* of the source, for people */
+    struct merged_part part;   /* of a merged trace, what to read */
     /* What came of it: 0 where there are columns, also those of a trace that is damaged, or the problem. */
     int result;
     struct problem problem; /* the caller's, when all are done */

@@ -11,6 +11,7 @@
 #include "trace/columns/columns.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 
 /* -- Checking ----------------------------------------------------------------------------------------- */
 
@@ -171,8 +172,10 @@ int trace_files_read(struct client *c, struct trace_file *const *files, size_t n
         if (memory_max != OPTION_ABSENT && memory_max < READING_MEMORY_MIN)
             problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--memory-limit: reading a file takes at least 1M");
         else if (columns_draft_new(&u->draft, &p) >= 0)
-            readings[n_unread++] = (struct reading){
-                .source_fd = files[i]->source_fd, .columns_fd = u->draft.fd, .name = files[i]->unread_path};
+            readings[n_unread++] = (struct reading){.source_fd = files[i]->source_fd,
+                                                    .columns_fd = u->draft.fd,
+                                                    .name = files[i]->unread_path,
+                                                    .part = files[i]->part};
     }
     if (!p.what && n_unread > 0)
         readings_run(c, readings, n_unread, memory_max);
@@ -343,6 +346,22 @@ int trace_file_original(struct trace_file *t)
     if (t->source_fd < 0 && t->source_path)
         t->source_fd = MAX(open_regular(AT_FDCWD, t->source_path, NULL), -1);
     return t->source_fd;
+}
+
+int trace_file_part(struct client *c, struct trace_file *whole, const struct merged_part *part,
+                    const char *label, struct trace_file *ret)
+{
+    int fd = trace_file_original(whole), copy = fd < 0 ? -1 : duplicate(fd);
+    struct stat st;
+
+    *ret = (struct trace_file){
+        .name = xstrdup(label), .columns_fd = -1, .source_fd = MAX(copy, -1), .part = *part};
+    if (copy < 0 || fstat(copy, &st) < 0)
+        return -ENOENT;
+    _cleanup_(freep) char *key = columns_key_of_file(&st);
+    if (!use_cached(c, ret, xasprintf("%s-part%" PRId64, key, part->number)))
+        ret->unread_path = xstrdup(whole->name);
+    return 0;
 }
 
 /* The original is worth nothing where it cannot be had: then arguments are those that have columns. */

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "client/verb.h"
+#include "trace/read/events.h"
 #include "trace/sql/query.h"
 
 struct trace_file {
@@ -17,7 +18,8 @@ struct trace_file {
     int source_fd;     /* -1: not open */
     char *source_path; /* to be opened when it is asked for; NULL where there is none */
     char *unread_path; /* of a file that is to be read; then there are no columns yet */
-    char *cache_key;   /* NULL where the columns are not of the cache */
+    struct merged_part part;
+    char *cache_key; /* NULL where the columns are not of the cache */
 };
 
 /* EXIT_DONE, or an exit status, having said why. memory_max: OPTION_ABSENT, or what reading may use. */
@@ -28,6 +30,9 @@ void trace_file_done(struct trace_file *t);
 int trace_file_look(struct client *c, const char *word, struct trace_file *ret);
 int trace_files_read(struct client *c, struct trace_file *const *files, size_t n, int64_t memory_max,
                      int *ret_statuses);
+/* A part of a merged trace, to be read: its events alone. label: its name. */
+int trace_file_part(struct client *c, struct trace_file *whole, const struct merged_part *part,
+                    const char *label, struct trace_file *ret);
 
 /* The original, opened when it is asked for; -1 where it is not within reach. Stays the trace's. */
 int trace_file_original(struct trace_file *t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/reports/report_format.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
 #include "client/traces/trace.h"
@@ -78,11 +79,11 @@ void trace_print_names(struct client *c, const json_t *trace)
         return;
     const struct table_column columns[_CELL_MAX] = {
         {"COUNT", COLUMN_RIGHT},
-        {"SUM ms", COLUMN_RIGHT},
+        {"SUM ms", COLUMN_RIGHT, IMPORTANCE_HIGH},
         {"SHARE", COLUMN_RIGHT},
-        {"MEAN us", COLUMN_RIGHT},
-        {"MAX us", COLUMN_RIGHT | COLUMN_SPARE},
-        {gpu_only ? "KERNEL" : "NAME", COLUMN_SHORTEN},
+        {"MEAN us", COLUMN_RIGHT, IMPORTANCE_LOW},
+        {"MAX us", COLUMN_RIGHT, IMPORTANCE_EXTRA},
+        {gpu_only ? "KERNEL" : "NAME", COLUMN_SHORTEN, IMPORTANCE_KEY, .least = 24, .fit = kernel_name_fit},
     };
     _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, true);
     for (size_t i = 0; i < MIN(n, (size_t)NAMES_SHOWN); i++)

@@ -6,7 +6,9 @@
 #include "client/reports/report_format.h"
 #include "client/reports/report_html.h"
 #include "client/reports/report_text.h"
+#include "client/text/listing.h"
 #include "client/text/nearest.h"
+#include "client/text/text.h"
 #include "client/traces/analyzing.h"
 #include "client/traces/output.h"
 #include "client/verbs.h"
@@ -19,7 +21,6 @@
 struct options {
     const char *reports, *named;
     int64_t top;
-    bool csv;
     const char *html;
     struct analyzing analyzing;
 };
@@ -32,8 +33,7 @@ static const struct option_def options[] = {
     {"named", 0, "NAME", OPTION_TEXT, AT(named),
      "run a query that has a name instead: kernels, gaps, gaps-total; profctl query --named list shows them"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top),
-     "rows of each report; 0 for all, default 10, of --json and --csv all"},
-    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180), of one report"},
+     "rows of each report; 0 for all, default 10, of JSON, CSV and TSV all"},
     {"html", 0, "FILE", OPTION_TEXT, AT(html),
      "all of it as one file for a browser or for paper; - is standard output"},
     ANALYZING_OPTIONS(struct options, analyzing),
@@ -141,7 +141,7 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
                  struct analysis *a)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
-                 : c->json || o->csv     ? 0
+                 : !listing_is_text(c)   ? 0
                                          : TOP_DEFAULT,
            n_printed = 0, n_lacking = 0;
     _cleanup_json_ list = json_array();
@@ -161,15 +161,16 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
             return failed(c, report->name, made->result);
         if (c->json) {
             json_array_append_new(list, report_to_json(report, name, &made->rows, top));
-        } else if (o->csv) {
-            report_print_csv(c->out.file, report, &made->rows, top);
+        } else if (listing_is_separated(c)) {
+            report_print_separated(c, report, &made->rows, top);
         } else {
+            listing_page(c);
             if (n_printed++ > 0)
                 fputc('\n', c->out.file);
-            if (streq(report->name, "findings")) /* a table has no room for sentences */
-                findings_print(c, made, top);
+            if (streq(report->name, "findings") && !c->columns) /* a table has no room for sentences */
+                findings_print(c, a, made, top);
             else
-                report_print_text(c, report, &made->rows, top);
+                report_print_made(c, made, top);
         }
     }
     if (status != EXIT_DONE)
@@ -192,12 +193,67 @@ static int print_overview(struct client *c, const struct options *o, const char 
 /* Rows of each table on a page. */
 #define TOP_HTML 30
 
-static int write_html(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
-                      struct analysis *a)
+/* What a person calls it: an id, or a file or directory without the way to it. */
+static char *short_names(int n_words, char **words)
 {
+    _cleanup_(freep) char *absolute = NULL;
+    char *names = NULL;
+
+    for (int i = 0; i < n_words; i++) {
+        /* "." and ".." have a name only where they lie. */
+        bool is_relative = words[i][strspn(words[i], "./")] == '\0';
+        free(absolute);
+        absolute = is_relative ? realpath(words[i], NULL) : NULL;
+        _cleanup_(freep) char *word = xstrdup(absolute ? absolute : words[i]);
+        size_t n = strlen(word);
+        while (n > 1 && word[n - 1] == '/')
+            word[--n] = '\0';
+        const char *slash = strrchr(word, '/'), *base = slash && slash[1] ? slash + 1 : word;
+        char *longer = xasprintf("%s%s%s", names ? names : "", names ? " " : "", base);
+        free(names);
+        names = longer;
+    }
+    return names;
+}
+
+/* "8 ranks", "rank 3"; NULL of a trace that names none. */
+static char *ranks_text(const struct named_ranks *ranks)
+{
+    int64_t rank = columns_meta(ranks->items[0].columns, META_rank);
+
+    return ranks->n > 1          ? text_count((int64_t)ranks->n, "rank")
+           : rank != COLUMN_NULL ? xasprintf("rank %lld", (long long)rank)
+                                 : NULL;
+}
+
+/* "Qwen3-8B · NVIDIA H200 · 8 ranks · s7": what is known of it. */
+static char *page_title(struct client *c, const struct analyzed *analyzed, int n_words, char **words)
+{
+    const struct named_ranks *ranks = &analyzed->ranks;
+    struct text device = columns_meta_text(ranks->items[0].columns, META_device_name);
+    _cleanup_(freep) char *names = short_names(n_words, words), *model = ranks_model(c, ranks),
+                          *which = ranks_text(ranks);
+    char *title = NULL;
+    size_t size;
+    FILE *out = xmemstream(&title, &size);
+
+    if (model)
+        fprintf(out, "%s · ", model);
+    if (device.size > 0)
+        fprintf(out, "%.*s · ", (int)device.size, device.p);
+    fprintf(out, "%s%s%s", which ? which : "", which ? " · " : "", names);
+    fclose(out);
+    return title;
+}
+
+static int write_html(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
+                      struct analyzed *analyzed, int n_words, char **words)
+{
+    struct analysis *a = &analyzed->analysis;
+    _cleanup_(freep) char *title = page_title(c, analyzed, n_words, words);
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    struct html_report page = {.title = name,
+    struct html_report page = {.title = title,
                                .reports = chosen->made,
                                .n_reports = chosen->n,
                                .top = o->top == OPTION_ABSENT ? TOP_HTML : (size_t)o->top};
@@ -214,20 +270,18 @@ static int write_html(struct client *c, const struct options *o, struct chosen *
     return EXIT_DONE;
 }
 
-/* One kind of output, and a table of comma separated values has one heading. */
+/* One kind of output; separated values have one heading, and --columns names those of one report. */
 static int check_output(struct client *c, const struct options *o, const struct chosen *chosen)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    if (c->json + o->csv + !!o->html > 1) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--json, --csv and --html exclude each other");
-    } else if (o->csv && chosen->n != 1) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv is of one report");
-        problem_remedy(&p, "Name it: --report kernels. --json takes several.");
-    } else {
-        return EXIT_DONE;
+    if (o->html && c->format != TABLE_FITTED) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--html and the other formats exclude each other");
+        return client_fail(c, &p);
     }
-    return client_fail(c, &p);
+    if (o->html || chosen->n != 1)
+        return listing_refuse(c, "is of one report", "Name it: --report kernels. --json takes several.");
+    return report_check_columns(c, chosen->made[0].report);
 }
 
 static int run_named(struct client *c, const struct options *o, int n_words, char **words)
@@ -235,7 +289,7 @@ static int run_named(struct client *c, const struct options *o, int n_words, cha
     _cleanup_(problem_done) struct problem p = {0};
 
     if (n_words == 1 && !o->reports && !o->html)
-        return query_run_named(c, o->named, words[0], o->csv, o->top > 0 ? o->top : OPTION_ABSENT);
+        return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
                 "--named is of one trace, and excludes --report and --html");
     problem_remedy(&p, "Reports take several: profctl reports lists them.");
@@ -245,24 +299,30 @@ static int run_named(struct client *c, const struct options *o, int n_words, cha
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
+    char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
     _cleanup_(chosen_done) struct chosen chosen = {0};
 
-    if (o->named)
-        return run_named(c, o, n_words, words);
-    int status = choose(c, o, &chosen);
-    if (status == EXIT_DONE)
+    int status = o->named ? EXIT_DONE : choose(c, o, &chosen);
+    if (status == EXIT_DONE && !o->named)
         status = check_output(c, o, &chosen);
+    if (status == EXIT_DONE && n_words == 0) {
+        status = verb_newest_session(c, true, newest);
+        words = newest_words;
+        n_words = 1;
+    }
     if (status != EXIT_DONE)
         return status;
+    if (o->named)
+        return run_named(c, o, n_words, words);
     follow_hold_signals();
     status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *name = name_of(n_words, words);
     if (o->html)
-        status = write_html(c, o, &chosen, name, &analyzed.analysis);
-    else if (chosen.by_name || c->json || o->csv)
+        status = write_html(c, o, &chosen, name, &analyzed, n_words, words);
+    else if (chosen.by_name || !listing_is_text(c))
         status = print(c, o, &chosen, name, &analyzed.analysis);
     else
         status = print_overview(c, o, name, &analyzed.analysis);
@@ -271,13 +331,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_analyze = {
     .name = "analyze",
-    .words = "TRACE...",
-    .summary = "Say what a trace, or all ranks of a session, spent its time on",
-    .details = "TRACE is an id (t12), a session (s7), a trace file of any format, its columns, or a\n"
-               "directory of ranks.",
+    .words = "[TRACE|SESSION|FILE...]",
+    .summary = "Explain where the time of a trace or a session went",
+    .details = "Takes traces (t12), sessions (s7), trace files of any format, their columns, and\n"
+               "directories of ranks. Default: the newest session that has traces.",
     .own_kind = 't',
-    .min_words = 1,
     .max_words = WORDS_UNLIMITED,
+    .has_listing = true,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

@@ -10,9 +10,11 @@
 #include "client/audit/onnx_worker.h"
 #include "client/door/follow.h"
 #include "client/runs/measuring.h"
+#include "client/runs/requests.h"
 #include "client/runs/sweep.h"
 #include "client/runs/workload_options.h"
 #include "client/text/labels.h"
+#include "client/text/run.h"
 #include "client/text/source.h"
 #include "client/verbs.h"
 #include "client/verbs/ingest.h"
@@ -26,8 +28,9 @@
 struct options {
     struct source source;
     struct workload_options workload;
-    const char *sweep, *output, *onnx, *tokenizer;
+    const char *sweep, *batch_sizes, *output, *onnx, *tokenizer;
     double price;
+    bool dry_run;
     struct option_list labels;
 };
 
@@ -38,10 +41,12 @@ static const struct option_def options[] = {
     WORKER_OPTIONS(struct options),
     WORKLOAD_OPTIONS(struct options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "loads to measure one after another; default: " SWEEP "; none: no others"},
+    {"batch-sizes", 0, "LIST", OPTION_TEXT, AT(batch_sizes), "Requests in flight to measure one after another: 1,4,16; the same as --sweep concurrency=LIST"},
     {"onnx", 0, "FILE", OPTION_TEXT, AT(onnx), "a model in ONNX, instead of a fleet: it is served on this machine meanwhile"},
     {"tokenizer", 0, "DIR", OPTION_TEXT, AT(tokenizer), "of --onnx: the folder with its tokenizer.json"},
     {"price-per-hour", 0, "PRICE", OPTION_REAL, AT(price), "what an hour of the hardware costs, for the cost of tokens"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "audit.md, or audit.html with plots; default: Markdown on standard output"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
     {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the runs (repeatable)"},
 };
 /* clang-format on */
@@ -54,6 +59,7 @@ struct audit {
     const struct options *o;
     struct source source; /* of the options, or the worker of --onnx; borrowed */
     struct sweep sweep;   /* n 0: none */
+    struct run_plan plan; /* the main run, then those of the sweep */
     json_t *request;      /* of the main run */
     json_t *facts;
     bool was_cut; /* by the user: what there is is written */
@@ -63,6 +69,7 @@ struct audit {
 
 static void audit_done(struct audit *a)
 {
+    run_plan_done(&a->plan);
     json_decref(a->request);
     json_decref(a->facts);
 }
@@ -84,7 +91,12 @@ static int make_request(struct audit *a, struct problem *p)
 static int choose_sweep(struct audit *a, struct problem *p)
 {
     const char *text = a->o->sweep ? a->o->sweep : SWEEP;
+    _cleanup_(freep) char *batches = NULL;
 
+    if (a->o->sweep && a->o->batch_sizes)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--batch-sizes and --sweep exclude each other");
+    if (a->o->batch_sizes)
+        text = batches = xasprintf("concurrency=%s", a->o->batch_sizes);
     if (streq(text, NO_SWEEP))
         return 0;
     int r = sweep_parse(text, &a->sweep, p);
@@ -94,9 +106,14 @@ static int choose_sweep(struct audit *a, struct problem *p)
     return r;
 }
 
-static int measure(struct audit *a, const json_t *request, json_t **ret)
+/* i: its place in the plan. */
+static int measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
 {
     struct measured m = {0};
+    _cleanup_(freep) char *line = run_plan_next_line(&a->plan, i);
+
+    if (a->plan.n > 1)
+        client_say(a->c, "%s", line);
     int status = run_measure(a->c, &a->source, request, &m);
 
     if (status != EXIT_DONE)
@@ -106,6 +123,7 @@ static int measure(struct audit *a, const json_t *request, json_t **ret)
         return EXIT_FAILED;
     }
     a->was_cut = m.was_stopped;
+    run_plan_measured(&a->plan, i, m.run);
     *ret = m.run;
     return EXIT_DONE;
 }
@@ -132,13 +150,22 @@ static int measure_sweep(struct audit *a)
     for (size_t i = 0; i < a->sweep.n && !a->was_cut; i++) {
         _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
         json_t *run = NULL;
-        int status = measure(a, request, &run);
+        int status = measure(a, i + 1, request, &run);
         if (status != EXIT_DONE)
             return status;
         json_array_append_new(points,
                               json_pack("{s: f, s: o}", "concurrency", a->sweep.values[i], "run", run));
     }
     return EXIT_DONE;
+}
+
+static void make_plan(struct audit *a)
+{
+    run_plan_add(&a->plan, json_object_get(a->request, "workload"));
+    for (size_t i = 0; i < a->sweep.n; i++) {
+        _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
+        run_plan_add(&a->plan, json_object_get(request, "workload"));
+    }
 }
 
 /* What profd knows of the workers; without it the document says less, and is made all the same. */
@@ -154,10 +181,20 @@ static json_t *ask_workers(struct audit *a)
     return json_incref(json_object_get(answer, "workers"));
 }
 
+/* Of single requests; without them the document has the run's throughput alone. */
+static json_t *read_rates(struct audit *a, const json_t *run)
+{
+    _cleanup_json_ requests = NULL;
+    char ref[RUN_REF_MAX];
+
+    return requests_get(a->c, run_ref(ref, run), &requests) == EXIT_DONE ? facts_rates(requests)
+                                                                         : json_null();
+}
+
 static int measure_all(struct audit *a)
 {
     json_t *run = NULL;
-    int status = measure(a, a->request, &run);
+    int status = measure(a, 0, a->request, &run);
 
     if (status != EXIT_DONE)
         return status;
@@ -165,6 +202,7 @@ static int measure_all(struct audit *a)
     _cleanup_json_ workers = ask_workers(a);
     const json_t *workload = json_object_get(a->request, "workload");
     json_object_set_new(a->facts, "prompts", facts_prompts(run, json_object_get(workload, "prompts")));
+    json_object_set_new(a->facts, "rates", read_rates(a, run));
     json_object_set_new(a->facts, "model", facts_model(run, workers));
     json_object_set_new(a->facts, "hardware", facts_hardware(hardware_read(), run));
     json_object_set_new(a->facts, "goal", facts_goal(json_object_get(workload, "goodput")));
@@ -292,10 +330,15 @@ static int check_output(const struct options *o, struct problem *p)
 static int audit(struct audit *a, struct problem *p)
 {
     if (check_output(a->o, p) < 0 || check_onnx(a->o, p) < 0 || make_request(a, p) < 0 ||
-        choose_sweep(a, p) < 0 || serve_onnx(a, p) < 0 || source_to_json(a->c, &a->source, a->request, p) < 0)
+        choose_sweep(a, p) < 0)
         return client_fail(a->c, p);
-    int status = client_need_own_profd(a->c);
-    if (status != EXIT_DONE)
+    make_plan(a);
+    if ((!a->o->dry_run && serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
+        return client_fail(a->c, p);
+    int status = a->o->dry_run ? EXIT_DONE : client_need_own_profd(a->c);
+    if (status == EXIT_DONE)
+        status = run_plan_show(a->c, a->request, a->o->dry_run, &a->plan);
+    if (status != EXIT_DONE || a->o->dry_run)
         return status;
     follow_hold_signals();
     status = measure_all(a);
@@ -317,7 +360,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_audit = {
     .name = "audit",
     .words = "",
-    .summary = "Measure a model as it is served, and write a report about it",
+    .summary = "Benchmark a served model and write a report",
     .details =
         "Each prompt several times, then the same at other loads. Ctrl-C ends the measuring; what there is\n"
         "is written. --onnx measures a model in a file, by ONNX Runtime, whose profile becomes a trace.",

@@ -3,6 +3,7 @@
 #include "client/door/follow.h"
 #include "client/runs/measuring.h"
 #include "client/runs/result.h"
+#include "client/runs/run_group.h"
 #include "client/runs/saving.h"
 #include "client/runs/workload_options.h"
 #include "client/text/labels.h"
@@ -16,10 +17,10 @@ struct options {
     struct source source;
     struct workload_options workload;
     const char *sweep, *through, *role;
-    int64_t count;
+    int64_t count, repeat_runs;
     struct saving saving;
     struct option_list labels;
-    bool wait, detach;
+    bool wait, detach, dry_run;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -32,12 +33,24 @@ static const struct option_def options[] = {
     {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
     WORKLOAD_OPTIONS(struct options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "one run after another: concurrency=1,2,4,8, or of rate, isl, osl"},
+    {"repeat-runs", 0, "N", OPTION_COUNT, AT(repeat_runs), "Number of runs of the same workload, one after another, that show how much runs differ (default: 1)"},
     SAVING_OPTIONS(struct options, saving),
     {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the run (repeatable)"},
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C ends it with what it has (the default)"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "print the run's id, and do not wait"},
 };
 /* clang-format on */
+
+static size_t count_rounds(const struct options *o)
+{
+    return o->repeat_runs == OPTION_ABSENT ? 1 : (size_t)o->repeat_runs;
+}
+
+static bool has_several_runs(const struct options *o)
+{
+    return o->sweep || count_rounds(o) > 1;
+}
 
 static int check_sweep(const struct options *o, const struct sweep *sweep, struct problem *p)
 {
@@ -50,9 +63,6 @@ static int check_sweep(const struct options *o, const struct sweep *sweep, struc
     if (is_given)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep sets %s: leave its own option out",
                            sweep->member);
-    if (o->detach)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "--sweep waits for each run before the next, so it excludes --detach");
     return 0;
 }
 
@@ -66,7 +76,13 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
     if (o->through && !streq(o->through, "router") && !streq(o->through, "workers"))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is router or workers, not %s",
                            o->through);
-    if (o->saving.format && (o->sweep || o->detach))
+    if (has_several_runs(o) && o->detach)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "%s waits for each run before the next, so it excludes --detach",
+                           o->sweep ? "--sweep" : "--repeat-runs");
+    if (count_rounds(o) > RUN_GROUP_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--repeat-runs is at most %d", RUN_GROUP_MAX);
+    if (o->saving.format && (has_several_runs(o) || o->detach))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "--save-as is of one run that ended: profctl show r3 --save-as has it of any");
     int r = saving_check(&o->saving, p);
@@ -130,15 +146,36 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
     return status;
 }
 
-/* One that was stopped is the last: who stops one of them means the rest too. */
-static int run_sweep(struct client *c, const struct options *o, json_t *request, const struct sweep *sweep)
+static void make_plan(const struct options *o, json_t *request, const struct sweep *sweep,
+                      struct run_plan *ret)
 {
+    const json_t *workload = json_object_get(request, "workload");
+
+    for (size_t round = 0; round < count_rounds(o); round++) {
+        for (size_t i = 0; i < sweep->n; i++) {
+            set_swept(request, sweep, i);
+            run_plan_add(ret, workload);
+        }
+        if (sweep->n == 0)
+            run_plan_add(ret, workload);
+    }
+}
+
+/* Rounds of all swept values, so that slow drift of the machine meets each value alike. A run that was
+ * stopped is the last: a user who stops one of them means the rest, too. */
+static int run_several(struct client *c, const struct options *o, json_t *request, const struct sweep *sweep,
+                       struct run_plan *plan)
+{
+    size_t n_values = o->sweep ? sweep->n : 1, n = n_values * count_rounds(o);
     _cleanup_json_ runs = json_array();
     struct measured m = {0};
     int worst = EXIT_DONE;
 
-    for (size_t i = 0; i < sweep->n && !m.was_stopped && !m.was_left; i++) {
-        set_swept(request, sweep, i);
+    for (size_t i = 0; i < n && !m.was_stopped && !m.was_left; i++) {
+        _cleanup_(freep) char *line = run_plan_next_line(plan, i);
+        if (o->sweep)
+            set_swept(request, sweep, i % n_values);
+        client_say(c, "%s", line);
         int status = run_measure(c, &o->source, request, &m);
         if (status != EXIT_DONE) {
             worst = status;
@@ -146,10 +183,11 @@ static int run_sweep(struct client *c, const struct options *o, json_t *request,
         }
         status = m.was_left ? EXIT_FAILED : run_exit_status(m.run);
         worst = worst == EXIT_FAILED || status == EXIT_DONE ? worst : status;
+        run_plan_measured(plan, i, m.run);
         json_array_append_new(runs, m.run);
     }
     if (json_array_size(runs) > 0)
-        sweep_show_result(c, sweep, runs);
+        runs_show_results(c, o->sweep ? sweep : NULL, runs);
     return worst;
 }
 
@@ -158,24 +196,31 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
+    _cleanup_(run_plan_done) struct run_plan plan = {0};
     struct sweep sweep = {0};
 
     if (make_request(c, o, request, &sweep, &p) < 0)
         return client_fail(c, &p);
+    make_plan(o, request, &sweep, &plan);
+    if (o->dry_run)
+        return run_plan_show(c, request, true, &plan);
     int status = client_need_own_profd(c);
     if (status != EXIT_DONE)
         return status;
     if (!o->detach)
         follow_hold_signals();
-    return o->sweep    ? run_sweep(c, o, request, &sweep)
-           : o->detach ? run_detached(c, o, request)
-                       : run_once(c, o, request);
+    status = run_plan_show(c, request, false, &plan);
+    if (status != EXIT_DONE)
+        return status;
+    return has_several_runs(o) ? run_several(c, o, request, &sweep, &plan)
+           : o->detach         ? run_detached(c, o, request)
+                               : run_once(c, o, request);
 }
 
 const struct verb verb_bench = {
     .name = "bench",
     .words = "",
-    .summary = "Send a workload to a fleet, and measure what its users feel",
+    .summary = "Send a workload to a fleet and measure user-visible latency",
     .details =
         "Latencies count from the moment a request should have left. Exit status: 0 all requests succeeded,\n"
         "3 some did not, 1 failed. Where no profd answers, one of your own is started.",

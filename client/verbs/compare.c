@@ -3,35 +3,35 @@
 
 #include "base/alloc.h"
 #include "client/runs/requests.h"
-#include "client/runs/result.h"
+#include "client/runs/run_group.h"
+#include "client/text/listing.h"
 #include "client/text/run.h"
-#include "client/text/table.h"
+#include "client/text/run_figures.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 #include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>
 
-/* Of larger runs the figures alone are compared: their requests would not fit into one answer. */
+/* Requests of larger runs would not fit into one answer. */
 #define REQUESTS_MAX 200000
 
 struct options {
     struct option_list conditions;
+    bool by_estimate;
 };
 
 static const struct option_def options[] = {
     {"fail-if", 0, "CONDITION", OPTION_LIST, offsetof(struct options, conditions),
-     "exit with 5 where it holds (repeatable): 'ttft.p99 > +5%', 'tpot.p50 > 30ms', 'output_tokens_per_s < "
-     "-5%'"},
+     "Exit with 5 if the 95 % interval meets the condition, with 6 if more runs are needed to decide "
+     "(repeatable): 'ttft.p99 > +5%', 'tpot.p50 > 30ms', 'output_tokens_per_s < -5%'"},
+    {"fail-if-estimate", 0, NULL, OPTION_FLAG, offsetof(struct options, by_estimate),
+     "Decide --fail-if by the measured values, without their intervals"},
 };
 
-struct side {
-    json_t *run, *requests; /* requests NULL: not at hand */
-};
-
-static void side_done(struct side *s)
+static void side_done(struct compared_side *s)
 {
-    json_decref(s->run);
+    json_decref(s->runs);
     json_decref(s->requests);
 }
 
@@ -42,27 +42,25 @@ static int64_t count_requests(const json_t *run)
            json_get_int(counts, "error", 0);
 }
 
-static int get_side(struct client *c, const char *word, struct side *ret)
+/* The rows of a single run show how much it varies; several runs show it themselves. */
+static int get_side(struct client *c, const char *word, struct compared_side *ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-    char ref[REF_TEXT_MAX];
+    char ref[RUN_REF_MAX];
+    int status = run_group_get(c, word, &ret->runs);
 
-    if (verb_ref(c, word, 'r', "r", ref) < 0)
-        return EXIT_USAGE;
-    int status = run_get(c, ref, &ret->run);
-    if (status != EXIT_DONE)
+    if (status != EXIT_DONE || json_array_size(ret->runs) != 1)
         return status;
-    if (!json_is_object(json_object_get(ret->run, "metrics"))) {
-        problem_set(&p, -ENODATA, PROBLEM_CONFLICT, "%s has measured nothing to compare", ref);
-        problem_remedy(&p, "profctl show %s says how it stands.", ref);
-        return client_fail(c, &p);
-    }
-    return count_requests(ret->run) <= REQUESTS_MAX ? requests_get(c, ref, &ret->requests) : EXIT_DONE;
+    const json_t *run = json_array_get(ret->runs, 0);
+    if (count_requests(run) <= REQUESTS_MAX)
+        return requests_get(c, run_ref(ref, run), &ret->requests);
+    client_say(c, "%s has more than %d requests: changes are reported without intervals", run_ref(ref, run),
+               REQUESTS_MAX);
+    return EXIT_DONE;
 }
 
 /* -- Text --------------------------------------------------------------------------------------------- */
 
-enum { CELL_METRIC, CELL_A, CELL_B, CELL_CHANGE, CELL_PERCENT, CELL_VERDICT, _CELL_MAX };
+enum { CELL_METRIC, CELL_A, CELL_B, CELL_PERCENT, CELL_INTERVAL, CELL_RESULT, CELL_CHANGE, _CELL_MAX };
 
 /* Counts have no fractions. */
 static char *value_text(char *buf, double value, bool is_count)
@@ -71,75 +69,56 @@ static char *value_text(char *buf, double value, bool is_count)
                                                              : figure_text(buf, value);
 }
 
-static bool is_whole(const json_t *pair)
+static bool is_count(const struct compared_figure *f)
 {
-    double a = figure_at(pair, "a"), b = figure_at(pair, "b");
-    return (!isfinite(a) || a == floor(a)) && (!isfinite(b) || b == floor(b));
+    return f->a.value == floor(f->a.value) && f->b.value == floor(f->b.value);
 }
 
-static void add_row(struct table *table, const char *name, const json_t *pair, bool is_count,
-                    const char *verdict)
+/* As --fail-if has it, with the unit: "ttft.p99 ms". */
+static char *figure_name(const struct compared_figure *f)
 {
-    char a[32], b[32], change[32], percent[32] = "";
-    double difference = figure_at(pair, "difference"), share = figure_at(pair, "percent");
-    _cleanup_(freep) char *with_sign =
-        xasprintf("%s%s", difference > 0 ? "+" : "", value_text(change, difference, is_count));
+    bool is_ms = ends_with(f->metric, "_ms");
+    int n = (int)(strlen(f->metric) - (is_ms ? strlen("_ms") : 0));
 
-    if (!isfinite(figure_at(pair, "a")) && !isfinite(figure_at(pair, "b")))
-        return;
-    if (isfinite(share))
-        snprintf(percent, sizeof(percent), "%+.1f %%", share);
+    return f->figure ? xasprintf("%.*s.%s%s", n, f->metric, f->figure, is_ms ? " ms" : "")
+                     : xstrdup(f->metric);
+}
+
+static void add_row(struct table *table, const struct compared_figure *f)
+{
+    char a[32], b[32], change[32], percent[32] = "", interval[64] = "";
+    const struct contrast *d = &f->difference;
+    double part = 100 / fabs(f->a.value);
+    _cleanup_(freep) char *name = figure_name(f);
+    _cleanup_(freep) char *with_sign =
+        xasprintf("%s%s", d->value > 0 ? "+" : "", value_text(change, d->value, is_count(f)));
+
+    if (isfinite(part * d->value))
+        snprintf(percent, sizeof(percent), "%+.1f %%", part * d->value);
+    /* Counts that are equal, as zero errors, need no interval. */
+    if (isfinite(part * d->low) && (f->figure || d->value != 0))
+        snprintf(interval, sizeof(interval), "%+.1f .. %+.1f %%", part * d->low, part * d->high);
+    /* One result for each metric: that of its first row. */
+    bool has_result = f->figure ? streq(f->figure, "mean") : f->difference.value != 0;
+    const char *result = has_result ? compared_result_name(f) : NULL;
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_METRIC] = name,
-                         [CELL_A] = value_text(a, figure_at(pair, "a"), is_count),
-                         [CELL_B] = value_text(b, figure_at(pair, "b"), is_count),
-                         [CELL_CHANGE] = with_sign,
+                         [CELL_A] = value_text(a, f->a.value, is_count(f)),
+                         [CELL_B] = value_text(b, f->b.value, is_count(f)),
                          [CELL_PERCENT] = percent,
-                         [CELL_VERDICT] = verdict,
+                         [CELL_INTERVAL] = interval,
+                         [CELL_RESULT] = result ? result : "",
+                         [CELL_CHANGE] = with_sign,
                      });
-}
-
-static void add_pairs(struct table *table, const json_t *list)
-{
-    size_t i;
-    json_t *pair;
-
-    json_array_foreach(list, i, pair) add_row(table, json_get_str(pair, "metric"), pair, is_whole(pair), "");
-}
-
-/* "slower, p < 0.001" */
-static char *verdict_text(const json_t *latency)
-{
-    const char *verdict = json_get_str(latency, "verdict");
-    double p = figure_at(latency, "p");
-
-    if (!verdict || !isfinite(p))
-        return xstrdup("");
-    return p < 0.001 ? xasprintf("%s, p < 0.001", verdict) : xasprintf("%s, p = %.3f", verdict, p);
-}
-
-static void add_latency(struct table *table, const json_t *latency)
-{
-    static const struct {
-        const char *verdict;
-        enum colour colour;
-    } colours[] = {{"slower", COLOUR_BAD}, {"faster", COLOUR_GOOD}};
-    _cleanup_(freep) char *verdict = verdict_text(latency);
-    const char *metric = json_get_str(latency, "metric");
-    size_t i, n = metric && ends_with(metric, "_ms") ? strlen(metric) - strlen("_ms") : 0;
-    json_t *figure;
-
-    json_array_foreach(json_object_get(latency, "figures"), i, figure)
-    {
-        const char *point = json_get_str(figure, "figure");
-        /* As --fail-if has it. */
-        _cleanup_(freep) char *name =
-            xasprintf("%.*s.%s ms", (int)n, metric ? metric : "", point ? point : "?");
-        add_row(table, name, figure, false, i == 0 ? verdict : "");
-        for (size_t k = 0; k < ARRAY_SIZE(colours) && i == 0; k++)
-            if (starts_with(verdict, colours[k].verdict))
-                table_colour(table, CELL_VERDICT, colours[k].colour);
-    }
+    table_set_real(table, CELL_A, f->a.value);
+    table_set_real(table, CELL_B, f->b.value);
+    table_set_real(table, CELL_PERCENT, part * d->value);
+    table_set_value(table, CELL_RESULT, compared_result_name(f));
+    table_set_real(table, CELL_CHANGE, d->value);
+    if (streq(result, "slower"))
+        table_colour(table, CELL_RESULT, COLOUR_BAD);
+    else if (streq(result, "faster"))
+        table_colour(table, CELL_RESULT, COLOUR_GOOD);
 }
 
 static void print_workloads(struct client *c, const json_t *differences)
@@ -156,65 +135,105 @@ static void print_workloads(struct client *c, const json_t *differences)
         _cleanup_(freep) char *text = xasprintf("%s differs: %s -> %s", member ? member : "?",
                                                 before ? before : "-", after ? after : "-");
         _cleanup_(freep) char *clean = text_clean(text, false);
-        fprintf(c->out.file, "%.*s\n", (int)text_fit(clean, screen_text_width(&c->out)), clean);
+        _cleanup_(freep) char *line =
+            c->out.is_terminal ? text_shorten(clean, screen_text_width(&c->out)) : NULL;
+        fprintf(c->out.file, "%s\n", line ? line : clean);
     }
     if (i > 0)
         fputc('\n', c->out.file);
 }
 
-static void print_text(struct client *c, const struct side *a, const struct side *b, const json_t *j)
+static void print_groups(struct client *c, const struct compared_side *a, const struct compared_side *b)
+{
+    _cleanup_(freep) char *before = run_group_text(a->runs), *after = run_group_text(b->runs);
+
+    fprintf(c->out.file, "Before: %s\nAfter:  %s\n\n", before, after);
+}
+
+static const char *name_of(const char *metric)
+{
+    for (size_t i = 0; i < n_run_metrics; i++)
+        if (streq(run_metrics[i].key, metric))
+            return run_metrics[i].name;
+    return metric;
+}
+
+/* What the results rest on, and what would tell where they do not. */
+static void print_notes(struct client *c, const struct runs_comparison *cmp)
+{
+    FILE *out = c->out.file;
+    const char *separator = "", *unclear =
+                                    "Not distinguishable: the 95 % interval includes no change. Runs of "
+                                    "each side that would show a change of this size: ";
+    const struct compared_figure *few = NULL;
+
+    if (!listing_has_legend(c))
+        return;
+    fputc('\n', out);
+    if (cmp->has_several)
+        fputs("Intervals are of 95 %, over runs.\n", out);
+    else
+        listing_title(
+            c,
+            "Intervals are of 95 %. With one run each, a run is taken to differ from the next as much as "
+            "parts of a run differ from each other. Repeated runs show more: profctl bench --repeat-runs 5");
+    for (size_t i = 0; i < cmp->n; i++) {
+        const struct compared_figure *f = &cmp->figures[i];
+        if (!streq(f->figure, "mean") || streq(f->metric, "send_lateness_ms"))
+            continue;
+        few = !few && f->result == COMPARED_TOO_FEW ? f : few;
+        if (f->result != COMPARED_UNCLEAR || f->difference.value == 0)
+            continue;
+        fputs(*separator ? "" : unclear, out);
+        if (f->runs_needed)
+            fprintf(out, "%s%s %zu", separator, name_of(f->metric), f->runs_needed);
+        else
+            fprintf(out, "%s%s more than %d", separator, name_of(f->metric), UNITS_NEEDED_MAX);
+        separator = ", ";
+    }
+    if (*separator)
+        fputs("\n", out);
+    if (few)
+        fprintf(out, "Too few to tell: %zu against %zu requests, %zu of each run are needed\n", few->n_a,
+                few->n_b, few->requests_min);
+}
+
+static int print_text(struct client *c, const struct compared_side *a, const struct compared_side *b,
+                      const struct runs_comparison *cmp)
 {
     char refs[2][RUN_REF_MAX];
     const struct table_column columns[_CELL_MAX] = {
-        [CELL_METRIC] = {"", COLUMN_VERBATIM},
-        [CELL_A] = {run_ref(refs[0], a->run), COLUMN_RIGHT},
-        [CELL_B] = {run_ref(refs[1], b->run), COLUMN_RIGHT},
-        [CELL_CHANGE] = {"CHANGE", COLUMN_RIGHT},
-        [CELL_PERCENT] = {"", COLUMN_RIGHT | COLUMN_VERBATIM},
-        [CELL_VERDICT] = {"", COLUMN_VERBATIM},
+        [CELL_METRIC] = {"", COLUMN_VERBATIM, IMPORTANCE_KEY, "metric"},
+        [CELL_A] = {cmp->has_several ? "BEFORE" : run_ref(refs[0], json_array_get(a->runs, 0)), COLUMN_RIGHT,
+                    IMPORTANCE_HIGH, "before"},
+        [CELL_B] = {cmp->has_several ? "AFTER" : run_ref(refs[1], json_array_get(b->runs, 0)), COLUMN_RIGHT,
+                    IMPORTANCE_HIGH, "after"},
+        [CELL_PERCENT] = {"CHANGE", COLUMN_RIGHT | COLUMN_VERBATIM, IMPORTANCE_HIGH, "change_percent"},
+        [CELL_INTERVAL] = {"95% INTERVAL", COLUMN_RIGHT | COLUMN_VERBATIM, IMPORTANCE_NORMAL, "interval"},
+        [CELL_RESULT] = {"RESULT", COLUMN_VERBATIM, IMPORTANCE_HIGH},
+        [CELL_CHANGE] = {"DIFFERENCE", COLUMN_RIGHT, IMPORTANCE_LOW},
     };
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
-    size_t i;
-    json_t *latency;
+    _cleanup_(table_freep) struct table *table = NULL;
+    int status = listing_table(c, columns, _CELL_MAX, &table);
 
-    print_workloads(c, json_object_get(j, "workload"));
-    add_pairs(table, json_object_get(j, "requests"));
-    add_pairs(table, json_object_get(j, "throughput"));
-    json_array_foreach(json_object_get(j, "latency"), i, latency) add_latency(table, latency);
-    table_print(table, &c->out);
+    if (status != EXIT_DONE)
+        return status;
+    listing_page(c);
+    if (cmp->has_several && listing_is_text(c))
+        print_groups(c, a, b);
+    if (listing_is_text(c))
+        print_workloads(c, cmp->workload);
+    for (size_t i = 0; i < cmp->n; i++)
+        add_row(table, &cmp->figures[i]);
+    listing_print(c, table);
+    print_notes(c, cmp);
+    return EXIT_DONE;
 }
 
 /* -- Conditions --------------------------------------------------------------------------------------- */
 
 /* Conditions are over nanoseconds; what is no time is compared by its share alone, so its scale is free. */
 #define NS_OF_MS 1e6
-
-static const json_t *find(const json_t *list, const char *key, const char *name, size_t size)
-{
-    size_t i;
-    json_t *one;
-
-    json_array_foreach(list, i, one)
-    {
-        const char *text = json_get_str(one, key);
-        if (text && strncmp(text, name, size) == 0 && (text[size] == '\0' || streq(text + size, "_ms")))
-            return one;
-    }
-    return NULL;
-}
-
-/* "ttft.p99" of the latencies, "output_tokens_per_s" of the rest. */
-static const json_t *find_measure(const json_t *j, const char *measure)
-{
-    size_t n = strcspn(measure, ".");
-
-    if (measure[n] == '.') {
-        const json_t *latency = find(json_object_get(j, "latency"), "metric", measure, n);
-        return find(json_object_get(latency, "figures"), "figure", measure + n + 1, strlen(measure + n + 1));
-    }
-    const json_t *pair = find(json_object_get(j, "throughput"), "metric", measure, n);
-    return pair ? pair : find(json_object_get(j, "requests"), "metric", measure, n);
-}
 
 static int parse_conditions(struct client *c, const struct option_list *list, struct condition **ret)
 {
@@ -226,8 +245,8 @@ static int parse_conditions(struct client *c, const struct option_list *list, st
         if (valid && (strchr(one->measure, '.') || one->is_share))
             continue;
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    valid ? "--fail-if: '%s' is no time, so its change is in %%"
-                          : "--fail-if: '%s' is no condition",
+                    valid ? "--fail-if: '%s' is not a time, so its change is in %%"
+                          : "--fail-if: '%s' is not a condition",
                     list->items[i]);
         problem_remedy(&p, "A measure, > or <, and a change or a time: 'ttft.p99 > +5%%', 'tpot.p50 > 30ms', "
                            "'output_tokens_per_s < -5%%'.");
@@ -236,26 +255,90 @@ static int parse_conditions(struct client *c, const struct option_list *list, st
     return EXIT_DONE;
 }
 
-/* A measure that is not there fails too: what cannot be seen is not fine. */
-static int check_conditions(struct client *c, const struct option_list *list,
-                            const struct condition *conditions, const json_t *j)
+/* Too few requests decide nothing, however narrow their interval. */
+static struct condition_decision decide(const struct condition *condition, const struct compared_figure *f,
+                                        bool by_estimate)
+{
+    struct condition_decision d = condition_decide(condition, &f->a, &f->b, NS_OF_MS, by_estimate);
+
+    if (f->requests_min > 0 && !by_estimate) {
+        d.result = CONDITION_UNDECIDED;
+        d.units_needed = 0;
+    }
+    return d;
+}
+
+static void say_undecided(struct client *c, const char *text, const struct condition *condition,
+                          const struct compared_figure *f, const struct condition_decision *d)
+{
+    _cleanup_(freep) char *measured = condition_decision_text(condition, d, NS_OF_MS);
+    _cleanup_(freep) char *needed =
+        f->requests_min > 0   ? xasprintf("%zu against %zu requests, %zu of each run are needed", f->n_a,
+                                          f->n_b, f->requests_min)
+        : d->units_needed > 0 ? xasprintf("about %zu runs of each side would decide: profctl bench "
+                                          "--repeat-runs %zu",
+                                          d->units_needed, d->units_needed)
+        : isfinite(d->low)
+            ? xasprintf("more than %d runs of each side would be needed to decide", UNITS_NEEDED_MAX)
+            : xstrdup("several runs of each side would decide: profctl bench --repeat-runs 5");
+
+    client_say(c, "undecided: %s: %s\n  %s", text, measured, needed);
+}
+
+/* The percentile that a measure names, such as 99 of "ttft.p99", where the runs have the metric but too few
+ * requests for it; 0 otherwise. */
+static unsigned unsupported_percentile(const struct runs_comparison *cmp, const char *measure)
+{
+    static const unsigned percentiles[] = {50, 90, 99};
+    const char *dot = strrchr(measure, '.');
+
+    for (size_t i = 0; dot && i < ARRAY_SIZE(percentiles); i++) {
+        _cleanup_(freep) char *suffix = xasprintf(".p%u", percentiles[i]),
+                              *mean = xasprintf("%.*s.mean", (int)(dot - measure), measure);
+        const struct compared_figure *f = runs_comparison_find(cmp, mean);
+        if (streq(dot, suffix) && f && isfinite(f->a.value) && isfinite(f->b.value))
+            return percentiles[i];
+    }
+    return 0;
+}
+
+/* A missing measure fails, too. */
+static int check_conditions(struct client *c, const struct options *o, const struct condition *conditions,
+                            const struct runs_comparison *cmp)
 {
     int status = EXIT_DONE;
 
-    for (size_t i = 0; i < list->n; i++) {
-        const json_t *pair = find_measure(j, conditions[i].measure);
-        double a = figure_at(pair, "a"), b = figure_at(pair, "b");
-        if (!isfinite(a) || !isfinite(b)) {
+    for (size_t i = 0; i < o->conditions.n; i++) {
+        const struct compared_figure *f = runs_comparison_find(cmp, conditions[i].measure);
+        const char *text = o->conditions.items[i];
+        bool is_known = f && isfinite(f->a.value) && isfinite(f->b.value);
+        unsigned percentile = is_known ? 0 : unsupported_percentile(cmp, conditions[i].measure);
+        if (percentile > 0) {
+            client_say(c,
+                       "undecided: %s: the runs have too few requests for p%u\n"
+                       "  Each run needs at least %u: profctl bench --requests N.",
+                       text, percentile, 100 / (100 - percentile));
+            status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
+            continue;
+        }
+        if (!is_known) {
             _cleanup_(problem_done) struct problem p = {0};
-            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", conditions[i].measure);
-            problem_remedy(&p, "There are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, and what "
-                               "profctl compare shows of throughput.");
+            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: a side has no %s",
+                        conditions[i].measure);
+            problem_remedy(&p,
+                           "Measures are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, as far as "
+                           "there are enough requests, and what profctl compare prints of throughput.");
             return client_fail(c, &p);
         }
-        if (!condition_is_met(&conditions[i], llround(a * NS_OF_MS), llround(b * NS_OF_MS)))
-            continue;
-        client_say(c, "failed: %s", list->items[i]);
-        status = EXIT_CONDITION;
+        struct condition_decision d = decide(&conditions[i], f, o->by_estimate);
+        if (d.result == CONDITION_MET) {
+            _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, NS_OF_MS);
+            client_say(c, "failed: %s: %s", text, measured);
+            status = EXIT_CONDITION;
+        } else if (d.result == CONDITION_UNDECIDED) {
+            say_undecided(c, text, &conditions[i], f, &d);
+            status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
+        }
     }
     return status;
 }
@@ -266,7 +349,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(freep) struct condition *conditions = NULL;
-    _cleanup_(side_done) struct side a = {0}, b = {0};
+    _cleanup_(side_done) struct compared_side a = {0}, b = {0};
+    _cleanup_(runs_comparison_done) struct runs_comparison cmp = {0};
     int status = parse_conditions(c, &o->conditions, &conditions);
 
     if (status == EXIT_DONE)
@@ -275,28 +359,32 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         status = get_side(c, words[1], &b);
     if (status != EXIT_DONE)
         return status;
-    bool whole = a.requests && b.requests;
-    _cleanup_json_ j = runs_compare(a.run, whole ? a.requests : NULL, b.run, whole ? b.requests : NULL);
-    if (!whole)
-        client_say(c, "Figures only: runs of more than %d requests are not tested for chance", REQUESTS_MAX);
-    if (c->json)
+    runs_compare(&a, &b, &cmp);
+    if (c->json) {
+        _cleanup_json_ j = runs_comparison_json(&cmp);
         client_print_json(c, j);
-    else
-        print_text(c, &a, &b, j);
-    return check_conditions(c, &o->conditions, conditions, j);
+    } else {
+        status = print_text(c, &a, &b, &cmp);
+    }
+    if (status != EXIT_DONE)
+        return status;
+    return check_conditions(c, o, conditions, &cmp);
 }
 
 const struct verb verb_compare = {
     .name = "compare",
     .words = "BEFORE AFTER",
-    .summary = "Compare two runs: what became slower or faster, and whether by chance",
-    .details = "Each is a run (r3). The verdict is by the test of Mann and Whitney over their requests.",
+    .summary = "Compare benchmark runs, with statistical significance",
+    .details = "Each side is a run (r3), several repeated runs (r3,r4,r5), or the label that they carry\n"
+               "(job=nightly). Repeated runs (profctl bench --repeat-runs) show how much runs differ by "
+               "themselves.",
     .own_kind = 'r',
     .min_words = 2,
     .max_words = 2,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

@@ -7,6 +7,7 @@
 #include "client/reports/report_data.h"
 #include "client/reports/report_format.h"
 #include "client/reports/report_text.h"
+#include "client/text/listing.h"
 #include "client/text/nearest.h"
 #include "client/text/text.h"
 #include "client/traces/analyzing.h"
@@ -16,9 +17,13 @@
 #include <math.h>
 
 #define TOP_DEFAULT 15
+/* Less work outside of steps is not worth a line. */
+#define OUTSIDE_SHARE_MIN 0.01
 
 struct options {
     struct option_list conditions;
+    const char *report;
+    bool by_estimate;
     int64_t top;
     struct analyzing analyzing;
 };
@@ -27,9 +32,13 @@ struct options {
 
 static const struct option_def options[] = {
     {"fail-if", 0, "CONDITION", OPTION_LIST, AT(conditions),
-     "exit with 5 where it holds (repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
+     "Exit with 5 if the 95 % interval meets the condition, with 6 if more steps are needed to decide "
+     "(repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
+    {"fail-if-estimate", 0, NULL, OPTION_FLAG, AT(by_estimate),
+     "Decide --fail-if by the measured values, without their intervals"},
+    {"report", 'r', "NAME", OPTION_TEXT, AT(report), "Print one table only: measures, kernels or ops"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top),
-     "kernels and operators to show; 0 for all, default 15, of --json all"},
+     "kernels and operators to show; 0 for all, default 15, of JSON, CSV and TSV all"},
     ANALYZING_OPTIONS(struct options, analyzing),
 };
 
@@ -37,12 +46,13 @@ static const struct option_def options[] = {
 enum { MEASURES, KERNELS, OPS, _TABLE_OF_DIFF_MAX };
 
 static const struct {
+    const char *name; /* for --report */
     const struct report *report;
     int (*make)(struct diff *d, struct report_rows *ret);
 } tables[_TABLE_OF_DIFF_MAX] = {
-    [MEASURES] = {&diff_measures, diff_make_measures},
-    [KERNELS] = {&diff_kernels, diff_make_kernels},
-    [OPS] = {&diff_ops, diff_make_ops},
+    [MEASURES] = {"measures", &diff_measures, diff_make_measures},
+    [KERNELS] = {"kernels", &diff_kernels, diff_make_kernels},
+    [OPS] = {"ops", &diff_ops, diff_make_ops},
 };
 
 struct comparison {
@@ -54,6 +64,7 @@ static void comparison_done(struct comparison *c)
 {
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++)
         report_rows_done(&c->rows[i]);
+    diff_done(&c->diff);
 }
 
 /* -- Conditions --------------------------------------------------------------------------------------- */
@@ -96,7 +107,7 @@ static int parse_conditions(struct client *c, const struct option_list *list, st
                 return status;
             continue;
         }
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: '%s' is no condition", list->items[i]);
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: '%s' is not a condition", list->items[i]);
         problem_remedy(&p, "A measure, > or <, and a change or a time: 'step.p50 > +5%%', 'gpu.idle > 3ms'. "
                            "profctl diff shows the measures.");
         return client_fail(c, &p);
@@ -114,34 +125,99 @@ static size_t find_measure(const struct report_rows *rows, const char *name)
     return row;
 }
 
-/* A measure that is not there fails too: what cannot be seen is not fine. */
+static size_t measure_number(const char *name)
+{
+    size_t i = 0;
+
+    while (!streq(diff_measure_name(i), name))
+        i++;
+    return i;
+}
+
+/* The steps of each side that a percentile of them takes; 0: there are enough. */
+static size_t steps_missing(const struct comparison *cmp, const char *measure)
+{
+    static const struct {
+        const char *measure;
+        size_t n;
+    } percentiles[] = {{"step.p50", 2}, {"step.p99", 100}};
+    const struct diff *d = &cmp->diff;
+
+    for (size_t i = 0; i < ARRAY_SIZE(percentiles) && d->by_step; i++)
+        if (streq(percentiles[i].measure, measure) &&
+            MIN(d->before.sample.n, d->after.sample.n) < percentiles[i].n)
+            return percentiles[i].n;
+    return 0;
+}
+
+/* A missing measure fails, too. */
 static int check_measures(struct client *c, const struct option_list *list,
-                          const struct condition *conditions, const struct report_rows *rows)
+                          const struct condition *conditions, const struct comparison *cmp)
 {
     _cleanup_(problem_done) struct problem p = {0};
+    const struct report_rows *rows = &cmp->rows[MEASURES];
 
-    for (size_t i = 0; i < list->n; i++)
-        if (find_measure(rows, conditions[i].measure) == report_rows_count(rows)) {
-            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", conditions[i].measure);
-            problem_remedy(&p, "profctl diff shows the measures that both have.");
-            return client_fail(c, &p);
-        }
+    for (size_t i = 0; i < list->n; i++) {
+        if (find_measure(rows, conditions[i].measure) < report_rows_count(rows) ||
+            steps_missing(cmp, conditions[i].measure) > 0)
+            continue;
+        problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", conditions[i].measure);
+        problem_remedy(&p, "profctl diff prints the measures that both have.");
+        return client_fail(c, &p);
+    }
     return EXIT_DONE;
 }
 
-static int check_conditions(struct client *c, const struct option_list *list,
-                            const struct condition *conditions, const struct report_rows *rows)
+static struct condition_decision decide(const struct condition *condition, const struct comparison *cmp,
+                                        bool by_estimate)
+{
+    size_t i = measure_number(condition->measure);
+    const struct diff *d = &cmp->diff;
+    struct condition_decision decision =
+        condition_decide(condition, &d->measures[i].before, &d->measures[i].after, 1, by_estimate);
+
+    if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN && !by_estimate) {
+        if (decision.result != CONDITION_UNDECIDED || !isfinite(decision.low))
+            decision.units_needed = DIFF_STEPS_MIN;
+        decision.result = CONDITION_UNDECIDED;
+        if (decision.units_needed > 0)
+            decision.units_needed = MAX(decision.units_needed, (size_t)DIFF_STEPS_MIN);
+    }
+    return decision;
+}
+
+static void say_undecided(struct client *c, const char *text, const struct condition *condition,
+                          const struct comparison *cmp, const struct condition_decision *d)
+{
+    size_t missing = steps_missing(cmp, condition->measure);
+    _cleanup_(freep) char *measured = condition_decision_text(condition, d, 1);
+    _cleanup_(freep) char *needed =
+        missing > 0 ? xasprintf("%zu steps of each side are needed for %s", missing, condition->measure)
+        : !cmp->diff.by_step ? xasprintf("without steps on both sides, nothing shows how the time varies")
+        : d->units_needed > 0
+            ? xasprintf("about %zu steps of each side would decide", d->units_needed)
+            : xasprintf("more than %d steps of each side are needed to decide", UNITS_NEEDED_MAX);
+
+    client_say(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", text, measured,
+               needed);
+}
+
+static int check_conditions(struct client *c, const struct options *o, const struct condition *conditions,
+                            const struct comparison *cmp)
 {
     int status = EXIT_DONE;
 
-    for (size_t i = 0; i < list->n; i++) {
-        const struct condition *one = &conditions[i];
-        size_t row = find_measure(rows, one->measure);
-        if (!condition_is_met(one, report_rows_at(rows, row, 1)->integer,
-                              report_rows_at(rows, row, 2)->integer))
-            continue;
-        client_say(c, "failed: %s", list->items[i]);
-        status = EXIT_CONDITION;
+    for (size_t i = 0; i < o->conditions.n; i++) {
+        const char *text = o->conditions.items[i];
+        struct condition_decision d = decide(&conditions[i], cmp, o->by_estimate);
+        if (d.result == CONDITION_MET) {
+            _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, 1);
+            client_say(c, "failed: %s: %s", text, measured);
+            status = EXIT_CONDITION;
+        } else if (d.result == CONDITION_UNDECIDED) {
+            say_undecided(c, text, &conditions[i], cmp, &d);
+            status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
+        }
     }
     return status;
 }
@@ -155,28 +231,34 @@ static double number_at(const struct report_rows *rows, size_t row, size_t colum
     return cell->type == CELL_REAL ? cell->real : cell->type == CELL_INT ? (double)cell->integer : NAN;
 }
 
-/* "step p50 12.41 ms -> 13.02 ms (+4.9 %, p < 0.001, 40 against 40 steps)" */
+/* "step.p50  12.41 ms -> 13.02 ms  (+4.9 %, 40 against 40 steps): slower" */
 static void print_head(struct client *c, const struct comparison *cmp)
 {
     const struct report_rows *rows = &cmp->rows[MEASURES];
-    const char *measure = cmp->diff.by_step ? "step.p50" : "gpu.span";
+    const struct diff *d = &cmp->diff;
+    bool has_median = MIN(d->before.sample.n, d->after.sample.n) > 1;
+    const char *measure = !d->by_step ? "gpu.span" : has_median ? "step.p50" : "step.mean";
     size_t row = find_measure(rows, measure);
-    char before[UNIT_TEXT_MAX], after[UNIT_TEXT_MAX], p[32] = "";
+    char before[UNIT_TEXT_MAX], after[UNIT_TEXT_MAX];
     FILE *out = c->out.file;
 
     if (row == report_rows_count(rows))
         return;
-    double chance = number_at(rows, row, 5);
-    if (isfinite(chance))
-        snprintf(p, sizeof(p), chance < 0.001 ? ", p < 0.001" : ", p = %.3f", chance);
-    fprintf(out, "%s%s  %s -> %s%s  (%+.1f %%%s", screen_colour(&c->out, COLOUR_BOLD), measure,
+    double low = number_at(rows, row, 5), high = number_at(rows, row, 6);
+    const struct cell *result = report_rows_at(rows, row, 7);
+    fprintf(out, "%s%s  %s -> %s%s  (%+.1f %%", screen_colour(&c->out, COLOUR_BOLD), measure,
             format_duration(before, (int64_t)number_at(rows, row, 1)),
             format_duration(after, (int64_t)number_at(rows, row, 2)), screen_plain(&c->out),
-            100 * number_at(rows, row, 4), p);
-    if (cmp->diff.by_step)
-        fprintf(out, ", %lld against %lld steps of a rank", (long long)cmp->diff.steps_before,
-                (long long)cmp->diff.steps_after);
-    fputs(")\n", out);
+            100 * number_at(rows, row, 4));
+    if (d->by_step)
+        fprintf(out, ", %zu against %zu steps", d->before.sample.n, d->after.sample.n);
+    fprintf(out, ")%s%s\n", result->type == CELL_TEXT ? ": " : "",
+            result->type == CELL_TEXT ? result->text : "");
+    if (isfinite(low))
+        fprintf(out, "95 %% interval of the change: %+.1f %% to %+.1f %%\n", 100 * low, 100 * high);
+    if (fmax(d->before.outside_share, d->after.outside_share) > OUTSIDE_SHARE_MIN)
+        fprintf(out, "Not compared: GPU work that belongs to no step, %.1f %% before and %.1f %% after\n",
+                100 * d->before.outside_share, 100 * d->after.outside_share);
 }
 
 static int make(struct client *c, struct analysis *before, struct analysis *after, struct comparison *ret)
@@ -194,22 +276,44 @@ static int make(struct client *c, struct analysis *before, struct analysis *afte
 
 static int print(struct client *c, const struct options *o, const struct comparison *cmp, char **words)
 {
-    size_t top = o->top != OPTION_ABSENT ? (size_t)o->top : c->json ? 0 : TOP_DEFAULT;
+    size_t top = o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
     _cleanup_json_ j = json_object();
     _cleanup_(freep) char *names = xasprintf("%s %s", words[0], words[1]);
 
-    if (!c->json)
+    listing_page(c);
+    if (listing_is_text(c) && !o->report)
         print_head(c, cmp);
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++) {
+        if (o->report && !streq(o->report, tables[i].name))
+            continue;
+        if (listing_is_separated(c))
+            return report_print_separated(c, tables[i].report, &cmp->rows[i], top);
         if (c->json) {
             json_object_set_new(j, tables[i].report->name,
                                 report_to_json(tables[i].report, names, &cmp->rows[i], top));
-        } else if (report_rows_count(&cmp->rows[i]) > 0) {
-            fputc('\n', c->out.file);
-            report_print_text(c, tables[i].report, &cmp->rows[i], i == MEASURES ? 0 : top);
+        } else if (report_rows_count(&cmp->rows[i]) > 0 || o->report) {
+            if (!o->report)
+                fputc('\n', c->out.file);
+            report_print_text(c, tables[i].report, &cmp->rows[i], i == MEASURES ? 0 : top,
+                              REPORT_NAMES_HIDDEN);
         }
     }
     return c->json ? client_print_json(c, j) : EXIT_DONE;
+}
+
+/* --columns and separated values are of one table. */
+static int check_report(struct client *c, const struct options *o)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (!o->report)
+        return listing_refuse(c, "is of one table", "Name it: --report kernels.");
+    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++)
+        if (streq(o->report, tables[i].name))
+            return report_check_columns(c, tables[i].report);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--report: unknown table '%s'", o->report);
+    problem_remedy(&p, "Tables: measures, kernels, ops.");
+    return client_fail(c, &p);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -218,8 +322,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(freep) struct condition *conditions = NULL;
     _cleanup_(analyzed_done) struct analyzed before = {0}, after = {0};
     _cleanup_(comparison_done) struct comparison cmp = {0};
-    int status = parse_conditions(c, &o->conditions, &conditions);
+    int status = check_report(c, o);
 
+    if (status == EXIT_DONE)
+        status = parse_conditions(c, &o->conditions, &conditions);
     follow_hold_signals();
     if (status == EXIT_DONE)
         status = analyzed_open(c, &o->analyzing, 1, &words[0], &before);
@@ -228,22 +334,23 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status == EXIT_DONE)
         status = make(c, &before.analysis, &after.analysis, &cmp);
     if (status == EXIT_DONE)
-        status = check_measures(c, &o->conditions, conditions, &cmp.rows[MEASURES]);
+        status = check_measures(c, &o->conditions, conditions, &cmp);
     if (status == EXIT_DONE)
         status = print(c, o, &cmp, words);
     if (status == EXIT_DONE)
-        status = check_conditions(c, &o->conditions, conditions, &cmp.rows[MEASURES]);
+        status = check_conditions(c, o, conditions, &cmp);
     return ranks_status(&before.ranks, ranks_status(&after.ranks, status));
 }
 
 const struct verb verb_diff = {
     .name = "diff",
     .words = "BEFORE AFTER",
-    .summary = "Compare two traces or sessions: what became slower, faster, new or gone",
+    .summary = "Compare two traces or sessions: slower, faster, new, gone",
     .details = "Each is an id (t12), a session (s7), a trace file, its columns, or a directory of ranks.",
     .own_kind = 't',
     .min_words = 2,
     .max_words = 2,
+    .has_listing = true,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

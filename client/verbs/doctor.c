@@ -25,13 +25,37 @@ static const struct {
     {"unknown", "unknown", COLOUR_WARN},
 };
 
+/* "on http://a, http://b and 58 more": a long list is in --json. */
+#define NAMED_MAX 8
+
+static void print_workers(struct client *c, const json_t *urls, unsigned width)
+{
+    size_t n = json_array_size(urls), size;
+    char *list = NULL;
+
+    if (n < 2)
+        return;
+    FILE *out = xmemstream(&list, &size);
+    if (!out)
+        return;
+    for (size_t i = 0; i < MIN(n, (size_t)NAMED_MAX); i++)
+        fprintf(out, "%s%s", i > 0 ? ", " : "on ", json_string_value(json_array_get(urls, i)));
+    if (n > NAMED_MAX)
+        fprintf(out, " and %zu more (--json lists all)", n - NAMED_MAX);
+    fclose(out);
+    _cleanup_(freep) char *clean = text_clean(list, false), *wrapped = text_wrap(clean, TEXT_COLUMN, width);
+    fprintf(c->out.file, "%*s%s\n", TEXT_COLUMN, "", wrapped);
+    free(list);
+}
+
 static void print_check(struct client *c, const json_t *check)
 {
     const char *result = json_get_str(check, "result"), *shown = result ? result : "unknown";
     const char *text = json_get_str(check, "text"), *worker = json_get_str(check, "worker");
     enum colour colour = COLOUR_NONE;
     unsigned width = screen_text_width(&c->out);
-    bool names_worker = worker && text && !strstr(text, worker);
+    const json_t *urls = json_object_get(check, "urls");
+    bool names_worker = worker && text && json_array_size(urls) < 2 && !strstr(text, worker);
 
     for (size_t i = 0; i < ARRAY_SIZE(results); i++)
         if (streq(results[i].result, result)) {
@@ -46,6 +70,7 @@ static void print_check(struct client *c, const json_t *check)
     fprintf(c->out.file, "%s%s%s%*s%s\n", screen_colour(&c->out, colour), tag, screen_plain(&c->out), pad, "",
             wrapped);
 
+    print_workers(c, urls, width);
     _cleanup_(freep) char *remedy = text_clean(json_get_str(check, "remedy"), true);
     if (!remedy)
         return;
@@ -85,7 +110,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_doctor = {
     .name = "doctor",
     .words = "",
-    .summary = "Check router, workers, profilers and disk, each with its remedy",
+    .summary = "Check router, workers, profilers and disk, with remedies",
     .details = "Exit status 1 where a check failed.",
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -2,18 +2,22 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/text/fields.h"
-#include "client/text/table.h"
+#include "client/text/listing.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 
-/* Sessions that are looked at, and the largest of them that are shown. */
+/* Sessions that are read, and the largest of them that people are shown. */
 #define SESSIONS_LOOKED "/v1/sessions?limit=1000"
 #define SESSIONS_SHOWN  10
 
 enum { CELL_SESSION, CELL_SIZE, CELL_TRACES, CELL_REQUESTED, CELL_PINNED, _CELL_MAX };
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"SESSION", 0}, {"SIZE", COLUMN_RIGHT}, {"TRACES", COLUMN_RIGHT}, {"REQUESTED", 0}, {"PINNED", 0},
+    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
+    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"},
+    [CELL_TRACES] = {"TRACES", COLUMN_RIGHT},
+    [CELL_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"},
+    [CELL_PINNED] = {"PINNED", 0},
 };
 
 static int64_t bytes_of(const json_t *session)
@@ -39,41 +43,36 @@ static void add_session(struct table *table, const json_t *session)
                          [CELL_REQUESTED] = format_time(requested, json_get_int(session, "requested_at", 0)),
                          [CELL_PINNED] = json_get_bool(session, "pinned", false) ? "yes" : "no",
                      });
+    table_set_int(table, CELL_SIZE, bytes_of(session));
+    table_set_int(table, CELL_TRACES, json_get_int(json_object_get(session, "counts"), "traces", 0));
+    table_set_int(table, CELL_REQUESTED, json_get_int(session, "requested_at", 0));
 }
 
-static void print_largest(struct client *c, const json_t *sessions)
+static void print_largest(struct client *c, struct table *table, const json_t *sessions)
 {
     size_t n = json_array_size(sessions), n_shown = 0, i;
     _cleanup_(freep) const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_t *session;
 
     json_array_foreach(sessions, i, session) sorted[i] = session;
     qsort(sorted, n, sizeof(*sorted), larger_first);
-    for (i = 0; i < MIN(n, (size_t)SESSIONS_SHOWN) && bytes_of(sorted[i]) > 0; i++, n_shown++)
+    for (i = 0; i < (listing_is_text(c) ? MIN(n, (size_t)SESSIONS_SHOWN) : n) && bytes_of(sorted[i]) > 0;
+         i++, n_shown++)
         add_session(table, sorted[i]);
-    if (n_shown == 0)
+    if (n_shown == 0 && listing_is_text(c))
         return;
-    fputc('\n', c->out.file);
-    table_print(table, &c->out);
+    if (listing_is_text(c))
+        fputc('\n', c->out.file);
+    listing_print(c, table);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static void print_usage(struct client *c, const json_t *usage)
 {
-    _cleanup_json_ usage = NULL;
-    _cleanup_json_ sessions = NULL;
     char text[UNIT_TEXT_MAX];
-    int status = client_get(c, "/v1/usage", NULL, &usage);
-
-    if (status != EXIT_DONE)
-        return status;
-    if (c->json)
-        return client_print_json(c, usage);
-    status = client_get(c, SESSIONS_LOOKED, NULL, &sessions);
-    if (status != EXIT_DONE)
-        return status;
     int64_t max_use = json_get_int(usage, "max_use", 0), keep_free = json_get_int(usage, "keep_free", 0);
     _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+
+    listing_page(c);
     field_print(&c->out, "Store:", json_get_str(usage, "store"));
     field_printf(&c->out, "Holds:", "%s, %s", traces, format_size(text, json_get_int(usage, "bytes", 0)));
     if (max_use > 0 && max_use < INT64_MAX)
@@ -81,14 +80,35 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     field_print(&c->out, "Free:", format_size(text, json_get_int(usage, "free", 0)));
     if (keep_free > 0)
         field_printf(&c->out, "Kept free:", "%s (keep_free)", format_size(text, keep_free));
-    print_largest(c, json_object_get(sessions, "sessions"));
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ usage = NULL;
+    _cleanup_json_ sessions = NULL;
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, "/v1/usage", NULL, &usage);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, usage);
+    status = client_get(c, SESSIONS_LOOKED, NULL, &sessions);
+    if (status != EXIT_DONE)
+        return status;
+    if (listing_is_text(c))
+        print_usage(c, usage);
+    print_largest(c, table, json_object_get(sessions, "sessions"));
     return EXIT_DONE;
 }
 
 const struct verb verb_du = {
     .name = "du",
     .words = "",
-    .summary = "Show what the store holds, its budget, and the largest sessions",
+    .summary = "Show what the store holds, its budget, its largest sessions",
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

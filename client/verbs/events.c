@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/door/event_stream.h"
+#include "client/text/listing.h"
 #include "client/text/run.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 #include <errno.h>
+#include <inttypes.h>
 
 struct options {
     const char *session;
@@ -18,31 +20,74 @@ static const struct option_def options[] = {
     {"after", 0, "N", OPTION_COUNT, offsetof(struct options, after), "begin behind the event of this number"},
 };
 
-/* "2026-11-20 14:02:11  session-state  s7  recording" */
-static void print_event(struct client *c, const json_t *event, const char *kind)
-{
-    char at[UNIT_TEXT_MAX];
-    char run[RUN_REF_MAX];
-    const char *session = json_get_str(event, "session"), *trace = json_get_str(event, "trace");
-    const char *text = json_get_str(event, "text");
-    const char *other = trace ? trace : run_ref(run, event);
+enum { CELL_AT, CELL_KIND, CELL_SESSION, CELL_SUBJECT, CELL_TEXT, _CELL_MAX };
 
-    /* How a run stands is said every second: that is for programs. */
+/* Lines come one by one, so nothing is aligned that is not of a fixed width. */
+static const struct event_column {
+    const char *key;
+    int width;
+} columns[_CELL_MAX] = {
+    [CELL_AT] = {"at", 19},     [CELL_KIND] = {"event", 17}, [CELL_SESSION] = {"session", 4},
+    [CELL_SUBJECT] = {"id", 4}, [CELL_TEXT] = {"text", 0},
+};
+
+struct following {
+    struct client *c;
+    size_t *shown; /* columns */
+    size_t n_shown;
+};
+
+static void print_heading(const struct following *f)
+{
+    struct client *c = f->c;
+
+    if (c->no_legend || !listing_is_separated(c))
+        return;
+    for (size_t i = 0; i < f->n_shown; i++)
+        separated_field(&c->out, c->format, i == 0, columns[f->shown[i]].key);
+    separated_end(&c->out, c->format);
+    fflush(c->out.file);
+}
+
+/* "2026-11-20 14:02:11  session-state      s7    -     recording" */
+static void print_event(const struct following *f, const json_t *event, const char *kind)
+{
+    struct client *c = f->c;
+    char at[UNIT_TEXT_MAX], run[RUN_REF_MAX];
+    const char *trace = json_get_str(event, "trace"), *other = trace ? trace : run_ref(run, event);
+    int64_t at_ns = json_get_int(event, "at", wall_ns());
+    _cleanup_(freep) char *at_text = listing_is_separated(c) ? xasprintf("%" PRId64, at_ns) : NULL;
+    const char *cells[_CELL_MAX] = {
+        [CELL_AT] = at_text ? at_text : format_time(at, at_ns),
+        [CELL_KIND] = kind,
+        [CELL_SESSION] = json_get_str(event, "session"),
+        [CELL_SUBJECT] = *other ? other : NULL,
+        [CELL_TEXT] = json_get_str(event, "text"),
+    };
+
+    /* How a run stands is reported every second: that is for programs. */
     if (json_object_get(event, "sent"))
         return;
-    _cleanup_(freep) char *line =
-        xasprintf("%s  %-17s  %s%s%s  %s", format_time(at, json_get_int(event, "at", wall_ns())), kind,
-                  session  ? session
-                  : *other ? ""
-                           : "-",
-                  session && *other ? " " : "", other, text ? text : "");
-    _cleanup_(freep) char *clean = text_clean(line, false);
-    fprintf(c->out.file, "%s\n", clean);
+    for (size_t i = 0; i < f->n_shown; i++) {
+        const char *cell = cells[f->shown[i]];
+        if (listing_is_separated(c)) {
+            separated_field(&c->out, c->format, i == 0, cell);
+            continue;
+        }
+        _cleanup_(freep) char *clean = text_clean(cell ? cell : f->shown[i] == CELL_TEXT ? "" : "-", false);
+        int pad = i + 1 < f->n_shown ? columns[f->shown[i]].width - (int)text_columns(clean) : 0;
+        fprintf(c->out.file, "%s%s%*s", i > 0 ? "  " : "", clean, MAX(pad, 0), "");
+    }
+    if (listing_is_separated(c))
+        separated_end(&c->out, c->format);
+    else
+        fputc('\n', c->out.file);
 }
 
 static void on_event(const struct sse_event *event, void *arg)
 {
-    struct client *c = arg;
+    const struct following *f = arg;
+    struct client *c = f->c;
     char error[200];
     _cleanup_json_ data = json_parse(event->data, strlen(event->data), error);
 
@@ -52,7 +97,7 @@ static void on_event(const struct sse_event *event, void *arg)
         json_dumpf(data, c->out.file, JSON_COMPACT | (c->out.is_terminal ? JSON_ENSURE_ASCII : 0));
         fputc('\n', c->out.file);
     } else {
-        print_event(c, data, event->kind);
+        print_event(f, data, event->kind);
     }
     fflush(c->out.file);
 }
@@ -64,10 +109,20 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(freep) char *path = xstrdup("/v1/events");
     _cleanup_json_ version = NULL;
     char session[REF_TEXT_MAX];
+    _cleanup_(freep) size_t *shown = NULL;
+    struct following following = {.c = c};
+    const char *keys[_CELL_MAX];
     bool was_lost = false;
 
     if (o->session && verb_ref(c, o->session, 's', "s", session) < 0)
         return EXIT_USAGE;
+    c->may_page = false;
+    for (size_t i = 0; i < _CELL_MAX; i++)
+        keys[i] = columns[i].key;
+    int status = listing_select(c, keys, _CELL_MAX, &shown, &following.n_shown);
+    if (status != EXIT_DONE)
+        return status;
+    following.shown = shown;
     url_add(&path, "session", o->session ? session : NULL);
     if (o->after != OPTION_ABSENT)
         url_add_int(&path, "after", o->after);
@@ -77,10 +132,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return client_fail(c, &p);
     }
     /* A profd that is not there is an error; one that goes away later is waited for. */
-    int status = client_get(c, "/v1/version", NULL, &version);
+    status = client_get(c, "/v1/version", NULL, &version);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(event_stream_freep) struct event_stream *stream = event_stream_new(c->door, path, on_event, c);
+    _cleanup_(event_stream_freep) struct event_stream *stream =
+        event_stream_new(c->door, path, on_event, &following);
+    print_heading(&following);
     for (;;) {
         if (event_stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
             return client_fail(c, &p);
@@ -96,9 +153,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_events = {
     .name = "events",
     .words = "",
-    .summary = "Follow what happens: sessions, workers, traces",
+    .summary = "Follow sessions, workers and traces as they change",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .run = run,
 };

@@ -30,7 +30,8 @@ static const struct option_def options[] = {
 
 static int list_formats(struct client *c)
 {
-    static const struct table_column columns[] = {{"FORMAT", 0}, {"SUFFIX", 0}, {"FOR", COLUMN_SHORTEN}};
+    static const struct table_column columns[] = {
+        {"FORMAT", 0, IMPORTANCE_KEY}, {"SUFFIX", 0}, {"FOR", COLUMN_SHORTEN, .least = 24}};
     _cleanup_(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns), !c->no_legend);
 
     for (size_t i = 0; i < export_formats_count; i++)

@@ -40,10 +40,18 @@ static int failed(struct client *c, int r, const char *what)
     return client_fail(c, &p);
 }
 
+/* "trace.json.gz" of "/data/trace.json.gz" */
+static const char *base_name(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+
+    return slash && slash[1] ? slash + 1 : word;
+}
+
 /* "trace.svg" of "/data/trace.json.gz" */
 static char *default_output(const char *word)
 {
-    const char *slash = strrchr(word, '/'), *base = slash && slash[1] ? slash + 1 : word;
+    const char *base = base_name(word);
     size_t n = strcspn(base, "./");
 
     return n > 0 ? xasprintf("%.*s.svg", (int)n, base) : xstrdup("flame.svg");
@@ -57,7 +65,8 @@ static int write_picture(struct client *c, const struct options *o, const struct
                                   : isatty(STDOUT_FILENO) ? default_output(word)
                                                           : xstrdup("-");
     char total[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *clean = text_clean(word, false), *before = text_clean(o->diff, false);
+    _cleanup_(freep) char *clean = text_clean(base_name(word), false),
+                          *before = o->diff ? text_clean(base_name(o->diff), false) : NULL;
     _cleanup_(freep) char *title =
         xasprintf("%s · %s%s%s", clean, format_duration(total, f->frames[FLAME_ROOT].total),
                   before ? " · compared with " : "", before ? before : "");
@@ -114,10 +123,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_flame = {
     .name = "flame",
     .words = "TRACE",
-    .summary = "Draw a flame graph of the GPU's time by what launched it",
+    .summary = "Draw a flame graph of GPU time by the calls that launched it",
     .details =
-        "An SVG file for any browser; a click on a frame makes it wide. Where there is no GPU work, of\n"
-        "the host's time.",
+        "An SVG file for any browser. A click on a frame makes it as wide as the picture, the search field\n"
+        "marks frames and sums up their share, \"Self time\" lists names by their own time. A trace without\n"
+        "GPU activity is drawn by the host's time.",
     .own_kind = 't',
     .min_words = 1,
     .max_words = 1,

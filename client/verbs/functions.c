@@ -7,6 +7,7 @@
 #include "client/functions/rollout_session.h"
 #include "client/functions/rollouts.h"
 #include "client/text/keys.h"
+#include "client/text/listing.h"
 #include "client/text/source.h"
 #include "client/verbs.h"
 #include <errno.h>
@@ -22,7 +23,7 @@ struct options {
     struct source source;
     const char *session, *save, *sort, *workload, *agent, *output;
     int64_t top, interval_ns, limit, concurrency, duration_ns;
-    bool live, diff, csv;
+    bool live, diff;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -34,7 +35,7 @@ static const struct option_def options[] = {
     {"interval", 0, "DURATION", OPTION_DURATION, AT(interval_ns), "between two looks of --live, default 2s"},
     {"sort", 0, "KEY", OPTION_TEXT, AT(sort), "by " FUNCTION_SORT_KEYS "; default ttot"},
     {"top", 0, "N", OPTION_NUMBER, AT(top),
-     "functions shown; 0 for all, default 20, of --json and --csv all"},
+     "functions shown; 0 for all, default 20, of JSON, CSV and TSV all"},
     {"save", 0, "NAME", OPTION_TEXT, AT(save), "keep it under a name, for --diff"},
     {"diff", 0, NULL, OPTION_FLAG, AT(diff), "compare two that were saved, or sessions: --diff baseline s9"},
     {"workload", 0, "FILE", OPTION_TEXT, AT(workload),
@@ -45,7 +46,6 @@ static const struct option_def options[] = {
     {"duration", 0, "TIME", OPTION_DURATION, AT(duration_ns),
      "with --workload: record no longer than this, default 10min"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "with --workload: what came back, as JSONL"},
-    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180)"},
 };
 
 static int usage(struct client *c, const char *what, const char *remedy)
@@ -63,7 +63,7 @@ static const char *sort_key(const struct options *o)
 
 static size_t top_of(const struct client *c, const struct options *o)
 {
-    return o->top != OPTION_ABSENT ? (size_t)o->top : c->json || o->csv ? 0 : TOP_DEFAULT;
+    return o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
 }
 
 static int get_session_functions(struct client *c, const char *word, json_t **ret)
@@ -132,20 +132,17 @@ static int print(struct client *c, const struct options *o, json_t *answer)
     function_rows_sort(&rows, sort_key(o));
     if (c->json)
         return print_json(c, &rows, answer, top);
-    if (o->csv) {
-        function_rows_print_csv(c->out.file, &rows, top);
-        return EXIT_DONE;
-    }
+    if (listing_is_separated(c))
+        return function_rows_print(c, &rows, top);
     function_reasons_print(c, answer);
     if (rows.n == 0) {
         client_say(c, "No function ran, or none was counted.");
         return EXIT_DONE;
     }
-    _cleanup_(freep) char *text = function_table_text(c, &rows, top);
-    fputs(text, c->out.file);
-    if (!c->no_legend)
+    int status = function_rows_print(c, &rows, top);
+    if (status == EXIT_DONE && !c->no_legend)
         function_findings_print(c, &rows, answer);
-    return EXIT_DONE;
+    return status;
 }
 
 static int save(struct client *c, const struct options *o, const json_t *answer)
@@ -195,7 +192,7 @@ static int show_look(struct client *c, const struct options *o, const char *path
         return *ret_left ? EXIT_DONE : client_fail(c, &p);
     function_rows_take(answer, &rows);
     function_rows_sort(&rows, sort_key(o));
-    if (c->json || o->csv) {
+    if (!listing_is_text(c)) {
         status = print(c, o, answer);
     } else {
         _cleanup_(freep) char *text = live_text(c, o, &rows, name);
@@ -220,6 +217,7 @@ static int live(struct client *c, const struct options *o)
 
     if (status != EXIT_DONE)
         return status;
+    c->may_page = false;
     keys_open(&keys);
     for (int64_t next = mono_ns(); status == EXIT_DONE && !left;) {
         status = show_look(c, o, path, name, &left);
@@ -266,11 +264,7 @@ static int diff(struct client *c, const struct options *o, char **words)
         _cleanup_json_ j = function_changes_to_json(&changes, words[0], words[1], top_of(c, o));
         return client_print_json(c, j);
     }
-    if (o->csv)
-        function_changes_print_csv(c->out.file, &changes, top_of(c, o));
-    else
-        function_changes_print(c, &changes, words[0], words[1], top_of(c, o));
-    return EXIT_DONE;
+    return function_changes_print(c, &changes, words[0], words[1], top_of(c, o));
 }
 
 static int64_t given(int64_t value, int64_t fallback)
@@ -294,8 +288,6 @@ static int check(struct client *c, const struct options *o, int n_words)
                      "Name a JSONL file of rollouts with --workload.");
     if (o->live && o->save)
         return usage(c, "--live saves nothing", "Leave --live out, or save what a session recorded.");
-    if (c->json && o->csv)
-        return usage(c, "--json and --csv exclude each other", "profctl functions --help");
     if (function_rows_sort(&none, sort_key(o)) < 0)
         return usage(c, "there is no such key for --sort", "It takes: " FUNCTION_SORT_KEYS ".");
     return EXIT_DONE;
@@ -350,6 +342,7 @@ const struct verb verb_functions = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

@@ -16,7 +16,7 @@ static const struct option_def options[] = {
     {"output", 'o', "FILE", OPTION_TEXT, offsetof(struct options, output),
      "where one trace goes; - is stdout; default: its own name"},
     {"directory", 'd', "DIR", OPTION_TEXT, offsetof(struct options, directory),
-     "where several go, made if missing"},
+     "directory for several files, created if missing (default for a session: its id)"},
 };
 
 /* How a fetch of several went. */
@@ -223,11 +223,18 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
-    char ref[REF_TEXT_MAX];
+    char ref[REF_TEXT_MAX], *newest[] = {ref, NULL};
 
     if (o->output && o->directory) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--output and --directory exclude each other");
         return client_fail(c, &p);
+    }
+    if (n_words == 0) {
+        int status = verb_newest_session(c, true, ref);
+        if (status != EXIT_DONE)
+            return status;
+        words = newest;
+        n_words = 1;
     }
     if (o->directory)
         return get_all(c, o, n_words, words);
@@ -235,6 +242,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return EXIT_USAGE;
     if (n_words == 1 && ref[0] == 't')
         return get_one(c, o, ref);
+    if (n_words == 1 && !o->output)
+        return get_all(c, &(struct options){.directory = ref}, n_words, words);
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "several files need a directory");
     problem_remedy(&p, "profctl get %s -d DIR", words[0]);
     return client_fail(c, &p);
@@ -242,13 +251,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_get = {
     .name = "get",
-    .words = "t12|s7...",
-    .summary = "Fetch the file of a trace, or all files of a session",
+    .words = "[TRACE|SESSION...]",
+    .summary = "Download the file of a trace or all files of a session",
     .details =
+        "Default: the newest session that has traces, into a directory named after it.\n"
         "What arrives is compared with the catalog's SHA-256, and appears under its name only when whole.\n"
         "Files of workers that chose the same name get the worker's address before it.",
     .own_kind = 't',
-    .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -18,6 +18,8 @@
 static const struct option_def options[] = {
     {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(struct ingest_options, labels),
      "kept with the traces (repeatable)"},
+    {"session", 's', "NAME", OPTION_TEXT, offsetof(struct ingest_options, session),
+     "make one session of the files, or add them to the session of that name or id"},
     {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference),
      "leave the files where they are, and only keep their columns"},
     {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again),
@@ -26,7 +28,8 @@ static const struct option_def options[] = {
 
 /* How it went. */
 struct tally {
-    size_t n_new, n_known, n_failed;
+    size_t n_new, n_known, n_failed, n_elsewhere; /* of another session */
+    char session[REF_TEXT_MAX];                   /* that the files are in now; "" */
     int64_t text_bytes, begin_ns;
     int worst;
     bool interrupted;
@@ -53,6 +56,18 @@ static void defer_remedy(struct tally *t, struct problem *p)
         return;
     VEC_GROW(t->remedies, t->n_remedies, t->cap);
     t->remedies[t->n_remedies++] = TAKE_PTR(remedy);
+}
+
+/* Not every error that profd answers is of the file alone: one that does not name it is given its name. */
+static void name_file(struct problem *p, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!p->what || strstr(p->what, slash && slash[1] ? slash + 1 : path))
+        return;
+    char *longer = xasprintf("%s: %s", path, p->what);
+    free(p->what);
+    p->what = longer;
 }
 
 /* What tells files apart is the end of their paths. */
@@ -99,11 +114,12 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
     fprintf(c->out.file, "%s" LINE_FORMAT "%s  %s\n", screen_colour(&c->out, colour),
             json_get_str(trace, "trace"), is_new ? state : "known", rank ? rank : "-", events, size, speed,
             screen_plain(&c->out), name);
+    /* Whoever reads only the errors of many files sees whose they are. */
+    _cleanup_(freep) char *losses = trace_losses(trace), *whose = text_clean(path, false);
     if (reason)
-        client_say(c, "  %s", reason);
-    _cleanup_(freep) char *losses = trace_losses(trace);
+        client_say(c, "%s: %s", whose, reason);
     if (losses)
-        client_say(c, "  %s; profctl show %s tells which", losses, json_get_str(trace, "trace"));
+        client_say(c, "%s: %s\n  profctl show %s lists them.", whose, losses, json_get_str(trace, "trace"));
     fflush(c->out.file);
 }
 
@@ -117,6 +133,7 @@ static json_t *request_for(const char *path, const struct ingest_options *o, str
     } else if (labels_to_json(&o->labels, request, p) == 0) {
         json_put_str(request, "path", absolute);
         json_put_bool(request, "reference", o->reference);
+        json_put_str(request, "session", o->session);
         if (o->again)
             json_put_bool(request, "again", true);
         return request;
@@ -137,6 +154,31 @@ static char *readable(const char *path, struct problem *p)
     return nsys && nsys_export(nsys, path, &database, p) == 0 ? database : NULL;
 }
 
+/* What is in another session already stays there. */
+static void note_session(struct client *c, const struct ingest_options *o, const json_t *trace, bool is_new,
+                         struct tally *t)
+{
+    const char *session = json_get_str(trace, "session");
+
+    if (!o->session || !session)
+        return;
+    if (!*t->session && is_new)
+        snprintf(t->session, sizeof(t->session), "%s", session);
+    if (is_new || streq(session, t->session))
+        return;
+    _cleanup_json_ answer = NULL;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", session);
+    if (door_call(c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
+        return;
+    if (streq(session, o->session) || streq(json_get_str(answer, "name"), o->session)) {
+        snprintf(t->session, sizeof(t->session), "%s", session);
+        return;
+    }
+    t->n_elsewhere++;
+    client_say(c, "%s is part of %s and stays there", json_get_str(trace, "trace"), session);
+}
+
 static void ingest_one(struct client *c, const struct ingest_options *o, const char *path, const char *doing,
                        struct tally *t)
 {
@@ -151,12 +193,14 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
         t->interrupted = r == -EINTR;
         t->n_failed++;
         defer_remedy(t, &p);
+        name_file(&p, path);
         t->worst = client_fail(c, &p);
         return;
     }
     bool is_new = door_status(c->door) == HTTP_CREATED;
     t->n_new += is_new;
     t->n_known += !is_new;
+    note_session(c, o, trace, is_new, t);
     t->text_bytes += is_new ? json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0)) : 0;
     if (c->json)
         client_print_json(c, trace);
@@ -208,7 +252,9 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
         ingest_one(c, o, paths.items[i], doing, &t);
     }
     say_tally(c, &t);
-    return t.n_failed == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
+    if (*t.session)
+        client_say(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
+    return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -219,7 +265,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_ingest = {
     .name = "ingest",
     .words = "PATH...",
-    .summary = "Take trace files into the catalog, and read them",
+    .summary = "Add trace files to the catalog",
     .details =
         "A directory is searched for files that are named like traces. A report of nsys (.nsys-rep) is\n"
         "exported beside it first, by the nsys of this machine. Where no profd is running, one is started\n"

@@ -7,6 +7,7 @@
 
 struct ingest_options {
     struct option_list labels;
+    const char *session; /* name or id, NULL */
     bool reference, again;
 };
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 struct options {
-    const char *recipe, *mode, *node;
+    const char *recipe, *variant, *mode, *node;
     int64_t rank, worker;
     bool any_workers;
 };
@@ -18,6 +18,7 @@ struct options {
 /* clang-format off */
 static const struct option_def options[] = {
     {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "the job file of srtctl"},
+    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "which of the file's jobs, as check-recipe lists them"},
     {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "prefill, decode or aggregated"},
     {"rank", 0, "N", OPTION_NUMBER, AT(rank), "which of the worker's nodes; default 0"},
     {"worker-index", 0, "N", OPTION_NUMBER, AT(worker), "which of the mode's workers; default 0"},
@@ -47,6 +48,12 @@ static int choose_place(const struct options *o, struct launch_place *ret, struc
     return 0;
 }
 
+static int read_recipe(const struct options *o, struct recipe *ret, struct problem *p)
+{
+    return recipe_read(o->recipe, o->variant, RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0),
+                       ret, p);
+}
+
 static int print(struct client *c, const struct launch *l)
 {
     if (c->json) {
@@ -66,7 +73,7 @@ static int run_nsys(struct client *c, const void *values, int n_words, char **wo
     _cleanup_(launch_done) struct launch l = {0};
     struct launch_place place;
 
-    if (choose_place(o, &place, &p) < 0 || recipe_read(o->recipe, o->any_workers, &r, &p) < 0 ||
+    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 ||
         launch_nsys(&r, &place, n_words, words, &l, &p) < 0)
         return client_fail(c, &p);
     return print(c, &l);
@@ -80,8 +87,7 @@ static int run_torch(struct client *c, const void *values, int n_words, char **w
     _cleanup_(launch_done) struct launch l = {0};
     struct launch_place place;
 
-    if (choose_place(o, &place, &p) < 0 || recipe_read(o->recipe, o->any_workers, &r, &p) < 0 ||
-        launch_torch(&r, &place, &l, &p) < 0)
+    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 || launch_torch(&r, &place, &l, &p) < 0)
         return client_fail(c, &p);
     return print(c, &l);
 }
@@ -89,7 +95,7 @@ static int run_torch(struct client *c, const void *values, int n_words, char **w
 const struct verb verb_nsys_command = {
     .name = "nsys-command",
     .words = "[-- COMMAND [ARGUMENT...]]",
-    .summary = "Print how a worker of a recipe is started under nsys",
+    .summary = "Print the command of a recipe's worker under nsys",
     .details =
         "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. COMMAND is what\n"
         "is wrapped; without one it is the recipe's own worker.",
@@ -103,9 +109,10 @@ const struct verb verb_nsys_command = {
 const struct verb verb_torch_command = {
     .name = "torch-command",
     .words = "",
-    .summary = "Print how a worker of a recipe is started for torch's profiler",
-    .details = "The recipe is a job file of srtctl whose profiling.type is torch. dynamo.sglang cannot be\n"
-               "profiled so: the line starts sglang.launch_server, without what only dynamo knows.",
+    .summary = "Print the command of a recipe's worker for torch's profiler",
+    .details =
+        "The recipe is a job file of srtctl whose profiling.type is torch. The line is the one by which\n"
+        "srtctl starts the worker: dynamo.sglang, or sglang.launch_server with frontend.type sglang.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

@@ -2,10 +2,11 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/text/labels.h"
+#include "client/text/listing.h"
 #include "client/text/run.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
+#include <math.h>
 
 struct options {
     int64_t limit;
@@ -22,7 +23,10 @@ enum {
     CELL_STATE,
     CELL_REQUESTED,
     CELL_MODEL,
-    CELL_LOAD,
+    CELL_CONCURRENCY,
+    CELL_ARRIVAL_RATE,
+    CELL_ISL,
+    CELL_OSL,
     CELL_REQUESTS,
     CELL_RATE,
     CELL_TOKENS,
@@ -30,22 +34,28 @@ enum {
     CELL_TPOT,
     CELL_E2E,
     CELL_LABELS,
+    CELL_LOAD,
     _CELL_MAX
 };
 
+/* What a sweep may vary is as important as what was measured of it. */
 static const struct table_column columns[_CELL_MAX] = {
-    {"RUN", 0},
-    {"STATE", 0},
-    {"REQUESTED", COLUMN_SPARE},
-    {"MODEL", COLUMN_SHORTEN | COLUMN_SPARE},
-    {"LOAD", COLUMN_SHORTEN},
-    {"REQUESTS", COLUMN_RIGHT},
-    {"PER S", COLUMN_RIGHT},
-    {"TOKENS/S", COLUMN_RIGHT},
-    {"TTFT ms", COLUMN_RIGHT},
-    {"TPOT ms", COLUMN_RIGHT},
-    {"E2E ms", COLUMN_RIGHT},
-    {"LABELS", COLUMN_SHORTEN | COLUMN_SPARE},
+    [CELL_RUN] = {"RUN", 0, IMPORTANCE_KEY},
+    [CELL_STATE] = {"STATE", 0},
+    [CELL_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"},
+    [CELL_MODEL] = {"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW},
+    [CELL_CONCURRENCY] = {"CONC", COLUMN_RIGHT | COLUMN_OPTIONAL, IMPORTANCE_HIGH, "concurrency"},
+    [CELL_ARRIVAL_RATE] = {"RATE", COLUMN_RIGHT | COLUMN_OPTIONAL, IMPORTANCE_HIGH},
+    [CELL_ISL] = {"ISL", COLUMN_RIGHT, IMPORTANCE_HIGH},
+    [CELL_OSL] = {"OSL", COLUMN_RIGHT, IMPORTANCE_HIGH},
+    [CELL_REQUESTS] = {"REQUESTS", COLUMN_RIGHT, IMPORTANCE_LOW},
+    [CELL_RATE] = {"PER S", COLUMN_RIGHT, IMPORTANCE_NORMAL, "requests_per_s"},
+    [CELL_TOKENS] = {"TOKENS/S", COLUMN_RIGHT, IMPORTANCE_HIGH, "output_tokens_per_s"},
+    [CELL_TTFT] = {"TTFT ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttft_p50_ms"},
+    [CELL_TPOT] = {"TPOT ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "tpot_p50_ms"},
+    [CELL_E2E] = {"E2E ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "e2e_p50_ms"},
+    [CELL_LABELS] = {"LABELS", COLUMN_SHORTEN},
+    [CELL_LOAD] = {"LOAD", COLUMN_SHORTEN, IMPORTANCE_EXTRA},
 };
 
 /* "200", or "198/200" where not all of them succeeded. */
@@ -59,16 +69,35 @@ static char *requests_text(const json_t *run)
                           : xasprintf("%lld/%lld", (long long)success, (long long)all);
 }
 
+/* What was asked for, and what was measured of it. */
+static const struct figure {
+    int cell;
+    const char *path;
+} figures[] = {
+    {CELL_CONCURRENCY, "workload/concurrency"},
+    {CELL_ARRIVAL_RATE, "workload/rate"},
+    {CELL_ISL, "workload/isl"},
+    {CELL_OSL, "workload/osl"},
+    {CELL_RATE, "throughput/requests_per_s"},
+    {CELL_TOKENS, "throughput/output_tokens_per_s"},
+    {CELL_TTFT, "metrics/ttft_ms/p50"},
+    {CELL_TPOT, "metrics/tpot_ms/p50"},
+    {CELL_E2E, "metrics/e2e_ms/p50"},
+};
+
+/* As it was asked for: "4", "0.5"; measured figures have as many digits as they deserve. */
+static const char *asked_or_measured(char *buf, const struct figure *f, double value)
+{
+    if (!isfinite(value))
+        return NULL;
+    if (!starts_with(f->path, "workload/"))
+        return figure_text(buf, value);
+    snprintf(buf, 32, "%.12g", value);
+    return buf;
+}
+
 static void add_run(struct table *table, const json_t *run)
 {
-    static const struct {
-        int cell;
-        const char *place;
-    } figures[] = {
-        {CELL_RATE, "throughput/requests_per_s"}, {CELL_TOKENS, "throughput/output_tokens_per_s"},
-        {CELL_TTFT, "metrics/ttft_ms/p50"},       {CELL_TPOT, "metrics/tpot_ms/p50"},
-        {CELL_E2E, "metrics/e2e_ms/p50"},
-    };
     char ref[RUN_REF_MAX], requested[UNIT_TEXT_MAX], numbers[ARRAY_SIZE(figures)][32];
     int64_t at = json_get_int(run, "requested_at", 0);
     _cleanup_(freep) char *labels = labels_text(json_object_get(run, "labels"));
@@ -79,14 +108,18 @@ static void add_run(struct table *table, const json_t *run)
         [CELL_STATE] = json_get_str(run, "state"),
         [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
         [CELL_MODEL] = json_get_str(run, "model"),
-        [CELL_LOAD] = load,
         [CELL_REQUESTS] = requests,
         [CELL_LABELS] = labels,
+        [CELL_LOAD] = load,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
-        cells[figures[i].cell] = figure_text(numbers[i], figure_at(run, figures[i].place));
+        cells[figures[i].cell] = asked_or_measured(numbers[i], &figures[i], figure_at(run, figures[i].path));
     table_add(table, cells);
+    for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
+        table_set_real(table, (size_t)figures[i].cell, figure_at(run, figures[i].path));
+    if (at)
+        table_set_int(table, CELL_REQUESTED, at);
     table_colour(table, CELL_STATE, run_colour(run));
 }
 
@@ -94,6 +127,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(freep) char *path = xstrdup("/v1/runs");
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ answer = NULL;
     char session[REF_TEXT_MAX];
     size_t i;
@@ -104,14 +138,15 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (o->limit != OPTION_ABSENT)
         url_add_int(&path, "limit", o->limit);
     url_add(&path, "session", o->session ? session : NULL);
-    int status = client_get(c, path, "listing runs", &answer);
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = client_get(c, path, "listing runs", &answer);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_array_foreach(json_object_get(answer, "runs"), i, one) add_run(table, one);
-    table_print(table, &c->out);
+    listing_print(c, table);
     if (json_array_size(json_object_get(answer, "runs")) == 0)
         client_say(c, "No load was sent yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
     return EXIT_DONE;
@@ -120,10 +155,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_list_runs = {
     .name = "list-runs",
     .words = "",
-    .summary = "List runs of workloads, newest first; latencies are medians",
+    .summary = "List benchmark runs, newest first",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/text/labels.h"
+#include "client/text/listing.h"
 #include "client/text/session.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 
@@ -28,28 +28,36 @@ enum {
     CELL_TRACES,
     CELL_SIZE,
     CELL_LABELS,
+    CELL_NAME,
     _CELL_MAX
 };
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"SESSION", 0},
-    {"STATE", 0},
-    {"REQUESTED", 0},
-    {"BY", COLUMN_SHORTEN | COLUMN_SPARE},
-    {"ROUTER", COLUMN_URL | COLUMN_SHORTEN},
-    {"WORKERS", COLUMN_RIGHT},
-    {"TRACES", COLUMN_RIGHT},
-    {"SIZE", COLUMN_RIGHT},
-    {"LABELS", COLUMN_SHORTEN | COLUMN_SPARE},
+    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
+    [CELL_STATE] = {"STATE", 0, IMPORTANCE_HIGH},
+    [CELL_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_HIGH, "requested_at"},
+    [CELL_BY] = {"BY", COLUMN_SHORTEN, IMPORTANCE_EXTRA, "requested_by"},
+    [CELL_ROUTER] = {"ROUTER", COLUMN_URL},
+    [CELL_WORKERS] = {"WORKERS", COLUMN_RIGHT},
+    [CELL_TRACES] = {"TRACES", COLUMN_RIGHT},
+    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"},
+    [CELL_LABELS] = {"LABELS", COLUMN_SHORTEN},
+    [CELL_NAME] = {"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, IMPORTANCE_NORMAL, .least = 16},
 };
 
-/* "8", or of one that is over "7/8": how many of them were recorded whole. */
+/* "8", or of one that is over "7 of 8": how many of those that were asked for were recorded completely. */
 static char *workers_text(const json_t *session, const json_t *counts)
 {
     int64_t n = json_get_int(counts, "targets", 0), complete = json_get_int(counts, "complete", -1);
+    int64_t n_skipped = json_get_int(counts, "skipped", 0);
 
+    if (n + n_skipped == 0)
+        return NULL;
+    if (!session_is_over(session) && n_skipped > 0)
+        return xasprintf("%lld of %lld", (long long)n, (long long)(n + n_skipped));
+    n += n_skipped;
     if (session_is_over(session) && complete >= 0)
-        return xasprintf("%lld/%lld", (long long)complete, (long long)n);
+        return xasprintf("%lld of %lld", (long long)complete, (long long)n);
     return xasprintf("%lld", (long long)n);
 }
 
@@ -80,6 +88,7 @@ static void add_session(struct table *table, const json_t *session)
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_SESSION] = json_get_str(session, "session"),
+                         [CELL_NAME] = json_get_str(session, "name"),
                          [CELL_STATE] = json_get_str(session, "state"),
                          [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
                          [CELL_BY] = by,
@@ -89,6 +98,10 @@ static void add_session(struct table *table, const json_t *session)
                          [CELL_SIZE] = format_size(size, json_get_int(counts, "bytes", 0)),
                          [CELL_LABELS] = labels,
                      });
+    if (at)
+        table_set_int(table, CELL_REQUESTED, at);
+    table_set_int(table, CELL_TRACES, json_get_int(counts, "traces", 0));
+    table_set_int(table, CELL_SIZE, json_get_int(counts, "bytes", 0));
     table_colour(table, CELL_STATE, colour_of(state));
 }
 
@@ -96,6 +109,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(freep) char *path = xstrdup("/v1/sessions");
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ answer = NULL;
     size_t i;
     json_t *session;
@@ -103,14 +117,15 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (o->limit != OPTION_ABSENT)
         url_add_int(&path, "limit", o->limit);
     url_add(&path, "state", o->state);
-    int status = client_get(c, path, "listing sessions", &answer);
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = client_get(c, path, "listing sessions", &answer);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     json_array_foreach(json_object_get(answer, "sessions"), i, session) add_session(table, session);
-    table_print(table, &c->out);
+    listing_print(c, table);
     if (json_array_size(json_object_get(answer, "sessions")) == 0)
         client_say(c, o->state ? "No session is in that state."
                                : "Nothing was recorded yet: profctl start --router URL --wait");
@@ -124,6 +139,7 @@ const struct verb verb_list_sessions = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

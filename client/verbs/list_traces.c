@@ -2,15 +2,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/text/table.h"
+#include "client/text/listing.h"
 #include "client/text/text.h"
 #include "client/traces/trace.h"
 #include "client/verbs.h"
 #include <errno.h>
 
 #define LIMIT_DEFAULT 50
-/* On a terminal, so that a row stays on its line. */
-#define NAME_COLUMNS 24
 
 struct options {
     const char *session, *worker;
@@ -45,50 +43,49 @@ enum {
 };
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"TRACE", 0},
-    {"SESSION", 0},
-    {"RECORDED", 0},
-    {"WORKER", COLUMN_URL},
-    {"RANK", 0},
-    {"SIZE", COLUMN_RIGHT},
-    {"SPAN", COLUMN_RIGHT | COLUMN_SPARE},
-    {"STATE", COLUMN_SHORTEN},
+    [CELL_TRACE] = {"TRACE", 0, IMPORTANCE_KEY},
+    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_HIGH},
+    [CELL_RECORDED] = {"RECORDED", 0, IMPORTANCE_NORMAL, "recorded_at"},
+    [CELL_WORKER] = {"WORKER", COLUMN_URL | COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 16,
+                     .fit = text_shorten_middle},
+    [CELL_RANK] = {"RANK", 0, IMPORTANCE_HIGH},
+    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT},
+    [CELL_SPAN] = {"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"},
+    [CELL_STATE] = {"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12},
 };
 
 /* Who recorded it; of what no worker recorded, the file. */
-static char *worker_or_name(const json_t *trace, const struct screen *out)
+static const char *worker_or_name(const json_t *trace)
 {
-    const char *worker = json_get_str(trace, "worker"), *name = json_get_str(trace, "name");
+    const char *worker = json_get_str(trace, "worker");
 
     if (worker)
-        return xstrdup(worker);
-    if (json_array_size(json_object_get(trace, "candidates")) > 0)
-        return xstrdup("ambiguous");
-    char *clean = text_clean(name ? name : "-", false);
-    if (!out->is_terminal || text_columns(clean) <= NAME_COLUMNS)
-        return clean;
-    char *fitting = xasprintf("%.*s...", (int)text_fit(clean, NAME_COLUMNS - 3), clean);
-    free(clean);
-    return fitting;
+        return worker;
+    return json_array_size(json_object_get(trace, "candidates")) > 0 ? "ambiguous"
+                                                                     : json_get_str(trace, "name");
 }
 
-static void add_trace(struct table *table, const json_t *trace, const struct screen *out)
+static void add_trace(struct table *table, const json_t *trace)
 {
     char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
     int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
-    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace),
-                          *worker = worker_or_name(trace, out);
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace);
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_TRACE] = json_get_str(trace, "trace"),
                          [CELL_SESSION] = json_get_str(trace, "session"),
                          [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
-                         [CELL_WORKER] = worker,
+                         [CELL_WORKER] = worker_or_name(trace),
                          [CELL_RANK] = rank,
                          [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
                          [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
                          [CELL_STATE] = state,
                      });
+    if (at)
+        table_set_int(table, CELL_RECORDED, at);
+    table_set_int(table, CELL_SIZE, json_get_int(trace, "size", 0));
+    if (span_ns >= 0)
+        table_set_int(table, CELL_SPAN, span_ns);
     table_colour(table, CELL_STATE, trace_colour(trace));
 }
 
@@ -114,7 +111,7 @@ static int compare_rows(const void *a, const void *b)
     return r != 0 ? r : compare_member(y, x, "trace");
 }
 
-static void add_traces(struct table *table, const json_t *traces, const struct screen *out)
+static void add_traces(struct table *table, const json_t *traces)
 {
     size_t n = json_array_size(traces);
     _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
@@ -123,7 +120,7 @@ static void add_traces(struct table *table, const json_t *traces, const struct s
         rows[i] = json_array_get(traces, i);
     qsort(rows, n, sizeof(json_t *), compare_rows);
     for (size_t i = 0; i < n; i++)
-        add_trace(table, rows[i], out);
+        add_trace(table, rows[i]);
 }
 
 /* "48 traces, 3.1 GiB of 200 GiB" are what the store holds; where more were found than shown, that comes
@@ -165,20 +162,22 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(freep) char *path = xstrdup("/v1/traces");
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ answer = NULL;
     int64_t limit = o->all ? INT64_MAX : o->limit != OPTION_ABSENT ? o->limit : LIMIT_DEFAULT;
 
     if (make_path(c, o, &path) < 0)
         return EXIT_USAGE;
-    int status = traces_fetch(c, path, limit, &answer);
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = traces_fetch(c, path, limit, &answer);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
-    add_traces(table, json_object_get(answer, "traces"), &c->out);
-    table_print(table, &c->out);
-    if (!c->no_legend)
+    add_traces(table, json_object_get(answer, "traces"));
+    listing_print(c, table);
+    if (listing_has_legend(c))
         print_footer(c, answer);
     return EXIT_DONE;
 }
@@ -190,6 +189,7 @@ const struct verb verb_list_traces = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

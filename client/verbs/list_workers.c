@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/text/listing.h"
 #include "client/text/reasons.h"
 #include "client/text/source.h"
-#include "client/text/table.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
 
@@ -28,28 +28,15 @@ enum {
 };
 
 static const struct table_column columns[_CELL_MAX] = {
-    {"WORKER", COLUMN_URL},
-    {"ENGINE", 0},
-    {"ROLE", 0},
-    {"HEALTH", 0},
-    {"MODEL", COLUMN_SHORTEN | COLUMN_SPARE},
-    {"LOAD", COLUMN_RIGHT | COLUMN_SPARE},
-    {"PROFILE", 0},
-    {"TRACES", COLUMN_SHORTEN},
+    [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_KEY, "url"},
+    [CELL_ENGINE] = {"ENGINE", 0},
+    [CELL_ROLE] = {"ROLE", 0},
+    [CELL_HEALTH] = {"HEALTH", 0, IMPORTANCE_HIGH},
+    [CELL_MODEL] = {"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW},
+    [CELL_LOAD] = {"LOAD", COLUMN_RIGHT, IMPORTANCE_LOW},
+    [CELL_PROFILE] = {"PROFILE", 0, IMPORTANCE_HIGH, "profilable"},
+    [CELL_TRACES] = {"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"},
 };
-
-/* "meta-llama/Llama-3-8B" and "/models/Llama-3-8B/" by what tells them apart. */
-static char *short_model(const char *model)
-{
-    if (!model)
-        return NULL;
-    size_t n = strlen(model), begin;
-    while (n > 0 && model[n - 1] == '/')
-        n--;
-    for (begin = n; begin > 0 && model[begin - 1] != '/';)
-        begin--;
-    return xstrndup(model + begin, n - begin);
-}
 
 static void add_worker(struct table *table, const json_t *w)
 {
@@ -59,7 +46,6 @@ static void add_worker(struct table *table, const json_t *w)
     const char *local_dir = json_get_str(traces, "local_dir"), *dir = json_get_str(traces, "dir");
     _cleanup_(freep) char *engine_cell =
         xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
-    _cleanup_(freep) char *model = short_model(json_get_str(w, "model"));
     bool profilable = json_get_bool(w, "profilable", false);
     int64_t load = json_get_int(w, "load", -1);
     char load_cell[32];
@@ -69,11 +55,13 @@ static void add_worker(struct table *table, const json_t *w)
                          [CELL_ENGINE] = engine_cell,
                          [CELL_ROLE] = json_get_str(w, "role"),
                          [CELL_HEALTH] = health,
-                         [CELL_MODEL] = model,
+                         [CELL_MODEL] = json_get_str(w, "model"),
                          [CELL_LOAD] = load < 0 ? NULL : text_number(load_cell, load),
                          [CELL_PROFILE] = profilable ? "yes" : "no",
                          [CELL_TRACES] = local_dir ? local_dir : dir,
                      });
+    if (load >= 0)
+        table_set_int(table, CELL_LOAD, load);
     table_colour(table, CELL_PROFILE, profilable ? COLOUR_GOOD : COLOUR_BAD);
     if (streq(health, "unhealthy"))
         table_colour(table, CELL_HEALTH, COLOUR_BAD);
@@ -127,21 +115,23 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xstrdup("/v1/workers"), *name = source_name(&o->source);
     _cleanup_(freep) char *doing = xasprintf("asking %s for its workers", name);
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ fleet = NULL;
 
     if (source_to_query(c, &o->source, &path, &p) < 0)
         return client_fail(c, &p);
-    int status = client_get(c, path, doing, &fleet);
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = client_get(c, path, doing, &fleet);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, fleet);
-    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, !c->no_legend);
     size_t i;
     json_t *w;
     json_array_foreach(json_object_get(fleet, "workers"), i, w) add_worker(table, w);
-    table_print(table, &c->out);
-    if (!c->no_legend) {
+    listing_print(c, table);
+    if (listing_has_legend(c)) {
         print_footer(c, fleet);
         print_reasons(c, fleet);
     }
@@ -151,10 +141,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_list_workers = {
     .name = "list-workers",
     .words = "",
-    .summary = "Find the workers of a router, and whether each can be profiled",
+    .summary = "List workers and whether each can be profiled",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

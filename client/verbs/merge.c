@@ -50,22 +50,13 @@ static int write_merged(struct client *c, const struct options *o, struct named_
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
     _cleanup_(freep) char *path = choose_output(o);
     struct export_options selected;
-    int64_t slices = 0;
+    int64_t slices;
 
-    for (size_t i = 0; i < ranks->n; i++) {
-        struct named_rank *rank = &ranks->items[i];
-        traces[i] = (struct export_trace){.columns = rank->columns,
-                                          .source_fd = trace_file_original(&rank->file),
-                                          .label = rank->label,
-                                          .shift_ns = rank->shift_ns};
-        slices += (int64_t)columns_rows(rank->columns, TABLE_slice);
-    }
     if (exporting_selection(&o->exporting, &selected, &p) < 0 || output_open(path, &out, &p) < 0)
         return client_fail(c, &p);
-    int r = export_merge(traces, ranks->n, &selected, out.file);
+    int r = ranks_export(ranks, &selected, out.file, &slices);
     if (r < 0)
         return exporting_failed(c, out.path ? out.path : "the traces", r);
     if (output_keep(&out, &p) < 0)

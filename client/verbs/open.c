@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows a trace in ui.perfetto.dev without sending it anywhere: the page runs in the user's browser and takes
+ * Shows traces in ui.perfetto.dev without sending it anywhere: the page runs in the user's browser and takes
  * the file from this machine's loopback.
  *
  * The page's Content-Security-Policy allows one local port only, so the port is fixed. Anything else on this
@@ -14,7 +14,10 @@
 #include "client/door/download.h"
 #include "client/text/text.h"
 #include "client/traces/columns_cache.h"
+#include "client/traces/exporting.h"
+#include "client/traces/ranks.h"
 #include "client/verbs.h"
+#include "trace/read/format.h"
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -270,35 +273,182 @@ static int serve(struct client *c, const struct options *o, struct server *s)
     return EXIT_FAILED;
 }
 
+/* -- What is shown ------------------------------------------------------------------------------------ */
+
+/* Whether the page reads such a file itself; it knows no zstd, no databases of nsys and no columns. */
+static bool is_for_perfetto(int fd)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } others[] = {
+        {"\x28\xb5\x2f\xfd", 4}, {"SQLite format 3", 16}, {COLUMNS_MAGIC, sizeof(COLUMNS_MAGIC) - 1}};
+    char head[16] = "";
+
+    if (pread(fd, head, sizeof(head), 0) <= 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (memcmp(head, others[i].bytes, others[i].size) == 0)
+            return false;
+    return true;
+}
+
+/* The ranks as one trace in Chrome's format; s->fd is an empty file. An exit status. */
+static int write_merged(struct client *c, struct named_ranks *ranks, struct server *s)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int status = ranks_settle(c, OPTION_ABSENT, ranks);
+
+    client_release_profd(c);
+    if (status == EXIT_DONE && ranks->n > 1)
+        status = ranks_align(c, "auto", ranks);
+    if (status != EXIT_DONE)
+        return status;
+    int copy = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+    FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!out) {
+        problem_set(&p, -errno, PROBLEM_STORAGE, "cannot write a temporary file: %s", strerror(errno));
+        closep(&copy);
+        return client_fail(c, &p);
+    }
+    if (ranks->n > 1)
+        client_say(c, "Merging %zu traces", ranks->n);
+    int r = ranks_export(ranks, &EXPORT_ALL, out, NULL);
+    if (fclose(out) < 0 && r >= 0)
+        r = -errno;
+    return r < 0 ? exporting_failed(c, "the traces", r) : EXIT_DONE;
+}
+
+/* A trace of profd as it is, where the page can read it: s->fd is an empty file. */
+static int fetch_trace(struct client *c, const char *ref, struct server *s, bool *ret_readable)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
+    _cleanup_json_ trace = NULL;
+    int status = client_need_profd(c);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, path, NULL, &trace);
+    if (status != EXIT_DONE)
+        return status;
+    *ret_readable = !streq(json_get_str(trace, "format"), format_name(FORMAT_NSYS_SQLITE));
+    s->path = make_path(json_get_str(trace, "name"));
+    if (!*ret_readable)
+        return EXIT_DONE;
+    if (download_trace(c, trace, s->fd, &p) < 0)
+        return client_fail(c, &p);
+    *ret_readable = is_for_perfetto(s->fd);
+    return !*ret_readable && ftruncate(s->fd, 0) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int open_file(struct client *c, const char *path, struct server *s, bool *ret_readable)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *slash = strrchr(path, '/');
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0) {
+        problem_set(&p, -errno, PROBLEM_STORAGE, "cannot open %s: %s", path, strerror(errno));
+        return client_fail(c, &p);
+    }
+    s->path = make_path(slash ? slash + 1 : path);
+    *ret_readable = is_for_perfetto(fd);
+    if (*ret_readable) {
+        close(s->fd);
+        s->fd = TAKE_FD(fd);
+    }
+    return EXIT_DONE;
+}
+
+static int merge_words(struct client *c, int n_words, char **words, struct server *s)
+{
+    _cleanup_(ranks_done) struct named_ranks ranks = {0};
+    int status = n_words > RANKS_MAX ? ranks_too_many(c) : EXIT_DONE;
+
+    for (int i = 0; i < n_words && status == EXIT_DONE; i++) {
+        int64_t id;
+        bool is_session = access(words[i], F_OK) < 0 && parse_ref(words[i], 't', &id) == 's';
+        status = is_session ? ranks_add_session(c, words[i], &ranks) : ranks_add_word(c, words[i], &ranks);
+    }
+    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0) {
+        _cleanup_(problem_done) struct problem p = {0};
+        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace to show", words[0]);
+        problem_remedy(&p, "profctl list-traces shows the traces.");
+        return client_fail(c, &p);
+    }
+    if (status == EXIT_DONE)
+        status = write_merged(c, &ranks, s);
+    if (status == EXIT_DONE && !s->path) {
+        _cleanup_(freep) char *name = xasprintf("%s.json", n_words == 1 ? basename(words[0]) : "merged");
+        s->path = make_path(name);
+    }
+    return status;
+}
+
+/* Into s->fd, and its name into s->path: a file as it is where the page can read it, everything else as one
+ * trace of all ranks. */
+static int gather(struct client *c, int n_words, char **words, struct server *s)
+{
+    struct stat st;
+    bool is_path = n_words == 1 && stat(words[0], &st) == 0, is_readable = false;
+    char ref[REF_TEXT_MAX];
+    int64_t id;
+    int status = EXIT_DONE;
+
+    if (is_path && S_ISREG(st.st_mode)) {
+        status = open_file(c, words[0], s, &is_readable);
+    } else if (n_words == 1 && !is_path && parse_ref(words[0], 't', &id) == 't') {
+        snprintf(ref, sizeof(ref), "t%lld", (long long)id);
+        status = fetch_trace(c, ref, s, &is_readable);
+    }
+    return status != EXIT_DONE || is_readable ? status : merge_words(c, n_words, words, s);
+}
+
+/* What is no file must be an id. */
+static int check_words(struct client *c, int n_words, char **words)
+{
+    char ref[REF_TEXT_MAX];
+
+    for (int i = 0; i < n_words; i++)
+        if (access(words[i], F_OK) < 0 && verb_ref(c, words[i], 't', "st", ref) < 0)
+            return EXIT_USAGE;
+    return EXIT_DONE;
+}
+
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(server_done) struct server s = {.fd = -1};
-    _cleanup_json_ trace = NULL;
-    char ref[REF_TEXT_MAX];
+    char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
+    int status = check_words(c, n_words, words);
 
-    if (verb_ref(c, words[0], 't', "t", ref) < 0)
-        return EXIT_USAGE;
-    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
-    int status = client_get(c, path, NULL, &trace);
+    if (status == EXIT_DONE && n_words == 0) {
+        status = verb_newest_session(c, true, newest);
+        words = newest_words;
+        n_words = 1;
+    }
     if (status != EXIT_DONE)
         return status;
     /* Before the download, which may take long: the port may be busy. */
-    if (listen_at(&s, &p) < 0 || (s.fd = temp_file(&p)) < 0 || download_trace(c, trace, s.fd, &p) < 0)
+    if (listen_at(&s, &p) < 0 || (s.fd = temp_file(&p)) < 0)
         return client_fail(c, &p);
+    status = gather(c, n_words, words, &s);
+    if (status != EXIT_DONE || !s.path)
+        return status != EXIT_DONE ? status : EXIT_FAILED;
+    client_release_profd(c);
     s.size = lseek(s.fd, 0, SEEK_END);
-    s.path = make_path(json_get_str(trace, "name"));
-    return s.path ? serve(c, values, &s) : EXIT_FAILED;
+    return serve(c, values, &s);
 }
 
 const struct verb verb_open = {
     .name = "open",
-    .words = "t12",
-    .summary = "Show a trace in ui.perfetto.dev, served once over loopback",
-    .details = "The page runs in your browser; the trace goes nowhere else.",
+    .words = "[TRACE|SESSION|FILE...]",
+    .summary = "Show traces in ui.perfetto.dev, served over loopback",
+    .details =
+        "Several traces and the ranks of a session are shown as one trace on one clock. Default: the\n"
+        "newest session that has traces. The page runs in your browser; the trace stays on this machine.",
     .own_kind = 't',
-    .min_words = 1,
-    .max_words = 1,
+    .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

@@ -34,7 +34,7 @@ static int run_unpin(struct client *c, const void *values, int n_words, char **w
 const struct verb verb_pin = {
     .name = "pin",
     .words = "t12|s7...",
-    .summary = "Exempt a trace, or all of a session, from the disk budget",
+    .summary = "Exempt traces from automatic removal",
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
@@ -45,7 +45,7 @@ const struct verb verb_pin = {
 const struct verb verb_unpin = {
     .name = "unpin",
     .words = "t12|s7...",
-    .summary = "Let the disk budget have it again",
+    .summary = "Allow automatic removal again",
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,

@@ -7,9 +7,12 @@
 #include "client/door/follow.h"
 #include "client/query/named_queries.h"
 #include "client/query/repl.h"
+#include "client/text/listing.h"
+#include "client/traces/instances.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 /* What SQLite takes at most. */
 #define SQL_BYTES_MAX      1000000
@@ -18,7 +21,6 @@
 struct options {
     const char *file, *named;
     int64_t time_limit, limit, memory_limit;
-    bool csv, tsv;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -27,8 +29,6 @@ struct options {
 static const struct option_def options[] = {
     {"file", 'f', "FILE", OPTION_TEXT, AT(file), "SQL from a file; - is standard input"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "run a query that has a name; list: show them"},
-    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "comma separated values (RFC 4180)"},
-    {"tsv", 0, NULL, OPTION_FLAG, AT(tsv), "tab separated values"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "print the first so many rows"},
     {"time-limit", 0, "TIME", OPTION_DURATION, AT(time_limit), "how long a statement may take; default 60s"},
     {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "what reading a file may use; default 1.5G"},
@@ -55,12 +55,23 @@ static int usage(struct client *c, const char *what, const char *remedy)
     return client_fail(c, &p);
 }
 
+static int named_queries_list(struct client *c)
+{
+    struct table *table;
+    int status = listing_table(c, named_query_columns, N_NAMED_QUERY_COLUMNS, &table);
+
+    if (status != EXIT_DONE)
+        return status;
+    named_queries_add(table);
+    listing_print(c, table);
+    table_free(table);
+    return EXIT_DONE;
+}
+
 static int list_named(struct client *c)
 {
-    if (!c->json) {
-        named_queries_print(&c->out, !c->no_legend);
-        return EXIT_DONE;
-    }
+    if (!c->json)
+        return named_queries_list(c);
     _cleanup_json_ list = json_array();
     for (size_t i = 0; i < named_queries_count; i++) {
         json_t *one = json_object();
@@ -118,19 +129,34 @@ static int take_sql(struct client *c, const struct options *o, int n_words, char
     return EXIT_DONE;
 }
 
+/* What is queried: one trace, or all ranks of a session or of a directory. */
+struct subject {
+    const char *name;
+    struct trace_file *trace; /* NULL: several */
+    struct sql_source source;
+};
+
+/* Whether the only word is SQL on the newest session: no id, no file, and more than one word of SQL. */
+static bool is_sql(const char *word)
+{
+    int64_t id;
+
+    return access(word, F_OK) < 0 && !parse_ref(word, 't', &id) && strpbrk(word, " \t\n");
+}
+
 static bool has_statement(const char *sql)
 {
     return sql[strspn(sql, " \t\r\n;")];
 }
 
-static int connect_sql(struct client *c, struct query *q)
+static int connect_sql(struct client *c, struct query *q, struct sql_source source)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     sqlite3_hard_heap_limit64(STATEMENT_BYTES_MAX);
-    int r = sql_open(trace_file_source(q->trace), q->time_limit_ns, &q->db);
+    int r = sql_open(source, q->time_limit_ns, &q->db);
     if (r < 0) {
-        problem_set(&p, r, PROBLEM_INTERNAL, "cannot open %s for SQL: %s", q->trace->name, strerror(-r));
+        problem_set(&p, r, PROBLEM_INTERNAL, "cannot open %s for SQL: %s", q->name, strerror(-r));
         return client_fail(c, &p);
     }
     q->schema = schema_read(q->db);
@@ -150,75 +176,136 @@ static int64_t time_limit(const struct options *o)
     return o->time_limit == INT64_MAX ? 0 : o->time_limit;
 }
 
-static int answer(struct client *c, const struct options *o, struct trace_file *trace,
+static int answer(struct client *c, const struct options *o, const struct subject *subject,
                   const struct sql_text *sql)
 {
     _cleanup_(query_done) struct query q = {
         .c = c,
-        .trace = trace,
+        .name = subject->name,
+        .trace = subject->trace,
         .time_limit_ns = time_limit(o),
-        .result = {.format = c->json  ? RESULT_JSON
-                             : o->csv ? RESULT_CSV
-                             : o->tsv ? RESULT_TSV
-                                      : RESULT_TABLE,
+        .result = {.format = c->format,
                    .with_heading = !c->no_legend,
                    .rows_max = o->limit == OPTION_ABSENT ? INT64_MAX : o->limit},
     };
-    int number = 0, status = connect_sql(c, &q);
+    int number = 0, status = connect_sql(c, &q, subject->source);
 
     if (status != EXIT_DONE)
         return status;
+    if (sql->text)
+        listing_page(c);
     return sql->text ? query_run(&q, sql->text, sql->origin, &number) : repl_run(&q);
+}
+
+static int query_trace(struct client *c, const struct options *o, const char *word,
+                       const struct sql_text *sql)
+{
+    struct trace_file trace;
+    int status = trace_file_open(c, word, o->memory_limit, &trace);
+
+    client_release_profd(c);
+    follow_hold_signals();
+    if (status == EXIT_DONE)
+        status = answer(c, o, &(struct subject){trace.name, &trace, trace_file_source(&trace)}, sql);
+    trace_file_done(&trace);
+    return status;
+}
+
+static int find_instances(struct client *c, struct named_ranks *ranks)
+{
+    const struct kernel_patterns patterns = {0};
+    struct analysis a = {.view = VIEW_ALL, .patterns = &patterns};
+    int status = ranks_find_instances(c, ranks, &patterns, false, &a.ranks);
+
+    a.n = ranks->n;
+    analysis_done(&a);
+    free(a.ranks);
+    return status;
+}
+
+static int query_ranks(struct client *c, const struct options *o, char *word, bool is_session,
+                       const struct sql_text *sql)
+{
+    _cleanup_(ranks_done) struct named_ranks ranks = {0};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    follow_hold_signals();
+    int status = is_session ? ranks_add_session(c, word, &ranks) : ranks_add_word(c, word, &ranks);
+    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0) {
+        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace that can be queried", word);
+        problem_remedy(&p, "profctl list-traces shows the traces.");
+        return client_fail(c, &p);
+    }
+    if (status == EXIT_DONE)
+        status = ranks_settle(c, o->memory_limit, &ranks);
+    client_release_profd(c);
+    if (status == EXIT_DONE)
+        status = find_instances(c, &ranks);
+    if (status == EXIT_DONE)
+        status = answer(c, o, &(struct subject){word, NULL, ranks_source(&ranks)}, sql);
+    return ranks_status(&ranks, status);
+}
+
+static int query_word(struct client *c, const struct options *o, char *word, const struct sql_text *sql)
+{
+    struct stat st;
+    bool is_path = stat(word, &st) == 0;
+    int64_t id;
+    bool is_session = !is_path && parse_ref(word, 't', &id) == 's';
+
+    return is_session || (is_path && S_ISDIR(st.st_mode)) ? query_ranks(c, o, word, is_session, sql)
+                                                          : query_trace(c, o, word, sql);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(sql_text_done) struct sql_text sql = {0};
-    struct trace_file trace;
+    char newest[REF_TEXT_MAX], *with_newest[] = {newest, n_words == 1 ? words[0] : NULL, NULL};
+    bool use_newest = n_words == 0 || (n_words == 1 && is_sql(words[0]));
 
-    if (c->json + o->csv + o->tsv > 1)
-        return usage(c, "--json, --csv and --tsv exclude each other", "profctl query --help");
+    if (c->columns && !(o->named && streq(o->named, "list")))
+        return usage(c, "--columns does not apply to SQL", "Name the columns in the SELECT.");
     if (o->time_limit == 0)
         return usage(c, "--time-limit: a statement needs some time", "--time-limit infinity sets no limit.");
     if (o->named && streq(o->named, "list"))
         return list_named(c);
-    if (n_words == 0)
-        return usage(c, "query needs a trace", "profctl query t12 \"SELECT ...\", or a path instead of t12");
+    if (use_newest) {
+        words = with_newest;
+        n_words++;
+    }
     int status = take_sql(c, o, n_words, words, &sql);
     if (status != EXIT_DONE)
         return status;
     if (sql.text && !has_statement(sql.text))
         return usage(c, "there is no SQL to run", "Give it as a word, with --file, or on standard input.");
-    status = trace_file_open(c, words[0], o->memory_limit, &trace);
-    client_release_profd(c);
-    follow_hold_signals();
-    if (status == EXIT_DONE)
-        status = answer(c, o, &trace, &sql);
-    trace_file_done(&trace);
-    return status;
+    if (use_newest)
+        status = verb_newest_session(c, true, newest);
+    return status == EXIT_DONE ? query_word(c, o, words[0], &sql) : status;
 }
 
-int query_run_named(struct client *c, const char *name, const char *trace, bool csv, int64_t limit)
+int query_run_named(struct client *c, const char *name, const char *trace, int64_t limit)
 {
-    const struct options o = {.named = name,
-                              .csv = csv,
-                              .limit = limit,
-                              .time_limit = OPTION_ABSENT,
-                              .memory_limit = OPTION_ABSENT};
+    const struct options o = {
+        .named = name, .limit = limit, .time_limit = OPTION_ABSENT, .memory_limit = OPTION_ABSENT};
     char *words[] = {(char *)trace, NULL};
     return run(c, &o, 1, words);
 }
 
 const struct verb verb_query = {
     .name = "query",
-    .words = "TRACE [SQL]",
-    .summary = "Ask a trace anything, in SQL",
-    .details = "TRACE is an id (t12) or a path: a trace file of any format, or its columns. Without\n"
-               "SQL, statements are typed on a terminal and come from standard input elsewhere. Among\n"
-               "the tables are slice, thread, process, args, flow, counter, kernel, launch, op,\n"
-               "annotation, collective, memory and gap.",
+    .words = "[TRACE|SESSION|FILE] [SQL]",
+    .summary = "Query traces in SQL",
+    .details =
+        "Takes a trace (t12), all ranks of a session (s7) or of a directory, a trace file of any format\n"
+        "or its columns. Default: the newest session that has traces. Of several traces each row has\n"
+        "trace_id, rank, instance and worker, and ids are unique over all of them.\n"
+        "\n"
+        "Without SQL, statements are typed on a terminal and come from standard input elsewhere. Among\n"
+        "the tables are slice, thread, process, args, flow, counter, kernel, launch, op, annotation,\n"
+        "collective, memory and gap.",
     .own_kind = 't',
+    .has_listing = true,
     .max_words = 2,
     .options = options,
     .n_options = ARRAY_SIZE(options),

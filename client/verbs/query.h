@@ -5,4 +5,4 @@
 #include "client/verb.h"
 
 /* limit: rows, or OPTION_ABSENT. Returns the exit status, having said why it is not EXIT_DONE. */
-int query_run_named(struct client *c, const char *name, const char *trace, bool csv, int64_t limit);
+int query_run_named(struct client *c, const char *name, const char *trace, int64_t limit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/reports/report_format.h"
-#include "client/text/table.h"
+#include "client/text/listing.h"
 #include "client/verbs.h"
 #include "trace/reports/report.h"
 
@@ -26,23 +26,33 @@ static json_t *to_json(const struct report *report)
 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
-    static const struct table_column columns[] = {{"REPORT", 0}, {"SHOWS", 0}};
-    _cleanup_(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns), !c->no_legend);
+    static const struct table_column columns[] = {
+        {"REPORT", 0, IMPORTANCE_KEY},
+        {"SHOWS", COLUMN_SHORTEN, .least = 40},
+        {"NEEDS", COLUMN_SHORTEN, IMPORTANCE_EXTRA},
+    };
+    _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ list = json_array();
 
+    int status = listing_table(c, columns, ARRAY_SIZE(columns), &table);
+
+    if (status != EXIT_DONE)
+        return status;
     for (const struct report *const *r = reports; *r; r++) {
+        _cleanup_(freep) char *needs = report_needs_text(*r);
         json_array_append_new(list, to_json(*r));
-        table_add(table, (const char *const[]){(*r)->name, (*r)->title});
+        table_add(table, (const char *const[]){(*r)->name, (*r)->title, needs});
     }
     if (c->json)
         return client_print_json(c, list);
-    table_print(table, &c->out);
+    listing_print(c, table);
     return EXIT_DONE;
 }
 
 const struct verb verb_reports = {
     .name = "reports",
     .words = "",
-    .summary = "List the reports of analyze, one line each",
+    .summary = "List the reports of analyze",
+    .has_listing = true,
     .run = run,
 };

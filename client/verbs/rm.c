@@ -14,9 +14,7 @@ static const struct option_def options[] = {
 /* A session may be many traces: on a terminal it takes a yes. */
 static bool is_confirmed(struct client *c, const struct options *o, const char *ref)
 {
-    char answer[16];
-
-    if (o->yes || ref[0] != 's' || !isatty(STDIN_FILENO) || !c->err.is_terminal)
+    if (o->yes || ref[0] != 's' || !client_can_ask(c))
         return true;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
     _cleanup_(problem_done) struct problem p = {0};
@@ -26,9 +24,7 @@ static bool is_confirmed(struct client *c, const struct options *o, const char *
         return true;
     _cleanup_(freep) char *traces =
         text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
-    fprintf(c->err.file, "Remove session %s and its %s? [y/N] ", ref, traces);
-    fflush(c->err.file);
-    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    return client_confirm(c, "Remove session %s and its %s?", ref, traces);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -60,7 +56,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_rm = {
     .name = "rm",
     .words = "t12|s7|r3...",
-    .summary = "Remove a trace, a session with its traces, or a run with its requests",
+    .summary = "Delete traces, sessions with their traces, or benchmark runs",
     .own_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,

@@ -217,7 +217,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_run = {
     .name = "run",
     .words = "-- COMMAND...",
-    .summary = "Run a worker under nsys, and take its report into the catalog",
+    .summary = "Run a worker under nsys and ingest its report",
     .details =
         "The command runs as a transient unit of systemd with your rights, until it ends or Ctrl-C ends it.\n"
         "Exit status: the command's; 3 where it ended well but its report could not be taken.",

@@ -6,6 +6,7 @@
 #include "client/runs/result.h"
 #include "client/runs/saving.h"
 #include "client/text/fields.h"
+#include "client/text/listing.h"
 #include "client/text/run.h"
 #include "client/text/session.h"
 #include "client/text/text.h"
@@ -111,8 +112,20 @@ static void show_defects(struct client *c, const json_t *t)
     }
 }
 
-static void show_trace(struct client *c, const json_t *t)
+/* What has no table of its own but fields. */
+static int refuse_table(struct client *c)
 {
+    return listing_refuse(c, "is for sessions and --requests",
+                          "profctl list-traces and list-runs are tables; --json has everything.");
+}
+
+static int show_trace(struct client *c, const json_t *t)
+{
+    int status = refuse_table(c);
+
+    if (status != EXIT_DONE)
+        return status;
+    listing_page(c);
     const char *session = json_get_str(t, "session");
     _cleanup_(freep) char *state = trace_state(t);
 
@@ -135,6 +148,7 @@ static void show_trace(struct client *c, const json_t *t)
     show_defects(c, t);
     show_labels(c, t);
     trace_print_names(c, t);
+    return EXIT_DONE;
 }
 
 /* The request as it was made, in one line. */
@@ -148,13 +162,15 @@ static void show_options(struct client *c, const json_t *session)
     show_labels(c, session);
 }
 
-static void show_session(struct client *c, const json_t *session)
+static int show_session(struct client *c, const json_t *session)
 {
     char skew[UNIT_TEXT_MAX], run[RUN_REF_MAX];
     _cleanup_(freep) char *title = session_title(session);
-    _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
 
-    fprintf(c->out.file, "%s\n", title);
+    if (listing_is_separated(c))
+        return listing_print_workers(c, session);
+    listing_page(c);
+    listing_title(c, title);
     field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
                  json_get_bool(session, "pinned", false) ? " (pinned)" : "");
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
@@ -169,10 +185,17 @@ static void show_session(struct client *c, const json_t *session)
         field_printf(&c->out, "Skew:", "%s between the first and the last start",
                      format_duration(skew, json_get_int(session, "skew_ns", 0)));
     show_options(c, session);
-    fprintf(c->out.file, "\n%s\n", block);
+    fputc('\n', c->out.file);
+    if (json_array_size(json_object_get(session, "targets")) > 0) {
+        int status = listing_print_workers(c, session);
+        if (status != EXIT_DONE)
+            return status;
+        fputc('\n', c->out.file);
+    }
     session_print_remarks(session, &c->out);
     if (session_is_over(session))
         session_print_outcome(session, &c->out);
+    return EXIT_DONE;
 }
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
@@ -190,13 +213,18 @@ static void show_targets(struct client *c, const json_t *targets)
     }
 }
 
-static void show_run(struct client *c, const json_t *run)
+static int show_run(struct client *c, const json_t *run)
 {
+    int status = refuse_table(c);
+
+    if (status != EXIT_DONE)
+        return status;
+    listing_page(c);
     _cleanup_(freep) char *title = run_title(run);
     _cleanup_(freep) char *workload = json_dumps(json_object_get(run, "workload"), JSON_COMPACT);
     int64_t session = json_get_int(run, "session", 0);
 
-    fprintf(c->out.file, "%s\n", title);
+    listing_title(c, title);
     field_print(&c->out, "State:", json_get_str(run, "state"));
     if (session > 0)
         field_printf(&c->out, "Session:", "s%lld, which recorded meanwhile", (long long)session);
@@ -210,12 +238,13 @@ static void show_run(struct client *c, const json_t *run)
     show_labels(c, run);
     fputc('\n', c->out.file);
     run_show_result(c, run);
+    return EXIT_DONE;
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
 
 struct options {
-    bool requests, csv, jsonl;
+    bool requests, jsonl;
     struct saving saving;
 };
 
@@ -223,20 +252,10 @@ struct options {
 
 static const struct option_def options[] = {
     {"requests", 0, NULL, OPTION_FLAG, AT(requests),
-     "the requests of a run instead, each with what was measured; with --json, --jsonl or --csv all of it"},
-    {"csv", 0, NULL, OPTION_FLAG, AT(csv), "with --requests: comma separated values"},
+     "the requests of a run instead, each with what was measured; with JSON, --jsonl or CSV all of it"},
     {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "with --requests: a JSON object a line"},
     SAVING_OPTIONS(struct options, saving),
 };
-
-static int show_requests(struct client *c, const struct options *o, const char *ref)
-{
-    return requests_print(c, ref,
-                          o->csv     ? REQUESTS_CSV
-                          : o->jsonl ? REQUESTS_JSONL
-                          : c->json  ? REQUESTS_JSON
-                                     : REQUESTS_TABLE);
-}
 
 static int save_run(struct client *c, const struct options *o, const char *ref)
 {
@@ -253,21 +272,20 @@ static int show_one(struct client *c, const char *ref, bool is_first)
 
     if (status != EXIT_DONE)
         return status;
-    if (!is_first && !c->json)
+    if (!is_first && listing_is_text(c))
         fputc('\n', c->out.file);
     if (c->json)
-        client_print_json(c, answer);
-    else
-        (ref[0] == 's' ? show_session : ref[0] == 'r' ? show_run : show_trace)(c, answer);
-    return EXIT_DONE;
+        return client_print_json(c, answer);
+    return (ref[0] == 's' ? show_session : ref[0] == 'r' ? show_run : show_trace)(c, answer);
 }
 
 static int check_options(struct client *c, const struct options *o, struct problem *p)
 {
-    if (o->requests && o->csv + o->jsonl + c->json > 1)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv, --jsonl and --json exclude each other");
-    if (!o->requests && (o->csv || o->jsonl))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--csv and --jsonl are for --requests");
+    if (o->jsonl && (c->format != TABLE_FITTED || c->columns))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--jsonl excludes the other formats and --columns");
+    if (!o->requests && o->jsonl)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--jsonl is for --requests");
     if (o->requests && o->saving.format)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests and --save-as exclude each other");
     return saving_check(&o->saving, p);
@@ -282,11 +300,22 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (check_options(c, o, &p) < 0)
         return client_fail(c, &p);
+    if (n_words == 0 && is_of_runs) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s needs a benchmark run",
+                    o->requests ? "--requests" : "--save-as");
+        problem_remedy(&p, "Name one: profctl show r3. profctl list-runs shows the ids.");
+        return client_fail(c, &p);
+    }
+    if (n_words == 0) {
+        char newest[REF_TEXT_MAX];
+        status = verb_newest_session(c, false, newest);
+        return status == EXIT_DONE ? show_one(c, newest, true) : status;
+    }
     for (int i = 0; i < n_words && status == EXIT_DONE; i++) {
         char ref[REF_TEXT_MAX];
         if (verb_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
             return EXIT_USAGE;
-        status = o->requests        ? show_requests(c, o, ref)
+        status = o->requests        ? requests_print(c, ref, o->jsonl)
                  : o->saving.format ? save_run(c, o, ref)
                                     : show_one(c, ref, i == 0);
     }
@@ -295,14 +324,15 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_show = {
     .name = "show",
-    .words = "t12|s7|r3...",
-    .summary = "Show all that is known of a trace, a session or a run",
+    .words = "[TRACE|SESSION|RUN...]",
+    .summary = "Show everything about a trace, a session or a run",
+    .details = "Default: the newest session.",
     .own_kind = 't',
-    .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

@@ -12,10 +12,10 @@
 struct options {
     struct source source;
     int64_t steps, duration, start_at, start_step, count, when_running, timeout;
-    const char *activities, *role, *workload, *through, *recipe, *job_id;
+    const char *activities, *role, *workload, *through, *recipe, *variant, *job_id;
     struct option_list labels;
-    bool with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy, require_all, queue,
-        wait, detach, any_workers;
+    bool allow_uncollected, with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy,
+        require_all, queue, wait, detach, analyze, any_workers;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -26,7 +26,7 @@ static const struct option_def options[] = {
     {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long to record: 5s (default), 500ms, 1min"},
     {"steps", 0, "N", OPTION_COUNT, AT(steps), "record so many steps of the engine instead; vLLM's are watched from outside and approximate"},
     {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "when to start: +10s, 14:02, \"2026-11-20 14:02:11\""},
-    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start when the engine reaches this step (SGLang, RTP-LLM)"},
+    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start at this step of the engine, with --workload of the load (SGLang, RTP-LLM)"},
     {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "of cpu, cuda, mem, cuda-profiler; separated by commas"},
     {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "record Python stacks: traces grow tenfold"},
     {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "record the shapes of operands"},
@@ -37,7 +37,8 @@ static const struct option_def options[] = {
     {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
     {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "send this load (YAML or JSON, docs/workload.md) while it records; see bench"},
     {"through", 0, "WHAT", OPTION_TEXT, AT(through), "with --workload: router or workers, as of bench"},
-    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "a job file of srtctl: each of its phases is recorded under its load, one after another"},
+    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "run a job file of srtctl: record the steps of its phases under its load"},
+    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "with --recipe: which of the file's jobs; profctl check-recipe lists them"},
     {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "with --recipe: the results' folder begins with it; default: $SLURM_JOB_ID, else 0"},
     {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "with --recipe: any number of workers a role, which srtctl refuses"},
     {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "stop one worker after another, so that the fleet goes on serving"},
@@ -45,8 +46,10 @@ static const struct option_def options[] = {
     {"timeout", 0, "TIME", OPTION_DURATION, AT(timeout), "how long --when-running waits; default 5min"},
     {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "all workers or none: a failed start rolls the others back"},
     {"queue", 0, NULL, OPTION_FLAG, AT(queue), "wait while another session holds a worker"},
+    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if no trace can be collected"},
     {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the session (repeatable)"},
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C stops it, a second one leaves it to profd"},
+    {"analyze", 0, NULL, OPTION_FLAG, AT(analyze), "wait, then analyze what was recorded, as profctl analyze does"},
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "do not wait (the default)"},
 };
 
@@ -58,6 +61,7 @@ static const struct { const char *key; size_t offset; } numbers[] = {
     {"with_stack", AT(with_stack)}, {"record_shapes", AT(record_shapes)}, {"by_stage", AT(by_stage)},
     {"one_per_role", AT(one_per_role)}, {"include_unhealthy", AT(include_unhealthy)}, {"stagger", AT(stagger)},
     {"require_all", AT(require_all)}, {"queue", AT(queue)},
+    {"allow_uncollected", AT(allow_uncollected)},
 };
 /* clang-format on */
 
@@ -91,8 +95,9 @@ static int put_workload(const struct options *o, json_t *request, struct problem
 
 static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
 {
-    if (o->wait && o->detach)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
+    if ((o->wait || o->analyze) && o->detach)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s and --detach exclude each other",
+                           o->wait ? "wait" : "analyze");
     if (o->timeout != OPTION_ABSENT && o->when_running == OPTION_ABSENT)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout is for --when-running");
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -118,7 +123,7 @@ static bool names_a_recording(const struct options *o)
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (*(const int64_t *)((const char *)o + numbers[i].offset) != OPTION_ABSENT)
             return true;
-    return o->activities || o->role || o->workload || o->detach;
+    return o->activities || o->role || o->workload || o->detach || o->analyze;
 }
 
 static int run_recipe(struct client *c, const struct options *o)
@@ -135,7 +140,8 @@ static int run_recipe(struct client *c, const struct options *o)
                        "Beside it stand who is meant (--router, --fleet, --worker), --job-id and --label.");
         return client_fail(c, &p);
     }
-    if (labels_to_json(&o->labels, labels, &p) < 0 || recipe_read(o->recipe, o->any_workers, &r, &p) < 0)
+    if (labels_to_json(&o->labels, labels, &p) < 0 ||
+        recipe_read(o->recipe, o->variant, o->any_workers ? RECIPE_ANY_WORKERS : 0, &r, &p) < 0)
         return client_fail(c, &p);
     int status = client_need_own_profd(c);
     if (status != EXIT_DONE)
@@ -145,6 +151,7 @@ static int run_recipe(struct client *c, const struct options *o)
                              .source = &o->source,
                              .labels = json_object_get(labels, "labels"),
                              .job_id = job_id ? job_id : "0",
+                             .allow_uncollected = o->allow_uncollected,
                          });
 }
 
@@ -161,16 +168,24 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     int status = client_need_own_profd(c);
     if (status != EXIT_DONE)
         return status;
-    if (o->wait)
+    bool wait = o->wait || o->analyze;
+    if (wait)
         follow_hold_signals();
     _cleanup_(freep) char *name = source_name(&o->source);
-    return session_start(c, name, request, o->wait);
+    char recorded[REF_TEXT_MAX], *of_session[] = {recorded, NULL};
+    status = session_start(c, name, request, wait, o->analyze ? recorded : NULL);
+    if (!o->analyze || !*recorded)
+        return status;
+    if (!c->json)
+        fputc('\n', c->out.file);
+    int analyzed = verb_call(c, &verb_analyze, 1, of_session);
+    return status == EXIT_DONE ? analyzed : status;
 }
 
 const struct verb verb_start = {
     .name = "start",
     .words = "",
-    .summary = "Record all workers of a fleet together",
+    .summary = "Record all workers of a fleet at the same time",
     .details =
         "Prints the session's id, or with --wait what became of it. Exit status with --wait: 0 complete,\n"
         "3 partial, 1 failed or cancelled. Where no profd answers, one of your own is started.",

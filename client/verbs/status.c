@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/door/follow.h"
+#include "client/text/listing.h"
 #include "client/text/session.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
@@ -21,17 +22,22 @@ static int get_session(struct client *c, const char *ref, json_t **ret)
     return client_get(c, path, NULL, ret);
 }
 
-static void print_session(struct client *c, const json_t *session)
+static int print_session(struct client *c, const json_t *session)
 {
     _cleanup_(freep) char *title = session_title(session);
-    fprintf(c->out.file, "%s\n", title);
-    if (json_array_size(json_object_get(session, "targets")) > 0) {
-        _cleanup_(freep) char *block = session_block(session, &c->out, 0, wall_ns());
-        fputs(block, c->out.file);
+
+    listing_page(c);
+    if (listing_is_text(c))
+        listing_title(c, title);
+    if (json_array_size(json_object_get(session, "targets")) > 0 || listing_is_separated(c)) {
+        int status = listing_print_workers(c, session);
+        if (status != EXIT_DONE || listing_is_separated(c))
+            return status;
     }
     session_print_remarks(session, &c->out);
     if (session_is_over(session))
         session_print_outcome(session, &c->out);
+    return EXIT_DONE;
 }
 
 /* Live until it is over, where someone looks on. */
@@ -45,8 +51,11 @@ static int show_session(struct client *c, const struct options *o, const char *r
         return status;
     if (c->json)
         return client_print_json(c, session);
-    if (o->once || !c->out.is_terminal || session_is_over(session) || c->transient) {
-        print_session(c, session);
+    if (o->once || !c->out.is_terminal || session_is_over(session) || c->transient ||
+        listing_is_separated(c) || c->columns) {
+        status = print_session(c, session);
+        if (status != EXIT_DONE || listing_is_separated(c))
+            return status;
         if (c->transient && !session_is_over(session))
             client_say(
                 c, "No profd is running that would go on with it; profctl stop %s starts one and ends it.",
@@ -54,7 +63,7 @@ static int show_session(struct client *c, const struct options *o, const char *r
         return EXIT_DONE;
     }
     _cleanup_(freep) char *title = session_title(session);
-    fprintf(c->out.file, "%s\n", title);
+    listing_title(c, title);
     session_print_remarks(session, &c->out);
     status = follow_session(c, ref, &c->out, INTERRUPT_LEAVES, &last);
     if (status != EXIT_DONE)
@@ -117,7 +126,9 @@ static int show_all(struct client *c, const struct options *o)
         const char *id = json_get_str(json_array_get(sessions, 0), "session");
         return id ? show_session(c, o, id) : EXIT_FAILED;
     }
-    status = print_daemon(c);
+    status = listing_refuse(c, "is of one session", "Name it: profctl status s7.");
+    if (status == EXIT_DONE)
+        status = print_daemon(c);
     if (status == EXIT_DONE && n == 0)
         status = client_get(c, "/v1/sessions?limit=1", NULL, &last);
     if (status != EXIT_DONE)
@@ -132,7 +143,7 @@ static int show_all(struct client *c, const struct options *o)
         const char *id = json_get_str(item, "session");
         status = id ? get_session(c, id, &session) : EXIT_FAILED;
         if (status == EXIT_DONE)
-            print_session(c, session);
+            status = print_session(c, session);
     }
     return status;
 }
@@ -161,6 +172,7 @@ const struct verb verb_status = {
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .has_listing = true,
     .needs_only_catalog = true,
     .run = run,
 };

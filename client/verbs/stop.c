@@ -122,7 +122,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_stop = {
     .name = "stop",
     .words = "[s7|r3]",
-    .summary = "Stop the session that is running, or the session or run that is named",
+    .summary = "Stop a session or a benchmark run",
     .details = "With --wait the exit status is that of start --wait, or of bench.",
     .own_kind = 's',
     .max_words = 1,

@@ -16,6 +16,7 @@
 struct options {
     const char *worker, *prompt, *model, *trace_dir, *output;
     int64_t steps;
+    bool allow_uncollected;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -27,6 +28,8 @@ static const struct option_def options[] = {
     {"steps", 0, "N", OPTION_COUNT, AT(steps), "how many steps are recorded, of a token each; default 3"},
     {"trace-dir", 0, "DIR", OPTION_TEXT, AT(trace_dir),
      "where, on profd's host, the server writes its traces"},
+    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected),
+     "Record even if the trace cannot be collected"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "also copy the trace there"},
 };
 
@@ -45,6 +48,8 @@ static int make_request(const struct options *o, json_t *request, struct problem
     json_put_str(request, "trace_dir", o->trace_dir);
     if (o->steps != OPTION_ABSENT)
         json_put_int(request, "steps", o->steps);
+    if (o->allow_uncollected)
+        json_put_bool(request, "allow_uncollected", true);
     return 0;
 }
 
@@ -116,7 +121,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_timeline = {
     .name = "timeline",
     .words = "",
-    .summary = "Record one request, and show its trace (RTP-LLM)",
+    .summary = "Record one request and show its trace (RTP-LLM)",
     .details =
         "profd sends the request and collects the trace that the server writes of it. Exit status: 0 when\n"
         "it is there, 3 where it is not whole, 1 failed.",

@@ -84,12 +84,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 const struct verb verb_token = {
     .name = "token",
     .words = "new NAME",
-    .summary = "Make a token for profd over TCP, and the line that lets it in",
+    .summary = "Create a token for profd over TCP",
     .details = "It asks no profd and keeps nothing. The line holds only a hash of the token.",
     .min_words = 2,
     .max_words = 2,
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),
+    .is_offline = true,
     .run = run,
 };

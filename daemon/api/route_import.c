@@ -40,7 +40,30 @@ static int read_labels(const json_t *labels, struct problem *p)
     return 0;
 }
 
-static int check_members(const json_t *body, struct problem *p)
+#define SESSION_NAME_BYTES_MAX 128
+
+/* "s7" is a session that is there; every other name may be that of a new one, unless it looks like an id. */
+static int read_session(const json_t *value, struct import_order *ret, struct problem *p)
+{
+    const char *name = json_string_value(value);
+    int64_t id;
+    char kind = name ? parse_ref(name, '#', &id) : 0;
+    bool is_name = name && *name && json_string_length(value) <= SESSION_NAME_BYTES_MAX && !kind;
+
+    for (const char *c = name; is_name && *c; c++)
+        is_name = (unsigned char)*c >= ' ' && *c != 0x7f;
+    if (kind == 's')
+        ret->session_id = id;
+    else if (is_name)
+        ret->session_name = name;
+    else
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "\"session\" must be an id (s7) or a name of at most %d bytes that is no id",
+                           SESSION_NAME_BYTES_MAX);
+    return 0;
+}
+
+static int check_members(const json_t *body, struct import_order *order, struct problem *p)
 {
     const char *name;
     json_t *value;
@@ -52,10 +75,12 @@ static int check_members(const json_t *body, struct problem *p)
                     ((streq(name, "reference") || streq(name, "again")) && json_is_boolean(value));
         if (streq(name, "labels"))
             r = read_labels(value, p);
+        else if (streq(name, "session"))
+            r = read_session(value, order, p);
         else if (!fits)
             r = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                             "\"%s\": a file is named by \"path\", \"reference\" and \"again\" (true or "
-                            "false) and \"labels\"",
+                            "false), \"labels\" and \"session\"",
                             name);
         if (r < 0)
             return r;
@@ -99,17 +124,18 @@ void import_trace(struct door *d, struct http_request *r, int64_t id)
             "only profd's own user may name files for it to open");
         return;
     }
-    if (body_object(r, &body, &p) < 0 || check_members(body, &p) < 0) {
+    struct import_order order = {.session_id = RECORD_NONE};
+    if (body_object(r, &body, &p) < 0 || check_members(body, &order, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }
     if (json_object_get(body, "labels"))
         labels = json_dumps(json_object_get(body, "labels"), JSON_COMPACT);
-    const struct import_order order = {.path = json_get_str(body, "path"),
-                                       .reference = json_get_bool(body, "reference", false),
-                                       .again = json_get_bool(body, "again", false),
-                                       .labels = labels,
-                                       .actor = actor};
+    order.path = json_get_str(body, "path");
+    order.reference = json_get_bool(body, "reference", false);
+    order.again = json_get_bool(body, "again", false);
+    order.labels = labels;
+    order.actor = actor;
     struct importing *i = xcalloc(1, sizeof(*i));
     *i = (struct importing){.door = d, .request = r};
     http_on_close(r, on_client_left, i);

@@ -27,26 +27,31 @@ void get_usage(struct door *d, struct http_request *r, int64_t id)
         http_reply_json(r, 200, usage_to_json(&usage));
 }
 
-static int read_vacuum(const json_t *body, int64_t *ret_keep, bool *ret_dry_run, struct problem *p)
+static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct problem *p)
 {
+    static const char expected[] =
+        "a vacuum takes \"keep\" (bytes), \"collected_until\" (wall nanoseconds) and "
+        "\"dry_run\" (true or false)";
     const char *name;
     json_t *value;
-    int64_t keep = -1;
+    bool limited = false;
 
+    *ret = (struct vacuum_request){.keep = RECORD_NONE, .collected_until = INT64_MAX};
     json_object_foreach((json_t *)body, name, value)
     {
-        if (streq(name, "keep") && json_is_integer(value))
-            keep = json_integer_value(value);
+        if (streq(name, "keep") && json_is_integer(value) && json_integer_value(value) >= 0)
+            ret->keep = json_integer_value(value);
+        else if (streq(name, "collected_until") && json_is_integer(value))
+            ret->collected_until = json_integer_value(value);
         else if (streq(name, "dry_run") && json_is_boolean(value))
-            *ret_dry_run = json_is_true(value);
+            ret->dry_run = json_is_true(value);
         else
-            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                               "\"%s\": a vacuum takes \"keep\" (bytes) and \"dry_run\" (true or false)",
-                               name);
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\": %s", name, expected);
+        limited = limited || !streq(name, "dry_run");
     }
-    if (keep < 0)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"keep\" must be bytes, at least 0");
-    *ret_keep = keep;
+    if (!limited)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"keep\" or \"collected_until\" is missing: %s",
+                           expected);
     return 0;
 }
 
@@ -78,6 +83,10 @@ static void on_removed(const struct store_removed *removed, void *arg)
     json_t *answer = json_object();
     json_put_int(answer, "removed", removed->traces);
     json_put_int(answer, "freed", removed->bytes);
+    if (removed->collected_until != RECORD_NONE)
+        json_put_int(answer, "collected_until", removed->collected_until);
+    json_object_set(answer, "traces", removed->removed);
+    json_object_set(answer, "kept", removed->kept);
     json_object_set_new(answer, "usage", usage_to_json(&usage));
     http_reply_json(v.request, 200, answer);
 }
@@ -87,15 +96,14 @@ void vacuum_store(struct door *d, struct http_request *r, int64_t id)
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ body = NULL;
-    int64_t keep = 0;
-    bool dry_run = false;
+    struct vacuum_request request;
 
-    if (body_object(r, &body, &p) < 0 || read_vacuum(body, &keep, &dry_run, &p) < 0) {
+    if (body_object(r, &body, &p) < 0 || read_vacuum(body, &request, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }
     struct vacuuming *v = xcalloc(1, sizeof(*v));
     *v = (struct vacuuming){.door = d, .request = r};
     http_on_close(r, on_client_left, v);
-    store_vacuum(d->rooms.store, keep, dry_run, actor, on_removed, v);
+    store_vacuum(d->rooms.store, &request, actor, on_removed, v);
 }

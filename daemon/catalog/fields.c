@@ -172,7 +172,7 @@ static void put_parsed(json_t *object, const char *key, const char *text)
 
 static void put_software(json_t *object, const char *text)
 {
-    static const char *const keys[] = {"engine", "version", "role"};
+    static const char *const keys[] = {"engine", "version", "role", "model"};
     char error[200];
     _cleanup_json_ worker = text ? json_parse(text, strlen(text), error) : NULL;
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)

@@ -53,7 +53,7 @@ extern const struct field_list session_fields, target_fields, trace_fields, run_
     F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
     F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
     F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
-    F(TEXT, remedy) F(ARRAY, remarks)
+    F(TEXT, remedy) F(ARRAY, remarks) F(TEXT, name) F(ARRAY, skipped)
 
 #define TARGET_FIELDS(F, R)                                                                                           \
     F(SESSION, session_id)                                                                                            \
@@ -73,7 +73,7 @@ extern const struct field_list session_fields, target_fields, trace_fields, run_
     F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
     F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
-    F(INNER, process_started)
+    F(INNER, process_started) F(TEXT, instance)
 
 #define RUN_FIELDS(F, R)                                                                                              \
     F(REF, session_id) F(RUN_STATE, state)                                                                            \

@@ -28,6 +28,8 @@ struct session_record {
     int64_t start_at, starts_sent_at, recording_at, stop_at, hard_stop_at, stopped_at, finished_at, skew_ns;
     char *reason, *remedy;
     char *remarks; /* JSON array, NULL */
+    char *name;    /* of a session that was made of ingested files, NULL */
+    char *skipped; /* JSON array of workers that were left out, NULL */
     bool pinned;
 };
 
@@ -72,6 +74,7 @@ struct trace_record {
     char *defects;           /* JSON array */
     int64_t device, inode;   /* of the file that was read, where its worker wrote it */
     int64_t process_started; /* of the process whose root its path leads through; in ticks since boot */
+    char *instance;          /* name of the engine instance, within its session; NULL: not known */
 };
 
 struct run_record {
@@ -141,6 +144,8 @@ int catalog_save_session(struct catalog *c, const struct session_record *r);
 int catalog_add_target(struct catalog *c, struct target_record *r);
 int catalog_save_target(struct catalog *c, const struct target_record *r);
 int catalog_get_session(struct catalog *c, int64_t id, struct session_record *ret); /* -ENOENT */
+int catalog_find_session_by_name(struct catalog *c, const char *name,
+                                 struct session_record *ret); /* -ENOENT */
 /* Calls fn for each; fn returns 0 to go on, anything else ends the walk and is returned. */
 int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                             void *arg);
@@ -158,6 +163,8 @@ int catalog_add_trace(struct catalog *c, struct trace_record *r);
 int catalog_save_trace(struct catalog *c, const struct trace_record *r);
 int catalog_get_trace(struct catalog *c, int64_t id, struct trace_record *ret); /* -ENOENT */
 int catalog_remove_trace(struct catalog *c, int64_t id);
+/* The name of the engine instance that the rank is of. */
+int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instance);
 int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned);
 /* The trace with this path, or the newest with this origin. -ENOENT. */
 int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret);
@@ -188,15 +195,20 @@ struct trace_filter {
 /* Newest first (recorded_at, then id). */
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
                        int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* Unpinned traces of finished sessions (and unclaimed ones) that are stored or have columns, oldest first:
- * what a budget may take. */
+/* Unpinned traces of finished sessions (and unclaimed ones) that are stored or have columns: what a budget
+ * may take. Those that were collected first come first: when a file says that it was written is its writer's.
+ */
 int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* A place in that order, for whoever takes it in portions. */
+/* A position in that order (`at` is collected_at) or in that of a listing (recorded_at). */
 struct trace_position {
-    int64_t recorded_at, trace_id; /* RECORD_NONE, 0: before the oldest */
+    int64_t at, trace_id; /* RECORD_NONE, 0: before the oldest */
 };
 int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit,
                             int (*fn)(const struct trace_record *r, void *arg), void *arg);
+/* The others that are stored or have columns, collected until then: pinned, of pinned sessions, and of
+ * sessions that are not over. At most limit. */
+int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t limit,
+                           int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);

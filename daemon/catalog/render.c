@@ -138,6 +138,7 @@ static int session_to_json(struct catalog *c, const struct session_record *r, js
         e = counts_of(c, r->session_id, &counts);
     if (e < 0)
         return e;
+    json_put_int(counts, "skipped", (int64_t)json_array_size(json_object_get(j, "skipped")));
     json_object_set_new(j, "counts", counts);
     *ret = TAKE_PTR(j);
     return 0;
@@ -196,6 +197,7 @@ int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, c
         r = session_to_json(c, (struct session_record *)records + i, &j);
         /* They may be about each of its workers: the session itself has them. */
         json_object_del(j, "remarks");
+        json_object_del(j, "skipped");
         if (r == 0)
             json_array_append_new(list, j);
     }

@@ -32,6 +32,13 @@ int catalog_get_session(struct catalog *c, int64_t id, struct session_record *re
     return get_record(c, s, &session_fields, ret);
 }
 
+int catalog_find_session_by_name(struct catalog *c, const char *name, struct session_record *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SESSION_OF_NAME);
+    bind_text(s, 1, name);
+    return get_record(c, s, &session_fields, ret);
+}
+
 static int each_session(struct catalog *c, enum statement which,
                         int (*fn)(const struct session_record *r, void *arg), void *arg)
 {

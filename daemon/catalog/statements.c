@@ -84,6 +84,7 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_ADD_SESSION] = WITH(INSERT_INTO, SESSION),
     [STATEMENT_SAVE_SESSION] = WITH(UPDATE, SESSION),
     [STATEMENT_GET_SESSION] = WITH(SELECT_FROM, SESSION) "where t.session_id = ?1",
+    [STATEMENT_SESSION_OF_NAME] = WITH(SELECT_FROM, SESSION) "where t.name = ?1",
     [STATEMENT_PIN_SESSION] = "update session_row set pinned = ?2 where session_id = ?1",
     [STATEMENT_REMOVE_SESSION] = "delete from session_row where session_id = ?1",
     [STATEMENT_SESSIONS] = WITH(SELECT_FROM, SESSION) "where t.session_id < ?1 order by t.session_id desc limit ?2",
@@ -120,6 +121,7 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_WAS_REMOVED] =
         "select 1 from removed_row where origin = ?1 and size = ?2 and recorded_at = ?3 and coalesce(inode, ?4) is ?4",
     [STATEMENT_PIN_TRACE] = "update trace_row set pinned = ?2 where trace_id = ?1",
+    [STATEMENT_SET_INSTANCE] = "update trace_row set instance = ?2 where trace_id = ?1",
     [STATEMENT_REMOVE_TRACE] = "delete from trace_row where trace_id = ?1",
     [STATEMENT_TRACES] = TRACES_WHERE(""),
     [STATEMENT_TRACES_OF_WORKER] = TRACES_WHERE(OF_WORKER),
@@ -128,9 +130,14 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_TRACES_UNCLAIMED] = TRACES_WHERE(UNCLAIMED),
     [STATEMENT_TRACES_UNCLAIMED_OF_WORKER] = TRACES_WHERE(UNCLAIMED OF_WORKER),
     [STATEMENT_EVICTABLE] =
-        WITH(SELECT_FROM, TRACE) "where (t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.recorded_at, t.trace_id) > (?1, ?2) "
+        WITH(SELECT_FROM, TRACE) "where (t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.collected_at, t.trace_id) > (?1, ?2) "
         "and (t.session_id is null or exists (select 1 from session_row s where s.session_id = t.session_id "
-        "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.recorded_at, t.trace_id limit ?3",
+        "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.collected_at, t.trace_id limit ?3",
+    [STATEMENT_PROTECTED] =
+        WITH(SELECT_FROM, TRACE) "where t.trace_id in (select trace_id from trace_row where pinned = 1 "
+        "union select k.trace_id from session_row s join trace_row k using (session_id) where s.pinned = 1 "
+        "union select k.trace_id from session_row s join trace_row k using (session_id) where s.state in " UNFINISHED ") "
+        "and (t.stored = 1 or t.columns is not null) and t.collected_at <= ?1 order by t.collected_at, t.trace_id limit ?2",
     [STATEMENT_TWIN] =
         "select trace_id from trace_row indexed by trace_session where session_id = ?1 and size = ?2 and sha256 = ?3 "
         "and kind = 'trace' and state = 'complete' and trace_id is not ?5 "

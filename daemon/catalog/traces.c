@@ -83,13 +83,24 @@ int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned)
     return change_row(c, STATEMENT_PIN_TRACE, id, pinned);
 }
 
+int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instance)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_INSTANCE);
+    bind_number(s, 1, trace_id);
+    bind_text(s, 2, instance);
+    return run_write(c, s);
+}
+
 /* -- Listings -- */
 
 typedef int (*trace_fn)(const struct trace_record *r, void *arg);
 
-/* Hands on at most WALK_BATCH rows and moves the position behind them. Sets *ret_n to how many came. */
-static int walk_batch(struct catalog *c, sqlite3_stmt *s, struct trace_position *at, trace_fn fn, void *arg,
-                      size_t *ret_n)
+/* By which time a walk is ordered. */
+enum order { BY_RECORDED, BY_COLLECTED };
+
+/* Hands on at most WALK_BATCH rows and moves the position after them. Sets *ret_n to how many came. */
+static int walk_batch(struct catalog *c, sqlite3_stmt *s, enum order order, struct trace_position *at,
+                      trace_fn fn, void *arg, size_t *ret_n)
 {
     void *records;
     int r = read_records(c, s, &trace_fields, sizeof(struct trace_record), &records, ret_n);
@@ -98,7 +109,7 @@ static int walk_batch(struct catalog *c, sqlite3_stmt *s, struct trace_position 
         return r;
     for (size_t i = 0; i < *ret_n && r == 0; i++) {
         const struct trace_record *t = (struct trace_record *)records + i;
-        *at = (struct trace_position){t->recorded_at, t->trace_id};
+        *at = (struct trace_position){order == BY_RECORDED ? t->recorded_at : t->collected_at, t->trace_id};
         r = fn(t, arg);
     }
     free_records(&trace_fields, sizeof(struct trace_record), records, *ret_n);
@@ -121,13 +132,13 @@ static int first_position(struct catalog *c, const struct trace_filter *f, struc
     struct trace_position at = {INT64_MAX, INT64_MAX};
 
     if (f->until != RECORD_NONE)
-        at.recorded_at = f->until;
+        at.at = f->until;
     if (f->before_id != RECORD_NONE) {
         struct trace_record before;
         int r = catalog_get_trace(c, f->before_id, &before);
         if (r < 0)
             return r;
-        if (before.recorded_at <= at.recorded_at)
+        if (before.recorded_at <= at.at)
             at = (struct trace_position){before.recorded_at, before.trace_id};
         trace_record_done(&before);
     }
@@ -151,14 +162,14 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
 
     while (r == 0 && left > 0 && n == WALK_BATCH) {
         sqlite3_stmt *s = statement(c, listing_of(f));
-        bind_number(s, 1, at.recorded_at);
+        bind_number(s, 1, at.at);
         bind_number(s, 2, at.trace_id);
         bind_number(s, 3, f->since == RECORD_NONE ? INT64_MIN + 1 : f->since);
         bind_number(s, 4, MIN(left, WALK_BATCH));
         bind_if_used(s, 5, f->session_id);
         if (f->worker_url)
             bind_text(s, 6, f->worker_url);
-        r = walk_batch(c, s, &at, fn, arg, &n);
+        r = walk_batch(c, s, BY_RECORDED, &at, fn, arg, &n);
         left -= (int64_t)n;
     }
     return r;
@@ -168,15 +179,15 @@ static int evictable_batch(struct catalog *c, struct trace_position *at, int64_t
                            void *arg, size_t *ret_n)
 {
     sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
-    bind_number(s, 1, MAX(at->recorded_at, INT64_MIN + 1));
+    bind_number(s, 1, MAX(at->at, INT64_MIN + 1));
     bind_number(s, 2, at->trace_id);
     bind_number(s, 3, limit);
-    return walk_batch(c, s, at, fn, arg, ret_n);
+    return walk_batch(c, s, BY_COLLECTED, at, fn, arg, ret_n);
 }
 
 int catalog_each_evictable(struct catalog *c, trace_fn fn, void *arg)
 {
-    struct trace_position at = {.recorded_at = RECORD_NONE};
+    struct trace_position at = {.at = RECORD_NONE};
     size_t n = WALK_BATCH;
     int r = 0;
 
@@ -191,6 +202,16 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
     struct trace_position at = *after;
     size_t n;
     return evictable_batch(c, &at, limit, fn, arg, &n);
+}
+
+int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t limit, trace_fn fn, void *arg)
+{
+    sqlite3_stmt *s = statement(c, STATEMENT_PROTECTED);
+    struct trace_position at;
+    size_t n;
+    bind_number(s, 1, collected_until);
+    bind_number(s, 2, limit);
+    return walk_batch(c, s, BY_COLLECTED, &at, fn, arg, &n);
 }
 
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id)

@@ -66,14 +66,19 @@ static void mark_duplicate(struct collector *c, struct trace_record *row)
     row->reason = xasprintf("same bytes as t%" PRId64, twin);
 }
 
-/* What was known of a trace before stays with the file that was read again: whose it is, and that it is
- * pinned. */
+/* What was known of a trace before stays with the file that was read again: its worker and engine
+ * instance, and that it is pinned. */
 static void keep_claims(struct trace_record *row, struct trace_record *known)
 {
     row->trace_id = known->trace_id;
     row->pinned = known->pinned;
+    /* The same bytes are as old as they were, for the budget. */
+    if (row->sha256 && streq(row->sha256, known->sha256))
+        row->collected_at = known->collected_at;
     if (!row->labels)
         row->labels = TAKE_PTR(known->labels);
+    if (!row->instance && (row->target_id == RECORD_NONE || row->target_id == known->target_id))
+        row->instance = TAKE_PTR(known->instance);
     if (row->target_id != RECORD_NONE || row->candidates)
         return;
     row->session_id = known->session_id;
@@ -143,7 +148,8 @@ static int save_row(struct bringing *b)
     int r;
 
     trace_record_init(&known);
-    columns_settle(c, &b->columns, b->facts, b->columns_reason, b->columns_used_up, &b->row);
+    columns_settle(c, &b->columns, b->facts, b->columns_reason, b->columns_used_up, b->displaces_until,
+                   &b->row);
     bool is_known = find_known(b, &known);
     if (is_known) {
         if (b->stays)
@@ -466,7 +472,7 @@ int bringing_into_store(struct bringing *b, int *ret_dest_fd)
 {
     struct collector *c = b->collector;
 
-    int r = store_make_room(c->store, b->size, b->mtime_ns);
+    int r = store_make_room(c->store, b->size, b->displaces_until);
     if (r >= 0)
         r = store_incoming(c->store, b->size, ret_dest_fd, &b->incoming);
     if (r == -EMFILE || r == -ENFILE)
@@ -517,6 +523,7 @@ struct bringing *bringing_new(struct collector *c, const struct bringing_kind *k
                            .process_started = RECORD_NONE,
                            .actor = xstrdup("profd"),
                            .no_columns = !c->settings->columns};
+    b->displaces_until = b->mtime_ns;
     trace_record_init(&b->row);
     c->n_bringing++;
     return b;

@@ -36,7 +36,10 @@ struct bringing {
     bool stays;              /* where it is, which is no news */
     int64_t known_id;        /* the row that it takes the place of; 0: the one with its path, if any */
     char *incoming;
-    int64_t expected;     /* bytes that the store keeps for it */
+    int64_t expected; /* bytes that the store keeps for it */
+    /* Traces that were collected later are not removed for it: nobody asked for a file that merely lies in a
+     * directory, and an old one must not displace what was recorded since. */
+    int64_t displaces_until;
     bool no_columns;      /* they are not wanted */
     char *columns;        /* the columnar file on its way; NULL: none */
     int64_t columns_room; /* that the store lends to it */
@@ -75,7 +78,7 @@ void columns_drop(char **draft);
 /* What came of it, into the row; drops what is none, or what the store has no room for. reason: why there is
  * none, where that is not in the facts; or NULL. used_up: the child's time or memory was. */
 void columns_settle(struct collector *c, char **draft, const json_t *facts, const char *reason, bool used_up,
-                    struct trace_record *row);
+                    int64_t displaces_until, struct trace_record *row);
 /* Gives it its place, which needs the row's id, and saves row and summary; of none, only the summary. Not
  * committed. */
 int columns_keep(struct collector *c, char **draft, const json_t *facts, struct trace_record *row);

@@ -497,7 +497,7 @@ static int64_t op_bytes_seen(const struct target *t, void *collector)
 static void op_ended(const struct session *s, void *collector)
 {
     struct collector *c = collector;
-    job_lay_out(s, c->store, c->offload);
+    job_lay_out(s, c->catalog, c->store, c->offload);
 }
 
 static const struct collector_ops ops = {

@@ -40,12 +40,16 @@ uint64_t collector_skipped(const struct collector *c);
 void collector_begin(struct collector *c);
 /* The configured directories have changed: watches those that are, and no longer those that were. */
 void collector_renew_watches(struct collector *c);
-/* import.c: a file that somebody names, as a trace of no session. */
+/* import.c: a file that somebody names, as a trace of no session or of one that is made of such files. */
 struct import_order {
     const char *path;   /* absolute; opened with profd's rights */
     bool reference;     /* leave it where it is */
     bool again;         /* make the columns again if its bytes are in the catalog */
     const char *labels; /* a JSON object, or NULL */
+    /* The session that it becomes part of: by its id, which must be there, or by its name, under which it is
+     * made where it is not. RECORD_NONE and NULL: none. */
+    int64_t session_id;
+    const char *session_name;
     const char *actor;
 };
 

@@ -48,7 +48,7 @@ static bool has_size(const char *path, int64_t size)
 }
 
 void columns_settle(struct collector *c, char **draft, const json_t *facts, const char *reason, bool used_up,
-                    struct trace_record *row)
+                    int64_t displaces_until, struct trace_record *row)
 {
     row->columns_version = was_tried(facts, used_up) ? INGEST_COLUMNS_VERSION : RECORD_NONE;
     replace_str(&row->columns_reason, NULL);
@@ -58,7 +58,7 @@ void columns_settle(struct collector *c, char **draft, const json_t *facts, cons
         forget(draft, reason, row);
     else if (!has_size(*draft, row->columns_size))
         forget(draft, "profd-ingest wrote columns of another size than it says", row);
-    else if (store_make_room_for_columns(c->store, row->columns_size, row->recorded_at) < 0)
+    else if (store_make_room_for_columns(c->store, row->columns_size, displaces_until) < 0)
         forget(draft, "no room in the store (see profctl du)", row);
 }
 
@@ -96,7 +96,7 @@ int columns_renew(struct collector *c, char **draft, const json_t *facts, const 
 
     if (!reason)
         facts_to_row(facts, row);
-    columns_settle(c, draft, facts, reason, used_up, row);
+    columns_settle(c, draft, facts, reason, used_up, row->collected_at, row);
     int r = *draft ? columns_keep(c, draft, facts, row) : catalog_save_trace(c->catalog, row);
     if (r >= 0)
         r = catalog_commit(c->catalog, false);

@@ -116,6 +116,7 @@ static void end_collection(struct collection *k)
         outcome = k->n_traces > 0 && !k->trouble ? STATE_PARTIAL : STATE_FAILED;
         explain_nothing(k, &reason, &remedy);
     }
+    target_find_instances(k->dir->collector->catalog, k->target);
     target_collected(k->target, outcome, reason, remedy);
 }
 

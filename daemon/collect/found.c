@@ -232,6 +232,16 @@ static void explain_unopened(struct file *f, const struct opening *o)
                        strerror(-o->fd));
 }
 
+static bool is_waited_for(const struct file *f)
+{
+    const struct collection *k;
+
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    if (file_may_be_of(f, k))
+        return true;
+    return false;
+}
+
 static void begin(struct file *f, struct opening *o)
 {
     int source_fd = TAKE_FD(o->fd);
@@ -240,6 +250,8 @@ static void begin(struct file *f, struct opening *o)
     int dest_fd = -1;
 
     b->process_started = o->place.process_started;
+    if (is_waited_for(f))
+        b->displaces_until = INT64_MAX;
     b->patient = file_quiet_for(f) >= c->settings->settle_ns;
     file_set_state(f, FILE_CHECKING);
     if (f->in_place) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that somebody names: opened off the loop, read as any other, and kept as a trace of no session,
- * unless its bytes are in the catalog: then that trace gets the columns, if it has none, or if they are to be
- * made again. What is no trace is refused, and nothing of it is kept.
+ * A file that somebody names: opened off the loop, read as any other, and kept as a trace of no session or of
+ * the one that it was named for, unless its bytes are in the catalog: then that trace gets the columns, if it
+ * has none, or if they are to be made again, and becomes part of the session if it is of none. What is no
+ * trace is refused, and nothing of it is kept.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "daemon/collect/bringing.h"
 #include "proto/ingest.h"
 #include "trace/read/format.h"
@@ -14,7 +16,8 @@
 
 struct import {
     struct collector *collector;
-    char *path, *labels, *actor;
+    char *path, *labels, *actor, *session_name;
+    int64_t session_id;
     bool reference, again;
     struct import_result result;
     void (*done)(const struct import_result *result, void *arg);
@@ -31,6 +34,7 @@ static void end(struct import *m)
     free(m->path);
     free(m->labels);
     free(m->actor);
+    free(m->session_name);
     free(m);
 }
 
@@ -83,6 +87,76 @@ static void renew_columns(struct bringing *b, struct trace_record *same)
     }
 }
 
+/* -- The session that it is for ----------------------------------------------------------------------- */
+
+/* A session in which nothing was recorded: it is complete, and has no targets. */
+static int add_session(struct import *m)
+{
+    struct catalog *catalog = m->collector->catalog;
+    struct session_record s;
+
+    session_record_init(&s);
+    s.state = STATE_COMPLETE;
+    s.options = (char *)"{}";
+    s.labels = m->labels ? m->labels : (char *)"{}";
+    s.requested_at = s.finished_at = wall_ns();
+    s.requested_by = m->actor;
+    s.name = m->session_name;
+    int r = catalog_add_session(catalog, &s);
+    if (r >= 0)
+        r = catalog_add_event(catalog, "session-ingested", m->actor, s.session_id, RECORD_NONE, RECORD_NONE,
+                              "%s", m->session_name);
+    m->session_id = s.session_id;
+    return r;
+}
+
+/* Sets m->session_id, where it is for a session. 0 or the problem. */
+static int find_session(struct import *m)
+{
+    struct catalog *catalog = m->collector->catalog;
+    struct problem *p = &m->result.problem;
+    struct session_record s;
+    int r;
+
+    if (!m->session_name && m->session_id == RECORD_NONE)
+        return 0;
+    r = m->session_name ? catalog_find_session_by_name(catalog, m->session_name, &s)
+                        : catalog_get_session(catalog, m->session_id, &s);
+    if (r == -ENOENT && m->session_name)
+        r = add_session(m);
+    else if (r == -ENOENT)
+        return problem_set(p, r, PROBLEM_NOT_FOUND, "there is no session s%" PRId64, m->session_id);
+    else if (r >= 0) {
+        m->session_id = s.session_id;
+        bool is_over = state_is_final(s.state);
+        session_record_done(&s);
+        if (!is_over)
+            return problem_set(p, -EBUSY, PROBLEM_CONFLICT, "session s%" PRId64 " is still being recorded",
+                               m->session_id);
+    }
+    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot catalog the session of %s: %s", m->path,
+                               strerror(-r))
+                 : 0;
+}
+
+/* A trace that was there before, of no session, becomes part of it. */
+static void join_session(struct import *m, struct trace_record *same)
+{
+    struct catalog *catalog = m->collector->catalog;
+
+    if (m->result.trace_id == 0 || m->session_id == RECORD_NONE || same->session_id != RECORD_NONE)
+        return;
+    same->session_id = m->session_id;
+    int r = catalog_save_trace(catalog, same);
+    if (r >= 0)
+        r = catalog_commit(catalog, false);
+    if (r >= 0)
+        return;
+    problem_set(&m->result.problem, r, PROBLEM_STORAGE, "cannot catalog the session of %s: %s", m->path,
+                strerror(-r));
+    m->result.trace_id = 0;
+}
+
 /* A hash is what profd-ingest says; the size of the file is not. */
 static bool find_same(struct bringing *b, const char *sha256)
 {
@@ -95,6 +169,7 @@ static bool find_same(struct bringing *b, const char *sha256)
     if (m->result.existed) {
         m->result.trace_id = same.trace_id;
         renew_columns(b, &same);
+        join_session(m, &same);
     }
     trace_record_done(&same);
     return m->result.existed;
@@ -110,8 +185,9 @@ static bool judge(struct bringing *b, const struct ingest_result *r)
                     "cannot take %s: %s", m->path, r->reason ? r->reason : strerror(-r->err));
     else if (!b->row.sha256 || !is_trace(b))
         refuse(m, b, r);
-    else if (!find_same(b, b->row.sha256)) {
+    else if (find_session(m) == 0 && !find_same(b, b->row.sha256)) {
         b->row.kind = TRACE_KIND_TRACE;
+        b->row.session_id = m->session_id;
         replace_str(&b->row.labels, m->labels);
         return true;
     }
@@ -201,6 +277,7 @@ static void begin(struct import *m)
     int dest_fd = -1;
 
     b->import = m;
+    b->displaces_until = INT64_MAX;
     b->process_started = m->process_started;
     replace_str(&b->actor, m->actor);
     b->stays = store_holds(m->collector->store, m->path);
@@ -237,6 +314,8 @@ void collector_import(struct collector *c, const struct import_order *order,
                          .actor = xstrdup(order->actor),
                          .reference = order->reference,
                          .again = order->again,
+                         .session_id = order->session_id,
+                         .session_name = xstrdup(order->session_name),
                          .done = done,
                          .arg = arg};
     offload_run_in(c->offload, offload_lane_of_file(m->path), open_source, on_opened, m);

@@ -73,6 +73,9 @@ struct dir {
 };
 TAILQ_HEAD(dir_list, dir);
 
+/* Notes of which engine instance the traces of a target are, once they are there (trace/read/instance.h). */
+void target_find_instances(struct catalog *c, const struct target *t);
+
 /* A target's part in all this. */
 struct collection {
     TAILQ_ENTRY(collection) next, next_in_dir;

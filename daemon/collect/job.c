@@ -13,9 +13,15 @@
 #define DIRECTORY_MODE 0750
 #define FILE_MODE      0640
 
+struct part {
+    char *text;   /* of profile_<phase>.out; NULL: the phase is not in this session */
+    char **files; /* paths of its traces, relative to the store; NULL: all of the session's directory */
+    size_t n_files;
+};
+
 struct job {
-    char *root, *folder, *text;
-    const char *phase;
+    char *root, *folder;
+    struct part parts[_JOB_PHASE_MAX];
     int64_t session_id;
     int err;
 };
@@ -34,26 +40,44 @@ static void put_moment(FILE *out, const char *what, int64_t at, int64_t status)
     putc('\n', out);
 }
 
-static char *describe(const struct session *s)
+/* What was noticed of one worker. */
+static void put_remarks(FILE *out, const struct session *s, const char *worker_url)
 {
-    const struct recording *r = &s->request.recording;
+    size_t i;
+    json_t *remark;
+
+    json_array_foreach(s->remarks, i, remark)
+    {
+        const char *text = json_get_str(remark, "text"), *remedy = json_get_str(remark, "remedy");
+        if (streq(json_get_str(remark, "worker"), worker_url) && text)
+            fprintf(out, "  %s%s%s\n", text, remedy ? "\n    " : "", remedy ? remedy : "");
+    }
+}
+
+static char *describe(const struct session *s, enum job_phase phase)
+{
+    int64_t first = s->request.job.phases[phase].start_step;
     char *text = NULL;
     size_t size;
     FILE *out = xmemstream(&text, &size);
 
-    fprintf(out, "%s, %s: session s%" PRId64 " is %s\n", s->request.job.folder, s->request.job.phase,
+    fprintf(out, "%s, %s: session s%" PRId64 " is %s\n", s->request.job.folder, job_phase_name(phase),
             s->record.session_id, state_name(s->record.state));
     if (s->record.reason)
         fprintf(out, "%s\n", s->record.reason);
-    fprintf(out, "steps %" PRId64 " to %" PRId64 "\n", r->start_step, r->start_step + r->steps);
+    fprintf(out, "start_step %" PRId64 ", stop_step %" PRId64 "\n", first,
+            first + s->request.job.phases[phase].steps);
     if (s->run_id > 0)
         fprintf(out, "load r%" PRId64 "\n", s->run_id);
     for (size_t i = 0; i < s->n_targets; i++) {
         const struct target *t = &s->targets[i];
+        if (job_phase_of(t->worker.role) != phase)
+            continue;
         fprintf(out, "%s: %s%s%s\n", t->worker.url, state_name(t->record.state),
                 t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
         put_moment(out, "start", t->record.start_sent_at, t->record.start_status);
         put_moment(out, "stop", t->record.stop_sent_at, t->record.stop_status);
+        put_remarks(out, s, t->worker.url);
     }
     fclose(out);
     return text;
@@ -79,21 +103,54 @@ static int write_text(int folder_fd, const char *name, const char *text)
     return write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -EIO;
 }
 
+/* The store's files by paths that hold wherever the store is mounted; others as they are. */
+static char *link_target(const char *root, const char *path)
+{
+    size_t n = strlen(root);
+    return strncmp(path, root, n) == 0 && path[n] == '/' ? xasprintf("../../..%s", path + n) : xstrdup(path);
+}
+
+static int link_files(const struct job *j, int profiles_fd, const char *name, const struct part *part)
+{
+    _cleanup_(closep) int fd = open_directory(profiles_fd, name);
+
+    for (size_t i = 0; i < part->n_files && fd >= 0; i++) {
+        const char *slash = strrchr(part->files[i], '/');
+        _cleanup_(freep) char *target = link_target(j->root, part->files[i]);
+        if (slash && symlinkat(target, fd, slash + 1) < 0 && errno != EEXIST)
+            return -errno;
+    }
+    return MIN(fd, 0);
+}
+
+/* A session of one phase is in its directory as a whole. */
+static int link_phase(const struct job *j, int profiles_fd, enum job_phase phase)
+{
+    const char *name = job_phase_name(phase);
+    _cleanup_(freep) char *target = xasprintf("../../s%" PRId64, j->session_id);
+
+    for (int i = 0; i < _JOB_PHASE_MAX; i++)
+        if (i != (int)phase && j->parts[i].text)
+            return link_files(j, profiles_fd, name, &j->parts[phase]);
+    return symlinkat(target, profiles_fd, name) < 0 ? -errno : 0;
+}
+
 static void lay_out(void *arg)
 {
     struct job *j = arg;
-    _cleanup_(freep) char *target = xasprintf("../../s%" PRId64, j->session_id),
-                          *out = xasprintf("profile_%s.out", j->phase);
     _cleanup_(closep) int root = open(j->root, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     _cleanup_(closep) int folder = root < 0 ? -1 : open_directory(root, j->folder);
     _cleanup_(closep) int profiles = folder < 0 ? -1 : open_directory(folder, "profiles");
 
-    if (profiles < 0)
-        j->err = -ENOENT;
-    else if (symlinkat(target, profiles, j->phase) < 0)
-        j->err = -errno;
-    else
-        j->err = write_text(folder, out, j->text);
+    j->err = profiles < 0 ? -ENOENT : 0;
+    for (int i = 0; i < _JOB_PHASE_MAX && j->err == 0; i++) {
+        _cleanup_(freep) char *out = xasprintf("profile_%s.out", job_phase_name((enum job_phase)i));
+        if (!j->parts[i].text)
+            continue;
+        j->err = link_phase(j, profiles, (enum job_phase)i);
+        if (j->err == 0)
+            j->err = write_text(folder, out, j->parts[i].text);
+    }
 }
 
 static void on_laid_out(void *arg)
@@ -101,52 +158,109 @@ static void on_laid_out(void *arg)
     struct job *j = arg;
 
     if (j->err < 0)
-        log_warning("cannot lay out %s/%s for session s%" PRId64 ": %s", j->folder, j->phase, j->session_id,
+        log_warning("cannot lay out %s for session s%" PRId64 ": %s", j->folder, j->session_id,
                     strerror(-j->err));
+    for (int i = 0; i < _JOB_PHASE_MAX; i++) {
+        for (size_t k = 0; k < j->parts[i].n_files; k++)
+            free(j->parts[i].files[k]);
+        free(j->parts[i].files);
+        free(j->parts[i].text);
+    }
     free(j->root);
     free(j->folder);
-    free(j->text);
     free(j);
 }
 
-void job_lay_out(const struct session *s, const struct store *store, struct offload *offload)
+struct listing {
+    struct job *job;
+    const struct session *session;
+};
+
+static int take_trace(const struct trace_record *r, void *arg)
+{
+    const struct listing *l = arg;
+
+    for (size_t i = 0; i < l->session->n_targets; i++) {
+        const struct target *t = &l->session->targets[i];
+        struct part *part = &l->job->parts[job_phase_of(t->worker.role)];
+        if (!r->path || !streq(r->worker_url, t->worker.url))
+            continue;
+        part->files = xrealloc(part->files, part->n_files + 1, sizeof(*part->files));
+        part->files[part->n_files++] = xstrdup(r->path);
+        break;
+    }
+    return 0;
+}
+
+void job_lay_out(const struct session *s, struct catalog *catalog, const struct store *store,
+                 struct offload *offload)
 {
     if (!s->request.job.folder)
         return;
     struct job *j = xcalloc(1, sizeof(*j));
+    const struct trace_filter all = {.session_id = s->record.session_id,
+                                     .since = RECORD_NONE,
+                                     .until = RECORD_NONE,
+                                     .before_id = RECORD_NONE,
+                                     .limit = RECORD_NONE};
     *j = (struct job){
         .root = xstrdup(store_path(store)),
         .folder = xstrdup(s->request.job.folder),
-        .phase = s->request.job.phase,
-        .text = describe(s),
         .session_id = s->record.session_id,
     };
+    for (int i = 0; i < _JOB_PHASE_MAX; i++)
+        if (s->request.job.phases[i].steps > 0)
+            j->parts[i].text = describe(s, (enum job_phase)i);
+    int r = catalog_each_trace(catalog, &all, take_trace, &(struct listing){.job = j, .session = s});
+    if (r < 0)
+        log_warning("cannot list the traces of session s%" PRId64 ": %s", j->session_id, strerror(-r));
     offload_run(offload, lay_out, on_laid_out, j);
 }
 
 /* -- Taking away -------------------------------------------------------------------------------------- */
 
+/* Links in a phase's own directory that lead nowhere any more. */
+static void prune_links(int folder, const char *path)
+{
+    int fd = openat(folder, path, O_DIRECTORY | O_NOFOLLOW | O_RDONLY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    char target[4096];
+
+    if (!dir && fd >= 0)
+        close(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (readlinkat(fd, e->d_name, target, sizeof(target)) > 0 && faccessat(fd, e->d_name, F_OK, 0) < 0)
+            unlinkat(fd, e->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 static void prune_phase(int folder, const char *phase)
 {
-    _cleanup_(freep) char *link = xasprintf("profiles/%s", phase), *out = xasprintf("profile_%s.out", phase);
+    _cleanup_(freep) char *path = xasprintf("profiles/%s", phase), *out = xasprintf("profile_%s.out", phase);
     char target[64];
 
-    if (readlinkat(folder, link, target, sizeof(target)) < 0 || faccessat(folder, link, F_OK, 0) == 0)
-        return;
-    unlinkat(folder, link, 0);
+    if (readlinkat(folder, path, target, sizeof(target)) >= 0) {
+        if (faccessat(folder, path, F_OK, 0) == 0)
+            return;
+        unlinkat(folder, path, 0);
+    } else {
+        prune_links(folder, path);
+        if (unlinkat(folder, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            return;
+    }
     unlinkat(folder, out, 0);
 }
 
 /* Whatever else lies in a folder keeps it. */
 static void prune_folder(int root, const char *name)
 {
-    static const char *const phases[] = {"prefill", "decode", "aggregated"};
     _cleanup_(closep) int folder = openat(root, name, O_DIRECTORY | O_NOFOLLOW | O_RDONLY | O_CLOEXEC);
 
     if (folder < 0)
         return;
-    for (size_t i = 0; i < ARRAY_SIZE(phases); i++)
-        prune_phase(folder, phases[i]);
+    for (int i = 0; i < _JOB_PHASE_MAX; i++)
+        prune_phase(folder, job_phase_name((enum job_phase)i));
     unlinkat(folder, "profiles", AT_REMOVEDIR);
     unlinkat(root, name, AT_REMOVEDIR);
 }

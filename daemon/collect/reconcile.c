@@ -186,7 +186,7 @@ static void take_rows(struct reconcile *r)
 {
     struct trace_filter filter = {.session_id = RECORD_NONE,
                                   .since = RECORD_NONE,
-                                  .until = r->at.recorded_at,
+                                  .until = r->at.at,
                                   .before_id = r->at.trace_id,
                                   .limit = PORTION};
 

@@ -27,6 +27,7 @@ struct removal {
 
     int64_t session_id;       /* RECORD_NONE: a vacuum */
     int64_t goal;             /* of a vacuum: bytes to be freed */
+    int64_t collected_until;  /* of a vacuum */
     struct trace_position at; /* of a vacuum: how far it came */
     bool dry_run;
 
@@ -46,6 +47,60 @@ static void log_vacuum(const struct removal *m)
                    format_size(size, m->removed.bytes));
 }
 
+/* -- What vacuum reports -- */
+
+static json_t *list_item(const struct trace_record *t)
+{
+    char ref[32];
+    json_t *j = json_object();
+
+    snprintf(ref, sizeof(ref), "t%" PRId64, t->trace_id);
+    json_put_str(j, "trace", ref);
+    if (t->session_id != RECORD_NONE) {
+        snprintf(ref, sizeof(ref), "s%" PRId64, t->session_id);
+        json_put_str(j, "session", ref);
+    }
+    json_put_str(j, "worker", t->worker_url);
+    json_put_str(j, "name", t->name);
+    json_put_int(j, "size", room_of(t));
+    json_put_int(j, "collected_at", t->collected_at);
+    if (!t->stored)
+        json_put_bool(j, "columns_only", true);
+    return j;
+}
+
+static const char *why_kept(struct removal *m, const struct trace_record *t)
+{
+    struct session_record s;
+    bool pinned;
+
+    if (t->pinned)
+        return "pinned";
+    session_record_init(&s);
+    pinned = catalog_get_session(m->store->catalog, t->session_id, &s) >= 0 && s.pinned;
+    session_record_done(&s);
+    return pinned ? "session-pinned" : "session-running";
+}
+
+static int take_kept(const struct trace_record *t, void *arg)
+{
+    struct removal *m = arg;
+    json_t *item = list_item(t);
+
+    json_put_str(item, "reason", why_kept(m, t));
+    json_array_append_new(m->removed.kept, item);
+    return 0;
+}
+
+/* What would have been taken before the last that was, or, if the goal is not reached, to reach it. */
+static void list_kept(struct removal *m)
+{
+    if (m->session_id != RECORD_NONE || m->goal <= 0)
+        return;
+    int64_t until = m->removed.bytes >= m->goal ? m->at.at : m->collected_until;
+    catalog_each_protected(m->store->catalog, until, STORE_LISTED_MAX, take_kept, m);
+}
+
 static void end(struct removal *m, int err)
 {
     struct store *s = m->store;
@@ -53,7 +108,11 @@ static void end(struct removal *m, int err)
     log_vacuum(m);
     m->removed.err = err;
     s->n_removals--;
+    list_kept(m);
+    m->removed.collected_until = m->at.at;
     m->done(&m->removed, m->arg);
+    json_decref(m->removed.removed);
+    json_decref(m->removed.kept);
     if (s->n_removals == 0 && s->idle && !s->closing)
         s->idle(s->idle_arg);
     free(m->portion);
@@ -72,9 +131,11 @@ static int take(const struct trace_record *t, void *arg)
 {
     struct removal *m = arg;
 
-    if (m->session_id == RECORD_NONE && m->removed.bytes >= m->goal)
+    if (m->session_id == RECORD_NONE && (m->removed.bytes >= m->goal || t->collected_at > m->collected_until))
         return 1;
-    m->at = (struct trace_position){t->recorded_at, t->trace_id};
+    m->at = (struct trace_position){t->collected_at, t->trace_id};
+    if (m->removed.removed && json_array_size(m->removed.removed) < STORE_LISTED_MAX)
+        json_array_append_new(m->removed.removed, list_item(t));
     m->removed.traces += goes_whole(m, t);
     m->removed.bytes += room_of(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
@@ -205,7 +266,7 @@ static struct removal *removal_new(struct store *s, int64_t session_id, const ch
                           .done = done,
                           .arg = arg,
                           .session_id = session_id,
-                          .at = {.recorded_at = RECORD_NONE},
+                          .at = {RECORD_NONE, 0},
                           .portion = xcalloc(PORTION, sizeof(*m->portion))};
     return m;
 }
@@ -217,15 +278,18 @@ static void begin(struct removal *m)
     offload_run(m->store->offload, remove_files, on_files_removed, m);
 }
 
-void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, store_removed_fn done,
-                  void *arg)
+void store_vacuum(struct store *s, const struct vacuum_request *request, const char *actor,
+                  store_removed_fn done, void *arg)
 {
     struct removal *m = removal_new(s, RECORD_NONE, actor, done, arg);
     struct store_usage u = {.bytes = 0};
 
     m->removed.err = store_usage(s, &u);
-    m->goal = u.bytes - keep;
-    m->dry_run = dry_run;
+    m->removed.removed = json_array();
+    m->removed.kept = json_array();
+    m->goal = request->keep == RECORD_NONE ? INT64_MAX : u.bytes - request->keep;
+    m->collected_until = request->collected_until;
+    m->dry_run = request->dry_run;
     begin(m);
 }
 

@@ -181,7 +181,7 @@ int64_t room_of(const struct trace_record *t)
 }
 
 struct eviction {
-    int64_t goal, freed, recorded_at;
+    int64_t goal, freed, collected_until;
     int64_t *ids;
     size_t n, cap;
 };
@@ -190,7 +190,7 @@ static int choose_victim(const struct trace_record *t, void *arg)
 {
     struct eviction *e = arg;
 
-    if (e->freed >= e->goal || t->recorded_at > e->recorded_at)
+    if (e->freed >= e->goal || t->collected_at > e->collected_until)
         return 1;
     VEC_GROW(e->ids, e->n, e->cap);
     e->ids[e->n++] = t->trace_id;
@@ -264,9 +264,9 @@ static int choose_victims(struct store *s, int64_t bytes, int64_t written, struc
     return r < 0 ? r : e->freed >= e->goal ? 0 : -ENOSPC;
 }
 
-static int make_room(struct store *s, int64_t bytes, int64_t written, int64_t recorded_at)
+static int make_room(struct store *s, int64_t bytes, int64_t written, int64_t collected_until)
 {
-    struct eviction e = {.recorded_at = recorded_at};
+    struct eviction e = {.collected_until = collected_until};
 
     int r = choose_victims(s, bytes, written, &e);
     for (size_t i = 0; i < e.n && r >= 0; i++) {
@@ -279,7 +279,7 @@ static int make_room(struct store *s, int64_t bytes, int64_t written, int64_t re
 
 int store_could_take(struct store *s, int64_t bytes)
 {
-    struct eviction e = {.recorded_at = INT64_MAX};
+    struct eviction e = {.collected_until = INT64_MAX};
 
     int r = choose_victims(s, bytes, 0, &e);
     free(e.ids);
@@ -291,14 +291,14 @@ uint64_t store_evictions(const struct store *s)
     return s->n_evictions;
 }
 
-int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at)
+int store_make_room(struct store *s, int64_t bytes, int64_t collected_until)
 {
-    return make_room(s, bytes, 0, recorded_at);
+    return make_room(s, bytes, 0, collected_until);
 }
 
-int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t recorded_at)
+int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t collected_until)
 {
-    return make_room(s, bytes, bytes, recorded_at);
+    return make_room(s, bytes, bytes, collected_until);
 }
 
 /* -- Removing ----------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "base/json.h"
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/catalog/records.h"
@@ -41,9 +42,9 @@ int store_place(const struct store *s, const char *incoming, const char *dir, co
                 char **ret_path);
 /* Whether so much fits into the budget as it is. */
 bool store_has_room(const struct store *s, int64_t bytes);
-/* For a trace of that time: removes files and rows of the oldest unpinned traces, none that is newer, until
- * bytes more fit into the budget; -ENOSPC, and nothing is removed, where they cannot. */
-int store_make_room(struct store *s, int64_t bytes, int64_t recorded_at);
+/* Removes files and rows of the unpinned traces that were collected first, none that was collected after
+ * collected_until, until bytes more fit into the budget; -ENOSPC, and nothing is removed, if they cannot. */
+int store_make_room(struct store *s, int64_t bytes, int64_t collected_until);
 /* Removes a trace's row, its columns and, where it is in the store, its file. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor);
 
@@ -59,7 +60,7 @@ int store_place_columns(const struct store *s, const char *incoming, int64_t tra
 /* The reverse: a file that nobody sees. */
 int store_take_columns_back(struct store *s, const char *path, char **ret_incoming);
 /* For finished columns of so many bytes, as store_make_room(). */
-int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t recorded_at);
+int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t collected_until);
 /* A file that no row needs any more. */
 void store_unlink(const char *path);
 /* Whose columns a file of that name would be. */
@@ -72,12 +73,21 @@ bool store_columns_owner(const char *name, int64_t *ret_trace_id);
 struct store_removed {
     int err;
     int64_t traces, bytes;
+    /* Of a vacuum, each at most STORE_LISTED_MAX, as in openapi.yaml, schema Vacuumed: what went (or would
+     * go), and what is older than the last of it and stays. NULL of a session. */
+    json_t *removed, *kept;
+    int64_t collected_until; /* when the last of it was collected; RECORD_NONE: nothing went */
 };
+#define STORE_LISTED_MAX 1000
 typedef void (*store_removed_fn)(const struct store_removed *removed, void *arg);
-/* The oldest unpinned traces, until at most keep bytes are in use; of those that lie elsewhere only the
- * columns. With dry_run only counts. */
-void store_vacuum(struct store *s, int64_t keep, bool dry_run, const char *actor, store_removed_fn done,
-                  void *arg);
+struct vacuum_request {
+    int64_t keep;            /* bytes that may stay; RECORD_NONE: any number */
+    int64_t collected_until; /* nothing that was collected later is removed; INT64_MAX: no limit */
+    bool dry_run;            /* only list and count */
+};
+/* Removes the unpinned traces that were collected first; of those that lie elsewhere only the columns. */
+void store_vacuum(struct store *s, const struct vacuum_request *request, const char *actor,
+                  store_removed_fn done, void *arg);
 /* A session with its rows, files and directory. */
 void store_remove_session(struct store *s, int64_t session_id, const char *actor, store_removed_fn done,
                           void *arg);

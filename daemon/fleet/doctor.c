@@ -20,37 +20,78 @@
 
 /* -- The list of checks ------------------------------------------------------------------------------- */
 
-void checks_add(struct checks *c, enum check_result result, const char *worker, const char *remedy,
+/* The most particular wording, from that of the check on, in which both say the same; _CHECK_WORDING_MAX
+ * where they say different things. */
+static enum check_wording common_wording(const struct check *a, const struct check *b)
+{
+    enum check_wording i = a->wording;
+
+    while (i < _CHECK_WORDING_MAX && !(streq(a->text[i], b->text[i]) && streq(a->remedy[i], b->remedy[i])))
+        i++;
+    return i;
+}
+
+static void check_done(struct check *c)
+{
+    for (size_t i = 0; i < c->n_workers; i++)
+        free(c->workers[i]);
+    free(c->workers);
+    for (size_t i = 0; i < _CHECK_WORDING_MAX; i++) {
+        free(c->text[i]);
+        free(c->remedy[i]);
+    }
+}
+
+static void check_add_worker(struct check *c, const char *url)
+{
+    VEC_GROW(c->workers, c->n_workers, c->cap_workers);
+    c->workers[c->n_workers++] = xstrdup(url);
+}
+
+static bool join_check(struct checks *c, const struct check *one, const char *url)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct check *same = &c->items[i];
+        if (same->n_workers == 0 || same->result != one->result)
+            continue;
+        enum check_wording wording = common_wording(same, one);
+        if (wording == _CHECK_WORDING_MAX)
+            continue;
+        same->wording = wording;
+        check_add_worker(same, url);
+        return true;
+    }
+    return false;
+}
+
+void checks_add(struct checks *c, enum check_result result, const struct worker *worker, const char *remedy,
                 const char *format, ...)
 {
+    struct check one = {.result = result};
+
     va_list ap;
     va_start(ap, format);
-    char *text = xvasprintf(format, ap);
+    one.text[WORDING_OWN] = xvasprintf(format, ap);
     va_end(ap);
-    for (size_t i = 0; i < c->n && worker; i++) {
-        struct check *same = &c->items[i];
-        if (same->worker && same->result == result && streq(same->text, text) &&
-            streq(same->remedy, remedy)) {
-            same->n_workers++;
-            free(text);
-            return;
-        }
+    one.remedy[WORDING_OWN] = xstrdup(remedy);
+    for (size_t i = WORDING_OWN + 1; worker && i < _CHECK_WORDING_MAX; i++) {
+        one.text[i] = worker_generic_text(worker, one.text[WORDING_OWN], i == WORDING_WITHOUT_DIR);
+        one.remedy[i] = worker_generic_text(worker, remedy, i == WORDING_WITHOUT_DIR);
     }
+    if (worker && join_check(c, &one, worker->url)) {
+        check_done(&one);
+        return;
+    }
+    if (worker)
+        check_add_worker(&one, worker->url);
     VEC_GROW(c->items, c->n, c->cap);
-    c->items[c->n++] = (struct check){.result = result,
-                                      .worker = xstrdup(worker),
-                                      .n_workers = worker ? 1 : 0,
-                                      .text = text,
-                                      .remedy = xstrdup(remedy)};
+    c->items[c->n++] = one;
 }
 
 void checks_done(struct checks *c)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        free(c->items[i].worker);
-        free(c->items[i].text);
-        free(c->items[i].remedy);
-    }
+    for (size_t i = 0; i < c->n; i++)
+        check_done(&c->items[i]);
     free(c->items);
     *c = (struct checks){0};
 }
@@ -62,23 +103,33 @@ static char *who(const char *worker, unsigned n)
     return xasprintf("%s and %u other%s", worker, n - 1, n == 2 ? "" : "s");
 }
 
+char *check_subject(const struct check *c)
+{
+    return c->n_workers == 1 ? xstrdup(c->workers[0]) : xasprintf("%zu workers", c->n_workers);
+}
+
 static json_t *check_to_json(const struct check *c)
 {
     static const char *const names[_CHECK_RESULT_MAX] = {
         [CHECK_OK] = "ok", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail", [CHECK_UNKNOWN] = "unknown"};
-    json_t *j = json_object();
+    json_t *j = json_object(), *urls = json_array();
+    const char *text = c->text[c->wording];
 
     json_put_str(j, "result", names[c->result]);
-    json_put_str(j, "worker", c->worker);
-    if (c->worker) {
-        _cleanup_(freep) char *subject = who(c->worker, c->n_workers);
-        _cleanup_(freep) char *text = xasprintf("%s %s", subject, c->text);
-        json_put_int(j, "workers", c->n_workers);
-        json_put_str(j, "text", text);
+    for (size_t i = 0; i < c->n_workers; i++)
+        json_array_append_new(urls, json_text(c->workers[i]));
+    if (c->n_workers > 0) {
+        _cleanup_(freep) char *subject = check_subject(c);
+        _cleanup_(freep) char *line = xasprintf("%s: %s", subject, text);
+        json_put_str(j, "worker", c->workers[0]);
+        json_put_int(j, "workers", (int64_t)c->n_workers);
+        json_object_set(j, "urls", urls);
+        json_put_str(j, "text", line);
     } else {
-        json_put_str(j, "text", c->text);
+        json_put_str(j, "text", text);
     }
-    json_put_str(j, "remedy", c->remedy);
+    json_decref(urls);
+    json_put_str(j, "remedy", c->remedy[c->wording]);
     return j;
 }
 
@@ -156,8 +207,8 @@ static struct place_space *find_neighbour(struct place_spaces *s, size_t n, cons
 {
     for (size_t i = 0; i < n; i++) {
         struct place_space *other = &s->items[i];
-        if (one->err == 0 && other->err == 0 && other->device == one->device &&
-            other->temporary == one->temporary)
+        if (other->err == one->err && other->temporary == one->temporary &&
+            (one->err < 0 || other->device == one->device))
             return other;
     }
     return NULL;
@@ -201,7 +252,7 @@ static void check_space(const struct place_space *s, struct checks *c)
         checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
                    "profd must be able to list and read it: run it as a user or group that may, or "
                    "with " FOREIGN_DROP_IN ".",
-                   "%s, the %s of %s, cannot be read: %s", s->path, what, whose, strerror(-s->err));
+                   "%s (%s of %s) cannot be read: %s", where, what, whose, strerror(-s->err));
         return;
     }
     enum check_result result = s->free < FREE_FAIL ? CHECK_FAIL : s->free < FREE_WARN ? CHECK_WARN : CHECK_OK;
@@ -242,8 +293,9 @@ static void check_health(const struct fleet *f, struct checks *c)
         healthy += w->health == HEALTH_HEALTHY;
         unknown += w->health == HEALTH_UNKNOWN;
         if (w->health == HEALTH_UNHEALTHY)
-            checks_add(c, CHECK_FAIL, w->url,
-                       "Its own log says why; --include-unhealthy records it all the same.", "is unhealthy");
+            checks_add(c, CHECK_FAIL, w,
+                       "The reason is in its log; --include-unhealthy records it all the same.",
+                       "is unhealthy");
     }
     if (unknown > 0)
         checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy, of %zu it is not known", healthy,
@@ -252,29 +304,42 @@ static void check_health(const struct fleet *f, struct checks *c)
         checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy", healthy, f->n_workers);
 }
 
+static int64_t clock_error(const struct worker *w)
+{
+    return w->clock_offset_ns < 0 ? -w->clock_offset_ns : w->clock_offset_ns;
+}
+
+/* Workers whose clocks differ by different amounts have the same trouble: the text has the largest of each
+ * direction. */
 static void check_clocks(const struct fleet *f, struct checks *c)
 {
-    size_t n_known = 0, n_off = 0;
+    size_t n_known = 0, n_off[2] = {0};
+    int64_t largest[2] = {0};
     char text[UNIT_TEXT_MAX];
 
     for (size_t i = 0; i < f->n_workers; i++) {
         const struct worker *w = &f->workers[i];
-        if (!w->clock_known)
+        bool ahead = w->clock_offset_ns > 0;
+        n_known += w->clock_known;
+        if (!w->clock_known || clock_error(w) <= CLOCK_WARN_NS)
             continue;
-        int64_t offset = w->clock_offset_ns < 0 ? -w->clock_offset_ns : w->clock_offset_ns;
-        n_known++;
-        if (offset <= CLOCK_WARN_NS)
+        n_off[ahead]++;
+        largest[ahead] = MAX(largest[ahead], clock_error(w));
+    }
+    for (size_t i = 0; i < f->n_workers; i++) {
+        const struct worker *w = &f->workers[i];
+        bool ahead = w->clock_offset_ns > 0;
+        if (!w->clock_known || clock_error(w) <= CLOCK_WARN_NS)
             continue;
-        n_off++;
-        checks_add(c, CHECK_WARN, w->url,
+        checks_add(c, CHECK_WARN, w,
                    "Let both hosts follow one time server (timedatectl); traces of several hosts cannot be "
                    "laid over each other before.",
-                   "has a clock that is %s %s ours", format_duration(text, offset),
-                   w->clock_offset_ns > 0 ? "ahead of" : "behind");
+                   "has a clock that is %s%s %s ours", n_off[ahead] > 1 ? "up to " : "",
+                   format_duration(text, largest[ahead]), ahead ? "ahead of" : "behind");
     }
     if (n_known > 0)
         checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu could be compared%s", n_known, f->n_workers,
-                   n_off == 0 ? ", and agree within two seconds" : "");
+                   n_off[0] + n_off[1] == 0 ? ", and agree within two seconds" : "");
 }
 
 /* "6 run vllm 0.19.1", for each engine and version. */
@@ -314,11 +379,11 @@ static void check_engines(const struct fleet *f, struct checks *c)
 static void check_profiler(const struct worker *w, struct checks *c)
 {
     if (!w->profilable)
-        checks_add(c, CHECK_FAIL, w->url, w->remedy, "%s", w->reason ? w->reason : "cannot be profiled");
+        checks_add(c, CHECK_FAIL, w, w->remedy, "%s", w->reason ? w->reason : "cannot be profiled");
     if (w->note)
-        checks_add(c, CHECK_OK, w->url, NULL, "%s", w->note);
+        checks_add(c, CHECK_OK, w, NULL, "%s", w->note);
     if (w->sleeping == 1)
-        checks_add(c, CHECK_WARN, w->url, "Wake it: POST /wake_up.",
+        checks_add(c, CHECK_WARN, w, "Wake it: POST /wake_up.",
                    "sleeps: it makes no steps, and its trace would be empty");
 }
 
@@ -329,47 +394,66 @@ static void check_setup(const struct worker *w, struct checks *c)
     /* SGLang is told with each start. */
     if (s->with_stack == 1 && worker_profiler(w) == ENGINE_VLLM)
         checks_add(
-            c, CHECK_WARN, w->url,
+            c, CHECK_WARN, w,
             "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default).",
             "profiles with Python stacks: traces grow tenfold and a stop takes minutes");
     if (s->each_request == 1)
         checks_add(
-            c, CHECK_WARN, w->url,
-            "Start it without --gen_timeline_sync; profctl timeline records one request.",
+            c, CHECK_WARN, w, "Start it without --gen_timeline_sync; profctl timeline records one request.",
             "records every request unasked: [collect] unclaimed_per_minute= of its traces are collected");
     if (s->wait_iterations > 0 || s->warmup_iterations > 0)
         checks_add(
-            c, CHECK_WARN, w->url,
+            c, CHECK_WARN, w,
             "Start it without wait_iterations and warmup_iterations, or restart it before each session.",
             "was started with %s: only its first session is recorded",
             s->wait_iterations > 0 ? "wait_iterations" : "warmup_iterations");
     if (s->delay_iterations > 0)
-        checks_add(c, CHECK_WARN, w->url, "Record longer, or start it without delay_iterations.",
+        checks_add(c, CHECK_WARN, w, "Record longer, or start it without delay_iterations.",
                    "records only %" PRId64 " steps after a start (delay_iterations)", s->delay_iterations);
     if (s->max_iterations > 0)
-        checks_add(c, CHECK_WARN, w->url, "Start it without max_iterations: profd ends a recording itself.",
+        checks_add(c, CHECK_WARN, w, "Start it without max_iterations: profd ends a recording itself.",
                    "ends a recording by itself after %" PRId64 " steps (max_iterations)", s->max_iterations);
 }
 
-static void check_place(const struct worker *w, struct checks *c)
-{
-    const struct trace_place *place = &w->place;
+/* -- Whether what is recorded can be collected -------------------------------------------------------- */
 
-    if (!w->profilable || place->local_dir)
-        return;
-    const char *remedy = place->remedy
-                             ? place->remedy
-                             : "Run profd on its host, or name the directory where it is mounted here: "
-                               "trace_dir= in profd.conf, or --trace-dir.";
-    if (place->note)
-        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "writes traces that cannot be collected: %s",
-                   place->note);
-    else if (!w->local)
-        checks_add(c, CHECK_UNKNOWN, w->url, remedy,
-                   "runs on another host: where its traces appear is not known");
-    else
-        checks_add(c, CHECK_UNKNOWN, w->url, remedy, "does not tell its trace directory");
+static bool is_asked(const struct worker *w, const char **ret_reason, const char **ret_remedy,
+                     enum worker_collection *ret)
+{
+    *ret = w->profilable ? worker_collection(w, ret_reason, ret_remedy) : COLLECTION_NOT_NEEDED;
+    return *ret != COLLECTION_NOT_NEEDED;
 }
+
+/* Some is a warning, none is a failure: nobody profiles a fleet for traces that stay where they are. */
+static void check_collection(const struct fleet *f, struct checks *c)
+{
+    const char *reason, *remedy;
+    enum worker_collection collection;
+    size_t n_asked = 0, n_possible = 0;
+
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (is_asked(&f->workers[i], &reason, &remedy, &collection)) {
+            n_asked++;
+            n_possible += collection == COLLECTION_POSSIBLE;
+        }
+    if (n_asked == 0)
+        return;
+    if (n_possible > 0)
+        checks_add(c, CHECK_OK, NULL, NULL, "traces of %zu of %zu workers can be collected", n_possible,
+                   n_asked);
+    else
+        checks_add(c, CHECK_FAIL, NULL,
+                   "Follow the next lines (first: --trace-dir DIR), or start with --allow-uncollected: the "
+                   "traces then stay where the "
+                   "engines write them.",
+                   "no traces can be collected: 0 of %zu worker%s", n_asked, n_asked == 1 ? "" : "s");
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (is_asked(&f->workers[i], &reason, &remedy, &collection) && collection != COLLECTION_POSSIBLE)
+            checks_add(c, n_possible == 0 && collection == COLLECTION_BLOCKED_HERE ? CHECK_FAIL : CHECK_WARN,
+                       &f->workers[i], remedy, "traces cannot be collected: %s", reason);
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------- */
 
 static size_t count_profilable(const struct fleet *f)
 {
@@ -394,8 +478,8 @@ void fleet_check(const struct fleet *f, const struct place_spaces *spaces, struc
     for (size_t i = 0; i < f->n_workers; i++) {
         check_profiler(&f->workers[i], ret);
         check_setup(&f->workers[i], ret);
-        check_place(&f->workers[i], ret);
     }
+    check_collection(f, ret);
     for (size_t i = 0; i < spaces->n; i++)
         check_space(&spaces->items[i], ret);
 }

@@ -10,12 +10,17 @@
 
 enum check_result { CHECK_OK, CHECK_WARN, CHECK_FAIL, CHECK_UNKNOWN, _CHECK_RESULT_MAX };
 
+/* How much of a worker's own a text keeps; see worker_generic_text(). */
+enum check_wording { WORDING_OWN, WORDING_WITHOUT_NUMBERS, WORDING_WITHOUT_DIR, _CHECK_WORDING_MAX };
+
 struct check {
     enum check_result result;
-    char *worker; /* NULL: of the fleet, or of profd itself */
-    unsigned n_workers;
-    char *text;   /* of a worker: what follows its URL */
-    char *remedy; /* NULL */
+    char **workers; /* URLs of those that it is true of; none: of the fleet, or of profd itself */
+    size_t n_workers, cap_workers;
+    /* Of the first worker, in each wording; `wording` is the most particular one that is true of all. */
+    char *text[_CHECK_WORDING_MAX];
+    char *remedy[_CHECK_WORDING_MAX]; /* NULL */
+    enum check_wording wording;
 };
 
 struct checks {
@@ -48,9 +53,12 @@ void place_spaces_done(struct place_spaces *s);
 
 void fleet_check(const struct fleet *f, const struct place_spaces *spaces, struct checks *ret);
 
-/* Takes no pointer. A check of a worker that equals one that is there is counted with it. */
-void checks_add(struct checks *c, enum check_result result, const char *worker, const char *remedy,
+/* Takes no pointer. worker may be NULL. A check of a worker that differs from one that is there only in what
+ * is the worker's own joins it. The text follows "http://worker:1: ". */
+void checks_add(struct checks *c, enum check_result result, const struct worker *worker, const char *remedy,
                 const char *format, ...) _printf_(5, 6);
+/* "http://worker:1" or "3 workers"; the caller frees it. */
+char *check_subject(const struct check *c);
 void checks_done(struct checks *c);
 /* As in openapi.yaml, schema Checks. */
 json_t *checks_to_json(const struct checks *c);

@@ -80,6 +80,7 @@ enum activity {
 struct recording {
     int64_t steps;      /* 0: none, record for duration_ns */
     int64_t start_step; /* 0: at once */
+    bool from_load; /* start_step counts from the beginning of the session's load, else as the engine does */
     int64_t duration_ns;
     unsigned activities; /* 0: the engine's default */
     bool with_stack, record_shapes, by_stage;
@@ -128,6 +129,10 @@ struct engine_ops {
     /* True where the engine ends a recording of N steps by itself; else profd watches steps_metric and stops
      * it. */
     bool stops_after_steps;
+    /* Steps done since its launch, as its /metrics count them; < 0 where they do not. For an engine whose
+     * start_step counts from its launch: where a recording's counts from its load, these are added. NULL for
+     * all others. */
+    double (*steps_since_launch)(const char *metrics, size_t size, const struct worker *w);
     /* The start's JSON body (of a recording with a prompt: the request's), NULL for an empty one. */
     json_t *(*start_body)(const struct recording *rec, const struct worker *w);
     /* Adds what this worker cannot honour, or will do badly. */

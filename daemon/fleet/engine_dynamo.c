@@ -107,6 +107,7 @@ const struct engine_ops engine_dynamo_sglang = {
     .running_metric = "sglang:num_running_reqs",
     .waiting_metric = "sglang:num_queue_reqs",
     .stops_after_steps = true,
+    .steps_since_launch = sglang_steps_since_launch,
     .stop_failure_is_benign = sglang_stop_failure_is_benign,
 };
 

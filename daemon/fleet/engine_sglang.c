@@ -4,6 +4,7 @@
  * combinations end the server, so what it cannot do is refused before.
  */
 #include "base/alloc.h"
+#include "base/prometheus.h"
 #include "daemon/fleet/engine_table.h"
 
 #define START_PATH "/start_profile"
@@ -40,6 +41,8 @@ static void take_info(struct worker *w, const json_t *info)
     w->sizes.dp = json_get_size(info, "dp_size");
     w->sizes.ep = json_get_size(info, "ep_size");
     w->sizes.nodes = json_get_size(info, "nnodes");
+    if (w->sizes.nodes > 1)
+        worker_join_group(w, json_get_str(info, "dist_init_addr"));
     w->speculative = json_get_str(info, "speculative_algorithm") != NULL;
     for (size_t i = 0; mode && i < ARRAY_SIZE(disaggregation_roles); i++)
         if (w->role == ROLE_UNKNOWN && streq(mode, disaggregation_roles[i].mode))
@@ -118,7 +121,7 @@ static void review(const struct recording *rec, const struct worker *w, struct r
 {
     if (rec->by_stage)
         review_by_stage(rec, w, review);
-    if (rec->start_step > 0)
+    if (rec->start_step > 0 && !rec->from_load)
         review_add(review, false, "--start-step", NULL,
                    "counts forward steps since the server's launch; an idle server never gets there");
     if (rec->activities & ACTIVITY_CUDA_PROFILER)
@@ -128,6 +131,38 @@ static void review(const struct recording *rec, const struct worker *w, struct r
     if (w->sizes.nodes > 1)
         review_add(review, false, NULL, "Put output_dir of profd.conf on a file system that all nodes share.",
                    "runs on %d nodes: ranks of the other nodes write on their own disks", w->sizes.nodes);
+}
+
+#define RANKS_MAX 256
+
+/*
+ * After srt/observability/metrics_collector.py and scheduler_output_processor_mixin.py: each pass of a
+ * scheduler is counted by whether a CUDA graph ran. Passes of prompts are in it since mode has values for
+ * them; before, it counts decode passes only, which are all that a decode worker does. Each data-parallel
+ * rank has a count of its own: the highest one, as SGLang's start_step is one number for all of them.
+ */
+double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w)
+{
+    struct prometheus_text samples = prometheus_text(metrics, size);
+    struct prometheus_sample sample;
+    double ranks[RANKS_MAX] = {0}, most = -1;
+    bool with_prompts = w->role == ROLE_DECODE;
+
+    while (prometheus_next(&samples, &sample)) {
+        const char *mode = "", *rank = "";
+        size_t mode_len = 0, rank_len = 0;
+        if (!prometheus_is(&sample, "sglang:cuda_graph_passes_total"))
+            continue;
+        prometheus_label(&sample, "mode", &mode, &mode_len);
+        prometheus_label(&sample, "dp_rank", &rank, &rank_len);
+        with_prompts = with_prompts || (mode_len > 7 && memcmp(mode, "prefill", 7) == 0);
+        size_t i = rank_len > 0 && rank_len < 4 ? (size_t)strtoul(rank, NULL, 10) : 0;
+        if (i >= RANKS_MAX)
+            continue;
+        ranks[i] += sample.value;
+        most = MAX(most, ranks[i]);
+    }
+    return with_prompts ? most : -1;
 }
 
 /* It stopped by itself after its steps, and says so with an error. */
@@ -161,6 +196,7 @@ const struct engine_ops engine_sglang = {
     .running_metric = "sglang:num_running_reqs",
     .waiting_metric = "sglang:num_queue_reqs",
     .stops_after_steps = true,
+    .steps_since_launch = sglang_steps_since_launch,
     .start_body = start_body,
     .review = review,
     .stop_failure_is_benign = stop_failure_is_benign,

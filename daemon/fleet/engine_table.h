@@ -10,6 +10,8 @@
 extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,
     engine_dynamo_sglang, engine_dynamo_vllm, engine_nemo_gym;
 
+/* As steps_since_launch() of struct engine_ops. */
+double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);
 /* Marks a worker as not profilable, and why. */
 void worker_refuse(struct worker *w, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* key is "token_file" or "admin_token_file". */

@@ -71,6 +71,12 @@ static void take_config(struct worker *w, const json_t *config)
     w->sizes.pp = json_get_size(parallel, "pipeline_parallel_size");
     w->sizes.dp = json_get_size(parallel, "data_parallel_size");
     w->sizes.nodes = json_get_size(parallel, "nnodes");
+    const char *master = json_get_str(parallel, "data_parallel_master_ip");
+    if (w->sizes.dp > 1 && master) {
+        _cleanup_(freep) char *meet =
+            xasprintf("%s:%d", master, json_get_size(parallel, "data_parallel_rpc_port"));
+        worker_join_group(w, meet);
+    }
     if (json_get_bool(parallel, "enable_expert_parallel", false))
         w->sizes.ep = (int)MIN((int64_t)MAX(w->sizes.tp, 1) * MAX(w->sizes.dp, 1), INT32_MAX);
     w->speculative = json_is_object(json_object_get(config, "speculative_config"));

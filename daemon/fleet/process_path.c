@@ -28,13 +28,17 @@ struct inside {
 
 void process_remedy_unknown(const struct worker *w, struct problem *p)
 {
-    problem_remedy(p, "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear", w->url);
+    problem_remedy(p,
+                   "--trace-dir DIR: the directory on profd's host where the traces appear\n"
+                   "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
+                   w->url);
 }
 
 void process_remedy_denied(const struct worker *w, struct problem *p)
 {
     problem_remedy(p,
-                   "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear\n"
+                   "--trace-dir DIR: the directory on profd's host where the traces appear\n"
+                   "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear\n"
                    "or give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN,
                    w->url);
 }
@@ -303,20 +307,25 @@ int process_check_dir(const struct worker *w, const char *local, struct problem 
     struct stat st;
     int error = 0;
 
-    if (stat(local, &st) < 0 && errno == ENOENT)
+    bool is_there = stat(local, &st) == 0;
+    if (!is_there && errno == ENOENT)
         return 0;
-    if (faccessat(AT_FDCWD, local, R_OK | X_OK, AT_EACCESS) < 0)
-        error = -errno;
-    else if (!S_ISDIR(st.st_mode))
+    if (is_there && !S_ISDIR(st.st_mode))
         error = -ENOTDIR;
+    else if (faccessat(AT_FDCWD, local, R_OK | X_OK, AT_EACCESS) < 0)
+        error = -errno;
     if (error == 0)
         return 0;
     problem_set(p, error, error == -EACCES ? PROBLEM_DENIED : PROBLEM_NOT_FOUND,
                 "trace directory %s cannot be read: %s", local, strerror(-error));
-    if (error == -EACCES)
-        problem_remedy(
-            p, "let profd's user read it: setfacl -m u:profd:rx %s; or all of them: " FOREIGN_DROP_IN, local);
-    else
+    if (error == -EACCES) {
+        _cleanup_(freep) char *user = process_user_name(geteuid());
+        problem_remedy(p,
+                       "--trace-dir DIR, if the traces also appear in a directory that profd can read\n"
+                       "or let profd's user read it: setfacl -m u:%s:rx %s\n"
+                       "or let profd read all directories: " FOREIGN_DROP_IN,
+                       user, local);
+    } else
         process_remedy_unknown(w, p);
     return error;
 }
@@ -343,7 +352,8 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
                     "where the worker's %s is on this host is unknown: its process is not known", clean);
         problem_remedy(
             p,
-            "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear, or in its fleet's section "
+            "--trace-dir DIR: the directory on profd's host where the traces appear\n"
+            "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear, or in its fleet's section "
             "map_path=%s:/the/same/here",
             w->url, clean);
     }

@@ -272,6 +272,25 @@ static void take_default_dir(struct worker *w, const struct finding *f)
         set_dir(&w->place, f->texts.cwd, "RTP-LLM's default, where it was started");
 }
 
+/* An engine that is told where to write and cannot write there may die when it is stopped. */
+static void note_unwritable(struct worker *w)
+{
+    struct problem p = {0};
+
+    if (!takes_output_dir(w) || !w->place.local_dir || process_can_write(w, w->place.local_dir) != 0)
+        return;
+    _cleanup_(freep) char *user = process_user_name(w->uid);
+    problem_set(&p, -EACCES, PROBLEM_DENIED,
+                "%s, as whom the worker runs, cannot write to %s: the server could die when it is stopped",
+                user, w->place.local_dir);
+    problem_remedy(&p,
+                   "--trace-dir DIR: a directory that %s can write to\n"
+                   "or in profd.conf: [worker %s] output_dir=/a/directory/of/%s",
+                   user, w->url, user);
+    take_note(w, &p);
+    w->place.blocked_here = true;
+}
+
 /* True where the worker itself named it. */
 static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
                        const struct fleet_config *config, const struct finding *f, const char *remark)
@@ -306,21 +325,26 @@ void process_place(struct worker *w, const struct fleet_settings *settings, cons
         explain(w, &f, &p);
         take_note(w, &p);
     }
+    w->place.blocked_here = !w->place.local_dir && !(w->place.dir && path_is_uri(w->place.dir));
+    note_unwritable(w);
     resolve_temp_dir(w, config, &f.texts);
 }
 
 void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
-                          const struct fleet_config *config, struct problem *reason)
+                          const struct fleet_config *config, bool own_host, struct problem *reason)
 {
     const char *output_dir = settings_output_dir(settings, config, w->url);
+    bool given = w->place.local_dir != NULL;
 
     if (!w->place.dir && takes_output_dir(w) && output_dir)
         set_dir(&w->place, output_dir, "output_dir in profd.conf");
     if (w->place.dir)
         resolve_place(w, config, false);
-    if (!w->place.local_dir) {
+    /* A directory that a person named and that profd cannot use keeps its own reason. */
+    if (!w->place.local_dir && !given) {
         process_remedy_unknown(w, reason);
         take_note(w, reason);
     }
+    w->place.blocked_here = !w->place.local_dir && (own_host || given);
     problem_done(reason);
 }

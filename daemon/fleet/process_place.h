@@ -14,6 +14,7 @@
  */
 void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
                    const char *remark);
-/* The same for a worker whose process is not known, for the given reason, which is emptied. */
+/* The same for a worker whose process is not known, for the given reason, which is emptied. own_host: its URL
+ * is one of this host. */
 void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
-                          const struct fleet_config *config, struct problem *reason);
+                          const struct fleet_config *config, bool own_host, struct problem *reason);

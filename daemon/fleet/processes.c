@@ -280,10 +280,11 @@ static void explain_unseen(const struct worker *w, const struct candidate *c, st
                     c->host->name);
     } else {
         problem_set(p, -EREMOTE, PROBLEM_NOT_FOUND, "traces are on %s, not on this host", c->host->name);
-        problem_remedy(p,
-                       "run profd on %s as well, or name the directory where it is mounted here\n"
-                       "in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
-                       c->host->name, w->url);
+        problem_remedy(
+            p,
+            "run profd on %s as well, or name the directory where it is mounted here: --trace-dir DIR\n"
+            "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
+            c->host->name, w->url);
     }
 }
 
@@ -301,7 +302,7 @@ static void fill_worker(const struct inspection *in, struct worker *w, const str
         return;
     }
     explain_unseen(w, c, &p);
-    process_place_unseen(w, in->settings, in->config, &p);
+    process_place_unseen(w, in->settings, in->config, c->listener || c->own_host, &p);
 }
 
 static void find_candidates(struct inspection *in)

@@ -30,9 +30,11 @@ struct trace_place {
     char *dir;       /* as the worker names it; NULL unknown */
     char *local_dir; /* as profd can open it; NULL: not on this host, or not readable */
     char *found_by;  /* "/server_info", "--profiler-config of process 4711", "profd.conf", ... */
-    char *note;      /* why local_dir is NULL */
+    char *note;      /* why local_dir is NULL, or what else to know of it */
     char *remedy;    /* the line to add */
     char *temp_dir;  /* the worker's $TMPDIR as profd can see it; NULL unknown */
+    /* Something on this host, named by the note, keeps traces from being written or collected. */
+    bool blocked_here;
 };
 
 struct worker {
@@ -47,6 +49,7 @@ struct worker {
     enum engine backend; /* what a Dynamo worker runs, where that is known; ENGINE_UNKNOWN for all others */
     char *version;
     struct parallel sizes;
+    char *group; /* where the workers of its multi-node or data-parallel group meet: "10.0.0.1:5000"; NULL */
     bool speculative; /* speculative decoding is on (SGLang) */
     int sleeping;     /* 1 asleep, 0 awake, -1 unknown */
     bool profilable;
@@ -85,10 +88,30 @@ void worker_add_note(struct worker *w, const char *format, ...) _printf_(2, 3);
 struct fleet *fleet_free(struct fleet *f);
 DEFINE_CLEANUP(struct fleet *, fleet_free)
 
+/* Notes where its group meets. A loopback address names a place on every host, and so no group. */
+void worker_join_group(struct worker *w, const char *address);
 /* Whose profiler it has: of a Dynamo worker the engine in it. */
 enum engine worker_profiler(const struct worker *w);
 /* How many rank traces one recording of this worker should give: tp * pp * dp, at least 1. */
 unsigned worker_ranks_expected(const struct worker *w);
+
+/* Whether the trace files of a recording can be collected. */
+enum worker_collection {
+    COLLECTION_POSSIBLE,
+    COLLECTION_NOT_NEEDED,        /* the profiler writes no trace file for profd */
+    COLLECTION_BLOCKED_HERE,      /* something on this host prevents it */
+    COLLECTION_BLOCKED_ELSEWHERE, /* the files are on another host or in an object store */
+};
+/* Sets *ret_reason and *ret_remedy where the result is one of the two BLOCKED ones; both borrow from the
+ * worker or are static. */
+enum worker_collection worker_collection(const struct worker *w, const char **ret_reason,
+                                         const char **ret_remedy);
+/*
+ * The text with what only this worker has (its URL, address, port, process id and, with_dir, directory)
+ * replaced by URL, HOST:PORT, PORT, PID and DIR, so that the same trouble of many workers can be recognised.
+ * NULL for NULL; the caller frees it.
+ */
+char *worker_generic_text(const struct worker *w, const char *text, bool with_dir);
 
 /* As in openapi.yaml, schemas Worker and Fleet. worker_from_json() reads what worker_to_json() wrote, for
  * recovery. */

@@ -22,6 +22,7 @@ static const struct member worker_strings[] = {
     MEMBER(worker, "model", model),     MEMBER(worker, "connection", connection),
     MEMBER(worker, "version", version), MEMBER(worker, "reason", reason),
     MEMBER(worker, "remedy", remedy),   MEMBER(worker, "note", note),
+    MEMBER(worker, "group", group),
 };
 static const struct member place_strings[] = {
     MEMBER(trace_place, "dir", dir),           MEMBER(trace_place, "local_dir", local_dir),

@@ -22,8 +22,9 @@ int yappi_table_parse(const char *text, size_t size, struct function_list **ret)
  * The profile, whose costs are microseconds. It names neither what is built in nor totals. The calls of a
  * function are those that its callers made of it; calls by way of what is built in (the steps of a coroutine,
  * a key of sorted()) are missing, and where there are no others the number is not known. Its total is the
- * larger of what its callers saw, and of its own time with that of the calls it made; of functions that call
- * each other in a circle, time may count twice. -EBADMSG where it is no callgrind profile of yappi's, or has
- * no function.
+ * larger of what its callers saw, and of its own time with that of the calls it made. Functions that call
+ * each other in a circle count the circle's time once; how much of it a single one was open for is not in the
+ * text, and the most that it can be is given. -EBADMSG where it is no callgrind profile of yappi's, or has
+ * no function; -ENOMEM.
  */
 int yappi_callgrind_parse(const char *text, size_t size, struct function_list **ret);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "trace/read/events.h"
 
 struct check;
 
@@ -16,6 +17,7 @@ struct check_order {
     int dest_fd, columns_fd, spill_fd, progress_fd; /* -1 where not wanted */
     int64_t size_max;
     int64_t memory_max; /* of reading into columns; 0: the reader's own */
+    struct merged_part part;
 };
 
 /* The descriptors stay the caller's. */

@@ -105,6 +105,7 @@ bool check_into_columns(struct check *c, json_t *facts)
                                          .spill_fd = c->order.spill_fd,
                                          .memory_max = (uint64_t)c->order.memory_max,
                                          .threads = c->threads,
+                                         .part = c->order.part,
                                          .tap = check_take,
                                          .progress = tell_progress,
                                          .read_sqlite = nsys_read,

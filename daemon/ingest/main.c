@@ -138,9 +138,11 @@ static int run(const struct command *command)
 
 static bool parse_arguments(int argc, char **argv, struct command *command)
 {
-    int64_t *const values[] = {&command->order.size_max, &command->cpu_s, &command->order.memory_max,
-                               &command->columns_room};
-    bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values);
+    int64_t *const values[] = {&command->order.size_max,     &command->cpu_s,
+                               &command->order.memory_max,   &command->columns_room,
+                               &command->order.part.number,  &command->order.part.first_pid,
+                               &command->order.part.last_pid};
+    bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values) && (argc <= 5 || argc == 8);
 
     for (int i = 1; i < argc && ok; i++)
         ok = parse_positive(argv[i], values[i - 1]) == 0;
@@ -158,8 +160,10 @@ int main(int argc, char **argv)
                               .columns_room = INT64_MAX};
 
     if (!parse_arguments(argc, argv, &command)) {
-        fprintf(stderr, "usage: profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM]]\n"
-                        "profd starts it, with the file as descriptor 3\n");
+        fprintf(
+            stderr,
+            "usage: profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM [PART FIRST_PID LAST_PID]]]\n"
+            "profd starts it, with the file as descriptor 3\n");
         return 2;
     }
     /* Not exit(): what libraries and instruments do there opens files, which the sandbox answers by killing.

@@ -12,7 +12,8 @@ struct api_request {
     const struct workload *workload;
     const char *model; /* NULL where the server names none */
     const char *prompt;
-    int64_t osl; /* 0: as the server likes */
+    const json_t *messages; /* of a chat, instead of the prompt; NULL: none */
+    int64_t osl;            /* 0: as the server likes */
 };
 
 /* Of one event of a stream, or of a whole answer. Texts are of the event, as JSON has them escaped. */

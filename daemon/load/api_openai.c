@@ -24,9 +24,10 @@ static json_t *body_of(const struct api_request *q)
     return body;
 }
 
-static json_t *messages_of(const char *prompt)
+static json_t *messages_of(const struct api_request *q)
 {
-    return json_pack("[{ssso}]", "role", "user", "content", json_text(prompt));
+    return q->messages ? json_incref((json_t *)q->messages)
+                       : json_pack("[{ssso}]", "role", "user", "content", json_text(q->prompt));
 }
 
 static json_t *completions_body(const struct api_request *q)
@@ -39,7 +40,7 @@ static json_t *completions_body(const struct api_request *q)
 static json_t *chat_body(const struct api_request *q)
 {
     json_t *body = body_of(q);
-    json_object_set_new(body, "messages", messages_of(q->prompt));
+    json_object_set_new(body, "messages", messages_of(q));
     return body;
 }
 
@@ -49,7 +50,7 @@ static json_t *chat_tokenize_body(const struct api_request *q)
     json_t *body = json_object();
 
     json_put_str(body, "model", q->model);
-    json_object_set_new(body, "messages", messages_of(q->prompt));
+    json_object_set_new(body, "messages", messages_of(q));
     return body;
 }
 
@@ -58,8 +59,12 @@ enum place {
     DELTA,
     DELTA_REASONING,
     DELTA_REASONING_CONTENT,
+    DELTA_ARGUMENTS,
+    DELTA_FUNCTION,
     MESSAGE,
     MESSAGE_REASONING_CONTENT,
+    MESSAGE_ARGUMENTS,
+    MESSAGE_FUNCTION,
     REASON,
     INPUT,
     OUTPUT,
@@ -73,8 +78,13 @@ static const struct json_wanted places[_PLACE_MAX] = {
     [DELTA] = {{"choices", "0", "delta", "content"}},
     [DELTA_REASONING] = {{"choices", "0", "delta", "reasoning"}},
     [DELTA_REASONING_CONTENT] = {{"choices", "0", "delta", "reasoning_content"}},
+    /* The tokens of an answer that only calls tools. */
+    [DELTA_ARGUMENTS] = {{"choices", "0", "delta", "tool_calls", "0", "function", "arguments"}},
+    [DELTA_FUNCTION] = {{"choices", "0", "delta", "tool_calls", "0", "function", "name"}},
     [MESSAGE] = {{"choices", "0", "message", "content"}},
     [MESSAGE_REASONING_CONTENT] = {{"choices", "0", "message", "reasoning_content"}},
+    [MESSAGE_ARGUMENTS] = {{"choices", "0", "message", "tool_calls", "0", "function", "arguments"}},
+    [MESSAGE_FUNCTION] = {{"choices", "0", "message", "tool_calls", "0", "function", "name"}},
     [REASON] = {{"choices", "0", "finish_reason"}},
     [INPUT] = {{"usage", "prompt_tokens"}},
     [OUTPUT] = {{"usage", "completion_tokens"}},
@@ -89,7 +99,7 @@ static int event_of(const struct workload *w, const char *text, size_t size, str
     api_event_init(ret);
     if (json_scan(text, size, places, _PLACE_MAX, found) < 0)
         return -EINVAL;
-    for (int i = TEXT; i <= MESSAGE_REASONING_CONTENT && !json_found_text(&ret->text); i++)
+    for (int i = TEXT; i <= MESSAGE_FUNCTION && !json_found_text(&ret->text); i++)
         ret->text = found[i];
     ret->finished = json_found_text(&found[REASON]);
     ret->input_tokens = json_found_count(&found[INPUT]);

@@ -70,8 +70,11 @@ void ask_tokens(struct caller *c, const struct order *o, const struct count_orde
     const struct api *api = count->target->api;
     _cleanup_(freep) char *at = url_join(count->target->url, api->tokenize_path);
     struct tokens_asked *asked = xcalloc(1, sizeof(*asked));
-    _cleanup_json_ body = api->tokenize_body(
-        &(struct api_request){.workload = count->workload, .model = count->model, .prompt = count->text});
+    const struct api_request request = {.workload = count->workload,
+                                        .model = count->model,
+                                        .prompt = count->text,
+                                        .messages = count->messages};
+    _cleanup_json_ body = count->is_plain ? api_tokenize_prompt(&request) : api->tokenize_body(&request);
     _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
 
     *asked = (struct tokens_asked){done, arg};

@@ -19,6 +19,8 @@ struct count_order {
     const struct target *target;
     const struct workload *workload;
     const char *model, *text;
+    const json_t *messages; /* instead of the text; NULL: none */
+    bool is_plain;          /* the text alone, without what a chat puts around it */
 };
 void ask_tokens(struct caller *c, const struct order *o, const struct count_order *count,
                 void (*done)(int64_t tokens, void *arg), void *arg);

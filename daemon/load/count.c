@@ -43,10 +43,12 @@ static void on_counted(int64_t tokens, void *arg)
 
 static void start(struct counting *c, struct request_record *record, bool input, const char *text)
 {
+    const struct workload *w = &c->setup.order->workload;
     struct count_order order = {.target = &c->setup.targets[record->target],
-                                .workload = &c->setup.order->workload,
+                                .workload = w,
                                 .model = c->setup.model,
-                                .text = text};
+                                .text = text,
+                                .messages = input ? w->prompts[record->prompt].messages : NULL};
     struct job *job = c->jobs;
 
     while (job->record)
@@ -81,7 +83,7 @@ static bool start_input(struct counting *c)
         if (record->input_source != TOKENS_ESTIMATED || c->inputs[record->prompt] != 0)
             continue;
         c->inputs[record->prompt] = -1;
-        start(c, record, true, c->setup.order->workload.prompts[record->prompt]);
+        start(c, record, true, c->setup.order->workload.prompts[record->prompt].text);
         return true;
     }
     return false;

@@ -13,7 +13,7 @@
 
 #define JSON_SCAN_WANTED_MAX 16
 #define JSON_SCAN_DEPTH_MAX  64
-#define JSON_SCAN_STEPS_MAX  6
+#define JSON_SCAN_STEPS_MAX  7
 
 enum json_kind {
     JSON_ABSENT,

@@ -2,6 +2,7 @@
 #include "daemon/load/live.h"
 
 #include "base/clock.h"
+#include "base/estimate.h"
 
 static void put_value(struct live_values *v, int64_t ns)
 {
@@ -38,7 +39,8 @@ static void put_percentiles(json_t *line, const struct live_values *v, const cha
     qsort(sorted, n, sizeof(*sorted), by_value);
     size_t middle = (n - 1) / 2, late = (n - 1) * 99 / 100;
     json_object_set_new(line, p50, json_real((double)sorted[middle] / (double)NS_PER_MS));
-    json_object_set_new(line, p99, json_real((double)sorted[late] / (double)NS_PER_MS));
+    if (percentile_is_supported(0.99, n))
+        json_object_set_new(line, p99, json_real((double)sorted[late] / (double)NS_PER_MS));
 }
 
 /* Since the line LIVE_LINES ago; since the run's start, of which all is 0, where there were not so many. */

@@ -112,13 +112,20 @@ char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
     }
     *ret_tokens = -1;
     *ret_source = TOKENS_UNKNOWN;
-    return xstrdup(w->prompts[MAX(prompt, INT64_C(0))]);
+    return xstrdup(w->prompts[MAX(prompt, INT64_C(0))].text);
+}
+
+const json_t *prompts_messages(const struct prompts *p, int64_t prompt)
+{
+    const struct workload *w = p->workload;
+
+    return w->prompts ? w->prompts[MAX(prompt, INT64_C(0))].messages : NULL;
 }
 
 int64_t prompts_osl(const struct prompts *p, int64_t prompt)
 {
     const struct workload *w = p->workload;
-    int64_t own = w->osls && prompt >= 0 ? w->osls[prompt] : 0;
+    int64_t own = w->prompts && prompt >= 0 ? w->prompts[prompt].osl : 0;
     return own ? own : w->osl;
 }
 

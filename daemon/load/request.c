@@ -98,6 +98,7 @@ int request_send(struct wires *wires, const struct request_order *o)
         o->target->api->body(&(struct api_request){.workload = w,
                                                    .model = o->model,
                                                    .prompt = prompt,
+                                                   .messages = prompts_messages(o->prompts, r->record.prompt),
                                                    .osl = prompts_osl(o->prompts, r->record.prompt)});
     char *text = json_dumps(body, JSON_COMPACT);
     int err = text ? wires_send(wires, o->target->place, text, strlen(text), w->timeout_ns, r) : -EINVAL;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/load/answer_lengths.h"
 #include "daemon/load/ask.h"
 #include "daemon/load/calibrate.h"
 #include "daemon/load/commands.h"
@@ -34,6 +35,7 @@ struct run {
     char *model;
     struct prompts prompts;
     struct calibration *calibration;
+    struct answer_lengths *answer_lengths;
     struct counting *counting;
     struct server_side *server_side;
     struct sampler *sampler;
@@ -120,10 +122,37 @@ static void on_live(evutil_socket_t fd, short what, void *arg)
     emit_line(r->emit, load_live(r->load));
 }
 
+/* Whoever asked for answers of a length compares runs by it. */
+static void note_short_answers(struct run *r)
+{
+    const struct records *records = load_records(r->load);
+    int64_t n_short = 0, n_asked = 0;
+
+    for (size_t i = 0; i < records->n; i++) {
+        const struct request_record *record = &records->items[i];
+        int64_t osl = prompts_osl(&r->prompts, record->prompt);
+        bool is_counted = record->output_source == TOKENS_USAGE || record->output_source == TOKENS_TOKENIZED;
+        if (record->outcome != OUTCOME_SUCCESS || osl == 0 || !is_counted)
+            continue;
+        n_asked++;
+        n_short += record->output_tokens < osl;
+    }
+    if (n_short == 0)
+        return;
+    _cleanup_(freep) char *text =
+        xasprintf("%lld of %lld answers are shorter than the output length that was asked for",
+                  (long long)n_short, (long long)n_asked);
+    emit_note(
+        r->emit, text,
+        "the server ends them early (ignore_eos is not honoured, or prompt and answer exceed the model's "
+        "maximum length): compare this run only with runs of the same output tokens");
+}
+
 static void on_counted(void *arg)
 {
     struct run *r = arg;
 
+    note_short_answers(r);
     r->complete = true;
     tell_requests(r);
 }
@@ -264,10 +293,28 @@ static void on_calibrated(bool exact, void *arg)
     warm_up(r);
 }
 
+static void on_answers_counted(bool counted, void *arg)
+{
+    struct run *r = arg;
+
+    if (counted)
+        warm_up(r);
+    else
+        fail(r, "give the output length of all prompts (osl of the workload, profctl --osl N)",
+             "the tokens of the answers in the prompts, which are the output lengths, cannot be counted: the "
+             "worker's "
+             "tokenizer does not answer");
+}
+
 /* Prompts are made for all workers with the tokenizer of the first: they serve one model. */
 static void measure_words(struct run *r)
 {
-    if (r->order.workload.prompts || !r->workers[0].api->tokenize_path)
+    if (r->order.workload.has_answers && !r->workers[0].api->tokenize_path)
+        on_answers_counted(false, r);
+    else if (r->order.workload.has_answers)
+        r->answer_lengths =
+            answer_lengths_start(r->caller, &r->order, &r->workers[0], r->model, on_answers_counted, r);
+    else if (r->order.workload.prompts || !r->workers[0].api->tokenize_path)
         warm_up(r);
     else
         r->calibration =
@@ -378,6 +425,7 @@ static void tear_down(struct run *r)
     caller_free(r->caller);
     server_side_free(r->server_side);
     calibration_free(r->calibration);
+    answer_lengths_free(r->answer_lengths);
     counting_free(r->counting);
     sampler_free(r->sampler);
     load_free(r->load);

@@ -45,6 +45,24 @@ static double next_gap(const struct workload *w, struct random *r)
     }
 }
 
+/* Of prompts that name their moments; the first leaves at once. */
+static int schedule_replay(const struct workload *w, struct schedule *ret)
+{
+    size_t n = w->requests > 0 ? MIN((size_t)w->requests, w->n_prompts) : w->n_prompts;
+    struct schedule s = {.at_ns = calloc(n + 1, sizeof(*s.at_ns))};
+
+    if (!s.at_ns)
+        return -ENOMEM;
+    while (s.n < n) {
+        int64_t at_ns = w->prompts[s.n].at_ns - w->prompts[0].at_ns;
+        if (w->duration_ns > 0 && at_ns >= w->duration_ns)
+            break;
+        s.at_ns[s.n++] = at_ns;
+    }
+    *ret = s;
+    return 0;
+}
+
 int schedule_make(const struct workload *w, struct schedule *ret)
 {
     size_t max = w->requests > 0 ? (size_t)w->requests : WORKLOAD_REQUESTS_MAX, cap = 0;
@@ -53,6 +71,9 @@ int schedule_make(const struct workload *w, struct schedule *ret)
     struct schedule s = {0};
     struct random r;
     double sum = 0;
+
+    if (w->arrival == ARRIVAL_TIMESTAMPS)
+        return schedule_replay(w, ret);
 
     random_init(&r, (uint64_t)w->seed, STREAM_OF_ARRIVALS);
     while (s.n < max) {

@@ -6,7 +6,7 @@
  * Arrivals are a renewal process of mean 1 (constant: 1; Poisson: exponential; gamma: of shape and scale
  * burstiness and its inverse) whose time is stretched by the rate: arrival k is where the expected number of
  * requests, rate * t, or rate * t + (rate_to - rate) * t^2 / 2T for a ramp, reaches the k-th sum. T is the
- * duration, or how long so many requests take.
+ * duration, or how long the requests take. Prompts that name their moments leave at these.
  */
 #pragma once
 

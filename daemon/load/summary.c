@@ -195,13 +195,13 @@ static int64_t output_tokens(const struct request_record *r)
 }
 
 static const struct pair {
-    const char *name, *name_of_ranks;
+    const char *name, *name_of_ranks, *name_of_count;
     int64_t (*tokens)(const struct request_record *r);
     enum figure figure;
 } pairs[] = {
-    {"input_tokens_ttft", "input_tokens_ttft_rank", input_tokens, FIGURE_TTFT},
-    {"input_tokens_e2e", "input_tokens_e2e_rank", input_tokens, FIGURE_E2E},
-    {"output_tokens_e2e", "output_tokens_e2e_rank", output_tokens, FIGURE_E2E},
+    {"input_tokens_ttft", "input_tokens_ttft_rank", "input_tokens_ttft_n", input_tokens, FIGURE_TTFT},
+    {"input_tokens_e2e", "input_tokens_e2e_rank", "input_tokens_e2e_n", input_tokens, FIGURE_E2E},
+    {"output_tokens_e2e", "output_tokens_e2e_rank", "output_tokens_e2e_n", output_tokens, FIGURE_E2E},
 };
 
 static json_t *correlation_json(const struct whole *w)
@@ -220,6 +220,7 @@ static json_t *correlation_json(const struct whole *w)
             }
         json_object_set_new(j, pairs[k].name, json_number(correlation(x, y, n)));
         json_object_set_new(j, pairs[k].name_of_ranks, json_number(rank_correlation(x, y, n)));
+        json_put_int(j, pairs[k].name_of_count, (int64_t)n);
     }
     return j;
 }

@@ -23,10 +23,8 @@ static const char *const apis[_LOAD_API_MAX] = {
 };
 
 static const char *const arrivals[_ARRIVAL_MAX] = {
-    [ARRIVAL_CLOSED] = "closed",
-    [ARRIVAL_CONSTANT] = "constant",
-    [ARRIVAL_POISSON] = "poisson",
-    [ARRIVAL_GAMMA] = "gamma",
+    [ARRIVAL_CLOSED] = "closed", [ARRIVAL_CONSTANT] = "constant",     [ARRIVAL_POISSON] = "poisson",
+    [ARRIVAL_GAMMA] = "gamma",   [ARRIVAL_TIMESTAMPS] = "timestamps",
 };
 
 static int wrong(struct problem *p, const char *member, const char *expected)
@@ -139,7 +137,7 @@ static int take_arrival(const struct member *m, const json_t *v, struct workload
     int arrival = word_of(arrivals, _ARRIVAL_MAX, v);
 
     if (arrival < 0)
-        return wrong(p, m->name, "closed, constant, poisson or gamma");
+        return wrong(p, m->name, "closed, constant, poisson, gamma or timestamps");
     w->arrival = (enum arrival)arrival;
     return 0;
 }
@@ -153,22 +151,81 @@ static int take_template(const struct member *m, const json_t *v, struct workloa
     return 0;
 }
 
-static int take_prompt(const json_t *v, struct workload *w, size_t n, struct problem *p)
+/* The texts of messages, a line each; false where one is no message. What else a message has (tool calls,
+ * parts that are no text) is sent as it is. */
+static bool write_messages(const json_t *messages, FILE *out)
 {
-    const json_t *text = json_is_object(v) ? json_object_get(v, "prompt") : v;
-    const json_t *osl = json_is_object(v) ? json_object_get(v, "osl") : NULL;
+    size_t i, k;
+    json_t *message, *part;
 
-    if (!json_is_string(text) || json_string_length(text) == 0)
-        return wrong(p, "prompts", "a list of texts, or of objects with a prompt, none of them empty");
+    json_array_foreach(messages, i, message)
+    {
+        const json_t *content = json_object_get(message, "content");
+        if (!json_is_string(json_object_get(message, "role")))
+            return false;
+        if (json_is_string(content))
+            fprintf(out, "%s\n", json_string_value(content));
+        json_array_foreach(content, k, part)
+        {
+            const char *text = json_get_str(part, "text");
+            fprintf(out, "%s\n", text ? text : "");
+        }
+    }
+    return json_array_size(messages) > 0;
+}
+
+static int take_messages(const json_t *messages, struct workload_prompt *prompt, struct problem *p)
+{
+    size_t size;
+    FILE *out = xmemstream(&prompt->text, &size);
+    bool are_messages = write_messages(messages, out);
+
+    fclose(out);
+    if (!are_messages)
+        return wrong(p, "messages of a prompt", "a list of objects with a role, at least one");
+    prompt->messages = json_incref((json_t *)messages);
+    return 0;
+}
+
+#define AT_MS_MAX ((double)DURATION_MAX_NS / (double)NS_PER_MS)
+
+static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
+{
+    const json_t *text = json_is_object(v) ? json_object_get(v, "prompt") : v,
+                 *messages = json_object_get(v, "messages"), *osl = json_object_get(v, "osl"),
+                 *answer = json_object_get(v, "answer"), *at_ms = json_object_get(v, "at_ms");
+    struct workload_prompt *prompt = &w->prompts[w->n_prompts];
+
+    *prompt = (struct workload_prompt){.at_ns = -1};
+    w->n_prompts++;
+    if (messages ? text != NULL : !json_is_string(text) || json_string_length(text) == 0)
+        return wrong(p, "prompts",
+                     "a list of texts, or of objects with a prompt or messages, none of them empty");
+    if (messages) {
+        int r = take_messages(messages, prompt, p);
+        if (r < 0)
+            return r;
+    } else {
+        prompt->text = xstrdup(json_string_value(text));
+    }
+    w->has_messages |= messages != NULL;
     if (osl) {
         if (!json_is_integer(osl) || json_integer_value(osl) < 1 ||
             json_integer_value(osl) > WORKLOAD_TOKENS_MAX)
             return wrong(p, "osl of a prompt", "a whole number of tokens, at least 1");
-        if (!w->osls)
-            w->osls = xcalloc(n, sizeof(*w->osls));
-        w->osls[w->n_prompts] = json_integer_value(osl);
+        prompt->osl = json_integer_value(osl);
     }
-    w->prompts[w->n_prompts++] = xstrdup(json_string_value(text));
+    if (answer) {
+        if (osl || !json_is_string(answer) || json_string_length(answer) == 0)
+            return wrong(p, "answer of a prompt", "a text that is not empty, and comes without an osl");
+        prompt->answer = xstrdup(json_string_value(answer));
+        w->has_answers = true;
+    }
+    if (at_ms) {
+        if (!json_is_number(at_ms) || json_number_value(at_ms) < 0 || json_number_value(at_ms) > AT_MS_MAX)
+            return wrong(p, "at_ms of a prompt", "a number of milliseconds within a week");
+        prompt->at_ns = (int64_t)(json_number_value(at_ms) * (double)NS_PER_MS);
+    }
     return 0;
 }
 
@@ -186,7 +243,7 @@ static int take_prompts(const struct member *m, const json_t *v, struct workload
     }
     w->prompts = xcalloc(n, sizeof(*w->prompts));
     for (size_t i = 0; i < n && r == 0; i++)
-        r = take_prompt(json_array_get(v, i), w, n, p);
+        r = take_prompt(json_array_get(v, i), w, p);
     return r;
 }
 
@@ -294,7 +351,7 @@ static bool rate_of_closed(const struct workload *w)
 
 static bool lacks_rate(const struct workload *w)
 {
-    return !is_closed(w) && w->rate == 0;
+    return !is_closed(w) && w->arrival != ARRIVAL_TIMESTAMPS && w->rate == 0;
 }
 
 static bool burstiness_without_gamma(const struct workload *w)
@@ -310,6 +367,39 @@ static bool repeat_without_prompts(const struct workload *w)
 static bool template_without_api(const struct workload *w)
 {
     return (w->template != NULL) != (w->api == LOAD_API_TEMPLATE) || (w->template_text && !w->template);
+}
+
+static bool is_timed(const struct workload *w)
+{
+    return w->arrival == ARRIVAL_TIMESTAMPS;
+}
+
+static bool rate_of_timestamps(const struct workload *w)
+{
+    return is_timed(w) && (w->rate != 0 || w->rate_to != 0 || w->repeat > 1);
+}
+
+static bool lacks_timestamps(const struct workload *w)
+{
+    if (!is_timed(w))
+        return false;
+    for (size_t i = 0; i < w->n_prompts; i++)
+        if (w->prompts[i].at_ns < 0)
+            return true;
+    return !w->prompts || w->requests > (int64_t)w->n_prompts;
+}
+
+static bool timestamps_descend(const struct workload *w)
+{
+    for (size_t i = 1; is_timed(w) && i < w->n_prompts; i++)
+        if (w->prompts[i].at_ns < w->prompts[i - 1].at_ns)
+            return true;
+    return false;
+}
+
+static bool messages_without_chat(const struct workload *w)
+{
+    return w->has_messages && w->api != LOAD_API_CHAT;
 }
 
 static bool too_many(const struct workload *w)
@@ -333,6 +423,13 @@ static const struct {
     {rate_of_closed, "the workload has a rate, and its arrival is closed",
      "leave out rate, or set arrival to constant, poisson or gamma"},
     {lacks_rate, "the workload's arrival needs a rate", "give rate, in requests a second"},
+    {rate_of_timestamps, "the arrival timestamps takes neither a rate nor repeat",
+     "each prompt is sent once, at its at_ms: leave rate and repeat out"},
+    {lacks_timestamps, "the arrival timestamps needs an at_ms for each request",
+     "give each prompt its at_ms, and no more requests than there are prompts"},
+    {timestamps_descend, "at_ms of the prompts must not descend", "sort the prompts by at_ms"},
+    {messages_without_chat, "prompts with messages need the API chat",
+     "set api to chat, or give each prompt as one text"},
     {burstiness_without_gamma, "burstiness is of the arrival gamma",
      "set arrival to gamma, or leave burstiness out"},
     {repeat_without_prompts, "repeat is of given prompts", "give requests instead"},
@@ -358,6 +455,8 @@ static void set_defaults(const json_t *j, struct workload *w)
         w->arrival = w->burstiness != 0 ? ARRIVAL_GAMMA : w->rate != 0 ? ARRIVAL_POISSON : ARRIVAL_CLOSED;
     if (!json_object_get(j, "api") && w->template)
         w->api = LOAD_API_TEMPLATE;
+    if (!json_object_get(j, "api") && w->has_messages && !w->template)
+        w->api = LOAD_API_CHAT;
 }
 
 /* Once it is known that all fits together. */
@@ -396,10 +495,12 @@ int workload_parse(const json_t *j, struct workload *ret, struct problem *p)
 
 void workload_done(struct workload *w)
 {
-    for (size_t i = 0; i < w->n_prompts; i++)
-        free(w->prompts[i]);
+    for (size_t i = 0; i < w->n_prompts; i++) {
+        free(w->prompts[i].text);
+        free(w->prompts[i].answer);
+        json_decref((json_t *)w->prompts[i].messages);
+    }
     free(w->prompts);
-    free(w->osls);
     free(w->model);
     free(w->path);
     free(w->template_text);

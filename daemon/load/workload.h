@@ -29,12 +29,21 @@ enum arrival {
     ARRIVAL_CLOSED, /* `concurrency` requests under way */
     ARRIVAL_CONSTANT,
     ARRIVAL_POISSON,
-    ARRIVAL_GAMMA, /* of `burstiness`: 1 is Poisson, less is burstier */
+    ARRIVAL_GAMMA,      /* of `burstiness`: 1 is Poisson, less is burstier */
+    ARRIVAL_TIMESTAMPS, /* each prompt at its own at_ms */
     _ARRIVAL_MAX,
 };
 
 struct workload_goal {
     int64_t ttft_ns, tpot_ns, e2e_ns; /* 0: none */
+};
+
+struct workload_prompt {
+    char *text;             /* of messages: their texts, a line each, for estimates */
+    const json_t *messages; /* of the API chat, instead of text; NULL: none */
+    char *answer;           /* its tokens are the output length; NULL: none */
+    int64_t osl;            /* 0: the workload's */
+    int64_t at_ns;          /* of ARRIVAL_TIMESTAMPS; counted from any moment, never descending; -1: none */
 };
 
 struct workload {
@@ -43,15 +52,16 @@ struct workload {
     char *path;          /* NULL: the API's own */
     json_t *template;    /* body of LOAD_API_TEMPLATE: "{prompt}", "{model}", "{max_tokens}" are filled in */
     char *template_text; /* JSON pointer to the text in an answer or event, NULL: any first string */
-    char **prompts;      /* NULL: synthetic ones of isl tokens */
-    int64_t *osls;       /* of the prompts that have their own, 0 for the others; NULL where none has */
+    /* NULL: synthetic ones of isl tokens */
+    struct workload_prompt *prompts;
     size_t n_prompts;
-    int64_t isl, osl;      /* osl 0: as the server likes */
-    int64_t shared_prefix; /* tokens that synthetic prompts have in common */
-    int64_t requests;      /* 0: until duration_ns has passed */
-    int64_t duration_ns;   /* 0: until all requests ended */
-    int64_t repeat;        /* each prompt so many times, 1 */
-    int64_t concurrency;   /* of ARRIVAL_CLOSED; the most under way otherwise, 0: no bound but the limit */
+    bool has_answers, has_messages; /* of any prompt */
+    int64_t isl, osl;               /* osl 0: as the server likes */
+    int64_t shared_prefix;          /* tokens that synthetic prompts have in common */
+    int64_t requests;               /* 0: until duration_ns has passed */
+    int64_t duration_ns;            /* 0: until all requests ended */
+    int64_t repeat;                 /* each prompt so many times, 1 */
+    int64_t concurrency; /* of ARRIVAL_CLOSED; the most in flight otherwise, 0: no bound but the limit */
     enum arrival arrival;
     double rate, rate_to; /* requests a second; rate_to != 0: a ramp over the run */
     double burstiness;    /* 1 */

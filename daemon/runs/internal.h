@@ -21,6 +21,7 @@ struct run {
     struct event *timer; /* of its limit, then of its end, then of saving it again */
     bool loads;          /* it was told to go */
     char *stopped_by;    /* who asked for its end; NULL: nobody */
+    bool lasted;         /* it was to last until its session had recorded, and did */
     bool is_over;
     int64_t n_kept, n_dropped, n_unsaved; /* requests, by what became of their rows */
     int64_t n_in_turn;                    /* rows that the turn's commit decides about */

@@ -79,6 +79,8 @@ static enum run_state judge(struct run *run)
     const struct run_record *r = &run->record;
     int64_t n = r->success + r->incomplete + r->error;
 
+    if (run->lasted && r->success > 0 && r->error == 0)
+        return RUN_COMPLETE;
     if (run->stopped_by)
         run_explain(run, NULL, "stopped by %s", run->stopped_by);
     else if (n == 0)

@@ -53,8 +53,10 @@ static void stop(struct session *s, void *loader)
 {
     struct run *run = run_of(loader, s);
 
-    if (run)
-        run_stop(run, "the end of its session");
+    if (!run)
+        return;
+    run->lasted = s->load_lasted;
+    run_stop(run, "the end of its session");
 }
 
 const struct loader_ops runs_loader = {

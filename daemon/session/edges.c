@@ -147,7 +147,7 @@ struct session *session_alloc(struct sessions *all, size_t n_targets)
     session_record_init(&s->record);
     for (size_t i = 0; i < n_targets; i++) {
         s->targets[i].session = s;
-        s->targets[i].steps_before = -1;
+        s->targets[i].steps_before = s->targets[i].steps_before_load = -1;
         target_record_init(&s->targets[i].record);
         worker_init(&s->targets[i].worker);
     }

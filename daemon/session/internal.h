@@ -78,6 +78,9 @@ static inline bool session_has_load(const struct session *s)
     return s->run_id > 0;
 }
 void session_warm_up(struct session *s);
+/* Before its load begins: asks the engines whose start_step counts from their launch how many steps they have
+ * done, where that matters. then() comes later, unless the session is given up. */
+void session_count_steps(struct session *s, void (*then)(struct session *s));
 void session_load(struct session *s);
 void session_stop_load(struct session *s);
 /* Says where nothing was done, although requests were sent. */
@@ -122,7 +125,8 @@ char *unanswered_remedy(const struct call_result *r, const char *timeout_key);
 
 /* probe.c: /metrics of several workers at once. */
 struct probe_answer {
-    double running, waiting, steps; /* < 0: the worker does not tell */
+    double running, waiting, steps; /* < 0: the worker does not report it */
+    double since_launch;            /* steps, of an engine with steps_since_launch() */
 };
 struct probe *probe_start(struct sessions *all, const char *fleet_name, const struct worker *const *workers,
                           size_t n, int64_t timeout_ns,

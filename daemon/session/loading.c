@@ -7,9 +7,12 @@
  * itself, by its time or steps, lets the load come to its end: its figures are of the whole.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "daemon/catalog/records.h"
 #include "daemon/session/internal.h"
 #include <inttypes.h>
+
+#define STEPS_TIMEOUT_NS (5 * NS_PER_S)
 
 void session_warm_up(struct session *s)
 {
@@ -17,6 +20,79 @@ void session_warm_up(struct session *s)
     free(s->waiting_for);
     s->waiting_for = xasprintf("the warm-up of r%" PRId64, s->run_id);
     s->all->loader_ops->warm_up(s, s->all->loader);
+}
+
+/* -- Steps counted from the load's beginning ----------------------------------------------------------- */
+
+static bool counts_from_load(const struct target *t)
+{
+    const struct recording recording = target_recording(t);
+    return t->record.state == STATE_STARTING && target_engine(t)->steps_since_launch && recording.from_load &&
+           (recording.start_step > 0 || t->session->request.job.folder);
+}
+
+static void remark_steps(struct session *s, struct target *t)
+{
+    const struct recording asked = start_request_recording(&s->request, t->worker.role),
+                           sent = target_recording(t);
+    int64_t first = MAX(asked.start_step, (int64_t)1);
+
+    if (t->steps_before_load < 0 && asked.start_step == 0)
+        return; /* it is started before the load, at once */
+    if (t->steps_before_load < 0)
+        session_remark(s, t,
+                       "Start SGLang with --enable-metrics. Workers that prefill need a version that counts "
+                       "prefill passes in sglang:cuda_graph_passes_total.",
+                       "does not report how many steps it has done: step %" PRId64
+                       " is counted from its launch, not from the beginning of the load",
+                       asked.start_step);
+    else if (asked.steps > 0)
+        session_remark(s, t,
+                       t->worker.sizes.dp > 1 ? "Idle steps of data-parallel ranks are not counted: the "
+                                                "recording may begin earlier by their number."
+                                              : NULL,
+                       "engine steps %" PRId64 " to %" PRId64 " requested: steps %" PRId64 " to %" PRId64
+                       " of the load, which began after engine step %.0f",
+                       sent.start_step, sent.start_step + asked.steps - 1, first, first + asked.steps - 1,
+                       t->steps_before_load);
+    else
+        session_remark(s, t, NULL,
+                       "engine step %" PRId64 " requested: step %" PRId64
+                       " of the load, which began after engine step %.0f",
+                       sent.start_step, first, t->steps_before_load);
+}
+
+static void on_steps_counted(const struct probe_answer *answers, void *arg)
+{
+    struct session *s = arg;
+
+    s->probe = NULL;
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        if (!counts_from_load(t))
+            continue;
+        t->steps_before_load = answers[i].since_launch;
+        remark_steps(s, t);
+    }
+    s->counted(s);
+}
+
+void session_count_steps(struct session *s, void (*then)(struct session *s))
+{
+    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+    bool matters = false;
+
+    for (size_t i = 0; i < s->n_targets; i++) {
+        workers[i] = &s->targets[i].worker;
+        matters = matters || counts_from_load(&s->targets[i]);
+    }
+    if (!matters) {
+        then(s);
+        return;
+    }
+    s->counted = then;
+    s->probe =
+        probe_start(s->all, s->record.fleet, workers, s->n_targets, STEPS_TIMEOUT_NS, on_steps_counted, s);
 }
 
 void session_warmed(struct session *s)

@@ -178,6 +178,8 @@ static int add_rows(struct session_order *o, struct session *s)
         s->remarks = json_deep_copy(o->plan.remarks);
         rec->remarks = json_dumps(s->remarks, JSON_COMPACT);
     }
+    if (json_array_size(o->plan.skipped) > 0)
+        rec->skipped = json_dumps(o->plan.skipped, JSON_COMPACT);
     if (o->request.start_at > 0)
         rec->start_at = o->request.start_at;
     int r = catalog_saw_fleet(o->all->catalog, o->fleet);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "daemon/fleet/doctor.h"
 #include <errno.h>
 
 static void skip(struct plan *plan, const struct worker *w, const char *reason, const char *remedy)
@@ -17,6 +18,8 @@ static void skip(struct plan *plan, const struct worker *w, const char *reason, 
 bool plan_is_asked_for(const struct start_request *request, const struct worker *w)
 {
     if (request->role >= 0 && (int)w->role != request->role)
+        return false;
+    if (request->job.folder && request->job.phases[job_phase_of(w->role)].steps == 0)
         return false;
     if (request->n_only == 0)
         return true;
@@ -109,7 +112,8 @@ static int review_all(struct plan *plan, const struct fleet *fleet, const struct
         if (request->recording.prompt && !ops->request_path)
             review_add(&review, true, "--prompt", "profctl start records it while it serves.",
                        "%s cannot record a single request", engine_name(w->engine));
-        ops->review(&request->recording, w, &review);
+        const struct recording recording = start_request_recording(request, w->role);
+        ops->review(&recording, w, &review);
         for (size_t k = 0; k < review.n; k++)
             add_remark(plan, w, &review.items[k]);
         review_done(&review);
@@ -146,6 +150,72 @@ static int nothing_left(const struct plan *plan, const struct fleet *fleet, stru
     return -EINVAL;
 }
 
+/* -- Whether the traces can be collected -- */
+
+static void add_uncollected_remarks(struct plan *plan, const struct checks *uncollected)
+{
+    for (size_t i = 0; i < uncollected->n; i++) {
+        const struct check *c = &uncollected->items[i];
+        for (size_t k = 0; k < c->n_workers; k++) {
+            const struct worker w = {.url = c->workers[k]};
+            _cleanup_(freep) char *text = xasprintf("traces cannot be collected: %s", c->text[c->wording]);
+            const struct remark remark = {.text = text, .remedy = c->remedy[c->wording]};
+            add_remark(plan, &w, &remark);
+        }
+    }
+}
+
+static int refuse_uncollected(const struct plan *plan, const struct checks *here, struct problem *p)
+{
+    const struct check *first = &here->items[0];
+    const char *remedy = first->remedy[first->wording];
+    _cleanup_(freep) char *subject = check_subject(first), *all = NULL;
+
+    /* The first reason is printed; with others, whose it is. */
+    if (first->n_workers < plan->n_chosen)
+        all = xasprintf("%zu workers: ", plan->n_chosen);
+    problem_set(p, -EINVAL, PROBLEM_UNCOLLECTED, "no traces could be collected: %s%s: %s%s", all ? all : "",
+                subject, first->text[first->wording], all ? " (profctl doctor lists the other reasons)" : "");
+    problem_remedy(
+        p,
+        "%s%s\nor record without collecting them, with --allow-uncollected: they stay where they are written",
+        strstr(remedy, "--trace-dir")
+            ? ""
+            : "--trace-dir DIR: the directory on profd's host where they appear\nor ",
+        remedy);
+    return -EINVAL;
+}
+
+/*
+ * A recording of which nothing can be collected makes engines flush for nothing: it is refused where the
+ * reason lies on this host, where it can be removed. Of other hosts, and of a part of the workers, it is a
+ * warning.
+ */
+static int check_collection(struct plan *plan, const struct fleet *fleet, const struct start_request *request,
+                            struct problem *p)
+{
+    _cleanup_(checks_done) struct checks here = {0}, elsewhere = {0};
+    bool only_cuda = request->recording.activities == ACTIVITY_CUDA_PROFILER;
+    size_t n_possible = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < plan->n_chosen && !only_cuda; i++) {
+        const struct worker *w = &fleet->workers[plan->chosen[i]];
+        const char *reason, *remedy;
+        enum worker_collection collection = worker_collection(w, &reason, &remedy);
+        if (collection == COLLECTION_BLOCKED_HERE || collection == COLLECTION_BLOCKED_ELSEWHERE)
+            checks_add(collection == COLLECTION_BLOCKED_HERE ? &here : &elsewhere, CHECK_WARN, w, remedy,
+                       "%s", reason);
+        else
+            n_possible++;
+    }
+    add_uncollected_remarks(plan, &here);
+    add_uncollected_remarks(plan, &elsewhere);
+    if (here.n > 0 && n_possible == 0 && !request->allow_uncollected)
+        r = refuse_uncollected(plan, &here, p);
+    return r;
+}
+
 int plan_make(const struct fleet *fleet, const struct start_request *request, struct plan *ret,
               struct problem *p)
 {
@@ -171,6 +241,8 @@ int plan_make(const struct fleet *fleet, const struct start_request *request, st
         problem_remedy(p, "%s",
                        json_get_str(first, "remedy") ? json_get_str(first, "remedy")
                                                      : "Leave --require-all out.");
+    } else {
+        r = check_collection(&plan, fleet, request, p);
     }
     *ret = plan;
     return r;

@@ -14,8 +14,8 @@ struct plan {
     json_t *remarks; /* array of {refuses, option, worker, text, remedy} */
 };
 
-/* -EINVAL with a problem where nothing is left, where an engine cannot honour an option, or with require_all
- * any is lost. */
+/* -EINVAL with a problem where nothing is left, where an engine cannot honour an option, with require_all
+ * any is lost, or nothing could be collected. */
 int plan_make(const struct fleet *fleet, const struct start_request *request, struct plan *ret,
               struct problem *p);
 void plan_done(struct plan *plan);

@@ -11,6 +11,7 @@
 
 struct probe_call {
     struct probe *probe;
+    const struct worker *worker;
     const struct engine_ops *ops;
     struct call *call;
 };
@@ -50,6 +51,8 @@ static void on_metrics(const struct call_result *r, void *arg)
         for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
             if (wanted[i].name && !metrics_sum(r->body, r->body_size, wanted[i].name, wanted[i].value))
                 *wanted[i].value = -1;
+        if (c->ops->steps_since_launch)
+            a->since_launch = c->ops->steps_since_launch(r->body, r->body_size, c->worker);
     }
     if (--p->n_left > 0)
         return;
@@ -79,8 +82,8 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .deadline_ns = mono_ns() + timeout_ns,
             .answer_max = METRICS_MAX,
         };
-        p->answers[i] = (struct probe_answer){-1, -1, -1};
-        p->calls[i] = (struct probe_call){.probe = p, .ops = worker_ops(workers[i])};
+        p->answers[i] = (struct probe_answer){-1, -1, -1, -1};
+        p->calls[i] = (struct probe_call){.probe = p, .worker = workers[i], .ops = worker_ops(workers[i])};
         p->calls[i].call = call_start(all->caller, &request, on_metrics, &p->calls[i]);
     }
     return p;

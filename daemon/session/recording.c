@@ -42,7 +42,7 @@ static void on_steps(const struct probe_answer *answers, void *arg)
         t->probed = false;
         if (t->steps_before < 0)
             t->steps_before = steps;
-        else if (steps >= 0 && steps - t->steps_before >= (double)s->request.recording.steps)
+        else if (steps >= 0 && steps - t->steps_before >= (double)target_recording(t).steps)
             target_stop(t);
     }
     session_check_stopped(s);

@@ -92,6 +92,8 @@ static void copy_session(struct session_record *to, const struct session_record 
     to->reason = xstrdup(from->reason);
     to->remedy = xstrdup(from->remedy);
     to->remarks = xstrdup(from->remarks);
+    to->name = xstrdup(from->name);
+    to->skipped = xstrdup(from->skipped);
 }
 
 static void rebuild_remarks(struct session *s)

@@ -136,11 +136,16 @@ static int take_through(const json_t *v, const char *member, void *field, struct
 
 static int take_load(const json_t *v, const char *member, void *field, struct problem *p)
 {
-    const json_t *through = json_object_get(v, "through");
+    const json_t *through = json_object_get(v, "through"), *until = json_object_get(v, "until");
+    const char *word = json_string_value(until);
+    struct start_request *r = field;
 
-    if (!json_is_object(v) || json_object_size(v) > (through ? 1 : 0))
-        return wrong(p, member, "an object with \"through\"");
-    return through ? take_through(through, "through", field, p) : 0;
+    if (!json_is_object(v) || json_object_size(v) > (size_t)((through != NULL) + (until != NULL)))
+        return wrong(p, member, "an object with \"through\" and \"until\"");
+    if (until && (!word || (!streq(word, "end") && !streq(word, "recorded"))))
+        return wrong(p, "until", "end or recorded");
+    r->load_ends_with_recording = streq(word, "recorded");
+    return through ? take_through(through, "through", &r->through, p) : 0;
 }
 
 /* A name of one directory, in which nothing needs to be quoted; one with an underscore is no session's. */
@@ -151,22 +156,70 @@ static bool is_folder_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
 }
 
+static const char *const job_phases[_JOB_PHASE_MAX] = {
+    [JOB_PREFILL] = "prefill",
+    [JOB_DECODE] = "decode",
+    [JOB_AGGREGATED] = "aggregated",
+};
+
+const char *job_phase_name(enum job_phase phase)
+{
+    return job_phases[phase];
+}
+
+enum job_phase job_phase_of(enum role role)
+{
+    return role == ROLE_PREFILL ? JOB_PREFILL : role == ROLE_DECODE ? JOB_DECODE : JOB_AGGREGATED;
+}
+
+static int take_phases(const json_t *v, struct start_request *r, struct problem *p)
+{
+    size_t n = 0;
+
+    r->recording.steps = 0;
+    for (int i = 0; i < _JOB_PHASE_MAX; i++) {
+        const json_t *phase = json_object_get(v, job_phases[i]), *steps = json_object_get(phase, "steps"),
+                     *first = json_object_get(phase, "start_step");
+        if (!phase)
+            continue;
+        if (!json_is_integer(steps) || json_integer_value(steps) < 1 ||
+            (first && (!json_is_integer(first) || json_integer_value(first) < 0)) ||
+            json_object_size(phase) != (size_t)(first ? 2 : 1))
+            return wrong(p, "a phase of job", "{\"start_step\": at least 0, \"steps\": at least 1}");
+        r->job.phases[i].start_step = json_integer_value(first);
+        r->job.phases[i].steps = json_integer_value(steps);
+        r->recording.steps = MAX(r->recording.steps, json_integer_value(steps));
+        n++;
+    }
+    if (n == 0 || n != json_object_size(v))
+        return wrong(p, "phases of job", "some of prefill, decode and aggregated");
+    return 0;
+}
+
 static int take_job(const json_t *v, const char *member, void *field, struct problem *p)
 {
-    static const char *const phases[] = {"prefill", "decode", "aggregated"};
-    const char *folder = json_get_str(v, "folder"), *phase = json_get_str(v, "phase");
-    struct request_job *job = field;
+    const char *folder = json_get_str(v, "folder");
+    const json_t *phases = json_object_get(v, "phases");
+    struct start_request *r = field;
 
-    for (size_t i = 0; i < ARRAY_SIZE(phases); i++)
-        if (json_object_size(v) == 2 && is_folder_name(folder) && phase && streq(phases[i], phase)) {
-            replace_str(&job->folder, folder);
-            job->phase = phases[i];
-            return 0;
-        }
-    return wrong(
-        p, member,
-        "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phase\": prefill, decode "
-        "or aggregated}");
+    if (json_object_size(v) != 2 || !is_folder_name(folder) || !json_is_object(phases))
+        return wrong(p, member,
+                     "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phases\": "
+                     "steps of prefill, decode or aggregated}");
+    replace_str(&r->job.folder, folder);
+    return take_phases(phases, r, p);
+}
+
+struct recording start_request_recording(const struct start_request *r, enum role role)
+{
+    struct recording recording = r->recording;
+    enum job_phase phase = job_phase_of(role);
+
+    if (r->job.folder) {
+        recording.steps = r->job.phases[phase].steps;
+        recording.start_step = r->job.phases[phase].start_step;
+    }
+    return recording;
 }
 
 #define FIELD(f) offsetof(struct start_request, f)
@@ -203,11 +256,12 @@ static const struct {
     {"when_timeout_ns", take_count, FIELD(when_timeout_ns), OF_SESSIONS},
     {"require_all", take_bool, FIELD(require_all), OF_SESSIONS},
     {"queue", take_bool, FIELD(queue), OF_SESSIONS},
+    {"allow_uncollected", take_bool, FIELD(allow_uncollected), OF_SESSIONS},
     {"labels", take_labels, FIELD(labels), OF_BOTH},
     {"workload", take_workload, FIELD(workload), OF_BOTH},
     {"load_through", take_through, FIELD(through), OF_RUNS},
-    {"load", take_load, FIELD(through), OF_SESSIONS},
-    {"job", take_job, FIELD(job), OF_SESSIONS},
+    {"load", take_load, 0, OF_SESSIONS},
+    {"job", take_job, 0, OF_SESSIONS},
 };
 
 static int take_member(struct start_request *r, bool of_run, const char *name, const json_t *value,
@@ -234,6 +288,7 @@ static int check_combination(struct start_request *r, struct problem *p)
 {
     struct recording *rec = &r->recording;
 
+    rec->from_load = r->workload != NULL;
     if (rec->steps > REQUEST_STEPS_MAX)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "steps is %" PRId64 ", more than %d", rec->steps,
                            REQUEST_STEPS_MAX);

@@ -27,10 +27,20 @@ enum load_through {
     LOAD_THROUGH_WORKERS,
 };
 
-/* A part of a job of srtctl: its traces are found in <folder>/profiles/<phase> of the store, too. */
+enum job_phase {
+    JOB_PREFILL,
+    JOB_DECODE,
+    JOB_AGGREGATED,
+    _JOB_PHASE_MAX,
+};
+
+/* A job of srtctl: workers of each role record steps of their own, and their traces are also found in
+ * <folder>/profiles/<phase> of the store. */
 struct request_job {
-    char *folder;      /* NULL: none */
-    const char *phase; /* static */
+    char *folder; /* NULL: none */
+    struct {
+        int64_t start_step, steps; /* steps 0: workers of that role are not recorded */
+    } phases[_JOB_PHASE_MAX];
 };
 
 struct start_request {
@@ -42,13 +52,14 @@ struct start_request {
     int64_t start_at;           /* wall ns, 0: at once */
     int role;                   /* enum role, -1: any */
     int64_t count;              /* 0: all */
-    bool one_per_role, include_unhealthy, stagger, require_all, queue;
+    bool one_per_role, include_unhealthy, stagger, require_all, queue, allow_uncollected;
     int64_t when_running; /* 0: do not wait */
     int64_t when_timeout_ns;
     json_t *labels; /* object */
     struct request_job job;
-    json_t *workload; /* object, not looked into here; NULL: nothing is sent */
-    int through;      /* enum load_through */
+    json_t *workload;              /* object, not looked into here; NULL: nothing is sent */
+    int through;                   /* enum load_through */
+    bool load_ends_with_recording; /* else it goes on to its own end */
 };
 
 /* Unknown members, wrong types and impossible combinations are problems that name the member. */
@@ -58,3 +69,7 @@ int run_request_parse(const json_t *j, struct start_request *ret, struct problem
 /* What is kept of a workload: of its prompts how many they were. A reference of its own. */
 json_t *workload_kept(const json_t *workload);
 void start_request_done(struct start_request *r);
+const char *job_phase_name(enum job_phase phase);
+enum job_phase job_phase_of(enum role role);
+/* What a worker of this role is to record; strings are borrowed. */
+struct recording start_request_recording(const struct start_request *r, enum role role);

@@ -113,7 +113,9 @@ bool target_ends_by_itself(const struct target *t)
 
 struct recording target_recording(const struct target *t)
 {
-    struct recording recording = t->session->request.recording;
+    struct recording recording = start_request_recording(&t->session->request, t->worker.role);
+    if (t->steps_before_load >= 0)
+        recording.start_step = MAX(recording.start_step, (int64_t)1) + (int64_t)t->steps_before_load;
     recording.profile_id = t->record.profile_id;
     recording.output_dir = t->record.output_dir;
     return recording;

@@ -44,6 +44,7 @@ struct target {
     bool stop_queued;         /* waits for its turn (--stagger) */
     bool inherited;           /* a profd before this one began it */
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */
+    double steps_before_load; /* done since the engine's launch when its load began; < 0 unknown */
     bool probed;              /* takes part in the probe under way */
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
     bool older_paths;         /* its engine is of the generation before */
@@ -78,8 +79,10 @@ struct session {
     bool warming, warmed;  /* its load warms its workers up, or has */
     bool loads;            /* its load was told to go */
     bool load_over;
+    bool load_lasted; /* until everything was recorded, as asked for */
     struct probe *probe;
-    unsigned n_outstanding; /* calls of the phase it is in */
+    void (*counted)(struct session *s); /* what follows session_count_steps() */
+    unsigned n_outstanding;             /* calls of the phase it is in */
 };
 
 /* What the collecting room does for sessions. */

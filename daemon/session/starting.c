@@ -123,10 +123,14 @@ static void on_durable(int err, void *arg)
     }
 }
 
-static void commit_to_start(struct session *s)
+static void commit_counted(struct session *s)
 {
     int64_t now = wall_ns();
 
+    if (s->stop_wanted) {
+        give_up_before_start(s, STATE_CANCELLED);
+        return;
+    }
     s->record.hard_stop_at = now + s->all->settings->start_timeout_ns + s->all->settings->session_limit_ns;
     session_save(s);
     for (size_t i = 0; i < s->n_targets; i++) {
@@ -137,6 +141,11 @@ static void commit_to_start(struct session *s)
         target_save(t);
     }
     catalog_then(s->all->catalog, true, on_durable, s);
+}
+
+static void commit_to_start(struct session *s)
+{
+    session_count_steps(s, commit_counted);
 }
 
 void session_give_up(struct session *s)

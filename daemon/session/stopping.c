@@ -109,8 +109,9 @@ static void retry_stop(struct target *t, const struct call_result *r)
 
 static bool stop_was_accepted(const struct target *t, const struct call_result *r)
 {
+    const struct recording recording = target_recording(t);
     return r->status / 100 == 2 || t->stop_repeated ||
-           target_engine(t)->stop_failure_is_benign(&t->session->request.recording, r->status);
+           target_engine(t)->stop_failure_is_benign(&recording, r->status);
 }
 
 static bool was_delivered(const struct call_result *r)
@@ -275,6 +276,10 @@ void session_check_stopped(struct session *s)
         session_edge(s, STATE_STOPPING);
     if (s->record.state == STATE_STOPPING && s->record.stopped_at == RECORD_NONE) {
         s->record.stopped_at = wall_ns();
+        if (s->request.load_ends_with_recording && !s->load_over) {
+            s->load_lasted = true;
+            session_stop_load(s);
+        }
         struct timeval at_once = {0};
         event_add(s->all->proceed, &at_once);
         for (size_t i = 0; i < s->n_targets; i++) {

@@ -9,8 +9,9 @@ import json
 
 from machine import BUILD, ROOT, wait_for
 
-FAULT, REAL, HOST = "/opt/fault", "/opt/fleet", "/host/usr"
-BINDS = {FAULT: BUILD / "tests/fleet", REAL: ROOT / "tests/fleet", HOST: "/usr"}
+FAULT, TESTS, HOST = "/opt/fault", "/opt/tests", "/host/usr"
+REAL = f"{TESTS}/fleet"
+BINDS = {FAULT: BUILD / "tests/fleet", TESTS: ROOT / "tests", HOST: "/usr"}
 TRACES = "/srv/traces"
 
 # fleet.py starts its workers with /usr/bin/python3, which the machine does not have; BLAS stands behind alternatives.

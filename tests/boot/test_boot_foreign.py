@@ -40,7 +40,9 @@ def as_shipped(host):
 def test_doctor_names_the_drop_in(host, foreign, as_shipped):
     said = host.run("profctl", "doctor", "--router", foreign.router, user="alice", check=False).stdout
     assert COLLECT_FOREIGN in said
-    name = start(host, foreign)
+    refused = host.run("profctl", "start", "--router", foreign.router, "--duration", "300ms", user="alice", check=False)
+    assert refused.returncode == 1 and COLLECT_FOREIGN in refused.stderr
+    name = start(host, foreign, "--allow-uncollected")
     done = wait_state(host, name, *FINAL)
     assert done["state"] == "partial" and not traces_of(host, name)
     assert COLLECT_FOREIGN in profctl(host, "show", name)

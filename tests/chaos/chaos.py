@@ -20,6 +20,7 @@ import invariants
 import soak
 from faults import FAULTS
 from house import MS, House, files_below, wait_for
+from patience import patience
 
 CALM, STORM = 20, 600  # faults of a round
 A_SECOND = 200  # of them, of a storm
@@ -177,7 +178,7 @@ class Round:
         return seconds
 
     def wait_quiet(self, house):
-        deadline = time.monotonic() + QUIET_S
+        deadline = time.monotonic() + patience(QUIET_S)
         while unfinished := house.profd.rows("select session_id, state, reason from sessions where finished_at is null"):
             if time.monotonic() > deadline:
                 raise Failure(f"not over within {QUIET_S} s: {unfinished}")

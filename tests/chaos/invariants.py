@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 
 from house import SANITIZED, SESSION_LIMIT_S, START_S
+from patience import patience
 
 MIB = 1 << 20
 MEMORY_GROWTH = 8 * MIB  # over that of a profd that met everything once
@@ -211,7 +212,7 @@ IN_THE_END = (nobody_is_left, what_is_stored_is_cataloged, what_is_cataloged_is_
 
 def complaints(house, round_, patience_s=EVENTUALLY_S):
     found = [f"{check.__name__}: {text}" for check in AT_ONCE for text in check(house, round_)]
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + patience(patience_s)
     for check in IN_THE_END:
         while (told := check(house, round_)) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -16,6 +16,7 @@ import sys
 import time
 
 from fleet import Fleet
+from patience import patience
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 10
@@ -39,7 +40,7 @@ class Demo:
         with open(directory / "profd.log", "wb") as log:
             child = subprocess.Popen([self.bin["profd"], "--state-dir", str(self.state), "--socket", str(self.socket)],
                                      stdin=subprocess.DEVNULL, stderr=log)
-        deadline = time.monotonic() + READY_TIMEOUT_S
+        deadline = time.monotonic() + patience(READY_TIMEOUT_S)
         while not self.socket.exists():
             if child.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"profd did not start:\n{(directory / 'profd.log').read_text()}")

@@ -25,6 +25,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from patience import patience  # noqa: E402
+
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's torch
 READY_TIMEOUT_S = 60
 END_TIMEOUT_S = 5
@@ -55,7 +58,7 @@ class Process:
         return self.child.pid
 
     def wait_ready(self, timeout_s=READY_TIMEOUT_S):
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + patience(timeout_s)
         while not self.port_file.exists():
             if self.child.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with status {self.child.returncode}: {self.log_text()[-2000:]}")

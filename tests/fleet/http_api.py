@@ -26,6 +26,7 @@ class Server:
         self.app = web.Application(middlewares=[self._answer])
         self.app.add_routes([
             web.get("/v1/models", self.models), web.post("/v1/completions", self.completions),
+            web.post("/v1/chat/completions", self.completions),
             web.post("/tokenize", self.count_tokens), web.get("/openapi.json", self.openapi)])
 
     # For subclasses.
@@ -84,7 +85,7 @@ class Server:
 
     async def count_tokens(self, request):
         body = await request.json()
-        tokens = self.tokenize(body.get("prompt") or "")
+        tokens = self.tokenize(_chat_text(body["messages"]) if "messages" in body else body.get("prompt") or "")
         return web.json_response({"count": len(tokens), "max_model_len": self.options.max_model_len, "tokens": tokens})
 
     async def completions(self, request):
@@ -104,12 +105,13 @@ class Server:
             self.in_flight -= 1
 
     def _parse(self, body):
-        prompt = body["prompt"] if "prompt" in body else ""
+        is_chat = "messages" in body
+        prompt = _chat_text(body["messages"]) if is_chat else body["prompt"] if "prompt" in body else ""
         tokens = prompt if isinstance(prompt, list) else self.tokenize(prompt)
         if not all(isinstance(token, int) and 0 <= token < model.VOCABULARY for token in tokens):
             raise ValueError("prompt must be one text or one list of token ids")
         temperature = body.get("temperature")
-        return engine.Request("cmpl-" + uuid.uuid4().hex, tokens, max(1, int(body.get("max_tokens") or 16)),
+        return engine.Request(("chatcmpl-" if is_chat else "cmpl-") + uuid.uuid4().hex, tokens, max(1, int(body.get("max_tokens") or 16)),
                               bool(body.get("ignore_eos")), 1.0 if temperature is None else float(temperature))
 
     async def _tokens(self, work):
@@ -146,8 +148,11 @@ class Server:
         return response
 
     def _chunk(self, work, text, reason, usage):
-        chunk = {"id": work.id, "object": "text_completion", "created": int(time.time()), "model": self.options.model,
-                 "choices": [{"index": 0, "text": text, "logprobs": None, "finish_reason": reason}]}
+        is_chat, is_whole = work.id.startswith("chat"), usage is not None
+        said = {"message" if is_whole else "delta": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+        kind = "text_completion" if not is_chat else "chat.completion" if is_whole else "chat.completion.chunk"
+        chunk = {"id": work.id, "object": kind, "created": int(time.time()), "model": self.options.model,
+                 "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": reason}]}
         return {**chunk, "usage": usage} if usage else chunk
 
     @web.middleware
@@ -188,6 +193,16 @@ class Server:
 def bearer(request):
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token if scheme.lower() == "bearer" else None
+
+
+def _chat_text(messages):
+    """What a chat's template makes of messages: a line each, with the role before it."""
+    lines = []
+    for message in messages:
+        content = message.get("content") or ""
+        text = content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+        lines.append(f"{message['role']}: {text}\n")
+    return "".join(lines)
 
 
 async def _send_event(response, data):

@@ -17,8 +17,8 @@ class Metrics:
     def gauge(self, name, text):
         return self._added(Value("gauge", self.prefix + name, text))
 
-    def counter(self, name, text):
-        return self._added(Value("counter", self.prefix + name, text))
+    def counter(self, name, text, **labels):
+        return self._added(Value("counter", self.prefix + name, text, labels))
 
     def histogram(self, name, text, bounds=SECONDS_BUCKETS):
         return self._added(Histogram(self.prefix + name, text, bounds))
@@ -36,15 +36,16 @@ class Metrics:
 
 
 class Value:
-    def __init__(self, kind, name, text):
+    def __init__(self, kind, name, text, labels=None):
         self.kind, self.name, self.text = kind, name, text
+        self.labels = "".join(f',{key}="{value}"' for key, value in (labels or {}).items())
         self.value = 0.0
 
     def add(self, amount):
         self.value += amount
 
     def samples(self, labels):
-        return [f"{self.name}{{{labels}}} {float(self.value)}"]
+        return [f"{self.name}{{{labels}{self.labels}}} {float(self.value)}"]
 
 
 class Histogram:

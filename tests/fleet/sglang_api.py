@@ -37,6 +37,8 @@ class SglangServer(http_api.Server):
         self.first_token = metrics.histogram("time_to_first_token_seconds", "Time to first token in seconds.")
         self.between_tokens = metrics.histogram("inter_token_latency_seconds", "Inter-token latency in seconds.")
         self.latency = metrics.histogram("e2e_request_latency_seconds", "End-to-end request latency in seconds.")
+        self.passes = {mode: metrics.counter("cuda_graph_passes_total", CUDA_GRAPH_TEXT, mode=mode)
+                       for mode in ("decode_none", "prefill_none")}
         self.last_step = time.monotonic()
 
         self.app.add_routes([
@@ -67,6 +69,7 @@ class SglangServer(http_api.Server):
 
     def observe(self, stats, outputs):
         super().observe(stats, outputs)
+        self.passes["prefill_none" if stats["prompt_tokens"] else "decode_none"].add(1)
         now = time.monotonic()
         self.throughput.value = len(outputs) / max(now - self.last_step, 1e-3)
         self.last_step = now
@@ -130,5 +133,6 @@ class SglangServer(http_api.Server):
         self.token_usage.value = stats["used_tokens"] / stats["token_capacity"]
 
 
+CUDA_GRAPH_TEXT = "Total number of forward passes categorized by CUDA graph."
 SERVER_ARGUMENTS = {"host", "port", "tp_size", "dp_size", "pp_size", "api_key", "admin_api_key", "enable_metrics",
                     "disaggregation_mode", "speculative_algorithm", "max_num_seqs"}

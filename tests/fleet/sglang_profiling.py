@@ -75,8 +75,10 @@ class ProfilerManager:
             self._on_staged_step(batch)
             return
         if self.in_progress and self.target_forward and steps >= self.target_forward:
+            log.info("Profiling ends before forward %d", steps)
             self._stop("")
         if self.start_forward and steps == self.start_forward:
+            log.info("Profiling starts at forward %d", steps)
             self._start()
 
     def after_step(self):

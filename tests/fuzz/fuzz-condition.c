@@ -19,7 +19,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (c.is_share && !c.is_change))
         abort();
     for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
-        for (size_t k = 0; k < ARRAY_SIZE(figures); k++)
-            condition_is_met(&c, figures[i], figures[k]);
+        for (size_t k = 0; k < ARRAY_SIZE(figures); k++) {
+            struct estimate before = {(double)figures[i], i % 2 ? NAN : (double)i, 4, i},
+                            after = {(double)figures[k], k % 3 ? (double)k : NAN, 2, k};
+            struct condition_decision d = condition_decide(&c, &before, &after, 1, i == k);
+            free(condition_decision_text(&c, &d, 1));
+        }
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "client/recipe/launch.h"
 #include "client/recipe/rules.h"
+#include "client/recipe/variants.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,19 +27,35 @@ static void compose(const struct recipe *r, enum recipe_mode mode)
     launch_done(&torch);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check(const struct recipe_variant *v)
 {
     _cleanup_(recipe_done) struct recipe r = {0};
     _cleanup_(problem_done) struct problem p = {0};
 
-    if (size > RECIPE_BYTES_MAX || recipe_parse("job.yaml", (const char *)data, size, &r, &p) < 0)
-        return 0;
-    if (recipe_check(&r, true, &p) < 0 && !p.remedy)
+    if (recipe_from_variant("job.yaml", v, &r, &p) < 0) {
+        if (!p.what || !starts_with(p.what, "job.yaml:"))
+            abort();
+        return;
+    }
+    if (recipe_check(&r, RECIPE_ANY_WORKERS, &p) < 0 && !p.remedy)
         abort();
     for (int m = 0; m < _RECIPE_MODE_MAX; m++)
         compose(&r, (enum recipe_mode)m);
     _cleanup_(freep) char *folder = recipe_folder(&r, "1", 0);
     if (strchr(folder, '/'))
         abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    _cleanup_(recipe_variants_done) struct recipe_variants v = {0};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (size > RECIPE_BYTES_MAX || recipe_variants_read("job.yaml", (const char *)data, size, &v, &p) < 0)
+        return 0;
+    if (v.n > RECIPE_VARIANTS_MAX)
+        abort();
+    for (size_t i = 0; i < v.n; i++)
+        check(&v.items[i]);
     return 0;
 }

@@ -400,7 +400,7 @@ static int (*const tables[])(struct diff *d, struct report_rows *ret) = {diff_ma
 
 static void compare(struct analysis *before, struct analysis *after)
 {
-    struct diff d;
+    _cleanup_(diff_done) struct diff d;
     int r = diff_init(&d, before, after);
 
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r >= 0; i++) {

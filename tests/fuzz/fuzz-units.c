@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     _cleanup_(freep) char *text = strndup((const char *)data, size);
     int64_t value;
-    int small;
+    int flag;
     char buf[UNIT_TEXT_MAX];
 
     if (parse_duration(text, &value) == 0)
@@ -17,7 +17,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         format_size(buf, value);
     if (parse_time(text, INT64_C(1763647331000000000), 1, &value) == 0)
         format_time(buf, value);
-    parse_percent(text, &small);
-    parse_bool(text, &small);
+    parse_bool(text, &flag);
     return 0;
 }

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     _cleanup_json_ plain = yaml_parse((const char *)data, size, error);
     if (!plain && !error[0])
         abort();
-    _cleanup_json_ with_lines = yaml_parse_with_lines((const char *)data, size, error, &lines);
+    _cleanup_json_ with_lines = yaml_parse_with_lines((const char *)data, size, error, &lines, NULL);
     if (with_lines && (!lines || !json_equal(plain, with_lines)))
         abort();
     if (!with_lines && (lines || !error[0]))

@@ -19,11 +19,15 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from patience import patience  # noqa: E402
+
 BUILD = Path(os.environ.get("PROFD_BUILD", ROOT / "build")).resolve()
 PROFD = BUILD / "daemon/profd"
 FAULT_WORKER = BUILD / "tests/fleet/fault-worker"
@@ -40,13 +44,23 @@ def quick_config(start="1s", clean="2s", stop="4s", session="1min", settle="1s",
             f"[collect]\nsettle={settle}\n{more}")
 
 
-def wait_for(what, timeout_s=60, interval_s=0.02, why=None):
-    """Calls what() until it gives something true, which is returned."""
-    deadline = time.monotonic() + timeout_s
+def wait_for(what, timeout_s=60, interval_s=None, why=None):
+    """Calls what() until it gives something true, which is returned. Without an interval looking takes at most a fifth of the
+    time, so that many lookers do not slow down what they wait for."""
+    begin = looked = time.monotonic()
     while not (found := what()):
-        assert time.monotonic() < deadline, why() if callable(why) else why or f"not within {timeout_s} s"
-        time.sleep(interval_s)
+        now = time.monotonic()
+        assert now - begin < patience(timeout_s), why() if callable(why) else why or f"not within {now - begin:.0f} s"
+        time.sleep(max(0.02, 4 * (now - looked)) if interval_s is None else interval_s)
+        looked = time.monotonic()
     return found
+
+
+def in_brief(session):
+    """What is said of a session where a test fails: without its options and workers, and at most three that failed."""
+    failed = [f"{target.get('worker')}: {target['failure']}" for target in session.get("targets", []) if target.get("failure")]
+    parts = [f"{key}={session[key]}" for key in ("session", "state", "reason", "counts") if key in session]
+    return "\n".join([" ".join(parts), *failed[:3], *([f"and {len(failed) - 3} more"] if len(failed) > 3 else [])])
 
 
 def free_port():
@@ -232,10 +246,10 @@ class Daemon:
 
         def look():
             now = self.session(session)
-            assert now["state"] in states or now["state"] not in FINAL, now
+            assert now["state"] in states or now["state"] not in FINAL, in_brief(now)
             return now["state"] in states and now
 
-        return wait_for(look, timeout_s, why=lambda: f"{self.session(session)}\n{self.log()}")
+        return wait_for(look, timeout_s, why=lambda: f"{in_brief(self.session(session))}\n{self.log()}")
 
     def wait_session(self, session, timeout_s=120):
         """Waits until it is over."""

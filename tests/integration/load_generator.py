@@ -160,7 +160,7 @@ class ByteServer:
                     models = json.dumps({"data": [{"id": self.model}]}).encode()
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(models), models))
                     continue
-                if path != b"/v1/completions":
+                if path not in (b"/v1/completions", b"/v1/chat/completions"):
                     connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                     continue
                 with self.lock:

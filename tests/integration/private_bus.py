@@ -12,8 +12,13 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from patience import patience  # noqa: E402
 
 from bus_daemon import BusDaemon
 from gi.repository import Gio, GLib
@@ -82,7 +87,7 @@ class Peer:
     def call(self, interface, method, signature="()", *arguments, path=PATH, name=NAME, timeout_s=60):
         """The answer's arguments as a tuple, or the one that there is."""
         answer = self.connection.call_sync(name, path, interface, method, GLib.Variant(signature, arguments), None,
-                                           Gio.DBusCallFlags.NONE, timeout_s * 1000, None).unpack()
+                                           Gio.DBusCallFlags.NONE, int(patience(timeout_s) * 1000), None).unpack()
         return answer[0] if len(answer) == 1 else answer
 
     def send(self, method, signature="()", *arguments, on_answer=None, timeout_s=60):
@@ -96,7 +101,7 @@ class Peer:
             on_answer(answer)
 
         self.connection.call(NAME, PATH, MANAGER, method, GLib.Variant(signature, arguments), None,
-                             Gio.DBusCallFlags.NONE, timeout_s * 1000, None, on_done if on_answer else None)
+                             Gio.DBusCallFlags.NONE, int(patience(timeout_s) * 1000), None, on_done if on_answer else None)
 
     def open(self, method, ref):
         """(descriptor, name, size) of OpenTrace or OpenColumns."""

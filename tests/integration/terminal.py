@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 import time
+from patience import patience
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
@@ -18,7 +19,7 @@ PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profct
 
 def environment(**more):
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "ASAN_OPTIONS", "LSAN_OPTIONS")}
-    return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
+    return {**keep, "TZ": "UTC", "TERM": "xterm", "PAGER": "cat", **more}
 
 
 def run(*args, door=None, env=None, **more):
@@ -27,15 +28,17 @@ def run(*args, door=None, env=None, **more):
                           stdin=subprocess.DEVNULL, **more)
 
 
-def on_terminal(door, *args, columns=100, rows=24, keys=b""):
+def on_terminal(door, *args, columns=100, rows=24, keys=b"", env=None, cwd=None):
     """Runs profctl on a terminal; returns what it wrote and its exit status."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen([PROFCTL, "--socket", door.path, *args], stdin=slave, stdout=slave, stderr=slave, env=environment())
+    at = ["--socket", door.path] if door else []
+    process = subprocess.Popen([PROFCTL, *at, *args], stdin=slave, stdout=slave, stderr=slave, cwd=cwd,
+                               env=environment(**(env or {})))
     os.close(slave)
     os.write(master, keys)
     out = b""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while time.monotonic() < deadline:
         if not select.select([master], [], [], 0.1)[0]:
             continue

@@ -480,7 +480,7 @@ def test_socket_is_for_its_group(request):
     group = grp.getgrnam("mail").gr_gid
 
     def du(uid, groups):
-        return subprocess.run([program, "--socket", profd.socket, "vacuum", "--keep", "1G"], capture_output=True, text=True, timeout=60, user=uid, group=65534,
+        return subprocess.run([program, "--socket", profd.socket, "vacuum", "--keep", "1G", "--yes"], capture_output=True, text=True, timeout=60, user=uid, group=65534,
                               extra_groups=groups)
 
     with Daemon(directory / "profd", "[profd]\ngroup=mail\n") as profd:

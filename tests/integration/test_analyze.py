@@ -2,23 +2,28 @@
 """`profctl analyze`, `reports` and `flame`: what people and programs see of reports. What each report computes has tests of
 its own."""
 import csv
+import html
 import html.parser
 import io
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unicodedata
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from terminal import on_terminal, plain
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TRACES = SOURCE / "../shared/traces"
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
 LINE = 100
+SVG = "{http://www.w3.org/2000/svg}"
+XHTML = "{http://www.w3.org/1999/xhtml}"
 HOSTILE = '<script>alert("1")</script>&\x1b[31m;\u202e'
 
 real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
@@ -56,6 +61,7 @@ def step(number, ts, kernel="gemm_kernel", kernel_us=20):
 def trace(tmp_path):
     def write(name, events):
         path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
         return path
 
@@ -136,10 +142,51 @@ def test_a_trace_without_a_gpu(profctl, trace):
     assert r.returncode == 3 and [one["report"] for one in json.loads(r.stdout)] == ["ops"]
 
 
+def test_findings_that_no_gpu_activity_can_give(profctl, trace):
+    """Findings are of GPU time: without any, their absence must not read as a clean bill of health."""
+    path = trace("cpu.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
+    for text in (profctl("analyze", path), profctl("analyze", path, "--report", "findings")):
+        assert "no GPU activity is recorded" in text and "--report ops,stacks,steps" in text and "nothing stands out" not in text
+    profctl("analyze", path, "--html", "cpu.html")
+    page = (path.parent / "cpu.html").read_text()
+    assert "no GPU activity is recorded" in page and "Nothing stands out" not in page
+
+
+@pytest.mark.parametrize("name, evaluated", [
+    ("tracelens/sglang_qwen3_8b_decode.json.gz", "10 ms of it: busy 93.5 %, idle 6.5 %"),
+    ("torchrec_sst5_4rank", "313 ms of it (mean of all ranks): busy 94.6 %, idle 5.4 %"),
+    ("tracelens/mi300_qwen15.json.gz", None)])
+def test_the_bar_and_the_findings_are_of_the_same_time_or_say_so(profctl, name, evaluated):
+    """A GPU that is idle for 98 % of the trace and GPU-bound in the rest: both are printed beside each other."""
+    text = profctl("analyze", TRACES / name)
+    assert (f"findings are of {evaluated}" in text) if evaluated else ("findings are of" not in text)
+
+
 def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
     for part in (("--from", "5s"), ("--phase", "prefill")):
         text = profctl("analyze", three_steps, *part)
-        assert "no work of the GPU begins in this part" in text and "no findings" not in text, part
+        assert "no GPU activity begins in the selected part" in text and "no findings" not in text, part
+
+
+def test_texts_about_a_part_are_only_for_those_who_asked_for_one(profctl, trace):
+    """A range of the GPU is a row of it and no activity."""
+    path = trace("ranges.json", [slice_of("step", "gpu_user_annotation", 0, 10, stream=7, device=0),
+                                 slice_of("aten::mm", "cpu_op", 0, 10)])
+    text = profctl("analyze", path)
+    assert "this part" not in text and "selected part" not in text and "no kernels, copies or memsets" in text and "aten::mm" in text
+
+
+def test_percentiles_of_one_time_have_one_unit(profctl, trace):
+    """A median of 2,000.0 in one unit beside a p99 of 20.0 in another reads as a p99 below the median."""
+    kernels = [slice_of("gemm_kernel", "kernel", 30000 * i, dur, tid=7, stream=7, device=0) for i, dur in enumerate([2000] * 9 + [20000])]
+    [heading] = [line for line in profctl("analyze", trace("spread.json", kernels), "--report", "kernels").splitlines() if line.startswith("NAME")]
+    assert re.search(r"P50 us +P99 us", heading), heading
+
+
+def test_the_head_names_a_span_as_a_span(profctl, three_steps):
+    """Most of it is idle, so that it is no time of a GPU."""
+    head = " ".join(profctl("analyze", three_steps).splitlines()[:2])
+    assert "span 240 us" in head and "GPU time" not in head, head
 
 
 def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
@@ -187,8 +234,10 @@ def test_rows_of_ranks_name_their_rank(profctl, tmp_path):
         name = "at::native::" + "k" * 80
         (directory / f"rank{rank}.json").write_text(json.dumps(
             {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": step(0, 0, name)}))
-    shown = profctl("analyze", directory, "--report", "cuda_gpu_kern_sum").splitlines()
-    assert "RANK" in shown[1] and all(columns_of(line) <= LINE for line in shown), shown
+    text, status = on_terminal(None, "analyze", directory, "--report", "cuda_gpu_kern_sum", columns=LINE,
+                               env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    shown = plain(text).splitlines()
+    assert status == 0 and any("RANK" in line for line in shown) and all(columns_of(line) <= LINE for line in shown), shown
 
 
 @real
@@ -196,6 +245,7 @@ def test_findings_are_sentences_where_they_are_asked_for(profctl):
     directory = TRACES / "sglang_decode_8rank"
     text = " ".join(profctl("analyze", directory, "--report", "findings").split())
     found = rows(profctl("analyze", directory, "--report", "findings", "--json"))
+    found = [row for row in found if row["cost_ns"] is not None]  # the others are statements, in short
     assert found and all("Try: " + " ".join(row["advice"].split()) in text for row in found)
 
 
@@ -247,16 +297,138 @@ def test_a_page_needs_nothing_else(profctl, three_steps, tmp_path):
     text = (tmp_path / "page.html").read_text()
     page = Page(text)
     # One script, ours; none of the trace's.
-    assert page.links == [] and page.tags.count("script") == 1
+    assert all(link.startswith("#") for link in page.links) and page.tags.count("script") == 1
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/)", text) and "prefers-color-scheme:dark" in text
     assert "alert(" not in re.sub(r"<script>.*?</script>", "", text, flags=re.S).replace('alert(&quot;1&quot;)', "")
     assert "\x1b" not in text and "\u202e" not in text
     assert {"svg", "table", "h2"} <= set(page.tags) and "gemm_kernel" in "".join(page.text)
 
 
+def idle_steps():
+    """Four steps of which the GPU does a fifth: findings enough."""
+    return [event for n in range(4) for event in step(n, 100 * n)]
+
+
+def test_a_page_begins_with_what_is_wrong(profctl, trace, tmp_path):
+    trace("work/idle.json", idle_steps())
+    profctl("analyze", tmp_path / "work/idle.json", "--html", "page.html")
+    text = (tmp_path / "page.html").read_text()
+    found = rows(profctl("analyze", tmp_path / "work/idle.json", "--report", "findings", "--json"))
+    heads = re.findall('<h2 id="([a-z_]+)"', text)
+    assert heads[:2] == ["findings", "use"] and heads[-1] == "flame" and heads.count("findings") == 1 and len(heads) > 5
+    cards = re.findall(r'<section class="card (\w+)">(.*?)</section>', text, re.S)
+    assert len(cards) == len(found) > 0
+    for (severity, card), finding in zip(cards, found):
+        shown = "".join(Page(card).text)
+        assert severity == finding["severity"] and finding["what"] in shown and finding["advice"] in shown
+        if finding["cost_ns"] is None:  # a statement
+            assert "<i style" not in card
+            continue
+        assert f"{finding['confidence']}: {finding['ground']}" in shown
+        if finding["cost_ns"] is not None:
+            assert f'<i style="width:{100 * finding["share"]:.1f}%">' in card
+    flags = re.findall(r"(?<![\w-])--[a-z][a-z-]+", " ".join(finding["advice"] for finding in found))
+    assert flags and all(f"<code>{flag}</code>" in text for flag in flags)
+    # What a GPU did adds up, and every place that is linked exists.
+    use = [float(n) for n in re.search(r"busy ([\d.]+) %, communication alone ([\d.]+) %, idle ([\d.]+) %", text).groups()]
+    assert sum(use) == pytest.approx(100, abs=0.2)
+    assert {link[1:] for link in Page(text).links} <= set(heads)
+
+
+def test_a_title_says_what_it_is_of(profctl, trace, tmp_path):
+    device = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 1, "numSms": 132}]}
+    (tmp_path / "job").mkdir()
+    for rank in range(2):
+        (tmp_path / f"job/rank{rank}.json").write_text(json.dumps(
+            {"schemaVersion": 1, **device, "distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": idle_steps()}))
+    profctl("analyze", tmp_path / "job/", "--html", "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "<title>NVIDIA H200 · 2 ranks · job</title>" in text and str(tmp_path) not in text
+    profctl("flame", tmp_path / "job", "-o", "f.svg")
+    assert str(tmp_path) not in (tmp_path / "f.svg").read_text()
+
+
+def labels_of(path):
+    """{name: what is written on its frames}"""
+    labels = {}
+    for g in ElementTree.fromstring(path.read_bytes()).iter(SVG + "g"):
+        if g.get("class") == "f":
+            labels.setdefault(g.get("data-n"), []).append(g.find(SVG + "text").text or "")
+    return labels
+
+
+def test_names_that_begin_alike_are_told_apart(profctl, trace, tmp_path):
+    common = "void at::native::vectorized_elementwise_kernel<4, at::native::"
+    functors = ["AddFunctor<float>", "MulFunctor<float>", "SigmoidFunctor<float>", "GeluFunctor<float>"]
+    path = trace("alike.json", [slice_of(f"{common}{functor} >(int, float*)", "kernel", 100 * n, 90, tid=7, stream=7, device=0)
+                                for n, functor in enumerate(functors)])
+    profctl("flame", path, "--by", "kernel", "-o", "f.svg")
+    labels = labels_of(tmp_path / "f.svg")
+    for functor in functors:
+        [label] = labels[f"{common}{functor} >(int, float*)"]
+        assert functor.split("<")[0] in label and "…" in label and not label.startswith("void"), label
+
+
+def test_self_times_add_up(profctl, three_steps, tmp_path):
+    profctl("flame", three_steps, "-o", tmp_path / "f.svg")
+    root = ElementTree.fromstring((tmp_path / "f.svg").read_bytes())
+    times = {g.get("data-n"): g.find(SVG + "title").text for g in root.iter(SVG + "g") if g.get("class") == "s"}
+    assert "gemm_kernel" in times and "aten::mm" not in times  # an operator has no GPU time of its own
+    assert sum(float(re.search(r"([\d.]+) %", text)[1]) for text in times.values()) == pytest.approx(100, abs=0.1)
+    assert root.find(f".//{XHTML}input") is not None
+
+
+BROWSER = shutil.which("chromium")
+in_browser = pytest.mark.skipif(not BROWSER, reason="no chromium")
+
+
+def browse(tmp_path, path, width, script):
+    """What a script leaves in an attribute of the root of a page, after it was loaded."""
+    text = path.read_text()
+    probe = f"<script>addEventListener('load',()=>document.documentElement.setAttribute('data-probe',JSON.stringify({script})))</script>"
+    end = text.rindex("</svg>" if path.suffix == ".svg" else "</body>")
+    copy = tmp_path / f"probe{path.suffix}"
+    copy.write_text(text[:end] + probe.replace("=>", "=&gt;" if path.suffix == ".svg" else "=>") + text[end:])
+    r = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}",
+                        f"--window-size={width},800", "--virtual-time-budget=2000", "--dump-dom", copy.as_uri()],
+                       capture_output=True, timeout=120, text=True)
+    found = re.search('data-probe="([^"]*)"', r.stdout)
+    assert found, r.stderr[-500:]
+    return json.loads(html.unescape(found[1]))
+
+
+@real
+@in_browser
+def test_nothing_scrolls_sideways(profctl, tmp_path):
+    profctl("analyze", TRACES / "torchrec_sst4_4rank", "--html", "page.html")
+    wide, width, boxes = browse(tmp_path, tmp_path / "page.html", 1280, """[document.documentElement.scrollWidth,
+        document.documentElement.clientWidth, [...document.querySelectorAll('.wide,.scroll')].filter(
+        e=>e.scrollWidth>e.clientWidth+1).length]""")
+    assert wide <= width and boxes == 0, (wide, width, boxes)
+    # In a narrow window only tables scroll, each in its own box.
+    wide, width = browse(tmp_path, tmp_path / "page.html", 600, "[document.documentElement.scrollWidth,document.documentElement.clientWidth]")
+    assert wide <= width
+
+
+@in_browser
+def test_a_flame_graph_can_be_searched_and_zoomed(profctl, three_steps, tmp_path):
+    profctl("flame", three_steps, "-o", tmp_path / "f.svg")
+    clicked = browse(tmp_path, tmp_path / "f.svg", 1000, """(()=>{
+        const click=e=>e.dispatchEvent(new MouseEvent('click',{bubbles:true})),$=s=>document.querySelector(s);
+        const of=n=>[...document.querySelectorAll('g.f')].find(g=>g.dataset.n==n);
+        const before=+of('gemm_kernel').querySelector('rect').getAttribute('width');click(of('gemm_kernel'));
+        const zoomed=+of('gemm_kernel').querySelector('rect').getAttribute('width'),all=+of('all').querySelector('rect').getAttribute('width');
+        const i=$('input');i.value='gemm_k';i.dispatchEvent(new Event('input'));const matched=$('.c').textContent;
+        click($('.toggle'));const self=$('.self').style.display;click($('.reset'));
+        return {before,zoomed,all,matched,self,reset:+of('gemm_kernel').querySelector('rect').getAttribute('width')};})()""")
+    assert clicked["zoomed"] == clicked["all"] == pytest.approx(2 * clicked["before"]) and clicked["reset"] == clicked["before"]
+    assert clicked["matched"] == "matched 50.0 %" and clicked["self"] == ""
+
+
 def test_a_flame_graph_is_well_formed(profctl, three_steps, tmp_path):
     profctl("flame", three_steps, "-o", tmp_path / "f.svg")
     root = ElementTree.fromstring((tmp_path / "f.svg").read_bytes())
-    frames = {g.get("data-n"): float(g.get("data-w")) for g in root.iter("{http://www.w3.org/2000/svg}g")}
+    frames = {g.get("data-n"): float(g.get("data-w")) for g in root.iter(SVG + "g") if g.get("class") == "f"}
     assert frames["all"] == 1200
     # Steps are one frame, whatever their number; the operator lies in it, the kernels in that.
     assert {"ProfilerStep", "aten::mm", "gemm_kernel"} <= set(frames)
@@ -272,13 +444,17 @@ def test_a_difference_knows_both_sides(profctl, three_steps, trace, tmp_path):
 
 @real
 @pytest.mark.parametrize("name", ["sglang_decode_8rank", "tracelens/xdit_flux_aiter_sage_rank0.json.gz", "hta/trace_diff_test.json.gz"])
-def test_lines_are_short_enough(profctl, name):
-    lines = profctl("analyze", TRACES / name).splitlines()[1:]
+@pytest.mark.parametrize("columns", [80, LINE, 140])
+def test_lines_are_short_enough(name, columns, tmp_path):
+    def lines(*words):
+        text, _ = on_terminal(None, "analyze", TRACES / name, *words, columns=columns, env={"XDG_CACHE_HOME": str(tmp_path)})
+        return plain(text).splitlines()[1:]
+
+    shown = lines()
     if (TRACES / name).is_file():
         for report in ("op_shapes", "roofline", "syncs", "gap_list"):
-            lines += profctl.run("analyze", TRACES / name, "--report", report, "--top", "10").stdout.decode().splitlines()
-    for line in lines:
-        assert columns_of(line) <= LINE, line
+            shown += lines("--report", report, "--top", "10")
+    assert [line for line in shown if columns_of(line) > columns] == []
 
 
 @real

@@ -50,22 +50,53 @@ def traces_of(profd, session):
 
 def test_a_session_is_all_its_ranks(profctl, profd):
     screen = profctl("analyze", "s1").stdout
-    assert screen.startswith(f"s1 · {WORKERS * RANKS} ranks · Fault GPU") and KERNEL in screen
+    assert screen.startswith(f"s1 · {WORKERS * RANKS} ranks in {WORKERS} engine instances · Fault GPU")
     assert len(rows(profctl("analyze", "s1", "--report", "temporal", "--json"))) == WORKERS * RANKS
     assert len(rows(profctl("analyze", "s1", "--report", "steps", "--json"))) == WORKERS * RANKS * STEPS
-    [kernel] = rows(profctl("analyze", "s1", "--report", "kernels", "--json"))
-    assert (kernel["name"], kernel["count"]) == (KERNEL, WORKERS * RANKS * STEPS)
+    kernels = rows(profctl("analyze", "s1", "--report", "kernels", "--json"))
+    assert [(kernel["name"], kernel["count"]) for kernel in kernels] == [(KERNEL, RANKS * STEPS)] * WORKERS
     # What is asked of one of them with all others is the same.
     [trace, *_] = traces_of(profd, "s1")
-    assert rows(profctl("analyze", trace, "--all-ranks", "--report", "kernels", "--json")) == [kernel]
+    assert rows(profctl("analyze", trace, "--all-ranks", "--report", "kernels", "--json")) == kernels
+
+
+def test_workers_are_instances(profctl, profd):
+    """Replicas share no collective, although each has a rank 0: no rank of one is a straggler of the other."""
+    instances = rows(profctl("analyze", "s1", "--report", "instances", "--json"))
+    workers = sorted({trace["worker"].removeprefix("http://") for trace in profd.traces(session="s1")})
+    assert sorted(row["instance"] for row in instances) == workers and [row["ranks"] for row in instances] == [RANKS] * WORKERS
+    for report in ("temporal", "overlap", "ranks"):
+        found = rows(profctl("analyze", "s1", "--report", report, "--json"))
+        of_ranks = sorted((row["instance"], row["rank"]) for row in found if row["rank"] is not None)
+        assert of_ranks == [(worker, rank) for worker in workers for rank in range(RANKS)]
+    [one] = rows(profctl("analyze", "s1", "--instance", workers[1], "--rank", "2", "--report", "temporal", "--json"))
+    assert "instance" not in one and one["rank"] == 2
+    assert "there is no engine instance nobody" in profctl("analyze", "s1", "--instance", "nobody", status=4).stderr
+
+
+def test_the_catalog_has_the_instance(profctl, profd):
+    for trace in profd.traces(session="s1"):
+        assert trace["instance"] == trace["worker"].removeprefix("http://")
+    found = profd.rows("select worker, instance, count(*) from traces where session_id = 1 group by 1, 2 order by 1")
+    assert [tuple(row.values()) for row in found] == [(row["worker"], row["worker"].removeprefix("http://"), RANKS) for row in found]
+    assert len(found) == WORKERS
+
+
+def test_a_merged_session_keeps_its_workers(profctl, tmp_path):
+    profctl("merge", "--session", "s1", "-o", tmp_path / "all.json.gz")
+    for report in ("instances", "ranks", "steps"):
+        of_file, of_session = (rows(profctl("analyze", source, "--report", report, "--json")) for source in (tmp_path / "all.json.gz", "s1"))
+        for row in of_file + of_session:
+            row.pop("clock_shift_ns", None)
+        assert of_file == of_session
 
 
 def test_one_trace_of_it(profctl, profd):
     [trace, *_] = traces_of(profd, "s1")
     [kernel] = rows(profctl("analyze", trace, "--report", "kernels", "--json"))
     assert kernel["count"] == STEPS
-    [one] = rows(profctl("analyze", "s1", "--rank", "0", "--report", "temporal", "--json"))
-    assert one["span_ns"] > 0
+    found = rows(profctl("analyze", "s1", "--rank", "0", "--report", "temporal", "--json"))
+    assert len(found) == WORKERS and all(one["span_ns"] > 0 for one in found)
 
 
 def test_two_sessions_beside_each_other(profctl):
@@ -93,5 +124,5 @@ def test_what_was_not_read_is_left_out(profctl):
 def test_what_is_not_there(profctl):
     assert "s99" in profctl("analyze", "s99", status=4).stderr
     assert "t9999" in profctl("flame", "t9999", status=4).stderr
-    assert f"Ranks 0 to {WORKERS * RANKS - 1} are there" in profctl("analyze", "s1", "--rank", "17", status=4).stderr
+    assert f"Ranks 0 to {RANKS - 1} are there" in profctl("analyze", "s1", "--rank", "17", status=4).stderr
     assert f"Steps 0 to {STEPS - 1} are there" in profctl("analyze", "s1", "--step", "17", status=4).stderr

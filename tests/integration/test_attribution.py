@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fleet"))
 from daemon import Daemon, FaultFleet, wait_for  # noqa: E402
 from fleet import Fleet  # noqa: E402
 from test_collect import NAME, config, made_trace, record, sha256, unclaimed  # noqa: E402
+from patience import patience
 
 MS = 1_000_000
 
@@ -190,7 +191,7 @@ def test_a_table_that_is_written_over_belongs_to_each_session(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, Daemon(tmp_path / "profd", config()) as profd:
         texts = ["", "\n", "the third, longer\n"]  # vLLM leaves it empty where there is nothing to tell
         for text in texts:
-            session = profd.start_session(router=fleet.router, duration_ns=500 * MS)["session"]
+            session = profd.start_session(router=fleet.router, duration_ns=int(patience(500 * MS)))["session"]
             profd.wait_state(session, "recording")
             place.mkdir(exist_ok=True)
             (place / "profiler_out_0.txt").write_text(text)

@@ -104,7 +104,10 @@ def test_prompts_twice_and_compared(scene, measured, tmp_path):
     before, after = f"r{measured[0]['run']}", f"r{run['run']}"
     text = scene.run("compare", before, after).stdout
     assert re.search(r"^concurrency differs: 3 -> 4$", text, re.M) and re.search(r"^e2e.p50 ms ", text, re.M)
-    scene.run("compare", before, after, "--fail-if", "requests_per_s > +0.0001%", "--fail-if", "e2e.p50 > 1ms", status=5)
+    # Four requests decide nothing, whatever they look like.
+    conditions = "--fail-if", "requests_per_s > +0.0001%", "--fail-if", "e2e.p50 > 1ms"
+    scene.run("compare", before, after, *conditions, status=6)
+    scene.run("compare", before, after, *conditions, "--fail-if-estimate", status=5)
     scene.run("show", after, "--save-as", "vllm-bench", "-o", tmp_path / "saved.json")
     assert json.loads((tmp_path / "saved.json").read_text())["completed"] == 4
     listed = scene.run("list-runs", "--no-legend").stdout
@@ -142,3 +145,41 @@ def test_what_profd_refuses_says_why(scene):
     assert "does not say when it ends" in refused.stderr and refused.stdout == ""
     dead = scene.run("bench", "--worker", "http://127.0.0.1:1", "--isl", 16, "-n", 2, "--warmup", 0, status=1)
     assert "profctl" in dead.stderr or "Run r" in dead.stdout
+
+
+def test_chats_with_lengths_and_moments(scene, tmp_path):
+    """A data set as others write them: system prompts, output lengths and timestamps reach the worker."""
+    lines = [{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": f"Question {i}"},
+                           {"role": "assistant", "content": "The answer of the data set"}],
+              "output_tokens": 2 + i, "timestamp": 1000 - 200 * i} for i in range(3)]
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = scene.bench("--prompts", path, "--warmup", 0)
+    assert run["workload"]["api"] == "chat" and run["workload"]["arrival"] == "timestamps"
+    rows = requests_of(scene, run)
+    # The last line has the first moment.
+    assert [(row["intended_ns"], row["output_tokens"]) for row in rows] == [(0, 4), (200_000_000, 3), (400_000_000, 2)]
+    # "system: Be brief.\nuser: Question 0\n", and no answer.
+    assert {row["input_tokens"] for row in rows} == {len("system: Be brief.\nuser: Question 0\n")}
+    refused = scene.run("bench", "--worker", scene.worker.url, "--prompts", path, "--rate", 5, status=2)
+    assert "timestamps" in refused.stderr and "--arrival" in refused.stderr
+    closed = scene.bench("--prompts", path, "--warmup", 0, "--arrival", "closed", "-c", 3, "--osl", 2)
+    assert closed["workload"]["arrival"] == "closed" and {row["output_tokens"] for row in requests_of(scene, closed)} == {2}
+
+
+def test_a_run_as_aiperfs_plotter_reads_it(scene, measured, tmp_path):
+    """The names of its directory, and a record for each request with what its models require."""
+    run, _ = measured
+    scene.run("show", f"r{run['run']}", "--save-as", "aiperf", "-o", tmp_path / "artifacts")
+    summary = json.loads((tmp_path / "artifacts/profile_export_aiperf.json").read_text())
+    records = [json.loads(line) for line in (tmp_path / "artifacts/profile_export.jsonl").read_text().splitlines()]
+    rows = requests_of(scene, run)
+    assert len(records) == len(rows) == 12 and summary["request_count"]["avg"] == 12
+    for record, row in zip(records, rows):
+        metadata, metrics = record["metadata"], record["metrics"]
+        assert {"session_num", "request_start_ns", "request_end_ns", "worker_id", "record_processor_id"} <= metadata.keys()
+        assert metadata["benchmark_phase"] == "profiling" and record["error"] is None
+        assert metadata["request_end_ns"] - metadata["request_start_ns"] == row["e2e_ns"]
+        assert abs(metrics["request_latency"]["value"] - row["e2e_ns"] / 1e6) < 1e-6
+        assert abs(metrics["time_to_first_token"]["value"] - row["ttft_ns"] / 1e6) < 1e-6
+        assert len(metrics["inter_chunk_latency"]["value"]) == row["output_tokens"] - 1 == 3

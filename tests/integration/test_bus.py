@@ -15,6 +15,7 @@ from daemon import BUILD, ROOT, Daemon, FaultFleet, quick_config, wait_for
 pytest.importorskip("gi", reason="python3-gi is not installed")
 from gi.repository import GLib  # noqa: E402
 from private_bus import MANAGER, NAME, PATH, SESSION, FakePolkit, PrivateBus, error_name  # noqa: E402
+from patience import patience  # noqa: E402
 
 PROFCTL = BUILD / "client/profctl"
 NOBODY = 65534
@@ -361,7 +362,7 @@ def test_a_flood_of_calls_is_bounded_and_stops_nobody(tmp_path):
             begin = time.monotonic()
             assert profd.request("GET", "/healthz").status == 200
             slowest = max(slowest, time.monotonic() - begin)
-        assert slowest < 5
+        assert slowest < patience(5)
         assert {str(a) for a in quick} == {"({'sessions': <@av []>},)"}
         # Its end does not wait for them.
         profd.stop()

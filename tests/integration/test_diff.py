@@ -2,7 +2,9 @@
 """`profctl diff`: two composed traces whose differences are known, its exit status, and a trace beside itself."""
 import contextlib
 import fcntl
+import gzip
 import json
+import math
 import os
 import pathlib
 import pty
@@ -11,6 +13,7 @@ import struct
 import subprocess
 import termios
 
+import numpy
 import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -67,13 +70,13 @@ def test_what_changed(diff, steps):
     after = steps("after.json", [("gemm<float, 128>(float*)", 130), ("norm_kernel", 50), ("fused_kernel", 10), ("copy_kernel", 10), ("copy_kernel", 10)])
     found = {row["name"]: row for row in rows(diff(before, after, "--json"), "kernels")}
     gemm = found["gemm<float, 128>(float*)"]
-    assert (gemm["verdict"], gemm["before_name"], gemm["change_ns"]) == ("slower", "gemm<float, 64>(float*)", 30 * US)
-    assert gemm["p"] < 0.001 and (gemm["before_count"], gemm["after_count"]) == (1, 1)
-    assert (found["norm_kernel"]["verdict"], found["norm_kernel"]["change_ns"]) == ("same", 0)
-    assert found["copy_kernel"]["verdict"] == "more" and found["copy_kernel"]["after_count"] == 2
-    assert found["tail"]["verdict"] == "gone"
+    assert (gemm["result"], gemm["before_name"], gemm["change_ns"]) == ("slower", "gemm<float, 64>(float*)", 30 * US)
+    assert 29 * US < gemm["low_mean_ns"] <= gemm["high_mean_ns"] < 31 * US and (gemm["before_count"], gemm["after_count"]) == (1, 1)
+    assert (found["norm_kernel"]["result"], found["norm_kernel"]["change_ns"]) == ("same", 0)
+    assert found["copy_kernel"]["result"] == "more" and found["copy_kernel"]["after_count"] == 2
+    assert found["tail"]["result"] == "gone"
     # It runs where another ran, and as often.
-    assert (found["fused_kernel"]["verdict"], found["fused_kernel"]["before_name"]) == ("replaced", "add_kernel")
+    assert (found["fused_kernel"]["result"], found["fused_kernel"]["before_name"]) == ("replaced", "add_kernel")
     # The largest change first.
     changes = [abs(row["change_ns"]) for row in rows(diff(before, after, "--json"), "kernels")]
     assert changes == sorted(changes, reverse=True)
@@ -86,7 +89,7 @@ def test_conditions_decide_the_exit_status(diff, steps):
     diff(before, after, "--fail-if", "gpu.busy > +50%")
     diff(before, after, "--fail-if", "gpu.busy > +1ms", "--fail-if", "gpu.busy>25us", status=5)
     diff(after, before, "--fail-if", "gpu.busy < -10%", status=5)
-    assert "is no condition" in diff(before, after, "--fail-if", "gpu.busy is bad", status=2).stderr
+    assert "is not a condition" in diff(before, after, "--fail-if", "gpu.busy is bad", status=2).stderr
     # What both lack is no success, and is told before anything is shown.
     failed = diff(before, after, "--fail-if", "comm.exposed > 1ms", status=4)
     assert "both have no comm.exposed" in failed.stderr and failed.stdout == ""
@@ -140,9 +143,16 @@ def test_a_measure_that_is_misspelt(diff):
 def test_a_sample_proves_it_or_not(diff, steps):
     before = steps("before.json", [("gemm", 100)])
     measures = {row["measure"]: row for row in rows(diff(before, steps("after.json", [("gemm", 200)]), "--json"), "measures")}
-    assert measures["step.p50"]["change_ns"] == pytest.approx(100 * US, abs=2 * US) and measures["step.p50"]["p"] < 0.001
+    assert measures["step.p50"]["change_ns"] == pytest.approx(100 * US, abs=2 * US) and measures["step.p50"]["result"] == "slower"
     measures = {row["measure"]: row for row in rows(diff(before, steps("same.json", [("gemm", 100)]), "--json"), "measures")}
-    assert measures["step.p50"]["p"] == 1
+    assert measures["step.p50"]["result"] == "unclear" and measures["step.p50"]["low_share"] < 0 < measures["step.p50"]["high_share"]
+
+
+def test_nothing_is_measured_of_a_gpu_that_did_nothing(diff, steps):
+    """Steps of traces without GPU activity: no span, no idle time of a GPU."""
+    host = steps("host.json", [])
+    assert {row["measure"] for row in rows(diff(host, host, "--json"), "measures")} == {"step.p50", "step.mean"}
+    assert "gpu." not in diff(host, host).stdout
 
 
 @real
@@ -152,18 +162,136 @@ def test_nothing_differs_from_itself(diff, name):
     for row in rows(done, "measures"):
         assert row["change_ns"] == 0
     for table in ("kernels", "ops"):
-        assert {row["verdict"] for row in rows(done, table)} == {"same"}
+        assert {row["result"] for row in rows(done, table)} == {"same"}
+
+
+def launched_in_steps(path):
+    """Kernels and copies of a trace whose launch lies within a step of torch's profiler: by the raw file."""
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    steps = [e for e in events if e.get("name", "").startswith("ProfilerStep#") and e["ph"] == "X" and e["cat"] != "gpu_user_annotation"]
+    launches = {e["args"]["correlation"]: e["ts"] for e in events if "correlation" in e.get("args", {}) and "cuda_runtime" in e["cat"].lower()
+                or e.get("cat") == "Runtime" and "correlation" in e.get("args", {})}
+    work = [e for e in events if e.get("cat", "").lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset") and e["ph"] == "X"]
+    within = [e for e in work if any(s["ts"] <= launches.get(e["args"]["correlation"], -1) < s["ts"] + s["dur"] for s in steps)]
+    return len(steps), len(within), len(work)
 
 
 @real
 def test_sums_agree_with_the_traces(diff):
-    """Counts of kernels by name, of both sides, are those of the traces themselves."""
+    """Calls by name, of both sides, are those that the traces' steps launched; the others are told apart."""
     pair = [TRACES / f"hta/trace_diff_{side}.json.gz" for side in ("control", "test")]
     found = rows(diff(*pair, "--json"), "kernels")
     for side, path in zip(("before", "after"), pair):
-        asked = subprocess.run([PROFCTL, "query", "--json", path, "select count(*) as n, sum(dur) as ns from kernel"], capture_output=True)
-        kernels = json.loads(asked.stdout)[0]
-        copies = json.loads(subprocess.run([PROFCTL, "query", "--json", path, "select count(*) as n from slice where category in "
-                                            "('gpu_memcpy', 'gpu_memset', 'Memcpy', 'Memset')"], capture_output=True).stdout)[0]
-        steps = 6
-        assert sum(row[f"{side}_count"] for row in found) * steps == pytest.approx(kernels["n"] + copies["n"])
+        steps, within, everything = launched_in_steps(path)
+        assert steps == 6 and 0.9 * everything < within
+        assert sum(row[f"{side}_count"] for row in found) * steps == pytest.approx(within)
+    assert "Not compared: GPU work that belongs to no step" in diff(*pair).stdout
+
+
+# Samples
+
+
+def write_ranks(directory, durations, n_ranks=1, kernels=None):
+    """Steps of so many microseconds, run by all ranks together. kernels(i): names and durations within step i."""
+    directory.mkdir()
+    for rank in range(n_ranks):
+        events, at, correlation = [], 0, 0
+        for i, duration in enumerate(durations):
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": at, "dur": duration - 0.5})
+            begin = at + 1
+            for name, dur in kernels(i) if kernels else [("gemm", duration - 3)]:
+                correlation += 1
+                events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 0.1 + correlation % 50 / 200,
+                               "dur": 0.001, "args": {"correlation": correlation}})
+                events.append({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": begin, "dur": dur,
+                               "args": {"stream": 7, "device": 0, "correlation": correlation}})
+                begin += dur + 0.1
+            at += duration
+        (directory / f"rank{rank}.json").write_text(json.dumps({
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": n_ranks, "pg_count": 1}, "traceEvents": events}))
+    return directory
+
+
+def measure(done, name):
+    return next(row for row in rows(done, "measures") if row["measure"] == name)
+
+
+def test_ranks_of_one_step_are_one_sample(diff, tmp_path):
+    """Eight ranks in lock-step know no more of how steps vary than one."""
+    generator = numpy.random.default_rng(1)
+    before, after = (1000 + generator.normal(0, 60, 30) for _ in range(2))
+    found = {}
+    for n in (1, 8):
+        pair = [write_ranks(tmp_path / f"{name}{n}", durations, n) for name, durations in (("before", before), ("after", after))]
+        found[n] = measure(diff(*pair, "--json"), "step.mean")
+        assert "30 against 30 steps" in diff(*pair).stdout
+    for name in ("change_share", "low_share", "high_share"):
+        assert found[8][name] == pytest.approx(found[1][name], abs=1e-4)
+    # What numpy makes of blocks of six neighbours, five on each side.
+    means = [side.reshape(5, 6).mean(axis=1) for side in (before, after)]
+    error = math.sqrt(sum(m.var(ddof=1) / 5 for m in means))
+    half = (found[1]["high_share"] - found[1]["low_share"]) / 2 * before.mean()
+    assert 2.306 * error * 0.99 <= half <= 2.776 * error * 1.01  # Student's t of 8 to 4 degrees of freedom
+
+
+def test_one_step_decides_nothing(diff, tmp_path):
+    pair = [write_ranks(tmp_path / name, durations, 8) for name, durations in (("before", [1000]), ("after", [1500]))]
+    done = diff(*pair, "--json")
+    assert {row["result"] for row in rows(done, "measures")} == {"too few to tell"}
+    assert {row["result"] for row in rows(done, "kernels")} == {"too few to tell"}
+    r = diff(*pair, "--fail-if", "step.mean > +5%", status=6)
+    assert "undecided: step.mean > +5%: +50." in r.stderr and "about 5 steps of each side would decide" in r.stderr
+    diff(*pair, "--fail-if", "step.mean > +5%", "--fail-if-estimate", status=5)
+    assert "2 steps of each side are needed for step.p50" in diff(*pair, "--fail-if", "step.p50 > +5%", status=6).stderr
+
+
+def autocorrelated(generator, n, level, rho=0.8, noise=0.05):
+    values = [generator.normal(0, noise)]
+    for _ in range(n - 1):
+        values.append(rho * values[-1] + generator.normal(0, noise * math.sqrt(1 - rho * rho)))
+    return level * numpy.exp(values)
+
+
+def test_steps_that_follow_each_other_are_alike(diff, tmp_path):
+    """Recordings of one engine differ in few of twenty comparisons, and a change of 10 % is found in most."""
+    generator = numpy.random.default_rng(2)
+    called = {1000: 0, 1100: 0}
+    for level in called:
+        for i in range(20):
+            pair = [write_ranks(tmp_path / f"{level}-{i}-{side}", autocorrelated(generator, 200, at)) for side, at in enumerate((1000, level))]
+            called[level] += measure(diff(*pair, "--json"), "step.mean")["result"] in ("slower", "faster")
+    assert called[1000] <= 3 and called[1100] >= 16, called
+
+
+def test_conditions_that_steps_cannot_decide(diff, tmp_path):
+    generator = numpy.random.default_rng(3)
+    pair = [write_ranks(tmp_path / f"{side}", generator.normal(at, 100, 20)) for side, at in enumerate((1000, 1060))]
+    r = diff(*pair, "--fail-if", "step.mean > +5%", status=6)
+    assert re.search(r"undecided: step.mean > \+5%: \+\d.\d %, 95 % interval -?\+?\d+.\d % to \+\d+.\d %\n  (about \d+ steps|more than 1000)", r.stderr), r.stderr
+    diff(*pair, "--fail-if", "step.mean > +50%")
+    diff(*pair, "--fail-if", "step.mean > +50%", "--fail-if", "step.mean > 500us", status=5)
+    assert "100 steps of each side are needed for step.p99" in diff(*pair, "--fail-if", "step.p99 > +5%", status=6).stderr
+
+
+@pytest.mark.parametrize("after, result", [
+    (lambda i: 4.9, "slower"), (lambda i: 0.4, "faster"), (lambda i: 1.0, "unclear")])
+def test_time_per_call_decides_between_slower_and_more(diff, tmp_path, after, result):
+    """Five calls become 5.17, as two of twelve steps have one more."""
+    generator = numpy.random.default_rng(4)
+
+    def calls(n, mean):
+        return [("AllReduce", mean * generator.uniform(0.95, 1.05) * 100) for _ in range(n)] + [("gemm", 200)]
+
+    pair = [write_ranks(tmp_path / "before", [3000] * 12, kernels=lambda i: calls(5, 1.0)),
+            write_ranks(tmp_path / "after", [3000] * 12, kernels=lambda i: calls(6 if i in (3, 8) else 5, after(i)))]
+    row = next(row for row in rows(diff(*pair, "--json"), "kernels") if row["name"] == "AllReduce")
+    heading = next(line for line in diff(*pair).stdout.splitlines() if line.startswith("NAME"))
+    [(_, low), (_, high)] = re.findall(r"(LOW|HIGH) MEAN (\w+)", heading)
+    assert low == high
+    assert (row["result"], row["before_count"]) == (result, 5) and row["after_count"] == pytest.approx(5 + 2 / 12)
+
+
+def test_more_calls_of_the_same_time(diff, tmp_path):
+    pair = [write_ranks(tmp_path / str(n), [3000] * 12, kernels=lambda i, n=n: [("AllReduce", 100 + i % 3)] * n) for n in (5, 6)]
+    row = next(row for row in rows(diff(*pair, "--json"), "kernels") if row["name"] == "AllReduce")
+    assert row["result"] == "more"

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from patience import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PROFD_BUILD", ROOT / "build")) / "tests/fleet/fault-worker"
@@ -90,9 +91,9 @@ def post(url, body=None, **keywords):
 
 
 def wait_for(condition, timeout=60):
-    end = time.monotonic() + timeout
+    begin = time.monotonic()
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() - begin < patience(timeout), "it did not happen"
         time.sleep(0.01)
 
 
@@ -113,7 +114,7 @@ def test_two_thousand_workers_start_in_three_seconds_and_answer(tmp_path):
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     began = time.monotonic()
     with Fleet(tmp_path, "vllm", 2000) as fleet:
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < patience(3)
 
         async def ask(url):
             parts = urlsplit(url)

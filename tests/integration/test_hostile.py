@@ -158,7 +158,7 @@ def test_escapes_reach_no_terminal_and_no_log(tmp_path):
         worker = f"http://127.0.0.1:{port}"
         shown = ""
         for words in (["list-workers", "--worker", worker], ["doctor", "--worker", worker],
-                      ["start", "--worker", worker, "--duration", "100ms", "--wait", "--label", "a=b"],
+                      ["start", "--worker", worker, "--duration", "100ms", "--wait", "--label", "a=b", "--allow-uncollected"],
                       ["status", "s1"], ["list-sessions"], ["show", "s1"]):
             done = profctl(profd, *words)
             shown += done.stdout + done.stderr
@@ -260,7 +260,7 @@ WRONG = [None, 1, [], "x", {}, [1], {"traces": 1}, {"traces": [1, None, {}]}, {"
 def test_answers_of_the_wrong_kind(door, tmp_path):
     verbs = [["list-workers", "--router", "http://x"], ["list-sessions"], ["list-traces"], ["show", "s7"], ["show", "t7"],
              ["status"], ["status", "s7"], ["du"], ["doctor", "--router", "http://x"], ["stop", "s7"], ["rm", "t7"], ["rm", "s7"],
-             ["vacuum", "--keep", "1G"], ["get", "t7", "-d", str(tmp_path)], ["get", "s7", "-d", str(tmp_path)],
+             ["vacuum", "--keep", "1G", "--yes"], ["get", "t7", "-d", str(tmp_path)], ["get", "s7", "-d", str(tmp_path)],
              ["start", "--router", "http://x", "--detach"], ["pin", "t7"]]
     for wrong in WRONG:
         for path in ("workers", "sessions", "sessions/s7", "sessions/s7/stop", "traces", "traces/t7", "usage", "vacuum", "doctor",

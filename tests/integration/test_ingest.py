@@ -102,10 +102,26 @@ def test_lost_events_and_file_names_are_listed(profd, tmp_path):
     text = write_trace(tmp_path / "named-like-this.json").read_text().replace('"ts": 1010', '"ts": "never"')
     (tmp_path / "named-like-this.json").write_text(text)
     r = run(profd, "ingest", tmp_path / "named-like-this.json")
-    assert "  1 event lost; profctl show t1 tells which\n" in r.stderr
+    assert re.search(r"^\S*/\S+\.json: 1 event lost\n  profctl show t1 lists them\.$", r.stderr, re.M), r.stderr
     line = run(profd, "list-traces", "--no-legend").stdout.splitlines()[0]
     assert "named-like-this.json" in line.split() and "complete, 1 event lost" in line
     assert re.search(r"State: +complete, 1 event lost", run(profd, "show", "t1").stdout)
+
+
+def test_every_error_names_its_file(profd, tmp_path):
+    """Standard error alone tells which file each line is of: truncated ones, ones that are no trace, ones that profd refuses for a
+    reason that is not the file's."""
+    text = write_trace(tmp_path / "cut.json", n=12).read_text()
+    (tmp_path / "cut.json").write_text(text[: text.index('"k9"')])
+    (tmp_path / "words.json").write_text("no trace")
+    r = run(profd, "ingest", tmp_path / "cut.json", tmp_path / "words.json", "--no-legend")
+    for name, reason in (("cut.json", "truncated after"), ("words.json", "not a trace")):
+        lines = [line for line in r.stderr.splitlines() if reason in line]
+        assert lines and all(name in line for line in lines), r.stderr
+    with FakeDoor(tmp_path / "door.sock", {"POST /v1/traces": problem(507, "storage", "no space left on device")}) as door:
+        r = subprocess.run([PROFCTL, "--socket", door.path, "ingest", tmp_path / "cut.json"], capture_output=True, text=True, timeout=60,
+                           env=environment(HOME=str(tmp_path)))
+        assert f"profctl: {tmp_path}/cut.json: no space left on device\n" in r.stderr, r.stderr
 
 
 def test_a_remedy_of_many_is_said_once(profd, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 
 from daemon import PROFD, SANITIZED, Daemon, wait_for
 from test_collect import EVENT, children, config, made_trace
+from patience import patience
 
 MIB = 1 << 20
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"] if os.getuid() == 0 else []
@@ -66,7 +67,7 @@ def in_sandbox(child):
 
 def hold_child(profd):
     """Stops the next child as soon as it is in its sandbox."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     while time.monotonic() < deadline:
         child = a_child(profd)
         try:

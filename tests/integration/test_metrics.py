@@ -14,6 +14,7 @@ import time
 import pytest
 
 from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet, free_port, quick_config, token_line, wait_for, write_tokens
+from patience import patience
 
 GOLDEN = ROOT / "tests/data/metrics.golden"
 RULES = ROOT / "docs/prometheus/profd.rules.yml"
@@ -98,7 +99,7 @@ def test_promtool_likes_the_rules():
 
 def test_a_session_is_counted(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet, Daemon(tmp_path / "profd", quick_config()) as profd:
-        session = profd.start_session(router=fleet.router, duration_ns=300_000_000)["session"]
+        session = profd.start_session(router=fleet.router, duration_ns=int(patience(300_000_000)))["session"]
         profd.wait_state(session, "recording")
         v = values(scrape(profd))
         assert v['profd_sessions{state="recording"}'] == 1 and v['profd_targets{state="recording"}'] == 2

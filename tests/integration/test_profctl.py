@@ -17,13 +17,13 @@ import pytest
 
 from fake_door import FAILURE, MIB, SECOND, T0, USAGE, FakeDoor, problem, session, steps, target, trace
 from terminal import PROFCTL, SOURCE, environment, on_terminal, plain, run
+from patience import patience
 
 PERFETTO = "https://ui.perfetto.dev"
 
 
 def verbs():
-    section = run("help").stdout.split("Verbs:\n")[1].split("\n\n")[0]
-    return re.findall(r"^  ([a-z-]+)", section, re.M)
+    return re.findall(r"^  ([a-z-]+)", run("help").stdout, re.M)
 
 
 def long_options(text):
@@ -48,8 +48,8 @@ def test_help_fits_and_is_data():
 
 
 @pytest.mark.parametrize("words", [
-    ["--bogus"], ["no-such-verb"], [], ["start", "--bogus"], ["list-traces", "--since", "whenever"], ["show"], ["show", "x7"],
-    ["du", "word"], ["vacuum"], ["status", "t1"], ["open", "s1"], ["get", "s1"], ["get", "t1", "-o", "a", "-d", "b"],
+    ["--bogus"], ["no-such-verb"], [], ["start", "--bogus"], ["list-traces", "--since", "whenever"], ["show", "x7"],
+    ["du", "word"], ["vacuum"], ["status", "t1"], ["open", "r1"], ["get", "s1", "-o", "a"], ["get", "t1", "-o", "a", "-d", "b"],
     ["start", "--label", "novalue"], ["start", "--wait", "--detach"], ["start", "--timeout", "1s"],
     ["start", "--router", "http://a", "--fleet", "b"], ["--host", "ftp://x", "du"],
 ])
@@ -66,46 +66,6 @@ def test_every_verb_refuses_an_unknown_option():
         r = run(verb, "--no-such-option")
         assert (r.returncode, r.stdout) == (2, "")
         assert "--no-such-option" in r.stderr
-
-
-def complete(tmp_path, line, door=None):
-    words = line.split(" ")
-    quoted = " ".join(f"'{w}'" for w in words)
-    (tmp_path / "bin").mkdir(exist_ok=True)
-    if not (tmp_path / "bin" / "profctl").exists():
-        (tmp_path / "bin" / "profctl").symlink_to(PROFCTL)
-    script = (f"source {SOURCE}/client/completion/profctl.bash; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; "
-              "_profctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
-    env = environment(PROFD_SOCKET=door.path if door else "/nonexistent")
-    env["PATH"] = f"{tmp_path}/bin:{env['PATH']}"
-    return set(subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, env=env).stdout.split())
-
-
-def test_completion_knows_every_verb_and_option(tmp_path):
-    assert complete(tmp_path, "profctl ") == set(verbs())
-    assert complete(tmp_path, "profctl --no-legend li") == {"list-workers", "list-sessions", "list-runs", "list-traces"}
-    for verb in verbs():
-        options = long_options(run(verb, "--help").stdout)
-        assert "--help" in options
-        assert complete(tmp_path, f"profctl {verb} --") == options, verb
-
-
-def test_completion_offers_reports_of_a_list(tmp_path):
-    assert complete(tmp_path, "profctl analyze -r ker") == {"kernels"}
-    assert complete(tmp_path, "profctl analyze --report kernels,gap") == {"kernels,gaps", "kernels,gap_list"}
-
-
-def test_completion_offers_ids(tmp_path, door):
-    door.answers["GET /v1/traces"] = {"traces": [trace(41), trace(42)], "usage": USAGE}
-    door.answers["GET /v1/sessions"] = {"sessions": [session()]}
-    assert complete(tmp_path, "profctl show t", door) == {"t41", "t42"}
-    assert complete(tmp_path, "profctl get ", door) == {"t41", "t42", "s7"}
-    assert complete(tmp_path, "profctl stop ", door) == {"s7"}
-    assert complete(tmp_path, "profctl list-traces --session ", door) == {"s7"}
-    assert complete(tmp_path, "profctl start --count ", door) == set()
-    assert "profctl" in complete(tmp_path, "profctl run --plain -- profct", door)
-    assert {"t41", "t42"} <= complete(tmp_path, "profctl query ", door)
-    assert complete(tmp_path, "profctl query t41 --named gaps", door) == {"gaps", "gaps-total"}
 
 
 def test_manual_has_every_verb_and_option():
@@ -206,7 +166,7 @@ def test_json_is_what_profd_said(door):
     for words, expected in [
         (["show", "t41"], t), (["list-workers"], {"dialect": "static", "workers": []}), (["du"], USAGE), (["status", "s7"], session()),
         (["doctor"], {"checks": [], "problems": 0, "warnings": 0}), (["list-sessions"], {"sessions": [session()]}),
-        (["vacuum", "--keep", "0"], {"removed": 0, "freed": 0}), (["rm", "t41"], {"removed": 1}), (["pin", "t41"], {"pinned": True}),
+        (["vacuum", "--keep", "0", "--yes"], {"removed": 0, "freed": 0}), (["rm", "t41"], {"removed": 1}), (["pin", "t41"], {"pinned": True}),
     ]:
         r = run("--json", *words, door=door)
         assert r.returncode == 0, r.stderr
@@ -244,7 +204,7 @@ def test_list_workers(door):
     assert r.returncode == 0
     lines = r.stdout.splitlines()
     assert lines[0].split() == ["WORKER", "ENGINE", "ROLE", "HEALTH", "MODEL", "LOAD", "PROFILE", "TRACES"]
-    assert re.split("  +", lines[1]) == ["http://10.0.0.11:15000", "vllm 0.19.1", "decode", "healthy", "Llama-3", "3", "yes", "/var/tmp/traces"]
+    assert re.split("  +", lines[1]) == ["http://10.0.0.11:15000", "vllm 0.19.1", "decode", "healthy", "/models/Llama-3", "3", "yes", "/var/tmp/traces"]
     assert "http://r:1: smg, 7 workers, 1 can be profiled" in lines
     # Six workers with one reason are one reason.
     assert r.stdout.count("has no /start_profile") == 1 and "and 4 more: has no /start_profile" in r.stdout
@@ -354,7 +314,7 @@ def test_wait_asks_at_most_four_times_a_second(door):
 
 def interrupt(process, door, wanted):
     """Sends SIGINT when the door has heard of what is wanted."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patience(10)
     while time.monotonic() < deadline and not wanted():
         time.sleep(0.02)
     assert wanted()
@@ -407,7 +367,7 @@ def test_restart_of_profd_is_waited_for(door):
     begun = live("recording", target(1, "recording"))
     door.answers |= {"POST /v1/sessions": (201, begun), "GET /v1/sessions/s7": begun}
     process = start_waiting(door)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patience(10)
     while not door.asked("GET", "/v1/events") and time.monotonic() < deadline:
         time.sleep(0.02)
     door.end()
@@ -511,13 +471,13 @@ def test_list_sessions(door):
     door.answers["GET /v1/sessions"] = {"sessions": [session(counts={"targets": 2, "complete": 1, "traces": 2, "bytes": 122 * MIB})]}
     r = run("list-sessions", "--limit", "3", "--state", "complete", door=door)
     assert r.stdout.splitlines()[1].split("  ")[0] == "s7" and "job=grpo" in r.stdout and "  anna  " in r.stdout and "uid" not in r.stdout
-    assert re.split("  +", r.stdout.splitlines()[1])[5:8] == ["1/2", "2", "122 MiB"]
+    assert re.split("  +", r.stdout.splitlines()[1])[5:8] == ["1 of 2", "2", "122 MiB"]
     assert door.requests[0][1] == "/v1/sessions?limit=3&state=complete"
 
 
 def test_events(door):
     door.events = [b'id: 1\nevent: session-state\ndata: {"at": %d, "session": "s7", "text": "recording\\u001b"}\n\n' % T0]
-    for options, expected in ([], "2026-11-20 14:02:11  session-state      s7  recording?\n"), (["--json"], None):
+    for options, expected in ([], "2026-11-20 14:02:11  session-state      s7    -     recording?\n"), (["--json"], None):
         process = subprocess.Popen([PROFCTL, "--socket", door.path, "events", "--session", "7", "--after", "5", *options],
                                    stdout=subprocess.PIPE, text=True, env=environment())
         line = process.stdout.readline()
@@ -689,8 +649,31 @@ def test_vacuum(door):
     r = run("vacuum", "--keep", "20G", "--dry-run", door=door)
     assert r.stdout == "would remove 12 traces, 5.0 GiB\n"
     assert door.requests[0][2] == {"keep": 20 << 30, "dry_run": True}
-    assert run("vacuum", "--keep", "0", door=door).stdout == "removed 12 traces, 5.0 GiB\n"
+    assert run("vacuum", "--keep", "0", "--yes", door=door).stdout == "removed 12 traces, 5.0 GiB\n"
     assert door.requests[1][2] == {"keep": 0}
+    # Nobody can be asked.
+    r = run("vacuum", "--keep", "0", door=door)
+    assert r.returncode == 1 and "not a terminal" in r.stderr and "--yes" in r.stderr and len(door.requests) == 2
+    before = time.time_ns()
+    assert run("vacuum", "--older-than", "2d", "--yes", door=door).returncode == 0
+    until = door.requests[2][2]["collected_until"]
+    assert door.requests[2][2] == {"collected_until": until} and 0 <= until - before + 2 * 86400 * SECOND < 60 * SECOND
+
+
+def test_vacuum_asks(door):
+    kept = [{"trace": f"t{i}", "session": "s9", "name": "n", "size": 1 << 20, "collected_at": T0, "reason": "pinned"} for i in range(1, 31)]
+    going = [{"trace": f"t{i}", "session": "s1", "name": f"rank{i}.json", "size": 1 << 20, "collected_at": T0 + i} for i in range(41, 101)]
+    door.answers["POST /v1/vacuum"] = {"removed": 60, "freed": 60 << 20, "traces": going, "kept": kept, "collected_until": T0 + 100, "usage": USAGE}
+    shown, status = on_terminal(door, "vacuum", "--keep", "1G", rows=90, keys=b"n\n")
+    shown = plain(shown)
+    assert status == 0 and "Remove 60 traces (60.0 MiB)? [y/N]" in shown and "nothing was removed" in shown, shown
+    assert "t41" in shown and "rank41.json" in shown and "t80" in shown and "t81" not in shown and "and 20 more" in shown
+    assert "kept (pinned, 30.0 MiB): t1 of s9, t2 of s9" in " ".join(shown.split()) and "and 18 more" in shown
+    assert [request[2] for request in door.requests if request[1] == "/v1/vacuum"] == [{"keep": 1 << 30, "dry_run": True}]
+    shown, status = on_terminal(door, "vacuum", "--keep", "1G", rows=90, keys=b"y\n")
+    assert status == 0 and "removed 60 traces, 60.0 MiB" in plain(shown)
+    # What arrives after the list is not removed.
+    assert door.requests[-1][2] == {"keep": 1 << 30, "collected_until": T0 + 100}
 
 
 # Perfetto

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from daemon import BUILD, PROFD, ROOT, SANITIZED, Daemon, FaultFleet, Reply, free_port, token_line, wait_for, write_tokens
+from patience import patience
 
 MS = 1_000_000
 QUICK = "[collect]\nsettle=300ms\n"
@@ -89,7 +90,7 @@ def test_health_and_version(profd):
         ("POST", "/v1/sessions", [], 400, "bad-request", "the request's body must be a JSON object"),
         ("POST", "/v1/sessions", {"durations": 1}, 400, "bad-request", '"durations" is not an option'),
         ("POST", "/v1/sessions", {"router": "a", "fleet": "b"}, 400, "bad-request", "exclude each other"),
-        ("POST", "/v1/vacuum", {}, 400, "bad-request", '"keep" must be bytes'),
+        ("POST", "/v1/vacuum", {}, 400, "bad-request", '"keep" or "collected_until" is missing'),
         ("POST", "/v1/vacuum", {"keep": 1, "dry": True}, 400, "bad-request", '"dry"'),
         ("GET", "/v1/workers?trace_dir=x&worker=http://127.0.0.1:1", None, 400, "bad-request", "trace_dir must be an absolute"),
         ("GET", "/v1/workers?fleet=nope", None, 404, "not-found", "nope"),
@@ -328,7 +329,7 @@ def test_silent_stream_is_kept_alive(tmp_path):
     with Daemon(tmp_path) as silent, silent.events() as stream:
         begin = time.monotonic()
         assert stream.response.readline().startswith(b":")
-        assert 14 < time.monotonic() - begin < 30
+        assert 14 < time.monotonic() - begin < patience(30)
 
 
 # Fleets of profd.conf
@@ -354,7 +355,7 @@ def test_configured_fleets(tmp_path, fleet):
 
 def test_recording_outlives_a_crash(tmp_path, fleet):
     with Daemon(tmp_path, QUICK) as profd:
-        session = profd.start_session(router=fleet.router, duration_ns=600 * MS)["session"]
+        session = profd.start_session(router=fleet.router, duration_ns=int(patience(600 * MS)))["session"]
         profd.wait_state(session, "recording")
         profd.kill()
         assert stat.S_ISSOCK(profd.socket.stat().st_mode)  # it is stale, and replaced
@@ -385,7 +386,7 @@ def test_second_signal_ends_at_once(tmp_path):
             process.wait(0.5)
         begin = time.monotonic()
         profd.stop(signal.SIGINT)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < patience(2)
         # What was owed still is.
         with contextlib.closing(sqlite3.connect(f"file:{profd.catalog}?mode=ro", uri=True)) as catalog:
             assert catalog.execute("select owes_stop from targets").fetchall() == [(1,)]

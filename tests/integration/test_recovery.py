@@ -11,6 +11,7 @@ import time
 import pytest
 
 from daemon import Daemon, FaultFleet, quick_config, wait_for
+from patience import patience
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -46,7 +47,7 @@ def test_requested_for_later(tmp_path, engine):
         assert profd.session(session)["state"] == "requested"
         end = profd.wait_session(session)
         assert end["state"] == "complete"
-        assert all(-5 * MS < target["start_sent_at"] - at < 500 * MS for target in end["targets"])
+        assert all(-5 * MS < target["start_sent_at"] - at < patience(500 * MS) for target in end["targets"])
         settled(profd, fleet, 1)
 
 
@@ -119,17 +120,17 @@ def test_recording_goes_on(tmp_path, engine):
 
 def test_recording_that_should_have_ended(tmp_path):
     with house(tmp_path, "vllm", 3) as (fleet, profd):
-        session = profd.start_session(duration_ns=500 * MS)["session"]
-        profd.wait_state(session, "recording")
+        session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
+        planned = profd.wait_state(session, "recording")["stop_at"]
         profd.kill()
-        time.sleep(0.8)
+        wait_for(lambda: time.time_ns() > planned + 300 * MS)
         assert fleet.journal()["profiling"] == 3
         profd.start()
         wait_for(lambda: fleet.journal()["profiling"] == 0, 2)
         end = profd.wait_session(session)
         assert end["state"] == "complete"
         (remark,) = end["remarks"]
-        assert re.search("profd was away when its time was over: it recorded for .* longer than the 500.*ms asked for", remark["text"])
+        assert re.search("profd was away when its time was over: it recorded for .* longer than the .* asked for", remark["text"])
         settled(profd, fleet, 1)
 
 
@@ -225,7 +226,7 @@ def test_collecting(tmp_path):
 
 def test_killed_again_and_again(tmp_path):
     with house(tmp_path, "vllm", 20, "--fault", "slow-stop=0.3@10%", settle="3s") as (fleet, profd):
-        session = profd.start_session(duration_ns=500 * MS)["session"]
+        session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
         profd.wait_state(session, "recording")
         for _ in range(8):
             time.sleep(0.1)
@@ -304,7 +305,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
         wait_for(lambda: fleet.journal()["profiling"] == 0)
         began = time.monotonic()
         profd.stop(signal.SIGTERM)
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < patience(1.5)
         profd.start()
         assert profd.wait_session(session)["state"] == "complete"
         settled(profd, fleet, 1)

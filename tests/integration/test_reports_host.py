@@ -93,8 +93,22 @@ def test_gaps_of_eight_ranks_are_those_of_hta(report, name):
         assert -20 <= ours.get((rank, stream, cause), 0) - us * 1000 < 1000, (rank, stream, cause)
 
 
-@pytest.mark.parametrize("name", ["tracelens/h100_qwen15", "tracelens/b200_eager_rank0", "hta/nccl_data_rank0"])
-def test_culprits_of_the_longest_gaps(report, name):
+def self_times(slices, begin, end):
+    """Nanoseconds by name: each is the innermost slice's, of the runtime's calls first; None where there is none."""
+    shares, waiting, around = collections.Counter(), sorted(slices, key=lambda e: -e["ts"]), []
+    moments = sorted({begin, end, *(t for e in slices for t in (e["ts"], e["end"]) if begin < t < end)})
+    for at, until in zip(moments, moments[1:]):
+        while waiting and waiting[-1]["ts"] <= at:
+            around.append(waiting.pop())
+        around = [e for e in around if e["end"] > at]
+        inner = max(around, key=lambda e: (e["cat"] in RUNTIME, e["ts"], -e["end"]), default=None)
+        shares[inner and inner["name"]] += until - at
+    return shares
+
+
+@pytest.mark.parametrize("name", ["tracelens/h100_qwen15", "tracelens/b200_eager_rank0", "hta/nccl_data_rank0",
+                                  "tracelens/xdit_flux_aiter_sage_rank0"])
+def test_the_host_in_the_longest_gaps(report, name):
     found = events(name)
     launch_of = launches(found)
     first = min(e["ts"] for e in found)
@@ -105,21 +119,24 @@ def test_culprits_of_the_longest_gaps(report, name):
     work = {(e["ts"], e["args"].get("stream")): e for e in found if e["cat"] in GPU_WORK}
     rows = report("gap_list", TRACES / f"{name}.json.gz", "--top", "30")
     assert rows == sorted(rows, key=lambda r: -r["dur_ns"]) and len(rows) == 30
-    n_with_culprit = 0
+    n_inside = 0
     for r in rows:
         begin, end = first + r["start_ns"], first + r["start_ns"] + r["dur_ns"]
         launch = launch_of.get(work[end, str(r["stream"])]["args"].get("correlation"))
         assert (r["cause"] == "host_wait") == (launch is not None and launch["ts"] > begin)
+        shares = self_times([e for e in threads[launch["thread"]] if e["ts"] < end and e["end"] > begin], begin, end) if launch else {}
+        most_ns = max(shares.values(), default=0)
+        assert r["call_ns"] == (None if r["call"] is None else most_ns) and (not shares or shares[r["call"]] == most_ns), r
         covering = [(min(e["end"], end) - max(e["ts"], begin), e) for e in threads[launch["thread"]]] if launch else []
         most = [(covered, e) for covered, e in covering if covered * 2 > r["dur_ns"]]
         if most:
             shortest = min(e["end"] - e["ts"] for _, e in most)
-            assert (r["culprit_ns"], r["culprit"]) in [(covered, e["name"]) for covered, e in most
+            assert (r["inside_ns"], r["inside"]) in [(covered, e["name"]) for covered, e in most
                                                       if e["end"] - e["ts"] == shortest]
-            n_with_culprit += 1
-        elif r["culprit"] is not None:
-            assert r["culprit_ns"] == max(covered for covered, _ in covering)
-    assert n_with_culprit > 10
+            n_inside += 1
+        elif r["inside"] is not None:
+            assert r["inside_ns"] == max(covered for covered, _ in covering)
+    assert n_inside > 10
 
 
 def test_gap_list_sums_to_gaps(report):
@@ -246,6 +263,43 @@ def test_stacks_hold_all_work_of_python(report):
         if launch and any(f["thread"] == launch["thread"] and f["ts"] <= launch["ts"] < f["end"] for f in frames):
             expected += e["end"] - e["ts"]
     assert sum(r["device_ns"] for r in rows if r["depth"] == 0) == sum(r["self_device_ns"] for r in rows) == expected > 0
+
+
+def test_frames_beside_a_plain_sum(report):
+    rows = report("frames", TRACES / "tracelens/h100_qwen15.json.gz")
+    by_thread = collections.defaultdict(list)
+    for e in events("tracelens/h100_qwen15"):
+        if e["cat"] == "python_function":
+            by_thread[e["thread"]].append(e)
+    calls, self_time, inclusive = collections.Counter(), collections.Counter(), collections.Counter()
+    for frames in by_thread.values():
+        around = []
+        for e in sorted(frames, key=lambda e: (e["ts"], -e["end"])):
+            while around and around[-1]["end"] <= e["ts"]:
+                around.pop()
+            dur = e["end"] - e["ts"]
+            calls[e["name"]] += 1
+            self_time[e["name"]] += dur
+            if around:
+                self_time[around[-1]["name"]] -= min(dur, around[-1]["end"] - e["ts"])
+            if all(outer["name"] != e["name"] for outer in around):
+                inclusive[e["name"]] += dur
+            around.append(e)
+    assert {r["name"]: r["calls"] for r in rows} == dict(calls)
+    assert {r["name"]: r["self_host_ns"] for r in rows} == {name: self_time[name] for name in calls}
+    assert {r["name"]: r["host_ns"] for r in rows} == {name: inclusive[name] for name in calls}
+    assert rows == sorted(rows, key=lambda r: -r["self_host_ns"]) and sum(r["self_share"] for r in rows) == pytest.approx(1)
+    # The outermost frames of a recording last as long as it, and do nothing themselves.
+    assert all("_bootstrap" not in r["name"] for r in rows[:10])
+
+
+@pytest.mark.parametrize("name", ["tracelens/vllm_decode_full_graph", "tracelens/sglang_qwen3_8b_decode", "hta/nccl_data_rank0",
+                                  "tracelens/xdit_flux_aiter_sage_rank0"])
+def test_kernels_are_named_as_by_cppfilt(report, name):
+    symbols = sorted({e["name"] for e in events(name) if e["cat"] == "kernel" and e["name"].startswith("_Z")})
+    shown = subprocess.run(["c++filt", "--no-recurse-limit", *symbols], capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    assert symbols != shown
+    assert set(shown) <= {r["name"] for r in report("kernels", TRACES / f"{name}.json.gz")}
 
 
 # -- Collectives, copies, graphs ----------------------------------------------------------------------------------------------

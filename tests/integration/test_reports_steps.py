@@ -196,7 +196,7 @@ def test_roofline_of_matrix_products(report):
     rows = {row["dims"]: row for row in report("roofline", path) if row["operator"] == "aten::mm"}
     assert {dims: row["device_ns"] for dims, row in rows.items()} == times
     row = rows["[[8944, 1024], [1024, 2816]]"]
-    assert (row["calls"], row["precision"], row["flops"]) == (48, "fp16", 2 * 8944 * 1024 * 2816)
+    assert (row["calls"], row["precision"], row["flops"]) == (48, "bf16", 2 * 8944 * 1024 * 2816)
     assert row["bytes"] == 2 * (8944 * 1024 + 1024 * 2816 + 8944 * 2816)
     assert row["bound"] == "compute" and 0 < row["roof_share"] < 1
     for row in rows.values():

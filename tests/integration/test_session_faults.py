@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemon import FAULT_WORKER, Daemon, FaultFleet, UnixConnection, quick_config, wait_for
+from patience import patience
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -149,7 +150,7 @@ def test_fault(tmp_path, engine, fault):
 def test_a_proxy_that_lets_no_stop_through(tmp_path, status):
     """The profiler runs on behind it, so the stop is sent until it gets there."""
     with house(tmp_path, "vllm", 1, stop="60s") as (fleet, profd):
-        session = profd.start_session(duration_ns=300_000_000)["session"]
+        session = profd.start_session(duration_ns=int(patience(300_000_000)))["session"]
         profd.wait_state(session, "recording")
         fleet.set_fault("status", status)
         wait_for(lambda: len(fleet.calls(0, STOP)) >= 2)
@@ -247,7 +248,7 @@ def test_a_stop_that_is_not_let_through_is_repeated(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "auth=before") as fleet:
         more = f"[fleet test]\nrouter={fleet.router}\ntoken_file={token}\n"
         with Daemon(tmp_path / "profd", quick_config(stop="20s", more=more)) as profd:
-            session = profd.start_session(duration_ns=500 * MS)["session"]
+            session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
             profd.wait_state(session, "recording")
             fleet.set_fault("auth", "after")
             wait_for(lambda: len(fleet.calls(0, STOP)) >= 3)
@@ -259,10 +260,10 @@ def test_a_stop_that_is_not_let_through_is_repeated(tmp_path):
 
 def test_workers_that_stand_still_for_a_while_are_stopped(tmp_path):
     with house(tmp_path, "vllm", 2, stop="10s") as (fleet, profd):
-        session = profd.start_session(duration_ns=700 * MS)["session"]
-        profd.wait_state(session, "recording")
+        session = profd.start_session(duration_ns=int(patience(700 * MS)))["session"]
+        planned = profd.wait_state(session, "recording")["stop_at"]
         fleet.process.send_signal(signal.SIGSTOP)
-        time.sleep(1)
+        wait_for(lambda: time.time_ns() > planned + 300 * MS)
         fleet.process.send_signal(signal.SIGCONT)
         assert profd.wait_session(session)["state"] == "complete"
         assert fleet.journal()["profiling"] == 0
@@ -271,7 +272,7 @@ def test_workers_that_stand_still_for_a_while_are_stopped(tmp_path):
 def test_all_workers_go(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet:
         with Daemon(tmp_path / "profd", quick_config(stop="10s", more=f"[fleet t]\nrouter={fleet.router}\n")) as profd:
-            session = profd.start_session(duration_ns=500 * MS)["session"]
+            session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
             profd.wait_state(session, "recording")
             fleet.process.kill()
             end = profd.wait_session(session)
@@ -352,7 +353,7 @@ def test_what_a_full_disk_missed_is_saved_before_the_end(tmp_path):
                                                f"[fleet t]\nrouter={fleet.router}\n")
         with Daemon(tmp_path / "profd", config, ["--state-dir", disk]) as profd:
             profd.state = disk
-            session = profd.start_session(duration_ns=700 * MS)["session"]
+            session = profd.start_session(duration_ns=int(patience(700 * MS)))["session"]
             profd.wait_state(session, "recording")
             fill(disk)
             wait_for(lambda: "the catalog cannot take its state" in profd.log(), why=profd.log)

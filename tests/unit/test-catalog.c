@@ -5,6 +5,7 @@
 #include "daemon/catalog/internal.h"
 #include "daemon/catalog/migrate.h"
 #include "tests/unit/catalog-room.h"
+#include "tests/unit/patience.h"
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -100,7 +101,7 @@ static void test_refuses_a_newer_version(void **state)
     struct room *room = *state;
     room->catalog = catalog_close(room->catalog);
     execute(room->path, "pragma user_version = 9");
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 4");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 5");
     assert_int_equal(ask(room->path, "pragma user_version"), 9);
 }
 
@@ -211,7 +212,7 @@ static void test_migrates_behind_a_copy(void **state)
     assert_int_equal(ask(copy, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
     assert_mode(copy, "", 0640);
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 5");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 6");
 }
 
 /* What a catalog is made of: the columns of tables, which alter table writes down in its own way, and the
@@ -628,7 +629,7 @@ static void test_checkpoints_itself(void **state)
     for (int i = 0; i < 96; i++) {
         story.text[0] = '\0';
         fill_turn(room, &story, BIG);
-        for (int wait = 0; wait < 1000 && room->catalog->upkeep; wait++) {
+        for (int wait = 0, n = patience_tries(1000); wait < n && room->catalog->upkeep; wait++) {
             usleep(5000);
             run_turn(room);
         }
@@ -658,7 +659,7 @@ static void test_upkeep_removes_what_is_old(void **state)
             "insert into event_row (event_id, at, kind, actor, text) values (1001100, 1, 'k', 'a', 't')");
     catalog_upkeep(room->catalog, one, &story);
     catalog_upkeep(room->catalog, two, &story);
-    for (int i = 0; i < 400 && !strstr(story.text, "two"); i++) {
+    for (int i = 0, n = patience_tries(400); i < n && !strstr(story.text, "two"); i++) {
         usleep(5000);
         run_turn(room);
     }
@@ -690,7 +691,7 @@ static void test_close_during_upkeep(void **state)
     catalog_upkeep(room->catalog, count_call, &calls);
     catalog_upkeep(room->catalog, count_call, &calls);
     room->catalog = catalog_close(room->catalog);
-    for (int i = 0; i < 400 && calls < 2; i++) {
+    for (int i = 0, n = patience_tries(400); i < n && calls < 2; i++) {
         usleep(5000);
         run_turn(room);
     }

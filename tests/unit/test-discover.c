@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "daemon/fleet/fleet.h"
 #include "tests/unit/cmocka-all.h"
+#include "tests/unit/patience.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <event2/buffer.h>
@@ -163,7 +164,7 @@ static struct fleet_config *add_fleet(struct test *t, const char *name)
 
 static void run(struct test *t)
 {
-    struct timeval limit = {.tv_sec = LIMIT_S};
+    struct timeval limit = timeval_of(patience_ns(LIMIT_S * NS_PER_S));
 
     t->n_done = 0;
     fleet_free(TAKE_PTR(t->fleet));

@@ -98,20 +98,20 @@ static void test_ill(void **state)
     w[4].place.remedy = xstrdup("run profd as root");
     _cleanup_json_ answer = examine(f, INT64_C(1) << 30, 0);
 
-    assert_check(answer, "fail", "http://worker:1 has no /start_profile", "--profiler-config");
-    assert_check(answer, "fail", "http://worker:2 is unhealthy", "--include-unhealthy");
-    assert_check(answer, "warn", "http://worker:2 and 1 other profiles with Python stacks",
+    assert_check(answer, "fail", "http://worker:1: has no /start_profile", "--profiler-config");
+    assert_check(answer, "fail", "http://worker:2: is unhealthy", "--include-unhealthy");
+    assert_check(answer, "warn", "2 workers: profiles with Python stacks",
                  "\"torch_profiler_with_stack\":false");
-    assert_check(answer, "warn", "http://worker:3 was started with wait_iterations", "before each session");
-    assert_check(answer, "warn", "http://worker:4 has a clock that is 1min 30s behind ours", "timedatectl");
-    assert_check(answer, "warn", "http://worker:4 sleeps", "wake");
-    assert_check(answer, "warn", "http://worker:4 records every request unasked", "profctl timeline");
-    assert_check(answer, "unknown", "http://worker:5 writes traces that cannot be collected",
-                 "run profd as root");
+    assert_check(answer, "warn", "http://worker:3: was started with wait_iterations", "before each session");
+    assert_check(answer, "warn", "http://worker:4: has a clock that is 1min 30s behind ours", "timedatectl");
+    assert_check(answer, "warn", "http://worker:4: sleeps", "wake");
+    assert_check(answer, "warn", "http://worker:4: records every request unasked", "profctl timeline");
+    assert_check(answer, "warn", "http://worker:5: traces cannot be collected", "run profd as root");
+    assert_check(answer, "ok", "traces of 3 of 4 workers can be collected", NULL);
     assert_check(answer, "warn", "only 1.0 GiB free", "Free space");
     assert_check(answer, "ok", "4 of 5 can be profiled", NULL);
     assert_int_equal(json_get_int(answer, "problems", -1), 2);
-    assert_int_equal(json_get_int(answer, "warnings", -1), 6);
+    assert_int_equal(json_get_int(answer, "warnings", -1), 7);
 }
 
 static void test_full_and_unreadable_disks(void **state)
@@ -141,9 +141,55 @@ static void test_alike(void **state)
         f->workers[i].sleeping = 1;
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
 
-    assert_check(answer, "warn", "http://worker:1 and 999 others", "wake");
+    assert_check(answer, "warn", "1000 workers: sleeps", "wake");
     assert_int_equal(json_get_int(answer, "warnings", -1), 1);
     assert_true(json_array_size(json_object_get(answer, "checks")) < 10);
+}
+
+/* Nothing of what would be recorded can be had: a failure, and one block for the same trouble of many,
+ * however much of each worker's own is in its text. */
+static void test_nothing_can_be_collected(void **state)
+{
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(60);
+    for (size_t i = 0; i < f->n_workers; i++) {
+        struct worker *w = &f->workers[i];
+        replace_str(&w->place.local_dir, NULL);
+        free(w->place.dir);
+        w->place.dir = xasprintf("/traces/w%zu", i);
+        w->place.note = xasprintf("/traces/w%zu cannot be reached: process %zu on port %zu belongs to root",
+                                  i, 4000 + 7 * i, i + 1);
+        w->place.remedy = xasprintf("--trace-dir DIR\nor [worker http://worker:%zu]", i + 1);
+        w->place.blocked_here = true;
+    }
+    _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
+
+    assert_check(answer, "fail", "no traces can be collected: 0 of 60 workers", "--allow-uncollected");
+    assert_check(answer, "fail",
+                 "60 workers: traces cannot be collected: DIR cannot be reached: process PID on port "
+                 "PORT belongs to root",
+                 "[worker URL]");
+    assert_int_equal(json_get_int(answer, "problems", -1), 2);
+    const json_t *check = check_of(answer, "60 workers:");
+    assert_int_equal(json_get_int(check, "workers", 0), 60);
+    assert_int_equal(json_array_size(json_object_get(check, "urls")), 60);
+
+    for (size_t i = 0; i < f->n_workers; i++)
+        f->workers[i].place.blocked_here = false;
+    _cleanup_json_ remote = examine(f, INT64_C(100) << 30, 0);
+    assert_check(remote, "fail", "no traces can be collected", "--trace-dir");
+    assert_check(remote, "warn", "60 workers: traces", "--trace-dir");
+}
+
+/* Clocks that are wrong by different amounts are one trouble. */
+static void test_clocks_are_one_line(void **state)
+{
+    _cleanup_(fleet_freep) struct fleet *f = a_fleet(50);
+    for (size_t i = 0; i < f->n_workers; i++)
+        f->workers[i].clock_offset_ns = (int64_t)(i + 10) * NS_PER_S;
+    _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
+
+    assert_check(answer, "warn", "50 workers: has a clock that is up to 59.0s ahead of ours", "timedatectl");
+    assert_int_equal(json_get_int(answer, "warnings", -1), 1);
 }
 
 static void test_disks_are_asked(void **state)
@@ -179,6 +225,8 @@ int main(void)
         cmocka_unit_test(test_full_and_unreadable_disks),
         cmocka_unit_test(test_no_workers),
         cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_nothing_can_be_collected),
+        cmocka_unit_test(test_clocks_are_one_line),
         cmocka_unit_test(test_disks_are_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

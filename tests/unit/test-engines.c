@@ -145,10 +145,38 @@ static void test_vllm_profiler_null(void **state)
     assert_false(t->worker.profilable);
 }
 
+/* A loopback address is another place on every host. */
+static void test_groups_of_workers(void **state)
+{
+    static const struct {
+        const char *address, *group;
+    } cases[] = {{"10.0.0.1:29550", "10.0.0.1:29550"},
+                 {"node-7:29550", "node-7:29550"},
+                 {"127.0.0.1:29550", NULL},
+                 {"localhost:29550", NULL},
+                 {"[::1]:29550", NULL},
+                 {"0.0.0.0:29550", NULL},
+                 {":29550", NULL},
+                 {"no-port", NULL},
+                 {NULL, NULL}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct worker w;
+        worker_init(&w);
+        worker_join_group(&w, cases[i].address);
+        if (cases[i].group)
+            assert_string_equal(w.group, cases[i].group);
+        else
+            assert_null(w.group);
+        worker_done(&w);
+    }
+}
+
 #define SGLANG_INFO                                                                                          \
     "{\"model_path\":\"/"                                                                                    \
     "m\",\"served_model_name\":\"ds\",\"tp_size\":8,\"dp_size\":2,\"pp_size\":1,\"ep_size\":8,"              \
-    "\"nnodes\":2,\"disaggregation_mode\":\"decode\",\"speculative_algorithm\":\"EAGLE\",\"version\":\"0.5." \
+    "\"nnodes\":2,\"dist_init_addr\":\"10.0.0.1:5000\",\"disaggregation_mode\":\"decode\",\"speculative_"    \
+    "algorithm\":\"EAGLE\",\"version\":\"0.5."                                                               \
     "9\","                                                                                                   \
     "\"api_key\":\"sk-secret-1\",\"admin_api_key\":%s,\"hf_token\":\"sk-secret-3\",\"internal_states\":[{}]" \
     "}"
@@ -169,6 +197,7 @@ static void test_sglang(void **state)
     assert_string_equal(w->model, "ds");
     assert_int_equal(w->sizes.tp, 8);
     assert_int_equal(w->sizes.nodes, 2);
+    assert_string_equal(w->group, "10.0.0.1:5000");
     assert_int_equal(worker_ranks_expected(w), 16);
     assert_int_equal(w->role, ROLE_DECODE);
     assert_true(w->speculative);
@@ -308,6 +337,24 @@ static void expect_remark(enum engine e, const struct recording *rec, const stru
     engine_ops(e)->review(rec, w, &review);
     assert_true(has_remark(&review, refuses, option, part));
     review_done(&review);
+}
+
+/* As a worker with two data-parallel ranks shows it, and one of a version that counts decode passes only. */
+static void test_sglang_steps_since_launch(void **state)
+{
+    static const char counts[] =
+        "sglang:cuda_graph_passes_total{dp_rank=\"0\",mode=\"decode_cuda_graph\",tp_rank=\"0\"} 2000.0\n"
+        "sglang:cuda_graph_passes_total{dp_rank=\"0\",mode=\"prefill_none\",tp_rank=\"0\"} 113.0\n"
+        "sglang:cuda_graph_passes_total{dp_rank=\"1\",mode=\"decode_none\",tp_rank=\"0\"} 2112.0\n";
+    static const char decodes[] =
+        "sglang:cuda_graph_passes_total{mode=\"decode_cuda_graph\",tp_rank=\"0\"} 7.0\n";
+    const struct engine_ops *ops = engine_ops(ENGINE_SGLANG);
+    const struct worker prefill = {.role = ROLE_PREFILL}, decode = {.role = ROLE_DECODE};
+
+    assert_true(ops->steps_since_launch(counts, strlen(counts), &prefill) == 2113);
+    assert_true(ops->steps_since_launch(decodes, strlen(decodes), &decode) == 7);
+    assert_true(ops->steps_since_launch(decodes, strlen(decodes), &prefill) < 0);
+    assert_true(ops->steps_since_launch("", 0, &decode) < 0);
 }
 
 static void test_vllm_review(void **state)
@@ -659,6 +706,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups_of_workers),
         TEST(test_vllm),
         TEST(test_vllm_without_profiler),
         TEST(test_old_vllm_without_profiler),
@@ -671,6 +719,7 @@ int main(void)
         TEST(test_busy_sglang),
         TEST(test_unknown),
         TEST(test_openapi),
+        TEST(test_sglang_steps_since_launch),
         TEST(test_vllm_review),
         TEST(test_vllm_review_is_silent),
         TEST(test_sglang_review),

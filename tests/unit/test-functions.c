@@ -111,6 +111,146 @@ static void test_callgrind(void **state)
     assert_int_equal(yappi_callgrind_parse("creator: yappi\n", 15, &none), -EBADMSG);
 }
 
+/* As yappi 1.4 wrote it of functions that call each other. Its own figures of them, in microseconds: is_even
+ * and is_odd were open for 35313 and 34612 of the 35371 that both took together. */
+#define CIRCLE                                                                                               \
+    "version: 1\n"                                                                                           \
+    "creator: yappi\n"                                                                                       \
+    "pid: 22141\n"                                                                                           \
+    "cmd:  mut.py \n"                                                                                        \
+    "part: 1\n"                                                                                              \
+    "\n"                                                                                                     \
+    "events: Ticks\n"                                                                                        \
+    "\n"                                                                                                     \
+    "fl=(0) /app/mut.py\n"                                                                                   \
+    "fl=(1) /app/mut.py\n"                                                                                   \
+    "fl=(3) /app/mut.py\n"                                                                                   \
+    "fl=(2) /app/mut.py\n"                                                                                   \
+    "fl=(5) /app/mut.py\n"                                                                                   \
+    "fl=(4) /app/mut.py\n"                                                                                   \
+    "\n"                                                                                                     \
+    "fn=(0) main /app/mut.py:18\n"                                                                           \
+    "fn=(1) is_even /app/mut.py:6\n"                                                                         \
+    "fn=(3) is_odd /app/mut.py:9\n"                                                                          \
+    "fn=(2) work /app/mut.py:2\n"                                                                            \
+    "fn=(5) fib /app/mut.py:16\n"                                                                            \
+    "fn=(4) third /app/mut.py:12\n"                                                                          \
+    "\n"                                                                                                     \
+    "fl=(0)\n"                                                                                               \
+    "fn=(0)\n"                                                                                               \
+    "18 51\n"                                                                                                \
+    "cfl=(2)\n"                                                                                              \
+    "cfn=(2)\n"                                                                                              \
+    "calls=1 0\n"                                                                                            \
+    "0 58\n"                                                                                                 \
+    "cfl=(5)\n"                                                                                              \
+    "cfn=(5)\n"                                                                                              \
+    "calls=1 0\n"                                                                                            \
+    "0 2015\n"                                                                                               \
+    "cfl=(4)\n"                                                                                              \
+    "cfn=(4)\n"                                                                                              \
+    "calls=1 0\n"                                                                                            \
+    "0 447\n"                                                                                                \
+    "cfl=(3)\n"                                                                                              \
+    "cfn=(3)\n"                                                                                              \
+    "calls=1 0\n"                                                                                            \
+    "0 1806\n"                                                                                               \
+    "cfl=(1)\n"                                                                                              \
+    "cfn=(1)\n"                                                                                              \
+    "calls=20 0\n"                                                                                           \
+    "0 33223\n"                                                                                              \
+    "\n"                                                                                                     \
+    "fl=(1)\n"                                                                                               \
+    "fn=(1)\n"                                                                                               \
+    "6 1173\n"                                                                                               \
+    "cfl=(3)\n"                                                                                              \
+    "cfn=(3)\n"                                                                                              \
+    "calls=422 0\n"                                                                                          \
+    "0 34518\n"                                                                                              \
+    "cfl=(2)\n"                                                                                              \
+    "cfn=(2)\n"                                                                                              \
+    "calls=446 0\n"                                                                                          \
+    "0 12469\n"                                                                                              \
+    "\n"                                                                                                     \
+    "fl=(3)\n"                                                                                               \
+    "fn=(3)\n"                                                                                               \
+    "9 1380\n"                                                                                               \
+    "cfl=(1)\n"                                                                                              \
+    "cfn=(1)\n"                                                                                              \
+    "calls=420 0\n"                                                                                          \
+    "0 33359\n"                                                                                              \
+    "cfl=(2)\n"                                                                                              \
+    "cfn=(2)\n"                                                                                              \
+    "calls=423 0\n"                                                                                          \
+    "0 20350\n"                                                                                              \
+    "\n"                                                                                                     \
+    "fl=(2)\n"                                                                                               \
+    "fn=(2)\n"                                                                                               \
+    "2 32967\n"                                                                                              \
+    "\n"                                                                                                     \
+    "fl=(5)\n"                                                                                               \
+    "fn=(5)\n"                                                                                               \
+    "16 2015\n"                                                                                              \
+    "cfl=(5)\n"                                                                                              \
+    "cfn=(5)\n"                                                                                              \
+    "calls=1972 0\n"                                                                                         \
+    "0 2012\n"                                                                                               \
+    "\n"                                                                                                     \
+    "fl=(4)\n"                                                                                               \
+    "fn=(4)\n"                                                                                               \
+    "12 15\n"                                                                                                \
+    "cfl=(4)\n"                                                                                              \
+    "cfn=(4)\n"                                                                                              \
+    "calls=6 0\n"                                                                                            \
+    "0 337\n"                                                                                                \
+    "cfl=(1)\n"                                                                                              \
+    "cfn=(1)\n"                                                                                              \
+    "calls=6 0\n"                                                                                            \
+    "0 342\n"                                                                                                \
+    "cfl=(2)\n"                                                                                              \
+    "cfn=(2)\n"                                                                                              \
+    "calls=7 0\n"                                                                                            \
+    "0 89\n"
+
+static void test_a_circle_counts_once(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t least_us, most_us;
+    } expected[] = {{"main", 37604, 37604}, {"is_even", 35313, 35373}, {"is_odd", 34612, 35373},
+                    {"work", 32967, 32967}, {"fib", 2016, 2016},       {"third", 448, 448}};
+    _cleanup_(function_list_freep) struct function_list *l = profile(CIRCLE);
+
+    assert_int_equal(l->n, ARRAY_SIZE(expected));
+    for (size_t k = 0; k < ARRAY_SIZE(expected); k++) {
+        size_t i = 0;
+        while (i < l->n && !streq(l->items[i].name, expected[k].name))
+            i++;
+        assert_true(i < l->n);
+        /* yappi cuts each figure to microseconds. */
+        int64_t us = l->items[i].ttot_ns / 1000;
+        if (us < expected[k].least_us - 5 || us > expected[k].most_us)
+            fail_msg("%s: %lld us", l->items[i].name, (long long)us);
+    }
+}
+
+/* Entered at each of both: neither says how much of the other's 9 or 8 ms it was open for, but it was for no
+ * more than was spent in calls of it. */
+static void test_two_ways_into_a_circle(void **state)
+{
+    _cleanup_(function_list_freep) struct function_list *l = profile(
+        "creator: yappi\nevents: Ticks\nfl=(0) a.py\nfl=(1) a.py\nfl=(2) a.py\nfn=(0) main a.py:1\nfn=(1) a "
+        "a.py:2\n"
+        "fn=(2) b a.py:3\nfl=(0)\nfn=(0)\n1 1000\ncfn=(1)\ncalls=1 0\n0 9000\ncfn=(2)\ncalls=1 0\n0 8000\n"
+        "fl=(1)\nfn=(1)\n2 12000\ncfn=(2)\ncalls=3 0\n0 4000\nfl=(2)\nfn=(2)\n3 5000\ncfn=(1)\ncalls=3 0\n0 "
+        "3000\n");
+
+    assert_int_equal(l->n, 3);
+    check(&l->items[0], "main", "a.py", 1, 0, 1 * MS, 18 * MS);
+    check(&l->items[1], "a", "a.py", 2, 4, 12 * MS, 12 * MS);
+    check(&l->items[2], "b", "a.py", 3, 4, 5 * MS, 12 * MS);
+}
+
 static void test_difference(void **state)
 {
     _cleanup_(function_list_freep) struct function_list *before =
@@ -268,6 +408,8 @@ int main(void)
         cmocka_unit_test(test_functions_under_way),
         cmocka_unit_test(test_table_without_rows),
         cmocka_unit_test(test_callgrind),
+        cmocka_unit_test(test_a_circle_counts_once),
+        cmocka_unit_test(test_two_ways_into_a_circle),
         cmocka_unit_test(test_difference),
         cmocka_unit_test(test_difference_of_equals_is_empty),
         cmocka_unit_test(test_difference_after_restart),

@@ -6,6 +6,7 @@
 #include "proto/ingest.h"
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
+#include "tests/unit/patience.h"
 #include "trace/columns/columns.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -98,7 +99,7 @@ static int new_file(struct fixture *f, const char *name, const void *data, size_
 
 static void wait_for(struct fixture *f, struct outcome *o)
 {
-    int64_t end = mono_ns() + PATIENCE_S * NS_PER_S;
+    int64_t end = mono_ns() + patience_ns(PATIENCE_S * NS_PER_S);
     while (o->times == 0 && mono_ns() < end) {
         struct timeval second = {1, 0};
         event_base_loopexit(f->base, &second);

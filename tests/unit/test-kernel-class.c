@@ -3,7 +3,10 @@
 #include "tests/unit/cmocka-all.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/kernel_class.h"
+#include "trace/reports/kernel_name.h"
 #include "trace/reports/kernel_parts.h"
+#include "trace/reports/report_rows.h"
+#include <sys/resource.h>
 
 #include <errno.h>
 
@@ -65,6 +68,74 @@ static void test_long_names_are_cut(void **state)
     memset(name, '<', sizeof(name));
     kernel_template(name, sizeof(name), buf);
     assert_int_equal(strlen(buf), KERNEL_PARTS_MAX - 1);
+}
+
+/* Symbols of real traces and what c++filt prints of them. */
+static void test_symbols_are_demangled(void **state)
+{
+    static const struct {
+        const char *symbol, *name; /* NULL: it stays */
+    } cases[] = {
+        {"_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16EEEvPT0_",
+         "void aiter::add_rmsnorm_quant_kernel<std::bfloat16_t, std::bfloat16_t, 256, 16>(std::bfloat16_t*)"},
+        {"_ZN2ns4gemmILi4EEEvPf", "void ns::gemm<4>(float*)"},
+        {"_ZN12_GLOBAL__N_11fEv", "(anonymous namespace)::f()"},
+        {"_Zebra", NULL},
+        {"_Z", NULL},
+        {"", NULL},
+        {"ampere_sgemm_128x32_nn", NULL},
+        {"_ZN2ns4gemmILi4EEEvP", NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct text symbol = {cases[i].symbol, strlen(cases[i].symbol)};
+        char *name = kernel_name_demangle(symbol);
+        if (!cases[i].name != !name || (name && !streq(name, cases[i].name)))
+            fail_msg("%s is %s", cases[i].symbol, name ? name : "no symbol");
+        free(name);
+        struct report_rows rows;
+        report_rows_init(&rows, 1);
+        put_text(&rows, symbol);
+        put_text(&rows, symbol);
+        for (size_t row = 0; row < 2; row++)
+            assert_string_equal(report_rows_at(&rows, row, 0)->text,
+                                cases[i].name ? cases[i].name : cases[i].symbol);
+        report_rows_done(&rows);
+    }
+    char *normal = kernel_name_normal((struct text){"_ZN2ns4gemmILi4EEEvPf", 21});
+    assert_string_equal(normal, "ns::gemm<>");
+    free(normal);
+}
+
+/* Each argument is a pair of the one before, twice: a name of 2^34 bytes. */
+static void test_a_symbol_that_explodes_stays_as_it_is(void **state)
+{
+    static const char bomb[] =
+        "_Z1f4pairI1aS0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4_S4_ES_IS5_S5_ES_IS6_S6_ES_IS7_S7_ES_IS8_S8_ES_"
+        "IS9_S9_ES_ISA_SA_ES_ISB_SB_ES_ISC_SC_ES_ISD_SD_ES_ISE_SE_ES_ISF_SF_ES_ISG_SG_ES_ISH_SH_ES_ISI_SI_E"
+        "S_ISJ_SJ_ES_ISK_SK_ES_ISL_SL_ES_ISM_SM_ES_ISN_SN_ES_ISO_SO_ES_ISP_SP_ES_ISQ_SQ_ES_ISR_SR_ES_ISS_SS_"
+        "E";
+    char deep[KERNEL_SYMBOL_MAX + 1];
+
+    assert_null(kernel_name_demangle((struct text){bomb, sizeof(bomb) - 1}));
+    memset(deep, 'P', sizeof(deep));
+    memcpy(deep, "_Z1f", 4);
+    deep[sizeof(deep) - 1] = 'i';
+    assert_null(kernel_name_demangle((struct text){deep, sizeof(deep)}));
+    free(kernel_name_demangle((struct text){deep + 1, sizeof(deep) - 1}));
+    /* Where stacks are small, they do not overflow. */
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+    small = (struct rlimit){512 << 10, before.rlim_max};
+    char pointers[KERNEL_SYMBOL_MAX + 1] = "_Z1f";
+    memset(pointers + 4, 'P', sizeof(pointers) - 6);
+    pointers[sizeof(pointers) - 2] = 'i';
+    assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+    assert_null(kernel_name_demangle((struct text){pointers, sizeof(pointers) - 1}));
+    char *name = kernel_name_demangle((struct text){"_Z1fi", 5});
+    assert_string_equal(name, "f(int)");
+    free(name);
+    assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
 }
 
 static const char *class_of(const struct kernel_patterns *patterns, const char *name)
@@ -188,6 +259,8 @@ int main(void)
         cmocka_unit_test(test_globs),
         cmocka_unit_test(test_parts_of_a_name),
         cmocka_unit_test(test_long_names_are_cut),
+        cmocka_unit_test(test_symbols_are_demangled),
+        cmocka_unit_test(test_a_symbol_that_explodes_stays_as_it_is),
         cmocka_unit_test(test_real_names),
         cmocka_unit_test(test_users_patterns_come_first),
         cmocka_unit_test(test_what_is_no_pattern),

@@ -64,6 +64,21 @@ static void test_an_answer_that_came_whole_has_no_ttft(void **state)
     assert_near(line, "e2e_p50_ms", 19, 1e-6);
 }
 
+static void test_a_percentile_needs_requests_beyond_it(void **state)
+{
+    struct live l = {0};
+    struct request_record r = request_at(0, 0, 10, 1);
+
+    for (int i = 0; i < 100; i++) {
+        _cleanup_json_ line = live_line(&l, NS_PER_S);
+        assert_null(json_object_get(line, "ttft_p99_ms"));
+        assert_null(json_object_get(line, "e2e_p99_ms"));
+        live_add(&l, &r, 1);
+    }
+    _cleanup_json_ line = live_line(&l, NS_PER_S);
+    assert_near(line, "e2e_p99_ms", 19, 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -71,6 +86,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_request_says_how_many_they_were),
         cmocka_unit_test(test_the_rate_is_of_the_last_seconds),
         cmocka_unit_test(test_an_answer_that_came_whole_has_no_ttft),
+        cmocka_unit_test(test_a_percentile_needs_requests_beyond_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

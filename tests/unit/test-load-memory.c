@@ -119,6 +119,8 @@ static void test_series(void **state)
     assert_near(j, "difference", 20, 0);
     assert_near(j, "low", 5, 0);
     assert_near(j, "mean", 15, 0);
+    assert_near(j, "std", 10.801234, 1e-5);
+    assert_near(j, "n", 3, 0);
     assert_near(j, "end", 5, 0);
 }
 

@@ -54,9 +54,9 @@ static void test_defaults(void **state)
     struct workload w = parsed("{\"prompts\": [\"one\", {\"prompt\": \"two\", \"osl\": 5}], \"repeat\": 3}");
 
     assert_int_equal(w.n_prompts, 2);
-    assert_string_equal(w.prompts[1], "two");
-    assert_int_equal(w.osls[0], 0);
-    assert_int_equal(w.osls[1], 5);
+    assert_string_equal(w.prompts[1].text, "two");
+    assert_int_equal(w.prompts[0].osl, 0);
+    assert_int_equal(w.prompts[1].osl, 5);
     assert_int_equal(w.requests, 6);
     assert_int_equal(w.arrival, ARRIVAL_CLOSED);
     assert_int_equal(w.concurrency, 1);

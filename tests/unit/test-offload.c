@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "tests/unit/cmocka-all.h"
+#include "tests/unit/patience.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -119,7 +120,7 @@ static void let_go(struct hanging *h, int n)
 
 static void run_until(struct event_base *base, const int *count, int wanted)
 {
-    int64_t deadline = mono_ns() + PATIENCE_NS;
+    int64_t deadline = mono_ns() + patience_ns(PATIENCE_NS);
 
     while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < wanted) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
@@ -222,7 +223,7 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 /* What has a time does not wait behind all that threads have done. */
 static void test_a_turn_of_the_loop_is_bounded(void **state)
 {
-    const struct timeval soon = timeval_of(20 * NS_PER_MS), at_last = timeval_of(PATIENCE_NS);
+    const struct timeval soon = timeval_of(20 * NS_PER_MS), at_last = timeval_of(patience_ns(PATIENCE_NS));
     struct event_base *base = event_base_new();
     struct crowd crowd = {0};
     struct offload *o;

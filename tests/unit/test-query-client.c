@@ -35,7 +35,7 @@ static void test_nearest(void **state)
 /* -- Rows --------------------------------------------------------------------------------------------- */
 
 /* What a statement prints; *end is how it went. */
-static char *print(enum result_format format, const char *sql, int64_t rows_max, struct result_end *end)
+static char *print(enum table_format format, const char *sql, int64_t rows_max, struct result_end *end)
 {
     char *text = NULL;
     size_t size;
@@ -54,7 +54,7 @@ static char *print(enum result_format format, const char *sql, int64_t rows_max,
     return text;
 }
 
-static void assert_prints(enum result_format format, const char *sql, const char *expected)
+static void assert_prints(enum table_format format, const char *sql, const char *expected)
 {
     struct result_end end;
     _cleanup_(freep) char *text = print(format, sql, INT64_MAX, &end);
@@ -67,33 +67,33 @@ static void test_formats(void **state)
 {
     const char *sql = "SELECT 'a,\"b\"' AS t, 10 AS n, NULL AS x UNION ALL SELECT '', -5, 2.5";
 
-    assert_prints(RESULT_TABLE, sql, "t       n     x\na,\"b\"  10  NULL\n       -5   2.5\n");
-    assert_prints(RESULT_CSV, sql, "t,n,x\r\n\"a,\"\"b\"\"\",10,\r\n\"\",-5,2.5\r\n");
-    assert_prints(RESULT_TSV, sql, "t\tn\tx\na,\"b\"\t10\t\\N\n\t-5\t2.5\n");
-    assert_prints(RESULT_JSON, sql,
+    assert_prints(TABLE_FITTED, sql, "t       n     x\na,\"b\"  10  NULL\n       -5   2.5\n");
+    assert_prints(TABLE_CSV, sql, "t,n,x\r\n\"a,\"\"b\"\"\",10,\r\n\"\",-5,2.5\r\n");
+    assert_prints(TABLE_TSV, sql, "t\tn\tx\na,\"b\"\t10\t\\N\n\t-5\t2.5\n");
+    assert_prints(TABLE_JSON, sql,
                   "[\n{\"t\":\"a,\\\"b\\\"\",\"n\":10,\"x\":null},\n{\"t\":\"\",\"n\":-5,\"x\":2.5}\n]\n");
-    assert_prints(RESULT_TSV, "SELECT 'a\tb\nc\\d' AS t", "t\na\\tb\\nc\\\\d\n");
-    assert_prints(RESULT_CSV, "SELECT 'a\nb' AS t", "t\r\n\"a\nb\"\r\n");
-    assert_prints(RESULT_JSON, "SELECT 1 AS a, 2 AS a, 3 AS \"a:1\", 4 AS a",
+    assert_prints(TABLE_TSV, "SELECT 'a\tb\nc\\d' AS t", "t\na\\tb\\nc\\\\d\n");
+    assert_prints(TABLE_CSV, "SELECT 'a\nb' AS t", "t\r\n\"a\nb\"\r\n");
+    assert_prints(TABLE_JSON, "SELECT 1 AS a, 2 AS a, 3 AS \"a:1\", 4 AS a",
                   "[\n{\"a\":1,\"a:1\":2,\"a:1:1\":3,\"a:2\":4}\n]\n");
-    assert_prints(RESULT_JSON, "SELECT CAST(x'61ff62' AS TEXT) AS t",
+    assert_prints(TABLE_JSON, "SELECT CAST(x'61ff62' AS TEXT) AS t",
                   "[\n{\"t\":\"a\xef\xbf\xbd"
                   "b\"}\n]\n");
 }
 
 static void test_numbers_are_exact(void **state)
 {
-    assert_prints(RESULT_JSON, "SELECT 0.1 + 0.2 AS r, 1.0 AS w, 1e22 AS b, 9e999 AS i, -9e999 AS j",
+    assert_prints(TABLE_JSON, "SELECT 0.1 + 0.2 AS r, 1.0 AS w, 1e22 AS b, 9e999 AS i, -9e999 AS j",
                   "[\n{\"r\":0.30000000000000004,\"w\":1.0,\"b\":1e+22,\"i\":1e999,\"j\":-1e999}\n]\n");
-    assert_prints(RESULT_CSV, "SELECT -9223372036854775808 AS i", "i\r\n-9223372036854775808\r\n");
+    assert_prints(TABLE_CSV, "SELECT -9223372036854775808 AS i", "i\r\n-9223372036854775808\r\n");
 }
 
 static void test_no_rows(void **state)
 {
-    assert_prints(RESULT_TABLE, "SELECT 1 AS a WHERE 0", "");
-    assert_prints(RESULT_JSON, "SELECT 1 AS a WHERE 0", "[]\n");
-    assert_prints(RESULT_CSV, "SELECT 1 AS a WHERE 0", "a\r\n");
-    assert_prints(RESULT_TABLE, "CREATE TABLE t (a)", "");
+    assert_prints(TABLE_FITTED, "SELECT 1 AS a WHERE 0", "");
+    assert_prints(TABLE_JSON, "SELECT 1 AS a WHERE 0", "[]\n");
+    assert_prints(TABLE_CSV, "SELECT 1 AS a WHERE 0", "a\r\n");
+    assert_prints(TABLE_FITTED, "CREATE TABLE t (a)", "");
 }
 
 static void test_limit(void **state)
@@ -101,12 +101,12 @@ static void test_limit(void **state)
     const char *sql =
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 3) SELECT n FROM c";
     struct result_end end;
-    _cleanup_(freep) char *two = print(RESULT_TSV, sql, 2, &end);
+    _cleanup_(freep) char *two = print(TABLE_TSV, sql, 2, &end);
 
     assert_string_equal(two, "n\n1\n2\n");
     assert_int_equal(end.code, SQLITE_ROW);
     assert_int_equal(end.rows, 2);
-    _cleanup_(freep) char *three = print(RESULT_TSV, sql, 3, &end);
+    _cleanup_(freep) char *three = print(TABLE_TSV, sql, 3, &end);
     assert_string_equal(three, "n\n1\n2\n3\n");
     assert_int_equal(end.code, SQLITE_DONE);
     assert_int_equal(end.rows, 3);
@@ -118,11 +118,11 @@ static void test_rows_before_an_error(void **state)
     const char *sql = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 2) "
                       "SELECT iif(n = 1, 1, abs(-9223372036854775808)) AS a FROM c";
     struct result_end end;
-    _cleanup_(freep) char *json = print(RESULT_JSON, sql, INT64_MAX, &end);
+    _cleanup_(freep) char *json = print(TABLE_JSON, sql, INT64_MAX, &end);
 
     assert_int_equal(end.code, SQLITE_ERROR);
     assert_string_equal(json, "[\n{\"a\":1}");
-    _cleanup_(freep) char *table = print(RESULT_TABLE, sql, INT64_MAX, &end);
+    _cleanup_(freep) char *table = print(TABLE_FITTED, sql, INT64_MAX, &end);
     assert_string_equal(table, "a\n1\n");
 }
 
@@ -130,7 +130,7 @@ static void test_long_tables_keep_every_row(void **state)
 {
     struct result_end end;
     _cleanup_(freep) char *text =
-        print(RESULT_TABLE,
+        print(TABLE_FITTED,
               "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT "
               "10000) SELECT n FROM c",
               INT64_MAX, &end);

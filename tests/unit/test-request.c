@@ -60,10 +60,13 @@ static void test_refusals(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {"{\"job\": {\"folder\": \"../x_y\", \"phase\": \"decode\"}}", "job must be"},
-        {"{\"job\": {\"folder\": \"a/b_c\", \"phase\": \"decode\"}}", "job must be"},
-        {"{\"job\": {\"folder\": \"s7\", \"phase\": \"decode\"}}", "job must be"},
-        {"{\"job\": {\"folder\": \"1_1P\", \"phase\": \"..\"}}", "job must be"},
+        {"{\"job\": {\"folder\": \"../x_y\", \"phases\": {\"decode\": {\"steps\": 1}}}}", "job must be"},
+        {"{\"job\": {\"folder\": \"a/b_c\", \"phases\": {\"decode\": {\"steps\": 1}}}}", "job must be"},
+        {"{\"job\": {\"folder\": \"s7\", \"phases\": {\"decode\": {\"steps\": 1}}}}", "job must be"},
+        {"{\"job\": {\"folder\": \"1_1P\", \"phases\": {\"..\": {\"steps\": 1}}}}", "phases of job"},
+        {"{\"job\": {\"folder\": \"1_1P\", \"phases\": {}}}", "phases of job"},
+        {"{\"job\": {\"folder\": \"1_1P\", \"phases\": {\"decode\": {\"steps\": 0}}}}", "a phase of job"},
+        {"{\"load\": {\"until\": \"never\"}}", "until must be"},
         {"{\"job\": \"1_1P\"}", "job must be"},
         {"[]", "object"},
         {"{\"step\": 5}", "\"step\""},
@@ -106,6 +109,7 @@ static struct fleet *fleet_of_four(void)
         w->engine = ENGINE_SGLANG;
         w->health = HEALTH_HEALTHY;
         w->profilable = true;
+        w->place.local_dir = xstrdup("/traces");
     }
     return f;
 }
@@ -164,6 +168,53 @@ static void test_unfit_workers_are_named(void **state)
     problem_done(&p);
 }
 
+static void block(struct worker *w, bool here, const char *note)
+{
+    replace_str(&w->place.local_dir, NULL);
+    replace_str(&w->place.note, note);
+    w->place.blocked_here = here;
+}
+
+static void test_nothing_is_collected(void **state)
+{
+    static const char some[] = "{\"router\": \"http://r\"}",
+                      allowed[] = "{\"router\": \"http://r\", \"allow_uncollected\": true}";
+    _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
+    struct problem p = {0};
+    struct plan plan = {0};
+
+    /* Of a part of the workers it is a warning, wherever the reason lies. */
+    for (int i = 0; i < 3; i++)
+        block(&f->workers[i], true, "/traces cannot be read");
+    assert_int_equal(planned(f, some, &plan, &p), 4);
+    assert_int_equal(json_array_size(plan.remarks), 3);
+    assert_false(json_get_bool(json_array_get(plan.remarks, 0), "refuses", true));
+    plan_done(&plan);
+    block(&f->workers[3], true, "/traces cannot be read");
+    assert_int_equal(planned(f, some, &plan, &p), 0);
+    assert_int_equal(p.kind, PROBLEM_UNCOLLECTED);
+    assert_non_null(strstr(p.what, "no traces could be collected: 4 workers: /traces cannot be read"));
+    assert_true(starts_with(p.remedy, "--trace-dir DIR"));
+    assert_non_null(strstr(p.remedy, "--allow-uncollected"));
+    problem_done(&p);
+    assert_int_equal(planned(f, allowed, &plan, &p), 4);
+    assert_int_equal(json_array_size(plan.remarks), 4);
+    plan_done(&plan);
+    /* What lies on other hosts is known to whoever starts it there. */
+    for (int i = 0; i < 4; i++)
+        block(&f->workers[i], false, "traces are on another host");
+    assert_int_equal(planned(f, some, &plan, &p), 4);
+    assert_int_equal(json_array_size(plan.remarks), 4);
+    plan_done(&plan);
+    /* A profiler that writes no trace for profd has none to collect. */
+    for (int i = 0; i < 4; i++) {
+        block(&f->workers[i], true, "it only marks a range");
+        f->workers[i].setup.kind = xstrdup("cuda");
+    }
+    assert_int_equal(planned(f, some, &plan, &p), 4);
+    plan_done(&plan);
+}
+
 static void test_engine_refusals(void **state)
 {
     _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
@@ -198,10 +249,23 @@ static void test_job(void **state)
 {
     struct start_request r;
 
-    assert_int_equal(parse("{\"job\": {\"folder\": \"3667_1P_1D_2025.1\", \"phase\": \"decode\"}}", &r, NULL),
+    assert_int_equal(parse("{\"workload\": {}, \"load\": {\"until\": \"recorded\"}, \"job\": {\"folder\": "
+                           "\"3667_1P_1D_2025.1\", \"phases\": {\"prefill\": {\"steps\": 30}, "
+                           "\"decode\": {\"start_step\": 200, \"steps\": 50}}}}",
+                           &r, NULL),
                      0);
     assert_string_equal(r.job.folder, "3667_1P_1D_2025.1");
-    assert_string_equal(r.job.phase, "decode");
+    assert_true(r.load_ends_with_recording);
+    assert_int_equal(r.recording.steps, 50);
+    const struct recording prefill = start_request_recording(&r, ROLE_PREFILL),
+                           decode = start_request_recording(&r, ROLE_DECODE),
+                           regular = start_request_recording(&r, ROLE_REGULAR);
+    assert_int_equal(prefill.steps, 30);
+    assert_int_equal(prefill.start_step, 0);
+    assert_int_equal(decode.steps, 50);
+    assert_int_equal(decode.start_step, 200);
+    assert_true(decode.from_load);
+    assert_int_equal(regular.steps, 0);
     start_request_done(&r);
 }
 
@@ -215,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_unfit_workers_are_named),
+        cmocka_unit_test(test_nothing_is_collected),
         cmocka_unit_test(test_engine_refusals),
         cmocka_unit_test(test_nobody_left),
     };

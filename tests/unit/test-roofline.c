@@ -19,7 +19,7 @@ static const struct {
     enum precision precision;
 } ops[] = {
     {"aten::mm", "[[4, 8], [8, 16]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]", "", 2 * 4 * 8 * 16,
-     2 * (4 * 8 + 8 * 16 + 4 * 16), PRECISION_FP16},
+     2 * (4 * 8 + 8 * 16 + 4 * 16), PRECISION_BF16},
     {"aten::mm", "[\n [\n  4,\n 8 ], [ 8, 16 ]\n]", "[\"double\",\"double\"]", "", 2 * 4 * 8 * 16,
      8 * (4 * 8 + 8 * 16 + 4 * 16), PRECISION_FP64},
     {"aten::addmm", "[[16], [4, 8], [8, 16], [], []]", "[\"float\", \"float\", \"float\"]", "",
@@ -99,6 +99,9 @@ static void known_gpus(void **state)
     assert_true(gpu_peak_find(text_of("NVIDIA A100-SXM4-40GB"))->bytes_per_s == 1555e9);
     assert_true(gpu_peak_find(text_of("AMD Instinct MI300X"))->flops[PRECISION_FP8] == 2614.9e12);
     assert_true(gpu_peak_find(text_of("NVIDIA H20"))->flops[PRECISION_FP16] == 148e12);
+    assert_true(gpu_peak_find(text_of("NVIDIA H200"))->flops[PRECISION_BF16] == 989.4e12);
+    /* Volta and Turing have no units for it. */
+    assert_true(gpu_peak_find(text_of("Tesla V100-SXM2-16GB"))->flops[PRECISION_BF16] == 0);
     assert_null(gpu_peak_find(text_of("NVIDIA GeForce RTX 4090")));
     assert_null(gpu_peak_find((struct text){0}));
 }
@@ -123,7 +126,7 @@ static void time_of_the_innermost(struct report_room *r, const char *head)
     assert_int_equal(report_rows_count(&r->rows), 1);
     assert_cell_text(r, 0, "operator", "aten::mm");
     assert_cell_text(r, 0, "dims", "[[1024, 1024], [1024, 1024]]");
-    assert_cell_text(r, 0, "precision", "fp16");
+    assert_cell_text(r, 0, "precision", "bf16");
     assert_cell_int(r, 0, "calls", 2);
     assert_cell_int(r, 0, "device_ns", 20000);
     assert_cell_int(r, 0, "flops", INT64_C(2) << 30);

@@ -190,45 +190,62 @@ static const json_t *metric_of(const json_t *list, const char *metric)
     return NULL;
 }
 
+/* One run against one; rows may be NULL. */
+static json_t *comparison_of(json_t *run_a, json_t *rows_a, json_t *run_b, json_t *rows_b)
+{
+    _cleanup_json_ a = json_pack("[O]", run_a);
+    _cleanup_json_ b = json_pack("[O]", run_b);
+    _cleanup_(runs_comparison_done) struct runs_comparison c = {0};
+
+    runs_compare(&(struct compared_side){a, rows_a}, &(struct compared_side){b, rows_b}, &c);
+    return runs_comparison_json(&c);
+}
+
 static void test_compare(void **state)
 {
     _cleanup_json_ a = json_of(run_text);
     _cleanup_json_ b = json_deep_copy(a);
-    _cleanup_json_ rows_a = rows_of(30, 1);
-    _cleanup_json_ rows_b = rows_of(30, 1.5);
+    _cleanup_json_ rows_a = rows_of(200, 1);
+    _cleanup_json_ rows_b = rows_of(200, 1.5);
 
     json_object_set_new(b, "run", json_integer(4));
     json_object_set_new(json_object_get(b, "workload"), "isl", json_integer(200));
     json_object_set_new(json_object_get(b, "workload"), "osl", json_integer(50));
     json_object_set_new(json_object_get(json_object_get(b, "metrics"), "ttft_ms"), "mean", json_real(30));
+    json_object_set_new(json_object_get(json_object_get(b, "metrics"), "itl_ms"), "mean", json_real(1.5));
     json_object_set_new(json_object_get(b, "throughput"), "requests_per_s", json_real(0.5));
-    _cleanup_json_ j = runs_compare(a, rows_a, b, rows_b);
-    assert_near(j, "a", 3, 0);
-    assert_near(j, "b", 4, 0);
+    _cleanup_json_ j = comparison_of(a, rows_a, b, rows_b);
+    assert_near(j, "a/0", 3, 0);
+    assert_near(j, "b/0", 4, 0);
     assert_int_equal(json_array_size(json_at(j, "workload")), 2);
     assert_text(j, "workload/0/member", "isl");
     assert_near(j, "workload/0/b", 200, 0);
     assert_true(json_is_null(json_at(j, "workload/1/a")));
     assert_near(metric_of(json_at(j, "throughput"), "requests_per_s"), "difference", -0.25, 1e-9);
     assert_near(metric_of(json_at(j, "throughput"), "requests_per_s"), "percent", -100.0 / 3, 1e-9);
-    assert_true(json_is_null(json_at(metric_of(json_at(j, "throughput"), "goodput_share"), "percent")));
     const json_t *ttft = metric_of(json_at(j, "latency"), "ttft_ms");
     assert_near(ttft, "figures/0/difference", 10, 1e-9);
     assert_near(ttft, "figures/0/percent", 50, 1e-9);
-    assert_text(ttft, "verdict", "slower");
-    assert_true(json_is_true(json_at(ttft, "significant")));
-    assert_true(json_number_value(json_at(ttft, "p")) < 1e-6);
-    assert_text(metric_of(json_at(j, "latency"), "itl_ms"), "verdict", "slower");
-    assert_text(metric_of(json_at(j, "latency"), "e2e_ms"), "verdict", "same");
-    assert_true(json_is_null(json_at(metric_of(json_at(j, "latency"), "tpot_ms"), "p")));
+    assert_text(ttft, "result", "slower");
+    assert_true(json_number_value(json_at(ttft, "figures/0/ci95/0")) > 5);
+    assert_true(json_number_value(json_at(ttft, "figures/0/ci95/1")) < 15);
+    /* Three values have no 99th percentile. */
+    assert_int_equal(json_array_size(json_at(metric_of(json_at(j, "latency"), "e2e_ms"), "figures")), 2);
+    assert_text(metric_of(json_at(j, "latency"), "itl_ms"), "result", "slower");
+    assert_text(metric_of(json_at(j, "latency"), "e2e_ms"), "result", "not distinguishable");
+    assert_true(json_is_null(json_at(metric_of(json_at(j, "latency"), "tpot_ms"), "result")));
 
-    _cleanup_json_ back = runs_compare(b, rows_b, a, rows_a);
-    assert_text(metric_of(json_at(back, "latency"), "ttft_ms"), "verdict", "faster");
-    _cleanup_json_ same = runs_compare(a, rows_a, a, rows_a);
+    _cleanup_json_ back = comparison_of(b, rows_b, a, rows_a);
+    assert_text(metric_of(json_at(back, "latency"), "ttft_ms"), "result", "faster");
+    _cleanup_json_ same = comparison_of(a, rows_a, a, rows_a);
     assert_int_equal(json_array_size(json_at(same, "workload")), 0);
-    assert_near(metric_of(json_at(same, "latency"), "ttft_ms"), "p", 1, 0);
-    _cleanup_json_ bare = runs_compare(a, NULL, b, NULL);
-    assert_true(json_is_null(json_at(metric_of(json_at(bare, "latency"), "ttft_ms"), "verdict")));
+    assert_text(metric_of(json_at(same, "latency"), "ttft_ms"), "result", "not distinguishable");
+    _cleanup_json_ bare = comparison_of(a, NULL, b, NULL);
+    assert_true(json_is_null(json_at(metric_of(json_at(bare, "latency"), "ttft_ms"), "result")));
+    assert_true(json_is_null(json_at(metric_of(json_at(bare, "latency"), "ttft_ms"), "figures/0/ci95")));
+    _cleanup_json_ few_rows = rows_of(6, 1);
+    _cleanup_json_ few = comparison_of(a, few_rows, b, rows_b);
+    assert_text(metric_of(json_at(few, "latency"), "ttft_ms"), "result", "too few to tell");
 }
 
 int main(void)

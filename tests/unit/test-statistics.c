@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comparisons are decided by: percentiles, outliers, significance, names without versions, conditions.
  */
+#include "base/estimate.h"
 #include "base/statistics.h"
 #include "cmocka-all.h"
 #include "trace/reports/condition.h"
@@ -34,20 +35,115 @@ static void test_outliers_lie_apart_from_many(void **state)
     assert_false(is_outlier(equal, 5, 5, 0));
 }
 
-static void test_significance(void **state)
+static void test_student(void **state)
 {
-    const int64_t low[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, high[] = {11, 12, 13, 14, 15, 16, 17, 18, 19, 20},
-                  mixed[] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19}, same[] = {4, 4, 4, 4, 4, 4};
+    /* From a table of 0.975 and 0.8. */
+    static const struct {
+        double probability, df, t;
+    } known[] = {{0.975, 1, 12.7062},   {0.975, 2, 4.30265}, {0.975, 4, 2.77645}, {0.975, 18, 2.10092},
+                 {0.975, 1e6, 1.95996}, {0.8, 1, 1.37638},   {0.8, 10, 0.87906},  {0.995, 1, 63.6567}};
 
-    /* scipy.stats.mannwhitneyu(low, high, method="asymptotic"): 0.000182672 */
-    assert_true(p_of_difference(low, 10, high, 10) > 0.000182 &&
-                p_of_difference(low, 10, high, 10) < 0.000183);
-    /* The same by hand, with ties: U = 27.5, sum of t^3 - t is 30, z = 1.66618. */
-    assert_true(p_of_difference(low, 10, mixed, 10) > 0.09567 &&
-                p_of_difference(low, 10, mixed, 10) < 0.09568);
-    assert_float_equal(p_of_difference(low, 10, low, 10), 1, 0);
-    assert_float_equal(p_of_difference(same, 6, same, 6), 1, 0);
-    assert_float_equal(p_of_difference(low, 3, high, 10), 1, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        assert_float_equal(student_quantile(known[i].probability, known[i].df), known[i].t, 1e-4);
+}
+
+static void test_percentiles_need_values_beyond(void **state)
+{
+    assert_true(percentile_is_supported(0.5, 2));
+    assert_false(percentile_is_supported(0.5, 1));
+    assert_true(percentile_is_supported(0.9, 10));
+    assert_false(percentile_is_supported(0.9, 9));
+    assert_true(percentile_is_supported(0.99, 100));
+    assert_false(percentile_is_supported(0.99, 99));
+    assert_false(percentile_is_supported(0.999, 15));
+    assert_true(percentile_is_supported(0.999, 1000));
+    assert_false(percentile_is_supported(0.01, 99));
+    assert_true(percentile_is_supported(1, 1));
+    assert_false(percentile_is_supported(1, 0));
+}
+
+/* Of 20 values in four blocks whose means are 1, 2, 3, 4. */
+static void make_blocks(struct timed_value *values)
+{
+    for (size_t i = 0; i < 20; i++) {
+        unsigned block = block_of(i, 20, 4);
+        values[i] = (struct timed_value){1 + block + (i % 5 - 2.0) / 10, block};
+    }
+    timed_values_sort(values, 20);
+}
+
+static void test_estimates(void **state)
+{
+    const double figures[] = {10, 12, 14};
+    struct timed_value values[20];
+    struct ratio_sums ratios[4] = {{5, 5}, {10, 5}, {15, 5}, {20, 5}};
+
+    struct estimate runs = estimate_of_units(figures, 3);
+    assert_float_equal(runs.value, 12, 1e-9);
+    assert_float_equal(runs.unit_sd, 2, 1e-9);
+    assert_true(isnan(estimate_of_units(figures, 1).unit_sd));
+    /* The standard deviation of 1, 2, 3, 4. */
+    make_blocks(values);
+    struct estimate run = values_as_run(values, 20, 4, FRACTION_MEAN);
+    assert_float_equal(run.value, 2.5, 1e-9);
+    assert_float_equal(run.unit_sd, sqrt(5.0 / 3), 1e-9);
+    assert_float_equal(run.df, 3, 0);
+    assert_int_equal(run.n, 1);
+    assert_float_equal(ratio_as_run(ratios, 4).unit_sd, sqrt(5.0 / 3), 1e-9);
+    /* As units, the error of the mean is that of four blocks. */
+    struct estimate steps = values_as_units(values, 20, 4, FRACTION_MEAN, 20);
+    assert_float_equal(steps.unit_sd / sqrt(20), sqrt(5.0 / 3 / 4), 1e-9);
+    assert_float_equal(values_as_run(values, 20, 4, 0.5).value, 2.5, 1e-9);
+    assert_true(isnan(values_as_run(values, 20, 4, 0.99).value));
+    assert_true(isnan(values_as_run(values, 20, 4, 1).unit_sd));
+    assert_float_equal(values_as_run(values, 20, 4, 1).value, 4.2, 1e-9);
+    assert_true(isnan(values_as_run(values, 0, 4, FRACTION_MEAN).value));
+}
+
+static void test_contrasts(void **state)
+{
+    /* Welch's test: s2/n of 1 and 4, 4 and 9 degrees of freedom: 25 / (1/4 + 16/9) = 12.33. */
+    struct estimate a = {100, sqrt(5), 4, 5}, b = {110, sqrt(40), 9, 10}, single = {120, NAN, 0, 1};
+    struct contrast c = estimate_contrast(&a, &b, 1);
+
+    assert_float_equal(c.value, 10, 1e-9);
+    assert_float_equal(c.error, sqrt(5), 1e-9);
+    assert_float_equal(c.high - 10, student_quantile(0.975, 25 / (0.25 + 16.0 / 9)) * sqrt(5), 1e-6);
+    assert_float_equal(c.high - 10, 10 - c.low, 1e-9);
+    /* A single run next to five varies as they do: sd * sqrt(1 + 1/5) with their degrees of freedom. */
+    c = estimate_contrast(&a, &single, 1);
+    assert_float_equal(c.high - 20, student_quantile(0.975, 4) * sqrt(5 * 1.2), 1e-6);
+    assert_true(isnan(estimate_contrast(&single, &single, 1).low));
+    /* 1.05 * a is compared with b. */
+    c = estimate_contrast(&a, &b, 1.05);
+    assert_float_equal(c.value, 5, 1e-9);
+    assert_float_equal(c.error, sqrt(1.05 * 1.05 + 4), 1e-9);
+    /* Twice the standard deviation: 80 % power takes 6 of each side (Cohen 1988, d = 2). */
+    struct estimate x = {0, 1, 4, 5}, y = {2, 1, 4, 5};
+    assert_in_range(estimate_units_needed(&x, &y, 1, 2), 5, 6);
+    assert_int_equal(estimate_units_needed(&x, &y, 1, 0.001), 0);
+}
+
+static void test_conditions_by_interval(void **state)
+{
+    struct estimate before = {100, 1, 9, 10}, after = {106, 1, 9, 10}, rough = {106, 10, 9, 10};
+    struct condition c;
+
+    assert_int_equal(condition_parse("a > +3%", &c), 0);
+    assert_int_equal(condition_decide(&c, &before, &after, 1, false).result, CONDITION_MET);
+    struct condition_decision d = condition_decide(&c, &before, &rough, 1, false);
+    assert_int_equal(d.result, CONDITION_UNDECIDED);
+    assert_float_equal(d.value, 0.06, 1e-9);
+    assert_true(d.low < 0.03 && d.high > 0.06 && d.units_needed > 10);
+    assert_int_equal(condition_decide(&c, &before, &rough, 1, true).result, CONDITION_MET);
+    assert_int_equal(condition_parse("a > +10%", &c), 0);
+    assert_int_equal(condition_decide(&c, &before, &after, 1, false).result, CONDITION_NOT_MET);
+    assert_int_equal(condition_parse("a < -3%", &c), 0);
+    assert_int_equal(condition_decide(&c, &after, &before, 1, false).result, CONDITION_MET);
+    /* Without a sign, of the second alone: 104 ns. */
+    assert_int_equal(condition_parse("a > 104ns", &c), 0);
+    assert_int_equal(condition_decide(&c, &before, &after, 1, false).result, CONDITION_MET);
+    assert_int_equal(condition_decide(&c, &after, &before, 1, false).result, CONDITION_NOT_MET);
 }
 
 static void assert_normal(const char *name, const char *expected)
@@ -76,7 +172,10 @@ static void assert_condition(const char *text, bool met, int64_t before, int64_t
     struct condition c;
 
     assert_int_equal(condition_parse(text, &c), 0);
-    assert_int_equal(condition_is_met(&c, before, after), met);
+    struct estimate x = {(double)before, NAN, 0, 1}, y = {(double)after, NAN, 0, 1};
+    assert_int_equal(condition_decide(&c, &x, &y, 1, true).result, met ? CONDITION_MET : CONDITION_NOT_MET);
+    /* One value says nothing of its interval. */
+    assert_int_equal(condition_decide(&c, &x, &y, 1, false).result, CONDITION_UNDECIDED);
 }
 
 static void test_conditions(void **state)
@@ -113,7 +212,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_percentiles_are_values),
         cmocka_unit_test(test_outliers_lie_apart_from_many),
-        cmocka_unit_test(test_significance),
+        cmocka_unit_test(test_student),
+        cmocka_unit_test(test_percentiles_need_values_beyond),
+        cmocka_unit_test(test_estimates),
+        cmocka_unit_test(test_contrasts),
+        cmocka_unit_test(test_conditions_by_interval),
         cmocka_unit_test(test_names_without_versions),
         cmocka_unit_test(test_conditions),
     };

@@ -45,7 +45,7 @@ static void test_lines(void **state)
                     {"/prompts", 5}, {"/prompts/1/prompt", 7}, {"/prompts/1/osl", 8}};
     char error[200];
     _cleanup_json_ lines = NULL;
-    _cleanup_json_ root = yaml_parse_with_lines(yaml, strlen(yaml), error, &lines);
+    _cleanup_json_ root = yaml_parse_with_lines(yaml, strlen(yaml), error, &lines, NULL);
 
     assert_non_null(root);
     assert_int_equal(json_object_size(lines), ARRAY_SIZE(expected));
@@ -66,7 +66,8 @@ static void test_errors_name_the_line(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         char error[200];
         _cleanup_json_ lines = NULL;
-        _cleanup_json_ root = yaml_parse_with_lines(cases[i].yaml, strlen(cases[i].yaml), error, &lines);
+        _cleanup_json_ root =
+            yaml_parse_with_lines(cases[i].yaml, strlen(cases[i].yaml), error, &lines, NULL);
         assert_null(root);
         assert_null(lines);
         assert_non_null(strstr(error, cases[i].error));
@@ -80,7 +81,7 @@ static void test_a_key_is_bounded(void **state)
 
     memset(key, 'k', sizeof(key) - 1);
     _cleanup_(freep) char *yaml = xasprintf("%s:\n  %s: 1\n", key, key);
-    _cleanup_json_ root = yaml_parse_with_lines(yaml, strlen(yaml), error, &lines);
+    _cleanup_json_ root = yaml_parse_with_lines(yaml, strlen(yaml), error, &lines, NULL);
     assert_null(root);
     assert_string_equal(error, "a key is too long (line 2)");
 }

@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <stdint.h>
 
-/* What stands before the events: a member for each fact that is known. */
-static void put_head(const struct columns *c, FILE *out)
+void chrome_put_facts(const struct columns *c, const char *before, FILE *out)
 {
     static const struct {
         const char *key;
@@ -18,20 +17,28 @@ static void put_head(const struct columns *c, FILE *out)
         {"distributedInfo", META_distributed_info},
         {"traceName", META_trace_name},
     };
+
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+        struct text t = columns_meta_text(c, values[i].meta);
+
+        if (t.size == 0)
+            continue;
+        fprintf(out, "%s\"%s\":", before, values[i].key);
+        out_json_value(out, t);
+        before = ",\n";
+    }
+}
+
+/* What stands before the events: a member for each fact that is known. */
+static void put_head(const struct columns *c, FILE *out)
+{
     int64_t base = columns_meta(c, META_base_time_ns);
 
     fprintf(out, "{\n\"displayTimeUnit\":\"%s\"",
             text_is(columns_meta_text(c, META_display_unit), "ns") ? "ns" : "ms");
     if (base != COLUMN_NULL)
         fprintf(out, ",\n\"baseTimeNanoseconds\":%" PRId64, base);
-    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-        struct text t = columns_meta_text(c, values[i].meta);
-
-        if (t.size == 0)
-            continue;
-        fprintf(out, ",\n\"%s\":", values[i].key);
-        out_json_value(out, t);
-    }
+    chrome_put_facts(c, ",\n", out);
     /* What readers of PyTorch's traces look for. */
     if (columns_meta(c, META_device_properties) != COLUMN_NULL)
         fputs(",\n\"schemaVersion\":1", out);

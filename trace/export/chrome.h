@@ -24,6 +24,8 @@ struct chrome_place {
     const int64_t *pids; /* of each process; 0 for those that have no events */
 };
 
+/* What is known of a trace as members of its head; before: what stands before the first. */
+void chrome_put_facts(const struct columns *c, const char *before, FILE *out);
 /* place: NULL where the trace is alone. */
 int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,
                      const struct chrome_place *place);

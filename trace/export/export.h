@@ -20,9 +20,10 @@ struct export_mark {
 
 struct export_trace {
     const struct columns *columns;
-    int source_fd;     /* the trace as it was read, -1 where it is gone */
-    const char *label; /* merged: what its processes' names begin with ("rank 3") */
-    int64_t shift_ns;  /* merged: what is added to its stamps, so that all are of one clock */
+    int source_fd;      /* the trace as it was read, -1 where it is gone */
+    const char *label;  /* merged: what its processes' names begin with ("rank 3") */
+    const char *origin; /* merged: a JSON object that tells whose it is, kept for whoever reads it; NULL */
+    int64_t shift_ns;   /* merged: what is added to its stamps, so that all are of one clock */
     /* Chrome's format alone: shown as a process of their own, called marks_name. */
     const struct export_mark *marks;
     size_t n_marks;

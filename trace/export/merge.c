@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/chrome.h"
 #include "trace/export/formats.h"
+#include "trace/export/text_out.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,16 +75,13 @@ struct merge {
     int64_t next_pid;
 };
 
-static int put_trace(struct merge *m, const struct export_trace *t)
+static int put_trace(struct merge *m, const struct export_trace *t, const int64_t *pids)
 {
     _cleanup_(selection_done) struct selection s = {0};
-    _cleanup_(freep) int64_t *pids = NULL;
     struct chrome_place place = {.label = t->label};
     int64_t zero = sub_ns(m->options->relative ? m->start : 0, t->shift_ns);
-    int r = number_processes(t->columns, &m->next_pid, &pids);
+    int r;
 
-    if (r < 0)
-        return r;
     place.add_ns = sub_ns(t->shift_ns, m->start);
     place.pids = pids;
     r = selection_init(&s, t->columns, selection_bound(m->options->from, zero),
@@ -91,17 +89,60 @@ static int put_trace(struct merge *m, const struct export_trace *t)
     return r < 0 ? r : chrome_put_trace(&m->o, t, &s, &place);
 }
 
+/* The processes of each trace, which have numbers in a row. */
+struct numbered {
+    int64_t *pids;
+    int64_t first, last;
+};
+
+static void free_numbered(struct numbered *all, size_t n)
+{
+    for (size_t i = 0; all && i < n; i++)
+        free(all[i].pids);
+    free(all);
+}
+
+/* Which trace each process is of, and the heads of the traces, so that they can be read as they were. */
+static void put_parts(const struct export_trace *traces, const struct numbered *numbered, size_t n, FILE *out)
+{
+    fputs(",\n\"profdMerged\":[", out);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "%s\n{\"firstPid\":%" PRId64 ",\"lastPid\":%" PRId64 ",\"label\":", i > 0 ? "," : "",
+                numbered[i].first, numbered[i].last);
+        out_json_text(out, text_of(traces[i].label ? traces[i].label : ""));
+        if (traces[i].origin)
+            fprintf(out, ",\"trace\":%s", traces[i].origin);
+        fputs("}", out);
+    }
+    fputs("],\n\"profdMergedHeads\":[", out);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i > 0 ? ",\n{" : "\n{", out);
+        chrome_put_facts(traces[i].columns, "", out);
+        fputs("}", out);
+    }
+    fputs("]", out);
+}
+
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options, FILE *out)
 {
     struct merge m = {.o.out = out, .options = options, .next_pid = 1};
-    int r = find_start(traces, n, &m.start);
+    struct numbered *numbered = calloc(n + 1, sizeof(*numbered));
+    int r = numbered ? find_start(traces, n, &m.start) : -ENOMEM;
 
-    if (r < 0)
-        return r;
-    fprintf(out, "{\n\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRId64 ",\n\"traceEvents\":[",
-            m.start);
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = put_trace(&m, &traces[i]);
-    fputs("\n]}\n", out);
-    return export_outcome(r, traces, n, out);
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        numbered[i].first = m.next_pid;
+        r = number_processes(traces[i].columns, &m.next_pid, &numbered[i].pids);
+        numbered[i].last = m.next_pid - 1;
+    }
+    if (r >= 0) {
+        fprintf(out, "{\n\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRId64, m.start);
+        put_parts(traces, numbered, n, out);
+        fputs(",\n\"traceEvents\":[", out);
+        for (size_t i = 0; i < n && r == 0; i++)
+            r = put_trace(&m, &traces[i], numbered[i].pids);
+        fputs("\n]}\n", out);
+        r = export_outcome(r, traces, n, out);
+    }
+    free_numbered(numbered, n);
+    return r;
 }

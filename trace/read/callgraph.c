@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/callgraph.h"
 
+#include "base/components.h"
 #include "trace/read/clean_text.h"
 #include "trace/read/map.h"
 #include <errno.h>
@@ -11,8 +12,8 @@
 
 struct function {
     uint32_t name;
-    bool open;          /* has a slice above the one that is drawn */
     int64_t self;       /* its own cost */
+    int64_t own;        /* with its calls of others outside of its circle */
     int64_t calls;      /* cost of its calls to others */
     int64_t called;     /* cost of the calls to it by others */
     size_t first, last; /* its calls, once they are sorted */
@@ -32,11 +33,14 @@ struct callgraph {
     size_t n_calls, calls_cap;
 };
 
+struct circles;
+
 struct drawing {
     struct callgraph *g;
+    const struct circles *circles;
     struct intake *in;
     uint32_t thread;
-    uint16_t category;
+    uint16_t category, circle_category;
     uint64_t slices;
     int64_t smallest; /* cost of a call that is drawn */
     struct callgraph_drawn *drawn;
@@ -141,57 +145,190 @@ static void sort_calls(struct callgraph *g)
     }
 }
 
-static void draw(struct drawing *d, uint32_t name, int64_t ts, int64_t dur)
+static void draw(struct drawing *d, uint32_t name, uint16_t category, int64_t ts, int64_t dur)
 {
     *intake_event(d->in) = (struct event){.ts = ts,
                                           .dur = dur,
                                           .place = d->slices++,
                                           .name = name,
                                           .thread = d->thread,
-                                          .category = d->category,
+                                          .category = category,
                                           .phase = EVENT_COMPLETE};
 }
 
-static int64_t own_cost(const struct function *f)
+/* -- Circles ------------------------------------------------------------------------------------------ */
+
+/* Functions that call each other in a circle, or one alone. A call from outside is never within another of
+ * the same circle, so the costs of a circle are known although those of its members are not. */
+struct circle {
+    int64_t own;     /* of its members, with their calls of others */
+    int64_t entered; /* of the calls from outside */
+    uint32_t first;  /* its members, in the list of all by circle */
+    uint32_t n;
+};
+
+struct circles {
+    uint32_t *of_function, *members;
+    struct circle *items;
+};
+
+static void circles_done(struct circles *c)
 {
-    return f->self;
+    free(c->of_function);
+    free(c->members);
+    free(c->items);
 }
 
-static int64_t whole_cost(const struct function *f)
+static bool is_inner(const struct circles *c, const struct call *call)
 {
-    return f->self + f->calls;
+    return c->of_function[call->caller] == c->of_function[call->callee];
 }
 
-static int64_t root_cost(const struct function *f)
+static int find_components(const struct callgraph *g, uint32_t *ret)
 {
-    return whole_cost(f) - f->called;
+    _cleanup_(freep) uint32_t *from = calloc(g->n_calls + 1, sizeof(*from));
+    _cleanup_(freep) uint32_t *to = calloc(g->n_calls + 1, sizeof(*to));
+    size_t n = 0;
+
+    if (!from || !to)
+        return -ENOMEM;
+    /* What cost nothing cannot count twice. */
+    for (size_t i = 0; i < g->n_calls; i++)
+        if (g->calls[i].cost > 0) {
+            from[n] = g->calls[i].caller;
+            to[n++] = g->calls[i].callee;
+        }
+    return components_find((uint32_t)g->n_functions, from, to, n, ret);
 }
 
-/* A slice of this length for a function, and the calls within it. */
-static void draw_function(struct drawing *d, struct function *f, int64_t ts, int64_t dur, unsigned depth)
+static void list_members(const struct callgraph *g, struct circles *c)
 {
-    /* Where its callers account for more than it does, the rest is its own. */
-    int64_t whole = MAX(whole_cost(f), f->called);
+    uint32_t place = 0;
 
-    draw(d, f->name, ts, dur);
-    f->open = true;
+    for (size_t i = 0; i < g->n_functions; i++)
+        c->items[c->of_function[i]].n++;
+    for (size_t i = 0; i < g->n_functions; i++) {
+        c->items[i].first = place;
+        place += c->items[i].n;
+        c->items[i].n = 0;
+    }
+    for (size_t i = 0; i < g->n_functions; i++) {
+        struct circle *circle = &c->items[c->of_function[i]];
+        c->members[circle->first + circle->n++] = (uint32_t)i;
+    }
+}
+
+/* Sums stop at the largest cost that there is. */
+static void add_up(int64_t *sum, int64_t cost)
+{
+    *sum = MIN(*sum + cost, CALLGRAPH_COST_MAX);
+}
+
+static int circles_find(struct callgraph *g, struct circles *ret)
+{
+    size_t room = g->n_functions + 1;
+
+    ret->of_function = calloc(room, sizeof(*ret->of_function));
+    ret->members = calloc(room, sizeof(*ret->members));
+    ret->items = calloc(room, sizeof(*ret->items));
+    if (!ret->of_function || !ret->members || !ret->items)
+        return -ENOMEM;
+    int r = find_components(g, ret->of_function);
+    if (r < 0)
+        return r;
+    list_members(g, ret);
+    for (size_t i = 0; i < g->n_functions; i++) {
+        g->functions[i].own = g->functions[i].self;
+        add_up(&ret->items[ret->of_function[i]].own, g->functions[i].self);
+    }
+    for (size_t i = 0; i < g->n_calls; i++) {
+        const struct call *call = &g->calls[i];
+        if (is_inner(ret, call))
+            continue;
+        add_up(&g->functions[call->caller].own, call->cost);
+        add_up(&ret->items[ret->of_function[call->caller]].own, call->cost);
+        add_up(&ret->items[ret->of_function[call->callee]].entered, call->cost);
+    }
+    return 0;
+}
+
+static int64_t own_cost(const struct drawing *d, uint32_t function)
+{
+    return d->g->functions[function].self;
+}
+
+/* What nobody accounts for of a circle belongs to the member that costs most. */
+static int64_t root_cost(const struct drawing *d, uint32_t function)
+{
+    const struct circles *c = d->circles;
+    const struct circle *circle = &c->items[c->of_function[function]];
+    uint32_t dearest = c->members[circle->first];
+
+    for (uint32_t i = 1; i < circle->n; i++) {
+        uint32_t other = c->members[circle->first + i];
+        if (d->g->functions[other].own > d->g->functions[dearest].own)
+            dearest = other;
+    }
+    return function == dearest ? circle->own - circle->entered : 0;
+}
+
+/* -- The flame ---------------------------------------------------------------------------------------- */
+
+static bool has_room(const struct drawing *d, int64_t share, unsigned depth)
+{
+    return share >= d->smallest && depth < CALLGRAPH_DEPTH_MAX && d->slices < CALLGRAPH_SLICES_MAX;
+}
+
+static void draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur, unsigned depth);
+
+/* The calls of a function to others than those of its circle, of which `dur` is the time of `whole`. Returns
+ * where they end. */
+static int64_t draw_calls(struct drawing *d, const struct function *f, int64_t ts, int64_t dur, int64_t whole,
+                          unsigned depth)
+{
     for (size_t i = f->first; i < f->last; i++) {
         const struct call *c = &d->g->calls[i];
-        struct function *callee = &d->g->functions[c->callee];
-        int64_t share = (int64_t)((__int128)dur * c->cost / whole);
+        int64_t share = (int64_t)((__int128)dur * c->cost / MAX(whole, 1));
 
-        if (share < d->smallest || depth == CALLGRAPH_DEPTH_MAX || d->slices >= CALLGRAPH_SLICES_MAX) {
-            d->drawn->small += f->last - i; /* the others cost no more */
-            break;
-        }
-        if (callee->open) {
+        if (is_inner(d->circles, c)) {
             d->drawn->recursive++;
             continue;
         }
-        draw_function(d, callee, ts, share, depth + 1);
+        if (!has_room(d, share, depth)) {
+            d->drawn->small += f->last - i; /* the others cost no more */
+            break;
+        }
+        draw_function(d, c->callee, ts, share, depth + 1);
         ts += share;
     }
-    f->open = false;
+    return ts;
+}
+
+/* A slice of this length for a function, and in it its calls; of a circle also what its other members cost,
+ * side by side, since who of them called whom is not known in order. */
+static void draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur, unsigned depth)
+{
+    const struct function *f = &d->g->functions[function];
+    const struct circle *circle = &d->circles->items[d->circles->of_function[function]];
+    /* Where its callers account for more than it does, the rest is its own. */
+    int64_t whole = MAX(circle->own, circle->entered);
+
+    draw(d, f->name, d->category, ts, dur);
+    ts = draw_calls(d, f, ts, dur, whole, depth);
+    for (uint32_t i = 0; i < circle->n; i++) {
+        uint32_t other = d->circles->members[circle->first + i];
+        const struct function *member = &d->g->functions[other];
+        int64_t share = (int64_t)((__int128)dur * member->own / MAX(whole, 1));
+        if (other == function)
+            continue;
+        if (!has_room(d, share, depth)) {
+            d->drawn->small++;
+            continue;
+        }
+        draw(d, member->name, d->circle_category, ts, share);
+        draw_calls(d, member, ts, dur, whole, depth + 1);
+        ts += share;
+    }
 }
 
 /* A function and what is drawn of it. */
@@ -210,14 +347,14 @@ static int compare_parts(const void *a, const void *b)
 }
 
 /* The functions with a cost of this kind, the most expensive first. */
-static size_t list_parts(const struct callgraph *g, int64_t (*cost)(const struct function *f),
+static size_t list_parts(const struct drawing *d, int64_t (*cost)(const struct drawing *d, uint32_t function),
                          struct part *ret)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < g->n_functions; i++)
-        if (cost(&g->functions[i]) > 0)
-            ret[n++] = (struct part){(uint32_t)i, cost(&g->functions[i])};
+    for (size_t i = 0; i < d->g->n_functions; i++)
+        if (cost(d, (uint32_t)i) > 0)
+            ret[n++] = (struct part){(uint32_t)i, cost(d, (uint32_t)i)};
     if (n > 0)
         qsort(ret, n, sizeof(*ret), compare_parts);
     return n;
@@ -236,6 +373,7 @@ static void begin_thread(struct drawing *d, int64_t pid, int64_t tid, const char
 
 int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct callgraph_drawn *ret)
 {
+    _cleanup_(circles_done) struct circles circles = {0};
     struct drawing d = {.g = g, .in = in, .drawn = ret};
     struct part *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
     int64_t ts = 0, total = 0;
@@ -245,9 +383,16 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         return -ENOMEM;
     *ret = (struct callgraph_drawn){0};
     sort_calls(g);
+    int r = circles_find(g, &circles);
+    if (r < 0) {
+        budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));
+        return r;
+    }
+    d.circles = &circles;
+    d.circle_category = intake_category(in, clean_text(in, CALLGRAPH_CIRCLE, strlen(CALLGRAPH_CIRCLE), 0));
 
     begin_thread(&d, pid, THREAD_CALLS, "calls", "callgrind");
-    n = list_parts(g, root_cost, parts);
+    n = list_parts(&d, root_cost, parts);
     for (size_t i = 0; i < n && add_cost(&total, parts[i].cost) == 0; i++)
         ;
     d.smallest = MAX(1, total / CALLGRAPH_PARTS);
@@ -255,15 +400,15 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         if (parts[i].cost < d.smallest || ts + parts[i].cost > total || d.slices >= CALLGRAPH_SLICES_MAX) {
             ret->small++;
         } else {
-            draw_function(&d, &g->functions[parts[i].function], ts, parts[i].cost, 1);
+            draw_function(&d, parts[i].function, ts, parts[i].cost, 1);
             ts += parts[i].cost;
         }
 
     begin_thread(&d, pid, THREAD_SELF, "self", "callgrind_self");
-    n = list_parts(g, own_cost, parts);
+    n = list_parts(&d, own_cost, parts);
     ts = 0;
     for (size_t i = 0; i < n && in->error == 0; i++) {
-        draw(&d, g->functions[parts[i].function].name, ts, parts[i].cost);
+        draw(&d, g->functions[parts[i].function].name, d.category, ts, parts[i].cost);
         if (add_cost(&ts, parts[i].cost) < 0)
             break;
     }

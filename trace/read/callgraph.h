@@ -5,10 +5,12 @@
  * Thread 1, "calls", category "callgrind": one flame. Roots are what functions cost beyond what their callers
  * account for, the most expensive first. Within a slice lie the calls that its function made, the most
  * expensive first, each as long as its share: a function's calls are known only in sum, so every occurrence
- * of it is given the same mix. What is left at the end of a slice is its own cost. A call into a function
- * that is already open above (recursion) is not drawn: its cost stays in the caller's slice. The same holds
- * for calls of less than 1/CALLGRAPH_PARTS of the whole, deeper than CALLGRAPH_DEPTH_MAX, or behind
- * CALLGRAPH_SLICES_MAX slices.
+ * of it is given the same mix. What is left at the end of a slice is its own cost. Of functions that call
+ * each other in a circle (recursion) the one through which it was entered holds all of the circle's time,
+ * once; the others lie in it side by side, each as long as its own cost with its calls out of the circle,
+ * with the category CALLGRAPH_CIRCLE: with what they called in the circle they took longer, which is not
+ * known. Not drawn, so that their cost stays in the caller's slice, are calls of less than 1/CALLGRAPH_PARTS
+ * of the whole, deeper than CALLGRAPH_DEPTH_MAX, or behind CALLGRAPH_SLICES_MAX slices.
  *
  * Thread 2, "self", category "callgrind_self": one slice for each function, as long as its own cost, exactly;
  * the most expensive first.
@@ -17,6 +19,7 @@
 
 #include "trace/read/events.h"
 
+#define CALLGRAPH_CIRCLE     "callgrind_circle"
 #define CALLGRAPH_PARTS      100000
 #define CALLGRAPH_DEPTH_MAX  256
 #define CALLGRAPH_SLICES_MAX (1 << 20)

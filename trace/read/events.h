@@ -78,6 +78,13 @@ struct batch {
     size_t group_cap[ARG_GROUPS];
 };
 
+/* One trace of those that were merged into a file: its place in the head of the file, from 1, and its
+ * processes. 0: all that is in the file. */
+struct merged_part {
+    int64_t number;
+    int64_t first_pid, last_pid;
+};
+
 struct intake {
     struct strings *strings;
     struct batch *batch; /* being filled */
@@ -89,6 +96,7 @@ struct intake {
     uint32_t *categories; /* strings */
     size_t n_categories, categories_cap;
     int64_t meta[_META_MAX]; /* COLUMN_NULL, or a number, or a string's number */
+    struct merged_part part; /* events of other processes are left out */
     int error;               /* -ENOMEM, -E2BIG (a limit): everything after it is ignored */
     /* Takes the full batch and gives an empty one; set by whoever runs the intake. */
     struct batch *(*flush)(struct intake *in, struct batch *full, void *arg);

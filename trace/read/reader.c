@@ -18,15 +18,6 @@
 /* What merging always gets. */
 #define MERGE_MIN (UINT64_C(16) << 20)
 
-const char *read_state_name(enum read_state state)
-{
-    static const char *const names[] = {
-        [READ_COMPLETE] = "complete", [READ_TRUNCATED] = "truncated", [READ_CORRUPT] = "corrupt",
-        [READ_EMPTY] = "empty",       [READ_REFUSED] = "refused",
-    };
-    return names[state];
-}
-
 static unsigned count_threads(const struct read_options *o)
 {
     cpu_set_t cpus;

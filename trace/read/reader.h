@@ -22,7 +22,8 @@ struct read_options {
     uint64_t memory_max; /* 0: READ_MEMORY_DEFAULT */
     uint64_t text_max;   /* bytes of decompressed text; 0: no limit but the stream's own */
     unsigned threads;    /* 0: as many as there are processors */
-    bool sync;           /* fsync the columns */
+    struct merged_part part;
+    bool sync; /* fsync the columns */
     /* Every compressed byte in order, from one thread, before it is decoded: to hash or copy. May be NULL. */
     int (*tap)(const void *data, size_t size, void *arg);
     /* Called from the reading thread from time to time; a non-zero answer ends the reading with -ECANCELED.
@@ -56,5 +57,3 @@ struct read_summary {
 /* 0 also where the trace is not complete: see state. < 0: -EIO, -ENOSPC, -ENOMEM (over memory_max),
  * -ECANCELED; then reason says why and the columns are worthless. */
 int trace_read(const struct read_options *options, struct read_summary *ret);
-
-const char *read_state_name(enum read_state state);

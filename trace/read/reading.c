@@ -29,6 +29,8 @@ int reading_new_parts(struct reading *r, size_t n, bool threaded)
         struct part *p = &r->parts[r->n_parts];
         err = intake_new(STRINGS_SHARE(r->memory_max, n), &p->intake);
         if (err == 0)
+            p->intake->part = r->options->part;
+        if (err == 0)
             err = packer_new(p->intake, r->spool, threaded, &p->packer);
     }
     return err < 0 ? err : feed_new(r->parts[0].intake, FEED_AT_BEGINNING, 0, &r->parts[0].feed);

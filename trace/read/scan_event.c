@@ -350,6 +350,18 @@ static bool is_usable(struct scanner *s, enum phase_use use)
     return false;
 }
 
+/* A thread that is known already is of the part. */
+static bool is_of_part(struct scanner *s)
+{
+    struct found *f = &s->found;
+    const struct merged_part *part = &s->intake->part;
+
+    if (part->number == 0 || f->thread)
+        return true;
+    settle_ids(f);
+    return f->pid_text == 0 && f->pid >= part->first_pid && f->pid <= part->last_pid;
+}
+
 static void commit(struct scanner *s, uint64_t place)
 {
     struct found *f = &s->found;
@@ -382,7 +394,7 @@ void scan_commit_flaws(struct scanner *s, const char *p)
 
 void scan_commit(struct scanner *s, const char *p)
 {
-    if (s->intake->error)
+    if (s->intake->error || !is_of_part(s))
         return;
     commit(s, scan_place(s, p));
     s->n_events++;

@@ -5,6 +5,8 @@
 #include <assert.h>
 
 #define META_TEXT_MAX (64 << 10) /* longer values are not kept as text */
+/* The list of merged traces has a few hundred bytes for each. */
+#define MERGED_TEXT_MAX (256 << 10)
 
 static void set_number(struct scanner *s, enum meta_key key, struct slice value)
 {
@@ -17,12 +19,12 @@ static void set_number(struct scanner *s, enum meta_key key, struct slice value)
 }
 
 /* A string's content, or any other value as it is written. */
-static void set_text(struct scanner *s, enum meta_key key, struct slice value)
+static void set_text_within(struct scanner *s, enum meta_key key, struct slice value, size_t size_max)
 {
     struct slice text = slice_unquoted(value);
     size_t size = (size_t)(text.end - text.p);
 
-    if (size > META_TEXT_MAX)
+    if (size > size_max)
         return;
     if (text.p == value.p)
         scan_value_check(s, (struct raw){value.p, value.end});
@@ -30,6 +32,11 @@ static void set_text(struct scanner *s, enum meta_key key, struct slice value)
         text.p > value.p ? scan_intern_unescaped(s, text.p, size) : scan_intern_repaired(s, text.p, size);
     if (number != STRINGS_NONE)
         s->intake->meta[key] = number;
+}
+
+static void set_text(struct scanner *s, enum meta_key key, struct slice value)
+{
+    set_text_within(s, key, value, META_TEXT_MAX);
 }
 
 static void take_base(struct scanner *s, struct slice value)
@@ -105,6 +112,15 @@ static void take_devices(struct scanner *s, struct slice value)
     s->intake->meta[META_devices] = n;
 }
 
+/* A part is no merged trace any more. */
+static void take_merged(struct scanner *s, struct slice value)
+{
+    if (s->intake->part.number == 0)
+        set_text_within(s, META_merged, value, MERGED_TEXT_MAX);
+}
+
+static void take_merged_heads(struct scanner *s, struct slice value);
+
 static const struct wanted {
     const char *key;
     void (*take)(struct scanner *s, struct slice value);
@@ -120,6 +136,8 @@ static const struct wanted {
     {"cuda_driver_version", take_cuda_driver},
     {"hip_runtime_version", take_hip_runtime},
     {"hip_driver_version", take_hip_driver},
+    {"profdMerged", take_merged},
+    {"profdMergedHeads", take_merged_heads},
 };
 
 static const struct wanted *find_wanted(const char *key, size_t size)
@@ -128,6 +146,24 @@ static const struct wanted *find_wanted(const char *key, size_t size)
         if (strlen(wanted[i].key) == size && memcmp(wanted[i].key, key, size) == 0)
             return &wanted[i];
     return NULL;
+}
+
+/* What stood in the head of the trace that the part was. */
+static void take_merged_heads(struct scanner *s, struct slice value)
+{
+    struct slice heads = json_inside(value), head, key, v;
+    int64_t number = 0;
+
+    while (number < s->intake->part.number && json_next(&heads, &key, &head))
+        number++;
+    if (number == 0 || number < s->intake->part.number)
+        return;
+    struct slice members = json_inside(head);
+    while (json_next(&members, &key, &v)) {
+        const struct wanted *w = find_wanted(key.p, (size_t)(key.end - key.p));
+        if (w && w->take != take_merged_heads && w->take != take_base)
+            w->take(s, v);
+    }
 }
 
 bool scan_meta_wanted(const char *key, size_t size)

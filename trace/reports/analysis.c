@@ -34,6 +34,19 @@ void analysis_done(struct analysis *a)
     }
 }
 
+struct analysis analysis_of_instance(const struct analysis *a, size_t instance)
+{
+    const struct engine_instance *one = &a->instances[instance];
+
+    return (struct analysis){.ranks = a->ranks + one->first,
+                             .n = one->n,
+                             .instances = one,
+                             .n_instances = 1,
+                             .view = a->view,
+                             .patterns = a->patterns,
+                             .hta = a->hta};
+}
+
 /* -- Reading, under the rank's lock ------------------------------------------------------------------- */
 
 static int read_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
@@ -251,4 +264,17 @@ int analysis_read_gpu(struct analysis *a)
 bool analysis_has_call(const struct intervals *times, const struct host_call *call)
 {
     return intervals_find(times, call->ts) != NULL;
+}
+
+bool analysis_is_complete(const struct analysis *a)
+{
+    return is_everything(&a->view);
+}
+
+bool analysis_has_gpu(const struct analysis *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (columns_rows(a->ranks[i].columns, TABLE_gpu) > 0)
+            return true;
+    return false;
 }

@@ -4,15 +4,15 @@
 const struct report_column call_tree_columns[CALL_TREE_COLUMNS] = {
     {"depth", UNIT_ID, "in how many it lies"},
     {"name", UNIT_TEXT, "what was called"},
-    {"kind", UNIT_TEXT, "operator, annotation, python", true},
+    {"kind", UNIT_TEXT, "operator, annotation, python", IMPORTANCE_EXTRA},
     {"calls", UNIT_COUNT, "how often it was called in this place"},
     {"host_ns", UNIT_NS, "time of the calls"},
     {"self_host_ns", UNIT_NS, "of it, in nothing within"},
     {"device_ns", UNIT_NS, "time of the GPU work that it and what is within launched"},
     {"self_device_ns", UNIT_NS, "time of the GPU work that it launched itself"},
     {"kernels", UNIT_COUNT, "how much GPU work it and what is within launched"},
-    {"id", UNIT_ID, "its number in this tree", true},
-    {"parent", UNIT_ID, "in what it lies", true},
+    {"id", UNIT_ID, "its number in this tree", IMPORTANCE_EXTRA},
+    {"parent", UNIT_ID, "in what it lies", IMPORTANCE_EXTRA},
 };
 
 void call_tree_put(const struct call_tree *tree, struct report_rows *ret)

@@ -5,14 +5,14 @@
 
 static const struct report_column columns[] = {
     {"category", UNIT_TEXT, "what the kernels do, by their names"},
-    {"meaning", UNIT_TEXT, "what that comprises"},
+    {"meaning", UNIT_TEXT, "what that comprises", IMPORTANCE_LOW},
     {"count", UNIT_COUNT, "how many kernels, copies and memsets"},
-    {"names", UNIT_COUNT, "of how many names", true},
-    {"sum_ns", UNIT_NS, "time of all of them"},
-    {"share", UNIT_SHARE, "sum_ns of that of all categories"},
-    {"busy_ns", UNIT_NS, "with any of them at work, added over ranks", true},
-    {"busy_share", UNIT_SHARE, "busy_ns of the time with anything at work", true},
-    {"top", UNIT_TEXT, "the name with the largest sum"},
+    {"names", UNIT_COUNT, "of how many names", IMPORTANCE_EXTRA},
+    {"sum_ns", UNIT_NS, "time of all of them", IMPORTANCE_HIGH},
+    {"share", UNIT_SHARE, "sum_ns of that of all categories", IMPORTANCE_HIGH},
+    {"busy_ns", UNIT_NS, "with any of them at work, added over ranks", IMPORTANCE_EXTRA},
+    {"busy_share", UNIT_SHARE, "busy_ns of the time with anything at work", IMPORTANCE_EXTRA},
+    {"top", UNIT_TEXT, "the name with the largest sum", IMPORTANCE_LOW},
 };
 
 struct category {

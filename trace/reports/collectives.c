@@ -11,21 +11,21 @@
 
 static const struct report_column columns[] = {
     {"name", UNIT_TEXT, "of the collective as the trace says; of the kernel where it says nothing"},
-    {"kind", UNIT_TEXT, "all_reduce, all_gather, dispatch, ...", true},
-    {"dtype", UNIT_TEXT, "type of the elements"},
-    {"bytes", UNIT_BYTES, "size of one, as NCCL's tests count it"},
+    {"kind", UNIT_TEXT, "all_reduce, all_gather, dispatch, ...", IMPORTANCE_EXTRA},
+    {"dtype", UNIT_TEXT, "type of the elements", IMPORTANCE_LOW},
+    {"bytes", UNIT_BYTES, "size of one, as NCCL's tests count it", IMPORTANCE_HIGH},
     {"group", UNIT_TEXT, "the process group"},
-    {"group_size", UNIT_COUNT, "ranks in it", true},
+    {"group_size", UNIT_COUNT, "ranks in it", IMPORTANCE_EXTRA},
     {"count", UNIT_COUNT, "how often, over the ranks that are looked at"},
-    {"sum_ns", UNIT_NS, "time of all of them, waiting for other ranks included"},
+    {"sum_ns", UNIT_NS, "time of all of them, waiting for other ranks included", IMPORTANCE_HIGH},
     {"mean_ns", UNIT_NS, "of one"},
-    {"min_ns", UNIT_NS, "of the shortest", true},
-    {"max_ns", UNIT_NS, "of the longest", true},
-    {"exposed_ns", UNIT_NS, "of sum_ns, with nothing computing on the rank meanwhile"},
-    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes by the mean time", true},
-    {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw with the factor of NCCL's tests"},
-    {"max_busbw", UNIT_BYTES_PER_S, "that of the shortest, which waited least"},
-    {"ranks", UNIT_TEXT, "the ranks of the group", true},
+    {"min_ns", UNIT_NS, "of the shortest", IMPORTANCE_EXTRA},
+    {"max_ns", UNIT_NS, "of the longest", IMPORTANCE_EXTRA},
+    {"exposed_ns", UNIT_NS, "of sum_ns, with nothing computing on the rank meanwhile", IMPORTANCE_HIGH},
+    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes by the mean time", IMPORTANCE_EXTRA},
+    {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw with the factor of NCCL's tests", IMPORTANCE_HIGH},
+    {"max_busbw", UNIT_BYTES_PER_S, "that of the shortest, which waited least", IMPORTANCE_LOW},
+    {"ranks", UNIT_TEXT, "the ranks of the group", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 7
 

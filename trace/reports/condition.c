@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/condition.h"
 
+#include "base/alloc.h"
 #include "base/units.h"
 #include <errno.h>
 #include <math.h>
@@ -57,14 +58,62 @@ int condition_parse(const char *text, struct condition *ret)
     return 0;
 }
 
-bool condition_is_met(const struct condition *c, int64_t before_ns, int64_t after_ns)
+/* The bound as a limit of after - factor * before. A share of the change is one, too: after is compared with
+ * (1 + share) * before, so that the interval holds however uncertain `before` is. */
+static double factor_of(const struct condition *c)
 {
-    double value = (double)after_ns;
+    return !c->is_change ? 0 : c->is_share ? 1 + c->bound : 1;
+}
 
-    if (c->is_change)
-        value -= (double)before_ns;
-    /* From nothing to something is more than any share. */
-    if (c->is_share)
-        value = before_ns != 0 ? value / (double)before_ns : value > 0 ? INFINITY : value < 0 ? -INFINITY : 0;
-    return c->is_below ? value < c->bound : value > c->bound;
+static double limit_of(const struct condition *c, double ns_of_unit)
+{
+    return c->is_share ? 0 : c->bound / ns_of_unit;
+}
+
+static bool is_beyond(const struct condition *c, double value, double limit)
+{
+    return c->is_below ? value < limit : value > limit;
+}
+
+struct condition_decision condition_decide(const struct condition *c, const struct estimate *before,
+                                           const struct estimate *after, double ns_of_unit, bool by_estimate)
+{
+    double factor = factor_of(c), limit = limit_of(c, ns_of_unit);
+    struct contrast beyond = estimate_contrast(before, after, factor),
+                    shown = estimate_contrast(before, after, c->is_change ? 1 : 0);
+    double unit = c->is_share ? before->value : 1;
+    struct condition_decision d = {CONDITION_UNDECIDED, shown.value / unit, shown.low / unit,
+                                   shown.high / unit, 0};
+
+    if (by_estimate ? is_beyond(c, beyond.value, limit)
+                    : is_beyond(c, beyond.low, limit) && is_beyond(c, beyond.high, limit))
+        d.result = CONDITION_MET;
+    else if (by_estimate ||
+             (isfinite(beyond.low) && !is_beyond(c, beyond.low, limit) && !is_beyond(c, beyond.high, limit)))
+        d.result = CONDITION_NOT_MET;
+    else
+        d.units_needed = estimate_units_needed(before, after, factor, beyond.value - limit);
+    return d;
+}
+
+static char *value_text(const struct condition *c, double value, double ns_of_unit)
+{
+    double ms = value * ns_of_unit / 1e6;
+
+    return c->is_share    ? xasprintf("%+.1f %%", 100 * value)
+           : c->is_change ? xasprintf("%+.3f ms", ms)
+                          : xasprintf("%.3f ms", ms);
+}
+
+char *condition_decision_text(const struct condition *c, const struct condition_decision *d,
+                              double ns_of_unit)
+{
+    _cleanup_(freep) char *value = value_text(c, d->value, ns_of_unit),
+                          *low = value_text(c, d->low, ns_of_unit),
+                          *high = value_text(c, d->high, ns_of_unit);
+
+    if (!isfinite(d->value))
+        return xstrdup("no share, since the first side has none");
+    return isfinite(d->low) ? xasprintf("%s, 95 %% interval %s to %s", value, low, high)
+                            : xasprintf("%s, 95 %% interval unknown", value);
 }

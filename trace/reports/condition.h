@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes a comparison fail: "step.p50 > +5%", "gpu.idle > +1ms", "comm.exposed > 3ms". With a sign it is
- * the change that is looked at, without one the second's own figure. A pure parser.
+ * Conditions that make a comparison fail: "step.p50 > +5%", "gpu.idle > +1ms", "comm.exposed > 3ms". With a
+ * sign, the bound is of the change; without one, of the second side's own figure. Pure.
  */
 #pragma once
 
+#include "base/estimate.h"
 #include "base/util.h"
 
 #define CONDITION_NAME_MAX 64
@@ -19,5 +20,23 @@ struct condition {
 
 /* -EINVAL for what is none. */
 int condition_parse(const char *text, struct condition *ret);
-/* Whether it is met, and so the comparison fails. */
-bool condition_is_met(const struct condition *c, int64_t before_ns, int64_t after_ns);
+enum condition_result { CONDITION_NOT_MET, CONDITION_MET, CONDITION_UNDECIDED };
+
+struct condition_decision {
+    enum condition_result result;
+    /* What is compared with the bound, and its 95 % interval: a share (0.05), or in the estimates' unit; NAN
+     * where unknown. */
+    double value, low, high;
+    size_t units_needed; /* of each side, to decide; 0: unknown or very many */
+};
+
+/*
+ * Whether the condition is met of two estimates whose unit is ns_of_unit nanoseconds: the 95 % interval must
+ * lie beyond the bound. CONDITION_UNDECIDED where the interval includes the bound, or is unknown. With
+ * by_estimate the interval is ignored.
+ */
+struct condition_decision condition_decide(const struct condition *c, const struct estimate *before,
+                                           const struct estimate *after, double ns_of_unit, bool by_estimate);
+/* "-1.0 %, 95 % interval -7.0 % to +6.0 %", or in milliseconds. The caller's. */
+char *condition_decision_text(const struct condition *c, const struct condition_decision *d,
+                              double ns_of_unit);

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/diff.h"
 
-#include "base/statistics.h"
 #include <errno.h>
 #include <math.h>
 
 /* -- Measures ----------------------------------------------------------------------------------------- */
 
 static const struct report_column measure_columns[] = {
-    {"measure", UNIT_TEXT, "what --fail-if calls it"},
-    {"before_ns", UNIT_NS, "in the first"},
-    {"after_ns", UNIT_NS, "in the second"},
+    {"measure", UNIT_TEXT, "name that --fail-if takes"},
+    {"before_ns", UNIT_NS, "time in the first"},
+    {"after_ns", UNIT_NS, "time in the second"},
     {"change_ns", UNIT_NS, "after less before"},
-    {"change_share", UNIT_SHARE, "of before"},
-    {"p", UNIT_FACTOR, "how probable such a difference is by chance; no value where there is no sample"},
-    {"meaning", UNIT_TEXT, "what it is"},
+    {"change_share", UNIT_SHARE, "share of before"},
+    {"low_share", UNIT_SHARE, "lower end of the change's 95 % interval", IMPORTANCE_EXTRA},
+    {"high_share", UNIT_SHARE, "upper end of the change's 95 % interval", IMPORTANCE_EXTRA},
+    {"result", UNIT_TEXT, "what the interval shows"},
+    {"meaning", UNIT_TEXT, "description", IMPORTANCE_EXTRA},
 };
 
 const struct report diff_measures = {
     .name = "measures",
     .title = "times of two, beside each other",
-    .how = "Of one step where both have steps, else of the whole; over ranks the mean. p is Mann and "
-           "Whitney's U test over the steps.",
+    .how =
+        "Of one step where both have steps, else of everything; over ranks the mean. The ranks of a step of "
+        "an engine instance are one sample; the interval is that of the difference over steps, of which "
+        "neighbours are alike (jackknife over blocks, Student's t).",
     .columns = measure_columns,
     .n_columns = ARRAY_SIZE(measure_columns),
 };
@@ -40,20 +43,31 @@ enum {
     _MEASURE_MAX
 };
 
+_Static_assert(_MEASURE_MAX <= DIFF_MEASURES_MAX, "a diff has room for all measures");
+
 static const struct {
     const char *name, *meaning;
-    bool of_step; /* of a single step already */
+    const char *higher, *lower;
+    double fraction; /* of steps */
 } measures[_MEASURE_MAX] = {
-    [STEP_P50] = {"step.p50", "median duration of a step", true},
-    [STEP_MEAN] = {"step.mean", "mean duration of a step", true},
-    [STEP_P99] = {"step.p99", "99 of 100 steps are as short", true},
-    [GPU_SPAN] = {"gpu.span", "from the first to the last GPU work"},
-    [GPU_BUSY] = {"gpu.busy", "with anything at work on a GPU"},
-    [GPU_IDLE] = {"gpu.idle", "with nothing at work"},
-    [GPU_COMPUTING] = {"gpu.compute", "with a computing kernel at work"},
-    [COMM] = {"comm.sum", "with communication at work"},
-    [COMM_EXPOSED] = {"comm.exposed", "with communication and nothing computing"},
-    [MEMORY] = {"memory.copies", "with a copy or memset at work"},
+    [STEP_P50] = {"step.p50", "median duration of a step", "slower", "faster", 0.5},
+    [STEP_MEAN] = {"step.mean", "mean duration of a step", "slower", "faster", FRACTION_MEAN},
+    [STEP_P99] = {"step.p99", "duration that 99 of 100 steps do not exceed", "slower", "faster", 0.99},
+    [GPU_SPAN] = {"gpu.span", "from the first to the last GPU activity", "longer", "shorter", FRACTION_MEAN},
+    [GPU_BUSY] = {"gpu.busy", "with any activity on a GPU", "longer", "shorter", FRACTION_MEAN},
+    [GPU_IDLE] = {"gpu.idle", "without activity", "longer", "shorter", FRACTION_MEAN},
+    [GPU_COMPUTING] = {"gpu.compute", "with a computing kernel", "longer", "shorter", FRACTION_MEAN},
+    [COMM] = {"comm.sum", "with communication", "longer", "shorter", FRACTION_MEAN},
+    [COMM_EXPOSED] = {"comm.exposed", "with communication and nothing computing", "longer", "shorter",
+                      FRACTION_MEAN},
+    [MEMORY] = {"memory.copies", "with a copy or memset", "longer", "shorter", FRACTION_MEAN},
+};
+
+static const enum step_time times_of[_MEASURE_MAX] = {
+    [STEP_P50] = STEP_TIME_DUR,          [STEP_MEAN] = STEP_TIME_DUR,      [STEP_P99] = STEP_TIME_DUR,
+    [GPU_SPAN] = STEP_TIME_SPAN,         [GPU_BUSY] = STEP_TIME_BUSY,      [GPU_IDLE] = STEP_TIME_IDLE,
+    [GPU_COMPUTING] = STEP_TIME_COMPUTE, [COMM] = STEP_TIME_COMMUNICATION, [COMM_EXPOSED] = STEP_TIME_EXPOSED,
+    [MEMORY] = STEP_TIME_MEMORY,
 };
 
 const char *diff_measure_name(size_t i)
@@ -61,39 +75,9 @@ const char *diff_measure_name(size_t i)
     return i < _MEASURE_MAX ? measures[i].name : NULL;
 }
 
-struct side {
-    int64_t values[_MEASURE_MAX]; /* COLUMN_NULL where there is none */
-    int64_t *steps;               /* durations, sorted, of all ranks */
-    size_t n_steps;
-};
+/* -- Without steps: one value for each side ----------------------------------------------------------- */
 
-static void side_done(struct side *s)
-{
-    free(s->steps);
-}
-
-static int gather_steps(struct analysis *a, struct side *ret)
-{
-    for (size_t rank = 0; rank < a->n; rank++) {
-        const struct intervals *times;
-        const struct steps *steps;
-        int r = analysis_steps(a, rank, &steps);
-        if (r >= 0)
-            r = analysis_times(a, rank, &times);
-        int64_t *durations =
-            r < 0 ? NULL : reallocarray(ret->steps, ret->n_steps + steps->n + 1, sizeof(*durations));
-        if (!durations)
-            return r < 0 ? r : -ENOMEM;
-        ret->steps = durations;
-        for (size_t i = 0; i < steps->n; i++)
-            if (intervals_find(times, steps->items[i].ts))
-                ret->steps[ret->n_steps++] = steps->items[i].end - steps->items[i].ts;
-    }
-    sort_ns(ret->steps, ret->n_steps);
-    return 0;
-}
-
-static int add_gpu(struct analysis *a, size_t rank, int64_t *sums, size_t *n)
+static int add_gpu(struct analysis *a, size_t rank, double *sums, size_t *n)
 {
     const struct gpu_work *work;
     struct gpu_times times = {0};
@@ -104,92 +88,128 @@ static int add_gpu(struct analysis *a, size_t rank, int64_t *sums, size_t *n)
     if (r < 0 || times.busy == 0)
         return r;
     ++*n;
-    sums[GPU_SPAN] += times.span;
-    sums[GPU_BUSY] += times.busy;
-    sums[GPU_IDLE] += times.span - times.busy;
-    sums[GPU_COMPUTING] += times.compute;
-    sums[COMM] += times.communication;
-    sums[COMM_EXPOSED] += times.exposed;
-    sums[MEMORY] += times.memory;
+    sums[GPU_SPAN] += (double)times.span;
+    sums[GPU_BUSY] += (double)times.busy;
+    sums[GPU_IDLE] += (double)(times.span - times.busy);
+    sums[GPU_COMPUTING] += (double)times.compute;
+    sums[COMM] += (double)times.communication;
+    sums[COMM_EXPOSED] += (double)times.exposed;
+    sums[MEMORY] += (double)times.memory;
     return 0;
 }
 
-static int64_t mean_of(const int64_t *values, size_t n)
+static int measure_everything(struct analysis *a, struct estimate *ret)
 {
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += (double)values[i];
-    return n ? llround(sum / (double)n) : 0;
-}
-
-static int measure(struct analysis *a, int64_t n_steps, struct side *ret)
-{
-    int64_t sums[_MEASURE_MAX] = {0};
+    double sums[_MEASURE_MAX] = {0};
     size_t n = 0;
-    int r = gather_steps(a, ret);
+    int r = 0;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
         r = add_gpu(a, rank, sums, &n);
-    for (size_t i = 0; i < _MEASURE_MAX; i++)
-        ret->values[i] = n > 0 && !measures[i].of_step ? sums[i] / (int64_t)n / n_steps : COLUMN_NULL;
-    if (ret->n_steps > 0) {
-        ret->values[STEP_P50] = percentile(ret->steps, ret->n_steps, 50);
-        ret->values[STEP_MEAN] = mean_of(ret->steps, ret->n_steps);
-        ret->values[STEP_P99] = percentile(ret->steps, ret->n_steps, 99);
+    for (size_t i = 0; i < _MEASURE_MAX; i++) {
+        ret[i] = ESTIMATE_UNKNOWN;
+        ret[i].n = 1;
+        if (n > 0 && i >= GPU_SPAN)
+            ret[i].value = sums[i] / (double)n;
     }
     return r;
 }
 
-/* Steps of one rank, of which all have equally many. */
-static int count_steps(struct analysis *a, int64_t *ret)
-{
-    _cleanup_(side_done) struct side side = {0};
-    int r = gather_steps(a, &side);
+/* ----------------------------------------------------------------------------------------------------- */
 
-    *ret = (int64_t)(side.n_steps / (a->n ? a->n : 1));
+/* Steps of traces without GPU activity have a duration, but their GPU is not idle: nothing is known of it. */
+static int measure_steps(const struct analysis *a, const struct step_sample *sample, struct estimate *ret)
+{
+    bool has_gpu = analysis_has_gpu(a);
+    int r = 0;
+
+    for (size_t i = 0; i < _MEASURE_MAX && r >= 0; i++)
+        if (i < GPU_SPAN || has_gpu)
+            r = step_sample_estimate(sample, times_of[i], measures[i].fraction, &ret[i]);
+        else
+            ret[i] = ESTIMATE_UNKNOWN;
     return r;
+}
+
+static int side_init(struct diff_side *s, struct analysis *a)
+{
+    s->analysis = a;
+    return step_sample_read(a, &s->sample);
+}
+
+static void side_count(struct diff_side *s, bool by_step)
+{
+    s->n_steps = by_step ? 0 : (double)MAX(s->analysis->n, (size_t)1);
+    for (size_t i = 0; i < STEP_BLOCKS && by_step; i++)
+        s->n_steps += s->sample.rank_steps[i];
 }
 
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after)
 {
-    *d = (struct diff){.before = before, .after = after};
-    int r = count_steps(before, &d->steps_before);
+    *d = (struct diff){0};
+    int r = side_init(&d->before, before);
 
     if (r >= 0)
-        r = count_steps(after, &d->steps_after);
-    d->by_step = d->steps_before > 0 && d->steps_after > 0;
-    if (!d->by_step)
-        d->steps_before = d->steps_after = 1;
+        r = side_init(&d->after, after);
+    d->by_step = d->before.sample.n > 0 && d->after.sample.n > 0;
+    side_count(&d->before, d->by_step);
+    d->after.analysis = after;
+    side_count(&d->after, d->by_step);
     return r;
 }
 
-static void put_change(struct report_rows *ret, int64_t before, int64_t after)
+void diff_done(struct diff *d)
 {
-    put_int(ret, before);
-    put_int(ret, after);
-    put_int(ret, before == COLUMN_NULL || after == COLUMN_NULL ? COLUMN_NULL : after - before);
+    step_sample_done(&d->before.sample);
+    step_sample_done(&d->after.sample);
+}
+
+/* One of the two words where the change's interval excludes none. */
+static const char *diff_result(const struct diff *d, const struct contrast *change, const char *higher,
+                               const char *lower)
+{
+    if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN)
+        return "too few to tell";
+    if (!isfinite(change->low))
+        return NULL;
+    return change->low > 0 ? higher : change->high < 0 ? lower : "unclear";
+}
+
+static int measure_side(const struct diff *d, const struct diff_side *s, struct estimate *ret)
+{
+    return d->by_step ? measure_steps(s->analysis, &s->sample, ret) : measure_everything(s->analysis, ret);
+}
+
+static void put_measure(const struct diff *d, size_t i, struct report_rows *ret)
+{
+    double before = d->measures[i].before.value, after = d->measures[i].after.value;
+    struct contrast change = estimate_contrast(&d->measures[i].before, &d->measures[i].after, 1);
+
+    put_str(ret, measures[i].name);
+    put_int(ret, llround(before));
+    put_int(ret, llround(after));
+    put_int(ret, llround(after) - llround(before));
+    put_real(ret, before > 0 ? change.value / before : NAN);
+    put_real(ret, before > 0 ? change.low / before : NAN);
+    put_real(ret, before > 0 ? change.high / before : NAN);
+    put_str(ret, diff_result(d, &change, measures[i].higher, measures[i].lower));
+    put_str(ret, measures[i].meaning);
 }
 
 int diff_make_measures(struct diff *d, struct report_rows *ret)
 {
-    _cleanup_(side_done) struct side before = {0}, after = {0};
-    int r = measure(d->before, d->steps_before, &before);
+    struct estimate before[_MEASURE_MAX], after[_MEASURE_MAX];
+    int r = measure_side(d, &d->before, before);
 
     report_rows_init(ret, diff_measures.n_columns);
     if (r >= 0)
-        r = measure(d->after, d->steps_after, &after);
+        r = measure_side(d, &d->after, after);
     for (size_t i = 0; i < _MEASURE_MAX && r >= 0; i++) {
-        int64_t x = before.values[i], y = after.values[i];
-        if (x == COLUMN_NULL || y == COLUMN_NULL || (x == 0 && y == 0))
-            continue;
-        put_str(ret, measures[i].name);
-        put_change(ret, x, y);
-        put_share(ret, y - x, x);
-        put_real(ret, measures[i].of_step
-                          ? p_of_difference(before.steps, before.n_steps, after.steps, after.n_steps)
-                          : NAN);
-        put_str(ret, measures[i].meaning);
+        d->measures[i].before = before[i];
+        d->measures[i].after = after[i];
+        if (isfinite(before[i].value) && isfinite(after[i].value) &&
+            (before[i].value > 0 || after[i].value > 0))
+            put_measure(d, i, ret);
     }
     return r < 0 ? r : report_rows_error(ret);
 }

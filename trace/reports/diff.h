@@ -8,20 +8,36 @@
 #pragma once
 
 #include "trace/reports/report.h"
+#include "trace/reports/step_sample.h"
 
 extern const struct report diff_measures, diff_kernels, diff_ops;
 
-struct diff {
-    struct analysis *before, *after;
-    int64_t steps_before, steps_after; /* what is divided by; 1 where there are no steps */
-    bool by_step;
+/* Fewer steps of either side are too few to tell whether a time changed. */
+#define DIFF_STEPS_MIN    5
+#define DIFF_MEASURES_MAX 16
+
+struct diff_side {
+    struct analysis *analysis;
+    struct step_sample sample;
+    double n_steps;       /* of ranks, all together; of n ranks without steps n: what sums are divided by */
+    double outside_share; /* of the GPU work, as sums of durations, that belongs to no step; by
+                             diff_make_kernels() */
 };
 
-/* What rows of diff_measures are called, whether both sides have them or not; NULL behind the last. */
+struct diff {
+    struct diff_side before, after;
+    bool by_step;
+    struct {
+        struct estimate before, after; /* in ns, as the rows of diff_measures */
+    } measures[DIFF_MEASURES_MAX];
+};
+
+/* The measures by number, whether both sides have them or not; NULL behind the last. */
 const char *diff_measure_name(size_t i);
 
-/* Finds the steps of both. -ENOMEM. */
+/* Finds the steps of both; diff_done() frees them, whatever is returned. -ENOMEM. */
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after);
+void diff_done(struct diff *d);
 /* All into rows that the caller does with, whatever is returned. The largest change first. */
 int diff_make_measures(struct diff *d, struct report_rows *ret);
 int diff_make_kernels(struct diff *d, struct report_rows *ret);

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels and operators of two analyses, matched and ordered by what their change costs. */
-#include "base/statistics.h"
 #include "trace/reports/array.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/kernel_name.h"
-#include "trace/reports/name_sums.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/search.h"
+#include "trace/reports/text_numbers.h"
 
-#include "trace/columns/category.h"
 #include <errno.h>
 #include <math.h>
 
-/* A change that is this improbable by chance is one. */
-#define P_CHANGED 0.01
-/* Of the mean: a smaller difference is none, however sure. */
+/* Of the mean or the count: a smaller change is none, however sure. */
 #define CHANGE_MIN 0.01
 
 static const struct report_column columns[] = {
-    {"name", UNIT_TEXT, "in the second; in the first where it is gone"},
-    {"change_ns", UNIT_NS, "what it costs: after less before"},
-    {"verdict", UNIT_TEXT, "new, gone, slower, faster, more, fewer, same, or replaced"},
-    {"before_count", UNIT_FACTOR, "how often, in the first", .is_spare = true},
-    {"after_count", UNIT_FACTOR, "how often, in the second", .is_spare = true},
-    {"before_mean_ns", UNIT_NS, "of one, in the first"},
-    {"after_mean_ns", UNIT_NS, "of one, in the second"},
-    {"p", UNIT_FACTOR, "how probable the difference of the durations is by chance (Mann and Whitney)",
-     .is_spare = true},
-    {"before_ns", UNIT_NS, "sum in the first", true},
-    {"after_ns", UNIT_NS, "sum in the second", true},
-    {"before_name", UNIT_TEXT, "in the first, where it is another", true},
+    {"name", UNIT_TEXT, "name in the second; in the first if it is gone"},
+    {"change_ns", UNIT_NS, "change of the time in a step: after less before"},
+    {"result", UNIT_TEXT,
+     "slower or faster (time per call), more or fewer (calls), new, gone, replaced, same, unclear, "
+     "too few to tell"},
+    {"before_count", UNIT_FACTOR, "calls in the first", IMPORTANCE_LOW},
+    {"after_count", UNIT_FACTOR, "calls in the second", IMPORTANCE_LOW},
+    {"before_mean_ns", UNIT_NS, "time per call in the first"},
+    {"after_mean_ns", UNIT_NS, "time per call in the second"},
+    {"low_mean_ns", UNIT_NS, "lower end of the 95 % interval of the change of the time per call",
+     IMPORTANCE_EXTRA},
+    {"high_mean_ns", UNIT_NS, "upper end of the 95 % interval of the change of the time per call",
+     IMPORTANCE_EXTRA},
+    {"before_ns", UNIT_NS, "sum in the first", IMPORTANCE_EXTRA},
+    {"after_ns", UNIT_NS, "sum in the second", IMPORTANCE_EXTRA},
+    {"before_name", UNIT_TEXT, "name in the first, if it differs", IMPORTANCE_EXTRA},
 };
 
 const struct report diff_kernels = {
@@ -37,8 +37,10 @@ const struct report diff_kernels = {
     .title = "GPU work of two by name, the largest change first",
     .how =
         "Names are matched as they are, then without arguments, template arguments and versions, then by "
-        "what ran before and after "
-        "them as often. Counts and times are of one step where both sides have steps, over ranks the mean.",
+        "what ran before and after them as often. Counts and times are of the work that steps launched, for "
+        "one step where both sides have steps, over ranks the mean. Time per call decides between slower "
+        "and more: the result is what made most of the change, if its 95 % interval over blocks of "
+        "neighbouring steps excludes no change.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
 };
@@ -46,9 +48,9 @@ const struct report diff_kernels = {
 const struct report diff_ops = {
     .name = "ops",
     .title = "operators of two by name: time on the host, the largest change first",
-    .how = "Sums of durations by name, children included. Counts and times are of one step where both sides "
-           "have steps, over ranks the "
-           "mean.",
+    .how = "Sums of durations by name, children included, of the calls that begin within steps. Counts and "
+           "times are of one step where both sides have steps, over ranks the mean; the result is that of "
+           "kernels.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
 };
@@ -57,18 +59,19 @@ const struct report diff_ops = {
 struct item {
     struct text name;
     char *normal;
-    double count, sum; /* of one step and rank */
-    double mean;
-    const int64_t *durations; /* sorted; NULL where only sums are known */
-    uint64_t n_durations;
-    uint64_t around; /* what most often ran before and after it; 0 unknown */
-    size_t match;    /* in the other side; SIZE_MAX */
+    struct ratio_sums calls[STEP_BLOCKS]; /* their time in ns, and their number */
+    double count, sum;                    /* of one step and rank */
+    double mean;                          /* of a call */
+    uint64_t around;                      /* what most often ran before and after it; 0 unknown */
+    size_t match;                         /* in the other side; SIZE_MAX */
 };
 
 struct items {
     struct item *items;
-    size_t n;
-    struct name_sums sums;
+    size_t n, cap;
+    struct name_table names;
+    const struct diff_side *side;
+    double outside_ns; /* of work that belongs to no step */
 };
 
 static void items_done(struct items *l)
@@ -76,7 +79,7 @@ static void items_done(struct items *l)
     for (size_t i = 0; i < l->n; i++)
         free(l->items[i].normal);
     free(l->items);
-    name_sums_done(&l->sums);
+    name_table_done(&l->names);
 }
 
 /* -- What ran around a kernel ------------------------------------------------------------------------- */
@@ -185,34 +188,82 @@ static int match(struct items *before, struct items *after, key_of key)
 
 /* -- Rows --------------------------------------------------------------------------------------------- */
 
-static const char *verdict_of(const struct item *before, const struct item *after, double p)
+/* Calls of a step, by blocks of steps. */
+static struct estimate estimate_count(const struct diff *d, const struct items *side, const struct item *item)
 {
-    if (!before || !after)
-        return before ? "gone" : "new";
-    if (fabs(after->count - before->count) > CHANGE_MIN * before->count)
-        return after->count > before->count ? "more" : "fewer";
-    if (strcmp(before->normal, after->normal) != 0)
-        return "replaced";
-    if (p > P_CHANGED || fabs(after->mean - before->mean) <= CHANGE_MIN * before->mean)
-        return "same";
-    return after->mean > before->mean ? "slower" : "faster";
+    struct ratio_sums blocks[STEP_BLOCKS];
+
+    for (size_t i = 0; i < STEP_BLOCKS; i++)
+        blocks[i] = (struct ratio_sums){item->calls[i].below, side->side->sample.rank_steps[i]};
+    /* The number of calls of a recording without steps is what it is. */
+    return d->by_step ? ratio_as_units(blocks, STEP_BLOCKS, side->side->sample.n)
+                      : (struct estimate){item->count, 0, 1, 1};
 }
 
-static void put_row(struct report_rows *ret, const struct item *before, const struct item *after)
+static struct estimate estimate_mean(const struct diff *d, const struct items *side, const struct item *item)
+{
+    return ratio_as_units(item->calls, STEP_BLOCKS, d->by_step ? side->side->sample.n : STEP_BLOCKS);
+}
+
+struct item_change {
+    struct contrast mean, count;
+};
+
+static struct item_change change_of(const struct diff *d, const struct items *before, const struct item *b,
+                                    const struct items *after, const struct item *a)
+{
+    struct estimate mean_b = estimate_mean(d, before, b), mean_a = estimate_mean(d, after, a),
+                    count_b = estimate_count(d, before, b), count_a = estimate_count(d, after, a);
+
+    return (struct item_change){estimate_contrast(&mean_b, &mean_a, 1),
+                                estimate_contrast(&count_b, &count_a, 1)};
+}
+
+static bool excludes_none(const struct contrast *c)
+{
+    return c->low > 0 || c->high < 0;
+}
+
+/* One word for the larger part of the change, and for the other one where that one is none. */
+static const char *result_of(const struct diff *d, const struct item *b, const struct item *a,
+                             const struct item_change *change)
+{
+    double by_mean = fabs(change->mean.value) * (a->count + b->count) / 2,
+           by_count = fabs(change->count.value) * (a->mean + b->mean) / 2;
+    bool mean_changed = fabs(change->mean.value) > CHANGE_MIN * b->mean,
+         count_changed = fabs(change->count.value) > CHANGE_MIN * b->count;
+    bool is_slower = mean_changed && excludes_none(&change->mean),
+         is_more = count_changed && excludes_none(&change->count);
+
+    if (!mean_changed && !count_changed)
+        return strcmp(b->normal, a->normal) != 0 ? "replaced" : "same";
+    if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN)
+        return "too few to tell";
+    if (is_slower && (by_mean >= by_count || !is_more))
+        return change->mean.value > 0 ? "slower" : "faster";
+    if (is_more)
+        return change->count.value > 0 ? "more" : "fewer";
+    return strcmp(b->normal, a->normal) != 0 ? "replaced" : "unclear";
+}
+
+static void put_row(const struct diff *d, struct report_rows *ret, const struct items *of_before,
+                    const struct item *before, const struct items *of_after, const struct item *after)
 {
     static const struct item none;
     const struct item *b = before ? before : &none, *a = after ? after : &none;
-    bool sampled = before && after && b->durations && a->durations;
-    double p = sampled ? p_of_difference(b->durations, b->n_durations, a->durations, a->n_durations) : NAN;
+    struct item_change change = {{NAN, NAN, NAN, NAN}, {NAN, NAN, NAN, NAN}};
 
+    if (before && after)
+        change = change_of(d, of_before, b, of_after, a);
     put_text(ret, after ? a->name : b->name);
     put_int(ret, llround(a->sum - b->sum));
-    put_str(ret, verdict_of(before, after, isnan(p) ? 0 : p));
+    put_str(ret, before && after ? result_of(d, b, a, &change) : before ? "gone" : "new");
     put_real(ret, b->count);
     put_real(ret, a->count);
     put_int(ret, before ? llround(b->mean) : COLUMN_NULL);
     put_int(ret, after ? llround(a->mean) : COLUMN_NULL);
-    put_real(ret, p);
+    put_int(ret, isfinite(change.mean.low) ? llround(change.mean.low) : COLUMN_NULL);
+    put_int(ret, isfinite(change.mean.high) ? llround(change.mean.high) : COLUMN_NULL);
     put_int(ret, llround(b->sum));
     put_int(ret, llround(a->sum));
     if (before && after && !text_equal(b->name, a->name))
@@ -220,6 +271,9 @@ static void put_row(struct report_rows *ret, const struct item *before, const st
     else
         put_null(ret);
 }
+
+/* Of columns. */
+enum { BEFORE_SUM = 9, AFTER_SUM = 10 };
 
 /* By the size of the change, whichever way. */
 static int sort_by_change(struct report_rows *rows)
@@ -231,49 +285,124 @@ static int sort_by_change(struct report_rows *rows)
     int r = report_rows_sort(rows, 1, true);
     for (size_t i = 0; i < n && r >= 0; i++) {
         struct cell *row = &rows->cells[i * rows->n_columns];
-        row[1].integer = row[9].integer - row[8].integer;
+        row[1].integer = row[AFTER_SUM].integer - row[BEFORE_SUM].integer;
     }
     return r;
 }
 
-static int put_rows(struct items *before, struct items *after, struct report_rows *ret)
+static int put_rows(const struct diff *d, struct items *before, struct items *after, struct report_rows *ret)
 {
     for (size_t i = 0; i < after->n; i++) {
         const struct item *one = &after->items[i];
-        put_row(ret, one->match == SIZE_MAX ? NULL : &before->items[one->match], one);
+        put_row(d, ret, before, one->match == SIZE_MAX ? NULL : &before->items[one->match], after, one);
     }
     for (size_t i = 0; i < before->n; i++)
         if (before->items[i].match == SIZE_MAX)
-            put_row(ret, &before->items[i], NULL);
+            put_row(d, ret, before, &before->items[i], after, NULL);
     int r = report_rows_error(ret);
     return r < 0 ? r : sort_by_change(ret);
 }
 
 /* -- Both sides' items -------------------------------------------------------------------------------- */
 
-static int gather_kernels(struct analysis *a, int64_t steps, struct items *ret)
+/* numbers: of the rank's texts, in the names of the side. */
+static int add_call(struct items *l, struct text_numbers *numbers, int64_t name, unsigned block, int64_t dur)
 {
-    double part = 1.0 / ((double)steps * (double)MAX(a->n, (size_t)1));
-    int r = name_sums_of_gpu(a, &ret->sums);
+    int64_t number = text_numbers_get(numbers, name);
 
-    if (r < 0)
-        return r;
-    ret->items = calloc(ret->sums.n + 1, sizeof(*ret->items));
-    for (size_t i = 0; ret->items && i < ret->sums.n; i++) {
-        const struct name_sum *s = &ret->sums.items[i];
-        struct item *item = &ret->items[ret->n++];
-        *item = (struct item){.name = s->name,
-                              .normal = kernel_name_normal(s->name),
-                              .count = (double)s->count * part,
-                              .sum = (double)s->sum * part,
-                              .mean = (double)s->sum / (double)s->count,
-                              .durations = s->durations,
-                              .n_durations = s->count,
+    if (number < 0)
+        return (int)number;
+    if (!ARRAY_BESIDE(l->items, l->cap, l->names.n))
+        return -ENOMEM;
+    struct item *item = &l->items[number];
+    if ((size_t)number == l->n) {
+        l->n++;
+        *item = (struct item){.name = l->names.items[number],
+                              .normal = kernel_name_normal(l->names.items[number]),
                               .match = SIZE_MAX};
         if (!item->normal)
             return -ENOMEM;
     }
-    return ret->items ? 0 : -ENOMEM;
+    item->calls[block].above += (double)dur;
+    item->calls[block].below++;
+    return 0;
+}
+
+static void finish_items(struct items *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct item *item = &l->items[i];
+        double calls = 0, sum = 0;
+        for (size_t b = 0; b < STEP_BLOCKS; b++) {
+            calls += item->calls[b].below;
+            sum += item->calls[b].above;
+        }
+        item->mean = calls > 0 ? sum / calls : 0;
+        item->count = calls / l->side->n_steps;
+        item->sum = sum / l->side->n_steps;
+    }
+}
+
+/* Without steps, blocks are equal parts of the time. */
+static unsigned block_at(int64_t ts, int64_t from, int64_t to)
+{
+    double part = to > from ? ((double)ts - (double)from) / ((double)to - (double)from) : 0;
+
+    return (unsigned)fmin(fmax(part * STEP_BLOCKS, 0), STEP_BLOCKS - 1);
+}
+
+static int gather_work_of_steps(struct analysis *a, size_t rank, struct items *ret)
+{
+    _cleanup_(freep) uint32_t *blocks = NULL;
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
+    const struct gpu_work *work;
+    const struct steps *steps = NULL;
+    int r = analysis_all_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = analysis_steps(a, rank, &steps);
+    if (r >= 0)
+        r = step_blocks_of_rank(a, rank, &blocks);
+    for (size_t i = 0; r >= 0 && steps->n > 0 && i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        uint32_t owner = steps->owners[i];
+        if (e->kind == _GPU_KIND_MAX)
+            continue;
+        if (owner == STEP_NONE)
+            ret->outside_ns += (double)(e->end - e->ts);
+        else if (blocks[owner] != STEP_NONE)
+            r = add_call(ret, &numbers, e->name, blocks[owner], e->end - e->ts);
+    }
+    return r;
+}
+
+static int gather_work(struct analysis *a, size_t rank, struct items *ret)
+{
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r < 0)
+        return r;
+    struct interval span = gpu_work_span(work);
+    for (size_t i = 0; i < work->n && r >= 0; i++) {
+        const struct gpu_event *e = &work->events[i];
+        if (e->kind != _GPU_KIND_MAX)
+            r = add_call(ret, &numbers, e->name, block_at(e->ts, span.from, span.to), e->end - e->ts);
+    }
+    return r;
+}
+
+static int gather_kernels(const struct diff *d, const struct diff_side *side, struct items *ret)
+{
+    struct analysis *a = side->analysis;
+    int r = 0;
+
+    ret->side = side;
+    for (size_t rank = 0; rank < a->n && r >= 0; rank++)
+        r = d->by_step ? gather_work_of_steps(a, rank, ret) : gather_work(a, rank, ret);
+    finish_items(ret);
+    return r;
 }
 
 /* The items by number of their text, + 1; 0 where there is none. Texts of a trace are all different. */
@@ -315,84 +444,116 @@ static int place_leftovers(struct analysis *a, struct items *l)
     return r;
 }
 
+static double outside_share(const struct items *l)
+{
+    double within = 0;
+
+    for (size_t i = 0; i < l->n; i++)
+        within += l->items[i].sum * l->side->n_steps;
+    return l->outside_ns > 0 ? l->outside_ns / (l->outside_ns + within) : 0;
+}
+
 int diff_make_kernels(struct diff *d, struct report_rows *ret)
 {
     _cleanup_(items_done) struct items before = {0}, after = {0};
-    int r = gather_kernels(d->before, d->steps_before, &before);
+    int r = gather_kernels(d, &d->before, &before);
 
     report_rows_init(ret, diff_kernels.n_columns);
     if (r >= 0)
-        r = gather_kernels(d->after, d->steps_after, &after);
+        r = gather_kernels(d, &d->after, &after);
+    d->before.outside_share = outside_share(&before);
+    d->after.outside_share = outside_share(&after);
     if (r >= 0)
         r = match(&before, &after, key_name);
     if (r >= 0)
         r = match(&before, &after, key_normal);
     if (r >= 0)
-        r = place_leftovers(d->before, &before);
+        r = place_leftovers(d->before.analysis, &before);
     if (r >= 0)
-        r = place_leftovers(d->after, &after);
+        r = place_leftovers(d->after.analysis, &after);
     if (r >= 0)
         r = match(&before, &after, key_place);
-    return r < 0 ? r : put_rows(&before, &after, ret);
+    return r < 0 ? r : put_rows(d, &before, &after, ret);
 }
 
-static bool is_op(const struct columns *c, int64_t category)
+/* The step whose annotation is open when a call of the host begins, or was the last to be open. */
+static uint32_t step_of_call(const struct steps *steps, int64_t ts)
 {
-    struct text text = columns_text(c, category);
-    static const char *const words[] = {CATEGORY_OP};
+    size_t next = FIRST_THAT(i, 0, steps->n, steps->items[i].host_ts > ts);
 
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (text_is(text, words[i]))
-            return true;
-    return false;
+    return next > 0 && (next < steps->n || ts < steps->items[next - 1].host_end) ? (uint32_t)(next - 1)
+                                                                                 : STEP_NONE;
 }
 
-/* By the groups of names that every trace has of itself. */
-static int gather_ops(struct analysis *a, int64_t steps, struct items *ret)
-{
-    double part = 1.0 / ((double)steps * (double)MAX(a->n, (size_t)1));
-    _cleanup_(name_table_done) struct name_table names = {0};
-    size_t cap = 0;
+/* The blocks of the calls of a rank. Steps that were found on the GPU do not tell which calls are theirs:
+ * then, as without steps, blocks are equal parts of the time. */
+struct call_blocks {
+    const struct host_calls *calls;
+    const struct intervals *times;
+    const struct steps *steps;
+    const uint32_t *of_steps;
+    bool by_step;
+};
 
-    for (size_t rank = 0; rank < a->n; rank++) {
-        const struct columns *c = a->ranks[rank].columns;
-        for (uint64_t group = 0; group < columns_rows(c, TABLE_name); group++) {
-            if (!is_op(c, columns_get(c, COL_name_category, group)))
-                continue;
-            int64_t number = name_table_number(&names, columns_text(c, columns_get(c, COL_name_name, group)));
-            if (number < 0)
-                return (int)number;
-            if (!ARRAY_BESIDE(ret->items, cap, names.n))
-                return -ENOMEM;
-            struct item *item = &ret->items[number];
-            if ((size_t)number == ret->n) {
-                ret->n++;
-                *item = (struct item){.name = names.items[number],
-                                      .normal = kernel_name_normal(names.items[number]),
-                                      .match = SIZE_MAX};
-                if (!item->normal)
-                    return -ENOMEM;
-            }
-            item->count += (double)columns_get(c, COL_name_count, group) * part;
-            item->sum += (double)columns_get(c, COL_name_sum, group) * part;
-        }
+static uint32_t block_of_call(const struct call_blocks *b, const struct host_call *call)
+{
+    const struct host_call *first = &b->calls->calls[0], *last = &b->calls->calls[b->calls->n - 1];
+
+    if (b->by_step) {
+        uint32_t step = step_of_call(b->steps, call->ts);
+        return step == STEP_NONE ? STEP_NONE : b->of_steps[step];
     }
-    for (size_t i = 0; i < ret->n; i++)
-        ret->items[i].mean = ret->items[i].count > 0 ? ret->items[i].sum / ret->items[i].count : 0;
-    return 0;
+    return analysis_has_call(b->times, call) ? block_at(call->ts, first->ts, last->ts) : STEP_NONE;
+}
+
+static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t rank, struct items *ret)
+{
+    _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
+    _cleanup_(freep) uint32_t *of_steps = NULL;
+    struct call_blocks blocks = {0};
+    int r = analysis_ops(a, rank, &blocks.calls);
+
+    if (r >= 0)
+        r = analysis_times(a, rank, &blocks.times);
+    if (r >= 0)
+        r = analysis_steps(a, rank, &blocks.steps);
+    if (r >= 0)
+        r = step_blocks_of_rank(a, rank, &of_steps);
+    if (r < 0)
+        return r;
+    blocks.of_steps = of_steps;
+    blocks.by_step = d->by_step && blocks.steps->n > 0 && blocks.steps->items[0].host_ts != COLUMN_NULL;
+    for (size_t i = 0; r >= 0 && i < blocks.calls->n; i++) {
+        const struct host_call *call = &blocks.calls->calls[i];
+        uint32_t block = call->kind == HOST_OP ? block_of_call(&blocks, call) : STEP_NONE;
+        if (block != STEP_NONE)
+            r = add_call(ret, &numbers, call->name, block, call->end - call->ts);
+    }
+    return r;
+}
+
+static int gather_ops(const struct diff *d, const struct diff_side *side, struct items *ret)
+{
+    int r = 0;
+
+    ret->side = side;
+    for (size_t rank = 0; rank < side->analysis->n && r >= 0; rank++)
+        r = gather_ops_of_rank(d, side->analysis, rank, ret);
+    finish_items(ret);
+    return r;
 }
 
 int diff_make_ops(struct diff *d, struct report_rows *ret)
 {
     _cleanup_(items_done) struct items before = {0}, after = {0};
-    int r = gather_ops(d->before, d->steps_before, &before);
+    int r = gather_ops(d, &d->before, &before);
 
     report_rows_init(ret, diff_ops.n_columns);
     if (r >= 0)
-        r = gather_ops(d->after, d->steps_after, &after);
+        r = gather_ops(d, &d->after, &after);
     if (r >= 0)
         r = match(&before, &after, key_name);
     if (r >= 0)
         r = match(&before, &after, key_normal);
-    return r < 0 ? r : put_rows(&before, &after, ret);
+    return r < 0 ? r : put_rows(d, &before, &after, ret);
 }

@@ -7,13 +7,14 @@ static const struct report_column columns[] = {
     {"function", UNIT_TEXT, "by name"},
     {"self_ns", UNIT_NS, "what it cost itself"},
     {"self_share", UNIT_SHARE, "of the whole profile"},
-    {"inclusive_ns", UNIT_NS, "with what it called, as far as that is drawn"},
+    {"inclusive_ns", UNIT_NS, "with what it called; unknown of functions that call each other in a circle"},
     {"inclusive_share", UNIT_SHARE, "of the whole profile"},
     {"rank", UNIT_ID, "which trace"},
 };
 
 struct function {
     int64_t name, self, inclusive;
+    bool in_circle; /* its inclusive cost is not known */
 };
 
 /* What callgraph.h draws: a thread of calls, and one of each function's own cost. Sums that are missing have
@@ -25,11 +26,13 @@ static size_t list_sums(const struct columns *c, struct function *ret)
     for (uint64_t group = 0; group < columns_rows(c, TABLE_name); group++) {
         struct text category = columns_text(c, columns_get(c, COL_name_category, group));
         int64_t sum = columns_get(c, COL_name_sum, group);
-        bool is_self = text_is(category, "callgrind_self");
-        if (sum < 0 || (!is_self && !text_is(category, "callgrind")))
+        bool is_self = text_is(category, "callgrind_self"), is_circle = text_is(category, "callgrind_circle");
+        if (sum < 0 || (!is_self && !is_circle && !text_is(category, "callgrind")))
             continue;
-        ret[n++] =
-            (struct function){columns_get(c, COL_name_name, group), is_self ? sum : 0, is_self ? 0 : sum};
+        ret[n++] = (struct function){.name = columns_get(c, COL_name_name, group),
+                                     .self = is_self ? sum : 0,
+                                     .inclusive = is_self ? 0 : sum,
+                                     .in_circle = is_circle};
     }
     return n;
 }
@@ -61,6 +64,7 @@ static size_t unite(struct function *functions, size_t n)
         }
         functions[kept - 1].self = MAX(functions[kept - 1].self, functions[i].self);
         functions[kept - 1].inclusive = MAX(functions[kept - 1].inclusive, functions[i].inclusive);
+        functions[kept - 1].in_circle |= functions[i].in_circle;
     }
     return kept;
 }
@@ -90,8 +94,13 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
         put_text_or_null(ret, c, functions[i].name);
         put_int(ret, functions[i].self);
         put_share(ret, functions[i].self, total);
-        put_int(ret, inclusive);
-        put_share(ret, inclusive, total);
+        if (functions[i].in_circle) {
+            put_null(ret);
+            put_null(ret);
+        } else {
+            put_int(ret, inclusive);
+            put_share(ret, inclusive, total);
+        }
         put_int(ret, a->ranks[rank].number);
     }
     return 0;
@@ -110,7 +119,9 @@ const struct report report_functions = {
     .name = "functions",
     .title = "functions of a callgrind profile by what they cost",
     .how = "A function's own cost is exact. With what it called: the sum over the flame that is drawn of the "
-           "profile, in which calls of less than a 100,000th of the whole and recursion are not drawn.",
+           "profile, in which calls of less than a 100,000th of the total are not drawn. Functions that call "
+           "each other in a circle have it only where the circle was entered through one of them alone, and "
+           "then that one.",
     .columns = columns,
     .n_columns = ARRAY_SIZE(columns),
     .make = make,

@@ -7,11 +7,15 @@
 
 #define T             1e12
 #define G             1e9
-/* Vector units where there are no matrix units for it: FP64, FP32, TF32, FP16, FP8, INT8. */
-#define PEAK(fp64, fp32, tf32, fp16, fp8, int8)                                                              \
+/* Vector units where there are no matrix units for it; BF16 is as fast as FP16 where a GPU has it at all. */
+#define PEAK_OF(fp64, fp32, tf32, bf16, fp16, fp8, int8)                                                     \
     {                                                                                                        \
-        fp64 *T, fp32 *T, tf32 *T, fp16 *T, fp8 *T, int8 *T                                                  \
+        [PRECISION_FP64] = fp64 * T, [PRECISION_FP32] = fp32 * T, [PRECISION_TF32] = tf32 * T,               \
+        [PRECISION_BF16] = bf16 * T, [PRECISION_FP16] = fp16 * T, [PRECISION_FP8] = fp8 * T,                 \
+        [PRECISION_INT8] = int8 * T                                                                          \
     }
+#define PEAK(fp64, fp32, tf32, fp16, fp8, int8)         PEAK_OF(fp64, fp32, tf32, fp16, fp16, fp8, int8)
+#define PEAK_NO_BF16(fp64, fp32, tf32, fp16, fp8, int8) PEAK_OF(fp64, fp32, tf32, 0, fp16, fp8, int8)
 
 /* The first that matches counts. A device is what the runtime calls one: of an MI250, one of its two dies. */
 static const struct gpu_peak peaks[] = {
@@ -33,8 +37,8 @@ static const struct gpu_peak peaks[] = {
     {"*L40S*", 864 * G, PEAK(1.4, 91.6, 183, 362, 733, 733)},
     {"*L4", 300 * G, PEAK(0.5, 30.3, 60, 121, 242.5, 242.5)},
     {"*A10", 600 * G, PEAK(1, 31.2, 62.5, 125, 0, 250)},
-    {"*V100*", 900 * G, PEAK(7.8, 15.7, 0, 125, 0, 62.8)},
-    {"*T4*", 320 * G, PEAK(0.25, 8.1, 0, 65, 0, 130)},
+    {"*V100*", 900 * G, PEAK_NO_BF16(7.8, 15.7, 0, 125, 0, 62.8)},
+    {"*T4*", 320 * G, PEAK_NO_BF16(0.25, 8.1, 0, 65, 0, 130)},
     {"*MI355X*", 8000 * G, PEAK(78.6, 157.3, 0, 2516.6, 5033.2, 5033.2)},
     {"*MI350X*", 8000 * G, PEAK(72.1, 144.2, 0, 2306.9, 4613.7, 4613.7)},
     {"*MI325X*", 6000 * G, PEAK(163.4, 163.4, 653.7, 1307.4, 2614.9, 2614.9)},

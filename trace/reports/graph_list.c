@@ -14,7 +14,7 @@ static const struct report_column columns[] = {
     {"gap_ns", UNIT_NS, "since the end of the graphs before"},
     {"call_ns", UNIT_NS, "time of the call that launched it"},
     {"delay_ns", UNIT_NS, "from the end of the call to the first work, 0 where that began before"},
-    {"slice", UNIT_ID, "the call's slice", true},
+    {"slice", UNIT_ID, "the call's slice", IMPORTANCE_EXTRA},
 };
 
 static void put_launch(const struct analysis *a, size_t rank, const struct graph_run *l,

@@ -153,7 +153,8 @@ static int64_t find_last_step(const struct columns *c)
     return last;
 }
 
-int64_t hta_last_step(struct analysis *a, size_t rank)
+/* The stamp that HTA's filter ends at; INT64_MAX where there is none. */
+static int64_t hta_last_step(struct analysis *a, size_t rank)
 {
     if (a->hta_steps == HTA_STEPS_UNKNOWN)
         a->hta_steps = have_steps(a) ? HTA_STEPS_YES : HTA_STEPS_NO;

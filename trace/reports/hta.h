@@ -22,5 +22,3 @@ bool hta_is_queued(struct text name);
 /* Where any rank has two steps of torch.profiler, only what was launched before the last one stays, once for
  * each call that has its correlation. -ENOMEM. */
 int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work);
-/* The stamp that HTA's filter ends at; INT64_MAX where there is none. */
-int64_t hta_last_step(struct analysis *a, size_t rank);

@@ -14,13 +14,13 @@ static const struct report_column columns[] = {
     {"to", UNIT_TEXT, "the same"},
     {"count", UNIT_COUNT, "how many"},
     {"sum_ns", UNIT_NS, "time of all of them"},
-    {"exposed_ns", UNIT_NS, "of it, with no kernel of the rank at work", true},
+    {"exposed_ns", UNIT_NS, "of it, with no kernel of the rank at work", IMPORTANCE_EXTRA},
     {"bytes", UNIT_BYTES, "what they moved or set"},
     {"bandwidth", UNIT_BYTES_PER_S, "bytes by their time"},
     {"pageable", UNIT_COUNT, "how many were from or to pageable memory, which a GPU cannot reach by itself"},
     {"sync_calls", UNIT_COUNT, "calls in which the host waited: the copy itself, or a wait right after it"},
     {"sync_ns", UNIT_NS, "time of these"},
-    {"name", UNIT_TEXT, "as the trace names it", true},
+    {"name", UNIT_TEXT, "as the trace names it", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 4
 

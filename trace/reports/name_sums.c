@@ -30,8 +30,8 @@ static void gathering_done(struct gathering *g)
     name_table_done(&g->names);
 }
 
-/* Every text of a trace is looked for once. */
-static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
+/* Every text of a trace is looked for once. times: NULL for all. */
+static int gather_rank(struct analysis *a, size_t rank, const struct intervals *times, struct gathering *g)
 {
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
@@ -49,6 +49,8 @@ static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         if (e->kind == _GPU_KIND_MAX) /* HTA sums up no such */
+            continue;
+        if (times && !intervals_find(times, e->ts))
             continue;
         /* The last place is that of what has no name. */
         uint32_t *number = &numbers[e->name >= 0 && e->name < n_texts ? e->name : n_texts];
@@ -141,7 +143,19 @@ int name_sums_of_gpu(struct analysis *a, struct name_sums *ret)
 
     *ret = (struct name_sums){0};
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = gather_rank(a, i, &g);
+        r = gather_rank(a, i, NULL, &g);
+    return r < 0 ? r : sum_up(&g, ret);
+}
+
+int name_sums_within(struct analysis *a, const struct intervals *const *times, struct name_sums *ret)
+{
+    _cleanup_(gathering_done) struct gathering g = {0};
+    int r = 0;
+
+    *ret = (struct name_sums){0};
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        if (times[i])
+            r = gather_rank(a, i, times[i], &g);
     return r < 0 ? r : sum_up(&g, ret);
 }
 

@@ -27,4 +27,7 @@ struct name_sums {
 
 /* -ENOMEM. */
 int name_sums_of_gpu(struct analysis *a, struct name_sums *ret);
+/* Of what begins within some times of each rank, one set for each of the analysis' ranks; NULL: nothing of
+ * the rank. */
+int name_sums_within(struct analysis *a, const struct intervals *const *times, struct name_sums *ret);
 void name_sums_done(struct name_sums *sums);

@@ -110,7 +110,7 @@ static const struct {
     enum precision precision;
     int bytes;
 } types_known[] = {
-    {"c10::BFloat16", PRECISION_FP16, 2},
+    {"c10::BFloat16", PRECISION_BF16, 2},
     {"c10::Half", PRECISION_FP16, 2},
     {"float", PRECISION_FP32, 4},
     {"double", PRECISION_FP64, 8},
@@ -287,7 +287,8 @@ const char *precision_name(enum precision precision)
 {
     static const char *const names[_PRECISION_MAX] = {
         [PRECISION_FP64] = "fp64", [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32",
-        [PRECISION_FP16] = "fp16", [PRECISION_FP8] = "fp8",   [PRECISION_INT8] = "int8",
+        [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16", [PRECISION_FP8] = "fp8",
+        [PRECISION_INT8] = "int8",
     };
     return precision < _PRECISION_MAX ? names[precision] : NULL;
 }

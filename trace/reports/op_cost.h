@@ -11,7 +11,8 @@ enum precision {
     PRECISION_FP64,
     PRECISION_FP32,
     PRECISION_TF32, /* what kernels make of FP32 */
-    PRECISION_FP16, /* and BF16 */
+    PRECISION_BF16,
+    PRECISION_FP16,
     PRECISION_FP8,
     PRECISION_INT8,
     _PRECISION_MAX /* unknown */
@@ -28,5 +29,5 @@ bool op_cost_is_known(struct text name);
 /* False where it is not known, or the trace does not tell enough. */
 bool op_cost_of(struct text name, struct text dims, struct text types, struct text concrete,
                 struct op_cost *ret);
-/* "fp16", ...; NULL where unknown */
+/* "bf16", "fp16", ...; NULL where unknown */
 const char *precision_name(enum precision precision);

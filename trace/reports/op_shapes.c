@@ -7,12 +7,12 @@
 
 static const struct report_column columns[] = {
     {"name", UNIT_TEXT, "of the operator"},
-    {"dims", UNIT_TEXT, "shapes of its input, as the trace has them"},
-    {"types", UNIT_TEXT, "types of its input", true},
+    {"dims", UNIT_TEXT, "shapes of its input, as the trace has them", IMPORTANCE_HIGH},
+    {"types", UNIT_TEXT, "types of its input", IMPORTANCE_EXTRA},
     {"calls", UNIT_COUNT, "how often it was called"},
     {"host_ns", UNIT_NS, "time of the calls"},
-    {"self_host_ns", UNIT_NS, "of it, in no operator or annotation within"},
-    {"device_ns", UNIT_NS, "time of the GPU work that it and what is within launched"},
+    {"self_host_ns", UNIT_NS, "of it, in no operator or annotation within", IMPORTANCE_HIGH},
+    {"device_ns", UNIT_NS, "time of the GPU work that it and what is within launched", IMPORTANCE_HIGH},
     {"self_device_ns", UNIT_NS, "time of the GPU work that it launched itself"},
     {"kernels", UNIT_COUNT, "how much GPU work it and what is within launched"},
 };

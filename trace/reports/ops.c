@@ -6,15 +6,15 @@
 
 static const struct report_column columns[] = {
     {"name", UNIT_TEXT, "of the operator or annotation"},
-    {"kind", UNIT_TEXT, "operator, annotation", true},
+    {"kind", UNIT_TEXT, "operator, annotation", IMPORTANCE_EXTRA},
     {"calls", UNIT_COUNT, "how often it was called"},
     {"host_ns", UNIT_NS, "time of the calls"},
-    {"self_host_ns", UNIT_NS, "of it, in no operator or annotation within"},
-    {"runtime_ns", UNIT_NS, "of that, in calls of the GPU's runtime", true},
-    {"device_ns", UNIT_NS, "time of the GPU work that it and what is within launched"},
+    {"self_host_ns", UNIT_NS, "of it, in no operator or annotation within", IMPORTANCE_HIGH},
+    {"runtime_ns", UNIT_NS, "of that, in calls of the GPU's runtime", IMPORTANCE_EXTRA},
+    {"device_ns", UNIT_NS, "time of the GPU work that it and what is within launched", IMPORTANCE_HIGH},
     {"self_device_ns", UNIT_NS, "time of the GPU work that it launched itself"},
     {"kernels", UNIT_COUNT, "how much GPU work it and what is within launched"},
-    {"shapes", UNIT_COUNT, "how many different shapes of input (op_shapes lists them)", true},
+    {"shapes", UNIT_COUNT, "how many different shapes of input (op_shapes lists them)", IMPORTANCE_EXTRA},
 };
 
 static int make(struct analysis *a, struct report_rows *ret)

@@ -10,7 +10,7 @@ static const struct report_column columns[] = {
     {"exposed_ns", UNIT_NS, "communication with no computation at work"},
     {"overlapped_share", UNIT_SHARE, "overlapped_ns of comm_ns"},
     {"exposed_share", UNIT_SHARE, "exposed_ns of the span of the GPU's work"},
-    {"memory_ns", UNIT_NS, "with a copy or memset at work", true},
+    {"memory_ns", UNIT_NS, "with a copy or memset at work", IMPORTANCE_EXTRA},
     {"exposed_memory_ns", UNIT_NS, "copies and memsets with neither computation nor communication at work",
      true},
 };

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/importance.h"
 #include "trace/reports/analysis.h"
 #include "trace/reports/report_rows.h"
 
@@ -23,9 +24,8 @@ struct report_column {
     const char *name;
     enum report_unit unit;
     const char *meaning;
-    bool is_extra; /* left out of text where the line is short */
-    bool is_spare; /* and these next, before what stands behind them */
-    bool is_prose; /* sentences: a page shows them whole */
+    int importance; /* enum importance: what is left out first where the line is short */
+    bool is_prose;  /* sentences: a page shows them whole */
 };
 
 /* What a trace must have for the report to say anything. */
@@ -36,11 +36,17 @@ enum report_needs {
     NEEDS_MEMORY = 8, /* [memory] events */
 };
 
+/* Of several instances, the heading of the column that tells whose row it is. */
+#define REPORT_INSTANCE "instance"
+
 struct report {
     const char *name;
     const char *title; /* a line: what it shows */
     const char *how;   /* how it is computed and after whom, in sentences */
     unsigned needs;    /* enum report_needs */
+    bool of_instances; /* compares instances; any other is made for each of them */
+    const char *order; /* of all instances, rows are ordered by this column, the largest first; NULL: the rows
+                          of one instance stay together */
     bool is_detail;    /* a list behind another report: only shown where it is asked for */
     const struct report_column *columns;
     size_t n_columns;
@@ -57,15 +63,21 @@ extern const char *const report_table_names[]; /* of their SQL tables: "report_k
 const struct report *report_find(const char *name);
 
 /* Initialises and fills ret, which is to be done with whatever is returned. -ENODATA where report->needs are
- * not met. */
+ * not met. The ranks are of one instance, unless the report compares instances. */
 int report_make(const struct report *report, struct analysis *a, struct report_rows *ret);
 
-/* A report that was made, or why it was not. */
+/* A report that was made, or why it was not. Of several instances it begins with a column that names the
+ * instance, and so does its description. */
 struct made_report {
     const struct report *report;
+    struct report_of_instances *described; /* private: what report then is */
     struct report_rows rows;
     int result; /* of report_make() */
 };
 /* Makes several, side by side; made[i].report says which. All are to be done with. */
 void reports_make(struct made_report *made, size_t n, struct analysis *a);
 void reports_done(struct made_report *made, size_t n);
+
+/* The rows of one instance after the other, for whoever shows the first rows of each: *at is 0 at first. ret
+ * borrows and is not to be done with. False after the last; once, with all rows, where there is one list. */
+bool made_report_part(const struct made_report *made, size_t *at, struct report_rows *ret);

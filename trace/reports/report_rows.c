@@ -2,6 +2,7 @@
 #include "trace/reports/report_rows.h"
 
 #include "trace/reports/array.h"
+#include "trace/reports/kernel_name.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,9 +12,15 @@
 
 struct report_text {
     struct report_text *next;
+    char *demangled; /* what is shown in place of text; NULL: text itself */
     size_t size;
     char text[];
 };
+
+static const char *report_text_shown(const struct report_text *t)
+{
+    return t->demangled ? t->demangled : t->text;
+}
 
 void report_rows_init(struct report_rows *rows, size_t n_columns)
 {
@@ -24,6 +31,7 @@ void report_rows_done(struct report_rows *rows)
 {
     while (rows->texts) {
         struct report_text *next = rows->texts->next;
+        free(rows->texts->demangled);
         free(rows->texts);
         rows->texts = next;
     }
@@ -71,10 +79,10 @@ void put_text(struct report_rows *rows, struct text text)
                        *copy = *recent;
 
     if (copy && copy->size == text.size && memcmp(copy->text, text.p, text.size) == 0) {
-        put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
+        put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
         return;
     }
-    bool is_too_much = text.size > TEXTS_MAX - rows->text_bytes;
+    bool is_too_much = rows->text_bytes > TEXTS_MAX || text.size > TEXTS_MAX - rows->text_bytes;
     copy = is_too_much ? NULL : malloc(sizeof(*copy) + text.size + 1);
     if (!copy) {
         rows->error = is_too_much ? -E2BIG : -ENOMEM;
@@ -87,7 +95,9 @@ void put_text(struct report_rows *rows, struct text text)
     if (text.size > 0)
         memcpy(copy->text, text.p, text.size);
     copy->text[text.size] = '\0';
-    put(rows, (struct cell){.type = CELL_TEXT, .text = copy->text});
+    copy->demangled = kernel_name_demangle(text);
+    rows->text_bytes += copy->demangled ? strlen(copy->demangled) : 0;
+    put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
 }
 
 void put_text_known(struct report_rows *rows, struct text text)
@@ -130,14 +140,18 @@ void put_format(struct report_rows *rows, const char *format, ...)
     put_text(rows, (struct text){text, (size_t)n});
 }
 
+void put_copy(struct report_rows *rows, const struct cell *cell)
+{
+    if (cell->type == CELL_TEXT)
+        put_str(rows, cell->text);
+    else
+        put(rows, *cell);
+}
+
 void report_rows_append(struct report_rows *rows, const struct report_rows *from)
 {
-    for (size_t i = 0; i < from->n_cells; i++) {
-        if (from->cells[i].type == CELL_TEXT)
-            put_str(rows, from->cells[i].text);
-        else
-            put(rows, from->cells[i]);
-    }
+    for (size_t i = 0; i < from->n_cells; i++)
+        put_copy(rows, &from->cells[i]);
     if (from->error < 0)
         rows->error = from->error;
 }

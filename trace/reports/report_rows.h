@@ -56,6 +56,7 @@ void put_int(struct report_rows *rows, int64_t value);
 void put_real(struct report_rows *rows, double value);
 /* A share of a whole; no value where the whole is 0. */
 void put_share(struct report_rows *rows, int64_t part, int64_t whole);
+/* A C++ symbol is demangled (kernel_name_demangle()). */
 void put_text(struct report_rows *rows, struct text text);
 /* An empty one becomes no value. */
 void put_text_known(struct report_rows *rows, struct text text);
@@ -64,6 +65,8 @@ void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t
 /* NULL becomes no value. */
 void put_str(struct report_rows *rows, const char *text);
 void put_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
+/* A copy of a cell of other rows. */
+void put_copy(struct report_rows *rows, const struct cell *cell);
 
 /* Adds the rows of another, which has as many columns. */
 void report_rows_append(struct report_rows *rows, const struct report_rows *from);

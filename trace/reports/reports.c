@@ -66,6 +66,92 @@ int report_make(const struct report *report, struct analysis *a, struct report_r
     return r;
 }
 
+/* -- Of several instances ----------------------------------------------------------------------------- */
+
+/* A report's description with one column more. */
+struct report_of_instances {
+    struct report report;
+    struct report_column columns[];
+};
+
+static struct report_of_instances *describe_with_instance(const struct report *report)
+{
+    struct report_of_instances *ret =
+        malloc(sizeof(*ret) + (report->n_columns + 1) * sizeof(ret->columns[0]));
+
+    if (!ret)
+        return NULL;
+    ret->report = *report;
+    ret->columns[0] = (struct report_column){REPORT_INSTANCE, UNIT_TEXT, "engine instance of the row"};
+    memcpy(ret->columns + 1, report->columns, report->n_columns * sizeof(ret->columns[0]));
+    ret->report.columns = ret->columns;
+    ret->report.n_columns++;
+    return ret;
+}
+
+static void append_rows(struct report_rows *ret, const char *instance, const struct report_rows *rows)
+{
+    for (size_t row = 0; row < report_rows_count(rows); row++) {
+        put_str(ret, instance);
+        for (size_t i = 0; i < rows->n_columns; i++)
+            put_copy(ret, report_rows_at(rows, row, i));
+    }
+}
+
+static int order_rows(const struct report *report, struct report_rows *rows)
+{
+    for (size_t i = 0; i < report->n_columns; i++)
+        if (strcmp(report->columns[i].name, report->order) == 0)
+            return report_rows_sort(rows, i, true);
+    return 0;
+}
+
+/* What one instance has nothing of is left to the others. */
+static int make_of_instances(struct made_report *made, struct analysis *a)
+{
+    const struct report *report = made->report;
+    bool any = false;
+    int r = 0;
+
+    report_rows_init(&made->rows, report->n_columns + 1);
+    made->described = describe_with_instance(report);
+    if (!made->described)
+        return -ENOMEM;
+    made->report = &made->described->report;
+    for (size_t i = 0; i < a->n_instances && r >= 0; i++) {
+        struct analysis one = analysis_of_instance(a, i);
+        struct report_rows rows;
+        r = report_make(report, &one, &rows);
+        any = any || r >= 0;
+        if (r >= 0)
+            append_rows(&made->rows, a->instances[i].name, &rows);
+        report_rows_done(&rows);
+        r = r == -ENODATA ? 0 : r;
+    }
+    if (r >= 0)
+        r = report_rows_error(&made->rows);
+    if (r >= 0 && report->order)
+        r = order_rows(made->report, &made->rows);
+    return r < 0 ? r : any ? 0 : -ENODATA;
+}
+
+bool made_report_part(const struct made_report *made, size_t *at, struct report_rows *ret)
+{
+    size_t all = report_rows_count(&made->rows), from = *at, to = from;
+    bool is_one_list = !made->described || made->report->order;
+
+    if (from > all || (from == all && (from > 0 || !is_one_list)))
+        return false;
+    for (to = is_one_list ? all : from + 1; to < all; to++)
+        if (strcmp(report_rows_at(&made->rows, to, 0)->text, report_rows_at(&made->rows, from, 0)->text) != 0)
+            break;
+    *ret = (struct report_rows){.n_columns = made->rows.n_columns,
+                                .cells = made->rows.cells + from * made->rows.n_columns,
+                                .n_cells = (to - from) * made->rows.n_columns};
+    *at = to > 0 ? to : 1;
+    return true;
+}
+
 /* -- Several ------------------------------------------------------------------------------------------ */
 
 struct making {
@@ -75,9 +161,12 @@ struct making {
 
 static int make_one(void *arg, size_t i)
 {
-    const struct making *m = arg;
+    struct making *m = arg;
+    struct made_report *made = &m->made[i];
 
-    m->made[i].result = report_make(m->made[i].report, m->analysis, &m->made[i].rows);
+    made->result = m->analysis->n_instances > 1 && !made->report->of_instances
+                       ? make_of_instances(made, m->analysis)
+                       : report_make(made->report, m->analysis, &made->rows);
     return 0;
 }
 
@@ -96,6 +185,8 @@ void reports_make(struct made_report *made, size_t n, struct analysis *a)
 
 void reports_done(struct made_report *made, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         report_rows_done(&made[i].rows);
+        free(made[i].described);
+    }
 }

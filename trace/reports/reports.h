@@ -10,7 +10,9 @@
 /* clang-format off */
 #define REPORTS(R)                                                                                           \
     R(summary)                                                                                               \
+    R(instances)                                                                                             \
     R(findings)                                                                                              \
+    R(evaluated)                                                                                             \
     R(temporal)                                                                                              \
     R(categories)                                                                                            \
     R(kernels)                                                                                               \
@@ -31,6 +33,7 @@
     R(op_kernels)                                                                                            \
     R(op_tree)                                                                                               \
     R(stacks)                                                                                                \
+    R(frames)                                                                                                \
     R(sequences)                                                                                             \
     R(steps)                                                                                                 \
     R(layers)                                                                                                \

@@ -12,7 +12,7 @@ static const struct report_column columns[] = {
     {"length", UNIT_COUNT, "how many they are"},
     {"count", UNIT_COUNT, "how often"},
     {"sum_ns", UNIT_NS, "time of the kernels"},
-    {"op_ns", UNIT_NS, "time of the operator on the host", true},
+    {"op_ns", UNIT_NS, "time of the operator on the host", IMPORTANCE_EXTRA},
     {"saved_launches", UNIT_COUNT, "launches less, were each of them one kernel"},
 };
 #define COLUMN_SAVED 6

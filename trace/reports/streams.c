@@ -7,17 +7,18 @@
 
 static const struct report_column columns[] = {
     {"rank", UNIT_ID, "which rank"},
-    {"device", UNIT_ID, "which GPU", true},
+    {"device", UNIT_ID, "which GPU", IMPORTANCE_EXTRA},
     {"stream", UNIT_ID, "which stream"},
     {"count", UNIT_COUNT, "kernels, copies and memsets on it"},
     {"busy_ns", UNIT_NS, "with anything at work on it"},
     {"busy_share", UNIT_SHARE, "busy_ns of the span of the rank's work"},
-    {"alone_ns", UNIT_NS, "at work while no other stream of the rank was", true},
+    {"alone_ns", UNIT_NS, "at work while no other stream of the rank was", IMPORTANCE_EXTRA},
     {"compute_ns", UNIT_NS, "with a computing kernel at work on it"},
     {"comm_ns", UNIT_NS, "with communication at work on it"},
     {"memory_ns", UNIT_NS, "with a copy or memset at work on it"},
-    {"start_ns", UNIT_NS, "when its first work begins, counted from the rank's first slice", true},
-    {"span_ns", UNIT_NS, "from then to the end of its last", true},
+    {"start_ns", UNIT_NS, "when its first work begins, counted from the rank's first slice",
+     IMPORTANCE_EXTRA},
+    {"span_ns", UNIT_NS, "from then to the end of its last", IMPORTANCE_EXTRA},
     {"queue_mean", UNIT_FACTOR, "work launched and not begun, over time"},
     {"queue_max", UNIT_COUNT, "the most of it"},
 };

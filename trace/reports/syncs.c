@@ -15,7 +15,7 @@ static const struct report_column columns[] = {
     {"count", UNIT_COUNT, "how often"},
     {"sum_ns", UNIT_NS, "time of all of them"},
     {"max_ns", UNIT_NS, "of the longest"},
-    {"max_slice", UNIT_ID, "the longest one's slice", true},
+    {"max_slice", UNIT_ID, "the longest one's slice", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 4
 

@@ -5,13 +5,13 @@
 static const struct report_column columns[] = {
     {"rank", UNIT_ID, "which rank"},
     {"span_ns", UNIT_NS, "from the first to the end of the last of the GPU's work"},
-    {"busy_ns", UNIT_NS, "with anything at work on any stream"},
-    {"idle_ns", UNIT_NS, "with nothing at work"},
+    {"busy_ns", UNIT_NS, "with anything at work on any stream", IMPORTANCE_HIGH},
+    {"idle_ns", UNIT_NS, "with nothing at work", IMPORTANCE_HIGH},
     {"compute_ns", UNIT_NS, "with a computing kernel at work"},
     {"non_compute_ns", UNIT_NS, "busy with communication or copies alone"},
-    {"busy_share", UNIT_SHARE, "busy_ns of span_ns"},
-    {"compute_share", UNIT_SHARE, "compute_ns of span_ns", true},
-    {"idle_share", UNIT_SHARE, "idle_ns of span_ns", true},
+    {"busy_share", UNIT_SHARE, "busy_ns of span_ns", IMPORTANCE_HIGH},
+    {"compute_share", UNIT_SHARE, "compute_ns of span_ns", IMPORTANCE_EXTRA},
+    {"idle_share", UNIT_SHARE, "idle_ns of span_ns", IMPORTANCE_EXTRA},
 };
 
 static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)

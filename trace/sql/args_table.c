@@ -329,8 +329,8 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
     case ARGS_DISPLAY_VALUE:
         result_display(ctx, a);
         break;
-    default: /* the hidden trace_id */
-        sqlite3_result_int64(ctx, c->trace->id);
+    default:
+        traces_result(traces_of(c), c->trace->id, i - (int)args_table.n_columns, ctx);
     }
     return SQLITE_OK;
 }

@@ -121,6 +121,13 @@ static int list_guarded(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_
     return g->source.list(g->source.arg, ret_ids, ret_n, ret_error);
 }
 
+static const struct sql_place *place_guarded(void *arg, int64_t trace_id)
+{
+    struct guard *g = arg;
+
+    return g->source.place(g->source.arg, trace_id);
+}
+
 static bool is_over_guarded(void *arg)
 {
     struct guard *g = arg;
@@ -181,6 +188,7 @@ int sql_open(struct sql_source source, int64_t time_limit_ns, sqlite3 **ret)
     r = sql_register(db, (struct sql_source){
                              .open = open_guarded,
                              .list = source.list ? list_guarded : NULL,
+                             .place = source.place ? place_guarded : NULL,
                              .is_over = is_over_guarded,
                              .free = guard_free,
                              .arg = g,

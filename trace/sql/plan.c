@@ -64,6 +64,8 @@ static enum seek seek_of(const struct sql_table *table, bool many, int column)
         return many ? SEEK_NONE : SEEK_ROW;
     if ((size_t)column == table->n_columns)
         return many ? SEEK_TRACE : SEEK_NONE;
+    if ((size_t)column > table->n_columns)
+        return SEEK_NONE;
     return table->columns[column].seek;
 }
 

@@ -3,9 +3,9 @@
  * SQL over columnar files: the virtual tables, as they are seen by profctl, the loadable extension and
  * whatever else has a connection.
  *
- * A table set is registered on a connection under plain names (slice, thread, ...) for one trace, or, over a
- * catalog, with a hidden column trace_id that says which. Nothing here opens a file by a name from SQL: who
- * registers gives a function that opens a trace by its id.
+ * A table set is registered on a connection under plain names (slice, thread, ...) for one trace, for several
+ * traces with columns that say which, or, over a catalog, with a hidden column trace_id. Nothing here opens a
+ * file by a name from SQL: who registers gives a function that opens a trace by its id.
  */
 #pragma once
 
@@ -14,6 +14,13 @@
 
 struct sqlite3;
 
+/* Where a trace of several that are queried together comes from. Texts stay the source's. */
+struct sql_place {
+    int64_t rank;         /* within its engine instance; COLUMN_NULL: unknown */
+    const char *instance; /* these are NULL where they are unknown */
+    const char *worker;
+};
+
 struct sql_source {
     /* Opens a trace's columnar file and, where there still is one, its original (*ret_source_fd -1
      * otherwise). Errors with a message for people, to be freed. */
@@ -21,6 +28,10 @@ struct sql_source {
     /* All trace ids, for a query that names none; NULL where there is only one trace (id 0). The caller
      * frees. */
     int (*list)(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error);
+    /* Several traces that are queried as one: each table has the columns trace_id, rank, instance and worker,
+     * and what numbers a row (id, track_id, utid, ...) is unique over all traces, so that joins need nothing
+     * else. NULL: of a catalog, where trace_id is hidden and numbers are those of each trace. */
+    const struct sql_place *(*place)(void *arg, int64_t trace_id);
     /* Whether the statement has had its time, asked in loops that SQLite does not see; NULL: it never has. */
     bool (*is_over)(void *arg);
     void (*free)(void *arg); /* NULL where nothing is to be freed */

@@ -53,7 +53,16 @@ static const char *type_of(enum report_unit unit)
     }
 }
 
-static int declare(sqlite3 *db, const struct report *report, bool many)
+/* A report that has a rank of its own keeps it. */
+static bool has_rank(const struct report *report)
+{
+    for (size_t i = 0; i < report->n_columns; i++)
+        if (streq(report->columns[i].name, "rank") || streq(report->columns[i].name, "worker"))
+            return true;
+    return false;
+}
+
+static int declare(sqlite3 *db, const struct report *report, const struct traces *traces)
 {
     sqlite3_str *s = sqlite3_str_new(db);
 
@@ -61,7 +70,8 @@ static int declare(sqlite3 *db, const struct report *report, bool many)
     for (size_t i = 0; i < report->n_columns; i++)
         sqlite3_str_appendf(s, "%s\"%s\" %s", i > 0 ? ", " : "", report->columns[i].name,
                             type_of(report->columns[i].unit));
-    sqlite3_str_appendall(s, many ? ", trace_id integer hidden)" : ")");
+    sqlite3_str_appendf(
+        s, "%s)", traces_are_one(traces) && has_rank(report) ? ", trace_id integer" : traces_columns(traces));
     char *sql = sqlite3_str_finish(s);
     if (!sql)
         return SQLITE_NOMEM;
@@ -74,7 +84,7 @@ static int x_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, 
                      char **ret_error)
 {
     struct module *module = aux;
-    int r = declare(db, module->report, traces_many(module->traces));
+    int r = declare(db, module->report, module->traces);
 
     if (r == SQLITE_OK)
         r = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
@@ -219,8 +229,8 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
 {
     struct cursor *c = (struct cursor *)cursor;
 
-    if (i == (int)vtab_of(c)->report->n_columns) {
-        sqlite3_result_int64(ctx, c->id);
+    if (i >= (int)vtab_of(c)->report->n_columns) {
+        traces_result(vtab_of(c)->traces, c->id, i - (int)vtab_of(c)->report->n_columns, ctx);
         return SQLITE_OK;
     }
     const struct cell *cell = report_rows_at(&c->rows, c->row, (size_t)i);

@@ -69,6 +69,33 @@ bool traces_many(const struct traces *t)
     return t->source.list != NULL;
 }
 
+bool traces_are_one(const struct traces *t)
+{
+    return t->source.place != NULL;
+}
+
+enum { OF_TRACE_ID, OF_TRACE_RANK, OF_TRACE_INSTANCE, OF_TRACE_WORKER };
+
+const char *traces_columns(const struct traces *t)
+{
+    return traces_are_one(t) ? ", trace_id integer, rank integer, instance text, worker text"
+           : traces_many(t)  ? ", trace_id integer hidden"
+                             : "";
+}
+
+void traces_result(const struct traces *t, int64_t id, int i, sqlite3_context *ctx)
+{
+    const struct sql_place *place = traces_are_one(t) ? t->source.place(t->source.arg, id) : NULL;
+
+    if (i == OF_TRACE_ID)
+        sqlite3_result_int64(ctx, id);
+    else if (i == OF_TRACE_RANK && place && place->rank != COLUMN_NULL)
+        sqlite3_result_int64(ctx, place->rank);
+    else if (i >= OF_TRACE_INSTANCE && place) /* NULL is null */
+        sqlite3_result_text(ctx, i == OF_TRACE_INSTANCE ? place->instance : place->worker, -1,
+                            SQLITE_TRANSIENT);
+}
+
 int traces_within(struct traces *t, int64_t min, int64_t max, int64_t **ret_ids, size_t *ret_n,
                   char **ret_error)
 {

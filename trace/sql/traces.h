@@ -43,6 +43,12 @@ struct traces *traces_ref(struct traces *t);
 struct traces *traces_unref(struct traces *t);
 /* Whether there can be several, so that each table has the column trace_id. */
 bool traces_many(const struct traces *t);
+/* Whether several are queried as one, so that rows are numbered over all of them. */
+bool traces_are_one(const struct traces *t);
+/* The columns that tables have after their own, as a part of a declaration: ", trace_id integer hidden". */
+const char *traces_columns(const struct traces *t);
+/* The value of the i-th of them, for the trace with that id. */
+void traces_result(const struct traces *t, int64_t id, int i, sqlite3_context *ctx);
 /* The ids within a range; the caller frees. Where there can be only one it is not looked whether it exists. A
  * message for people is to be freed. */
 int traces_within(struct traces *t, int64_t min, int64_t max, int64_t **ret_ids, size_t *ret_n,

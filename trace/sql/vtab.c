@@ -12,7 +12,8 @@ struct module {
 
 struct cursor {
     sqlite3_vtab_cursor base;
-    struct terms terms;
+    struct terms terms,
+        own_terms; /* those of the query, and as they are for the trace; texts are the former's */
     struct walk walk;
     struct cells cells;
     struct row row;
@@ -54,8 +55,9 @@ static const char *type_of(const struct sql_column *column)
     return column->column < _COLUMN_MAX ? types[column_specs[column->column].kind] : "integer";
 }
 
-static int declare(sqlite3 *db, const struct sql_table *table, bool many)
+static int declare(sqlite3 *db, const struct sql_table *table, const struct traces *traces)
 {
+    bool many = traces_many(traces);
     sqlite3_str *s = sqlite3_str_new(db);
     char *sql;
     int r;
@@ -69,7 +71,7 @@ static int declare(sqlite3 *db, const struct sql_table *table, bool many)
         sqlite3_str_appendf(s, "%s\"%s%s%s\" %s%s", i > 0 ? ", " : "", taken ? table->name : "",
                             taken ? "_" : "", column->name, type_of(column), column->hidden ? " hidden" : "");
     }
-    sqlite3_str_appendall(s, many ? ", trace_id integer hidden)" : ")");
+    sqlite3_str_appendf(s, "%s)", traces_columns(traces));
     sql = sqlite3_str_finish(s);
     if (!sql)
         return SQLITE_NOMEM;
@@ -83,7 +85,7 @@ int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqli
 {
     struct module *module = aux;
     struct vtab *v;
-    int r = declare(db, module->table, traces_many(module->traces));
+    int r = declare(db, module->table, module->traces);
 
     if (r == SQLITE_OK)
         r = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
@@ -122,6 +124,7 @@ static int x_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
     if (!c)
         return SQLITE_NOMEM;
     c->at_end = true;
+    c->row.vtab = vtab;
     c->row.table = v->table;
     c->row.cells = &c->cells;
     /* A mapping outlives what is asked of it only where it is never closed. */
@@ -150,6 +153,9 @@ static int x_close(sqlite3_vtab_cursor *cursor)
     return SQLITE_OK;
 }
 
+/* What is asked for by the number of a row. */
+static const enum seek row_seeks[] = {SEEK_ROW, SEEK_SLICE, SEEK_TRACK, SEEK_DESCENDANTS, SEEK_ANCESTORS};
+
 static int enter_trace(struct cursor *c, int64_t id)
 {
     struct vtab *v = vtab_of(c);
@@ -165,7 +171,10 @@ static int enter_trace(struct cursor *c, int64_t id)
         cells_use(&c->cells, c->row.trace->columns);
     }
     c->row.before = c->row.number = ROW_NONE;
-    return walk_start(&c->walk, v->table, c->row.trace, &c->cells, &c->terms);
+    c->own_terms = c->terms;
+    for (size_t i = 0; i < ARRAY_SIZE(row_seeks) && traces_are_one(v->traces); i++)
+        c->own_terms.numbers[row_seeks[i]] = rows_within(id, c->terms.numbers[row_seeks[i]]);
+    return walk_start(&c->walk, v->table, c->row.trace, &c->cells, &c->own_terms);
 }
 
 /* To the next row, if need be of the next trace. */
@@ -192,12 +201,26 @@ static int advance(struct cursor *c)
     }
 }
 
+/* The number of a row alone says which trace it is of. */
+static struct range traces_of_rows(struct range traces, struct range rows)
+{
+    if (rows.min > rows.max)
+        return rows;
+    if (rows.min > INT64_MIN)
+        traces.min = MAX(traces.min, rows.min >> ROW_BITS);
+    if (rows.max < INT64_MAX)
+        traces.max = MIN(traces.max, rows.max >> ROW_BITS);
+    return traces;
+}
+
 static int select_traces(struct cursor *c)
 {
     struct range wanted = c->terms.numbers[SEEK_TRACE];
     char *error = NULL;
     int r;
 
+    for (size_t i = 0; i < ARRAY_SIZE(row_seeks) && traces_are_one(vtab_of(c)->traces); i++)
+        wanted = traces_of_rows(wanted, c->terms.numbers[row_seeks[i]]);
     c->next_id = 0;
     if (c->n_ids == 1 &&
         (!traces_many(vtab_of(c)->traces) || (wanted.min == c->ids[0] && wanted.max == c->ids[0])))
@@ -297,6 +320,14 @@ static bool result_real(const struct row *row, sqlite3_context *ctx, int64_t num
     return true;
 }
 
+/* The number of a row of any table. */
+static void result_row(const struct row *row, sqlite3_context *ctx, uint64_t number)
+{
+    bool are_one = traces_are_one(((const struct vtab *)row->vtab)->traces);
+
+    sqlite3_result_int64(ctx, are_one ? numbered_in(row->trace->id, number) : (sqlite3_int64)number);
+}
+
 /* False where what came out may be due to damage. */
 static bool result_value(const struct row *row, sqlite3_context *ctx, enum column column, int64_t value)
 {
@@ -311,6 +342,9 @@ static bool result_value(const struct row *row, sqlite3_context *ctx, enum colum
         memcpy(&real, &value, sizeof(real));
         sqlite3_result_double(ctx, real);
         return true;
+    case KIND_ROW:
+        result_row(row, ctx, (uint64_t)value);
+        return true;
     default:
         sqlite3_result_int64(ctx, value);
         return true;
@@ -324,8 +358,8 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
     uint64_t row;
     int64_t value;
 
-    if ((size_t)i == c->row.table->n_columns) {
-        sqlite3_result_int64(ctx, c->row.trace->id);
+    if ((size_t)i >= c->row.table->n_columns) {
+        traces_result(vtab_of(c)->traces, c->row.trace->id, i - (int)c->row.table->n_columns, ctx);
         return SQLITE_OK;
     }
     switch (column->column) {
@@ -333,12 +367,12 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
         column->function(&c->row, ctx);
         return check_damage(c);
     case VALUE_ROW:
-        sqlite3_result_int64(ctx, (sqlite3_int64)c->row.number);
+        result_row(&c->row, ctx, c->row.number);
         return SQLITE_OK;
     case VALUE_SLICE:
         row = row_slice(&c->row);
         if (row != ROW_NONE)
-            sqlite3_result_int64(ctx, (sqlite3_int64)row);
+            result_row(&c->row, ctx, row);
         return SQLITE_OK;
     case VALUE_NULL:
         return SQLITE_OK;

@@ -9,6 +9,7 @@
 
 /* The row that a column's value is asked for. */
 struct row {
+    const sqlite3_vtab *vtab;
     const struct sql_table *table;
     struct trace *trace;
     struct cells *cells;

@@ -1,84 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every idle gap is divided into parts, and each part has one cause, so that findings of idle time partition
+ * it. A part is the time that the thread which launched the next work spent in one call itself
+ * (gap_calls.h); its class says what the host did, its cause whose finding it belongs to.
+ */
 #include "trace/reports/rules/idle.h"
 
 #include "trace/reports/array.h"
+#include "trace/reports/gap_calls.h"
 #include "trace/reports/gap_culprit.h"
-#include "trace/reports/glob.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/search.h"
 #include "trace/reports/sync_call.h"
 #include <errno.h>
-
-/* Names are looked at so far. */
-#define NAME_LOOK_MAX 256
-/* Frames around a culprit that are asked for what they tell; a damaged file may nest without end. */
-#define CLIMB_MAX 64
-
-/* Functions of engines, torch and Triton, and annotations; the first that matches counts. What holds
- * everything else (a scheduler's event loop) must not be here. */
-static const struct {
-    const char *glob;
-    enum idle_cause cause;
-} names[] = {
-    /* What runs compiled code is no compilation. */
-    {"*torch/_dynamo/eval_frame.py*", IDLE_UNKNOWN},
-    {"*(dynamo_timed)*", IDLE_COMPILE},
-    {"*torch/_dynamo/convert_frame.py*", IDLE_COMPILE},
-    {"*torch/_dynamo/symbolic_convert.py*", IDLE_COMPILE},
-    {"*torch/_inductor/compile_fx.py*", IDLE_COMPILE},
-    {"*torch/_inductor/codecache.py*: compile*", IDLE_COMPILE},
-    {"*torch/_inductor/async_compile.py*", IDLE_COMPILE},
-    {"*triton/compiler/compiler.py*: compile", IDLE_COMPILE},
-    {"*triton/runtime/jit.py*: _do_compile", IDLE_COMPILE},
-    {"*triton/runtime/autotuner.py*: _bench", IDLE_COMPILE},
-    {"*triton_heuristics.py*: benchmark_all_configs", IDLE_COMPILE},
-    {"*ModuleLoadData*", IDLE_COMPILE},
-    {"*okenizer*: encode*", IDLE_TOKENIZER},
-    {"*okenizer*: decode*", IDLE_TOKENIZER},
-    {"*okenizer*: *encode_plus*", IDLE_TOKENIZER},
-    {"*: *tokenize*", IDLE_TOKENIZER},
-    {"*: *detokenize*", IDLE_TOKENIZER},
-    {"*: batch_decode", IDLE_TOKENIZER},
-    {"*tokenize_*", IDLE_TOKENIZER},
-    {"tokenizer*", IDLE_TOKENIZER},
-    {"detokeniz*", IDLE_TOKENIZER},
-    {"*sched/scheduler.py*: schedule", IDLE_SCHEDULER}, /* vLLM */
-    {"*sched/scheduler.py*: update_from_output", IDLE_SCHEDULER},
-    {"*core/scheduler.py*: schedule", IDLE_SCHEDULER},
-    {"*: get_next_batch_to_run", IDLE_SCHEDULER}, /* SGLang */
-    {"*: get_new_batch_prefill", IDLE_SCHEDULER},
-    {"*: process_batch_result*", IDLE_SCHEDULER},
-    {"*: process_input_requests", IDLE_SCHEDULER},
-    {"*: recv_requests", IDLE_SCHEDULER},
-    {"*shm_broadcast.py*: dequeue", IDLE_SCHEDULER}, /* a worker waits for its engine's scheduler */
-    {"*shm_broadcast.py*: acquire_read", IDLE_SCHEDULER},
-    {"schedule", IDLE_SCHEDULER},
-    {"scheduler*", IDLE_SCHEDULER},
-    {"enumerate(DataLoader)*", IDLE_DATA},
-    {"*torch/utils/data/dataloader.py*: __next__", IDLE_DATA},
-    {"*torch/utils/data/dataloader.py*: _next_data", IDLE_DATA},
-    {"cudaMalloc*", IDLE_ALLOCATION},
-    {"cudaFree*", IDLE_ALLOCATION},
-    {"cudaHostAlloc*", IDLE_ALLOCATION},
-    {"cuMemCreate*", IDLE_ALLOCATION},
-    {"cuMemMap*", IDLE_ALLOCATION},
-    {"hipMalloc*", IDLE_ALLOCATION},
-    {"hipFree*", IDLE_ALLOCATION},
-    {"*built-in function collect*", IDLE_COLLECTOR},
-    {"*Garbage*ollect*", IDLE_COLLECTOR},
-};
-
-enum idle_cause idle_cause_of_name(struct text name)
-{
-    char plain[NAME_LOOK_MAX];
-
-    snprintf(plain, sizeof(plain), "%.*s", (int)MIN(name.size, sizeof(plain) - 1), name.p ? name.p : "");
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (glob_matches(names[i].glob, plain))
-            return names[i].cause;
-    return IDLE_UNKNOWN;
-}
 
 /* -- Calls that waited -------------------------------------------------------------------------------- */
 
@@ -91,6 +26,22 @@ struct waits {
     struct wait *items; /* by track and time */
     size_t n, cap;
 };
+
+/* How copies were called. */
+struct copy_call {
+    uint64_t call;
+    bool is_pageable, is_blocking; /* the call returned only when the copy was done */
+};
+
+struct copy_calls {
+    struct copy_call *items; /* by call */
+    size_t n, cap;
+};
+
+static void copy_calls_done(struct copy_calls *c)
+{
+    free(c->items);
+}
 
 static void waits_done(struct waits *w)
 {
@@ -119,6 +70,13 @@ static int compare_waits(const void *x, const void *y)
     return (a->ts > b->ts) - (a->ts < b->ts);
 }
 
+static int compare_copy_calls(const void *x, const void *y)
+{
+    const struct copy_call *a = x, *b = y;
+
+    return (a->call > b->call) - (a->call < b->call);
+}
+
 static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits *ret)
 {
     struct name_rows places = name_rows_of(c, row);
@@ -133,7 +91,7 @@ static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits
 }
 
 /* Calls that wait by their name, and copies that returned only when they were done. */
-static int find_waits(const struct scene_rank *rank, struct waits *ret)
+static int find_waits(const struct scene_rank *rank, struct waits *ret, struct copy_calls *ret_copies)
 {
     const struct columns *c = rank->columns;
     int r = 0;
@@ -147,11 +105,19 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret)
         if (e->class != CLASS_MEMORY || e->launch == SLICE_NONE)
             continue;
         int64_t ts = columns_get(c, COL_slice_ts, e->launch), dur = columns_get(c, COL_slice_dur, e->launch);
-        if (ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end)
+        struct copy_call call = {.call = e->launch,
+                                 .is_pageable = copy_is_pageable(c, e),
+                                 .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
+        if (call.is_blocking)
             r = add_wait(c, e->launch, ret);
+        if (!ARRAY_ROOM(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
+            return -ENOMEM;
+        ret_copies->items[ret_copies->n++] = call;
     }
     if (ret->n > 1)
         qsort(ret->items, ret->n, sizeof(*ret->items), compare_waits);
+    if (ret_copies->n > 1)
+        qsort(ret_copies->items, ret_copies->n, sizeof(*ret_copies->items), compare_copy_calls);
     return r;
 }
 
@@ -216,103 +182,254 @@ static int compare_call(const void *key, const void *item)
     return (*call > l->call) - (*call < l->call);
 }
 
-/* What each text of the trace tells, + 1, once it was asked: few names recur in many gaps. */
-struct meanings {
-    const struct columns *c;
-    uint8_t *known;
-    uint32_t n;
-};
-
-static void meanings_done(struct meanings *m)
+/* What a call launched; NULL for SLICE_NONE and for a call that launched nothing. */
+static const struct launch *launch_of(const struct launches *launches, uint64_t call)
 {
-    free(m->known);
+    return call == SLICE_NONE
+               ? NULL
+               : bsearch(&call, launches->items, launches->n, sizeof(*launches->items), compare_call);
 }
 
-static enum idle_cause meaning_of(struct meanings *m, int64_t name)
-{
-    if (name < 0 || name >= m->n)
-        return IDLE_UNKNOWN;
-    if (m->known[name] == 0)
-        m->known[name] = (uint8_t)(idle_cause_of_name(columns_text(m->c, name)) + 1);
-    return (enum idle_cause)(m->known[name] - 1);
-}
+/* -- The beginning of the recording ------------------------------------------------------------------- */
 
-/* What the frames around the culprit tell, the innermost that tells anything. */
-static enum idle_cause cause_around(struct meanings *m, uint64_t slice)
+/* A shorter wait may be the call itself, or the scheduling of its thread. */
+#define EDGE_MIN_NS 1000000
+/* Before the wait, GPU activity takes at most one part in this number of the time. */
+#define EDGE_WORK_PART 10
+
+/* Whether all of the GPU's earlier work was done, for a call that waits for a stream or the device returned.
+ */
+static bool was_drained(const struct columns *c, const struct waits *waits, int64_t before)
 {
-    for (int i = 0; i < CLIMB_MAX && slice != SLICE_NONE; i++) {
-        enum idle_cause cause = meaning_of(m, columns_get(m->c, COL_slice_name, slice));
-        int64_t parent = columns_get(m->c, COL_slice_parent, slice);
-        if (cause != IDLE_UNKNOWN)
-            return cause;
-        slice = parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
+    for (size_t i = 0; i < waits->n; i++) {
+        struct text name = columns_text(c, columns_get(c, COL_slice_name, waits->items[i].slice));
+        if (waits->items[i].end <= before && name.size > 0 && !memmem(name.p, name.size, "Event", 5))
+            return true;
     }
-    return IDLE_UNKNOWN;
+    return false;
 }
 
-/* The call in which the host waited for the GPU until it ran dry, or through most of the gap. */
-static const struct wait *wait_before(const struct scene_rank *rank, const struct waits *waits,
-                                      const struct gap *gap)
+/*
+ * The GPU looks idle while the host waits for it, or while work that was launched does not begin, and nothing
+ * that the recording knows is left to run: most likely it is busy with work that was launched before the
+ * recording, whose events nobody kept. Only the first long gap can be such, with hardly any work before it.
+ */
+static void find_edge(struct scene_rank *rank, const struct launches *launches, const struct waits *waits)
 {
     const struct columns *c = rank->columns;
-    const struct wait *wait = NULL;
+    int64_t work = 0;
+    size_t at = 0;
 
-    if (gap->culprit != SLICE_NONE && gap->culprit_kind == HOST_RUNTIME)
-        wait = wait_at(waits, columns_get(c, COL_slice_track, gap->culprit),
-                       columns_get(c, COL_slice_ts, gap->culprit));
-    return wait ? wait : wait_at(waits, columns_get(c, COL_slice_track, gap->launch), gap->from);
+    for (size_t i = 0; i < rank->gaps.n; i++) {
+        const struct gap *gap = &rank->gaps.items[i];
+        if (gap->idle < EDGE_MIN_NS)
+            continue;
+        for (; at < rank->work->n && rank->work->events[at].ts < gap->from; at++)
+            work = add_time(work, rank->work->events[at].end - rank->work->events[at].ts);
+        const struct launch *l = launch_of(launches, gap->launch);
+        if (!l || work > gap->idle / EDGE_WORK_PART ||
+            was_drained(c, waits, add_time(gap->from, EDGE_MIN_NS)))
+            return;
+        const struct wait *wait =
+            wait_at(waits, columns_get(c, COL_slice_track, gap->launch), add_time(gap->from, EDGE_MIN_NS));
+        int64_t queued = gap->to - MAX(l->end, gap->from),
+                waited = wait ? MIN(wait->end, gap->to) - MAX(wait->ts, gap->from) : 0;
+        if (queued < EDGE_MIN_NS && waited < EDGE_MIN_NS)
+            continue;
+        rank->edge = (struct interval){gap->from, queued >= EDGE_MIN_NS ? gap->to : MIN(wait->end, gap->to)};
+        rank->edge_wait = wait ? wait->slice : SLICE_NONE;
+        return;
+    }
 }
 
-static enum idle_cause cause_of(const struct scene_rank *rank, const struct launches *launches,
-                                const struct waits *waits, struct meanings *meanings, struct gap *gap)
+/* Takes it out of what is evaluated. */
+static int leave_edge_out(struct scene_rank *rank)
 {
-    const struct launch *l = gap->launch == SLICE_NONE ? NULL
-                                                       : bsearch(&gap->launch, launches->items, launches->n,
-                                                                 sizeof(*launches->items), compare_call);
-    const struct step *step = scene_step(rank, gap->from);
-    bool in_step = rank->n_steps < SCENE_STEPS_MIN || (step && gap->to <= step->end);
-    const struct wait *wait;
+    _cleanup_(intervals_done) struct intervals edge = {0}, left = {0};
+    int r = intervals_add(&edge, rank->edge.from, rank->edge.to);
 
-    if (!l)
-        return IDLE_UNKNOWN;
-    /* What a graph brings after its first work was there already. */
-    if (l->begin != gap->to || l->end <= gap->from)
-        return IDLE_DEVICE;
-    enum idle_cause cause = gap->culprit == SLICE_NONE ? IDLE_UNKNOWN : cause_around(meanings, gap->culprit);
-    if (cause != IDLE_UNKNOWN)
-        return cause;
-    if (in_step && (wait = wait_before(rank, waits, gap))) {
-        gap->culprit = wait->slice;
-        gap->culprit_kind = HOST_RUNTIME;
+    if (r >= 0)
+        r = intervals_subtract(&rank->scope, &edge, &left);
+    if (r < 0)
+        return r;
+    intervals_done(&rank->scope);
+    rank->scope = left;
+    left = (struct intervals){0};
+    rank->length = intervals_length(&rank->scope);
+    gaps_done(&rank->gaps);
+    return find_gaps(rank);
+}
+
+/* -- Causes ------------------------------------------------------------------------------------------- */
+
+/* What decides about all parts of a gap. */
+struct gap_context {
+    const struct launch *launch; /* NULL: unknown */
+    bool in_step, is_short;
+    bool is_after_wait; /* the thread was in a call that waits for the GPU when the GPU ran dry */
+    bool is_rest;       /* for long, and with nothing on the host either */
+};
+
+static int add_part(struct scene_rank *rank, struct idle_part part)
+{
+    if (part.ns <= 0)
+        return 0;
+    if (!ARRAY_ROOM(rank->parts, rank->parts_cap, rank->n_parts + 1))
+        return -ENOMEM;
+    rank->parts[rank->n_parts++] = part;
+    return 0;
+}
+
+/* Time in which the host did what it had to do, only too late for the GPU. */
+static enum idle_cause cause_of_delay(const struct gap_context *x)
+{
+    return !x->in_step || !x->is_short ? IDLE_HOST : x->is_after_wait ? IDLE_SYNC : IDLE_LAUNCH;
+}
+
+static enum idle_cause cause_of_copy_call(const struct copy_calls *copies, uint64_t slice,
+                                          const struct gap_context *x)
+{
+    size_t i = FIRST_THAT(k, 0, copies->n, copies->items[k].call >= slice);
+
+    if (i == copies->n || copies->items[i].call != slice)
+        return cause_of_delay(x);
+    return copies->items[i].is_pageable   ? IDLE_PAGEABLE
+           : copies->items[i].is_blocking ? IDLE_SYNC
+                                          : cause_of_delay(x);
+}
+
+/* A launch that takes longer, while the GPU has nothing to do, most likely loads or compiles what it
+ * launches. */
+#define LAUNCH_LOADS_NS 1000000
+
+static bool loads_code(const struct columns *c, const struct gap_call *call)
+{
+    struct text name = columns_text(c, columns_get(c, COL_slice_name, call->slice));
+
+    return call->ns >= LAUNCH_LOADS_NS && name.size > 0 && !memmem(name.p, name.size, "Graph", 5);
+}
+
+static enum idle_cause cause_of_call(const struct columns *c, enum host_class class,
+                                     const struct gap_call *call, const struct copy_calls *copies,
+                                     const struct gap_context *x)
+{
+    switch (class) {
+    case HOST_CLASS_LAUNCH:
+        return loads_code(c, call) ? IDLE_COMPILE : cause_of_delay(x);
+    case HOST_CLASS_ALLOCATION:
+        return IDLE_ALLOCATION;
+    case HOST_CLASS_COMPILE:
+        return IDLE_COMPILE;
+    case HOST_CLASS_TOKENIZER:
+        return IDLE_TOKENIZER;
+    case HOST_CLASS_SCHEDULER:
+        return IDLE_SCHEDULER;
+    case HOST_CLASS_DATA:
+        return IDLE_DATA;
+    case HOST_CLASS_COLLECTOR:
+        return IDLE_COLLECTOR;
+    case HOST_CLASS_SYNC:
         return IDLE_SYNC;
+    case HOST_CLASS_COPY:
+        return cause_of_copy_call(copies, call->slice, x);
+    default:
+        return cause_of_delay(x);
     }
-    if (in_step && gap->to - gap->from <= IDLE_LAUNCH_MAX_NS)
-        return IDLE_LAUNCH;
-    return gap->culprit == SLICE_NONE && gap->to - gap->from >= IDLE_NOTHING_MIN_NS ? IDLE_NOTHING
-                                                                                    : IDLE_HOST;
+}
+
+/* Until when the host is what the GPU waits for: then the next work is launched. */
+static int64_t launched_at(const struct gap *gap, const struct launch *l)
+{
+    /* What a graph brings after its first work was there already. */
+    return !l || l->begin != gap->to ? gap->from : MAX(MIN(l->end, gap->to), gap->from);
+}
+
+static int divide_gap(struct scene_rank *rank, size_t i, const struct gap_context *x,
+                      const struct gap_call *calls, size_t n, struct host_classes *classes,
+                      const struct copy_calls *copies)
+{
+    const struct gap *gap = &rank->gaps.items[i];
+    int64_t left = gap->idle;
+    int r = 0;
+
+    if (!x->launch)
+        return add_part(rank, (struct idle_part){i, left, SLICE_NONE, IDLE_UNKNOWN, HOST_CLASS_NOTHING});
+    for (size_t k = 0; k < n && r >= 0; k++) {
+        struct idle_part part = {i, calls[k].ns, calls[k].slice, IDLE_NOTHING, HOST_CLASS_NOTHING};
+        if (part.slice != SLICE_NONE)
+            part.class = host_classes_of(classes, part.slice);
+        if (!x->is_rest)
+            part.cause = cause_of_call(rank->columns, part.class, &calls[k], copies, x);
+        left -= part.ns;
+        r = add_part(rank, part);
+    }
+    /* Launched, and not begun. After a launch in the gap it takes the GPU some microseconds to begin. */
+    bool is_device = launched_at(gap, x->launch) == gap->from || left > IDLE_LAUNCH_MAX_NS;
+    struct idle_part queued = {i, left, SLICE_NONE, is_device ? IDLE_DEVICE : cause_of_delay(x),
+                               HOST_CLASS_QUEUED};
+    if (x->is_rest)
+        queued.cause = IDLE_NOTHING;
+    return r < 0 ? r : add_part(rank, queued);
+}
+
+static bool is_nothing_recorded(const struct gap_call *calls, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (calls[i].slice != SLICE_NONE)
+            return false;
+    return n > 0;
+}
+
+static int divide_gaps(struct scene_rank *rank, const struct launches *launches, const struct waits *waits,
+                       const struct copy_calls *copies, const struct intervals *rests)
+{
+    _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
+    _cleanup_(host_classes_done) struct host_classes classes = {0};
+    _cleanup_(freep) int64_t *ends = calloc(rank->gaps.n + 1, sizeof(*ends));
+    const struct columns *c = rank->columns;
+    int r = ends ? host_classes_new(c, &classes) : -ENOMEM;
+
+    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++)
+        ends[i] = launched_at(&rank->gaps.items[i], launch_of(launches, rank->gaps.items[i].launch));
+    if (r >= 0)
+        r = gap_calls_read(c, &rank->gaps, ends, &calls);
+    for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
+        const struct gap *gap = &rank->gaps.items[i];
+        struct gap_context x = {.launch = launch_of(launches, gap->launch)};
+        const struct step *step = scene_step(rank, gap->from);
+        for (next = at; next < calls.n && calls.items[next].gap == i;)
+            next++;
+        x.in_step = rank->n_steps < SCENE_STEPS_MIN || (step && gap->to <= step->end);
+        x.is_short = gap->idle <= IDLE_LAUNCH_MAX_NS;
+        x.is_after_wait =
+            x.launch && wait_at(waits, columns_get(c, COL_slice_track, gap->launch), gap->from) != NULL;
+        const struct interval *rest = intervals_find(rests, gap->from + gap->idle / 2);
+        x.is_rest = (rest && MIN(rest->to, gap->to) - MAX(rest->from, gap->from) > gap->idle / 2) ||
+                    (gap->idle >= IDLE_NOTHING_MIN_NS && is_nothing_recorded(&calls.items[at], next - at));
+        r = divide_gap(rank, i, &x, &calls.items[at], next - at, &classes, copies);
+    }
+    return r;
 }
 
 int idle_read(struct analysis *a, struct scene_rank *rank)
 {
     _cleanup_(launches_done) struct launches launches = {0};
     _cleanup_(waits_done) struct waits waits = {0};
-    _cleanup_(meanings_done) struct meanings meanings = {.c = rank->columns,
-                                                         .n = columns_texts(rank->columns)};
+    _cleanup_(copy_calls_done) struct copy_calls copies = {0};
+    _cleanup_(intervals_done) struct intervals rests = {0};
     int r = launches_read(a, rank->rank, &launches);
 
     if (r >= 0)
         r = find_gaps(rank);
     if (r >= 0)
-        r = gap_culprits(rank->columns, &rank->gaps);
+        r = find_waits(rank, &waits, &copies);
     if (r >= 0)
-        r = find_waits(rank, &waits);
-    if (r < 0)
-        return r;
-    rank->causes = calloc(rank->gaps.n + 1, sizeof(*rank->causes));
-    meanings.known = calloc((size_t)meanings.n + 1, 1);
-    if (!rank->causes || !meanings.known)
-        return -ENOMEM;
-    for (size_t i = 0; i < rank->gaps.n; i++)
-        rank->causes[i] = cause_of(rank, &launches, &waits, &meanings, &rank->gaps.items[i]);
-    return 0;
+        find_edge(rank, &launches, &waits);
+    if (r >= 0 && rank->edge.to > rank->edge.from)
+        r = leave_edge_out(rank);
+    if (r >= 0)
+        r = rests_find(a, rank->rank, &rests);
+    if (r >= 0)
+        r = gap_culprits(rank->columns, &rank->gaps);
+    return r < 0 ? r : divide_gaps(rank, &launches, &waits, &copies, &rests);
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a GPU was idle: what the host was doing, told from calls and names. */
+/* Why a GPU was idle: every idle gap divided into parts with one cause each, told from calls and names. */
 #pragma once
 
 #include "trace/reports/rules/scene.h"
 
-/* Fills rank->gaps and rank->causes; all else of it is there. -ENOMEM. */
+/* Fills the rank's gaps, parts and edge, and takes the edge out of its scope; all else of the rank is there.
+ * -ENOMEM. */
 int idle_read(struct analysis *a, struct scene_rank *rank);
 
-/* What a name on the host tells of the time in it; IDLE_UNKNOWN where it tells nothing. Pure. */
-enum idle_cause idle_cause_of_name(struct text name);
+/* Rests of the worker: times of 100 ms and more with neither GPU work nor operators, annotations or calls of
+ * the runtime on the host. Normalised; -ENOMEM. */
+int rests_find(struct analysis *a, size_t rank, struct intervals *ret);
+
+/* Whether a copy is from or to pageable memory. */
+bool copy_is_pageable(const struct columns *c, const struct gpu_event *e);

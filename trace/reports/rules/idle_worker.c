@@ -3,6 +3,7 @@
  */
 #include "base/units.h"
 #include "trace/reports/host.h"
+#include "trace/reports/rules/idle.h"
 #include "trace/reports/rules/rules.h"
 
 #include <errno.h>
@@ -43,22 +44,7 @@ static int find_doings(const struct columns *c, struct intervals *ret)
     return r;
 }
 
-static void add_rest(struct rest *ret, size_t rank, int64_t from, int64_t to)
-{
-    int64_t length;
-
-    if (__builtin_sub_overflow(to, from, &length) || length < REST_MIN_NS)
-        return;
-    ret->rested = add_time(ret->rested, length);
-    if (length > ret->longest) {
-        ret->longest = length;
-        ret->at = (struct interval){from, to};
-        ret->rank = rank;
-    }
-}
-
-/* Rests lie between what the host and the GPU did, also before the first and after the last. */
-static int add_rank(struct analysis *a, size_t rank, struct rest *ret)
+int rests_find(struct analysis *a, size_t rank, struct intervals *ret)
 {
     _cleanup_(intervals_done) struct intervals doings = {0};
     const struct columns *c = a->ranks[rank].columns;
@@ -68,20 +54,41 @@ static int add_rank(struct analysis *a, size_t rank, struct rest *ret)
 
     if (r >= 0)
         r = find_doings(c, &doings);
-    for (size_t i = 0; i < work->n && r >= 0; i++)
+    for (size_t i = 0; r >= 0 && i < work->n; i++)
         r = intervals_add(&doings, work->events[i].ts, work->events[i].end);
     intervals_unite(&doings);
-    int64_t recorded;
+    if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL)
+        return r;
+    int64_t at = from;
+    for (size_t i = 0; i <= doings.n && r >= 0; i++) {
+        int64_t until = i < doings.n ? MIN(doings.items[i].from, to) : to, length;
+        if (!__builtin_sub_overflow(until, at, &length) && length >= REST_MIN_NS)
+            r = intervals_add(ret, at, until);
+        at = i < doings.n ? MAX(at, doings.items[i].to) : at;
+    }
+    intervals_unite(ret);
+    return r;
+}
+
+/* Rests lie between what the host and the GPU did, also before the first and after the last. */
+static int add_rank(struct analysis *a, size_t rank, struct rest *ret)
+{
+    _cleanup_(intervals_done) struct intervals rests = {0};
+    const struct columns *c = a->ranks[rank].columns;
+    int64_t from = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns), recorded;
+    int r = rests_find(a, rank, &rests);
+
     if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL || __builtin_sub_overflow(to, from, &recorded) ||
         recorded <= 0)
         return r;
-    int64_t at = from;
-    for (size_t i = 0; i < doings.n; i++) {
-        add_rest(ret, rank, at, MIN(doings.items[i].from, to));
-        at = MAX(at, doings.items[i].to);
-    }
-    add_rest(ret, rank, at, to);
-    ret->recorded = add_time(ret->recorded, recorded);
+    ret->recorded = recorded;
+    ret->rested = intervals_length(&rests);
+    for (size_t i = 0; i < rests.n; i++)
+        if (rests.items[i].to - rests.items[i].from > ret->longest) {
+            ret->longest = rests.items[i].to - rests.items[i].from;
+            ret->at = rests.items[i];
+            ret->rank = rank;
+        }
     return 0;
 }
 
@@ -101,7 +108,7 @@ static int look(const struct scene *scene, const struct rule *rule, struct repor
 {
     struct analysis *a = scene->analysis;
     struct rest all = {0};
-    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
     char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], who[64];
     size_t n = 0;
     int r = 0;
@@ -141,7 +148,8 @@ const struct rule rule_idle_worker = {
     .name = "idle_worker",
     .report = "temporal",
     .share_min = IDLE_SHARE_MIN,
-    .advice = "record while requests arrive (profctl run sends some), check that the router sends this "
+    .ground = "threads that the profiler did not record may have been busy",
+    .advice = "record while requests arrive (profctl bench sends some), check that the router sends this "
               "worker any, or "
               "look at the busy part with --from and --to",
     .look = look,

@@ -56,11 +56,11 @@ static bool *find_eager(const struct scene_rank *rank)
 }
 
 static void add(struct waiting *w, const struct scene_rank *rank, const struct step *step,
-                const struct gap *gap, int64_t *of_step)
+                const struct gap *gap, int64_t ns, int64_t *of_step)
 {
-    w->sum = add_time(w->sum, gap->idle);
+    w->sum = add_time(w->sum, ns);
     w->n++;
-    *of_step = step ? add_time(*of_step, gap->idle) : gap->idle;
+    *of_step = step ? add_time(*of_step, ns) : ns;
     if (*of_step <= w->most)
         return;
     w->most = *of_step;
@@ -79,9 +79,13 @@ static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *
         int64_t of_step = 0;
         if (!eager)
             return -ENOMEM;
-        for (size_t i = 0; i < rank->gaps.n; i++) {
-            const struct gap *gap = &rank->gaps.items[i];
-            if (rank->causes[i] != IDLE_LAUNCH)
+        for (size_t i = 0, next; i < rank->n_parts; i = next) {
+            const struct gap *gap = &rank->gaps.items[rank->parts[i].gap];
+            int64_t ns = 0;
+            for (next = i; next < rank->n_parts && rank->parts[next].gap == rank->parts[i].gap; next++)
+                if (rank->parts[next].cause == IDLE_LAUNCH)
+                    ns = add_time(ns, rank->parts[next].ns);
+            if (ns == 0)
                 continue;
             const struct step *step = scene_step(rank, gap->from);
             bool is_eager_decode = step && step->phase == PHASE_DECODE && eager[step - rank->steps->items];
@@ -90,7 +94,7 @@ static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *
             if (step != last)
                 of_step = 0;
             last = step;
-            add(ret, rank, step, gap, &of_step);
+            add(ret, rank, step, gap, ns, &of_step);
         }
     }
     return 0;
@@ -99,13 +103,13 @@ static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *
 static int put(const struct scene *scene, const struct rule *rule, bool eager_decode, struct report_rows *ret)
 {
     struct waiting w = {0};
-    struct finding f = {.confidence = CONFIDENCE_HIGH};
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX];
     int r = sum_up(scene, eager_decode, &w);
 
     if (r < 0 || !w.rank || w.n < WAITS_MIN * (size_t)scene->units)
         return r;
-    f.cost = w.sum;
+    f.cost = f.of[TIME_IDLE] = w.sum;
     snprintf(f.what, sizeof(f.what), "%s: idle for %s, %zu times%s", rule->seen,
              finding_figures(figures, scene, w.sum), w.n / (size_t)scene->units,
              scene->is_by_step ? " a step" : "");
@@ -133,6 +137,8 @@ const struct rule rule_missing_graph = {
     .name = "missing_graph",
     .report = "graphs",
     .share_min = GRAPH_SHARE_MIN,
+    .idle = IDLE_LAUNCH,
+    .ground = "the call that launched the next kernel returned only when the GPU was idle",
     .seen = "Decode is launch-bound and runs without CUDA graphs",
     .advice = "capture the decode step as a graph for the batch sizes that occur",
     .vllm = "no --enforce-eager; --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}', and "
@@ -145,6 +151,8 @@ const struct rule rule_launch_bound = {
     .name = "launch_bound",
     .report = "launch_bound",
     .share_min = LAUNCH_SHARE_MIN,
+    .idle = IDLE_LAUNCH,
+    .ground = "the call that launched the next kernel returned only when the GPU was idle",
     .seen = "The GPU waits for one launch after the other",
     .advice = "fewer and larger kernels (torch.compile, fused kernels, larger batches), or graphs",
     .vllm = "no --enforce-eager, --compilation-config cudagraph_mode",

@@ -81,8 +81,8 @@ static int add_rank(const struct scene_rank *rank, struct stolen *ret)
 static int look(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
 {
     struct stolen s = {0};
-    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
-    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX];
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
+    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
     for (size_t i = 0; i < scene->n && r >= 0; i++)
@@ -92,9 +92,8 @@ static int look(const struct scene *scene, const struct rule *rule, struct repor
     f.cost = s.sum;
     snprintf(f.what, sizeof(f.what), "Prefill steals time from decode: %s, one token stalls for %s",
              finding_figures(figures, scene, s.sum), format_duration(longest, s.longest));
-    snprintf(f.where, sizeof(f.where), "the longest at %s, %.*s",
-             finding_place(place, scene, s.rank->rank, s.at.from, s.at.to), (int)MIN(s.name.size, (size_t)80),
-             s.name.p ? s.name.p : "");
+    snprintf(f.where, sizeof(f.where), "the longest at %s, %s",
+             finding_place(place, scene, s.rank->rank, s.at.from, s.at.to), finding_text(name, s.name));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu prefill steps between decode steps, and %zu mixed steps longer than "
              "the median of %zu that only decode",
@@ -107,6 +106,7 @@ const struct rule rule_prefill_steals_decode = {
     .name = "prefill_steals_decode",
     .report = "steps",
     .share_min = STEAL_SHARE_MIN,
+    .ground = "a mixed step is taken to be longer than the median decode step because of its prefill alone",
     .advice = "prefill in smaller chunks, or on other workers (disaggregated prefill)",
     .vllm =
         "a smaller --max-num-batched-tokens, --long-prefill-token-threshold; --kv-transfer-config for other "

@@ -3,8 +3,12 @@
  */
 #include "base/units.h"
 #include "trace/columns/category.h"
+#include "trace/reports/cover.h"
 #include "trace/reports/name_rows.h"
+#include "trace/reports/rules/claims.h"
 #include "trace/reports/rules/rules.h"
+
+#include <errno.h>
 
 /* A recording always costs something. Beyond this, its figures of the host are not those of production. */
 #define OVERHEAD_SHARE_MIN 0.05
@@ -12,39 +16,33 @@
  * with a C hook take on a server's core. Nothing in a trace tells it. */
 #define FRAME_NS 500
 
-struct overhead {
-    int64_t frames_time, kineto_time;
-    size_t frames;
-    int64_t most;
-    struct interval at;
-    const struct scene_rank *rank;
-};
-
-static bool is_late(enum idle_cause cause)
+/* Only what the host does while the GPU waits for it can be delayed by the recording. */
+static bool is_delayable(const struct idle_part *part)
 {
-    return cause != IDLE_DEVICE && cause != IDLE_UNKNOWN && cause != IDLE_NOTHING;
-}
-
-static void add_gap(const struct scene_rank *rank, const struct gap *gap, size_t frames, struct overhead *ret)
-{
-    int64_t cost = MIN((int64_t)frames * FRAME_NS, gap->idle);
-
-    ret->frames += frames;
-    ret->frames_time = add_time(ret->frames_time, cost);
-    if (cost > ret->most) {
-        ret->most = cost;
-        ret->at = (struct interval){gap->from, gap->to};
-        ret->rank = rank;
+    switch (part->class) {
+    case HOST_CLASS_LAUNCH:
+    case HOST_CLASS_RUNTIME:
+    case HOST_CLASS_OPERATOR:
+    case HOST_CLASS_PYTHON:
+    case HOST_CLASS_ANNOTATION:
+    case HOST_CLASS_OTHER:
+    case HOST_CLASS_TOKENIZER:
+    case HOST_CLASS_SCHEDULER:
+    case HOST_CLASS_DATA:
+    case HOST_CLASS_COMPILE:
+        return part->cause != IDLE_NOTHING;
+    default:
+        return false;
     }
 }
 
-/* Only frames that begin while the GPU waits for the host delay anything. */
-static void add_frames(const struct scene_rank *rank, struct overhead *ret)
+/* Python frames that begin in each gap. */
+static void count_frames(const struct scene_rank *rank, int64_t *ret)
 {
     const struct columns *c = rank->columns;
     int64_t python = columns_find_text(c, "python_function", sizeof("python_function") - 1);
     int64_t ts[BLOCK_ROWS], category[BLOCK_ROWS];
-    size_t at = 0, frames = 0;
+    size_t at = 0;
 
     if (python < 0)
         return;
@@ -52,23 +50,18 @@ static void add_frames(const struct scene_rank *rank, struct overhead *ret)
         size_t n = columns_block(c, COL_slice_ts, first, BLOCK_ROWS, ts);
         columns_block(c, COL_slice_category, first, BLOCK_ROWS, category);
         for (size_t i = 0; i < n && at < rank->gaps.n; i++) {
-            while (at < rank->gaps.n && ts[i] >= rank->gaps.items[at].to) {
-                if (is_late(rank->causes[at]))
-                    add_gap(rank, &rank->gaps.items[at], frames, ret);
+            while (at < rank->gaps.n && ts[i] >= rank->gaps.items[at].to)
                 at++;
-                frames = 0;
-            }
             if (at < rank->gaps.n && category[i] == python && ts[i] >= rank->gaps.items[at].from)
-                frames++;
+                ret[at]++;
         }
     }
 }
 
-/* What Kineto calls overhead, while the GPU waits for the host. A full buffer of commands is no overhead: the
- * GPU has enough to do. */
-static int add_kineto(const struct scene_rank *rank, struct overhead *ret)
+/* What Kineto calls overhead. A full buffer of commands is none: the GPU has enough to do. */
+static int find_kineto(const struct scene_rank *rank, struct cover *ret)
 {
-    _cleanup_(intervals_done) struct intervals overhead = {0}, idle = {0};
+    _cleanup_(intervals_done) struct intervals overhead = {0};
     const struct columns *c = rank->columns;
     int r = 0;
 
@@ -86,40 +79,136 @@ static int add_kineto(const struct scene_rank *rank, struct overhead *ret)
                                   add_time(ts, MAX(columns_get(c, COL_slice_dur, (uint64_t)slice), 0)));
         }
     }
-    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++)
-        if (is_late(rank->causes[i]))
-            r = intervals_add(&idle, rank->gaps.items[i].from, rank->gaps.items[i].to);
     intervals_unite(&overhead);
-    intervals_unite(&idle);
-    ret->kineto_time = add_time(ret->kineto_time, intervals_common(&overhead, &idle));
+    return r < 0 ? r : cover_new(&overhead, ret);
+}
+
+/* What the profiler costs in each gap, by the number of the gap. */
+struct overhead {
+    int64_t *frames, *kineto; /* number of frames; ns */
+    int64_t *cost;            /* of both, at most what can be delayed */
+    int64_t sum;
+};
+
+static void overhead_done(struct overhead *o)
+{
+    free(o->frames);
+    free(o->kineto);
+    free(o->cost);
+}
+
+static int overhead_read(const struct scene_rank *rank, struct overhead *ret)
+{
+    _cleanup_(cover_done) struct cover kineto = {0};
+    int r = find_kineto(rank, &kineto);
+
+    ret->frames = calloc(rank->gaps.n + 1, sizeof(*ret->frames));
+    ret->kineto = calloc(rank->gaps.n + 1, sizeof(*ret->kineto));
+    ret->cost = calloc(rank->gaps.n + 1, sizeof(*ret->cost));
+    if (r < 0 || !ret->frames || !ret->kineto || !ret->cost)
+        return -ENOMEM;
+    count_frames(rank, ret->frames);
+    for (size_t i = 0; i < rank->n_parts; i++)
+        if (is_delayable(&rank->parts[i]))
+            ret->cost[rank->parts[i].gap] += rank->parts[i].ns;
+    for (size_t i = 0; i < rank->gaps.n; i++) {
+        ret->kineto[i] = cover_length(&kineto, rank->gaps.items[i].from, rank->gaps.items[i].to);
+        ret->cost[i] = MIN(add_time(ret->frames[i] * FRAME_NS, ret->kineto[i]), ret->cost[i]);
+        ret->sum = add_time(ret->sum, ret->cost[i]);
+    }
+    return 0;
+}
+
+/* Each delayable part of a gap gives as much of itself. */
+static int take_overhead(struct scene_rank *rank, const struct overhead *o)
+{
+    size_t n = rank->n_parts, kept = 0, next;
+    struct idle_part *parts = calloc(n + rank->gaps.n + 1, sizeof(*parts));
+
+    if (!parts)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i = next) {
+        size_t gap = rank->parts[i].gap;
+        int64_t all = 0, taken = 0;
+        for (next = i; next < n && rank->parts[next].gap == gap; next++)
+            all += is_delayable(&rank->parts[next]) ? rank->parts[next].ns : 0;
+        for (size_t k = i; k < next; k++) {
+            struct idle_part part = rank->parts[k];
+            int64_t ns = all > 0 && is_delayable(&part)
+                             ? (int64_t)((double)part.ns / (double)all * (double)o->cost[gap])
+                             : 0;
+            part.ns -= ns;
+            taken += ns;
+            parts[kept++] = part;
+        }
+        if (taken > 0)
+            parts[kept++] = (struct idle_part){gap, taken, SLICE_NONE, IDLE_PROFILER, HOST_CLASS_OTHER};
+    }
+    free(rank->parts);
+    rank->parts = parts;
+    rank->n_parts = kept;
+    rank->parts_cap = n + rank->gaps.n + 1;
+    return 0;
+}
+
+int profiler_read(struct scene *scene)
+{
+    struct overhead *all = calloc(scene->n + 1, sizeof(*all));
+    struct finding f = {0};
+    int r = all ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < scene->n && r >= 0; i++) {
+        r = overhead_read(&scene->ranks[i], &all[i]);
+        f.cost = add_time(f.cost, all[i].sum);
+    }
+    bool matters = r >= 0 && finding_matters(scene, &rule_profiler_overhead, &f);
+    for (size_t i = 0; i < scene->n && matters && r >= 0; i++) {
+        r = take_overhead(&scene->ranks[i], &all[i]);
+        for (size_t k = 0; k < scene->ranks[i].gaps.n; k++) {
+            scene->profiler_frames += all[i].frames[k];
+            scene->profiler_kineto = add_time(scene->profiler_kineto, all[i].kineto[k]);
+        }
+    }
+    for (size_t i = 0; all && i < scene->n; i++)
+        overhead_done(&all[i]);
+    free(all);
     return r;
 }
 
 static int look(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
 {
-    struct overhead o = {0};
-    struct finding f = {.confidence = CONFIDENCE_LOW};
-    char figures[FIGURES_MAX], place[PLACE_MAX], frames[UNIT_TEXT_MAX], kineto[UNIT_TEXT_MAX];
-    int r = 0;
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
+    char figures[FIGURES_MAX], place[PLACE_MAX], kineto[UNIT_TEXT_MAX];
+    const struct idle_part *most = NULL;
+    const struct scene_rank *most_rank = NULL;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++) {
-        add_frames(&scene->ranks[i], &o);
-        r = add_kineto(&scene->ranks[i], &o);
-    }
-    if (r < 0)
-        return r;
-    f.cost = add_time(o.frames_time, o.kineto_time);
+    for (size_t k = 0; k < scene->n; k++)
+        for (size_t i = 0; i < scene->ranks[k].n_parts; i++) {
+            const struct idle_part *part = &scene->ranks[k].parts[i];
+            if (part->cause != IDLE_PROFILER)
+                continue;
+            f.cost = add_time(f.cost, part->ns);
+            if (!most || part->ns > most->ns) {
+                most = part;
+                most_rank = &scene->ranks[k];
+            }
+        }
+    if (!most)
+        return 0;
+    const struct gap *gap = &most_rank->gaps.items[most->gap];
+    f.of[TIME_IDLE] = f.cost;
     snprintf(f.what, sizeof(f.what),
              "The profiler slows down what it records: about %s of the GPU's waiting is its own",
              finding_figures(figures, scene, f.cost));
-    if (o.rank)
-        snprintf(f.where, sizeof(f.where), "most at %s",
-                 finding_place(place, scene, o.rank->rank, o.at.from, o.at.to));
+    snprintf(f.where, sizeof(f.where), "most at %s",
+             finding_place(place, scene, most_rank->rank, gap->from, gap->to));
     snprintf(f.evidence, sizeof(f.evidence),
-             "%zu Python frames while the GPU waited for the host, taken as %d ns each "
-             "(%s), and %s that Kineto itself names overhead",
-             o.frames, FRAME_NS, format_duration(frames, o.frames_time),
-             format_duration(kineto, o.kineto_time));
+             "%lld Python frames begin while the GPU is idle, and Kineto names %s of that time overhead",
+             (long long)scene->profiler_frames, format_duration(kineto, scene->profiler_kineto));
+    snprintf(f.ground, sizeof(f.ground),
+             "each Python frame is taken to cost %d ns, which no trace contains; the time is taken from what "
+             "operators, Python and launches have of each gap",
+             FRAME_NS);
     finding_put(scene, rule, &f, ret);
     return 0;
 }
@@ -128,6 +217,7 @@ const struct rule rule_profiler_overhead = {
     .name = "profiler_overhead",
     .report = "gaps",
     .share_min = OVERHEAD_SHARE_MIN,
+    .idle = IDLE_PROFILER,
     .advice = "record without Python stacks before trusting idle times (profctl start does), and stacks in a "
               "session of "
               "their own; do not record shapes and memory at once",

@@ -4,10 +4,15 @@
 #include "base/units.h"
 #include "trace/reports/kernel_name.h"
 
+#include <math.h>
+
 /* Shares of the time looked at from which on a finding is called so. */
 #define SEVERITY_HIGH   0.20
 #define SEVERITY_MEDIUM 0.05
 #define SEVERITY_LOW    0.01
+
+/* What a text that was cut ends in. */
+#define ELLIPSIS "..."
 
 static const char *severity_of(double share)
 {
@@ -19,7 +24,10 @@ static const char *severity_of(double share)
 
 static const char *confidence_name(enum confidence confidence)
 {
-    static const char *const words[] = {"low", "medium", "high"};
+    static const char *const words[] = {
+        [CONFIDENCE_CERTAIN] = "certain",
+        [CONFIDENCE_INFERRED] = "inferred",
+    };
 
     return words[confidence];
 }
@@ -49,28 +57,34 @@ static void put_advice(const struct scene *scene, const struct rule *rule, struc
 
 bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding)
 {
-    return finding->cost > 0 && scene_share(scene, finding->cost) >= rule->share_min;
+    return finding->cost == COLUMN_NULL ||
+           (finding->cost > 0 && scene_share(scene, finding->cost) >= rule->share_min);
 }
 
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
                  struct report_rows *ret)
 {
-    double share = scene_share(scene, finding->cost);
-    char unit[96];
+    bool is_cost = finding->cost != COLUMN_NULL;
+    double share = is_cost ? scene_share(scene, finding->cost) : 0;
+    char unit[96] = "";
 
     if (!finding_matters(scene, rule, finding))
         return;
-    measure(unit, sizeof(unit), scene);
+    if (is_cost)
+        measure(unit, sizeof(unit), scene);
     put_str(ret, rule->name);
     put_str(ret, severity_of(share));
-    put_int(ret, scene_mean(scene, finding->cost));
-    put_real(ret, share);
+    put_int(ret, is_cost ? scene_mean(scene, finding->cost) : COLUMN_NULL);
+    put_real(ret, is_cost ? share : NAN);
     put_str(ret, finding->what);
     put_str(ret, finding->where);
-    put_format(ret, "%s%s%s", finding->evidence, *finding->evidence ? "; " : "", unit);
+    put_format(ret, "%s%s%s", finding->evidence, *finding->evidence && *unit ? "; " : "", unit);
     put_advice(scene, rule, ret);
     put_str(ret, confidence_name(finding->confidence));
+    put_str(ret, *finding->ground ? finding->ground : rule->ground);
     put_str(ret, rule->report);
+    for (size_t i = 0; i < _TIME_KIND_MAX; i++)
+        put_int(ret, is_cost ? scene_mean(scene, finding->of[i]) : COLUMN_NULL);
 }
 
 char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t cost)
@@ -99,14 +113,22 @@ char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank,
     return buf;
 }
 
+char *finding_text(char buf[NAME_MAX_SHOWN + 1], struct text text)
+{
+    size_t n = text.size <= NAME_MAX_SHOWN ? text.size : NAME_MAX_SHOWN - strlen(ELLIPSIS);
+
+    /* Bytes 10xxxxxx continue a character of UTF-8: the character that the cut divides is left out. */
+    while (n < text.size && n > 0 && ((unsigned char)text.p[n] & 0xc0) == 0x80)
+        n--;
+    snprintf(buf, NAME_MAX_SHOWN + 1, "%.*s%s", (int)n, text.p ? text.p : "", n < text.size ? ELLIPSIS : "");
+    return buf;
+}
+
 char *finding_name(char buf[NAME_MAX_SHOWN + 1], struct text name)
 {
     char *normal = kernel_name_normal(name);
 
-    snprintf(buf, NAME_MAX_SHOWN + 1, "%.*s", NAME_MAX_SHOWN, normal ? normal : "");
-    /* A text must not end within a character. */
-    for (size_t n = strlen(buf); n > 0 && (buf[n - 1] & 0x80) && n == NAME_MAX_SHOWN; n--)
-        buf[n - 1] = '\0';
+    finding_text(buf, (struct text){normal, normal ? strlen(normal) : 0});
     free(normal);
     return buf;
 }

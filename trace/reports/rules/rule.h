@@ -4,21 +4,44 @@
  * (scene.h) and puts what it saw with what that costs; whether the cost is worth a word is the table's
  * `share_min` to say, so that all thresholds are read in one place.
  *
- * Costs of different rules may be of the same time: they are never summed.
+ * The time looked at is divided by what the GPU does (enum time_kind), and findings partition each of these
+ * times: no nanosecond is the cost of two of them.
  */
 #pragma once
 
 #include "trace/reports/report_rows.h"
 #include "trace/reports/rules/scene.h"
 
-enum confidence { CONFIDENCE_LOW, CONFIDENCE_MEDIUM, CONFIDENCE_HIGH };
+enum confidence {
+    CONFIDENCE_CERTAIN,  /* read off the trace */
+    CONFIDENCE_INFERRED, /* concluded from what the trace has: the ground says how */
+};
+
+/* What a GPU does at a time: K(identifier, column, meaning). Each excludes those before it. */
+#define TIME_KINDS(K)                                                                                        \
+    K(COMPUTE, "compute_ns", "part of the cost in which a kernel computes")                                  \
+    K(COMMUNICATION, "communication_ns",                                                                     \
+      "part of the cost in which communication runs and no kernel computes")                                 \
+    K(COPY, "copy_ns", "part of the cost in which only copies run")                                          \
+    K(IDLE, "idle_ns", "part of the cost in which nothing runs on the GPU")
+
+enum time_kind {
+#define K(identifier, column, meaning) TIME_##identifier,
+    TIME_KINDS(K)
+#undef K
+        _TIME_KIND_MAX,
+};
 
 /* Of each text of a finding. */
-#define FINDING_TEXT_MAX 400
+#define FINDING_TEXT_MAX 640
 
 struct finding {
-    int64_t cost; /* over the whole scene: a step's share of it is what people are told */
+    int64_t cost; /* over the whole scene: a step's share of it is what people are told; COLUMN_NULL for a
+                   * statement that costs nothing */
+    int64_t
+        of[_TIME_KIND_MAX]; /* what of the cost is of which time; all 0 where it is of steps or requests */
     enum confidence confidence;
+    char ground[FINDING_TEXT_MAX];   /* what the confidence rests on */
     char what[FINDING_TEXT_MAX];     /* one line, with figures */
     char where[FINDING_TEXT_MAX];    /* time, kernel, rank */
     char evidence[FINDING_TEXT_MAX]; /* what it was told from */
@@ -31,13 +54,15 @@ struct rule {
     const char *advice; /* whatever the engine */
     const char *vllm;   /* its options; NULL */
     const char *sglang; /* its options; NULL */
-    /* Of rules that are of idle time with one cause. */
+    /* Of rules that are of idle time: the cause whose parts they claim. */
     enum idle_cause idle;
     const char *seen;
+    const char *ground;
     int (*look)(const struct scene *scene, const struct rule *rule, struct report_rows *ret);
 };
 
-/* Whether its cost is worth a word: for rules whose words take long to find. */
+/* Whether its cost is worth a word: for rules whose words take long to find, and for those that leave to
+ * others what they do not report themselves. */
 bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding);
 /* Adds a row of the report findings, unless the cost is too small. Nothing fails: report_rows_error(). */
 void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
@@ -52,5 +77,7 @@ char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t 
 /* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do; "an unknown time" where the
  * trace has no first slice to count from. */
 char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to);
-/* A kernel's name without the arguments of its templates, cut to what a line holds. */
+/* A recorded text that a sentence holds: a longer one ends in "...", and never within a character. */
+char *finding_text(char buf[NAME_MAX_SHOWN + 1], struct text text);
+/* The same of a kernel's name without the arguments of its templates. */
 char *finding_name(char buf[NAME_MAX_SHOWN + 1], struct text name);

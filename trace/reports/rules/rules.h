@@ -9,6 +9,7 @@
     R(exposed_expert_parallel)                                                                               \
     R(exposed_all_reduce)                                                                                    \
     R(exposed_communication)                                                                                 \
+    R(step_outlier)                                                                                          \
     R(straggler)                                                                                             \
     R(uneven_ranks)                                                                                          \
     R(missing_graph)                                                                                         \
@@ -29,8 +30,16 @@
     R(profiler_overhead)                                                                                     \
     R(idle_worker)
 
+/* Asked once all others have been: scene.unclaimed is what these leave. */
+#define LAST_RULES(R)                                                                                        \
+    R(unexplained_idle)                                                                                      \
+    R(gpu_bound)                                                                                             \
+    R(recording_edge)                                                                                        \
+    R(not_evaluated)
+
 /* clang-format on */
 
 #define R(name) extern const struct rule rule_##name;
 RULES(R)
+LAST_RULES(R)
 #undef R

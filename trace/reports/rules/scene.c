@@ -1,94 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/rules/scene.h"
 
+#include "trace/reports/rules/claims.h"
 #include "trace/reports/rules/idle.h"
 #include "trace/reports/search.h"
 #include "trace/reports/side_by_side.h"
 #include <errno.h>
 
-static const char *const whats[_IDLE_CAUSE_MAX] = {
-#define C(identifier, what) [IDLE_##identifier] = what,
-    IDLE_CAUSES(C)
-#undef C
-};
-
-const char *idle_cause_what(enum idle_cause cause)
-{
-    return whats[cause];
-}
-
 /* -- One rank ----------------------------------------------------------------------------------------- */
 
-static int read_rank(void *arg, size_t place)
+/* Of the steps that are left out: only how idle they are and what the host does then. */
+static int read_outliers(struct analysis *a, struct scene_rank *rank)
 {
-    struct scene *scene = arg;
-    struct analysis *a = scene->analysis;
-    struct scene_rank *ret = &scene->ranks[place];
-    size_t rank = ret->rank;
-    int r = analysis_all_gpu(a, rank, &ret->work);
+    struct intervals scope = rank->scope;
+    int64_t length = rank->length;
+    int r = 0;
 
-    ret->columns = a->ranks[rank].columns;
+    if (rank->outliers.n == 0)
+        return 0;
+    rank->scope = (struct intervals){0};
+    for (size_t i = 0; i < rank->outliers.n && r >= 0; i++)
+        r = intervals_add(&rank->scope, rank->outliers.items[i].from, rank->outliers.items[i].to);
     if (r >= 0)
-        r = analysis_steps(a, rank, &ret->steps);
-    for (size_t i = 0; r >= 0 && i < ret->steps->n; i++)
-        ret->n_steps +=
-            analysis_has_step(a, rank, &ret->steps->items[i]) && ret->steps->items[i].n_events > 0;
+        r = idle_read(a, rank);
+    for (size_t i = 0; i < rank->n_parts; i++)
+        rank->outlier_idle[rank->parts[i].class] =
+            add_time(rank->outlier_idle[rank->parts[i].class], rank->parts[i].ns);
+    intervals_done(&rank->scope);
+    gaps_done(&rank->gaps);
+    free(rank->parts);
+    rank->parts = NULL;
+    rank->n_parts = rank->parts_cap = 0;
+    rank->edge = (struct interval){0};
+    rank->scope = scope;
+    rank->length = length;
     return r;
 }
 
-/* From the first step's beginning to the last one's end. */
-static struct interval bounds_of_steps(struct analysis *a, const struct scene_rank *rank)
-{
-    struct interval ret = {INT64_MAX, INT64_MIN};
-
-    for (size_t i = 0; i < rank->steps->n; i++) {
-        const struct step *step = &rank->steps->items[i];
-        if (!analysis_has_step(a, rank->rank, step) || step->n_events == 0)
-            continue;
-        ret.from = MIN(ret.from, step->ts);
-        ret.to = MAX(ret.to, step->end);
-    }
-    return ret;
-}
-
-static int choose_scope(struct analysis *a, struct scene_rank *rank, bool by_step)
-{
-    _cleanup_(intervals_done) struct intervals all = {0}, bounds = {0};
-    const struct gpu_work *seen;
-    const struct intervals *times;
-    int r = analysis_times(a, rank->rank, &times);
-
-    if (r >= 0)
-        r = analysis_gpu(a, rank->rank, &seen);
-    if (r < 0)
-        return r;
-    struct interval span = by_step ? bounds_of_steps(a, rank) : gpu_work_span(seen);
-    r = intervals_add(&bounds, span.from, span.to);
-    if (r >= 0)
-        r = intervals_intersect(times, &bounds, &rank->scope);
-    if (r >= 0)
-        r = gpu_work_busy(rank->work, GPU_ALL, &all);
-    if (r >= 0)
-        r = intervals_intersect(&all, &rank->scope, &rank->busy);
-    rank->length = intervals_length(&rank->scope);
-    return r;
-}
-
-/* What is idle within it, once all ranks agree on what the scope is. */
+/* What is idle in scope, once all ranks agree on what the scope is. */
 static int look_at_rank(void *arg, size_t i)
 {
     struct scene *scene = arg;
-    int r = choose_scope(scene->analysis, &scene->ranks[i], scene->is_by_step);
+    struct scene_rank *rank = &scene->ranks[i];
+    _cleanup_(intervals_done) struct intervals all = {0};
+    int r = read_outliers(scene->analysis, rank);
 
-    return r < 0 ? r : idle_read(scene->analysis, &scene->ranks[i]);
+    if (r >= 0)
+        r = idle_read(scene->analysis, rank);
+    if (r >= 0)
+        r = gpu_work_busy(rank->work, GPU_ALL, &all);
+    return r < 0 ? r : intervals_intersect(&all, &rank->scope, &rank->busy);
 }
 
 static void rank_done(struct scene_rank *rank)
 {
     intervals_done(&rank->scope);
     intervals_done(&rank->busy);
+    intervals_done(&rank->outliers);
     gaps_done(&rank->gaps);
-    free(rank->causes);
+    free(rank->parts);
+    intervals_done(&rank->waits_for_straggler);
+    intervals_done(&rank->waits_for_others);
+    intervals_done(&rank->chains);
 }
 
 bool scene_has(const struct scene_rank *rank, int64_t ts)
@@ -96,9 +69,33 @@ bool scene_has(const struct scene_rank *rank, int64_t ts)
     return intervals_find(&rank->scope, ts) != NULL;
 }
 
+int scene_name_sums(const struct scene *scene, struct name_sums *ret)
+{
+    _cleanup_(freep) const struct intervals **scopes = calloc(scene->analysis->n + 1, sizeof(*scopes));
+
+    *ret = (struct name_sums){0};
+    if (!scopes)
+        return -ENOMEM;
+    for (size_t i = 0; i < scene->n; i++)
+        scopes[scene->ranks[i].rank] = &scene->ranks[i].scope;
+    return name_sums_within(scene->analysis, scopes, ret);
+}
+
 int64_t scene_within(const struct scene_rank *rank, const struct intervals *set)
 {
     return intervals_common(&rank->scope, set);
+}
+
+int scene_exposed(const struct scene_rank *rank, struct intervals *ret)
+{
+    _cleanup_(intervals_done) struct intervals compute = {0}, all = {0}, communication = {0};
+    int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE, &compute);
+
+    if (r >= 0)
+        r = gpu_work_busy(rank->work, 1 << GPU_COMMUNICATION, &all);
+    if (r >= 0)
+        r = intervals_intersect(&all, &rank->scope, &communication);
+    return r < 0 ? r : intervals_subtract(&communication, &compute, ret);
 }
 
 const struct step *scene_step(const struct scene_rank *rank, int64_t ts)
@@ -174,10 +171,7 @@ int scene_read(struct analysis *a, struct scene *ret)
         return -ENOMEM;
     int r = gather_ranks(a, ret);
     if (r >= 0)
-        r = side_by_side(ret->n, read_rank, ret);
-    ret->is_by_step = ret->n > 0;
-    for (size_t i = 0; i < ret->n; i++)
-        ret->is_by_step = ret->is_by_step && ret->ranks[i].n_steps >= SCENE_STEPS_MIN;
+        r = scope_read(ret);
     if (r >= 0)
         r = side_by_side(ret->n, look_at_rank, ret);
     for (size_t i = 0; i < ret->n && r >= 0; i++) {
@@ -188,6 +182,18 @@ int scene_read(struct analysis *a, struct scene *ret)
         ret->engine = engine_of(&ret->ranks[0]);
     if (r >= 0 && ret->n == a->n)
         r = encounters_find(a, &ret->met);
+    if (r >= 0)
+        r = waits_read(ret);
+    if (r >= 0)
+        r = chains_read(ret);
+    if (r >= 0)
+        r = profiler_read(ret);
+    for (size_t i = 0; i < ret->n && r >= 0; i++)
+        for (size_t k = 0; k < ret->ranks[i].n_parts; k++) {
+            const struct idle_part *part = &ret->ranks[i].parts[k];
+            ret->idle[part->cause] = add_time(ret->idle[part->cause], part->ns);
+        }
+    memcpy(ret->unclaimed, ret->idle, sizeof(ret->idle));
     return r;
 }
 

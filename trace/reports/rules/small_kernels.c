@@ -3,6 +3,7 @@
  * element that go through memory each time. */
 #include "base/units.h"
 #include "trace/reports/array.h"
+#include "trace/reports/rules/claims.h"
 #include "trace/reports/rules/rules.h"
 #include "trace/reports/stream_set.h"
 
@@ -26,21 +27,36 @@
 
 struct tiny {
     size_t n, of;
+    int64_t sum; /* of their durations */
     int64_t time, gaps;
     int64_t run; /* the longest run of tiny kernels */
     struct interval run_at;
     const struct scene_rank *rank;
 };
 
-static void add_tiny(const struct scene_rank *rank, struct tiny *ret)
+/* Gaps before tiny kernels in which the next kernel was launched already: those that nobody else reports. */
+static int64_t gaps_before(const struct scene_rank *rank, const struct intervals *tiny)
 {
-    int64_t end = INT64_MIN, run_from = 0, run = 0;
+    int64_t sum = 0;
 
-    for (size_t i = 0; i < rank->work->n; i++) {
+    for (size_t i = 0; i < rank->n_parts; i++) {
+        const struct idle_part *part = &rank->parts[i];
+        const struct gap *gap = &rank->gaps.items[part->gap];
+        if (part->cause == IDLE_DEVICE && gap->idle <= TINY_GAP_NS && intervals_find(tiny, gap->to))
+            sum = add_time(sum, part->ns);
+    }
+    return sum;
+}
+
+static int add_tiny(const struct scene_rank *rank, struct tiny *ret)
+{
+    _cleanup_(intervals_done) struct intervals tiny = {0}, left = {0};
+    int64_t run_from = 0, run = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
         bool is_tiny = e->kind == GPU_COMPUTE && e->end - e->ts <= TINY_NS;
-        int64_t gap = end == INT64_MIN ? 0 : MAX(e->ts - end, 0);
-        end = MAX(end, e->end);
         if (e->kind != GPU_COMPUTE || !scene_has(rank, e->ts))
             continue;
         ret->of++;
@@ -55,22 +71,31 @@ static void add_tiny(const struct scene_rank *rank, struct tiny *ret)
             ret->rank = rank;
         }
         ret->n++;
-        ret->time = add_time(ret->time, e->end - e->ts);
-        if (gap <= TINY_GAP_NS)
-            ret->gaps = add_time(ret->gaps, gap);
+        ret->sum = add_time(ret->sum, e->end - e->ts);
+        r = intervals_add(&tiny, e->ts, e->end);
     }
+    intervals_unite(&tiny);
+    if (r >= 0)
+        r = intervals_subtract(&tiny, &rank->chains, &left);
+    ret->time = add_time(ret->time, scene_within(rank, &left));
+    ret->gaps = add_time(ret->gaps, gaps_before(rank, &tiny));
+    return r;
 }
 
 static int look_tiny(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
 {
     struct tiny t = {0};
-    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
     char figures[FIGURES_MAX], place[PLACE_MAX], mean[UNIT_TEXT_MAX];
 
-    for (size_t i = 0; i < scene->n; i++)
-        add_tiny(&scene->ranks[i], &t);
-    if (t.n < TINY_MIN || (double)t.n < TINY_PART * (double)t.of)
-        return 0;
+    int r = 0;
+
+    for (size_t i = 0; i < scene->n && r >= 0; i++)
+        r = add_tiny(&scene->ranks[i], &t);
+    if (r < 0 || t.n < TINY_MIN || (double)t.n < TINY_PART * (double)t.of)
+        return r;
+    f.of[TIME_COMPUTE] = t.time;
+    f.of[TIME_IDLE] = t.gaps;
     f.cost = add_time(t.time, t.gaps);
     snprintf(f.what, sizeof(f.what),
              "Many tiny kernels: %.0f %% of the kernels take 4 us or less; they and the gaps "
@@ -81,7 +106,7 @@ static int look_tiny(const struct scene *scene, const struct rule *rule, struct 
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu of %zu kernels, %s on average; an upper bound: what a fused kernel "
              "computes stays",
-             t.n, t.of, format_duration(mean, t.time / (int64_t)t.n));
+             t.n, t.of, format_duration(mean, t.sum / (int64_t)t.n));
     finding_put(scene, rule, &f, ret);
     return 0;
 }
@@ -89,31 +114,43 @@ static int look_tiny(const struct scene *scene, const struct rule *rule, struct 
 /* -- Chains of elementwise kernels -------------------------------------------------------------------- */
 
 struct chain {
-    int64_t n, sum, longest, from, to;
+    int64_t n, sum, from, to;
+    struct interval longest;
 };
 
 struct chains {
     size_t n, kernels;
-    int64_t saved, best;
+    int64_t best;
     struct chain best_chain;
     const struct scene_rank *rank;
+    struct intervals saved; /* of the rank that was added last: the kernels but the longest of each chain */
 };
 
-static void end_chain(const struct scene_rank *rank, struct chain *c, struct chains *ret)
+static void chains_done(struct chains *c)
 {
-    int64_t saved = c->sum - c->longest;
+    intervals_done(&c->saved);
+}
+
+static int end_chain(const struct scene_rank *rank, struct chain *c, struct chains *ret)
+{
+    int64_t saved = c->sum - (c->longest.to - c->longest.from);
+    int r = 0;
 
     if (c->n >= CHAIN_MIN) {
         ret->n++;
         ret->kernels += (size_t)c->n;
-        ret->saved = add_time(ret->saved, saved);
         if (saved > ret->best) {
             ret->best = saved;
             ret->best_chain = *c;
             ret->rank = rank;
         }
+        /* The gaps between its kernels are no time of theirs: who adds it leaves them out. */
+        r = intervals_add(&ret->saved, c->from, c->longest.from);
+        if (r >= 0)
+            r = intervals_add(&ret->saved, c->longest.to, c->to);
     }
     *c = (struct chain){0};
+    return r;
 }
 
 /* PyTorch's own, each of one operator: what a compiler wrote is fused already. */
@@ -125,13 +162,18 @@ static bool is_elementwise(const struct columns *c, const struct gpu_event *e)
            memmem(name.p, name.size, "elementwise_kernel", sizeof("elementwise_kernel") - 1);
 }
 
+/* ret->saved becomes the rank's own. */
 static int add_chains(const struct scene_rank *rank, struct chains *ret)
 {
     _cleanup_(stream_set_done) struct stream_set streams = {0};
+    _cleanup_(intervals_done) struct intervals kernels = {0}, in_chains = {0}, saved = {0};
     _cleanup_(freep) struct chain *open = NULL;
     size_t n_open = 0;
+    int r = 0;
 
-    for (size_t i = 0; i < rank->work->n; i++) {
+    intervals_done(&ret->saved);
+    ret->saved = (struct intervals){0};
+    for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
         int64_t stream = stream_set_number(&streams, e->device, e->stream);
         if (stream < 0)
@@ -140,34 +182,66 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
             return -ENOMEM;
         struct chain *c = &open[stream];
         if (!is_elementwise(rank->columns, e) || !scene_has(rank, e->ts)) {
-            end_chain(rank, c, ret);
+            r = end_chain(rank, c, ret);
             continue;
         }
         if (c->n++ == 0)
             c->from = e->ts;
         c->to = e->end;
         c->sum = add_time(c->sum, e->end - e->ts);
-        c->longest = MAX(c->longest, e->end - e->ts);
+        if (e->end - e->ts > c->longest.to - c->longest.from)
+            c->longest = (struct interval){e->ts, e->end};
+        r = intervals_add(&kernels, e->ts, e->end);
     }
-    for (size_t i = 0; i < n_open; i++)
-        end_chain(rank, &open[i], ret);
-    return 0;
+    for (size_t i = 0; i < n_open && r >= 0; i++)
+        r = end_chain(rank, &open[i], ret);
+    intervals_unite(&ret->saved);
+    intervals_unite(&kernels);
+    if (r >= 0)
+        r = intervals_intersect(&ret->saved, &kernels, &in_chains);
+    if (r >= 0)
+        r = intervals_intersect(&in_chains, &rank->scope, &saved);
+    intervals_done(&ret->saved);
+    ret->saved = saved;
+    saved = (struct intervals){0};
+    return r;
+}
+
+int chains_read(struct scene *scene)
+{
+    struct finding f = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < scene->n && r >= 0; i++) {
+        _cleanup_(chains_done) struct chains c = {0};
+        r = add_chains(&scene->ranks[i], &c);
+        f.cost = add_time(f.cost, intervals_length(&c.saved));
+        scene->ranks[i].chains = c.saved;
+        c.saved = (struct intervals){0};
+    }
+    for (size_t i = 0; i < scene->n && !finding_matters(scene, &rule_unfused_elementwise, &f); i++) {
+        intervals_done(&scene->ranks[i].chains);
+        scene->ranks[i].chains = (struct intervals){0};
+    }
+    return r;
 }
 
 static int look_chains(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
 {
-    struct chains c = {0};
-    struct finding f = {.confidence = CONFIDENCE_MEDIUM};
+    _cleanup_(chains_done) struct chains c = {0};
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
     char figures[FIGURES_MAX], place[PLACE_MAX];
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++)
+    for (size_t i = 0; i < scene->n && r >= 0; i++) {
         r = add_chains(&scene->ranks[i], &c);
+        f.of[TIME_COMPUTE] = add_time(f.of[TIME_COMPUTE], intervals_length(&c.saved));
+    }
     if (r < 0 || c.n == 0 || !c.rank)
         return r;
-    f.cost = c.saved;
+    f.cost = f.of[TIME_COMPUTE];
     snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusing would save about %s",
-             finding_figures(figures, scene, c.saved));
+             finding_figures(figures, scene, f.cost));
     snprintf(f.where, sizeof(f.where), "the costliest, of %lld kernels, at %s", (long long)c.best_chain.n,
              finding_place(place, scene, c.rank->rank, c.best_chain.from, c.best_chain.to));
     snprintf(f.evidence, sizeof(f.evidence),
@@ -182,6 +256,8 @@ const struct rule rule_tiny_kernels = {
     .name = "tiny_kernels",
     .report = "kernels",
     .share_min = TINY_SHARE_MIN,
+    .idle = IDLE_DEVICE,
+    .ground = "how much fusing saves is not in the trace: the cost is an upper bound",
     .advice = "fuse them (torch.compile, foreach optimizers, fused norm, rope and activation kernels), batch "
               "more, or "
               "capture them as a graph; the report sequences lists candidates",
@@ -194,6 +270,7 @@ const struct rule rule_unfused_elementwise = {
     .name = "unfused_elementwise",
     .report = "sequences",
     .share_min = CHAIN_SHARE_MIN,
+    .ground = "names and order of the kernels alone show that a chain can be fused",
     .advice = "torch.compile the module, or call a fused kernel (norm, activation, rope) in its place",
     .vllm =
         "no --enforce-eager: compilation fuses them; --compilation-config custom_ops chooses its own kernels",

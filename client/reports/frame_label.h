@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of frames where there is less room than they need. Names that begin alike (kernels of one library,
+ * instances of one template) are told apart by what follows, so what they share is cut first.
+ *
+ * Pure. Texts are clean (text_clean()); the names own theirs.
+ */
+#pragma once
+
+#include "base/util.h"
+
+struct frame_name {
+    char *name;    /* complete */
+    char *label;   /* without what says least: "void", arguments */
+    size_t shared; /* bytes at the beginning of the label that another label has, too */
+};
+
+/* Takes the name; NULL is "". */
+void frame_name_init(struct frame_name *ret, char *take_name);
+/* Sets `shared` of each: the longest beginning that it has in common with a different label. */
+void frame_names_share(struct frame_name *names, size_t n);
+void frame_names_done(struct frame_name *names, size_t n);
+
+/* The label in at most the given columns, "" where these are too few for any text. The caller frees. */
+char *frame_label(const struct frame_name *name, unsigned columns);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/runs/run_group.h"
+
+#include "base/alloc.h"
+#include "base/words.h"
+#include "client/runs/result.h"
+#include "client/text/run.h"
+#include "client/text/text.h"
+
+#include <errno.h>
+
+#define PAGE_ROWS 100
+
+static bool has_figures(const json_t *run)
+{
+    return json_is_object(json_object_get(run, "metrics"));
+}
+
+/* -- By ids ------------------------------------------------------------------------------------------- */
+
+static bool holds(const json_t *runs, const char *ref)
+{
+    char known[RUN_REF_MAX];
+    const json_t *run;
+    size_t i;
+
+    json_array_foreach(runs, i, run) if (streq(run_ref(known, run), ref)) return true;
+    return false;
+}
+
+static int add_by_ref(struct client *c, const char *word, json_t *runs)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ run = NULL;
+    char ref[REF_TEXT_MAX];
+
+    if (verb_ref(c, word, 'r', "r", ref) < 0)
+        return EXIT_USAGE;
+    if (holds(runs, ref) || json_array_size(runs) == RUN_GROUP_MAX) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
+                    holds(runs, ref) ? "%s is listed twice" : "%s is one run too many", ref);
+        return client_fail(c, &p);
+    }
+    int status = run_get(c, ref, &run);
+    if (status != EXIT_DONE)
+        return status;
+    if (has_figures(run)) {
+        json_array_append(runs, run);
+        return EXIT_DONE;
+    }
+    problem_set(&p, -ENODATA, PROBLEM_CONFLICT, "%s has measured nothing to compare", ref);
+    problem_remedy(&p, "profctl show %s prints its state.", ref);
+    return client_fail(c, &p);
+}
+
+static int get_by_refs(struct client *c, const char *word, json_t *runs)
+{
+    const char *rest = word, *start;
+    int status = EXIT_DONE;
+
+    for (size_t size; status == EXIT_DONE && (size = words_next(&rest, &start)) > 0;) {
+        _cleanup_(freep) char *one = xstrndup(start, size);
+        status = add_by_ref(c, one, runs);
+    }
+    return status == EXIT_DONE && json_array_size(runs) == 0 ? add_by_ref(c, word, runs) : status;
+}
+
+/* -- By labels ---------------------------------------------------------------------------------------- */
+
+static bool has_value(const json_t *value, const char *wanted)
+{
+    _cleanup_(freep) char *text =
+        json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+    return streq(json_is_string(value) ? json_string_value(value) : text, wanted);
+}
+
+/* All of "key=value,key=value". */
+static bool matches(const json_t *run, const char *word)
+{
+    const char *rest = word, *start;
+
+    for (size_t size; (size = words_next(&rest, &start)) > 0;) {
+        _cleanup_(freep) char *one = xstrndup(start, size);
+        char *value = strchr(one, '=');
+        if (!value)
+            return false;
+        *value++ = '\0';
+        const json_t *label = json_object_get(json_object_get(run, "labels"), one);
+        if (!has_value(label ? label : json_object_get(json_object_get(run, "workload"), one), value))
+            return false;
+    }
+    return true;
+}
+
+static int get_by_labels(struct client *c, const char *word, json_t *runs)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    char last[RUN_REF_MAX] = "";
+
+    for (;;) {
+        _cleanup_(freep) char *path = xstrdup("/v1/runs");
+        _cleanup_json_ answer = NULL;
+        size_t i;
+        json_t *run;
+        url_add_int(&path, "limit", PAGE_ROWS);
+        url_add(&path, "before", *last ? last : NULL);
+        int status = client_get(c, path, "listing runs", &answer);
+        if (status != EXIT_DONE)
+            return status;
+        const json_t *page = json_object_get(answer, "runs");
+        json_array_foreach(page, i, run)
+        {
+            char ref[RUN_REF_MAX];
+            /* A list that repeats itself ends. */
+            if (has_figures(run) && matches(run, word) && !holds(runs, run_ref(ref, run)) &&
+                json_array_size(runs) < RUN_GROUP_MAX)
+                json_array_insert(runs, 0, run);
+        }
+        char next[RUN_REF_MAX];
+        run_ref(next, json_array_get(page, json_array_size(page) - 1));
+        if (json_array_size(page) < PAGE_ROWS || streq(next, last))
+            break;
+        strcpy(last, next);
+    }
+    if (json_array_size(runs) > 0)
+        return EXIT_DONE;
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "no run with figures has %s", word);
+    problem_remedy(&p, "profctl list-runs prints the labels of runs.");
+    return client_fail(c, &p);
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+/* The first member in which the workloads of two runs differ, or NULL. */
+static const char *differs_in(const json_t *run_a, const json_t *run_b)
+{
+    json_t *a = json_object_get(run_a, "workload"), *b = json_object_get(run_b, "workload"), *value;
+    const char *member;
+
+    if (!streq(json_get_str(run_a, "model"), json_get_str(run_b, "model")))
+        return "model";
+    json_object_foreach(a, member, value) if (!json_equal(value, json_object_get(b, member))) return member;
+    json_object_foreach(b, member, value) if (!json_object_get(a, member)) return member;
+    return NULL;
+}
+
+static int check_workloads(struct client *c, const char *word, const json_t *runs)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const json_t *first = json_array_get(runs, 0), *run;
+    const char *member;
+    char refs[2][RUN_REF_MAX];
+    size_t i;
+
+    json_array_foreach(runs, i, run)
+    {
+        if (!(member = differs_in(first, run)))
+            continue;
+        problem_set(&p, -EINVAL, PROBLEM_CONFLICT,
+                    "the runs of '%s' have different workloads: %s of %s and %s", word, member,
+                    run_ref(refs[0], first), run_ref(refs[1], run));
+        problem_remedy(&p,
+                       "Choose runs of one workload: r3,r4,r5, or a label and a member of the workload, as "
+                       "job=nightly,concurrency=8.");
+        return client_fail(c, &p);
+    }
+    return EXIT_DONE;
+}
+
+int run_group_get(struct client *c, const char *word, json_t **ret)
+{
+    _cleanup_json_ runs = json_array();
+    int status = strchr(word, '=') ? get_by_labels(c, word, runs) : get_by_refs(c, word, runs);
+
+    if (status == EXIT_DONE)
+        status = check_workloads(c, word, runs);
+    if (status == EXIT_DONE)
+        *ret = TAKE_PTR(runs);
+    return status;
+}
+
+static char *join_refs(const json_t *runs, const char *separator)
+{
+    char ref[RUN_REF_MAX], *text = xstrdup("");
+    const json_t *run;
+    size_t i;
+
+    json_array_foreach(runs, i, run)
+    {
+        char *longer = xasprintf("%s%s%s", text, i ? separator : "", run_ref(ref, run));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+char *run_group_text(const json_t *runs)
+{
+    return join_refs(runs, ", ");
+}
+
+char *run_group_words(const json_t *runs)
+{
+    return join_refs(runs, ",");
+}

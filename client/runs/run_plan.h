@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The benchmark runs that an audit or a sweep consists of: what each sends, and how long it is likely to take
+ * by what was measured so far. Pure.
+ *
+ * An estimate is a range, because nobody knows beforehand how well a server batches. From a measured run at
+ * another concurrency, throughput either stays as it was or grows in proportion; the truth lies between. A
+ * run by duration or by rate takes as long as its schedule.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "client/text/screen.h"
+
+/* Seconds; both NAN: not known. */
+struct time_range {
+    double low_s, high_s;
+};
+
+struct planned_run {
+    char *load;         /* "concurrency 4, 16 requests, 128 out" */
+    double concurrency; /* 0: no bound */
+    double rate;        /* requests/s; 0: a closed loop */
+    double requests;    /* 0: as many as its duration allows */
+    double duration_s;  /* that the workload asks for; 0: none */
+    double tokens;      /* of input and output for each request, where the workload fixes them; else 0 */
+    double took_s;      /* 0: not measured yet */
+    char *ref;          /* "r3" of an earlier run, else NULL */
+};
+
+struct run_plan {
+    struct planned_run *runs;
+    size_t n, cap;
+    struct planned_run *earlier; /* runs of the catalog to estimate by, until one of these is measured */
+    size_t n_earlier, earlier_cap;
+};
+
+/* A run of a workload as it is sent (docs/workload.md). */
+void run_plan_add(struct run_plan *p, const json_t *workload);
+/* What a run that ended says of itself: how many requests it sent in which time. */
+void run_plan_measured(struct run_plan *p, size_t i, const json_t *run);
+/* Takes the complete ones of a list of runs (GET /v1/runs, newest first) that went to the same place. */
+void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *request);
+void run_plan_done(struct run_plan *p);
+
+struct time_range run_plan_estimate(const struct run_plan *p, size_t i);
+/* Of all runs from `first` on; NAN where one is not known. */
+struct time_range run_plan_remaining(const struct run_plan *p, size_t first);
+/* Of all runs; 0 where one sends by duration. */
+double run_plan_requests(const struct run_plan *p);
+
+/* "about 12s", "10s to 40s", "unknown". The caller frees. */
+char *time_range_text(struct time_range range);
+/* A row for each run and a line for all of them. */
+void run_plan_print(const struct run_plan *p, const struct screen *s);
+/* "Plan: 7 runs, 267 requests, 40s to 2min, estimated from r3". The caller frees. */
+char *run_plan_line(const struct run_plan *p);
+/* "Step 2 of 7, 10s to 40s left": what is said before a run begins. The caller frees. */
+char *run_plan_next_line(const struct run_plan *p, size_t i);
+/* {"runs": [{"load", "requests", "estimated_s": [low, high], "based_on"}], "requests", "estimated_s"} */
+json_t *run_plan_json(const struct run_plan *p);

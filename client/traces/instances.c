@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/traces/instances.h"
+
+#include "base/alloc.h"
+#include "trace/export/align.h"
+#include "trace/read/instance.h"
+#include "trace/reports/common_collectives.h"
+#include <errno.h>
+#include <math.h>
+
+/* The texts that clues refer to; numbers are in the clues. */
+struct clue_texts {
+    char *backend;
+};
+
+static int64_t wall_clock(int64_t stamp, int64_t shift)
+{
+    int64_t ret;
+
+    if (stamp == COLUMN_NULL || shift == COLUMN_NULL || __builtin_add_overflow(stamp, shift, &ret))
+        return INSTANCE_UNKNOWN;
+    return ret;
+}
+
+static char *meta_string(const struct columns *c, enum meta_key key)
+{
+    struct text text = columns_meta_text(c, key);
+
+    return text.size > 0 ? xstrndup(text.p, text.size) : NULL;
+}
+
+static struct instance_clues gather_clues(const struct named_rank *rank, int64_t shift,
+                                          struct clue_texts *texts)
+{
+    const json_t *trace = rank->trace, *ranks = json_object_get(trace, "ranks");
+    const struct columns *c = rank->columns;
+    struct text distributed = columns_meta_text(c, META_distributed_info);
+    int64_t number = columns_meta(c, META_rank), world = columns_meta(c, META_world_size);
+
+    texts->backend = meta_string(c, META_backend);
+    return (struct instance_clues){
+        .recording = json_get_str(trace, json_get_str(trace, "session") ? "session" : "recording"),
+        .worker = trace ? json_get_str(trace, "worker") : NULL,
+        .group = trace ? json_get_str(trace, "instance") : NULL,
+        .path = trace ? json_get_str(trace, "name") : rank->path,
+        .stage = trace ? json_get_str(trace, "stage") : NULL,
+        .backend = texts->backend,
+        .distributed = distributed.p,
+        .distributed_size = distributed.size,
+        .rank = number != COLUMN_NULL ? number : json_get_int(ranks, "rank", INSTANCE_UNKNOWN),
+        .world_size = world,
+        .dp = json_get_int(ranks, "dp", INSTANCE_UNKNOWN),
+        .from_ns = wall_clock(columns_meta(c, META_first_ns), shift),
+        .to_ns = wall_clock(columns_meta(c, META_last_ns), shift),
+    };
+}
+
+/* -- Order and numbers -------------------------------------------------------------------------------- */
+
+struct rank_order {
+    size_t instance, before; /* before: where it was */
+};
+
+static int compare_places(const void *x, const void *y)
+{
+    const struct rank_order *a = x, *b = y;
+
+    if (a->instance != b->instance)
+        return a->instance < b->instance ? -1 : 1;
+    return a->before < b->before ? -1 : a->before > b->before;
+}
+
+/* By instance; within one the order stays. */
+static void reorder(struct named_ranks *ranks, struct rank *analysed, const size_t *numbers)
+{
+    _cleanup_(freep) struct rank_order *places = xcalloc(ranks->n + 1, sizeof(*places));
+    _cleanup_(freep) struct named_rank *named = xcalloc(ranks->n + 1, sizeof(*named));
+    _cleanup_(freep) struct gpu_work **work = xcalloc(ranks->n + 1, sizeof(struct gpu_work *));
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        places[i] = (struct rank_order){numbers[i], i};
+        named[i] = ranks->items[i];
+        work[i] = analysed[i].gpu;
+    }
+    qsort(places, ranks->n, sizeof(*places), compare_places);
+    for (size_t i = 0; i < ranks->n; i++) {
+        ranks->items[i] = named[places[i].before];
+        ranks->items[i].instance = places[i].instance;
+        analysed[i] = (struct rank){.columns = ranks->items[i].columns,
+                                    .label = ranks->items[i].label,
+                                    .gpu = work[places[i].before]};
+    }
+}
+
+static int64_t number_in_trace(const struct named_rank *rank)
+{
+    return columns_meta(rank->columns, META_rank);
+}
+
+static int64_t number_in_catalog(const struct named_rank *rank)
+{
+    return json_get_int(json_object_get(rank->trace, "ranks"), "rank", COLUMN_NULL);
+}
+
+/* Those of one instance; false where one has none, or the number of another. */
+static bool take_numbers(struct named_rank *ranks, size_t n, int64_t (*number)(const struct named_rank *rank))
+{
+    for (size_t i = 0; i < n; i++) {
+        ranks[i].number = number(&ranks[i]);
+        if (ranks[i].number == COLUMN_NULL)
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (ranks[k].number == ranks[i].number)
+                return false;
+    }
+    return true;
+}
+
+/* Ranks without a number, or with one that another of their instance has too, are told by their places. */
+static void number_ranks(struct named_rank *ranks, size_t n)
+{
+    if (take_numbers(ranks, n, number_in_trace) || take_numbers(ranks, n, number_in_catalog))
+        return;
+    for (size_t i = 0; i < n; i++)
+        ranks[i].number = (int64_t)i;
+}
+
+/* The role of the instance's workers, where all have the same. */
+static const char *find_role(const struct named_rank *ranks, size_t n)
+{
+    const char *role = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *trace = ranks[i].trace;
+        const char *stage = trace ? json_get_str(trace, "stage") : NULL, *own = stage ? stage : ranks[i].role;
+        if (!own || (role && !streq(role, own)))
+            return NULL;
+        role = own;
+    }
+    return role;
+}
+
+/* Of the fullest cache: that is where requests wait. */
+static double find_kv_use(const struct named_rank *ranks, size_t n)
+{
+    double most = NAN;
+
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, ranks[i].kv_use); /* what is not known is the smaller */
+    return most;
+}
+
+static void describe_instances(struct named_ranks *ranks, struct rank *analysed,
+                               const struct instance_clues *clues, const size_t *numbers, size_t n_instances)
+{
+    size_t first = 0;
+
+    ranks->names = xcalloc(n_instances + 1, sizeof(*ranks->names));
+    ranks->instances = xcalloc(n_instances + 1, sizeof(*ranks->instances));
+    ranks->n_instances = n_instances;
+    instances_name(clues, ranks->n, numbers, n_instances, ranks->names);
+    reorder(ranks, analysed, numbers);
+    for (size_t i = 0; i < n_instances; i++) {
+        size_t n = 0;
+        while (first + n < ranks->n && ranks->items[first + n].instance == i)
+            n++;
+        number_ranks(&ranks->items[first], n);
+        ranks->instances[i] = (struct engine_instance){.name = ranks->names[i],
+                                                       .role = find_role(&ranks->items[first], n),
+                                                       .first = first,
+                                                       .n = n,
+                                                       .kv_use = find_kv_use(&ranks->items[first], n)};
+        first += n;
+    }
+}
+
+static int no_memory(struct client *c)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -ENOMEM, PROBLEM_INTERNAL, "cannot group the traces: out of memory");
+    return client_fail(c, &p);
+}
+
+int ranks_find_instances(struct client *c, struct named_ranks *ranks, const struct kernel_patterns *patterns,
+                         bool as_one, struct rank **ret)
+{
+    _cleanup_(freep) struct instance_clues *clues = xcalloc(ranks->n + 1, sizeof(*clues));
+    _cleanup_(freep) struct clue_texts *texts = xcalloc(ranks->n + 1, sizeof(*texts));
+    _cleanup_(freep) int64_t *shifts = xcalloc(ranks->n + 1, sizeof(*shifts));
+    _cleanup_(freep) size_t *numbers = xcalloc(ranks->n + 1, sizeof(*numbers));
+    struct rank *analysed = xcalloc(ranks->n + 1, sizeof(*analysed));
+    struct analysis analysis = {.ranks = analysed, .n = ranks->n, .view = VIEW_ALL, .patterns = patterns};
+    _cleanup_(common_collectives_done) struct common_collectives common = {0};
+    int64_t n_instances = 1;
+
+    *ret = analysed;
+    for (size_t i = 0; i < ranks->n; i++) {
+        analysed[i].columns = ranks->items[i].columns;
+        shifts[i] = align_wall_shift(ranks->items[i].columns);
+        clues[i] = gather_clues(&ranks->items[i], shifts[i], &texts[i]);
+    }
+    if (common_collectives_init(&common, &analysis, shifts) < 0)
+        n_instances = -ENOMEM;
+    else if (!as_one)
+        n_instances = instances_find(clues, ranks->n, common_collectives_compare, &common, numbers);
+    if (n_instances >= 0 && common.error >= 0)
+        describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
+    for (size_t i = 0; i < ranks->n; i++)
+        free(texts[i].backend);
+    return n_instances < 0 || common.error < 0 ? no_memory(c) : EXIT_DONE;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `profctl context`: adds, chooses, lists and removes contexts (door/contexts.h). It asks no profd. */
+#include "client/door/contexts.h"
+
+#include "base/alloc.h"
+#include "client/door/place.h"
+#include "client/text/fields.h"
+#include "client/text/listing.h"
+#include "client/text/text.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+#define TOKEN_BYTES_MAX 4096
+
+struct options {
+    bool token_stdin, use, force;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option_def options[] = {
+    {"use", 0, NULL, OPTION_FLAG, AT(use), "of add: use the context from now on"},
+    {"token-stdin", 0, NULL, OPTION_FLAG, AT(token_stdin),
+     "of add: read the token from standard input and keep it in a file of mode 0600"},
+    {"force", 0, NULL, OPTION_FLAG, AT(force), "of add: replace a context of that name"},
+};
+
+static int usage(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
+
+static int usage(struct client *c, const char *remedy, const char *format, ...)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *what = xvasprintf(format, ap);
+    va_end(ap);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+    if (remedy)
+        problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}
+
+/* -- add ---------------------------------------------------------------------------------------------- */
+
+/* Paths are kept absolute: a context is used from anywhere. */
+static int put_path(json_t *context, const char *key, const char *path, struct problem *p)
+{
+    if (!path)
+        return 0;
+    _cleanup_(freep) char *absolute = realpath(path, NULL);
+    if (!absolute)
+        return problem_set(p, -errno, PROBLEM_BAD_REQUEST, "cannot open %s: %s", path, strerror(errno));
+    json_put_str(context, key, absolute);
+    return 0;
+}
+
+static int take_token(const char *name, struct problem *p)
+{
+    char token[TOKEN_BYTES_MAX + 1];
+    size_t n = fread(token, 1, TOKEN_BYTES_MAX, stdin);
+
+    token[n] = '\0';
+    if (n == 0 || ferror(stdin)) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "no token on standard input");
+        problem_remedy(p, "profctl context add %s --host URL --token-stdin < FILE", name);
+        return -EINVAL;
+    }
+    return context_keep_token(name, token, p);
+}
+
+/* The token and the certificates are looked at now, not at the first call. */
+static int check_connection(const struct connection *at, const char *token_file, struct problem *p)
+{
+    _cleanup_(place_done) struct place place = {0};
+    _cleanup_(credentials_done) struct credentials credentials = {0};
+    struct credential_options options_of = at->credentials;
+
+    int r = place_find(at->socket, at->host, &place, p);
+    if (r < 0 || !at->host)
+        return r;
+    options_of.token_file = token_file;
+    return token_file ? credentials_find(&options_of, place.url, &credentials, p) : 0;
+}
+
+static int make_context(const struct options *o, const struct connection *at, const char *name,
+                        json_t *context, struct problem *p)
+{
+    int r = o->token_stdin ? take_token(name, p) : 0;
+    _cleanup_(freep) char *kept = r == 0 && o->token_stdin ? context_new_token_path(name) : NULL,
+                          *token_path = kept ? context_token_path(name) : NULL;
+    const char *token_file = kept ? kept : at->credentials.token_file;
+
+    json_put_str(context, "host", at->host);
+    if (r == 0)
+        r = put_path(context, "socket", at->socket, p);
+    if (r == 0 && kept)
+        json_put_str(context, "token_file", token_path);
+    else if (r == 0)
+        r = put_path(context, "token_file", token_file, p);
+    if (r == 0)
+        r = put_path(context, "cacert", at->credentials.cacert, p);
+    if (r == 0)
+        r = put_path(context, "cert", at->credentials.cert, p);
+    if (r == 0)
+        r = put_path(context, "key", at->credentials.key, p);
+    if (at->credentials.plain_http)
+        json_put_bool(context, "plain_http", true);
+    return r < 0 ? r : check_connection(at, token_file, p);
+}
+
+static int add(struct client *c, const struct options *o, json_t *contexts, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const struct connection *at = c->connection;
+    bool existed = contexts_find(contexts, name);
+
+    if (!name || !context_name_is_valid(name))
+        return usage(
+            c, "profctl context add prod --host https://10.0.0.1:9460 --token-file FILE",
+            "a context's name is letters, digits, '.', '_' and '-', at most 64, and not \"default\"");
+    if (!at->host == !at->socket)
+        return usage(c, "profctl context add NAME --host URL --token-file FILE",
+                     "a context needs --host or --socket");
+    if (o->token_stdin && at->credentials.token_file)
+        return usage(c, NULL, "--token-stdin and --token-file exclude each other");
+    if (existed && !o->force)
+        return usage(c, "--force replaces it.", "context %s exists", name);
+    json_t *context = json_object();
+    if (make_context(o, at, name, context, &p) < 0) {
+        json_decref(context);
+        context_forget_new_token(name);
+        return client_fail(c, &p);
+    }
+    json_object_set_new(json_object_get(contexts, "contexts"), name, context);
+    if (o->use)
+        json_put_str(contexts, "current", name);
+    if ((o->token_stdin ? contexts_write_with_token(contexts, name, &p) : contexts_write(contexts, &p)) < 0)
+        return client_fail(c, &p);
+    if (o->use)
+        client_say(c, "Context %s is added and in use.", name);
+    else
+        client_say(c, "Context %s is added; profctl context use %s makes it the default.", name, name);
+    return EXIT_DONE;
+}
+
+/* -- The others --------------------------------------------------------------------------------------- */
+
+static const char *current_name(const json_t *contexts)
+{
+    const char *current = json_get_str(contexts, "current");
+    return current ? current : CONTEXT_DEFAULT;
+}
+
+static int use(struct client *c, const struct options *o, json_t *contexts, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (!streq(name, CONTEXT_DEFAULT) && !contexts_find(contexts, name)) {
+        contexts_unknown(contexts, name, &p);
+        return client_fail(c, &p);
+    }
+    if (streq(name, CONTEXT_DEFAULT))
+        json_object_del(contexts, "current");
+    else
+        json_put_str(contexts, "current", name);
+    if (contexts_write(contexts, &p) < 0)
+        return client_fail(c, &p);
+    client_say(
+        c, streq(name, CONTEXT_DEFAULT) ? "The profd of this machine is in use." : "Context %s is in use.",
+        name);
+    return EXIT_DONE;
+}
+
+static int list(struct client *c, const struct options *o, json_t *contexts, const char *name)
+{
+    static const struct table_column columns[] = {{"NAME", 0, IMPORTANCE_KEY},
+                                                  {"CURRENT", 0, IMPORTANCE_HIGH},
+                                                  {"PROFD", 0, IMPORTANCE_HIGH},
+                                                  {"TOKEN FILE", COLUMN_SHORTEN | COLUMN_PATH}};
+    const char *current = current_name(contexts), *one;
+    _cleanup_(table_freep) struct table *table = NULL;
+    json_t *context;
+
+    int status = listing_table(c, columns, ARRAY_SIZE(columns), &table);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, contexts);
+    table_add(table, (const char *[]){CONTEXT_DEFAULT, streq(current, CONTEXT_DEFAULT) ? "yes" : NULL,
+                                      "this machine", NULL});
+    json_object_foreach(json_object_get(contexts, "contexts"), one, context)
+    {
+        const char *host = json_get_str(context, "host");
+        table_add(table, (const char *[]){one, streq(current, one) ? "yes" : NULL,
+                                          host ? host : json_get_str(context, "socket"),
+                                          json_get_str(context, "token_file")});
+    }
+    listing_print(c, table);
+    return EXIT_DONE;
+}
+
+static int show(struct client *c, const struct options *o, json_t *contexts, const char *name)
+{
+    static const struct {
+        const char *heading, *key;
+    } fields[] = {{"Host:", "host"},      {"Socket:", "socket"},    {"Token file:", "token_file"},
+                  {"CA file:", "cacert"}, {"Certificate:", "cert"}, {"Key:", "key"}};
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *shown = name ? name : current_name(contexts);
+    const json_t *context = contexts_find(contexts, shown);
+
+    if (!context && !streq(shown, CONTEXT_DEFAULT)) {
+        contexts_unknown(contexts, shown, &p);
+        return client_fail(c, &p);
+    }
+    if (c->json) {
+        _cleanup_json_ answer = context ? json_copy((json_t *)context) : json_object();
+        json_put_str(answer, "name", shown);
+        json_put_bool(answer, "current", streq(shown, current_name(contexts)));
+        return client_print_json(c, answer);
+    }
+    field_printf(&c->out, "Context:", "%s%s", shown, streq(shown, current_name(contexts)) ? " (in use)" : "");
+    if (!context)
+        field_print(&c->out, "Host:", "this machine");
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+        field_print(&c->out, fields[i].heading, json_get_str(context, fields[i].key));
+    if (json_get_bool(context, "plain_http", false))
+        field_print(&c->out, "Token over:", "http:// too (--plain-http)");
+    return EXIT_DONE;
+}
+
+static int delete (struct client *c, const struct options *o, json_t *contexts, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    bool was_current = streq(name, current_name(contexts));
+
+    if (!contexts_find(contexts, name)) {
+        contexts_unknown(contexts, name, &p);
+        return client_fail(c, &p);
+    }
+    json_object_del(json_object_get(contexts, "contexts"), name);
+    if (was_current)
+        json_object_del(contexts, "current");
+    if (contexts_write(contexts, &p) < 0)
+        return client_fail(c, &p);
+    context_forget_token(name);
+    client_say(c, "Context %s is deleted%s.", name,
+               was_current ? "; the profd of this machine is in use" : "");
+    return EXIT_DONE;
+}
+
+static const struct {
+    const char *name;
+    unsigned n_names, min_names;
+    int (*run)(struct client *c, const struct options *o, json_t *contexts, const char *name);
+} commands[] = {
+    {"add", 1, 1, add}, {"use", 1, 1, use},   {"list", 0, 0, list},
+    {"ls", 0, 0, list}, {"show", 1, 0, show}, {"rm", 1, 1, delete},
+};
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    const char *command = n_words > 0 ? words[0] : "list";
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ contexts = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+        unsigned n_names = n_words > 0 ? (unsigned)n_words - 1 : 0;
+        if (!streq(commands[i].name, command))
+            continue;
+        if (n_names < commands[i].min_names || n_names > commands[i].n_names)
+            return usage(c, "profctl context --help", "context %s takes %s", command,
+                         commands[i].n_names == 0     ? "no name"
+                         : commands[i].min_names == 0 ? "at most one name"
+                                                      : "a name");
+        if ((o->use || o->token_stdin || o->force) && commands[i].run != add)
+            return usage(c, "profctl context --help", "--use, --token-stdin and --force are for context add");
+        if (contexts_read(&contexts, &p) < 0)
+            return client_fail(c, &p);
+        return commands[i].run(c, o, contexts, n_names > 0 ? words[1] : NULL);
+    }
+    _cleanup_(freep) char *clean = text_clean(command, false);
+    return usage(c, "There are add, use, list, show and rm.", "unknown command: context %s", clean);
+}
+
+const struct verb verb_context = {
+    .name = "context",
+    .words = "[add NAME|use NAME|list|show [NAME]|rm NAME]",
+    .summary = "Name the profd of other machines, and choose one",
+    .details = "A context keeps --host (or --socket), --token-file, --cacert, --cert, --key and --plain-http "
+               "under a\n"
+               "name. Every verb then takes it by --context NAME or $PROFD_CONTEXT, or without either where "
+               "it is in\n"
+               "use. \"default\" is the profd of this machine.",
+    .max_words = 2,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .has_listing = true,
+    .is_offline = true,
+    .run = run,
+};

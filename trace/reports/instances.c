@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engine instances side by side, as replicas of one service: how long their steps take, how busy their GPUs
+ * are, and which of them differ from the others with the same role in the same phase.
+ */
+#include "base/statistics.h"
+#include "trace/reports/array.h"
+#include "trace/reports/reports.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+
+/* Fewer steps do not show how long an instance's steps usually are. */
+#define STEPS_MIN 5
+/* Replicas never take exactly as long as each other: a smaller difference is nothing to act on. */
+#define FACTOR_MIN 1.1
+/* The same of shares of the GPU's time. */
+#define SHARE_MIN 0.1
+/* Instances that one is compared with; as many traces can be looked at together. */
+#define COMPARED_MAX 256
+
+static const struct report_column columns[] = {
+    {"instance", UNIT_TEXT, "engine instance: the ranks that run one copy of a model"},
+    {"role", UNIT_TEXT, "prefill, decode, ...; empty where it is not known", IMPORTANCE_LOW},
+    {"ranks", UNIT_COUNT, "ranks whose traces are looked at"},
+    {"phase", UNIT_TEXT, "phase of most of its steps, which the next four columns are of", IMPORTANCE_EXTRA},
+    {"steps", UNIT_COUNT, "steps of that phase; those of several ranks are one"},
+    {"step_p50_ns", UNIT_NS, "median duration of a step, of the rank that takes longest"},
+    {"step_p99_ns", UNIT_NS, "99th percentile of the same"},
+    {"tokens_per_step", UNIT_FACTOR, "mean number of tokens, where the names of steps have them",
+     .importance = IMPORTANCE_LOW},
+    {"busy_share", UNIT_SHARE, "time with GPU activity, of the span of the GPU's activity"},
+    {"exposed_share", UNIT_SHARE, "time with communication and no computation, of the same span"},
+    {"kv_use", UNIT_SHARE, "peak use of its KV cache during the benchmark run of the session, where known",
+     IMPORTANCE_EXTRA},
+    {"outlier", UNIT_TEXT, "in what it differs from the others of its role and phase", .is_prose = true},
+};
+
+struct measured_instance {
+    const char *name, *role;
+    size_t n_ranks;
+    enum step_phase phase;
+    int64_t *steps; /* durations, sorted */
+    size_t n_steps;
+    double tokens; /* of a step; NaN unknown */
+    int64_t span, busy, exposed;
+    double kv_use;
+    char outlier[512];
+};
+
+/* -- One instance ------------------------------------------------------------------------------------- */
+
+struct lasting {
+    int64_t index, ts, dur, tokens;
+    size_t rank;
+    size_t occurrence; /* among the steps of its rank with that number, by time */
+};
+
+static int compare_occurrences(const void *x, const void *y)
+{
+    const struct lasting *a = x, *b = y;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    return (a->ts > b->ts) - (a->ts < b->ts);
+}
+
+static int compare_lasting(const void *x, const void *y)
+{
+    const struct lasting *a = x, *b = y;
+
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    if (a->occurrence != b->occurrence)
+        return a->occurrence < b->occurrence ? -1 : 1;
+    return (a->dur < b->dur) - (a->dur > b->dur);
+}
+
+/* The steps of that phase on all ranks; those that are one step lie together, the longest first. */
+static int gather_steps(struct analysis *a, enum step_phase phase, struct lasting **ret, size_t *ret_n)
+{
+    size_t cap = 0, n = 0;
+
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct steps *steps;
+        int r = analysis_steps(a, rank, &steps);
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < steps->n; i++) {
+            const struct step *s = &steps->items[i];
+            if (!analysis_has_step(a, rank, s) || s->phase != phase)
+                continue;
+            if (!ARRAY_ROOM(*ret, cap, n + 1))
+                return -ENOMEM;
+            (*ret)[n++] = (struct lasting){s->index, s->ts, s->end - s->ts, s->tokens, rank, 0};
+        }
+    }
+    *ret_n = n;
+    if (n < 2)
+        return 0;
+    qsort(*ret, n, sizeof(**ret), compare_occurrences);
+    for (size_t i = 1; i < n; i++)
+        if ((*ret)[i].rank == (*ret)[i - 1].rank && (*ret)[i].index == (*ret)[i - 1].index)
+            (*ret)[i].occurrence = (*ret)[i - 1].occurrence + 1;
+    qsort(*ret, n, sizeof(**ret), compare_lasting);
+    return 0;
+}
+
+static int find_phase(struct analysis *a, enum step_phase *ret)
+{
+    size_t counts[_STEP_PHASE_MAX] = {0};
+
+    *ret = PHASE_UNKNOWN;
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct steps *steps;
+        int r = analysis_steps(a, rank, &steps);
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < steps->n; i++)
+            counts[steps->items[i].phase] += analysis_has_step(a, rank, &steps->items[i]);
+    }
+    for (int phase = 0; phase < _STEP_PHASE_MAX; phase++)
+        if (counts[phase] > counts[*ret])
+            *ret = (enum step_phase)phase;
+    return 0;
+}
+
+/* A step is over when its slowest rank is done: what ranks do at once is one sample. */
+static int measure_steps(struct analysis *a, struct measured_instance *ret)
+{
+    _cleanup_(freep) struct lasting *all = NULL;
+    size_t n = 0, n_tokens = 0;
+    double tokens = 0;
+    int r = find_phase(a, &ret->phase);
+
+    if (r >= 0)
+        r = gather_steps(a, ret->phase, &all, &n);
+    if (r < 0)
+        return r;
+    ret->steps = malloc((n + 1) * sizeof(*ret->steps));
+    if (!ret->steps)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        bool follows =
+            i > 0 && all[i].index == all[i - 1].index && all[i].occurrence == all[i - 1].occurrence;
+        if (follows)
+            continue; /* of a rank that was done before */
+        ret->steps[ret->n_steps++] = all[i].dur;
+        if (all[i].tokens != COLUMN_NULL) {
+            tokens += (double)all[i].tokens;
+            n_tokens++;
+        }
+    }
+    sort_ns(ret->steps, ret->n_steps);
+    ret->tokens = n_tokens > 0 ? tokens / (double)n_tokens : NAN;
+    return 0;
+}
+
+static int measure(struct analysis *a, struct measured_instance *ret)
+{
+    int r = measure_steps(a, ret);
+
+    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
+        const struct gpu_work *work;
+        struct gpu_times times;
+        r = analysis_gpu(a, rank, &work);
+        if (r >= 0)
+            r = gpu_work_times(work, &times);
+        if (r < 0)
+            break;
+        ret->span = add_time(ret->span, times.span);
+        ret->busy = add_time(ret->busy, times.busy);
+        ret->exposed = add_time(ret->exposed, times.exposed);
+    }
+    ret->n_ranks = a->n;
+    return r;
+}
+
+/* -- Against the others ------------------------------------------------------------------------------- */
+
+static bool is_comparable(const struct measured_instance *a, const struct measured_instance *b)
+{
+    return strcmp(a->role ? a->role : "", b->role ? b->role : "") == 0 && a->phase == b->phase;
+}
+
+/* The median over all others that may be compared; NaN where there are none. */
+static double usual(const struct measured_instance *all, size_t n, size_t but,
+                    double (*value)(const struct measured_instance *m), size_t *ret_others)
+{
+    double values[COMPARED_MAX];
+    size_t n_values = 0;
+
+    for (size_t i = 0; i < n && n_values < ARRAY_SIZE(values); i++) {
+        double one = i != but && is_comparable(&all[i], &all[but]) ? value(&all[i]) : NAN;
+        if (!isfinite(one))
+            continue;
+        size_t at = n_values++;
+        for (; at > 0 && values[at - 1] > one; at--)
+            values[at] = values[at - 1];
+        values[at] = one;
+    }
+    *ret_others = n_values;
+    if (n_values == 0)
+        return NAN;
+    return n_values % 2 ? values[n_values / 2] : (values[n_values / 2 - 1] + values[n_values / 2]) / 2;
+}
+
+static double step_percentile(const struct measured_instance *m, unsigned percent)
+{
+    return m->n_steps < STEPS_MIN ? NAN : (double)percentile(m->steps, m->n_steps, percent);
+}
+
+static double step_p25(const struct measured_instance *m)
+{
+    return step_percentile(m, 25);
+}
+
+static double step_p50(const struct measured_instance *m)
+{
+    return step_percentile(m, 50);
+}
+
+static double step_p75(const struct measured_instance *m)
+{
+    return step_percentile(m, 75);
+}
+
+static double tokens_of(const struct measured_instance *m)
+{
+    return m->tokens;
+}
+
+static double busy_of(const struct measured_instance *m)
+{
+    return m->span > 0 ? (double)m->busy / (double)m->span : NAN;
+}
+
+static double exposed_of(const struct measured_instance *m)
+{
+    return m->span > 0 ? (double)m->exposed / (double)m->span : NAN;
+}
+
+static void add_sentence(struct measured_instance *m, const char *format, ...) _printf_(2, 3);
+static void add_sentence(struct measured_instance *m, const char *format, ...)
+{
+    size_t used = strlen(m->outlier);
+    va_list ap;
+
+    if (used > 0 && used + 2 < sizeof(m->outlier))
+        used += (size_t)snprintf(m->outlier + used, sizeof(m->outlier) - used, "; ");
+    va_start(ap, format);
+    vsnprintf(m->outlier + used, sizeof(m->outlier) - used, format, ap);
+    va_end(ap);
+}
+
+/* Steps that take longer: the middle halves of both must not overlap. */
+static void compare_steps(struct measured_instance *all, size_t n, size_t i)
+{
+    size_t others;
+    struct measured_instance *m = &all[i];
+    double p50 = step_p50(m), usual_p50 = usual(all, n, i, step_p50, &others),
+           usual_p75 = usual(all, n, i, step_p75, &others), factor = p50 / usual_p50;
+
+    if (!isfinite(factor) || factor < FACTOR_MIN || step_p25(m) <= usual_p75)
+        return;
+    add_sentence(m, "%s's steps take %.1f times those of the other%s (p50 %.3g ms against %.3g ms)", m->name,
+                 factor, others > 1 ? "s" : "", p50 / 1e6, usual_p50 / 1e6);
+    double tokens = tokens_of(m), usual_tokens = usual(all, n, i, tokens_of, &others);
+    if (!isfinite(tokens) || !isfinite(usual_tokens) || usual_tokens <= 0)
+        return;
+    if (tokens / usual_tokens >= FACTOR_MIN || usual_tokens / tokens >= FACTOR_MIN)
+        add_sentence(m, "with %.4g tokens a step against %.4g", tokens, usual_tokens);
+    else
+        add_sentence(m, "with as many tokens a step");
+}
+
+static void compare_shares(struct measured_instance *all, size_t n, size_t i)
+{
+    static const struct {
+        double (*value)(const struct measured_instance *m);
+        const char *less, *more; /* NULL: nothing to say */
+    } shares[] = {
+        {busy_of, "its GPUs are busy %.0f %% of the time against %.0f %%", NULL},
+        {exposed_of, NULL, "it communicates without computing for %.0f %% of the time against %.0f %%"},
+    };
+
+    for (size_t s = 0; s < ARRAY_SIZE(shares); s++) {
+        size_t others;
+        double own = shares[s].value(&all[i]), usually = usual(all, n, i, shares[s].value, &others);
+        const char *format = own - usually >= SHARE_MIN   ? shares[s].more
+                             : usually - own >= SHARE_MIN ? shares[s].less
+                                                          : NULL;
+        if (format && isfinite(own) && isfinite(usually))
+            add_sentence(&all[i], format, 100 * own, 100 * usually);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static void put_instance(const struct measured_instance *m, struct report_rows *ret)
+{
+    put_str(ret, m->name);
+    put_str(ret, m->role);
+    put_int(ret, (int64_t)m->n_ranks);
+    put_str(ret, step_phase_name(m->phase));
+    put_int(ret, (int64_t)m->n_steps);
+    put_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 50) : COLUMN_NULL);
+    put_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 99) : COLUMN_NULL);
+    put_real(ret, m->tokens);
+    put_real(ret, busy_of(m));
+    put_real(ret, exposed_of(m));
+    put_real(ret, m->kv_use);
+    put_str(ret, *m->outlier ? m->outlier : NULL);
+}
+
+static int make(struct analysis *a, struct report_rows *ret)
+{
+    const struct engine_instance only = {.n = a->n, .kv_use = NAN};
+    size_t n = a->n_instances > 0 ? a->n_instances : 1;
+    struct measured_instance *all = calloc(n, sizeof(*all));
+    int r = all ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        const struct engine_instance *instance = a->n_instances > 0 ? &a->instances[i] : &only;
+        struct analysis one = a->n_instances > 0 ? analysis_of_instance(a, i) : *a;
+        all[i] = (struct measured_instance){
+            .name = instance->name, .role = instance->role, .kv_use = instance->kv_use, .tokens = NAN};
+        if (!all[i].name)
+            all[i].name = a->n > 0 ? a->ranks[0].label : "";
+        r = measure(&one, &all[i]);
+    }
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        compare_steps(all, n, i);
+        compare_shares(all, n, i);
+    }
+    bool any = false;
+    for (size_t i = 0; i < n && r >= 0; i++)
+        any = any || all[i].n_steps > 0 || all[i].span > 0;
+    for (size_t i = 0; i < n && r >= 0; i++)
+        put_instance(&all[i], ret);
+    for (size_t i = 0; all && i < n; i++)
+        free(all[i].steps);
+    free(all);
+    return r < 0 || any ? r : -ENODATA;
+}
+
+const struct report report_instances = {
+    .name = "instances",
+    .title = "engine instances side by side: steps, tokens, use of the GPU, outliers",
+    .how = "An instance is the ranks that run one copy of a model: those of one worker, or of workers that "
+           "share a model by /server_info or by the collectives that they run. Steps are compared in the "
+           "phase that most steps of an instance have, with instances of the same role and phase: an outlier "
+           "has a median at least 1.1 times that of the others, and its first quartile lies above their "
+           "third. Shares differ by at least 10 points.",
+    .of_instances = true,
+    .columns = columns,
+    .n_columns = ARRAY_SIZE(columns),
+    .make = make,
+};
