@@ -300,9 +300,13 @@ static char *replace_all(const struct reading *r, const char *text, const char *
     size_t size, n = strlen(with);
     FILE *out = xmemstream(&result, &size);
 
-    for (const char *at; (at = strstr(text, what)) && spend(r, n); text = at + strlen(what))
-        fprintf(out, "%.*s%s", (int)(at - text), text, with);
-    fputs(text, out);
+    while (*text)
+        if (*text == *what && starts_with(text, what) && spend(r, n)) {
+            fputs(with, out);
+            text += strlen(what);
+        } else {
+            fputc(*text++, out);
+        }
     fclose(out);
     return result;
 }
