@@ -125,6 +125,20 @@ void fields_done(const struct field_list *l, void *record)
     fields_init(l, record);
 }
 
+void fields_copy(const struct field_list *l, void *to, const void *from)
+{
+    for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
+        if (is_text(f->type))
+            AT(char *, to, f) = xstrdup(AT(char *const, from, f));
+        else if (is_word(f->type))
+            AT(int, to, f) = AT(const int, from, f);
+        else if (f->type == FIELD_BOOL)
+            AT(bool, to, f) = AT(const bool, from, f);
+        else
+            AT(int64_t, to, f) = AT(const int64_t, from, f);
+    }
+}
+
 static void bind_field(const struct field *f, sqlite3_stmt *s, int i, const void *record)
 {
     if (is_word(f->type))
@@ -273,6 +287,11 @@ void session_record_done(struct session_record *r)
     fields_done(&session_fields, r);
 }
 
+void session_record_copy(struct session_record *to, const struct session_record *from)
+{
+    fields_copy(&session_fields, to, from);
+}
+
 void target_record_init(struct target_record *r)
 {
     fields_init(&target_fields, r);
@@ -281,6 +300,11 @@ void target_record_init(struct target_record *r)
 void target_record_done(struct target_record *r)
 {
     fields_done(&target_fields, r);
+}
+
+void target_record_copy(struct target_record *to, const struct target_record *from)
+{
+    fields_copy(&target_fields, to, from);
 }
 
 void trace_record_init(struct trace_record *r)

@@ -95,6 +95,8 @@ extern const struct field_list session_fields, target_fields, trace_fields, run_
 /* clang-format on */
 
 void fields_done(const struct field_list *l, void *record);
+/* Every field, with texts of its own. What `to` held is not freed. */
+void fields_copy(const struct field_list *l, void *to, const void *from);
 /* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
 void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);
 void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record);

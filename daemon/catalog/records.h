@@ -118,10 +118,13 @@ struct function_record {
     int64_t calls, tsub_ns, ttot_ns, tavg_ns;
 };
 
+/* copy() gives `to` texts of its own, and frees nothing that `to` held. */
 void session_record_init(struct session_record *r);
 void session_record_done(struct session_record *r);
+void session_record_copy(struct session_record *to, const struct session_record *from);
 void target_record_init(struct target_record *r);
 void target_record_done(struct target_record *r);
+void target_record_copy(struct target_record *to, const struct target_record *from);
 void trace_record_init(struct trace_record *r);
 void trace_record_done(struct trace_record *r);
 void run_record_init(struct run_record *r);

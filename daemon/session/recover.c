@@ -28,18 +28,9 @@ struct target_list {
 static int take_target(const struct target_record *r, void *arg)
 {
     struct target_list *list = arg;
-    struct target_record *copy;
 
     VEC_GROW(list->items, list->n, list->cap);
-    copy = &list->items[list->n++];
-    *copy = *r;
-    copy->worker_url = xstrdup(r->worker_url);
-    copy->worker = xstrdup(r->worker);
-    copy->profile_id = xstrdup(r->profile_id);
-    copy->output_dir = xstrdup(r->output_dir);
-    copy->trace_dir = xstrdup(r->trace_dir);
-    copy->failure = xstrdup(r->failure);
-    copy->remedy = xstrdup(r->remedy);
+    target_record_copy(&list->items[list->n++], r);
     return 0;
 }
 
@@ -80,22 +71,6 @@ static void rebuild_request(struct session *s)
     }
 }
 
-static void copy_session(struct session_record *to, const struct session_record *from)
-{
-    *to = *from;
-    to->router = xstrdup(from->router);
-    to->dialect = xstrdup(from->dialect);
-    to->fleet = xstrdup(from->fleet);
-    to->options = xstrdup(from->options);
-    to->labels = xstrdup(from->labels);
-    to->requested_by = xstrdup(from->requested_by);
-    to->reason = xstrdup(from->reason);
-    to->remedy = xstrdup(from->remedy);
-    to->remarks = xstrdup(from->remarks);
-    to->name = xstrdup(from->name);
-    to->skipped = xstrdup(from->skipped);
-}
-
 static void rebuild_remarks(struct session *s)
 {
     char error[200];
@@ -132,7 +107,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
         return err;
     struct session *s = session_alloc(b->all, list.n);
     session_record_done(&s->record);
-    copy_session(&s->record, r);
+    session_record_copy(&s->record, r);
     rebuild_request(s);
     rebuild_remarks(s);
     for (size_t i = 0; i < list.n; i++)

@@ -134,6 +134,23 @@ def test_recording_that_should_have_ended(tmp_path):
         settled(profd, fleet, 1)
 
 
+def test_recording_of_a_session_with_every_column(tmp_path):
+    """What the catalog has of a session is there once: each text has one owner, and its next state can be saved."""
+    with house(tmp_path, "vllm", 3, "--fault", "unhealthy@2") as (fleet, profd):
+        session = profd.start_session(duration_ns=2 * S)["session"]
+        assert [left["worker"] for left in profd.wait_state(session, "recording")["skipped"]] == [fleet.workers[2]]
+        profd.kill()
+        with contextlib.closing(sqlite3.connect(profd.catalog)) as db, db:
+            db.execute("update session_row set name = 'night'")
+        profd.start()
+        end = profd.wait_session(session)
+        assert (end["state"], end["name"], end["counts"]["skipped"]) == ("complete", "night", 1)
+        assert "the catalog cannot take its state" not in profd.log()
+        assert profd.rows("select state, name from sessions") == [{"state": "complete", "name": "night"}]
+        profd.stop()  # with status 0
+        profd.start()
+
+
 def test_recording_while_the_clock_was_set_back(tmp_path):
     """Its end is an hour away by the clock. For how long it has recorded nobody knows, so that it ends."""
     with house(tmp_path, "vllm", 2) as (fleet, profd):

@@ -27,6 +27,9 @@ static inline struct session_record full_session(void)
                                    .skew_ns = 9,
                                    .reason = "reason",
                                    .remedy = "remedy\nin two lines",
+                                   .remarks = "[{\"text\":\"remark\"}]",
+                                   .name = "night",
+                                   .skipped = "[{\"worker\":\"" W2 "\"}]",
                                    .pinned = true};
 }
 

@@ -8,7 +8,7 @@
 #include "tests/unit/catalog-room.h"
 #include <inttypes.h>
 
-/* -- Round trips -- */
+/* -- Round trips and copies -- */
 
 static bool is_number(enum field_type t)
 {
@@ -59,6 +59,20 @@ static void check_trace(struct room *room, int64_t id, const struct trace_record
     assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
     assert_same(&trace_fields, &r, expected);
     trace_record_done(&r);
+}
+
+/* The records are made of literals: a copy that kept one of them could not be freed. */
+static void test_copies(void **state)
+{
+    struct session_record s = full_session(), s2;
+    session_record_copy(&s2, &s);
+    assert_same(&session_fields, &s2, &s);
+    session_record_done(&s2);
+
+    struct target_record t = full_target(3), t2;
+    target_record_copy(&t2, &t);
+    assert_same(&target_fields, &t2, &t);
+    target_record_done(&t2);
 }
 
 static void test_round_trips(void **state)
@@ -668,6 +682,7 @@ static void test_plans(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ROOM_TEST(test_copies),
         ROOM_TEST(test_round_trips),
         ROOM_TEST(test_saving_writes_every_column),
         ROOM_TEST(test_absent_rows),
