@@ -157,6 +157,8 @@ void http_stream_begin(struct http_request *r, const char *content_type);
 /* -EPIPE: the client is gone; -ENOBUFS: it lags beyond stream_lag_max and is dropped. In both cases the
  * on_close function is called, from the loop, never from here. */
 int http_stream_write(struct http_request *r, const char *data, size_t size);
+/* Bytes that were written and wait for the client. */
+size_t http_stream_waiting(const struct http_request *r);
 void http_stream_end(struct http_request *r);
 
 /* Called once, if the client leaves (or the server is freed) before r ended by a reply. Must not reply. */

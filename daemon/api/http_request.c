@@ -313,6 +313,11 @@ int http_stream_write(struct http_request *r, const char *data, size_t size)
     return 0;
 }
 
+size_t http_stream_waiting(const struct http_request *r)
+{
+    return evbuffer_get_length(http_conn_output(r->conn));
+}
+
 void http_stream_end(struct http_request *r)
 {
     if (r->chunked)

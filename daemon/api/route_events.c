@@ -2,9 +2,11 @@
 /*
  * Changes as server-sent events.
  *
- * A stream is a place in the catalog's audit log: what was committed behind it is read from there in pages,
- * whether it is history that a client asks for or something that happened this moment. So a burst of a
- * thousand workers reaches a client as fast as it reads, and nothing is sent that might still be rolled back.
+ * A stream is a position in the catalog's audit log: what was committed after it is read from there in pages,
+ * whether it is history that a client asks for or something that happened this moment. The next page is read
+ * when the client has read most of the one before: a burst of a thousand workers reaches a client as fast as
+ * it reads, profd keeps little for one that reads slowly, and nothing is sent that might still be rolled
+ * back.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -17,9 +19,12 @@
 #include <sys/queue.h>
 
 #define COMMENT_INTERVAL_NS (15 * NS_PER_S)
-/* A page is well below what may wait for a client, and the next one gives it the time to read. */
-#define PAGE_EVENTS      200
-#define PAGE_INTERVAL_NS (10 * NS_PER_MS)
+#define PAGE_EVENTS         200
+#define PAGE_INTERVAL_NS    (10 * NS_PER_MS)
+/* Bytes that wait for a client before its next event is written: well below what drops it. */
+#define WAITING_MAX (64 << 10)
+/* Until it is looked again whether a client that is behind has read. */
+#define BEHIND_INTERVAL_NS (50 * NS_PER_MS)
 
 struct stream {
     LIST_ENTRY(stream) next;
@@ -34,12 +39,21 @@ struct event_hub {
     struct door *door;
     LIST_HEAD(, stream) streams;
     struct event *pump, *comment;
+    int64_t pump_at_ns;   /* monotonic, where the pump is pending */
     int64_t committed_id; /* the newest event that is sure */
 };
 
-/* What is not kept has no id: a client that reconnects goes on behind what it has of the others. */
+static bool is_behind(const struct stream *s)
+{
+    return http_stream_waiting(s->request) >= WAITING_MAX;
+}
+
+/* What is not kept has no id: a client that reconnects goes on after what it has of the others. One that is
+ * behind goes without. */
 static void write_passing(struct stream *s, const json_t *event)
 {
+    if (is_behind(s))
+        return;
     _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
     _cleanup_(freep) char *text = xasprintf("event: %s\ndata: %s\n\n", json_get_str(event, "kind"), data);
 
@@ -56,50 +70,61 @@ static int write_event(struct stream *s, const json_t *event)
     return http_stream_write(s->request, text, strlen(text));
 }
 
-/* True where there may be more. */
-static bool pump_stream(struct stream *s)
+/* Until it is to be pumped again; DEADLINE_NEVER: not before something happens. */
+static int64_t pump_stream(struct stream *s)
 {
     _cleanup_json_ events = NULL;
     json_t *event;
     size_t i;
 
-    if (s->dropped || s->last_id >= s->hub->committed_id ||
-        catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
+    if (s->dropped || s->last_id >= s->hub->committed_id)
+        return DEADLINE_NEVER;
+    if (is_behind(s))
+        return BEHIND_INTERVAL_NS;
+    if (catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
                             &events) < 0)
-        return false;
+        return DEADLINE_NEVER;
     json_array_foreach(events, i, event)
     {
         int64_t id = json_get_int(event, "event_id", 0);
         if (id > s->hub->committed_id)
-            return false;
+            return DEADLINE_NEVER;
+        if (is_behind(s))
+            return BEHIND_INTERVAL_NS;
         s->last_id = id;
         if (write_event(s, event) < 0) {
             s->dropped = true;
-            return false;
+            return DEADLINE_NEVER;
         }
     }
-    return json_array_size(events) == PAGE_EVENTS;
+    return json_array_size(events) == PAGE_EVENTS ? PAGE_INTERVAL_NS : DEADLINE_NEVER;
 }
 
+/* A pump that is planned earlier stays so. */
 static void schedule_pump(struct event_hub *h, int64_t delay_ns)
 {
     struct timeval tv = timeval_of(delay_ns);
-    if (!evtimer_pending(h->pump, NULL))
-        evtimer_add(h->pump, &tv);
+    int64_t at_ns = mono_ns() + delay_ns;
+
+    if (evtimer_pending(h->pump, NULL) && h->pump_at_ns <= at_ns)
+        return;
+    h->pump_at_ns = at_ns;
+    evtimer_add(h->pump, &tv);
 }
 
 static void on_pump(evutil_socket_t fd, short what, void *arg)
 {
     struct event_hub *h = arg;
     struct stream *s;
-    bool more = false;
+    int64_t delay_ns = DEADLINE_NEVER;
 
     LIST_FOREACH(s, &h->streams, next)
     {
-        more |= pump_stream(s);
+        int64_t wanted_ns = pump_stream(s);
+        delay_ns = MIN(delay_ns, wanted_ns);
     }
-    if (more)
-        schedule_pump(h, PAGE_INTERVAL_NS);
+    if (delay_ns != DEADLINE_NEVER)
+        schedule_pump(h, delay_ns);
 }
 
 /* Proxies and clients give up connections that are silent. */

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -125,22 +126,32 @@ def test_vllm_records_between_start_and_stop(fleet):
 
 
 def test_vllm_serves_nothing_but_health_while_it_flushes(alone):
+    """The load lasts longer than the test, and the recording is long enough to be written for a while."""
     worker = alone.add_vllm("--step-ms", 10, profiler_config={**QUIET, "torch_profiler_with_stack": True}).wait_ready()
-    alone.start_load(worker.url, duration=2, concurrency=4)
+    alone.start_load(worker.url, patience(60), 4)
+
+    def steps_done():
+        return metric(worker.url, "vllm:iteration_tokens_total_count")
+
     wait_for(lambda: metric(worker.url, "vllm:num_requests_running") == 4)
     call("POST", worker.url + "/start_profile")
-    time.sleep(0.6)
+    begun = steps_done()
+    wait_for(lambda: steps_done() - begun >= 100)
     with contextlib.closing(http.client.HTTPConnection(worker.url[7:])) as stopping:
         stopping.request("POST", "/stop_profile")
-        time.sleep(0.2)
-        before = metric(worker.url, "vllm:iteration_tokens_total_count")
+
+        def look_for_standstill():
+            assert not select.select([stopping.sock], [], [], 0)[0], "the stop was answered before a standstill was seen"
+            before = steps_done()
+            time.sleep(0.3)
+            return steps_done() == before
+
+        wait_for(look_for_standstill)
         assert call("GET", worker.url + "/health")[0] == 200
-        assert metric(worker.url, "vllm:num_requests_running") == 4
-        time.sleep(0.3)
-        assert metric(worker.url, "vllm:iteration_tokens_total_count") == before
+        assert metric(worker.url, "vllm:num_requests_running") > 0
         assert stopping.getresponse().status == 200
-    generate(worker)
-    assert metric(worker.url, "vllm:iteration_tokens_total_count") > before
+        flushed = steps_done()
+    wait_for(lambda: steps_done() > flushed)
 
 
 def test_vllm_max_iterations_makes_later_starts_do_nothing(alone):
