@@ -219,10 +219,9 @@ static void decode(struct check *c, const uint8_t *data, size_t size)
 static void judge(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
 {
     static const enum trace_state states[] = {
-        [STREAM_COMPLETE] = TRACE_COMPLETE,
-        [STREAM_TRUNCATED] = TRACE_TRUNCATED,
-        [STREAM_CORRUPT] = TRACE_CORRUPT,
-        [STREAM_OVER_LIMIT] = TRACE_CORRUPT,
+        [STREAM_COMPLETE] = TRACE_COMPLETE, [STREAM_TRUNCATED] = TRACE_TRUNCATED,
+        [STREAM_CORRUPT] = TRACE_CORRUPT,   [STREAM_OVER_LIMIT] = TRACE_CORRUPT,
+        [STREAM_FOLLOWED] = TRACE_CORRUPT,
     };
     char *reason = NULL;
 

@@ -47,6 +47,12 @@ def made_trace(**more):
     return gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": [EVENT], **more}).encode())
 
 
+def dense_trace(size, **more):
+    """A trace whose file is that large, give or take a kilobyte, and like no other: it is stored, not compressed."""
+    events = {"schemaVersion": 1, "traceEvents": [EVENT], "id": os.urandom(8).hex(), "filling": "x" * size, **more}
+    return gzip.compress(json.dumps(events).encode(), 0)
+
+
 def unclaimed(profd):
     return [trace for trace in profd.traces(limit=1000) if "session" not in trace]
 
@@ -98,6 +104,28 @@ def test_a_missing_rank_is_named(tmp_path):
         assert sorted(trace["ranks"]["rank"] for trace in traces) == [0, 1, 2]
         assert {trace["state"] for trace in traces} == {"complete"}
         check_copies(profd, traces)
+
+
+FOLLOWED = {  # what the content of a file is, and the reason of its trace
+    "rank1.1700000000000000000.pt.trace.json.gz": (made_trace() + b"more", "4 bytes follow the end of the last gzip member"),
+    "rank2.1700000000000000000.pt.trace.json.gz": (made_trace() + bytes(1 << 20), "1048576 zero bytes follow the end of the last gzip"),
+    "rank3.1700000000000000000.pt.trace.json": (gzip.decompress(made_trace()) + bytes(5000), "text follows the end of the trace"),
+    "rank4.1700000000000000000.pt.trace.json.gz": (made_trace() + bytes(512), None),
+}
+
+
+def test_files_that_go_on_after_their_trace(tmp_path):
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    for name, (content, _) in FOLLOWED.items():
+        (watched / name).write_bytes(content)
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={watched}")) as profd:
+        wait_for(lambda: len(profd.traces()) == len(FOLLOWED), why=profd.log)
+        for trace in profd.traces():
+            why = FOLLOWED[trace["name"]][1]
+            assert trace["state"] == ("corrupt" if why else "complete"), trace
+            assert (why or "512 zero bytes follow") in trace["reason"] and "at byte " in trace["reason"], trace
+            assert trace["slices"] == 1, trace
 
 
 def test_the_same_trace_under_two_names(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from daemon import ROOT, Daemon, FaultFleet, wait_for
-from test_collect import INGEST, MIB, NAME, config, made_trace, record, unclaimed
+from test_collect import INGEST, MIB, NAME, config, dense_trace, made_trace, record, unclaimed
 from test_store import check_agreement, column_files, room_of, vacuum
 from patience import patience
 
@@ -200,7 +200,7 @@ def test_of_what_was_left_in_place_only_they_go(tmp_path, fleet):
 def test_no_room_for_them(tmp_path):
     watched = tmp_path / "watched"
     watched.mkdir()
-    (watched / NAME).write_bytes(made_trace() + bytes(MIB - 1000))  # the trace alone fills the budget
+    (watched / NAME).write_bytes(dense_trace(MIB - 3000))  # the trace alone fills the budget
     with Daemon(tmp_path / "profd", config(collect=f"watch={watched}", more="[store]\nmax_use=1M\nkeep_free=1M")) as profd:
         trace = wait_for(lambda: unclaimed(profd))[0]
         assert trace["stored"] and trace["columns_reason"] == "no room in the store (see profctl du)"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from daemon import Daemon, FaultFleet, wait_for
-from test_collect import MIB, NAME, SHORT, config, made_trace, record, sha256, unclaimed
+from test_collect import MIB, NAME, SHORT, config, dense_trace, made_trace, record, sha256, unclaimed
 from patience import patience
 
 MS = 1_000_000
@@ -296,7 +296,7 @@ def test_old_files_do_not_drive_out_newer_traces(tmp_path, fleet):
     watched = tmp_path / "watched"
     watched.mkdir()
     old = watched / NAME
-    old.write_bytes(made_trace() + bytes(MIB))  # what stands behind the trace makes it large
+    old.write_bytes(dense_trace(MIB))
     os.utime(old, (time.time() - 86400, time.time() - 86400))
     profd = Daemon(tmp_path / "profd", config(more="[store]\nmax_use=1500K\nkeep_free=1M")).start()
     record(profd, fleet)
@@ -408,14 +408,14 @@ def test_a_file_dated_in_the_future_is_not_kept_for_that(tmp_path, fleet):
     """An import with any date displaces what was collected before, and goes when its turn has come."""
     with Daemon(tmp_path / "profd", config(more="[store]\nmax_use=3500K\nkeep_free=1M")) as profd:
         file = tmp_path / NAME
-        file.write_bytes(made_trace() + bytes(MIB))
+        file.write_bytes(dense_trace(MIB))
         os.utime(file, (time.time() + 10 * 86400,) * 2)
         assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
         for _ in range(3):
             assert record(profd, fleet)["state"] == "complete"
         assert "t1" not in names(profd) and len(names(profd)) == 3, profd.traces()
         os.utime(file, (1, 1))
-        file.write_bytes(made_trace(again=True) + bytes(MIB))
+        file.write_bytes(dense_trace(MIB, again=True))
         os.utime(file, (1, 1))
         assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
         newest = max(profd.traces(), key=lambda trace: trace["collected_at"])

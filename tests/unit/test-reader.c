@@ -207,12 +207,40 @@ static void test_members_and_what_follows(void **state)
     memcpy(packed + size, next, more);
     memcpy(packed + size + more, "trash", 5);
     struct read_room r = read_in(packed, size + more + 5, DEFAULTS);
-    assert_int_equal(r.sum.state, READ_COMPLETE);
+    assert_int_equal(r.sum.state, READ_CORRUPT);
     assert_int_equal(r.sum.columns.slices, 2);
     assert_int_equal(r.sum.columns.defects[DEFECT_bytes_behind_end], 1);
-    assert_non_null(strstr(r.sum.reason, "5 bytes that do not belong to it"));
+    assert_non_null(strstr(r.sum.reason, "5 bytes follow the end of the last gzip member at byte "));
+    read_room_done(&r);
+    memset(packed + size + more, 0, 5);
+    r = read_in(packed, size + more + 5, DEFAULTS);
+    assert_int_equal(r.sum.state, READ_COMPLETE);
+    assert_int_equal(r.sum.columns.defects[DEFECT_bytes_behind_end], 1);
     read_room_done(&r);
     free(packed);
+}
+
+static void test_text_that_goes_on_after_its_end(void **state)
+{
+    static const char *const tails[] = {"trailing", "{}", "\x01", "]"};
+    static const char text[] = HEAD EVENT TAIL;
+    char all[sizeof(text) + 16], reason[64];
+
+    snprintf(reason, sizeof(reason), "at byte %zu", strlen(text) + 1);
+    for (size_t i = 0; i < ARRAY_SIZE(tails); i++) {
+        snprintf(all, sizeof(all), "%s\n%s", text, tails[i]);
+        struct read_room r = read_in(all, strlen(all), DEFAULTS);
+        assert_int_equal(r.sum.state, READ_CORRUPT);
+        assert_int_equal(r.sum.columns.slices, 1);
+        assert_non_null(strstr(r.sum.reason, reason));
+        read_room_done(&r);
+    }
+    /* A file that was extended. */
+    memset(all, 0, sizeof(all));
+    memcpy(all, text, strlen(text));
+    struct read_room r = read_in(all, sizeof(all), DEFAULTS);
+    assert_int_equal(r.sum.state, READ_CORRUPT);
+    read_room_done(&r);
 }
 
 struct witness {
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_damaged_gzip),
         cmocka_unit_test(test_limit_of_text),
         cmocka_unit_test(test_members_and_what_follows),
+        cmocka_unit_test(test_text_that_goes_on_after_its_end),
         cmocka_unit_test(test_tap_and_progress),
         cmocka_unit_test(test_too_little_memory),
         cmocka_unit_test(test_spilled),

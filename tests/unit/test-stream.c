@@ -24,7 +24,11 @@ static struct outcome decode(const uint8_t *in, size_t size, size_t in_step, siz
         do {
             io.out = o.out + o.out_size;
             io.out_size = out_step;
+            const uint8_t *in_before = io.in;
+            size_t size_before = io.in_size;
             stream_decode(s, &io);
+            /* What a decoder gives back was not given to it by this call. */
+            assert_true(io.in_size <= size_before && io.in == in_before + (size_before - io.in_size));
             o.out_size += out_step - io.out_size;
             assert_true(o.out_size <= 4 * TEXT_SIZE);
         } while (io.in_size > 0 || io.out_size == 0);
@@ -142,6 +146,34 @@ static void test_bad_block(void **state)
     free(o.out);
 }
 
+/* The decoder may hold bytes of earlier calls in its bit buffer when it finds an error. */
+static void test_errors_are_within_the_file(void **state)
+{
+    static const struct {
+        size_t size;
+        const char *data;
+    } cases[] = {
+        {28, "\x1f\x8b\x08\0\0\0\0\0\0\x03\xdb\xdb\x45\x64\xe8\xcf\x50\xff\xb7\xca\xf0\xc1\x53\x01\x31\x42"
+             "\x7d\xf3"},
+        {27,
+         "\x1f\x8b\x08\0\0\0\0\0\0\x03\x33\x40\xf9\x29\x12\x3f\x55\x07\xc9\x37\xa3\xac\x0e\xd4\x6f\xa4\xa3"},
+        {31, "\x1f\x8b\x08\0\0\0\0\0\0\x03\xaa\xe0\x88\x54\xb2\x25\xda\xde\xca\xd3\xb1\x92\xde\xcf\x31\x6a"
+             "\x54\x71\xeb"
+             "\x5e\xc1"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        for (size_t in_step = 1; in_step <= cases[i].size; in_step++)
+            for (size_t out_step = 1; out_step <= 40; out_step++) {
+                struct outcome o = decode((const uint8_t *)cases[i].data, cases[i].size, in_step, out_step,
+                                          STREAM_LIMITS_DEFAULT);
+                assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+                const char *place = strstr(o.sum.reason, " near byte ");
+                assert_non_null(place);
+                assert_true(strtoull(place + strlen(" near byte "), NULL, 10) <= cases[i].size);
+                free(o.out);
+            }
+}
+
 /* What follows a member, in pieces of every size up to that of a magic number. */
 static struct outcome decode_followed(packer *pack, const void *tail, size_t tail_size, size_t step)
 {
@@ -153,7 +185,6 @@ static struct outcome decode_followed(packer *pack, const void *tail, size_t tai
     memcpy(packed + size, tail, tail_size);
     struct outcome o = decode(packed, size + tail_size, step, TEXT_SIZE, STREAM_LIMITS_DEFAULT);
     free(packed);
-    assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
     assert_memory_equal(o.out, text, strlen(text));
     return o;
 }
@@ -165,6 +196,7 @@ static void check_second_member(packer *pack)
 
     for (size_t step = 1; step < 9; step++) {
         struct outcome o = decode_followed(pack, second, size, step);
+        assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
         assert_int_equal(o.sum.members, 2);
         assert_int_equal(o.out_size, 9 + 3);
         assert_int_equal(o.sum.ignored, 0);
@@ -179,26 +211,54 @@ static void test_members(void **state)
     check_second_member(pack_zstd);
 }
 
-static void test_what_follows_is_noted(void **state)
+/* The packed size of the text that decode_followed() packs, which is where the tail begins. */
+static size_t packed_size(packer *pack)
+{
+    size_t size;
+    free(pack("[1, 2, 3]", 9, &size));
+    return size;
+}
+
+static void test_what_follows_is_a_defect(void **state)
 {
     static const struct {
+        packer *pack;
         const char *tail;
         size_t size;
-        const char *reason;
+        const char *reason; /* ends with the offset */
     } cases[] = {
-        {"\0\0\0\0\0", 5, "5 zero bytes behind the end of the gzip data"},
-        {"\0\0trash", 7, "7 bytes that do not belong to it behind the end of the gzip data"},
-        {"\x1f", 1, "1 bytes that do not belong to it behind the end of the gzip data"},
-        {"\x1f\x1f\x8b", 3, "3 bytes that do not belong to it behind the end of the gzip data"},
+        {pack_gzip, "\0\0trash", 7, "7 bytes follow the end of the last gzip member at byte "},
+        {pack_gzip, "\x1f", 1, "1 bytes follow the end of the last gzip member at byte "},
+        {pack_gzip, "\x1f\x1f\x8b", 3, "3 bytes follow the end of the last gzip member at byte "},
+        {pack_zstd, "\0\0\0", 3, "3 zero bytes follow the end of the last zstd member at byte "},
+        {pack_zstd, "\x28\xb5", 2, "2 bytes follow the end of the last zstd member at byte "},
     };
+    char reason[160];
+
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
         for (size_t step = 1; step < 5; step++) {
-            struct outcome o = decode_followed(pack_gzip, cases[i].tail, cases[i].size, step);
+            struct outcome o = decode_followed(cases[i].pack, cases[i].tail, cases[i].size, step);
+            assert_int_equal(o.sum.verdict, STREAM_FOLLOWED);
             assert_int_equal(o.sum.ignored, cases[i].size);
-            assert_string_equal(o.sum.reason, cases[i].reason);
+            snprintf(reason, sizeof(reason), "%s%zu", cases[i].reason, packed_size(cases[i].pack));
+            assert_string_equal(o.sum.reason, reason);
             assert_int_equal(o.out_size, 9);
             free(o.out);
         }
+}
+
+/* As gzip(1) does, for blocks of tapes and archives; but no more than such a block. */
+static void test_zero_padding_of_gzip(void **state)
+{
+    _cleanup_(freep) uint8_t *zeros = xcalloc(STREAM_PADDING_MAX + 1, 1);
+
+    for (size_t n = 1; n <= STREAM_PADDING_MAX + 1; n = n < 4 ? n + 1 : n == 4 ? STREAM_PADDING_MAX : n + 1) {
+        struct outcome o = decode_followed(pack_gzip, zeros, n, 1000);
+        assert_int_equal(o.sum.verdict, n <= STREAM_PADDING_MAX ? STREAM_COMPLETE : STREAM_FOLLOWED);
+        assert_int_equal(o.sum.ignored, n);
+        assert_non_null(strstr(o.sum.reason, "zero bytes follow the end of the last gzip member at byte "));
+        free(o.out);
+    }
 }
 
 /* Every optional field of a gzip header, in pieces of every size and cut everywhere. */
@@ -295,7 +355,9 @@ int main(void)
         cmocka_unit_test(test_checksum_and_length),
         cmocka_unit_test(test_bad_block),
         cmocka_unit_test(test_members),
-        cmocka_unit_test(test_what_follows_is_noted),
+        cmocka_unit_test(test_errors_are_within_the_file),
+        cmocka_unit_test(test_what_follows_is_a_defect),
+        cmocka_unit_test(test_zero_padding_of_gzip),
         cmocka_unit_test(test_header_fields),
         cmocka_unit_test(test_skippable_frame),
         cmocka_unit_test(test_plain),

@@ -135,8 +135,10 @@ static bool step_gzip(struct stream *s, struct stream_io *io)
     z->next_out = io->out;
     z->avail_out = out;
     int r = isal_inflate(z);
-    io->in += in - z->avail_in;
-    io->in_size -= in - z->avail_in;
+    /* With an error ISA-L gives back what its bit buffer holds, which may be of earlier calls. */
+    uint32_t taken = in - MIN(z->avail_in, in);
+    io->in += taken;
+    io->in_size -= taken;
     io->out += out - z->avail_out;
     io->out_size -= out - z->avail_out;
     if (r == ISAL_INCORRECT_CHECKSUM && s->resumed)
@@ -296,6 +298,19 @@ static void probe_byte(struct stream *s, uint8_t byte)
     s->phase = PHASE_IGNORE;
 }
 
+/* What no member took. The decoder of zstd(1) accepts nothing, that of gzip(1) zeros. */
+static void judge_rest(struct stream *s, const char *name)
+{
+    struct stream_summary *sum = &s->sum;
+    bool is_padding = sum->coding == STREAM_GZIP && !s->ignored_nonzero && sum->ignored <= STREAM_PADDING_MAX;
+
+    if (!is_padding)
+        sum->verdict = STREAM_FOLLOWED;
+    snprintf(sum->reason, sizeof(sum->reason),
+             "%" PRIu64 " %sbytes follow the end of the last %s member at byte %" PRIu64, sum->ignored,
+             s->ignored_nonzero ? "" : "zero ", name, sum->in - sum->ignored);
+}
+
 static void check_limits(struct stream *s)
 {
     char what[sizeof(s->defect)];
@@ -442,7 +457,6 @@ void stream_finish(struct stream *s, struct stream_summary *ret)
     else if (sum->verdict == STREAM_TRUNCATED)
         snprintf(sum->reason, sizeof(sum->reason), "%s ends after %" PRIu64 " bytes", name, sum->in);
     else if (sum->verdict == STREAM_COMPLETE && sum->ignored > 0)
-        snprintf(sum->reason, sizeof(sum->reason), "%" PRIu64 " %s behind the end of the %s data",
-                 sum->ignored, s->ignored_nonzero ? "bytes that do not belong to it" : "zero bytes", name);
+        judge_rest(s, name);
     *ret = *sum;
 }

@@ -24,9 +24,13 @@ enum stream_verdict {
     STREAM_TRUNCATED,  /* the input ends within a member; what came out until there is good */
     STREAM_CORRUPT,    /* bad block, wrong checksum or length */
     STREAM_OVER_LIMIT, /* unpacks to more than the limits allow */
+    STREAM_FOLLOWED,   /* all members are complete, and bytes of none follow them */
 };
 
 #define STREAM_MAGIC_MAX 4
+/* Zero bytes after the last gzip member that are no defect: tapes and archives pad to a block of up to 64
+ * KiB, and gzip(1) accepts that. zstd(1) accepts none. */
+#define STREAM_PADDING_MAX (64 << 10)
 
 /* A real trace unpacks to 10 to 60 times its size; deflate cannot exceed 1032. */
 #define STREAM_OUT_MAX   (UINT64_C(1) << 38)

@@ -94,6 +94,44 @@ static void cut_short(struct reading *r, enum read_state state, enum defect_kind
         intake_defect(last, kind, sum->stream.out);
 }
 
+/* What comes behind all that the scanner found has the same number in however many parts it was read. */
+static struct intake *last_intake(const struct reading *r)
+{
+    return r->parts[r->n_parts - 1].intake;
+}
+
+/* Where the scanner first met text after the end of the trace, in whichever part. False where it did not. */
+static bool find_text_behind(const struct reading *r, uint64_t *ret_place)
+{
+    for (size_t i = 0; i < r->n_parts; i++) {
+        const struct defects *d = &r->parts[i].intake->defects;
+        *ret_place = d->first[DEFECT_bytes_behind_end];
+        if (d->count[DEFECT_bytes_behind_end] > 0)
+            return true;
+    }
+    return false;
+}
+
+/* What was read is complete, and something that does not belong to it was added. */
+static void judge_rest(struct reading *r)
+{
+    struct read_summary *sum = r->sum;
+    const struct stream_summary *stream = &sum->stream;
+    uint64_t place;
+
+    if (find_text_behind(r, &place)) {
+        sum->state = READ_CORRUPT;
+        reading_fail(r, 0, "text follows the end of the trace at byte %" PRIu64, place);
+    }
+    if (stream->ignored == 0)
+        return;
+    if (stream->verdict == STREAM_FOLLOWED)
+        sum->state = READ_CORRUPT;
+    reading_fail(r, 0, "%s", stream->reason);
+    if (last_intake(r)->defects.count[DEFECT_bytes_behind_end] == 0)
+        intake_defect(last_intake(r), DEFECT_bytes_behind_end, stream->out);
+}
+
 static void judge(struct reading *r)
 {
     struct read_summary *sum = r->sum;
@@ -108,23 +146,16 @@ static void judge(struct reading *r)
         refuse(r, sum->format);
     } else if (stream->verdict == STREAM_TRUNCATED) {
         cut_short(r, READ_TRUNCATED, DEFECT_truncated);
-    } else if (stream->verdict != STREAM_COMPLETE) {
+    } else if (stream->verdict != STREAM_COMPLETE && stream->verdict != STREAM_FOLLOWED) {
         cut_short(r, READ_CORRUPT, DEFECT_corrupt_stream);
     } else if (in_pieces && last_state(r) == SCAN_BEFORE) {
         sum->state = READ_EMPTY;
         reading_fail(r, 0, "holds no text");
     } else if (in_pieces && last_state(r) != SCAN_BEHIND) {
         cut_short(r, READ_TRUNCATED, DEFECT_truncated);
-    } else if (stream->ignored > 0) {
-        reading_fail(r, 0, "%s", stream->reason);
-        intake_defect(r->parts[0].intake, DEFECT_bytes_behind_end, stream->out);
+    } else {
+        judge_rest(r);
     }
-}
-
-/* What comes behind all that the scanner found has the same number in however many parts it was read. */
-static struct intake *last_intake(const struct reading *r)
-{
-    return r->parts[r->n_parts - 1].intake;
 }
 
 /* What the scanner has found more exactly stays. */
