@@ -19,8 +19,9 @@ from pathlib import Path
 import invariants
 import soak
 from faults import FAULTS
-from house import MS, House, files_below, wait_for
+from house import MS, Daemon, FaultFleet, House, files_below, wait_for
 from patience import patience
+import api_requests  # of the folder that house.py added
 
 CALM, STORM = 20, 600  # faults of a round
 A_SECOND = 200  # of them, of a storm
@@ -280,6 +281,7 @@ def main():
     parse.add_argument("--round", type=int, help="only this one")
     parse.add_argument("--workers", type=int, default=1000, help="of each of two fleets")
     parse.add_argument("--soak", type=int, metavar="N", help="no faults: the memory after N sessions")
+    parse.add_argument("--requests", type=float, metavar="SECONDS", help="no faults: requests drawn from proto/openapi.yaml")
     parse.add_argument("--long", action="store_true", help="100,000 faults")
     options = parse.parse_args()
     if options.long:
@@ -291,6 +293,13 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
         return
     print(f"seed {options.seed}, in {directory}", flush=True)
+    if options.requests:
+        with FaultFleet(directory / "fleet", "vllm", 3, life_s=int(options.requests) + 60) as fleet, Daemon(directory / "profd") as profd:
+            counts = api_requests.run(profd, fleet, options.seed, seconds=options.requests)
+        print(f"seed {options.seed}: {counts.total()} requests, all answered as documented: "
+              + ", ".join(f"{n} with {status}" for status, n in sorted(counts.items())))
+        shutil.rmtree(directory, ignore_errors=True)
+        return
     began = time.monotonic()
     try:
         faults, sessions = run(directory, options.seed, options.faults, options.workers, options.round)
