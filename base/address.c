@@ -7,6 +7,7 @@
 #define MAPPED_BITS       96 /* in front of an IPv4 address */
 #define ALL_BITS          128
 #define PREFIX_DIGITS_MAX 3
+#define NETWORK_BYTES     8 /* of an IPv6 address: one customer's /64 */
 
 /* -- Addresses ---------------------------------------------------------------------------------------- */
 
@@ -62,6 +63,15 @@ void address_format(const struct in6_addr *address, char ret[static ADDRESS_TEXT
 
     inet_ntop(is_v4 ? AF_INET : AF_INET6, address->s6_addr + (is_v4 ? 12 : 0), text, sizeof(text));
     snprintf(ret, ADDRESS_TEXT_SIZE, is_v4 ? "%s" : "[%s]", text);
+}
+
+struct in6_addr address_network(const struct in6_addr *address)
+{
+    struct in6_addr network = *address;
+
+    if (!address_is_v4(address))
+        memset(network.s6_addr + NETWORK_BYTES, 0, sizeof(network.s6_addr) - NETWORK_BYTES);
+    return network;
 }
 
 bool address_is_v4(const struct in6_addr *address)

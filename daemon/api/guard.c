@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/guard.h"
 
+#include "base/address.h"
 #include "base/util.h"
-
-static struct in6_addr network_of(const struct in6_addr *address)
-{
-    struct in6_addr network = *address;
-
-    if (!IN6_IS_ADDR_V4MAPPED(address))
-        memset(network.s6_addr + 8, 0, 8);
-    return network;
-}
 
 static const struct guard_slot *find(const struct guard *g, const struct in6_addr *network)
 {
@@ -22,14 +14,14 @@ static const struct guard_slot *find(const struct guard *g, const struct in6_add
 
 int64_t guard_wait_ns(const struct guard *g, const struct in6_addr *address, int64_t now_ns)
 {
-    const struct in6_addr network = network_of(address);
+    const struct in6_addr network = address_network(address);
     const struct guard_slot *slot = find(g, &network);
     return slot ? MAX(slot->clear_at - now_ns - (GUARD_BURST - 1) * GUARD_INTERVAL_NS, 0) : 0;
 }
 
 void guard_failed(struct guard *g, const struct in6_addr *address, int64_t now_ns)
 {
-    const struct in6_addr network = network_of(address);
+    const struct in6_addr network = address_network(address);
     struct guard_slot *slot = (struct guard_slot *)find(g, &network);
 
     if (!slot) {

@@ -2,9 +2,9 @@
 /*
  * Who showed wrong tokens, and how long he has to wait before the next is answered. Pure: time is given.
  *
- * An address may fail GUARD_BURST times at once, and once in GUARD_INTERVAL_NS for ever. IPv6 counts by the
- * /64, which is one customer's. The table is of fixed size; beyond it the address that has failed least is
- * forgotten, so that many addresses can win a few more tries and no memory.
+ * An address may fail GUARD_BURST times at once, and once in GUARD_INTERVAL_NS for ever. Addresses
+ * are compared as networks (address_network()). The table is of fixed size; beyond it the address that has
+ * failed least is forgotten, so that many addresses can win a few more tries and no memory.
  */
 #pragma once
 

@@ -10,6 +10,11 @@
  * With TLS, libevhtp makes each connection's SSL of the context that lies in its evhtp_t, which is ours; none
  * of its own set-up is used. The handshake is part of what the first head's deadline bounds.
  *
+ * At the limit of connections a new one is accepted all the same, and one whose client has shown no right
+ * token is closed for it (http_strangers.h). Whoever showed one with the last request of a connection keeps
+ * it. New connections come in portions, with a turn of the loop between two: what a client sent at once is
+ * read before others can displace it.
+ *
  * A connection has one deadline and one timer. The deadline is moved without touching the timer where it only
  * grows, so a download costs no timer work for each write, and a server without connections has no timer.
  */
@@ -19,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/api/http_internal.h"
+#include "daemon/api/http_strangers.h"
 #include <errno.h>
 #include <event2/bufferevent_ssl.h>
 #include <evhtp.h>
@@ -36,6 +42,8 @@
 /* Connections over the limit that may be told so at a time, on one side; beyond, they wait in the listen
  * queue. */
 #define REFUSED_MAX 32
+/* Connections that are accepted in one turn of the loop. */
+#define ACCEPTS_PER_TURN 32
 /* Accepting is tried again this long after descriptors ran out, or when a connection ends. */
 #define ACCEPT_RETRY_NS NS_PER_S
 /* Of the connections, this part is kept for Unix sockets where there are both. */
@@ -45,6 +53,7 @@
 
 const struct http_limits http_limits_default = {
     .connections_max = 256,
+    .strangers_share = 32,
     .head_max = 16 << 10,
     .headers_max = 64,
     .body_max = 1 << 20,
@@ -72,6 +81,8 @@ struct http_conn {
     bufferevent_data_cb evhtp_read, evhtp_write;
     void *evhtp_arg;
     struct http_peer peer;
+    struct stranger stranger; /* a member while the connection may be closed for others */
+    bool is_known;            /* the last request showed a right token, or the socket is local */
     bool tls;
     size_t input_max; /* of TLS; 0: no limit */
 
@@ -106,6 +117,7 @@ struct http_server {
     size_t n_doors, doors_cap;
     SSL_CTX *tls; /* NULL: none */
     struct conn_list conns;
+    struct strangers strangers;
     unsigned n_conns;
     struct side {
         unsigned n_served, n_refused;
@@ -113,6 +125,9 @@ struct http_server {
     } sides[_SIDE_MAX];
     bool stopping;
     struct event *accept_timer;
+    struct event *turn_end; /* active where anybody was accepted in this turn */
+    unsigned n_accepted;    /* in this turn */
+    uint64_t n_displaced;
     int64_t shortage_logged_ns;
     uint64_t refusals[HTTP_REFUSALS_MAX];
 };
@@ -187,6 +202,15 @@ static bool discards_input(const struct http_conn *c)
     return c->close && c->phase != PHASE_HEAD && c->phase != PHASE_BODY;
 }
 
+/* Only while it waits for its client, and counts. */
+static void set_displaceable(struct http_conn *c, bool displaceable)
+{
+    if (displaceable && c->served && !c->is_known)
+        strangers_add(&c->server->strangers, &c->stranger, &c->peer.ip);
+    else
+        strangers_remove(&c->server->strangers, &c->stranger);
+}
+
 /* Replies. */
 
 static void on_file_ready(void *arg);
@@ -199,6 +223,7 @@ void http_conn_replied(struct http_conn *c, struct http_file *take_file)
         http_file_on_ready(c->file, on_file_ready, c);
     c->phase = PHASE_REPLY;
     c->close = http_conn_closes(c);
+    set_displaceable(c, true);
     set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
     if (evbuffer_get_length(http_conn_output(c)) == 0)
         event_active(c->timer, EV_TIMEOUT, 1);
@@ -226,6 +251,11 @@ int http_conn_stream_room(struct http_conn *c, size_t size)
     if (waiting == 0)
         set_deadline(c, mono_ns() + c->server->limits.send_stall_ns);
     return 0;
+}
+
+uint64_t http_displaced(const struct http_server *s)
+{
+    return s->n_displaced;
 }
 
 uint64_t http_refusals(const struct http_server *s, size_t i)
@@ -284,6 +314,8 @@ static bool is_admitted(struct http_conn *c)
         return false;
     }
     c->close = false;
+    c->is_known = c->peer.local || c->request->user;
+    set_displaceable(c, true);
     return true;
 }
 
@@ -362,6 +394,7 @@ static bool gate(struct http_conn *c)
         return true;
 
     c->phase = PHASE_HANDLER;
+    set_displaceable(c, false);
     c->close = !head->keep_alive;
     set_input_max(c, c->close ? 0 : c->server->limits.head_max);
     set_deadline(c, DEADLINE_NEVER);
@@ -535,8 +568,17 @@ static void accept_enable(struct http_server *s, int side, bool enable)
 static void accept_again(struct http_server *s)
 {
     for (int side = 0; side < _SIDE_MAX; side++)
-        if (s->sides[side].paused && s->sides[side].n_refused < REFUSED_MAX)
+        if (s->sides[side].paused && s->sides[side].n_refused < REFUSED_MAX &&
+            s->n_accepted < ACCEPTS_PER_TURN)
             accept_enable(s, side, true);
+}
+
+static void on_turn_end(evutil_socket_t fd, short what, void *arg)
+{
+    struct http_server *s = arg;
+
+    s->n_accepted = 0;
+    accept_again(s);
 }
 
 static void log_shortage(struct http_server *s, const char *what)
@@ -574,6 +616,7 @@ static evhtp_res on_conn_fini(evhtp_connection_t *evhtp, void *arg)
     if (c->gone)
         *c->gone = true;
     LIST_REMOVE(c, link);
+    strangers_remove(&s->strangers, &c->stranger);
     s->n_conns--;
     if (c->served)
         s->sides[side_of(c)].n_served--;
@@ -607,6 +650,35 @@ static bool may_serve(const struct http_server *s, int side)
     return n_local + n_remote < max && (side == SIDE_LOCAL || n_remote < max - reserved);
 }
 
+/* False where there was none. */
+static bool displace(struct http_server *s, struct stranger *stranger)
+{
+    if (!stranger)
+        return false;
+    conn_close((struct http_conn *)((char *)stranger - offsetof(struct http_conn, stranger)));
+    s->n_displaced++;
+    return true;
+}
+
+static void make_room(struct http_server *s, const struct http_conn *c)
+{
+    if (!c->peer.local)
+        displace(s, strangers_over_share(&s->strangers, &c->peer.ip, s->limits.strangers_share));
+    if (may_serve(s, side_of(c)))
+        return;
+    log_shortage(s, "the limit is reached");
+    while (!may_serve(s, side_of(c)) && displace(s, strangers_first(&s->strangers)))
+        ;
+}
+
+static void count_accept(struct http_server *s)
+{
+    if (s->n_accepted++ == 0)
+        event_active(s->turn_end, EV_TIMEOUT, 1);
+    for (int side = 0; side < _SIDE_MAX && s->n_accepted == ACCEPTS_PER_TURN; side++)
+        accept_enable(s, side, false);
+}
+
 static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
 {
     struct http_server *s = arg;
@@ -619,6 +691,8 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     LIST_INSERT_HEAD(&s->conns, c, link);
     s->n_conns++;
     http_peer_read(evhtp->sock, &c->peer);
+    c->is_known = c->peer.local;
+    make_room(s, c);
     struct side *side = &s->sides[side_of(c)];
     c->served = may_serve(s, side_of(c));
     if (c->served)
@@ -631,16 +705,17 @@ static evhtp_res on_accept(evhtp_connection_t *evhtp, void *arg)
     evbuffer_add_cb(http_conn_output(c), on_sent, c);
     evhtp_connection_set_hook(evhtp, evhtp_hook_on_connection_fini, (evhtp_hook)on_conn_fini, c);
 
+    set_displaceable(c, true);
     await_head(c);
     c->head_started = true;
     set_deadline(c, mono_ns() + s->limits.head_deadline_ns);
     if (!c->served) {
-        log_shortage(s, "the limit is reached");
         refuse(c, 503, "too many connections");
         set_deadline(c, mono_ns() + LINGER_NS); /* the handshake may be ahead of the reply */
     }
     if (side->n_refused >= REFUSED_MAX)
         accept_enable(s, side_of(c), false);
+    count_accept(s);
     return EVHTP_RES_OK;
 }
 
@@ -653,7 +728,9 @@ int http_server_new(struct event_base *base, const struct http_limits *limits,
 
     *s = (struct http_server){.base = base, .limits = *limits, .handlers = *handlers};
     LIST_INIT(&s->conns);
+    LIST_INIT(&s->strangers.groups);
     s->accept_timer = evtimer_new(base, on_accept_timer, s);
+    s->turn_end = evtimer_new(base, on_turn_end, s);
     /* sendfile() has no flag for it. */
     signal(SIGPIPE, SIG_IGN);
     *ret = s;
@@ -709,6 +786,7 @@ void http_server_stop_accepting(struct http_server *s)
 
     s->stopping = true;
     evtimer_del(s->accept_timer);
+    evtimer_del(s->turn_end);
     for (size_t i = 0; i < s->n_doors; i++)
         evhtp_unbind_socket(s->doors[i]);
     for (c = LIST_FIRST(&s->conns); c; c = next) {
@@ -731,6 +809,7 @@ struct http_server *http_server_free(struct http_server *s)
     }
     SSL_CTX_free(s->tls);
     event_free(s->accept_timer);
+    event_free(s->turn_end);
     free(s->doors);
     free(s);
     return NULL;

@@ -39,7 +39,8 @@ enum http_method {
 };
 
 struct http_limits {
-    unsigned connections_max; /* one more gets 503 */
+    unsigned connections_max; /* one more displaces a client without a token, or gets 503 */
+    unsigned strangers_share; /* connections without a token of one address, beyond loopback */
     size_t head_max;          /* request line and headers in bytes: 431 */
     size_t headers_max;       /* header lines: 431 */
     size_t body_max;          /* 413 */
@@ -74,6 +75,8 @@ struct http_server *http_server_free(struct http_server *s);
 /* Connections that are open stay open. */
 void http_server_set_connections_max(struct http_server *s, unsigned max);
 unsigned http_connections(const struct http_server *s);
+/* Connections that were closed to make room for others. */
+uint64_t http_displaced(const struct http_server *s);
 
 DEFINE_CLEANUP(struct http_server *, http_server_free)
 

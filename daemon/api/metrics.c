@@ -333,6 +333,11 @@ static double connections(const struct scrape *s)
     return http_connections(s->door->server);
 }
 
+static double displaced(const struct scrape *s)
+{
+    return (double)http_displaced(s->door->server);
+}
+
 static double connections_limit(const struct scrape *s)
 {
     return s->door->rooms.config->connections_max;
@@ -491,6 +496,7 @@ static const struct family families[] = {
     {"profd_http_request_duration_seconds", "histogram", "From when a request was whole until its answer, or the beginning of its stream, was made.", NULL, write_request_durations},
     {"profd_http_denied_total", "counter", "Requests by TCP that were refused for who asks, by why.", NULL, write_denials},
     {"profd_http_refused_total", "counter", "Clients that were refused before their request was looked at; 503 are those over the limit of connections.", NULL, write_refusals},
+    {"profd_http_displaced_total", "counter", "Connections without a token that were closed to make room for others.", displaced, NULL},
     {"profd_http_connections", "gauge", "Open connections.", connections, NULL},
     {"profd_http_connections_limit", "gauge", "How many there may be.", connections_limit, NULL},
     {"profd_event_loop_lag_seconds", "gauge", "The longest that the event loop was late since this was last asked.", loop_lag, NULL},

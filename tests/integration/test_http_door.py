@@ -5,6 +5,7 @@ import json
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import time
@@ -836,12 +837,20 @@ def test_quiet_stream_is_kept():
 # Many connections.
 
 
+TOKEN = "Authorization: Bearer x"
+
+
+def known(server):
+    """A client that has shown a token: no other one displaces it."""
+    client = server.connect()
+    client.send(get("/x", TOKEN))
+    assert client.reply().status == 200
+    return client
+
+
 def test_connection_cap():
     with Server(connections_max=10, noisy=True) as server:
-        clients = [server.connect() for _ in range(10)]
-        for client in clients:
-            client.send(get("/x"))
-            client.reply()
+        clients = [known(server) for _ in range(10)]
         for _ in range(60):
             started = time.monotonic()
             with server.connect() as refused:
@@ -852,15 +861,47 @@ def test_connection_cap():
         clients.pop().sock.close()
         server.wait_for(connections=10)
         for client in clients:
-            client.send(get("/x"))
+            client.send(get("/x", TOKEN))
             assert client.reply().status == 200
             client.sock.close()
     assert server.stderr.count("\n") == 1 and "limit" in server.stderr
 
 
+def test_oldest_without_a_token_makes_room():
+    with Server(connections_max=4, noisy=True) as server:
+        holder, silent, idle = known(server), server.connect(), server.connect()
+        idle.send(get("/x"))
+        idle.reply()
+        handled = server.connect()
+        handled.send(get("/later?ms=3600000"))
+        more = []
+        for oldest in (silent, idle):
+            more.append(known(server))
+            assert oldest.is_closed()
+        with server.connect() as refused:  # what is being answered stays, and who showed a token
+            assert refused.reply().status == 503
+        for client in (holder, *more):
+            client.send(get("/x", TOKEN))
+            assert client.reply().status == 200
+
+
+def test_burst_is_accepted_in_portions():
+    """A client that sends its request at once is served, however many come after it before profd looks."""
+    with Server(connections_max=64, noisy=True) as server:
+        os.kill(server.process.pid, signal.SIGSTOP)
+        clients = [server.connect() for _ in range(60)]
+        for i, client in enumerate(clients):
+            client.send(get(f"/{i}", TOKEN if i == 0 else "X: y"))
+        crowd = [server.connect() for _ in range(60)]
+        os.kill(server.process.pid, signal.SIGCONT)
+        assert clients[0].reply().json()["path"] == "/0"
+        for client in clients + crowd:
+            client.sock.close()
+
+
 def test_refused_clients_that_stay_do_not_add_up():
     with Server(connections_max=2, noisy=True) as server:
-        stay = [server.connect() for _ in range(100)]
+        stay = [known(server) for _ in range(2)] + [server.connect() for _ in range(100)]
         time.sleep(0.3)
         assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < 2 + 32 + 16
         for client in stay:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP door over TLS: what records do to it that segments do not."""
 
+import contextlib
 import socket
 import ssl
 import time
@@ -161,14 +162,14 @@ def test_lagging_stream_is_dropped(authority):
 
 def test_handshake_has_a_deadline_and_counts(authority):
     with TlsServer(authority, head_ms=500, connections_max=2, noisy=True) as server:
-        silent = server.connect_plain()
         begun = server.connect_plain()
         begun.sendall(b"\x16\x03\x01\x02\x00\x01")
-        with server.connect() as refused:
-            assert refused.reply().status == 503
-        for client in (silent, begun):
+        silent = server.connect_plain()
+        third = server.connect_plain()  # begun has waited longest
+        for client in (begun, silent, third):
             client.settimeout(30)
-            assert client.recv(1) == b""
+            with contextlib.suppress(ConnectionResetError):  # of begun, whose bytes nobody read
+                assert client.recv(1) == b""
             client.close()
         server.wait_for(connections=1)
 
