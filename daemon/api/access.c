@@ -236,7 +236,7 @@ static int refuse_token(struct http_request *r, bool given, struct problem *p)
 static enum right needed_right(const struct http_request *r, const struct route *route)
 {
     enum right right = route ? route->right : RIGHT_READ;
-    const char *rest = route && route->calls ? route->calls : "", *word;
+    const char *rest = route && route->operate ? route->operate : "", *word;
     size_t size;
 
     while ((size = words_next(&rest, &word)) > 0) {

@@ -6,8 +6,8 @@
 #include "proto/names.h"
 #include <errno.h>
 
-#define SOURCE "router fleet dialect worker trace_dir"
-#define CALLED "router worker"
+#define SOURCE   "router fleet dialect worker trace_dir"
+#define OPERATED "router worker trace_dir"
 
 /* clang-format off */
 static const struct route routes[] = {
@@ -15,9 +15,9 @@ static const struct route routes[] = {
     {HTTP_GET,    "/readyz",                     RIGHT_NONE,    NULL,                      get_readiness},
     {HTTP_GET,    "/metrics",                    RIGHT_NONE,    NULL,                      get_metrics},
     {HTTP_GET,    "/v1/version",                 RIGHT_READ,    NULL,                      get_version},
-    {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    SOURCE,                    get_workers, CALLED},
-    {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    SOURCE,                    get_doctor, CALLED},
-    {HTTP_GET,    "/v1/functions",               RIGHT_READ,    SOURCE,                    get_functions, CALLED},
+    {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    SOURCE,                    get_workers, OPERATED},
+    {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    SOURCE,                    get_doctor, OPERATED},
+    {HTTP_GET,    "/v1/functions",               RIGHT_READ,    SOURCE,                    get_functions, OPERATED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
     {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_sessions},
     {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session, .body_max = ROUTE_WORKLOAD_MAX},
@@ -71,7 +71,7 @@ enum route_class route_class(const struct route *route)
 {
     if (!route)
         return ROUTE_CLASS_NONE;
-    if (route->calls)
+    if (route->operate)
         return ROUTE_CLASS_FLEET;
     return route->right == RIGHT_NONE   ? ROUTE_CLASS_PROBE
            : route->right == RIGHT_READ ? ROUTE_CLASS_READ

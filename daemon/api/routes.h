@@ -23,8 +23,9 @@ struct route {
     const char *query;
     /* id is the one in the path, 0 where there is none. */
     void (*handle)(struct door *d, struct http_request *r, int64_t id);
-    /* Of its parameters those that hold URLs that profd will call: they need RIGHT_OPERATE. NULL: none. */
-    const char *calls;
+    /* Of its parameters those that name what profd will call, or look for on its host: they need
+     * RIGHT_OPERATE, for an answer says whether it is there. NULL: none. */
+    const char *operate;
     /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
     bool everybody;
     int64_t body_max; /* 0: ROUTE_BODY_MAX */

@@ -166,6 +166,18 @@ def test_who_only_reads_lets_profd_call_nobody(profd, path, query):
     assert profd.call("GET", f"{path}?fleet=x", TOKENS["read"]).status == 404
 
 
+@pytest.mark.parametrize("path", ["/v1/workers", "/v1/doctor", "/v1/functions"])
+def test_who_only_reads_learns_of_no_path(tmp_path, path):
+    with FaultFleet(tmp_path / "fleet") as fleet, TcpDaemon(tmp_path / "profd", more=f"[fleet x]\nrouter={fleet.router}\n") as profd:
+        answers = []
+        for directory in (tmp_path, tmp_path / "missing"):
+            answers.append(profd.call("GET", f"{path}?fleet=x&trace_dir={directory}", TOKENS["read"]).json())
+            assert answers[-1]["detail"].startswith("this needs the role operate")
+            assert profd.call("GET", f"{path}?fleet=x&trace_dir={directory}", TOKENS["operate"]).status != 403
+        assert answers[0] == answers[1]
+        assert profd.call("GET", f"{path}?fleet=x", TOKENS["read"]).status != 403
+
+
 @pytest.mark.parametrize("value", ["Basic cHJvZmQ6cHJvZmQ=", "Bearer", TOKENS["admin"], "Bearer " + TOKENS["admin"] + "x", "Bearer " + TOKENS["admin"][:-1],
                                    "Bearer " + hashlib.sha256(TOKENS["admin"].encode()).hexdigest()])
 def test_what_is_no_token(tmp_path, profd, value):

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/words.h"
 #include "daemon/api/routes.h"
 #include "tests/unit/cmocka-all.h"
 
@@ -123,12 +124,46 @@ static void test_parameters(void **state)
     assert_int_equal(route_check_parameter(m.route, "x", NULL), -EINVAL);
 }
 
+static bool has_word(const char *list, const char *word, size_t size)
+{
+    const char *other;
+    size_t n;
+
+    while ((n = words_next(&list, &other)) > 0)
+        if (n == size && strncmp(other, word, n) == 0)
+            return true;
+    return false;
+}
+
+/* A new parameter of a route for readers is one of these, or names something that only operators may name. */
+static void test_readers_name_nothing_outside_of_the_catalog(void **state)
+{
+    static const char filters[] =
+        "after before dialect fleet format limit run session since state unclaimed until";
+
+    for (size_t i = 0; i < routes_count(); i++) {
+        const struct route *route = route_at(i);
+        const char *rest = route->query ? route->query : "", *word;
+        bool discovers = has_word(rest, "router", strlen("router"));
+        size_t size;
+        while ((size = words_next(&rest, &word)) > 0) {
+            bool is_filter =
+                has_word(filters, word, size) || (!discovers && strncmp(word, "worker", size) == 0);
+            if (!is_filter && !has_word(route->operate ? route->operate : "", word, size))
+                fail_msg("%s: %.*s", route->pattern, (int)size, word);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),        cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_wrong_method), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_found),
+        cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_wrong_method),
+        cmocka_unit_test(test_ids),
         cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_readers_name_nothing_outside_of_the_catalog),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
