@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/journal.h"
 
+#include "base/text_clean.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/socket.h>
@@ -10,25 +11,13 @@
 /* How long a line may hold the loop where the journal's queue is full. */
 #define SEND_TIMEOUT_US 50000
 
-/* Beside the ASCII controls terminals obey U+0080 to U+009F, which UTF-8 writes as C2 80 to C2 9F. */
-void blank_controls(char *line)
-{
-    for (unsigned char *c = (unsigned char *)line; *c; c++) {
-        bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
-        if (*c < ' ' || *c == 0x7f || is_c1)
-            *c = ' ';
-        if (is_c1)
-            *++c = ' ';
-    }
-}
-
 static size_t add(char *buffer, size_t used, size_t value_max, const char *key, const char *value)
 {
     char *line = buffer + used;
     int n = snprintf(line, value_max, "%s=%s", key, value);
     size_t size = MIN((size_t)MAX(n, 0), value_max - 1);
 
-    blank_controls(line);
+    text_blank(line);
     line[size] = '\n';
     return used + size + 1;
 }

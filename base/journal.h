@@ -17,5 +17,3 @@ size_t journal_entry(char buffer[JOURNAL_ENTRY_MAX], int level, const struct log
                      const char *line);
 /* A connected socket whose sends end soon, or a negative errno value. */
 int journal_connect(const char *path);
-/* A message may quote a worker's answer: one message stays one line, and no terminal is driven by it. */
-void blank_controls(char *line);

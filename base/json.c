@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include "base/alloc.h"
+#include "base/text_clean.h"
 #include <math.h>
 
 const char *json_get_str(const json_t *object, const char *key)
@@ -84,22 +85,6 @@ void json_put_bool(json_t *object, const char *key, bool value)
     json_object_set_new(object, key, json_boolean(value));
 }
 
-/* Length of the UTF-8 sequence at s (RFC 3629), 0 where it is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : (s[0] & 0xf0) == 0xe0       ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong_or_surrogate = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                                 (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return overlong_or_surrogate ? 0 : n;
-}
-
 json_t *json_text(const char *s)
 {
     json_t *plain = json_string(s);
@@ -107,8 +92,9 @@ json_t *json_text(const char *s)
         return plain;
     _cleanup_(freep) char *clean = xcalloc(strlen(s) * 3 + 1, 1);
     char *out = clean;
-    for (const unsigned char *p = (const unsigned char *)s; *p;) {
-        size_t n = utf8_length(p);
+    for (const char *p = s; *p;) {
+        uint32_t c;
+        size_t n = text_decode(p, &c);
         if (n == 0) {
             out = stpcpy(out, "\xef\xbf\xbd");
             p++;

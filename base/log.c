@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/journal.h"
+#include "base/text_clean.h"
 #include "base/units.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +145,7 @@ _printf_(3, 0) static void log_va(int level, const struct log_fields *fields, co
     char line[JOURNAL_LINE_MAX];
 
     vsnprintf(line, sizeof(line), format, ap);
-    blank_controls(line);
+    text_blank(line);
     if (journal_fd >= 0 && to_journal(level, fields, line))
         return;
     if (to_file(line))

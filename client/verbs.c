@@ -494,9 +494,7 @@ bool client_confirm(struct client *c, const char *format, ...)
 int client_print_json(struct client *c, const json_t *j)
 {
     listing_page(c);
-    /* Escapes what could steer a terminal; still the same JSON. */
-    size_t flags = c->out.is_terminal ? JSON_INDENT(2) | JSON_ENSURE_ASCII : JSON_COMPACT;
-    json_dumpf(j, c->out.file, flags | JSON_ENCODE_ANY);
+    screen_json(&c->out, j, c->out.is_terminal ? JSON_INDENT(2) : JSON_COMPACT);
     fputc('\n', c->out.file);
     return EXIT_DONE;
 }

@@ -173,11 +173,6 @@ static void table_leave(struct printer *p)
 
 /* -- JSON --------------------------------------------------------------------------------------------- */
 
-static size_t json_flags(const struct printer *p)
-{
-    return JSON_ENCODE_ANY | (p->out->is_terminal ? JSON_ENSURE_ASCII : 0);
-}
-
 static bool has_key(const struct printer *p, int n, const char *key)
 {
     for (int i = 0; i < n; i++)
@@ -189,7 +184,7 @@ static bool has_key(const struct printer *p, int n, const char *key)
 static char *json_key(const struct printer *p, const char *name)
 {
     _cleanup_json_ text = json_text(name);
-    return json_dumps(text, json_flags(p));
+    return p->out->is_tty ? text_json(text, 0) : json_dumps(text, JSON_ENCODE_ANY);
 }
 
 static void json_begin(struct printer *p)
@@ -228,7 +223,7 @@ static void json_cell(struct printer *p, int column)
     }
     _cleanup_(freep) char *text = cell_text(p, column);
     _cleanup_json_ value = json_text(text);
-    json_dumpf(value, p->out->file, json_flags(p));
+    screen_json(p->out, value, 0);
 }
 
 static void json_row(struct printer *p)

@@ -22,6 +22,22 @@ static int write_on(const void *data, size_t size, void *arg)
     return fwrite(data, 1, size, arg) == size ? 0 : -EIO;
 }
 
+/* A page is kept in memory where it has to be cleaned. */
+static int pass_page_on(struct client *c, const char *path, struct problem *p)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t size;
+
+    if (!c->out.is_tty)
+        return door_download(c->door, path, write_on, c->out.file, p);
+    FILE *page = xmemstream(&text, &size);
+    int r = door_download(c->door, path, write_on, page, p);
+    fclose(page);
+    _cleanup_(freep) char *clean = text_clean(text, true);
+    fputs(clean, c->out.file);
+    return r;
+}
+
 static int pass_csv_on(struct client *c, const char *run)
 {
     char *path = door_has_events(c->door) ? path_of(run, "csv") : NULL;
@@ -35,7 +51,7 @@ static int pass_csv_on(struct client *c, const char *run)
     }
     while (path && status == EXIT_DONE) {
         _cleanup_(problem_done) struct problem p = {0};
-        int r = door_download(c->door, path, write_on, c->out.file, &p);
+        int r = pass_page_on(c, path, &p);
         free(path);
         path = r == 0 ? door_next_page(c->door) : NULL;
         /* Who reads no further is no failure, and a full disk is told when all is flushed. */
@@ -70,7 +86,7 @@ static int each_page(struct client *c, const char *run, void (*fn)(const json_t 
 }
 
 struct printing {
-    FILE *out;
+    const struct screen *out;
     const char *before, *between, *after; /* of requests */
     size_t n;
 };
@@ -83,14 +99,14 @@ static void print_page(const json_t *page, void *arg)
 
     json_array_foreach(page, i, request)
     {
-        fputs(p->n++ > 0 ? p->between : p->before, p->out);
-        json_dumpf(request, p->out, JSON_COMPACT | JSON_ENSURE_ASCII);
+        fputs(p->n++ > 0 ? p->between : p->before, p->out->file);
+        screen_json(p->out, request, JSON_COMPACT);
     }
 }
 
 static int print_as(struct client *c, const char *run, struct printing printing)
 {
-    printing.out = c->out.file;
+    printing.out = &c->out;
     int status = each_page(c, run, print_page, &printing);
     if (status == EXIT_DONE)
         fputs(printing.n > 0 ? printing.after : "", c->out.file);

@@ -20,8 +20,19 @@ void screen_init(struct screen *s, FILE *file, bool want_colour)
     bool dumb = !term || streq(term, "dumb");
 
     *s = (struct screen){.file = file};
-    s->is_terminal = !dumb && isatty(fileno(file));
+    s->is_tty = isatty(fileno(file));
+    s->is_terminal = !dumb && s->is_tty;
     s->has_colour = s->is_terminal && want_colour && !(no_colour && *no_colour);
+}
+
+void screen_json(const struct screen *s, const json_t *value, size_t flags)
+{
+    if (!s->is_tty) {
+        json_dumpf(value, s->file, flags | JSON_ENCODE_ANY);
+        return;
+    }
+    _cleanup_(freep) char *text = text_json(value, flags);
+    fputs(text, s->file);
 }
 
 static struct winsize size_of(const struct screen *s)

@@ -9,13 +9,15 @@
 #pragma once
 
 #include "base/util.h"
+#include <jansson.h>
 
 enum colour { COLOUR_NONE, COLOUR_GOOD, COLOUR_WARN, COLOUR_BAD, COLOUR_DIM, COLOUR_BOLD, _COLOUR_MAX };
 
 struct screen {
     FILE *file;
-    bool is_terminal, has_colour;
-    unsigned lines_drawn; /* of the live block */
+    bool is_tty;                  /* a terminal, also a dumb one: what steers must not get there */
+    bool is_terminal, has_colour; /* it can move its cursor */
+    unsigned lines_drawn;         /* of the live block */
     /* Of the terminal behind a pager (pager.h), to which file leads; 0: no pager. */
     unsigned paged_width, paged_height;
 };
@@ -32,6 +34,9 @@ unsigned screen_text_width(const struct screen *s);
 /* The escape sequence of a colour and of its end: "" where the screen has none. */
 const char *screen_colour(const struct screen *s, enum colour c);
 const char *screen_plain(const struct screen *s);
+
+/* As JSON; on a terminal with everything but ASCII escaped, and DEL. */
+void screen_json(const struct screen *s, const json_t *value, size_t flags);
 
 /* Replaces the live block by the lines of text, each shortened to the width. Only for terminals. */
 void screen_draw(struct screen *s, const char *text);

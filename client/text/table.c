@@ -507,7 +507,7 @@ void separated_field(const struct screen *s, enum table_format format, bool is_f
 
 void separated_raw_field(const struct screen *s, enum table_format format, bool is_first, const char *text)
 {
-    _cleanup_(freep) char *clean = s->is_terminal ? text_clean(text, true) : NULL;
+    _cleanup_(freep) char *clean = s->is_tty ? text_clean(text, true) : NULL;
     const char *field = clean ? clean : text;
 
     if (!is_first)

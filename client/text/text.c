@@ -5,54 +5,18 @@
 #include <stdint.h>
 #include <wchar.h>
 
-/* Decodes one character of UTF-8; 0 bytes where there is none. */
-static size_t decode(const char *s, uint32_t *ret)
+/* jansson leaves DEL, which only strings can have, as it is. */
+char *text_json(const json_t *value, size_t flags)
 {
-    const unsigned char *u = (const unsigned char *)s;
-    size_t n = u[0] < 0x80                   ? 1
-               : u[0] >= 0xc2 && u[0] < 0xe0 ? 2
-               : (u[0] & 0xf0) == 0xe0       ? 3
-               : u[0] >= 0xf0 && u[0] < 0xf5 ? 4
-                                             : 0;
-    uint32_t c = n <= 1 ? u[0] : u[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((u[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (u[i] & 0x3f);
-    }
-    *ret = c;
-    return n;
-}
+    static const char del[] = "\\u007f";
+    _cleanup_(freep) char *text = json_dumps(value, flags | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+    char *clean = xcalloc(strlen(text) * strlen(del) + 1, 1), *out = clean;
 
-static bool is_hostile(uint32_t c, bool keep_lines)
-{
-    static const struct {
-        uint32_t first, last;
-    } ranges[] = {{0, 0x1f}, {0x7f, 0x9f}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
-
-    if (c == '\n' && keep_lines)
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
-        if (c >= ranges[i].first && c <= ranges[i].last)
-            return true;
-    return false;
-}
-
-char *text_clean(const char *s, bool keep_lines)
-{
-    if (!s)
-        return NULL;
-    char *clean = xcalloc(strlen(s) + 1, 1), *out = clean;
-    while (*s) {
-        uint32_t c;
-        size_t n = decode(s, &c);
-        if (n == 0 || is_hostile(c, keep_lines)) {
-            *out++ = '?';
-            s += MAX(n, (size_t)1);
-        } else {
-            out = mempcpy(out, s, n);
-            s += n;
-        }
+    for (const char *c = text; *c; c++) {
+        if (*c == '\x7f')
+            out = stpcpy(out, del);
+        else
+            *out++ = *c;
     }
     return clean;
 }
@@ -78,7 +42,7 @@ static size_t walk(const char *s, unsigned columns, unsigned *ret_columns)
             p += n;
             continue;
         }
-        n = decode(p, &c);
+        n = text_decode(p, &c);
         int width = n == 0 ? 1 : wcwidth((wchar_t)c);
         unsigned cost = width < 0 ? 1 : (unsigned)width;
         if (used + cost > columns)

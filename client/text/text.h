@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text on its way to a terminal: cleaning what came from elsewhere, fitting it into columns, wrapping it.
- * Pure functions; the caller frees what they return.
+ * Text on its way to a terminal: fitting it into columns, wrapping it. Pure functions; the caller frees what
+ * they return.
  *
- * Whatever profd sends may quote a worker's answer or a file name, so it never reaches a terminal unclean.
+ * Whatever profd sends may quote a worker's answer or a file name, so it never reaches a terminal without
+ * text_clean().
  */
 #pragma once
 
-#include "base/util.h"
+#include "base/text_clean.h"
+#include <jansson.h>
 
-/* A copy in which control characters (C0 but for '\n' where lines are kept, DEL, C1), bidirectional overrides
- * and bytes that are not UTF-8 are '?'. NULL stays NULL. */
-char *text_clean(const char *s, bool keep_lines);
+/* JSON in ASCII without controls. */
+char *text_json(const json_t *value, size_t flags);
 
 /* How many bytes of s fit into so many columns; SGR escape sequences cost none. Never splits a character. */
 size_t text_fit(const char *s, unsigned columns);

@@ -94,7 +94,7 @@ static void on_event(const struct sse_event *event, void *arg)
     if (!data)
         return;
     if (c->json) {
-        json_dumpf(data, c->out.file, JSON_COMPACT | (c->out.is_terminal ? JSON_ENSURE_ASCII : 0));
+        screen_json(&c->out, data, JSON_COMPACT);
         fputc('\n', c->out.file);
     } else {
         print_event(f, data, event->kind);

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/csv.h"
+#include "base/text_clean.h"
 #include "daemon/api/door_internal.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
@@ -53,7 +54,8 @@ static void write_cell(FILE *out, const json_t *v)
     } else if (json_is_boolean(v)) {
         fputs(json_is_true(v) ? "true" : "false", out);
     } else if (json_is_string(v)) {
-        csv_write_quoted(out, json_string_value(v));
+        _cleanup_(freep) char *clean = text_clean(json_string_value(v), true);
+        csv_write_quoted(out, clean);
     } else if (v) {
         _cleanup_(freep) char *text = json_dumps(v, JSON_COMPACT);
         csv_write_quoted(out, text ? text : "");

@@ -157,6 +157,23 @@ def test_answer_that_is_not_json(door):
     assert r.returncode == 1 and "not JSON" in r.stderr
 
 
+# Of each kind that terminals obey, hide, or let change the direction of what stands around it.
+STEERING = "a\x1b]0;x\x07\x7f\x85\x9b\u00ad\u061c\u200b\u200e\u2028\u202e\u2066\u2069\ufeff\U000e0041z"
+OUTPUTS = [["list-traces", "--format", f] for f in ("table", "wide", "csv", "tsv", "json")] + [["show", "t41"], ["show", "t41", "--json"], ["status", "s7"],
+                                                                                             ["status", "s7", "--json"], ["du"], ["pin", "t41"]]
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb", ""])
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+def test_nothing_steers_a_terminal(door, words, term):
+    t = trace(41, name=STEERING, note=STEERING, origin="/" + STEERING)
+    s = session("partial", [target(1, "failed", failure=STEERING, remedy=STEERING, worker="http://" + STEERING)], labels={STEERING: STEERING})
+    door.answers |= {"GET /v1/traces": {"traces": [t]}, "GET /v1/traces/t41": t, "GET /v1/sessions/s7": s, "GET /v1/usage": USAGE | {"store": STEERING},
+                     "PUT /v1/traces/t41/pin": problem(409, "busy", STEERING, STEERING)}
+    out, _ = on_terminal(door, *words, columns=400, env={"TERM": term})
+    assert "a" in out and not (set(STEERING) - set("a]0;xz")) & set(plain(out))
+
+
 def test_json_is_what_profd_said(door):
     t = trace(41, note="ä\x1b")
     door.answers |= {"GET /v1/traces/t41": t, "GET /v1/workers": {"dialect": "static", "workers": []},

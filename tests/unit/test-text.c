@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
 #include "base/util.h"
 #include "client/text/table.h"
 #include "client/text/text.h"
@@ -26,6 +27,71 @@ static void test_clean(void **state)
     assert_clean("broken \xff\xc3", false, "broken ??");
     assert_clean("cut \xe2\x82", false, "cut ??");
     assert_null(text_clean(NULL, true));
+}
+
+static size_t encode(uint32_t c, char *out)
+{
+    static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (size_t i = n; i-- > 1; c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(first[n == 1 ? 0 : n] | c);
+    out[n] = '\0';
+    return n;
+}
+
+/* By the database of Unicode 15: Cc, Zl, Zp, and Cf without what scripts are written with. */
+static bool may_not_be_shown(uint32_t c)
+{
+    static const uint32_t formats[] = {0x00ad, 0x061c, 0x180e, 0x200b, 0x200e,
+                                       0x200f, 0xfeff, 0xfff9, 0xfffa, 0xfffb};
+
+    for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+        if (c == formats[i])
+            return true;
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2060 && c <= 0x206f) || (c >= 0x1bca0 && c <= 0x1bca3) || (c >= 0x1d173 && c <= 0x1d17a) ||
+           (c >= 0xe0000 && c <= 0xe007f);
+}
+
+static void test_every_character_of_unicode(void **state)
+{
+    char dirty[8], blank[8];
+
+    for (uint32_t c = 1; c <= 0x10ffff; c++) {
+        size_t n = encode(c, dirty);
+        bool is_surrogate = c >= 0xd800 && c <= 0xdfff, stays = !is_surrogate && !may_not_be_shown(c);
+        const char *expected = stays ? dirty : is_surrogate ? "???" : "?";
+        _cleanup_(freep) char *clean = text_clean(dirty, false);
+        memcpy(blank, dirty, n + 1);
+        text_blank(blank);
+        bool is_blank = strspn(blank, " ") == n;
+        if (strcmp(clean, expected) != 0 || (stays ? strcmp(blank, dirty) != 0 : !is_blank))
+            fail_msg("U+%04X becomes %s", c, clean);
+    }
+}
+
+static void test_no_character_of_unicode(void **state)
+{
+    static const char *const texts[] = {"\xc0\x9b",     "\xe0\x80\x9b",     "\xf0\x80\x80\x9b",
+                                        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
+                                        "\x80",         "\xfe\xff"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        _cleanup_(freep) char *clean = text_clean(texts[i], true);
+        assert_int_equal(strlen(clean), strlen(texts[i]));
+        assert_int_equal(strspn(clean, "?"), strlen(clean));
+    }
+}
+
+static void test_json(void **state)
+{
+    _cleanup_json_ value = json_string("a\x1b\x7f\xc2\x9b\xd8\x9c\xe2\x80\xae\u00e9\\");
+    _cleanup_(freep) char *text = text_json(value, 0);
+    assert_string_equal(text, "\"a\\u001B\\u007f\\u009B\\u061C\\u202E\\u00E9\\\\\"");
+    _cleanup_json_ again = json_loads(text, JSON_DECODE_ANY, NULL);
+    assert_true(json_equal(again, value));
 }
 
 static void test_fit(void **state)
@@ -109,9 +175,15 @@ static void test_table_without_heading(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean), cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_wrap),  cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_table), cmocka_unit_test(test_table_without_heading),
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_every_character_of_unicode),
+        cmocka_unit_test(test_no_character_of_unicode),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table_without_heading),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text_clean.h"
+
+#include "base/alloc.h"
+
+/*
+ * Unicode's categories Cc, Zl, Zp and Cf. Of Cf those are left out that scripts are written with: joiners
+ * (U+200C, U+200D), signs that stand before numbers (U+0600 and others), hieroglyphs (U+13430).
+ */
+static const struct {
+    uint32_t first, last;
+} hidden[] = {
+    {0x00, 0x1f},       /* C0 */
+    {0x7f, 0x9f},       /* DEL, C1 */
+    {0xad, 0xad},       /* soft hyphen */
+    {0x61c, 0x61c},     /* Arabic letter mark: direction */
+    {0x180e, 0x180e},   /* Mongolian vowel separator */
+    {0x200b, 0x200b},   /* space of no width */
+    {0x200e, 0x200f},   /* direction: marks */
+    {0x2028, 0x2029},   /* separators of lines and paragraphs */
+    {0x202a, 0x202e},   /* direction: embeddings, overrides */
+    {0x2060, 0x206f},   /* invisible operators; direction: isolates */
+    {0xfeff, 0xfeff},   /* byte order mark */
+    {0xfff9, 0xfffb},   /* annotations */
+    {0x1bca0, 0x1bca3}, /* shorthand */
+    {0x1d173, 0x1d17a}, /* musical notation */
+    {0xe0000, 0xe007f}, /* tags */
+};
+
+size_t text_decode(const char *s, uint32_t *ret)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] < 0x80                   ? 1
+               : u[0] >= 0xc2 && u[0] < 0xe0 ? 2
+               : (u[0] & 0xf0) == 0xe0       ? 3
+               : u[0] >= 0xf0 && u[0] < 0xf5 ? 4
+                                             : 0;
+    uint32_t c = n <= 1 ? u[0] : u[0] & (0x7fu >> n);
+
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (u[i] & 0x3f);
+    }
+    bool is_longer_than_needed = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000);
+    if (is_longer_than_needed || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
+        return 0;
+    *ret = c;
+    return n;
+}
+
+bool character_is_hidden(uint32_t c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(hidden) && hidden[i].first <= c; i++)
+        if (c <= hidden[i].last)
+            return true;
+    return false;
+}
+
+/* Bytes at s that stay, or are replaced. */
+static size_t next_character(const char *s, bool keep_lines, bool *ret_stays)
+{
+    uint32_t c = 0;
+    size_t n = text_decode(s, &c);
+
+    *ret_stays = n > 0 && (!character_is_hidden(c) || (c == '\n' && keep_lines));
+    return MAX(n, (size_t)1);
+}
+
+char *text_clean(const char *s, bool keep_lines)
+{
+    if (!s)
+        return NULL;
+    char *clean = xcalloc(strlen(s) + 1, 1), *out = clean;
+    while (*s) {
+        bool stays;
+        size_t n = next_character(s, keep_lines, &stays);
+        if (stays)
+            out = mempcpy(out, s, n);
+        else
+            *out++ = '?';
+        s += n;
+    }
+    return clean;
+}
+
+void text_blank(char *line)
+{
+    while (*line) {
+        bool stays;
+        size_t n = next_character(line, false, &stays);
+        if (!stays)
+            memset(line, ' ', n);
+        line += n;
+    }
+}

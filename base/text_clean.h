@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts of others on their way to a terminal, a log or a table: which characters never get there. Pure.
+ *
+ * A character is hidden where it moves the cursor, changes how text around it is shown, or shows nothing:
+ * controls (C0, DEL, C1), line and paragraph separators, controls of the direction of writing, tags and all
+ * other format characters that are not part of how a language is written.
+ */
+#pragma once
+
+#include "base/util.h"
+#include <stdint.h>
+
+/* Bytes of the character of UTF-8 (RFC 3629) at s, which is not at its end; 0 where there is none. */
+size_t text_decode(const char *s, uint32_t *ret);
+bool character_is_hidden(uint32_t c);
+
+/* A copy in which hidden characters, but for '\n' where lines are kept, and bytes that are not UTF-8 are '?'.
+ * NULL stays NULL. */
+char *text_clean(const char *s, bool keep_lines);
+/* The same in place and without a length that changes: each byte becomes a space. */
+void text_blank(char *line);
