@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/catalog/catalog.h"
+#include "daemon/ingest/queue.h"
 #include "daemon/reload.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
@@ -173,11 +174,12 @@ static char *find_program(const char *name, const char *built_in)
 
 struct ingest_limits manager_ingest_limits(const struct config *c)
 {
-    struct ingest_limits limits = {.tasks = c->children_max * INGEST_TASKS};
+    int64_t children = ingest_queue_running_max((unsigned)c->children_max);
+    struct ingest_limits limits = {.tasks = children * INGEST_TASKS};
     int64_t each;
 
     if (__builtin_add_overflow(c->collect.columns_memory, CHILD_MEMORY, &each) ||
-        __builtin_mul_overflow(each, c->children_max, &limits.memory))
+        __builtin_mul_overflow(each, children, &limits.memory))
         limits.memory = INT64_MAX;
     return limits;
 }

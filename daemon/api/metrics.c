@@ -238,6 +238,11 @@ static void write_ingested(const struct scrape *s, const struct family *f)
     write_sample(s, f, "result=\"killed\"", (double)s->ingest.killed);
 }
 
+static double ingest_put_back(const struct scrape *s)
+{
+    return (double)s->ingest.put_back;
+}
+
 static double ingest_bytes(const struct scrape *s)
 {
     return (double)s->ingest.bytes;
@@ -480,6 +485,7 @@ static const struct family families[] = {
     {"profd_ingest_running", "gauge", "Files that are being read.", ingest_running, NULL},
     {"profd_ingest_waiting", "gauge", "Files that wait for it.", ingest_waiting, NULL},
     {"profd_ingest_files_total", "counter", "Files that profd-ingest read, could not read, or was killed over.", NULL, write_ingested},
+    {"profd_ingest_put_back_total", "counter", "Times that a file gave up its place to those of others.", ingest_put_back, NULL},
     {"profd_ingest_bytes_total", "counter", "Bytes of those files.", ingest_bytes, NULL},
     {"profd_ingest_duration_seconds", "histogram", "How long reading a file took.", NULL, write_ingest_durations},
 

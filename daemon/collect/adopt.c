@@ -3,6 +3,7 @@
  */
 #include "base/alloc.h"
 #include "daemon/collect/bringing.h"
+#include "daemon/collect/place.h"
 #include <errno.h>
 #include <fcntl.h>
 
@@ -49,12 +50,14 @@ struct adoption {
     struct reference reference;
     int fd; /* or a negative errno value */
     struct stat st;
+    bool hollow;
 };
 
 static void open_source(void *arg)
 {
     struct adoption *a = arg;
     a->fd = reference_open(&a->reference, &a->st);
+    a->hollow = a->fd >= 0 && place_is_hollow(a->fd, &a->st);
 }
 
 static void begin(struct adoption *a)
@@ -65,6 +68,7 @@ static void begin(struct adoption *a)
 
     b->stays = true;
     b->process_started = a->reference.process_started;
+    b->hollow = a->hollow;
     bringing_start(b, TAKE_FD(a->fd), -1);
 }
 

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/bringing.h"
+#include "daemon/collect/place.h"
 #include "trace/read/format.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@ static void bringing_free(struct bringing *b)
     free(b->dir_path);
     free(b->name);
     free(b->origin);
+    free(b->user);
     free(b->actor);
     free(b->columns_reason);
     free(b->store_note);
@@ -472,6 +474,8 @@ int bringing_into_store(struct bringing *b, int *ret_dest_fd)
 {
     struct collector *c = b->collector;
 
+    if (b->hollow)
+        return 0;
     int r = store_make_room(c->store, b->size, b->displaces_until);
     if (r >= 0)
         r = store_incoming(c->store, b->size, ret_dest_fd, &b->incoming);
@@ -492,17 +496,50 @@ static void open_columns(struct ingest_columns *ret, void *arg)
     b->columns_room = ret->room;
 }
 
+static void drop_columns(void *arg)
+{
+    struct bringing *b = arg;
+    columns_drop(&b->columns);
+    store_columns_done(b->collector->store, b->columns_room);
+    b->columns_room = 0;
+}
+
+/* As profd-ingest would answer, had it spent the time. */
+static void refuse_hollow(struct bringing *b, int source_fd)
+{
+    _cleanup_(freep) char *reason =
+        xasprintf("more than %d MiB of it were never written (holes)", (int)(PLACE_HOLES_MAX >> 20));
+    _cleanup_json_ facts = json_object();
+    const struct ingest_result result = {
+        .state = TRACE_CORRUPT, .reason = reason, .facts = facts, .source_fd = source_fd, .dest_fd = -1};
+
+    on_ingested(&result, b);
+    close(source_fd);
+}
+
 void bringing_start(struct bringing *b, int source_fd, int dest_fd)
 {
     struct collector *c = b->collector;
 
+    if (b->hollow) {
+        refuse_hollow(b, source_fd);
+        return;
+    }
     const struct ingest_order order = {.source_fd = source_fd,
                                        .source_size = b->size,
                                        .dest_fd = dest_fd,
                                        .open_columns = b->no_columns ? NULL : open_columns,
+                                       .drop_columns = b->no_columns ? NULL : drop_columns,
+                                       .user = b->user,
+                                       .source = b->dir_path,
                                        .size_max = c->settings->file_max,
                                        .memory_max = c->settings->columns_memory};
     ingest_run(c->ingest, &order, on_ingested, b);
+}
+
+char *bringing_user(uid_t owner)
+{
+    return xasprintf("uid %u", owner);
 }
 
 struct bringing *bringing_new(struct collector *c, const struct bringing_kind *kind, const char *dir_path,
@@ -515,6 +552,7 @@ struct bringing *bringing_new(struct collector *c, const struct bringing_kind *k
                            .dir_path = xstrdup(dir_path),
                            .name = xstrdup(name),
                            .origin = xasprintf("%s/%s", dir_path, name),
+                           .user = bringing_user(st->st_uid),
                            .size = st->st_size,
                            .mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec,
                            .device = st->st_dev,

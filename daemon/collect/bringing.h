@@ -27,6 +27,7 @@ struct bringing {
     struct collector *collector;
     const struct bringing_kind *kind;
     char *dir_path, *name, *origin;
+    char *user; /* who takes turns with others (queue.h): the file's owner, or the client that named it */
     int64_t size, mtime_ns;
     dev_t device;
     ino_t inode;
@@ -53,6 +54,7 @@ struct bringing {
     char *store_dir;
     int err; /* of placing it, then of saving its row */
     bool remove_original;
+    bool hollow; /* more of it is holes than profd reads */
     /* found.c */
     bool patient;     /* quiet for so long that it is taken as it is */
     bool check_first; /* there is no room: none is made for what may not be whole */
@@ -63,6 +65,8 @@ struct bringing {
 /* Ends with kind's saved() or dropped(), later. */
 struct bringing *bringing_new(struct collector *c, const struct bringing_kind *kind, const char *dir_path,
                               const char *name, const struct stat *st);
+/* Whose turn it is when a file of this owner is read; the caller frees it. */
+char *bringing_user(uid_t owner);
 /* Takes the source; the copy is written where one is incoming. */
 void bringing_start(struct bringing *b, int source_fd, int dest_fd);
 /* A copy in the store, which older traces make room for; where there is none it is noted why. -EMFILE or

@@ -196,6 +196,7 @@ struct opening {
     const char *what; /* it is, where it is no file */
     int fd;           /* or a negative errno value */
     struct stat st;
+    bool hollow;
 };
 
 static void open_source(void *arg)
@@ -204,6 +205,7 @@ static void open_source(void *arg)
     _cleanup_(closep) int dir_fd = place_open(o->path, &o->place, &o->refusal);
 
     o->fd = dir_fd < 0 ? dir_fd : place_open_file(dir_fd, o->name, &o->st, &o->what);
+    o->hollow = o->fd >= 0 && place_is_hollow(o->fd, &o->st);
 }
 
 static void opening_free(struct opening *o)
@@ -250,6 +252,7 @@ static void begin(struct file *f, struct opening *o)
     int dest_fd = -1;
 
     b->process_started = o->place.process_started;
+    b->hollow = o->hollow;
     if (is_waited_for(f))
         b->displaces_until = INT64_MAX;
     b->patient = file_quiet_for(f) >= c->settings->settle_ns;
@@ -292,6 +295,13 @@ static void judge_opened(struct file *f, struct opening *o)
         begin(f, o);
 }
 
+/* To be read, which holds descriptors: files of others need some as well. */
+static bool may_wait(const struct file *f)
+{
+    _cleanup_(freep) char *user = bringing_user(f->uid);
+    return ingest_has_room(f->dir->collector->ingest, user, f->dir->path);
+}
+
 static void on_opened(void *arg)
 {
     struct opening *o = arg;
@@ -304,7 +314,7 @@ static void on_opened(void *arg)
     if (f) {
         file_set_state(f, FILE_GROWING);
         /* Its turn comes with the next look. */
-        if (!is_passing(o->fd) && !ingest_is_full(c->ingest))
+        if (!is_passing(o->fd) && may_wait(f))
             judge_opened(f, o);
         dir_check_collections(d);
         collector_arm_tick(c);
@@ -318,7 +328,7 @@ void file_bring_in(struct file *f)
     struct opening *o;
     struct dir *d = f->dir;
 
-    if (ingest_is_full(c->ingest) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
+    if (!may_wait(f) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
         return;
     o = xcalloc(1, sizeof(*o));
     *o = (struct opening){.dir = d, .path = xstrdup(d->path), .name = xstrdup(f->name), .fd = -1};

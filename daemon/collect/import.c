@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/collect/bringing.h"
+#include "daemon/collect/place.h"
 #include "proto/ingest.h"
 #include "trace/read/format.h"
 #include <errno.h>
@@ -24,6 +25,7 @@ struct import {
     void *arg;
     int fd; /* or a negative errno value */
     struct stat st;
+    bool hollow;
     int64_t process_started;
 };
 
@@ -230,6 +232,7 @@ static void open_source(void *arg)
 {
     struct import *m = arg;
     m->fd = reference_open_new(m->path, &m->st, &m->process_started);
+    m->hollow = m->fd >= 0 && place_is_hollow(m->fd, &m->st);
 }
 
 static int explain_unopened(struct import *m)
@@ -247,6 +250,11 @@ static int explain_unopened(struct import *m)
     return m->fd;
 }
 
+static char *directory_of(const struct import *m)
+{
+    return xstrndup(m->path, (size_t)(strrchr(m->path, '/') - m->path));
+}
+
 static int check_limits(struct import *m)
 {
     const struct collector *c = m->collector;
@@ -261,8 +269,9 @@ static int check_limits(struct import *m)
         problem_remedy(p, "[collect] file_max= in profd.conf sets the limit.");
         return -EFBIG;
     }
-    if (ingest_is_full(c->ingest)) {
-        problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "more than %d files wait to be read", INGEST_WAITING_MAX);
+    _cleanup_(freep) char *dir = directory_of(m);
+    if (!ingest_has_room(c->ingest, m->actor, dir)) {
+        problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "too many files wait to be read");
         problem_remedy(p, "Ask again when some of them are read.");
         return -EAGAIN;
     }
@@ -271,15 +280,17 @@ static int check_limits(struct import *m)
 
 static void begin(struct import *m)
 {
-    const char *slash = strrchr(m->path, '/');
-    _cleanup_(freep) char *dir = xstrndup(m->path, (size_t)(slash - m->path));
-    struct bringing *b = bringing_new(m->collector, &imported_kind, dir, slash + 1, &m->st);
+    _cleanup_(freep) char *dir = directory_of(m);
+    const char *name = strrchr(m->path, '/') + 1;
+    struct bringing *b = bringing_new(m->collector, &imported_kind, dir, name, &m->st);
     int dest_fd = -1;
 
     b->import = m;
     b->displaces_until = INT64_MAX;
     b->process_started = m->process_started;
+    b->hollow = m->hollow;
     replace_str(&b->actor, m->actor);
+    replace_str(&b->user, m->actor);
     b->stays = store_holds(m->collector->store, m->path);
     int r = b->stays || m->reference ? 0 : bringing_into_store(b, &dest_fd);
     if (r < 0) {

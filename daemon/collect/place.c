@@ -12,6 +12,7 @@
 
 #define LINKS_MAX     40
 #define FD_PATH_MAX   40
+#define STAT_BLOCK    512 /* of st_blocks, on every file system */
 #define BENEATH_PLAIN (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 static bool is_link(int dir_fd, const char *name)
@@ -326,4 +327,24 @@ int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const cha
         return -errno;
     *ret_st = st;
     return fd;
+}
+
+/* What a file system compresses takes little room, and is no hole. */
+bool place_is_hollow(int fd, const struct stat *st)
+{
+    int64_t holes = 0;
+    off_t at = 0;
+
+    if (st->st_size - (int64_t)st->st_blocks * STAT_BLOCK <= PLACE_HOLES_MAX)
+        return false;
+    while (holes <= PLACE_HOLES_MAX && at < st->st_size) {
+        off_t hole = lseek(fd, at, SEEK_HOLE);
+        if (hole < 0 || hole >= st->st_size)
+            break;
+        off_t data = lseek(fd, hole, SEEK_DATA);
+        at = data < 0 ? st->st_size : data;
+        holes += at - hole;
+    }
+    lseek(fd, 0, SEEK_SET);
+    return holes > PLACE_HOLES_MAX;
 }

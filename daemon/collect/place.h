@@ -13,6 +13,9 @@
 #include "daemon/catalog/records.h"
 #include <sys/stat.h>
 
+/* Of holes in one file: what is mostly holes is no trace, and takes as long to read as if it were one. */
+#define PLACE_HOLES_MAX (INT64_C(256) << 20)
+
 /* Where a directory lay when its use began. */
 struct place {
     char *real;              /* without links; NULL: it was not opened yet */
@@ -33,3 +36,5 @@ int place_process_started(const char *path, int64_t *ret);
 /* A regular file in it. -ELOOP for a link, -EINVAL for what else is no file; *ret_what then names it: "a
  * symbolic link", "a named pipe". */
 int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_what);
+/* Whether more than PLACE_HOLES_MAX bytes of an open file were never written. */
+bool place_is_hollow(int fd, const struct stat *st);

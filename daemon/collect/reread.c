@@ -64,6 +64,14 @@ static int save(struct reread *r, struct trace_record *t, const struct ingest_re
     return e;
 }
 
+static void drop_columns(void *arg)
+{
+    struct reread *r = arg;
+    columns_drop(&r->draft);
+    store_columns_done(r->collector->store, r->columns_room);
+    r->columns_room = 0;
+}
+
 static void on_read(const struct ingest_result *result, void *arg)
 {
     struct reread *r = arg;
@@ -78,9 +86,7 @@ static void on_read(const struct ingest_result *result, void *arg)
         log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = r->at), "cannot catalog the columns of t%" PRId64,
                    r->at);
     trace_record_done(&t);
-    columns_drop(&r->draft);
-    store_columns_done(c->store, r->columns_room);
-    r->columns_room = 0;
+    drop_columns(r);
     reread_go_on(c);
 }
 
@@ -104,6 +110,7 @@ static void read_opened(struct reread *r)
                                        .source_size = r->st.st_size,
                                        .dest_fd = -1,
                                        .open_columns = open_columns,
+                                       .drop_columns = drop_columns,
                                        .size_max = s->file_max,
                                        .memory_max = s->columns_memory,
                                        .background = true};

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/ingest/child.h"
+#include "daemon/ingest/queue.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,14 +21,16 @@
 
 struct ingest_job {
     TAILQ_ENTRY(ingest_job) next;
+    struct queue_file place; /* in the queue; not of a job that ends without a child */
+    bool queued;
     struct ingest *ingest;
     struct child_order child;
     void (*open_columns)(struct ingest_columns *ret, void *arg);
+    void (*drop_columns)(void *arg);
     void (*done)(const struct ingest_result *result, void *arg);
     void *arg;
 
-    bool running;
-    int64_t begun_ns;
+    int64_t begun_ns; /* its first turn; 0: it had none */
     int pid_fd, answer_fd;
     struct event *on_answer, *on_exit, *on_time;
     char *answer;
@@ -41,15 +44,16 @@ TAILQ_HEAD(job_list, ingest_job);
 struct ingest {
     struct event_base *base;
     char *program;
-    unsigned children_max, n_running, n_waiting;
+    struct ingest_queue queue;
+    struct event *due;
     int64_t deadline_ns;
     int reserve[RESERVE_FDS];
     int group_fd; /* -1: children stay where profd is */
-    struct job_list waiting, running;
+    struct job_list jobs;
     struct ingest_metrics metrics;
 };
 
-static void start_waiting(struct ingest *ingest);
+static void take_turns(struct ingest *ingest);
 
 static void close_fd(int *fd)
 {
@@ -136,6 +140,13 @@ static void free_job(struct ingest_job *job)
     free(job);
 }
 
+static void leave_queue(struct ingest_job *job)
+{
+    if (job->queued)
+        ingest_queue_remove(&job->ingest->queue, &job->place);
+    job->queued = false;
+}
+
 static void count(struct ingest_metrics *m, const struct ingest_job *job, const struct ingest_result *result)
 {
     if (result->used_up || job->fate)
@@ -162,14 +173,10 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
     result.used_up = result.err == 0 && end && is_used_up(end);
     if (!result.reason && result.err == 0)
         result.reason = read_answer(job, &result);
-    if (job->running) {
+    if (job->place.running)
         count(&ingest->metrics, job, &result);
-        TAILQ_REMOVE(&ingest->running, job, next);
-        ingest->n_running--;
-    } else {
-        TAILQ_REMOVE(&ingest->waiting, job, next);
-        ingest->n_waiting--;
-    }
+    leave_queue(job);
+    TAILQ_REMOVE(&ingest->jobs, job, next);
     job->done(&result, job->arg);
     json_decref(result.facts);
     free(result.reason);
@@ -201,6 +208,40 @@ static void on_answer(evutil_socket_t fd _unused_, short what _unused_, void *ar
         event_del(job->on_answer);
 }
 
+/* What a turn left is forgotten. 0, or why there cannot be another one. */
+static int clear_turn(struct ingest_job *job)
+{
+    int dest_fd = job->child.fds[INGEST_FD_DEST];
+
+    free_event(&job->on_answer);
+    free_event(&job->on_exit);
+    free_event(&job->on_time);
+    close_fd(&job->answer_fd);
+    close_fd(&job->pid_fd);
+    free(job->answer);
+    job->answer = NULL;
+    job->answer_size = 0;
+    if (job->drop_columns)
+        job->drop_columns(job->arg);
+    return dest_fd >= 0 && ftruncate(dest_fd, 0) < 0 ? -errno : 0;
+}
+
+static void end_without_child(struct ingest_job *job);
+
+static void put_back(struct ingest_job *job)
+{
+    struct ingest *ingest = job->ingest;
+
+    ingest->metrics.put_back++;
+    ingest_queue_put_back(&ingest->queue, &job->place, mono_ns());
+    int r = clear_turn(job);
+    if (r < 0) {
+        give_up(job, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
+        end_without_child(job);
+    }
+}
+
+/* One that was about to end by itself when it was killed has ended. */
 static void reap(struct ingest_job *job)
 {
     siginfo_t end = {0};
@@ -209,7 +250,10 @@ static void reap(struct ingest_job *job)
         ;
     if (!job->fate)
         take_answer(job);
-    finish(job, &end);
+    if (job->place.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
+        put_back(job);
+    else
+        finish(job, &end);
 }
 
 static void on_exit_of_child(evutil_socket_t fd _unused_, short what _unused_, void *arg)
@@ -218,7 +262,7 @@ static void on_exit_of_child(evutil_socket_t fd _unused_, short what _unused_, v
     struct ingest *ingest = job->ingest;
 
     reap(job);
-    start_waiting(ingest);
+    take_turns(ingest);
 }
 
 static void on_time(evutil_socket_t fd _unused_, short what _unused_, void *arg)
@@ -234,11 +278,12 @@ static void on_end_without_child(evutil_socket_t fd _unused_, short what _unused
     struct ingest *ingest = job->ingest;
 
     finish(job, NULL);
-    start_waiting(ingest);
+    take_turns(ingest);
 }
 
 static void end_without_child(struct ingest_job *job)
 {
+    leave_queue(job);
     if (!job->on_time)
         job->on_time = evtimer_new(job->ingest->base, on_end_without_child, job);
     event_add(job->on_time, &(struct timeval){0, 0});
@@ -282,7 +327,6 @@ static void use_reserve(struct ingest *ingest)
 static void watch_child(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
-    job->begun_ns = mono_ns();
     int64_t more_ns = job->child.source_size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
@@ -303,7 +347,7 @@ static void close_given(struct ingest_job *job)
             close_fd(&job->child.fds[i]);
 }
 
-static void start(struct ingest_job *job)
+static void start(struct ingest_job *job, int64_t now_ns)
 {
     struct ingest *ingest = job->ingest;
 
@@ -319,33 +363,36 @@ static void start(struct ingest_job *job)
         end_without_child(job);
         return;
     }
-    TAILQ_REMOVE(&ingest->waiting, job, next);
-    ingest->n_waiting--;
-    TAILQ_INSERT_TAIL(&ingest->running, job, next);
-    ingest->n_running++;
-    job->running = true;
+    job->begun_ns = job->begun_ns ? job->begun_ns : now_ns;
+    ingest_queue_begin(&ingest->queue, &job->place, now_ns);
 }
 
-static struct ingest_job *next_to_start(struct ingest *ingest)
+static struct ingest_job *job_of(struct queue_file *place)
 {
-    struct ingest_job *job, *background = NULL;
-
-    TAILQ_FOREACH(job, &ingest->waiting, next)
-    {
-        if (!job->err && !job->child.background)
-            return job;
-        if (!job->err && !background)
-            background = job;
-    }
-    return background;
+    return (struct ingest_job *)((char *)place - offsetof(struct ingest_job, place));
 }
 
-static void start_waiting(struct ingest *ingest)
+/* Whoever's turn it is begins, and whoever's is over ends. */
+static void take_turns(struct ingest *ingest)
 {
-    struct ingest_job *job;
+    struct queue_file *place;
+    int64_t now = mono_ns();
 
-    while (ingest->n_running < ingest->children_max && (job = next_to_start(ingest)))
-        start(job);
+    while ((place = ingest_queue_next(&ingest->queue, now)))
+        start(job_of(place), now);
+    if ((place = ingest_queue_yield(&ingest->queue, now)))
+        kill_child(job_of(place));
+    int64_t due = ingest_queue_due(&ingest->queue, now);
+    struct timeval left = timeval_until(due);
+    if (due == INT64_MAX)
+        event_del(ingest->due);
+    else
+        event_add(ingest->due, &left);
+}
+
+static void on_due(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+{
+    take_turns(arg);
 }
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret)
@@ -356,12 +403,12 @@ int ingest_new(struct event_base *base, const char *program_path, unsigned child
     *ingest = (struct ingest){
         .base = base,
         .program = xstrdup(program_path),
-        .children_max = children_max,
         .deadline_ns = INGEST_DEADLINE,
         .group_fd = -1,
-        .waiting = TAILQ_HEAD_INITIALIZER(ingest->waiting),
-        .running = TAILQ_HEAD_INITIALIZER(ingest->running),
+        .jobs = TAILQ_HEAD_INITIALIZER(ingest->jobs),
     };
+    ingest_queue_init(&ingest->queue, children_max);
+    ingest->due = evtimer_new(base, on_due, ingest);
     fill_reserve(ingest);
     *ret = ingest;
     return 0;
@@ -373,14 +420,14 @@ struct ingest *ingest_free(struct ingest *ingest)
 
     if (!ingest)
         return NULL;
-    while ((job = TAILQ_FIRST(&ingest->waiting))) {
-        give_up(job, -ECANCELED, xstrdup("cancelled"));
-        finish(job, NULL);
-    }
-    TAILQ_FOREACH(job, &ingest->running, next)
+    TAILQ_FOREACH(job, &ingest->jobs, next)
     give_up(job, -ECANCELED, xstrdup("cancelled"));
-    while ((job = TAILQ_FIRST(&ingest->running)))
-        reap(job);
+    while ((job = TAILQ_FIRST(&ingest->jobs)))
+        if (job->place.running)
+            reap(job);
+        else
+            finish(job, NULL);
+    event_free(ingest->due);
     use_reserve(ingest);
     close_fd(&ingest->group_fd);
     free(ingest->program);
@@ -390,8 +437,8 @@ struct ingest *ingest_free(struct ingest *ingest)
 
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max)
 {
-    ingest->children_max = children_max;
-    start_waiting(ingest);
+    ingest->queue.places = children_max;
+    take_turns(ingest);
 }
 
 void ingest_set_group(struct ingest *ingest, int take_procs_fd)
@@ -402,14 +449,14 @@ void ingest_set_group(struct ingest *ingest, int take_procs_fd)
 
 unsigned ingest_children_max(const struct ingest *ingest)
 {
-    return ingest->children_max;
+    return ingest_queue_running_max(ingest->queue.places);
 }
 
 void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret)
 {
     *ret = ingest->metrics;
-    ret->running = ingest->n_running;
-    ret->waiting = ingest->n_waiting;
+    ret->running = ingest->queue.n_running;
+    ret->waiting = ingest->queue.n_waiting;
 }
 
 int ingest_check(const struct ingest *ingest)
@@ -419,12 +466,22 @@ int ingest_check(const struct ingest *ingest)
 
 bool ingest_is_full(const struct ingest *ingest)
 {
-    return ingest->n_waiting >= INGEST_WAITING_MAX;
+    return ingest->queue.n_waiting >= INGEST_WAITING_MAX;
+}
+
+bool ingest_has_room(const struct ingest *ingest, const char *user, const char *source)
+{
+    return ingest_queue_has_room(&ingest->queue, user, source, INGEST_WAITING_MAX);
 }
 
 void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns)
 {
     ingest->deadline_ns = duration_ns;
+}
+
+void ingest_set_slice(struct ingest *ingest, int64_t duration_ns)
+{
+    ingest->queue.slice_ns = duration_ns;
 }
 
 struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *order,
@@ -440,26 +497,29 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *
                                          .memory_max = order->memory_max,
                                          .background = order->background},
                                .open_columns = order->open_columns,
+                               .drop_columns = order->drop_columns,
+                               .place = {.background = order->background},
                                .done = done,
                                .arg = arg,
                                .pid_fd = -1,
                                .answer_fd = -1};
     job->child.fds[INGEST_FD_SOURCE] = order->source_fd;
     job->child.fds[INGEST_FD_DEST] = order->dest_fd;
-    TAILQ_INSERT_TAIL(&ingest->waiting, job, next);
-    ingest->n_waiting++;
+    TAILQ_INSERT_TAIL(&ingest->jobs, job, next);
     if (full) {
         give_up(job, -EAGAIN, xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
         end_without_child(job);
         return job;
     }
-    start_waiting(ingest);
+    job->queued = true;
+    ingest_queue_add(&ingest->queue, &job->place, order->user, order->source, order->source_size);
+    take_turns(ingest);
     return job;
 }
 
 void ingest_cancel(struct ingest_job *job)
 {
     give_up(job, -ECANCELED, xstrdup("cancelled"));
-    if (!job->running)
+    if (!job->place.running)
         end_without_child(job);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd's side of profd-ingest: a queue of files to look at, worked off by a bounded number of children.
+ * profd's side of profd-ingest: files to look at, in the order of queue.h, read by a bounded number of
+ * children.
  *
  * A child gets a few descriptors, no rights, and a deadline that grows with the file; one that outlives it is
  * killed. Whatever happens to a child, its job ends with a result. Children are waited for by pidfd: no
@@ -32,6 +33,10 @@ struct ingest_order {
     int dest_fd;         /* -1 where not wanted */
     /* Opens what columns are written to, when it is the file's turn. NULL: not wanted. */
     void (*open_columns)(struct ingest_columns *ret, void *arg);
+    /* Its turn was not long enough: they will be opened anew. NULL where open_columns is. */
+    void (*drop_columns)(void *arg);
+    /* Who takes turns with others (queue.h): the user, and the directory or client of that user. */
+    const char *user, *source;
     int64_t size_max;
     int64_t memory_max; /* of reading into columns */
     bool background;    /* nobody waits for it: everything else goes first */
@@ -54,11 +59,13 @@ struct ingest *ingest_free(struct ingest *ingest);
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max);
 /* Takes a descriptor that a child which writes "0" to it joins a cgroup by (cgroup.h). */
 void ingest_set_group(struct ingest *ingest, int take_procs_fd);
+/* That may run at a time: one more where it is one, for a file that is read quickly (queue.h). */
 unsigned ingest_children_max(const struct ingest *ingest);
 /* Since profd's start, but for those that are running and waiting. */
 struct ingest_metrics {
     unsigned running, waiting;
     uint64_t read, failed, killed; /* files: killed is what a child's limits did, or profd at its deadline */
+    uint64_t put_back;             /* times that one gave up its place, to be read later */
     uint64_t bytes;                /* of files that a child was given */
     struct histogram durations;
 };
@@ -67,8 +74,12 @@ void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret);
 int ingest_check(const struct ingest *ingest);
 /* True when INGEST_WAITING_MAX files wait: hold back what can be held back. */
 bool ingest_is_full(const struct ingest *ingest);
+/* Whether one more file of this source may wait; who has many waiting leaves room for others. */
+bool ingest_has_room(const struct ingest *ingest, const char *user, const char *source);
 /* How long a child may take for a small file; larger ones get more. INGEST_DEADLINE by default. */
 void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns);
+/* INGEST_QUEUE_SLICE_NS by default. */
+void ingest_set_slice(struct ingest *ingest, int64_t duration_ns);
 
 /*
  * Takes both descriptors, also where it fails. done() runs later on the loop, exactly once; the result is

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """profd-ingest: what it gave up before it looks at a file, and that a trace that breaks or blows up costs only itself."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -78,6 +79,22 @@ def hold_child(profd):
             pass
         time.sleep(0.0005)
     raise AssertionError("no child")
+
+
+def hold_children(profd, n):
+    """Stops so many children, wherever they are in their work."""
+    held = set()
+
+    def stop_more():
+        for child in children(profd.pid):
+            with contextlib.suppress(OSError):
+                if child not in held and "profd-ingest" in Path(f"/proc/{child}/comm").read_text():
+                    os.kill(child, signal.SIGSTOP)
+                    held.add(child)
+        return len(held) >= n
+
+    wait_for(stop_more, interval_s=0.0005)
+    return held
 
 
 def trace_named(profd, name):
@@ -233,6 +250,57 @@ def test_threads_beyond_the_limit_of_the_cgroup(tmp_path, place, group):
         trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
         assert "max 0" not in (group / "ingest/pids.events").read_text()
         assert trace["state"] == "complete", trace
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Two directories that are watched, as two workers have them."""
+    made = tmp_path / "theirs", tmp_path / "ours"
+    for path in made:
+        path.mkdir()
+    return made
+
+
+@pytest.fixture
+def watching(tmp_path, places):
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect="\n".join(f"watch={path}" for path in places))) as running:
+        yield running
+
+
+def test_files_of_one_worker_do_not_hold_up_those_of_others(watching, places):
+    """However long they take, one place is for others; what gave up its place for them is read later, from its beginning."""
+    theirs, ours = places
+    names = [rank(n, "json") for n in range(3)]
+    content = large_trace()
+    for name in names:
+        appear(theirs / name, content)
+    held = hold_children(watching, 2)
+    (ours / rank(9)).write_bytes(made_trace())
+    assert wait_for(lambda: trace_named(watching, rank(9)), why=watching.log)["state"] == "complete"
+    assert re.search(r"^profd_ingest_put_back_total [1-9]", watching.request("GET", "/metrics").body.decode(), re.MULTILINE)
+    for child in held:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGCONT)
+    for name in names:
+        trace = wait_for(lambda name=name: trace_named(watching, name), why=watching.log)
+        assert trace["state"] == "complete" and trace["columns"] and trace["size"] == len(content), trace
+    wait_for(lambda: not [*(watching.state / "traces").glob(".*"), *(watching.state / "columns").glob(".*")])
+
+
+def test_a_file_of_holes_is_not_read(watching, places):
+    """Four of 60 GiB that take no room on the disk: nobody waits for them, and each says what is wrong with it."""
+    theirs, ours = places
+    for n in range(4):
+        with open(theirs / rank(n), "wb") as f:
+            f.write(made_trace(n=n))
+            f.truncate(60 << 30)
+    wait_for(lambda: a_child(watching) or watching.traces(limit=10), interval_s=0.001)
+    (ours / rank(9)).write_bytes(made_trace())
+    assert wait_for(lambda: trace_named(watching, rank(9)), why=watching.log)["state"] == "complete"
+    for n in range(4):
+        trace = wait_for(lambda n=n: trace_named(watching, rank(n)), why=watching.log)
+        assert trace["state"] == "corrupt" and not trace["stored"], trace
+        assert trace["reason"].startswith("more than 256 MiB of it were never written (holes)"), trace
 
 
 def bomb_gz():

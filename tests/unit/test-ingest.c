@@ -26,6 +26,7 @@ struct fixture {
 
 struct outcome {
     int times;
+    unsigned drops;
     int err;
     enum trace_state state;
     char *reason;
@@ -700,6 +701,60 @@ static void test_background_waits(void **state)
     outcome_done(&last);
 }
 
+static void count_drop(void *arg)
+{
+    struct outcome *o = arg;
+    o->drops++;
+}
+
+static void open_nothing(struct ingest_columns *ret, void *arg)
+{
+}
+
+/* Reading takes for ever where the file has more than a byte. */
+static struct ingest_job *begin_endless(struct fixture *f, struct ingest *ingest, struct outcome *o)
+{
+    o->base = f->base;
+    const struct ingest_order order = {.source_fd = new_file(f, "endless", "xx", 2, 0600),
+                                       .source_size = 2,
+                                       .dest_fd = -1,
+                                       .size_max = SIZE_LIMIT,
+                                       .open_columns = open_nothing,
+                                       .drop_columns = count_drop,
+                                       .user = "a"};
+    return ingest_run(ingest, &order, on_done, o);
+}
+
+static void test_files_of_others_do_not_wait_for_endless_ones(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome endless[3] = {0}, quick = {0};
+    struct ingest_metrics m;
+    struct ingest *ingest = misbehaving(
+        f, "[ $(stat -Lc %s /proc/self/fd/3) -gt 1 ] && exec sleep 1000\necho '{\"state\": \"complete\"}'",
+        2);
+
+    ingest_set_slice(ingest, 300 * NS_PER_MS);
+    for (size_t i = 0; i < ARRAY_SIZE(endless); i++)
+        begin_endless(f, ingest, &endless[i]);
+    for (int i = 0; i < 3; i++) {
+        begin_any(f, ingest, &quick);
+        wait_for(f, &quick);
+        assert_int_equal(quick.state, TRACE_COMPLETE);
+        outcome_done(&quick);
+        quick = (struct outcome){0};
+    }
+    ingest_metrics(ingest, &m);
+    assert_true(m.put_back >= 1 && m.killed == 0 && m.failed == 0);
+    assert_int_equal(endless[0].drops + endless[1].drops + endless[2].drops, m.put_back);
+    ingest_free(ingest);
+    for (size_t i = 0; i < ARRAY_SIZE(endless); i++) {
+        assert_int_equal(endless[i].times, 1);
+        assert_int_equal(endless[i].err, -ECANCELED);
+        outcome_done(&endless[i]);
+    }
+}
+
 static void test_too_many_wait(void **state)
 {
     struct fixture *f = *state;
@@ -752,6 +807,7 @@ int main(void)
         TEST(test_child_hangs),
         TEST(test_no_such_program),
         TEST(test_cancel),
+        TEST(test_files_of_others_do_not_wait_for_endless_ones),
         TEST(test_too_many_wait),
     };
     keep_low_descriptors();

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <seccomp.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -228,6 +229,35 @@ static void take_openat2_away(void)
     assert_int_equal(errno, ENOSYS);
 }
 
+static bool is_hollow(int64_t size, int64_t written)
+{
+    _cleanup_(closep) int fd = memfd_create("holes", MFD_CLOEXEC);
+    char block[4096] = "x";
+    struct stat st;
+
+    assert_int_equal(ftruncate(fd, size), 0);
+    for (int64_t at = 0; at < written; at += (int64_t)sizeof(block))
+        assert_int_equal(pwrite(fd, block, sizeof(block), 2 * at), sizeof(block));
+    assert_int_equal(fstat(fd, &st), 0);
+    bool hollow = place_is_hollow(fd, &st);
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    return hollow;
+}
+
+static void test_holes(void **state)
+{
+    enum { MIB = 1 << 20 };
+
+    assert_false(is_hollow(0, 0));
+    assert_false(is_hollow(PLACE_HOLES_MAX, 0));
+    assert_true(is_hollow(PLACE_HOLES_MAX + 1, 0));
+    assert_true(is_hollow(INT64_C(60) << 30, 0));
+    /* Many small holes: as many bytes in all. */
+    assert_false(is_hollow(2 * MIB, MIB));
+    assert_false(is_hollow(PLACE_HOLES_MAX, 4 * MIB));
+    assert_true(is_hollow(PLACE_HOLES_MAX + 5 * MIB, 4 * MIB));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -238,6 +268,7 @@ int main(void)
         TEST(test_a_directory_that_is_swapped),
         TEST(test_links_of_others),
         TEST(test_files),
+        TEST(test_holes),
     };
     int n_failed = cmocka_run_group_tests_name("with openat2", tests, NULL, NULL);
     take_openat2_away();
