@@ -407,6 +407,26 @@ static void check_size(struct bringing *b)
     replace_str(&b->row.reason, "profd-ingest says of the file another size than it has");
 }
 
+/* Whoever completed a file while it was read has given it another size and time: it is known by those from
+ * now on, where it has just the bytes that were read. The file's server is not asked, for it may not answer.
+ */
+static void take_later_facts(struct bringing *b, int source_fd)
+{
+    struct statx now;
+
+    if (!b->row.sha256 ||
+        statx(source_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_MTIME, &now) < 0)
+        return;
+    int64_t size = (int64_t)now.stx_size;
+    int64_t mtime_ns = now.stx_mtime.tv_sec * NS_PER_S + now.stx_mtime.tv_nsec;
+    bool was_completed = size == b->row.size && size > b->size;
+    b->changed = !was_completed && (size != b->size || mtime_ns != b->mtime_ns);
+    if (was_completed) {
+        b->size = size;
+        b->mtime_ns = mtime_ns;
+    }
+}
+
 static void fill_row(struct bringing *b, const struct ingest_result *r)
 {
     struct trace_name parsed;
@@ -416,6 +436,7 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     b->row.reason = xstrdup(r->reason);
     b->row.size = b->size;
     facts_to_row(r->facts, &b->row);
+    take_later_facts(b, r->source_fd);
     check_size(b);
     name_to_row(&parsed, &b->row);
     b->facts = json_incref(r->facts);

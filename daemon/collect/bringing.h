@@ -54,7 +54,8 @@ struct bringing {
     char *store_dir;
     int err; /* of placing it, then of saving its row */
     bool remove_original;
-    bool hollow; /* more of it is holes than profd reads */
+    bool hollow;  /* more of it is holes than profd reads */
+    bool changed; /* while it was read: what was read is not what it is */
     /* found.c */
     bool patient;     /* quiet for so long that it is taken as it is */
     bool check_first; /* there is no room: none is made for what may not be whole */

@@ -141,6 +141,8 @@ static bool judge(struct bringing *b, const struct ingest_result *r)
         f->in_place = store_failed;
     if (!f || later)
         return !later;
+    if (b->changed)
+        return false;
     if (b->row.state != TRACE_COMPLETE && !b->patient && f->parsed.kind != TRACE_NAME_ATTACHMENT) {
         /* Not whole yet: its writer may still be at it. Looked at again when it changed, or when patience
          * ends. */

@@ -158,6 +158,39 @@ def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path)
     assert profd.request("GET", f"/v1/traces/{trace['trace']}/file").body == content
 
 
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
+def test_a_file_that_is_completed_while_it_is_read(profd, place):
+    """It is cataloged as the file that it is by then: after a restart it is no news, whoever records there."""
+    content = gzip.compress(large_trace())
+    appear(place / rank(1), content[:-1000])
+    child = hold_child(profd)
+    with open(place / rank(1), "ab") as f:
+        f.write(content[-1000:])
+    os.kill(child, signal.SIGCONT)
+    trace = wait_for(lambda: trace_named(profd, rank(1)), why=profd.log)
+    found = (place / rank(1)).stat()
+    assert trace["state"] == "complete" and trace["size"] == len(content), trace
+    assert profd.rows("select recorded_at from traces") == [{"recorded_at": found.st_mtime_ns}]
+    profd.restart()
+    (place / rank(2)).write_bytes(made_trace())
+    wait_for(lambda: trace_named(profd, rank(2)), why=profd.log)
+    assert [t["name"] for t in profd.traces(limit=10)] == [rank(2), rank(1)]
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
+def test_a_file_that_is_written_anew_while_it_is_read(profd, place):
+    """Of what was read no row is made: nobody knows what it was. It is read again when it is quiet."""
+    before, after = (json.dumps({"traceEvents": [EVENT] * 50000, "which": which}).encode() for which in "ab")
+    appear(place / rank(1, "json"), before)
+    child = hold_child(profd)
+    (place / rank(1, "json")).write_bytes(after)
+    os.kill(child, signal.SIGCONT)
+    wait_for(lambda: a_child(profd) not in (None, child), interval_s=0.001, why=profd.log)
+    trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
+    assert profd.request("GET", f"/v1/traces/{trace['trace']}/file").body == after
+    assert profd.rows("select recorded_at from traces") == [{"recorded_at": (place / rank(1, "json")).stat().st_mtime_ns}]
+
+
 class UserDaemon(Daemon):
     """Of a user who is not root."""
 
