@@ -233,11 +233,11 @@ static int read_concurrencies(struct recipe *r, const json_t *benchmark, struct 
                          "benchmark.concurrencies must be at most 64 numbers above 0: [4, 8] or \"4x8\"", p);
 }
 
-/* A phase's own load, else that beside the phases, else the benchmark's. */
+/* A phase's own load, else the one in "profiling", else the benchmark's. */
 static int read_load(struct recipe *r, const json_t *profiling, struct problem *p)
 {
     const json_t *benchmark = section_of(r->root, "benchmark");
-    struct recipe_phase beside = {0}, bench = {0};
+    struct recipe_phase in_profiling = {0}, bench = {0};
 
     if (read_concurrencies(r, benchmark, p) < 0)
         return -EINVAL;
@@ -245,9 +245,9 @@ static int read_load(struct recipe *r, const json_t *profiling, struct problem *
     r->requests_of_each = 10;
     r->benchmark = text_of(benchmark, "type", "manual");
     r->generation = RECIPE_LOAD_IN_BENCHMARK;
-    if (take_number(r, profiling, "profiling", "isl", &beside.isl, p) < 0 ||
-        take_number(r, profiling, "profiling", "osl", &beside.osl, p) < 0 ||
-        take_number(r, profiling, "profiling", "concurrency", &beside.concurrency, p) < 0 ||
+    if (take_number(r, profiling, "profiling", "isl", &in_profiling.isl, p) < 0 ||
+        take_number(r, profiling, "profiling", "osl", &in_profiling.osl, p) < 0 ||
+        take_number(r, profiling, "profiling", "concurrency", &in_profiling.concurrency, p) < 0 ||
         take_number(r, benchmark, "benchmark", "num_prompts_mult", &r->requests_of_each, p) < 0 ||
         take_number(r, benchmark, "benchmark", "isl", &bench.isl, p) < 0 ||
         take_number(r, benchmark, "benchmark", "osl", &bench.osl, p) < 0)
@@ -255,11 +255,12 @@ static int read_load(struct recipe *r, const json_t *profiling, struct problem *
     for (int m = 0; m < _RECIPE_MODE_MAX; m++)
         if (r->phases[m].isl || r->phases[m].osl || r->phases[m].concurrency)
             r->generation = RECIPE_LOAD_IN_PHASE;
-    if (r->generation != RECIPE_LOAD_IN_PHASE && (beside.isl || beside.osl || beside.concurrency))
+    if (r->generation != RECIPE_LOAD_IN_PHASE &&
+        (in_profiling.isl || in_profiling.osl || in_profiling.concurrency))
         r->generation = RECIPE_LOAD_IN_PROFILING;
     if (r->generation == RECIPE_LOAD_IN_PHASE)
         return 0;
-    const struct recipe_phase *of = r->generation == RECIPE_LOAD_IN_PROFILING ? &beside : &bench;
+    const struct recipe_phase *of = r->generation == RECIPE_LOAD_IN_PROFILING ? &in_profiling : &bench;
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         r->phases[m].isl = of->isl;
         r->phases[m].osl = of->osl;
