@@ -41,7 +41,7 @@ def settled(profd, fleet, starts):
 @ENGINES
 def test_requested_for_later(tmp_path, engine):
     with house(tmp_path, engine, 2) as (fleet, profd):
-        at = time.time_ns() + 3 * S
+        at = time.time_ns() + int(patience(3 * S))
         session = profd.start_session(duration_ns=SHORT, start_at=at)["session"]
         profd.restart(crash=True)
         assert profd.session(session)["state"] == "requested"

@@ -131,7 +131,8 @@ def place(tmp_path):
 
 def screen(place, *words, columns, **more):
     door, path = place
-    text, status = on_terminal(door, "--no-color", *words, columns=columns, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
+    # Without the progress that only a slow machine shows.
+    text, status = on_terminal(door, "--no-color", "--quiet", *words, columns=columns, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
     assert status == 0, text
     return plain(text)
 
