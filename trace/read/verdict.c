@@ -123,13 +123,17 @@ static void judge_rest(struct reading *r)
         sum->state = READ_CORRUPT;
         reading_fail(r, 0, "text follows the end of the trace at byte %" PRIu64, place);
     }
-    if (stream->ignored == 0)
-        return;
-    if (stream->verdict == STREAM_FOLLOWED)
-        sum->state = READ_CORRUPT;
-    reading_fail(r, 0, "%s", stream->reason);
-    if (last_intake(r)->defects.count[DEFECT_bytes_behind_end] == 0)
-        intake_defect(last_intake(r), DEFECT_bytes_behind_end, stream->out);
+    if (stream->ignored > 0) {
+        if (stream->verdict == STREAM_FOLLOWED)
+            sum->state = READ_CORRUPT;
+        reading_fail(r, 0, "%s", stream->reason);
+        if (last_intake(r)->defects.count[DEFECT_bytes_behind_end] == 0)
+            intake_defect(last_intake(r), DEFECT_bytes_behind_end, stream->out);
+    }
+    if (sum->state == READ_CORRUPT)
+        snprintf(
+            sum->remedy, sizeof(sum->remedy), "%s",
+            "the trace before these bytes was read and can be used; find out what added them to the file");
 }
 
 static void judge(struct reading *r)
