@@ -66,15 +66,28 @@ static const struct {
     {V6(8, 0xff), &nobody},
 };
 
-/* Where an IPv4 address lies within IPv6 ones of a prefix. */
-static const struct {
+/*
+ * Where an IPv4 address lies within IPv6 ones of a prefix. A site may have a prefix of its own for NAT64,
+ * which nobody here knows: the layouts of RFC 6052 are looked for in all addresses. That an address of a
+ * server has one of metadata's there by accident is next to impossible.
+ */
+static const struct carrier {
     struct address_range prefix;
-    size_t offset;
+    uint8_t at[4];
+    bool is_inverted;
+    bool has_zero; /* byte 8 must be 0 */
 } carriers[] = {
-    {V6(96, 0x00, 0x64, 0xff, 0x9b), 12},       /* 64:ff9b::, by NAT64 */
-    {V6(48, 0x00, 0x64, 0xff, 0x9b, 0, 1), 12}, /* 64:ff9b:1::, by a site's own NAT64 */
-    {V6(16, 0x20, 0x02), 2},                    /* 2002::, by 6to4 */
-    {V6(96, 0), 12},                            /* ::a.b.c.d */
+    /* ::a.b.c.d, ::ffff:0:a.b.c.d (translated), ISATAP, NAT64 with a prefix of 96 bits */
+    {V6(0, 0), {12, 13, 14, 15}},
+    /* NAT64 with a prefix of 32, 40, 48, 56 and 64 bits */
+    {V6(0, 0), {4, 5, 6, 7}, .has_zero = true},
+    {V6(0, 0), {5, 6, 7, 9}, .has_zero = true},
+    {V6(0, 0), {6, 7, 9, 10}, .has_zero = true},
+    {V6(0, 0), {7, 9, 10, 11}, .has_zero = true},
+    {V6(0, 0), {9, 10, 11, 12}, .has_zero = true},
+    {V6(16, 0x20, 0x02), {2, 3, 4, 5}},                                /* 6to4 */
+    {V6(32, 0x20, 0x01, 0, 0), {4, 5, 6, 7}},                          /* Teredo: the server */
+    {V6(32, 0x20, 0x01, 0, 0), {12, 13, 14, 15}, .is_inverted = true}, /* and the client */
 };
 
 /* -- Lists -------------------------------------------------------------------------------------------- */
@@ -180,11 +193,19 @@ static struct in6_addr reached_by(const struct in6_addr *address)
     return address_is_v4(address) ? address_v4(htonl(INADDR_LOOPBACK)) : in6addr_loopback;
 }
 
-static struct in6_addr carried(const struct in6_addr *address, size_t offset)
+/* False where a carries none in this way. */
+static bool carried(const struct carrier *c, const struct in6_addr *a, struct in6_addr *ret)
 {
-    in_addr_t v4;
-    memcpy(&v4, address->s6_addr + offset, sizeof(v4));
-    return address_v4(v4);
+    uint8_t v4[sizeof(in_addr_t)];
+    in_addr_t address;
+
+    if (!address_range_has(&c->prefix, a) || (c->has_zero && a->s6_addr[8] != 0))
+        return false;
+    for (size_t i = 0; i < sizeof(v4); i++)
+        v4[i] = a->s6_addr[c->at[i]] ^ (c->is_inverted ? 0xff : 0);
+    memcpy(&address, v4, sizeof(v4));
+    *ret = address_v4(address);
+    return true;
 }
 
 static const struct network_refusal *refused_for_ever(const struct in6_addr *a)
@@ -193,10 +214,8 @@ static const struct network_refusal *refused_for_ever(const struct in6_addr *a)
         if (address_range_has(&never[i].range, a))
             return never[i].refusal;
     for (size_t i = 0; i < ARRAY_SIZE(carriers); i++) {
-        if (!address_range_has(&carriers[i].prefix, a))
-            continue;
-        struct in6_addr inner = carried(a, carriers[i].offset);
-        for (size_t k = 0; k < ARRAY_SIZE(never); k++)
+        struct in6_addr inner;
+        for (size_t k = 0; k < ARRAY_SIZE(never) && carried(&carriers[i], a, &inner); k++)
             if (never[k].refusal == &metadata && address_range_has(&never[k].range, &inner))
                 return &metadata;
     }

@@ -122,6 +122,49 @@ static void test_never(void **state)
     assert_false(network_allows(&all, NULL));
 }
 
+/* IPv6 addresses that a translator or a tunnel turns into an IPv4 one. */
+static void test_metadata_in_other_forms(void **state)
+{
+    static const char *const addresses[] = {
+        "::ffff:0:169.254.169.254",             /* IPv4-translated: ::ffff:0:0:0/96 */
+        "::ffff:0:a83f:8110",                   /* of Azure */
+        "fe80::5efe:169.254.169.254",           /* ISATAP, of a link */
+        "fe80::200:5efe:169.254.169.254",       /* and of an address that is unique */
+        "2001:db8:7::5efe:6464:64c8",           /* of a network; Alibaba's */
+        "fd00:1:2:3:200:5efe:169.254.170.2",    /* ECS */
+        "2001:0:a9fe:a9fe:8000:63bf:3fff:fdd2", /* Teredo: its server */
+        "2001:0:4136:e378:8000:63bf:5601:5601", /* Teredo: its client, inverted */
+        "2001::5601:5601",
+        "64:ff9b:1:a9fe:a9:fe00::",         /* RFC 6052 within 64:ff9b:1::/48: a prefix of 48 bits, */
+        "64:ff9b:1:ffa9:fe:a9fe::",         /* 56, */
+        "64:ff9b:1:ffff:a9:fea9:fe00:0",    /* 64, */
+        "64:ff9b:1:ffff:ff:ffff:a9fe:a9fe", /* and 96 */
+        "64:ff9b:1:a9fe:a9:fe00:1234:5678", /* translators ignore what follows */
+        "2001:db8:a9fe:a9fe::",             /* of a site's own prefix: 32 bits, */
+        "2001:db8:64a9:fea9:fe::",          /* 40, */
+        "2001:db8:64:a9fe:a9:fe00::",       /* 48, */
+        "2001:db8:64:64a9:fe:a9fe::",       /* 56, */
+        "2001:db8:64:6464:a9:fea9:fe00:0",  /* 64, */
+        "2001:db8:64:6464:64:64:a9fe:a9fe", /* and 96 */
+    };
+    static const char *const others[] = {
+        "::ffff:0:10.0.0.1", "fe80::5efe:10.0.0.1",   "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+        "2001:db8::1",       "64:ff9b:1:a00:0:100::", "2001:db8:a9fe:a9fe:1234:5678:9abc:def0",
+        "fd00::a9fe:1",      "64:ff9b::a00:1",        "2002:a00:1::1",
+    };
+    _cleanup_(network_done) struct network_policy all = policy_of("0.0.0.0/0 ::/0");
+
+    for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+        const struct network_refusal *refusal = ask(&all, addresses[i]);
+        if (!refusal)
+            fail_msg("%s is allowed", addresses[i]);
+        assert_non_null(strstr(refusal->why, "credentials"));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (ask(&all, others[i]))
+            fail_msg("%s is refused", others[i]);
+}
+
 static void test_lists(void **state)
 {
     check("203.0.113.0/24", "203.0.113.9", true);
@@ -201,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default),
         cmocka_unit_test(test_never),
+        cmocka_unit_test(test_metadata_in_other_forms),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_what_is_no_list),
         cmocka_unit_test(test_the_first_list_replaces_defaults),
