@@ -256,11 +256,20 @@ FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)"]
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202e<script>alert(1)</script>]]>\"'--"
 
 
-def test_csv_has_names_as_they_are(profctl, trace):
+def test_csv_has_no_formula(profctl, trace):
+    """A ' before it makes it a text to a spreadsheet. JSON and TSV are for programs, and have names as they are."""
+    guarded = ["'" + name for name in FORMULAS]
     path = trace("formulas.json", [kernel(name, 10 * i, 5) for i, name in enumerate([*FORMULAS, "gemm", 'a"b,c'])])
     named = [r["name"] for r in csv.DictReader(io.StringIO(profctl("analyze", path, "--report", "kernels", "--csv")))]
 
-    assert sorted(named) == sorted([*FORMULAS, "gemm", 'a"b,c'])
+    assert sorted(named) == sorted([*guarded, "gemm", 'a"b,c'])
+    exported = csv.DictReader(io.StringIO(profctl("export", path, "--format", "csv")))
+    assert {r["name"] for r in exported} >= {*guarded, "gemm", 'a"b,c'}
+    select = "select distinct name as \"=name\", -5 as n, -0.5 as r from slice where name <> ''"
+    queried = list(csv.DictReader(io.StringIO(profctl("query", path, select, "--csv"))))
+    assert {r["'=name"] for r in queried} >= set(guarded) and {(r["n"], r["r"]) for r in queried} == {("-5", "-0.5")}
+    assert {line.split("\t")[0] for line in profctl("query", path, select, "--tsv").splitlines()} >= set(FORMULAS)
+    assert {r["=name"] for r in json.loads(profctl("query", path, select, "--json"))} >= set(FORMULAS)
     assert {r["name"] for r in rows(profctl("analyze", path, "--report", "kernels", "--json"))} >= set(FORMULAS)
 
 

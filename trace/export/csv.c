@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One line for each slice, by RFC 4180. */
+#include "base/csv.h"
 #include "trace/export/formats.h"
 #include "trace/export/selection.h"
-#include "trace/export/text_out.h"
 
 #include <inttypes.h>
 
+/* No text is an empty field. */
 static void put_text(FILE *out, struct text t)
 {
-    bool quoted = memchr(t.p, ',', t.size) || memchr(t.p, '"', t.size) || memchr(t.p, '\n', t.size) ||
-                  memchr(t.p, '\r', t.size);
-
-    if (!quoted) {
-        out_text(out, t);
-        return;
-    }
-    putc('"', out);
-    for (size_t i = 0; i < t.size; i++) {
-        if (t.p[i] == '"')
-            putc('"', out);
-        putc(t.p[i], out);
-    }
-    putc('"', out);
+    if (t.size > 0)
+        csv_write_sized(out, t.p, t.size);
 }
 
 static void put_number(FILE *out, int64_t value)
