@@ -1,17 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Markdown as CommonMark and GitHub read it. Plots are left out: their figures stand in tables. */
+/*
+ * Markdown as CommonMark and GitHub read it. Plots are left out: their figures stand in tables.
+ *
+ * Names and answers of others are text: nothing in them becomes markup, HTML or a link.
+ */
 #include "client/audit/document.h"
 #include "client/text/text.h"
 
+/* What GitHub and others make a link of without any markup, or a message to somebody. Escaping does not stop
+ * all of them. */
+static bool becomes_link(const char *word)
+{
+    return strstr(word, "://") || strcasestr(word, "www.") || strchr(word, '@');
+}
+
+/* Code is never a link. What would end it, or a cell of a table, cannot be escaped there. */
+static void put_code(FILE *out, const char *word)
+{
+    putc('`', out);
+    for (const char *c = word; *c; c++)
+        putc(strchr("`|\\", *c) ? '?' : *c, out);
+    putc('`', out);
+}
+
 /* Whatever could begin markup inside of a line, or HTML, is escaped. */
+static void put_escaped(FILE *out, const char *word)
+{
+    for (const char *c = word; *c; c++) {
+        if (strchr("\\`*_[]<>|#&~$", *c))
+            putc('\\', out);
+        putc(*c, out);
+    }
+}
+
 static void put(FILE *out, const char *text)
 {
     _cleanup_(freep) char *clean = text_clean(text, false);
+    char *rest = clean;
 
-    for (const char *c = clean; *c; c++) {
-        if (strchr("\\`*_[]<>|#&~", *c))
-            putc('\\', out);
-        putc(*c, out);
+    for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+        (becomes_link(word) ? put_code : put_escaped)(out, word);
+        if (rest)
+            putc(' ', out);
     }
 }
 

@@ -282,6 +282,34 @@ static void test_nobody_writes_markup(void **state)
     assert_null(strstr(markdown, "\n## b"));
 }
 
+/* Renderers of Markdown make links of bare addresses, and messages of @names: in code they do not. */
+static void test_nobody_writes_links(void **state)
+{
+    static const char *const names[] = {"http://evil.example/x",
+                                        "HTTPS://evil.example",
+                                        "ftp://evil.example",
+                                        "www.evil.example",
+                                        "(WWW.evil.example)",
+                                        "mail@evil.example",
+                                        "mailto:mail@evil.example",
+                                        "@team",
+                                        "vscode://x",
+                                        "<b>http://evil.example</b>"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        _cleanup_(freep) char *facts = xasprintf(
+            "{\"model\": {\"name\": \"a %s b\"}, \"prompts\": [{\"text\": \"%s\"}]}", names[i], names[i]);
+        _cleanup_(freep) char *text = written(facts, document_markdown);
+        _cleanup_(freep) char *code = xasprintf("`%s`", names[i]);
+        assert_non_null(strstr(text, code));
+        for (const char *p = text; (p = strstr(p, names[i])); p++)
+            assert_int_equal(p[-1], '`');
+    }
+    _cleanup_(freep) char *text =
+        written("{\"model\": {\"name\": \"http://a`b|c\\\\d $x$ e\"}}", document_markdown);
+    assert_non_null(strstr(text, "`http://a?b?c?d` \\$x\\$ e"));
+}
+
 /* 100, 200 and 400 tokens/s of output: the mean is 233.3, the deviation of the population 124.7. */
 static void test_rates_of_requests(void **state)
 {
@@ -349,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_limitations),
         cmocka_unit_test(test_load_that_is_not_said),
         cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_nobody_writes_links),
         cmocka_unit_test(test_nobody_writes_markup),
         cmocka_unit_test(test_no_finding_below_its_threshold),
         cmocka_unit_test(test_rates_of_requests),
