@@ -36,9 +36,10 @@ static void test_session_json(void **state)
            "\"fleet\":\"prod\",\"options\":{\"steps\":5},\"labels\":{\"team\":\"rl\"},\"requested_at\":1,"
            "\"requested_by\":\"uid 1000 (anna)\",\"start_at\":2,\"starts_sent_at\":3,\"recording_at\":4,"
            "\"stop_at\":5,\"hard_stop_at\":6,\"stopped_at\":7,\"finished_at\":8,\"skew_ns\":9,"
-           "\"reason\":\"reason\",\"remedy\":\"remedy\\nin two lines\",\"pinned\":true,"
+           "\"reason\":\"reason\",\"remedy\":\"remedy\\nin two lines\",\"remarks\":[{\"text\":\"remark\"}],"
+           "\"name\":\"night\",\"skipped\":[{\"worker\":\"" W2 "\"}],\"pinned\":true,"
            "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
-           "\"traces\":2,\"bytes\":4196,\"skipped\":0}}");
+           "\"traces\":2,\"bytes\":4196,\"skipped\":1}}");
     assert_int_equal(json_array_size(targets), 2);
     assert_json(json_array_get(targets, 0),
                 "{\"target\":1,\"worker\":\"" W1
