@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/bringing.h"
+#include "daemon/collect/original.h"
 #include "daemon/collect/place.h"
 #include "trace/read/format.h"
 #include <errno.h>
@@ -31,6 +32,7 @@ static void bringing_free(struct bringing *b)
     trace_record_done(&b->row);
     json_decref(b->facts);
     free(b->incoming);
+    place_done(&b->place);
     free(b->dir_path);
     free(b->name);
     free(b->origin);
@@ -173,44 +175,53 @@ static int save_row(struct bringing *b)
     return r;
 }
 
-struct original {
-    char *path;
-    int64_t size, mtime_ns;
-    dev_t device;
-    ino_t inode;
+struct removal {
+    struct original *original;
+    char *refusal;
+    int err;
 };
 
-/* Only the very file that was copied: the worker may have written another one meanwhile. */
 static void remove_original(void *arg)
 {
-    const struct original *o = arg;
-    struct stat st;
-
-    if (lstat(o->path, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode &&
-        st.st_size == o->size && st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec == o->mtime_ns &&
-        unlink(o->path) < 0)
-        log_warning("cannot remove %s, which was copied: %s", o->path, strerror(errno));
+    struct removal *m = arg;
+    m->err = original_remove(m->original, &m->refusal);
 }
 
-static void original_free(void *arg)
+/* The worker may have written another file meanwhile: that is no news. */
+static void on_original_removed(void *arg)
 {
-    struct original *o = arg;
+    struct removal *m = arg;
+    const struct original *o = m->original;
 
-    free(o->path);
-    free(o);
+    if (m->refusal)
+        log_warning("%s; %s, which was copied, stays there", m->refusal, o->name);
+    else if (m->err < 0 && m->err != -ESTALE)
+        log_warning("cannot remove %s/%s, which was copied: %s", o->dir_path, o->name, strerror(-m->err));
+    if (o->left_as)
+        log_warning("%s/%s was replaced by two files while it was removed: one of them is now called %s",
+                    o->dir_path, o->name, o->left_as);
+    original_free(m->original);
+    free(m->refusal);
+    free(m);
 }
 
 static void forget_original(struct bringing *b)
 {
+    struct removal *m = xcalloc(1, sizeof(*m));
     struct original *o = xcalloc(1, sizeof(*o));
 
-    *o = (struct original){.path = xstrdup(b->origin),
+    *o = (struct original){.dir_path = xstrdup(b->dir_path),
+                           .name = xstrdup(b->name),
                            .size = b->size,
                            .mtime_ns = b->mtime_ns,
                            .device = b->device,
-                           .inode = b->inode};
-    offload_run_in(b->collector->offload, offload_lane_of_device(o->device), remove_original, original_free,
-                   o);
+                           .inode = b->inode,
+                           .uid = b->uid,
+                           .gid = b->gid};
+    place_copy(&b->place, &o->place);
+    m->original = o;
+    offload_run_in(b->collector->offload, offload_lane_of_device(o->device), remove_original,
+                   on_original_removed, m);
 }
 
 static struct log_fields fields_of(const struct trace_record *t)
@@ -579,6 +590,7 @@ struct bringing *bringing_new(struct collector *c, const struct bringing_kind *k
                            .device = st->st_dev,
                            .inode = st->st_ino,
                            .uid = st->st_uid,
+                           .gid = st->st_gid,
                            .process_started = RECORD_NONE,
                            .actor = xstrdup("profd"),
                            .no_columns = !c->settings->columns};

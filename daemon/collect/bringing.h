@@ -32,6 +32,8 @@ struct bringing {
     dev_t device;
     ino_t inode;
     uid_t uid;
+    gid_t gid;
+    struct place place;      /* of its directory; empty where nobody asked */
     int64_t process_started; /* of the process whose root its path leads through, or RECORD_NONE */
     char *actor;             /* who wants it, for the log */
     bool stays;              /* where it is, which is no news */

@@ -253,6 +253,7 @@ static void begin(struct file *f, struct opening *o)
     struct bringing *b = bringing_new(c, &found_kind, f->dir->path, f->name, &o->st);
     int dest_fd = -1;
 
+    place_copy(&o->place, &b->place);
     b->process_started = o->place.process_started;
     b->hollow = o->hollow;
     if (is_waited_for(f))

@@ -138,6 +138,81 @@ def test_links_of_others_on_the_way(tmp_path):
         assert origins == {f"{tmp_path}/to-own/{rank(WORKER)}": WORKER, f"{tmp_path}/of-root/{rank(VICTIM)}": VICTIM}
 
 
+def removing(tmp_path, place, first="", second=""):
+    """Removes originals; first and second are exchanged when it is about to."""
+    preloaded = [str(BUILD / "tests/integration/libfake-swap.so")]
+    return Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={place}\nremove_original=yes"),
+                  environment={"LD_PRELOAD": " ".join(preloaded), "SWAP_FIRST": str(first), "SWAP_SECOND": str(second)})
+
+
+def appear(path, content, uid):
+    beside = path.parent.parent / "unfinished"
+    beside.write_bytes(content)
+    os.chown(beside, uid, uid)
+    beside.rename(path)
+
+
+@pytest.fixture
+def workers_place(tmp_path):
+    """Of the worker, where this may be."""
+    place = tmp_path / "place"
+    place.mkdir()
+    if os.getuid() == 0:
+        os.chown(place, WORKER, WORKER)
+    return place, WORKER if os.getuid() == 0 else os.getuid()
+
+
+def test_an_original_is_removed(tmp_path, workers_place):
+    place, uid = workers_place
+    with removing(tmp_path, place) as profd:
+        appear(place / rank(1), made_trace(), uid)
+        wait_for(profd.traces, why=profd.log)
+        wait_for(lambda: not list(place.iterdir()), why=profd.log)
+
+
+def test_an_original_whose_directory_is_swapped(tmp_path, workers_place):
+    """Between comparing it and removing it, a link to another directory takes the place of its own."""
+    place, uid = workers_place
+    victims, link = tmp_path / "victims", tmp_path / "link"
+    victims.mkdir()
+    (victims / rank(1)).write_bytes(b"precious")
+    link.symlink_to(victims)
+    with removing(tmp_path, place, place, link) as profd:
+        appear(place / rank(1), made_trace(), uid)
+        wait_for(profd.traces, why=profd.log)
+        wait_for(lambda: link.is_dir() and not link.is_symlink() and not list(link.iterdir()), why=profd.log)
+        assert (victims / rank(1)).read_bytes() == b"precious"
+
+
+def test_an_original_that_is_swapped(tmp_path, workers_place):
+    """Between comparing it and removing it, another file takes its name: that one stays, under its name."""
+    place, uid = workers_place
+    other = tmp_path / "other"
+    other.write_bytes(b"precious")
+    with removing(tmp_path, place, place / rank(1), other) as profd:
+        appear(place / rank(1), made_trace(), uid)
+        wait_for(profd.traces, why=profd.log)
+        wait_for(lambda: other.exists() and other.read_bytes() != b"precious", why=profd.log)
+        appear(place / rank(2), made_trace(next=1), uid)
+        wait_for(lambda: len(profd.traces()) >= 2 and not (place / rank(2)).exists(), why=profd.log)
+        assert [(path.name, path.read_bytes()) for path in place.iterdir()] == [(rank(1), b"precious")]
+
+
+@needs_root
+def test_an_original_is_removed_by_its_owners_rights(tmp_path):
+    """In a directory that its owner cannot change it stays, though profd is root."""
+    place = tmp_path / "place"
+    place.mkdir(mode=0o755)
+    with removing(tmp_path, place) as profd:
+        appear(place / rank(1), made_trace(), WORKER)
+        wait_for(lambda: f"cannot remove {place / rank(1)}, which was copied: Permission denied" in profd.log(), why=profd.log)
+        assert (place / rank(1)).exists()
+        # The thread that did this has its own rights again.
+        for n in range(2, 6):
+            appear(place / rank(n), made_trace(n=n), 0)
+        wait_for(lambda: [path.name for path in place.iterdir()] == [rank(1)], why=profd.log)
+
+
 NAMES = [b"rank1\nERROR fake line.pt.trace.json.gz", b"rank2\x1b[31m.pt.trace.json.gz", b"rank3\xff\xfe.pt.trace.json.gz",
          b"rank4" + b"a" * (255 - 5 - len(b".pt.trace.json.gz")) + b".pt.trace.json.gz", b"rank5.%n%s.pt.trace.json.gz",
          "rank6\u202e\u2066.pt.trace.json.gz".encode(), b"-rank7.pt.trace.json.gz", b"rank8' OR 1=1;--.pt.trace.json.gz"]
