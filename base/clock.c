@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include "base/fs.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#define BOOT_ID_MAX 64
 
 static int64_t clock_ns(clockid_t id)
 {
@@ -18,6 +24,22 @@ int64_t mono_ns(void)
 int64_t wall_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
+}
+
+int64_t boot_ns(void)
+{
+    return clock_ns(CLOCK_BOOTTIME);
+}
+
+char *boot_id(void)
+{
+    char *id = NULL;
+    size_t size;
+
+    if (read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", BOOT_ID_MAX, &id, &size) < 0)
+        return NULL;
+    id[strcspn(id, "\n")] = '\0';
+    return id;
 }
 
 struct timeval timeval_of(int64_t duration_ns)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two clocks, one purpose each: monotonic nanoseconds for deadlines and durations, wall nanoseconds since the
- * Unix epoch for records. A deadline is an absolute monotonic time.
+ * Three clocks, one purpose each: monotonic nanoseconds for deadlines and durations, wall nanoseconds since
+ * the Unix epoch for records, nanoseconds since the boot for moments that the next profd must find again. A
+ * deadline is an absolute monotonic time.
  */
 #pragma once
 
@@ -16,6 +17,11 @@
 
 int64_t mono_ns(void);
 int64_t wall_ns(void);
+/* Since the kernel's boot, suspended time included: nobody sets it, and another process shows the same,
+ * within the life of one kernel (boot_id()). */
+int64_t boot_ns(void);
+/* Names that life; NULL: not known. The caller frees it. */
+char *boot_id(void);
 /* Time left until a deadline as a timer takes it, never negative. */
 struct timeval timeval_until(int64_t deadline_ns);
 struct timeval timeval_of(int64_t duration_ns);

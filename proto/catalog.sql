@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 5;
+-- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 6;
 -- migrations from older versions stand in proto/catalog-N.sql and must lead to exactly this.
 --
 -- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
@@ -61,7 +61,12 @@ create table session_row (
     pinned       integer not null default 0,
     remarks      text check (remarks is null or json_valid(remarks)),  -- what profd noticed: [{refuses, option, worker, text, remedy}]
     name         text,                          -- of a session made of ingested files
-    skipped      text check (skipped is null or json_valid(skipped))   -- workers that were left out: [{worker, reason, remedy}]
+    skipped      text check (skipped is null or json_valid(skipped)),  -- workers that were left out: [{worker, reason, remedy}]
+    begun_at     integer,                       -- before the first start left: nothing of it was written earlier
+    boot_id      text,                          -- of the kernel by whose CLOCK_BOOTTIME these are:
+    begun_boot_ns integer,                      -- begun_at
+    stop_boot_ns integer,                       -- stop_at
+    hard_stop_boot_ns integer                   -- hard_stop_at
 ) strict;
 create unique index session_name on session_row (name) where name is not null;
 create index session_state on session_row (state);

@@ -165,8 +165,8 @@ static double stops_owed(const struct scrape *s)
 
 static double oldest_stop(const struct scrape *s)
 {
-    int64_t sent_at = s->gauges.oldest_stop_sent_at;
-    return sent_at == INT64_MAX ? 0 : seconds(MAX(wall_ns() - sent_at, INT64_C(0)));
+    int64_t sent_ns = s->gauges.oldest_stop_sent_ns;
+    return sent_ns == INT64_MAX ? 0 : seconds(mono_ns() - sent_ns);
 }
 
 /* -- Traces, store, ingest, catalog ------------------------------------------------------------------- */

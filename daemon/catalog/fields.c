@@ -77,7 +77,8 @@ static int trace_kind_from_name(const char *word)
 
 static bool is_text(enum field_type t)
 {
-    return t == FIELD_TEXT || t == FIELD_OBJECT || t == FIELD_ARRAY || t == FIELD_WORKER_JSON;
+    return t == FIELD_TEXT || t == FIELD_OBJECT || t == FIELD_ARRAY || t == FIELD_WORKER_JSON ||
+           t == FIELD_INNER_TEXT;
 }
 
 static bool is_word(enum field_type t)
@@ -199,6 +200,7 @@ static void put_field(const struct field *f, const void *record, json_t *object,
     case FIELD_ID:
     case FIELD_REF:
     case FIELD_INNER:
+    case FIELD_INNER_TEXT:
         break;
     case FIELD_SESSION:
         put_ref(object, "session", 's', AT(const int64_t, record, f));

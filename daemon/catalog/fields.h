@@ -14,9 +14,10 @@
 #include <sqlite3.h>
 
 enum field_type {
-    FIELD_ID,      /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
-    FIELD_REF,     /* id of another row, not rendered */
-    FIELD_INNER,   /* a number that is profd's own, not rendered */
+    FIELD_ID,    /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
+    FIELD_REF,   /* id of another row, not rendered */
+    FIELD_INNER, /* a number that is profd's own, not rendered */
+    FIELD_INNER_TEXT,
     FIELD_SESSION, /* id of a session, rendered as "session": "s7" */
     FIELD_NUMBER,  /* RECORD_NONE where absent */
     FIELD_COUNT,   /* a number that is always there, 0 at first */
@@ -53,7 +54,8 @@ extern const struct field_list session_fields, target_fields, trace_fields, run_
     F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
     F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
     F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
-    F(TEXT, remedy) F(ARRAY, remarks) F(TEXT, name) F(ARRAY, skipped)
+    F(TEXT, remedy) F(ARRAY, remarks) F(TEXT, name) F(ARRAY, skipped) F(INNER, begun_at) F(INNER_TEXT, boot_id)       \
+    F(INNER, begun_boot_ns) F(INNER, stop_boot_ns) F(INNER, hard_stop_boot_ns)
 
 #define TARGET_FIELDS(F, R)                                                                                           \
     F(SESSION, session_id)                                                                                            \

@@ -8,6 +8,7 @@
 #include "daemon/catalog/catalog_from_2.h"
 #include "daemon/catalog/catalog_from_3.h"
 #include "daemon/catalog/catalog_from_4.h"
+#include "daemon/catalog/catalog_from_5.h"
 #include "daemon/catalog/catalog_schema.h"
 #include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 const char *const catalog_migrations[CATALOG_VERSION] = {
     [0] = catalog_schema, [1] = catalog_from_1, [2] = catalog_from_2,
-    [3] = catalog_from_3, [4] = catalog_from_4,
+    [3] = catalog_from_3, [4] = catalog_from_4, [5] = catalog_from_5,
 };
 
 static int fail(sqlite3 *db, const char *path, struct problem *p)

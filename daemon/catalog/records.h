@@ -27,9 +27,12 @@ struct session_record {
     char *requested_by;
     int64_t start_at, starts_sent_at, recording_at, stop_at, hard_stop_at, stopped_at, finished_at, skew_ns;
     char *reason, *remedy;
-    char *remarks; /* JSON array, NULL */
-    char *name;    /* of a session that was made of ingested files, NULL */
-    char *skipped; /* JSON array of workers that were left out, NULL */
+    char *remarks;    /* JSON array, NULL */
+    char *name;       /* of a session that was made of ingested files, NULL */
+    char *skipped;    /* JSON array of workers that were left out, NULL */
+    int64_t begun_at; /* before the first start left */
+    char *boot_id;    /* of the kernel whose boot_ns() these are */
+    int64_t begun_boot_ns, stop_boot_ns, hard_stop_boot_ns;
     bool pinned;
 };
 

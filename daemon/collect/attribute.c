@@ -19,7 +19,7 @@ static struct claimant claimant_of(const struct collection *k, const struct file
                                 .uid_known = w->pid > 0,
                                 .uid = w->uid,
                                 .worker = w->url,
-                                .started_at = k->target->record.start_sent_at};
+                                .started_at = target_began_at(k->target)};
     for (size_t i = 0; i < f->n_openers; i++)
         claimant.had_it_open = claimant.had_it_open || f->openers[i] == w->pid;
     return claimant;

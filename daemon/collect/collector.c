@@ -233,6 +233,7 @@ static void dir_looked_at(struct dir *d, struct look *look)
     }
     if (scan->err == 0)
         d->lane = offload_lane_of_device(scan->device);
+    d->looked_before_ns = d->looked_ns;
     d->looked_ns = look->began_ns;
     keep_watch(d, scan);
     keep_trees(d, scan);

@@ -78,17 +78,34 @@ static bool writer_fits(const struct file *f, const struct target *t)
     return wrote == ENGINE_UNKNOWN || profiler == ENGINE_UNKNOWN || wrote == profiler;
 }
 
+int64_t target_began_at(const struct target *t)
+{
+    const struct session_record *s = &t->session->record;
+
+    if (s->begun_boot_ns == RECORD_NONE)
+        return s->begun_at;
+    return MIN(s->begun_at, wall_ns() - (boot_ns() - s->begun_boot_ns));
+}
+
+/* A file that was not seen to differ since the starts left is of an earlier session, whatever its time says.
+ */
+static bool was_still_since_start(const struct file *f, const struct session_record *s)
+{
+    return s->begun_boot_ns != RECORD_NONE && mono_ns() - f->changed_ns > boot_ns() - s->begun_boot_ns;
+}
+
 bool file_may_be_of(const struct file *f, const struct collection *k)
 {
     const struct target *t = k->target;
+    const struct session_record *s = &t->session->record;
 
-    if (k->dir != f->dir || !t->record.start_sent_at || t->record.start_sent_at == RECORD_NONE)
+    if (k->dir != f->dir || s->begun_at == RECORD_NONE || was_still_since_start(f, s))
         return false;
     if (t->record.state < STATE_RECORDING || state_is_final(t->record.state))
         return false;
     /* Another host's clock may be behind, then what was seen here counts. */
     int64_t written_at = f->dir->remote ? MAX(f->mtime_ns, f->arrived_at) : f->mtime_ns;
-    return written_at >= t->record.start_sent_at - CLAIM_SLACK_NS && writer_fits(f, t);
+    return written_at >= target_began_at(t) - CLAIM_SLACK_NS && writer_fits(f, t);
 }
 
 static bool may_be_of_any(const struct file *f)
@@ -136,6 +153,16 @@ static void remember_openers(struct file *f, const struct scan_entry *e, const s
     }
 }
 
+/* By the file's own time, which may be by another host's clock or from before this one's was set: what an
+ * earlier look did not see is no older than that look. */
+static int64_t age_when_seen(const struct dir *d, const struct file *f)
+{
+    if (d->remote)
+        return 0;
+    int64_t age = MAX(wall_ns() - f->mtime_ns, INT64_C(0));
+    return d->looked_at ? MIN(age, f->changed_ns - d->looked_before_ns) : age;
+}
+
 static void merge_entry(struct dir *d, const struct scan_entry *e, const struct scan_dir *scan)
 {
     struct file *f = dir_find_file(d, e->name);
@@ -159,6 +186,7 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
     f->inode = e->inode;
     f->uid = e->uid;
     f->changed_ns = mono_ns();
+    f->written_ns = f->changed_ns - age_when_seen(d, f);
     f->arrived_at = d->looked_at ? wall_ns() : 0;
     if (f->state == FILE_CHECKING)
         return;
@@ -216,9 +244,7 @@ void dir_merge(struct dir *d, const struct scan_dir *scan)
 
 int64_t file_quiet_for(const struct file *f)
 {
-    int64_t unchanged_ns = mono_ns() - f->changed_ns;
-    /* The times of another host's file may be by another clock. */
-    return f->dir->remote ? unchanged_ns : MAX(unchanged_ns, wall_ns() - f->mtime_ns);
+    return mono_ns() - f->written_ns;
 }
 
 static bool is_finished(const struct file *f)

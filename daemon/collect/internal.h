@@ -33,6 +33,7 @@ struct file {
     ino_t inode;
     uid_t uid;
     int64_t changed_ns;         /* monotonic: when it was last seen to differ */
+    int64_t written_ns;         /* monotonic: then, less how long before it was written by its own time */
     int64_t arrived_at;         /* wall: when it was seen to come or change; 0 where it was there at first */
     int64_t checked_size;       /* an earlier check found it unfinished at this size; -1 none */
     pid_t openers[OPENERS_MAX]; /* workers whose processes had it open */
@@ -60,16 +61,17 @@ struct dir {
     int watch;          /* inotify, -1 none */
     bool remote;        /* inotify does not see other hosts */
     bool configured;
-    int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
-    uint64_t lane;      /* of the offload */
-    unsigned n_opening; /* files of it that threads are opening */
-    bool looking;       /* a thread is */
-    bool look_again;    /* as soon as that is over */
-    int64_t looked_ns;  /* monotonic: when the latest look that is over began; 0 none */
-    bool looked_at;     /* at least once */
-    bool dirty;         /* something happened: look again */
-    bool said_full;     /* that it has more files than are looked at */
-    int err;            /* of the last look */
+    int64_t writer_uid;       /* of the one user whose workers wrote here; -1 unknown or several */
+    uint64_t lane;            /* of the offload */
+    unsigned n_opening;       /* files of it that threads are opening */
+    bool looking;             /* a thread is */
+    bool look_again;          /* as soon as that is over */
+    int64_t looked_ns;        /* monotonic: when the latest look that is over began; 0 none */
+    int64_t looked_before_ns; /* when the one before that began */
+    bool looked_at;           /* at least once */
+    bool dirty;               /* something happened: look again */
+    bool said_full;           /* that it has more files than are looked at */
+    int err;                  /* of the last look */
 };
 TAILQ_HEAD(dir_list, dir);
 
@@ -160,6 +162,9 @@ void file_set_state(struct file *f, enum file_state state);
 int64_t file_quiet_for(const struct file *f);
 /* trust.c: why a file, open and looked at, is not collected; NULL where it may be. */
 const char *file_distrust(const struct file *f, int fd, const struct stat *st);
+/* Nothing of the target's recording was written before, by the times of files: the wall time of its start, or
+ * what the clock as it is set now would have shown then where that is earlier. */
+int64_t target_began_at(const struct target *t);
 /* Whether the target could have written it: by place, time and the pattern of its name. */
 bool file_may_be_of(const struct file *f, const struct collection *k);
 

@@ -148,6 +148,7 @@ struct session *session_alloc(struct sessions *all, size_t n_targets)
     for (size_t i = 0; i < n_targets; i++) {
         s->targets[i].session = s;
         s->targets[i].steps_before = s->targets[i].steps_before_load = -1;
+    s->requested_ns = mono_ns();
         target_record_init(&s->targets[i].record);
         worker_init(&s->targets[i].worker);
     }

@@ -19,6 +19,7 @@ struct sessions {
     struct catalog *catalog;
     const struct fleet_settings *fleet_settings;
     const struct session_settings *settings;
+    char *boot_id; /* of this kernel; NULL: not known */
     const struct collector_ops *collector_ops;
     void *collector;
     const struct loader_ops *loader_ops;
@@ -63,9 +64,13 @@ void session_give_up(struct session *s);
 void session_check_started(struct session *s);
 void session_arm_hard_limit(struct session *s);
 void session_record(struct session *s);
+/* Plans its end whatever happens: limit_ns from now, which is `at` by the wall clock. */
+void session_limit_length(struct session *s, int64_t at, int64_t limit_ns);
 void session_resume_recording(struct session *s);
 void session_stop_all(struct session *s);
 void target_stop(struct target *t);
+/* Until its planned end, where it has one; negative after it. */
+int64_t session_left_ns(const struct session *s);
 /* For a target that ends up owing a stop after the others were stopped. */
 void session_stop_late(struct target *t);
 /* Sends the queued stops whose turn it is. */

@@ -19,7 +19,7 @@ void sessions_count_end(const struct session *s)
     const struct session_record *r = &s->record;
 
     m->ended[r->state]++;
-    histogram_add(&m->durations, r->finished_at - r->requested_at);
+    histogram_add(&m->durations, mono_ns() - s->requested_ns);
     if (r->skew_ns != RECORD_NONE)
         histogram_add(&m->start_skews, r->skew_ns);
 }
@@ -35,13 +35,13 @@ static void look_at(const struct target *t, struct session_gauges *g)
     if (!t->record.owes_stop || t->record.state != STATE_STOPPING)
         return;
     g->stops_owed++;
-    if (t->record.stop_sent_at != RECORD_NONE)
-        g->oldest_stop_sent_at = MIN(g->oldest_stop_sent_at, t->record.stop_sent_at);
+    if (t->stop_sent_ns != 0)
+        g->oldest_stop_sent_ns = MIN(g->oldest_stop_sent_ns, t->stop_sent_ns);
 }
 
 void sessions_gauges(const struct sessions *all, struct session_gauges *ret)
 {
-    struct session_gauges g = {.oldest_stop_sent_at = INT64_MAX};
+    struct session_gauges g = {.oldest_stop_sent_ns = INT64_MAX};
     const struct session *s;
 
     TAILQ_FOREACH(s, &all->list, next)

@@ -21,7 +21,7 @@ struct session_gauges {
     uint64_t sessions[_STATE_MAX]; /* that are not over */
     uint64_t targets[_STATE_MAX];  /* of those */
     uint64_t stops_owed;           /* recordings that are over, whose stop was not answered yet */
-    int64_t oldest_stop_sent_at;   /* wall; INT64_MAX: none */
+    int64_t oldest_stop_sent_ns;   /* monotonic; INT64_MAX: none */
 };
 
 struct sessions;

@@ -18,13 +18,24 @@ static void on_time_over(struct session *s)
     session_stop_all(s);
 }
 
+/* By the wall clock only where the moment by the other clock is of another kernel's life. */
+static int64_t left_until(int64_t at, int64_t at_boot_ns)
+{
+    return at_boot_ns != RECORD_NONE ? at_boot_ns - boot_ns() : at - wall_ns();
+}
+
+int64_t session_left_ns(const struct session *s)
+{
+    return left_until(s->record.stop_at, s->record.stop_boot_ns);
+}
+
 static void watch_steps(struct session *s);
 
 static void rest_until_next_look(struct session *s)
 {
     int64_t deadline = mono_ns() + STEPS_INTERVAL_NS;
     if (s->record.stop_at != RECORD_NONE)
-        deadline = MIN(deadline, mono_ns() + MAX(s->record.stop_at - wall_ns(), 0));
+        deadline = MIN(deadline, mono_ns() + MAX(session_left_ns(s), 0));
     session_timer(s, deadline, watch_steps);
 }
 
@@ -54,7 +65,7 @@ static void watch_steps(struct session *s)
 {
     _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
     size_t n = 0;
-    int64_t left = s->record.stop_at != RECORD_NONE ? s->record.stop_at - wall_ns() : STEPS_CALL_TIMEOUT_NS;
+    int64_t left = s->record.stop_at != RECORD_NONE ? session_left_ns(s) : STEPS_CALL_TIMEOUT_NS;
 
     if (left <= 0) {
         session_stop_all(s);
@@ -107,16 +118,47 @@ void session_resume_recording(struct session *s)
     if (s->request.recording.steps > 0)
         watch_steps(s);
     else
-        session_timer(s, mono_ns() + s->record.stop_at - wall_ns(), on_time_over);
+        session_timer(s, mono_ns() + session_left_ns(s), on_time_over);
+}
+
+static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
+{
+    struct session *s = arg;
+
+    if (s->record.state > STATE_RECORDING)
+        return;
+    session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
+                    "profd stopped it at the limit of a session's length");
+    session_stop_load(s);
+    session_stop_all(s);
+}
+
+void session_limit_length(struct session *s, int64_t at, int64_t limit_ns)
+{
+    s->record.hard_stop_at = at + limit_ns;
+    s->record.hard_stop_boot_ns = boot_ns() + limit_ns;
+}
+
+/* Also used by recovery: the limit holds whatever happened meanwhile. */
+void session_arm_hard_limit(struct session *s)
+{
+    struct timeval tv = timeval_of(left_until(s->record.hard_stop_at, s->record.hard_stop_boot_ns));
+
+    if (s->hard_timer)
+        event_free(s->hard_timer);
+    s->hard_timer = event_new(s->all->base, -1, 0, on_hard_limit, s);
+    event_add(s->hard_timer, &tv);
 }
 
 void session_record(struct session *s)
 {
     s->record.recording_at = wall_ns();
-    s->record.hard_stop_at = s->record.recording_at + s->all->settings->session_limit_ns;
+    session_limit_length(s, s->record.recording_at, s->all->settings->session_limit_ns);
     session_arm_hard_limit(s);
-    if (s->request.recording.duration_ns > 0)
+    if (s->request.recording.duration_ns > 0) {
         s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
+        s->record.stop_boot_ns = boot_ns() + s->request.recording.duration_ns;
+    }
     session_edge(s, STATE_RECORDING);
     if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
         session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);

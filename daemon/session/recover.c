@@ -4,7 +4,7 @@
  * edge left it.
  *
  * - requested: goes on waiting for its time or in its queue, else it is cancelled, as its requester is gone
- * - starting: no start is sent again; what owes a stop gets one
+ * - starting: no start is sent again; what may have been started is stopped, and what it wrote is collected
  * - recording: goes on until its planned end; stopped at once where that has passed, or where steps were to
  * be counted, of which nobody knows how many were done meanwhile
  * - stopping: every owed stop is sent again; the files judge it
@@ -34,6 +34,12 @@ static int take_target(const struct target_record *r, void *arg)
     return 0;
 }
 
+/* The monotonic moment of a wall time that an earlier profd noted, as far as the clock was not set since. */
+static int64_t mono_before_now(int64_t at)
+{
+    return mono_ns() - MAX(wall_ns() - at, INT64_C(0));
+}
+
 static void rebuild_target(struct target *t, const struct target_record *r)
 {
     char error[200];
@@ -55,6 +61,9 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     target_keep_credentials(t);
     t->stop_repeated = r->state == STATE_STOPPING; /* it may have left */
     t->recorded = r->start_status != RECORD_NONE && r->start_status / 100 == 2;
+    t->start_unanswered = r->start_status == RECORD_NONE && r->state >= STATE_STOPPING;
+    if (r->stop_sent_at != RECORD_NONE)
+        t->stop_sent_ns = mono_before_now(r->stop_sent_at);
 }
 
 static void rebuild_request(struct session *s)
@@ -69,6 +78,16 @@ static void rebuild_request(struct session *s)
                    p.what ? p.what : error);
         s->request = (struct start_request){.role = -1, .labels = json_object()};
     }
+}
+
+/* Of another kernel's life they say nothing. */
+static void rebuild_moments(struct session *s)
+{
+    struct session_record *r = &s->record;
+
+    s->requested_ns = mono_before_now(r->requested_at);
+    if (!r->boot_id || !streq(r->boot_id, s->all->boot_id))
+        r->begun_boot_ns = r->stop_boot_ns = r->hard_stop_boot_ns = RECORD_NONE;
 }
 
 static void rebuild_remarks(struct session *s)
@@ -109,6 +128,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     session_record_done(&s->record);
     session_record_copy(&s->record, r);
     rebuild_request(s);
+    rebuild_moments(s);
     rebuild_remarks(s);
     for (size_t i = 0; i < list.n; i++)
         rebuild_target(&s->targets[i], &list.items[i]);
@@ -133,23 +153,28 @@ static void resume_requested(struct session *s)
     session_check_finished(s);
 }
 
-/* A start that was not answered: whatever came of it, it is not a recording anybody can rely on. */
+/* Whose start was not answered, or never left: it is stopped, and what it recorded is collected. */
 static void settle_starting(struct target *t)
 {
+    struct sessions *all = t->session->all;
+
     if (t->record.state != STATE_STARTING)
         return;
     target_fail(t, "profd was restarted while it was being started", START_AGAIN);
-    if (t->record.owes_stop)
+    t->start_unanswered = t->record.owes_stop || t->session->record.begun_at != RECORD_NONE;
+    if (t->start_unanswered) {
         target_stop(t);
-    else
+        all->collector_ops->recording(t, all->collector);
+    } else {
         target_edge(t, STATE_FAILED);
+    }
 }
 
 /* What the restart made of a recording, for whoever wonders about its length. */
 static void remark_restart(struct session *s)
 {
     char planned[UNIT_TEXT_MAX], late[UNIT_TEXT_MAX];
-    int64_t late_ns = s->record.stop_at == RECORD_NONE ? 0 : wall_ns() - s->record.stop_at;
+    int64_t late_ns = s->record.stop_at == RECORD_NONE ? 0 : -session_left_ns(s);
 
     if (s->request.workload)
         session_remark(s, NULL, "Start it again.",
@@ -175,13 +200,13 @@ static void resume_stops(struct session *s)
     session_check_stopped(s);
 }
 
-/* Where the clock was set back to before the recording began, how long that goes on is not known. */
-static bool is_in_time(const struct session_record *r)
+/* By the wall clock, and set back to before the recording began, how long that goes on is not known. */
+static bool is_in_time(const struct session *s)
 {
-    int64_t now = wall_ns();
+    const struct session_record *r = &s->record;
+    bool known = r->stop_boot_ns != RECORD_NONE || r->recording_at <= wall_ns();
 
-    return r->state == STATE_RECORDING && r->stop_at != RECORD_NONE && r->recording_at <= now &&
-           now < r->stop_at;
+    return r->state == STATE_RECORDING && r->stop_at != RECORD_NONE && known && session_left_ns(s) > 0;
 }
 
 static void resume(struct session *s)
@@ -191,7 +216,7 @@ static void resume(struct session *s)
         return;
     }
     bool was_starting = s->record.state == STATE_STARTING;
-    bool in_time = is_in_time(&s->record);
+    bool in_time = is_in_time(s);
 
     s->starts_left = true;
     for (size_t i = 0; i < s->n_targets; i++) {

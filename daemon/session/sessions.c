@@ -240,7 +240,8 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
                              .finder = finder,
                              .catalog = catalog,
                              .fleet_settings = fleet_settings,
-                             .settings = settings};
+                             .settings = settings,
+                             .boot_id = boot_id()};
     TAILQ_INIT(&all->list);
     all->resave = event_new(base, -1, 0, on_resave, all);
     all->proceed = event_new(base, -1, 0, on_proceed, all);
@@ -260,6 +261,7 @@ struct sessions *sessions_free(struct sessions *all)
         event_free(all->shutdown_timer);
     free(all);
     return NULL;
+    free(all->boot_id);
 }
 
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector)

@@ -39,6 +39,8 @@ struct target {
     unsigned stop_refusals;   /* of these, the latest ones whose connection was refused */
     int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
     bool start_settled;       /* its start was answered, or failed */
+    bool start_unanswered;    /* its start left and was not answered: it may record */
+    int64_t stop_sent_ns;     /* monotonic: its first stop; 0 none */
     bool recorded;            /* its start was accepted before its stop */
     bool stop_repeated;       /* an earlier stop may have got through: the files judge */
     bool stop_queued;         /* waits for its turn (--stagger) */
@@ -64,6 +66,8 @@ struct session {
     char *waiting_for;        /* why a requested session has not started */
     struct event *timer;      /* of the state it is in */
     struct event *hard_timer; /* armed from the first start on */
+    int64_t requested_ns;     /* monotonic */
+    int64_t begun_ns;         /* monotonic: record.begun_at; 0: not by this profd */
     int64_t when_deadline_ns; /* monotonic, of --when-running */
     bool prepared;            /* the directories were looked at */
     bool starts_left;         /* the starts were sent */

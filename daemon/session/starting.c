@@ -125,13 +125,16 @@ static void on_durable(int err, void *arg)
 
 static void commit_counted(struct session *s)
 {
-    int64_t now = wall_ns();
-
     if (s->stop_wanted) {
         give_up_before_start(s, STATE_CANCELLED);
         return;
     }
-    s->record.hard_stop_at = now + s->all->settings->start_timeout_ns + s->all->settings->session_limit_ns;
+    s->begun_ns = mono_ns();
+    s->record.begun_at = wall_ns();
+    s->record.begun_boot_ns = boot_ns();
+    replace_str(&s->record.boot_id, s->all->boot_id);
+    session_limit_length(s, s->record.begun_at,
+                         s->all->settings->start_timeout_ns + s->all->settings->session_limit_ns);
     session_save(s);
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
@@ -205,6 +208,7 @@ static void fail_start(struct target *t, const struct call_result *r)
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
     t->record.owes_stop = owes_stop_after(t, r);
+    t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
 static void settle_start(struct target *t, bool ok)
@@ -215,7 +219,7 @@ static void settle_start(struct target *t, bool ok)
     if (ok) {
         target_edge(t, STATE_RECORDING);
         s->all->collector_ops->recording(t, s->all->collector);
-    } else if (t->record.owes_stop) {
+    } else if (t->record.owes_stop || t->start_unanswered) {
         target_stop(t);
     } else {
         target_edge(t, STATE_FAILED);
@@ -244,6 +248,7 @@ static void send_start(struct target *t);
 static void on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
+    const struct session *s = t->session;
     bool ok = start_was_accepted(t, r);
 
     t->call = NULL;
@@ -252,8 +257,9 @@ static void on_started(const struct call_result *r, void *arg)
         send_start(t);
         return;
     }
+    /* All by one look at the wall clock: what lies between them is not changed by who sets it. */
     if (r->sent_at_ns > 0)
-        t->record.start_sent_at = r->sent_at_ns;
+        t->record.start_sent_at = s->record.begun_at + r->sent_mono_ns - s->begun_ns;
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
@@ -263,29 +269,6 @@ static void on_started(const struct call_result *r, void *arg)
         target_count_start(t, r, on_counted);
     else
         settle_start(t, ok);
-}
-
-static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
-{
-    struct session *s = arg;
-
-    if (s->record.state > STATE_RECORDING)
-        return;
-    session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
-                    "profd stopped it at the limit of a session's length");
-    session_stop_load(s);
-    session_stop_all(s);
-}
-
-/* Also used by recovery: the limit holds whatever happened meanwhile. */
-void session_arm_hard_limit(struct session *s)
-{
-    struct timeval tv = timeval_of(s->record.hard_stop_at - wall_ns());
-
-    if (s->hard_timer)
-        event_free(s->hard_timer);
-    s->hard_timer = event_new(s->all->base, -1, 0, on_hard_limit, s);
-    event_add(s->hard_timer, &tv);
 }
 
 static void send_start(struct target *t)

@@ -33,21 +33,19 @@ static bool writes_files(const struct target *t)
            !target_engine(t)->counts_functions;
 }
 
-/* On to the files, or to the end for a target that never recorded. */
+/* On to the files, or to the end for a target that certainly wrote none. */
 static void leave_stopping(struct target *t)
 {
     struct session *s = t->session;
 
     t->record.owes_stop = false;
-    if (!t->recorded) {
-        target_edge(t, s->rolled_back && !t->record.failure ? STATE_CANCELLED : STATE_FAILED);
-    } else if (s->rolled_back) {
-        target_edge(t, STATE_CANCELLED);
-    } else if (!writes_files(t)) {
-        target_edge(t, t->record.failure ? STATE_FAILED : STATE_COMPLETE);
-    } else {
+    if ((t->recorded || t->start_unanswered) && !s->rolled_back && writes_files(t)) {
         target_edge(t, STATE_COLLECTING);
         s->all->collector_ops->collect(t, s->all->collector);
+    } else if (s->rolled_back && (t->recorded || !t->record.failure)) {
+        target_edge(t, STATE_CANCELLED);
+    } else {
+        target_edge(t, t->recorded && !t->record.failure ? STATE_COMPLETE : STATE_FAILED);
     }
 }
 
@@ -179,6 +177,7 @@ static void send_stop(struct target *t)
         t->stop_deadline_ns = now + t->session->all->settings->stop_timeout_ns;
     if (t->record.stop_sent_at == RECORD_NONE) {
         t->record.stop_sent_at = wall_ns();
+        t->stop_sent_ns = now;
         target_save(t);
     }
     if (t->inherited && t->stop_tries == 0)
@@ -307,7 +306,9 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
 {
     if (t->record.state != STATE_COLLECTING)
         return;
-    if (outcome == STATE_COMPLETE)
+    if (t->start_unanswered && outcome == STATE_COMPLETE)
+        outcome = STATE_PARTIAL; /* it recorded, and when it began nobody knows: its failure stays */
+    else if (outcome == STATE_COMPLETE)
         files_speak_for(t);
     else if (reason)
         target_fail(t, reason,

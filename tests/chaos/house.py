@@ -9,7 +9,6 @@ import mmap
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -19,13 +18,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from daemon import BUILD, SANITIZED, Daemon, FaultFleet, wait_for  # noqa: E402
+from wall_clock import WallClock, why_not  # noqa: E402
 
 try:
     from private_bus import MANAGER, NAME, PrivateBus
 except ImportError:  # python3-gi is not there
     PrivateBus = None
 
-SHIM = BUILD / "tests/chaos/chaos-shim.so"
 PROFCTL = BUILD / "client/profctl"
 DISK = 192 << 20
 MS = 1_000_000
@@ -104,27 +103,6 @@ class Disk:
             subprocess.run(["umount", "-l", self.path], check=False)
 
 
-class Control:
-    """The file that shim.c maps; see struct control there."""
-
-    def __init__(self, path):
-        path.write_bytes(bytes(mmap.PAGESIZE))
-        with open(path, "r+b") as file:
-            self.map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
-
-    @property
-    def offset_s(self):
-        return struct.unpack_from("q", self.map, 0)[0] / 1e9
-
-    @offset_s.setter
-    def offset_s(self, seconds):
-        struct.pack_into("q", self.map, 0, int(seconds * 1e9))
-
-    def synced(self):
-        """Salt of the log, and how many of its frames are safe."""
-        return self.map[8:16], struct.unpack_from("q", self.map, 16)[0]
-
-
 class House:
     def __init__(self, directory, workers):
         self.directory = Path(directory)
@@ -140,15 +118,15 @@ class House:
 
     def __enter__(self):
         self.disk = Disk(self.directory / "disk")
-        self.control = Control(self.directory / "control")
+        self.control = WallClock(self.directory / "control")
         self.fleets = [FaultFleet(self.directory / f"fleet{i}", engine, count, *more, life_s=86400)
                        for i, (engine, count, more) in enumerate([
                            ("vllm", self.workers, ()), ("sglang", self.workers, ()),
                            ("vllm", 8, ("--ranks", "2"))])]
         for fleet in self.fleets:
             fleet.__enter__()
-        self.shimmed = self.shim_works()
-        environment = {"LD_PRELOAD": str(SHIM), "CHAOS_CONTROL": str(self.directory / "control")} if self.shimmed else {}
+        self.shimmed = why_not() is None
+        environment = dict(self.control.environment) if self.shimmed else {}
         options = ["--state-dir", self.disk.path / "state"]
         if self.bus:
             self.bus.__enter__()
@@ -175,13 +153,6 @@ class House:
         else:
             shutil.copytree(self.profd.state, self.directory / "state", dirs_exist_ok=True)
             self.disk.close()
-
-    def shim_works(self):
-        """Not below every sanitizer's runtime."""
-        done = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(SHIM)}, capture_output=True, check=False)
-        tried = subprocess.run([BUILD / "daemon/profd", "--version"], env={**os.environ, "LD_PRELOAD": str(SHIM)},
-                               capture_output=True, check=False)
-        return SHIM.exists() and not done.stderr and tried.returncode == 0 and not tried.stderr
 
     def config(self):
         """SGLang is told where to write; vLLM tells by itself."""

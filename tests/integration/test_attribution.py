@@ -17,6 +17,7 @@ from daemon import Daemon, FaultFleet, wait_for  # noqa: E402
 from fleet import Fleet  # noqa: E402
 from test_collect import NAME, config, made_trace, record, sha256, unclaimed  # noqa: E402
 from patience import patience
+from wall_clock import WallClock, why_not
 
 MS = 1_000_000
 
@@ -184,6 +185,41 @@ def test_files_that_were_there_before(tmp_path):
         old.write_bytes(made_trace(rank=2))
         found = wait_for(lambda: unclaimed(profd))
         assert [trace["origin"] for trace in found] == [str(old)]
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_files_while_the_clock_is_set_back(tmp_path):
+    """Between two recordings of one worker, of which the first is still being collected. What the worker wrote before has the
+    time of the old clock, what it writes from then on that of the new one: each is of the recording during which it came."""
+    hour, place, clock = 3600, tmp_path / "fleet/w0", WallClock(tmp_path / "clock")
+
+    def write(rank, age_s):
+        path = tmp_path / NAME.replace("rank0", f"rank{rank}")
+        path.write_bytes(made_trace(rank=rank))
+        os.utime(path, (time.time() - age_s, time.time() - age_s))
+        place.mkdir(exist_ok=True)
+        path.rename(place / path.name)
+
+    with FaultFleet(tmp_path / "fleet", "vllm", 1, "--ranks", "2", "--fault", "no-trace") as fleet, \
+            Daemon(tmp_path / "profd", config(settle=f"{patience(10):.0f}s"), environment=clock.environment) as profd:
+        request = {"router": fleet.router, "duration_ns": int(patience(500 * MS))}
+        first = profd.start_session(**request)["session"]
+        profd.wait_state(first, "collecting")
+        write(0, 0)
+        wait_for(lambda: profd.traces(session=first))
+        clock.offset_s = -hour
+        write(1, hour)
+        assert profd.wait_session(first)["state"] == "complete"
+
+        second = profd.start_session(**request)["session"]
+        profd.wait_state(second, "recording")
+        clock.offset_s = -2 * hour
+        profd.wait_state(second, "collecting")
+        write(2, 2 * hour)
+        write(3, 2 * hour)
+        assert profd.wait_session(second)["state"] == "complete"
+        assert sorted((trace["session"], trace["ranks"]["rank"]) for trace in profd.traces()) == [
+            (first, 0), (first, 1), (second, 2), (second, 3)]
 
 
 def test_a_table_that_is_written_over_belongs_to_each_session(tmp_path):

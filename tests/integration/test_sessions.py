@@ -14,6 +14,7 @@ import pytest
 
 from daemon import Daemon, FaultFleet, quick_config, wait_for
 from patience import patience
+from wall_clock import WallClock, why_not
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -38,9 +39,10 @@ def house(tmp_path):
                 return stack.enter_context(FaultFleet(tmp_path / name, engine, count, *options))
 
             @staticmethod
-            def profd(fleet=None, config=None, more="", **quick):
+            def profd(fleet=None, config=None, more="", environment=None, **quick):
                 known = f"[fleet test]\nrouter={fleet.router}\noutput_dir={tmp_path / 'out'}\n" if fleet else ""
-                return stack.enter_context(Daemon(tmp_path / "profd", config or quick_config(more=known + more, **quick)))
+                return stack.enter_context(Daemon(tmp_path / "profd", config or quick_config(more=known + more, **quick),
+                                                  environment=environment))
 
         yield House
 
@@ -472,6 +474,22 @@ def test_steps_or_time_whatever_is_over_first(house, engine):
     session = profd.wait_session(profd.start_session(steps=100000, duration_ns=300 * MS)["session"])
     assert session["state"] == "complete"
     assert 290 * MS <= session["stopped_at"] - session["recording_at"] < patience(2 * S)
+    owns_nothing(profd, fleet)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_a_clock_that_is_set_back_lengthens_nothing(house, tmp_path):
+    """Not a recording that ends by its steps or its time, and not the time that its starts took."""
+    clock = WallClock(tmp_path / "clock")
+    fleet = house.fleet("vllm", 2, "--fault", "idle", "--fault", "slow-start=0.5@1")
+    profd = house.profd(fleet, session="1h", environment=clock.environment)
+    session = profd.start_session(steps=100000, duration_ns=S)["session"]
+    wait_for(lambda: fleet.journal()["starts"] == 2, interval_s=0.005)
+    clock.offset_s = -3600
+    profd.wait_state(session, "recording")
+    clock.offset_s = -7200
+    end = profd.wait_session(session)
+    assert end["state"] == "complete" and 0 <= end["skew_ns"] < patience(500 * MS)
     owns_nothing(profd, fleet)
 
 

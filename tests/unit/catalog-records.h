@@ -30,6 +30,11 @@ static inline struct session_record full_session(void)
                                    .remarks = "[{\"text\":\"remark\"}]",
                                    .name = "night",
                                    .skipped = "[{\"worker\":\"" W2 "\"}]",
+                                   .begun_at = 91,
+                                   .boot_id = "9d3c",
+                                   .begun_boot_ns = 92,
+                                   .stop_boot_ns = 93,
+                                   .hard_stop_boot_ns = 94,
                                    .pinned = true};
 }
 

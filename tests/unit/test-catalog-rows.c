@@ -13,7 +13,7 @@
 static bool is_number(enum field_type t)
 {
     return t == FIELD_NUMBER || t == FIELD_COUNT || t == FIELD_RANK || t == FIELD_SESSION || t == FIELD_REF ||
-           t == FIELD_ID;
+           t == FIELD_INNER || t == FIELD_ID;
 }
 
 /* Every field of a record, as text. */

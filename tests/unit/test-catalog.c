@@ -101,7 +101,7 @@ static void test_refuses_a_newer_version(void **state)
     struct room *room = *state;
     room->catalog = catalog_close(room->catalog);
     execute(room->path, "pragma user_version = 9");
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 5");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 6");
     assert_int_equal(ask(room->path, "pragma user_version"), 9);
 }
 
@@ -212,7 +212,7 @@ static void test_migrates_behind_a_copy(void **state)
     assert_int_equal(ask(copy, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
     assert_mode(copy, "", 0640);
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 6");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 7");
 }
 
 /* What a catalog is made of: the columns of tables, which alter table writes down in its own way, and the
