@@ -68,6 +68,7 @@ static int find_session(sd_bus *connection, const char *path, const char *interf
     int r = catalog_session_json(b->door->rooms.catalog, id, false, &session);
     if (r < 0)
         return r == -ENOENT ? 0 : r;
+    sessions_describe(b->door->rooms.sessions, id, session);
     json_decref(b->shown);
     b->shown = session;
     *ret_found = b;

@@ -39,6 +39,7 @@ void list_runs(struct door *d, struct http_request *r, int64_t id)
         reply_error(d, r, err, "list the runs");
         return;
     }
+    runs_describe_list(d->rooms.runs, runs);
     json_t *body = json_object();
     json_object_set_new(body, "runs", runs);
     http_reply_json(r, 200, body);
@@ -120,7 +121,7 @@ void stop_run(struct door *d, struct http_request *r, int64_t id)
         reply_error(d, r, err, "read the run");
     else
         reply_refused(r, PROBLEM_CONFLICT, NULL, "run r%" PRId64 " is over: it is %s", id,
-                      run_state_name(record.state));
+                      run_state_name(runs_state(d->rooms.runs, id, record.state)));
 }
 
 void remove_run(struct door *d, struct http_request *r, int64_t id)

@@ -41,7 +41,7 @@ void list_sessions(struct door *d, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    int err = catalog_sessions_json(d->rooms.catalog, limit, before, state, &sessions);
+    int err = sessions_list_json(d->rooms.sessions, limit, before, state, &sessions);
     if (err == -EINVAL) {
         reply_refused(r, PROBLEM_BAD_REQUEST,
                       "It is one of requested, starting, recording, stopping, collecting, complete, partial, "
@@ -131,7 +131,7 @@ void stop_session(struct door *d, struct http_request *r, int64_t id)
         reply_error(d, r, err, "read the session");
     else
         reply_refused(r, PROBLEM_CONFLICT, NULL, "session s%" PRId64 " is over: it is %s", id,
-                      state_name(record.state));
+                      state_name(sessions_state(d->rooms.sessions, id, record.state)));
 }
 
 /* -- Remove ------------------------------------------------------------------------------------------- */
@@ -180,10 +180,14 @@ void remove_session(struct door *d, struct http_request *r, int64_t id)
         reply_missing(r, 's', id);
     } else if (err < 0) {
         reply_error(d, r, err, "read the session");
-    } else if (sessions_find(d->rooms.sessions, id) || !state_is_final(record.state)) {
+    } else if (!state_is_final(sessions_state(d->rooms.sessions, id, record.state))) {
         _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "session s%" PRId64 " is not over: it is %s", id,
-                      state_name(record.state));
+                      state_name(sessions_state(d->rooms.sessions, id, record.state)));
+    } else if (sessions_find(d->rooms.sessions, id)) {
+        reply_refused(r, PROBLEM_CONFLICT,
+                      "Try again; if the catalog's file system is full, free space there first.",
+                      "the catalog does not have the end of session s%" PRId64 " yet", id);
     } else {
         struct removing *m = xcalloc(1, sizeof(*m));
         *m = (struct removing){.door = d, .request = r, .id = id};

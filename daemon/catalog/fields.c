@@ -242,6 +242,13 @@ void fields_put_json(const struct field_list *l, const void *record, json_t *obj
         json_object_set(object, "ranks", ranks);
 }
 
+void fields_renew_json(const struct field_list *l, const void *record, json_t *object)
+{
+    for (size_t i = 0; i < l->n; i++)
+        json_object_del(object, l->fields[i].name);
+    fields_put_json(l, record, object);
+}
+
 void bind_text(sqlite3_stmt *s, int i, const char *text)
 {
     sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC);

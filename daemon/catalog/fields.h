@@ -103,6 +103,8 @@ void fields_copy(const struct field_list *l, void *to, const void *from);
 void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);
 void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record);
 void fields_put_json(const struct field_list *l, const void *record, json_t *object);
+/* The same in the place of what the object has of an older state of the record. */
+void fields_renew_json(const struct field_list *l, const void *record, json_t *object);
 
 /* Single values: NULL and RECORD_NONE are null. Parameters count from 1, columns from 0. */
 void bind_text(sqlite3_stmt *s, int i, const char *text);

@@ -273,6 +273,11 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
+/* Puts a later state of a record, which the catalog could not take, in the place of what such JSON has of it;
+ * of a session with the states of all its targets, which are counted. */
+void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n);
+void target_json_renew(json_t *target, const struct target_record *r);
+void run_json_renew(json_t *run, const struct run_record *r);
 /* Oldest first; what came after after_id, or the newest where that is RECORD_NONE. Of a run or of a session,
  * where one is named. */
 int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, int64_t after_id,

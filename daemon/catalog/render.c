@@ -34,6 +34,12 @@ static int put_target_traces(struct catalog *c, int64_t target_id, json_t *targe
     return r;
 }
 
+void target_json_renew(json_t *target, const struct target_record *r)
+{
+    fields_renew_json(&target_fields, r, target);
+    json_object_del(target, "session");
+}
+
 struct target_listing {
     struct catalog *catalog;
     json_t *list;
@@ -58,24 +64,31 @@ static const char *counted_as(int state)
     return state >= 0 && state_is_final(state) ? state_name(state) : "active";
 }
 
-static int count_targets(struct catalog *c, int64_t id, json_t *counts)
+static void add_count(json_t *counts, const char *key, int64_t n)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TARGETS);
-    int64_t all = 0;
-    int r;
+    json_put_int(counts, key, json_get_int(counts, key, 0) + n);
+}
 
+static void clear_target_counts(json_t *counts)
+{
     json_put_int(counts, "targets", 0);
     json_put_int(counts, "active", 0);
     for (enum state st = STATE_COMPLETE; st < _STATE_MAX; st++)
         json_put_int(counts, state_name(st), 0);
+}
+
+static int count_targets(struct catalog *c, int64_t id, json_t *counts)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TARGETS);
+    int r;
+
+    clear_target_counts(counts);
     bind_number(s, 1, id);
     while ((r = next_row(c, s)) == 1) {
-        const char *key = counted_as(state_from_name(column_text(s, 0)));
         int64_t n = column_number(s, 1);
-        json_put_int(counts, key, json_get_int(counts, key, 0) + n);
-        all += n;
+        add_count(counts, counted_as(state_from_name(column_text(s, 0))), n);
+        add_count(counts, "targets", n);
     }
-    json_put_int(counts, "targets", all);
     return r;
 }
 
@@ -161,6 +174,19 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
     if (r == 0)
         *ret = TAKE_PTR(j);
     return r;
+}
+
+void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n)
+{
+    /* The counts may be kept for who asks next. */
+    json_t *counts = json_copy(json_object_get(session, "counts"));
+
+    fields_renew_json(&session_fields, r, session);
+    clear_target_counts(counts);
+    for (size_t i = 0; i < n; i++)
+        add_count(counts, counted_as((int)targets[i]), 1);
+    json_put_int(counts, "targets", (int64_t)n);
+    json_object_set_new(session, "counts", counts);
 }
 
 static int session_listing(const char *state, enum statement *ret)

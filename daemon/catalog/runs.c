@@ -174,6 +174,12 @@ static int run_to_json(struct catalog *c, const struct run_record *r, bool whole
     return 0;
 }
 
+void run_json_renew(json_t *run, const struct run_record *r)
+{
+    fields_renew_json(&run_fields, r, run);
+    put_counts(run);
+}
+
 int catalog_run_json(struct catalog *c, int64_t id, json_t **ret)
 {
     struct run_record record;

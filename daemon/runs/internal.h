@@ -57,6 +57,8 @@ void run_cut(struct run *run, const char *remedy, const char *reason);
 void run_explain(struct run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
 void run_note(struct run *run, const char *text, const char *remedy);
 void run_edge(struct run *run, enum run_state to);
+/* Adds the event that says which state it is in. */
+void run_tell(struct run *run);
 
 /* saving.c: its row and its requests in the catalog. */
 void run_save(struct run *run);

@@ -45,14 +45,22 @@ void run_note(struct run *run, const char *text, const char *remedy)
     json_decref(note);
 }
 
+void run_tell(struct run *run)
+{
+    const char *reason = run->record.reason;
+
+    catalog_add_run_event(run->all->rooms.catalog, "profd", run->record.run_id, run->record.session_id,
+                          "%s%s%s", run_state_name(run->record.state), reason ? ": " : "",
+                          reason ? reason : "");
+}
+
 void run_edge(struct run *run, enum run_state to)
 {
     const char *reason = run->record.reason;
 
     run->record.state = to;
     run_save(run);
-    catalog_add_run_event(run->all->rooms.catalog, "profd", run->record.run_id, run->record.session_id,
-                          "%s%s%s", run_state_name(to), reason ? ": " : "", reason ? reason : "");
+    run_tell(run);
     log_info("run r%" PRId64 " is %s%s%s", run->record.run_id, run_state_name(to), reason ? ": " : "",
              reason ? reason : "");
 }

@@ -180,8 +180,30 @@ void runs_describe(struct runs *all, int64_t run_id, json_t *json)
 {
     const struct run *run = runs_find(all, run_id);
 
-    if (run && !run->is_over && run->live)
+    if (!run)
+        return;
+    run_json_renew(json, &run->record);
+    if (!run->is_over && run->live)
         json_object_set(json, "live", run->live);
+}
+
+void runs_describe_list(struct runs *all, json_t *list)
+{
+    json_t *json;
+    size_t i;
+
+    json_array_foreach(list, i, json)
+    {
+        const struct run *run = runs_find(all, json_get_int(json, "run", 0));
+        if (run)
+            run_json_renew(json, &run->record);
+    }
+}
+
+enum run_state runs_state(struct runs *all, int64_t run_id, enum run_state saved)
+{
+    const struct run *run = runs_find(all, run_id);
+    return run ? run->record.state : saved;
 }
 
 unsigned runs_count(const struct runs *all)

@@ -58,8 +58,13 @@ void run_order_cancel(struct run_order *o);
 int runs_stop(struct runs *all, int64_t run_id, const char *actor);
 /* -ENOENT; -EBUSY: it is not over. */
 int runs_remove(struct runs *all, int64_t run_id, const char *actor);
-/* Adds what only memory knows to a run's JSON: "live", what its child said last. */
+/* Adds what only memory knows to a run's JSON: its latest state, which the catalog may not have been able to
+ * take, and "live", what its child said last. */
 void runs_describe(struct runs *all, int64_t run_id, json_t *run);
+/* The same of a list, without "live". */
+void runs_describe_list(struct runs *all, json_t *list);
+/* The state that it is in, where the catalog has `saved`. */
+enum run_state runs_state(struct runs *all, int64_t run_id, enum run_state saved);
 unsigned runs_count(const struct runs *all);
 
 /* For profd's operator. */

@@ -71,6 +71,8 @@ static void on_last_saved(int err, void *arg);
 
 static void save_again(evutil_socket_t fd, short what, void *arg)
 {
+    /* Nobody heard of an edge whose commit failed. */
+    run_tell(arg);
     run_save_last(arg);
 }
 

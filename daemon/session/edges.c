@@ -68,14 +68,19 @@ static const char *const message_of_state[_STATE_MAX] = {
     [STATE_FAILED] = MESSAGE_SESSION_FAILED,
 };
 
+void session_tell(struct session *s)
+{
+    catalog_add_event(s->all->catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
+                      RECORD_NONE, "%s%s%s", state_name(s->record.state), s->record.reason ? ": " : "",
+                      s->record.reason ? s->record.reason : "");
+}
+
 void session_edge(struct session *s, enum state to)
 {
     assert(edge_exists(s->record.state, to));
     s->record.state = to;
     session_save(s);
-    catalog_add_event(s->all->catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
-                      RECORD_NONE, "%s%s%s", state_name(to), s->record.reason ? ": " : "",
-                      s->record.reason ? s->record.reason : "");
+    session_tell(s);
     log_struct(LOG_INFO, LOG_FIELDS(.session_id = s->record.session_id, .message_id = message_of_state[to]),
                "session s%" PRId64 " is %s%s%s", s->record.session_id, state_name(to),
                s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
@@ -143,12 +148,12 @@ struct session *session_alloc(struct sessions *all, size_t n_targets)
 
     s->all = all;
     s->n_targets = n_targets;
+    s->requested_ns = mono_ns();
     s->targets = xcalloc(n_targets, sizeof(*s->targets));
     session_record_init(&s->record);
     for (size_t i = 0; i < n_targets; i++) {
         s->targets[i].session = s;
         s->targets[i].steps_before = s->targets[i].steps_before_load = -1;
-    s->requested_ns = mono_ns();
         target_record_init(&s->targets[i].record);
         worker_init(&s->targets[i].worker);
     }

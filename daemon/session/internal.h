@@ -38,6 +38,8 @@ struct sessions {
 void session_edge(struct session *s, enum state to);
 void target_edge(struct target *t, enum state to);
 void session_save(struct session *s);
+/* Adds the event that says which state it is in. */
+void session_tell(struct session *s);
 void target_save(struct target *t);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
@@ -62,15 +64,15 @@ void session_prepare_directories(struct session *s);
 /* Ends a session whose starts have not left. */
 void session_give_up(struct session *s);
 void session_check_started(struct session *s);
-void session_arm_hard_limit(struct session *s);
-void session_record(struct session *s);
 /* Plans its end whatever happens: limit_ns from now, which is `at` by the wall clock. */
 void session_limit_length(struct session *s, int64_t at, int64_t limit_ns);
+void session_arm_hard_limit(struct session *s);
+void session_record(struct session *s);
 void session_resume_recording(struct session *s);
-void session_stop_all(struct session *s);
-void target_stop(struct target *t);
 /* Until its planned end, where it has one; negative after it. */
 int64_t session_left_ns(const struct session *s);
+void session_stop_all(struct session *s);
+void target_stop(struct target *t);
 /* For a target that ends up owing a stop after the others were stopped. */
 void session_stop_late(struct target *t);
 /* Sends the queued stops whose turn it is. */

@@ -141,11 +141,13 @@ unsigned sessions_count(const struct sessions *all)
 
 /* -- The object -- */
 
-/* With its targets, as long as it is unsaved. mark_unsaved() takes `resaved` back where one of them fails. */
+/* With its targets, as long as it is unsaved, and told again: nobody heard of an edge whose commit failed.
+ * mark_unsaved() takes `resaved` back where one of them fails. */
 static void save_again(struct session *s)
 {
     s->resaved = true;
     session_save(s);
+    session_tell(s);
 }
 
 static void on_saved_again(int err, void *arg)
@@ -259,9 +261,9 @@ struct sessions *sessions_free(struct sessions *all)
     event_free(all->proceed);
     if (all->shutdown_timer)
         event_free(all->shutdown_timer);
+    free(all->boot_id);
     free(all);
     return NULL;
-    free(all->boot_id);
 }
 
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector)
@@ -349,19 +351,4 @@ void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(v
 void sessions_shutdown_now(struct sessions *all)
 {
     finish_shutdown(all);
-}
-
-void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)
-{
-    const struct session *s = sessions_find(all, session_id);
-    json_t *targets = json_object_get(session, "targets"), *j;
-    size_t i;
-
-    if (!s)
-        return;
-    if (s->record.state == STATE_REQUESTED)
-        json_put_str(session, "waiting_for", s->waiting_for);
-    json_array_foreach(targets, i, j) if (i < s->n_targets && !state_is_final(s->targets[i].record.state) &&
-                                          all->collector_ops)
-        json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
 }

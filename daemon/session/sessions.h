@@ -154,8 +154,15 @@ struct session_order *sessions_start(struct sessions *all, struct start_request 
 void session_order_cancel(struct session_order *o);
 /* -ENOENT: no such unfinished session. Cancels one that has not started, stops one that records. */
 int sessions_stop(struct sessions *all, int64_t session_id, const char *actor);
-/* Adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target. */
+/* show.c: adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target; and the
+ * state of one that the catalog could not take. */
 void sessions_describe(struct sessions *all, int64_t session_id, json_t *session);
+/* catalog_sessions_json() with the states that sessions are in, also where the catalog could not take them.
+ */
+int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, const char *state,
+                       json_t **ret);
+/* The state that it is in, where the catalog has `saved`. */
+enum state sessions_state(struct sessions *all, int64_t session_id, enum state saved);
 unsigned sessions_count(const struct sessions *all);
 
 /* For the loader. failure: why there is no load, or none any more; NULL: it came to its end. */

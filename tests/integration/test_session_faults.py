@@ -395,6 +395,25 @@ def test_a_full_disk_lets_nothing_be_started(tmp_path):
             fill(disk)
             wait_for(lambda: f"session {session} is failed" in profd.log(), why=profd.log)
             assert fleet.journal()["starts"] == 1
-            (disk / "filler").unlink()
-            wait_for(lambda: profd.rows("select state from sessions") == [{"state": "failed"}], why=profd.log)
+
+            # What the log says is what everybody is shown.
+            def ids(**query):
+                return [item["session"] for item in profd.get("/v1/sessions", **query)["sessions"]]
+
+            shown = profd.session(session)
+            assert shown["state"] == "failed" and "nothing was started" in shown["reason"], shown
+            assert {target["state"] for target in shown["targets"]} == {"failed"}
+            assert (shown["counts"]["failed"], shown["counts"]["active"], shown["counts"]["targets"]) == (40, 0, 40)
+            assert profd.get("/v1/sessions")["sessions"][0]["state"] == "failed"
+            assert (ids(), ids(state="active"), ids(state="starting"), ids(state="failed")) == ([session], [], [], [session])
+            assert ids(state="failed", before=session) == []
+            assert "is over: it is failed" in profd.problem("POST", f"/v1/sessions/{session}/stop", status=409)["detail"]
+            assert "does not have the end" in profd.problem("DELETE", f"/v1/sessions/{session}", status=409)["detail"]
+            assert profd.rows("select state from sessions") == [{"state": "starting"}]
+
+            with profd.events(f"/v1/events?session={session}") as events:
+                (disk / "filler").unlink()
+                events.until(lambda event: event["data"]["text"].startswith("failed: "))
+            assert profd.rows("select state from sessions") == [{"state": "failed"}]
+            assert profd.session(session)["counts"] == shown["counts"]
             assert fleet.journal()["profiling"] == 0
