@@ -6,6 +6,7 @@
 #include "base/process_info.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/process_mounts.h"
+#include "daemon/fleet/process_walk.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -78,27 +79,6 @@ static int open_inside(int root_fd, const char *path, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-/* Whether the mode lets the user do all of what is asked (bits of one class: 4 read, 2 write, 1 search). */
-static int mode_allows(const struct process_status *user, const struct stat *st, unsigned bits)
-{
-    bool in_group = user->gid == st->st_gid;
-    for (size_t i = 0; i < user->n_groups; i++)
-        in_group |= user->groups[i] == st->st_gid;
-    unsigned class = user->uid == st->st_uid ? st->st_mode >> 6 : in_group ? st->st_mode >> 3 : st->st_mode;
-    return (class & bits) == bits;
-}
-
-/* 1, 0 or -1 for one directory. An ACL may say anything to all but the owner. */
-static int may_use(const struct process_status *user, const char *path, const struct stat *st, unsigned bits)
-{
-    if (user->capabilities & (UINT64_C(1) << CAP_DAC_OVERRIDE))
-        return 1;
-    if (user->uid != st->st_uid && getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
-        return -1;
-    int allowed = mode_allows(user, st, bits);
-    return !allowed && user->groups_cut ? -1 : allowed;
-}
-
 /* Capabilities count only where the process has them over profd's own users; what is not seen is not so. */
 static bool same_user_namespace(pid_t pid)
 {
@@ -120,9 +100,8 @@ static char *translate_by_mounts(pid_t pid, const char *path)
     return mounts_translate(theirs, theirs_size, ours, ours_size, path);
 }
 
-/* Only a regular file, and only one that the process's user could read too: profd lends nobody its rights. */
-static int read_opened(const struct process_status *user, int path_fd, size_t max, char **ret,
-                       size_t *ret_size)
+/* Only a regular file, and only one that the process's user could read too, and not everybody write. */
+static int read_opened(const struct process_status *user, int path_fd, size_t max, struct process_file *ret)
 {
     char link[PROC_PATH_MAX];
     struct stat st;
@@ -132,32 +111,44 @@ static int read_opened(const struct process_status *user, int path_fd, size_t ma
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-    if (may_use(user, link, &st, 4) == 0)
+    if (process_user_may(user, link, &st, 4) == 0) {
+        ret->refusal = xstrdup("its user may not read it");
         return -EACCES;
-    return read_file(AT_FDCWD, link, max, ret, ret_size);
+    }
+    if (st.st_mode & S_IWOTH) {
+        ret->refusal = xstrdup("everybody may write to it");
+        return -EPERM;
+    }
+    return read_file(AT_FDCWD, link, max, &ret->data, &ret->size);
 }
 
-int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_t *ret_size)
+int process_read_file(pid_t pid, const char *path, size_t max, struct process_file *ret)
 {
     struct process_status user;
     char link[PROC_PATH_MAX];
     int r = process_status_read(pid, &user);
 
+    *ret = (struct process_file){0};
     if (r < 0)
         return r;
     if (!same_user_namespace(pid))
         user.capabilities = 0;
     snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
     _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_(closep) int fd = -1;
-    if (root_fd >= 0) {
-        fd = open_inside(root_fd, path, 0);
-    } else {
-        _cleanup_(freep) char *local = translate_by_mounts(pid, path);
-        fd = open(local ? local : "", O_PATH | O_CLOEXEC);
-        fd = fd < 0 ? -errno : fd;
-    }
-    return fd < 0 ? fd : read_opened(&user, fd, max, ret, ret_size);
+    _cleanup_(freep) char *local = root_fd < 0 ? translate_by_mounts(pid, path) : NULL;
+    if (root_fd < 0 && local)
+        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return -ENOENT;
+    _cleanup_(closep) int fd = process_walk(root_fd, local ? local : path, &user, &ret->refusal);
+    return fd < 0 ? fd : read_opened(&user, fd, max, ret);
+}
+
+void process_file_done(struct process_file *f)
+{
+    free(f->data);
+    free(f->refusal);
+    *f = (struct process_file){0};
 }
 
 static int find_inside(int root_fd, const char *path, struct inside *ret)
@@ -381,7 +372,7 @@ static int may_walk_to(const struct process_status *user, char *path)
     while (may == 1 && n > 1 && !starts_with(path, "/proc/")) {
         n = parent_length(path, n);
         path[n] = '\0';
-        may = stat(path, &st) < 0 ? -1 : may_use(user, path, &st, 1);
+        may = stat(path, &st) < 0 ? -1 : process_user_may(user, path, &st, 1);
     }
     return may;
 }
@@ -405,7 +396,8 @@ bool process_is_kept_out(const struct worker *w, const char *local_dir)
     /* Who may do what on a network is for its server to say. */
     if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
         return false;
-    return may_use(&user, local_dir, &st, 2 | 1) == 0 || (same_root(w->pid) && may_walk_to(&user, path) == 0);
+    return process_user_may(&user, local_dir, &st, 2 | 1) == 0 ||
+           (same_root(w->pid) && may_walk_to(&user, path) == 0);
 }
 
 int process_can_write(const struct worker *w, const char *local_path)
@@ -429,6 +421,6 @@ int process_can_write(const struct worker *w, const char *local_path)
     /* profd's own sandbox may see a read-only mount where the worker does not. */
     if (statvfs(path, &fs) < 0 || (fs.f_flag & ST_RDONLY))
         return -1;
-    int may = may_use(&user, path, &st, 2 | 1);
+    int may = process_user_may(&user, path, &st, 2 | 1);
     return may == 1 ? may_walk_to(&user, path) : may;
 }

@@ -8,9 +8,17 @@
 #include "base/problem.h"
 #include "daemon/fleet/worker.h"
 
-/* Reads a regular file under the name that the process gives it (absolute), as far as its user may read it.
- */
-int process_read_file(pid_t pid, const char *path, size_t max, char **ret, size_t *ret_size);
+/* A file as the process sees it. */
+struct process_file {
+    char *data; /* NULL: it is not there, or not read */
+    size_t size;
+    char *refusal; /* why it is not read, although it may be there: a clause; NULL: none */
+};
+
+/* Reads a regular file under the name that the process gives it (absolute), as far as its user may read it
+ * and nobody else could have put it there (process_walk.h). */
+int process_read_file(pid_t pid, const char *path, size_t max, struct process_file *ret);
+void process_file_done(struct process_file *f);
 
 /* A directory of profd's own view must be one that it can list; one that is missing is made by the engine. */
 int process_check_dir(const struct worker *w, const char *local, struct problem *p);

@@ -18,8 +18,10 @@
 /* The texts of one process. */
 struct launch_texts {
     pid_t pid;
-    char *args, *env, *config, *cwd;
-    size_t args_size, env_size, config_size;
+    char *args, *env, *cwd;
+    size_t args_size, env_size;
+    struct process_file config;
+    char *config_error; /* NULL: none */
     int env_error, cwd_error;
 };
 
@@ -27,7 +29,8 @@ static void launch_texts_done(struct launch_texts *t)
 {
     free(t->args);
     free(t->env);
-    free(t->config);
+    process_file_done(&t->config);
+    free(t->config_error);
     free(t->cwd);
     *t = (struct launch_texts){0};
 }
@@ -47,8 +50,8 @@ static void read_config_file(struct launch_texts *t)
     struct strings args = texts_args(t), env = texts_env(t);
     const char *file = flag_value(&args, "--config");
     _cleanup_(freep) char *path = file ? path_absolute(file, t->cwd, env_value(&env, "HOME")) : NULL;
-    if (path && process_read_file(t->pid, path, ENGINE_CONFIG_MAX, &t->config, &t->config_size) < 0)
-        t->config = NULL;
+    if (path && process_read_file(t->pid, path, ENGINE_CONFIG_MAX, &t->config) < 0 && t->config.refusal)
+        t->config_error = xasprintf("the --config file %s is not read: %s", path, t->config.refusal);
 }
 
 static void launch_texts_read(struct launch_texts *t, pid_t pid)
@@ -85,8 +88,9 @@ static void read_one(const struct worker *w, pid_t pid, struct finding *f)
     f->saw_env |= f->texts.env != NULL;
     const struct launch launch = {.args = texts_args(&f->texts),
                                   .env = texts_env(&f->texts),
-                                  .config = f->texts.config,
-                                  .config_size = f->texts.config_size};
+                                  .config = f->texts.config.data,
+                                  .config_size = f->texts.config.size,
+                                  .config_error = f->texts.config_error};
     profiler_launch_read(worker_profiler(w), w->version, &launch, &f->launch);
 }
 

@@ -297,6 +297,8 @@ static void vllm_launch(const char *version, const struct launch *launch, struct
 
     if (launch->config)
         take_config_file(&options, launch->config, launch->config_size);
+    else
+        options.error = xstrdup(launch->config_error);
     take_arguments(&options, &launch->args);
     if (options.dotted)
         vllm_from_json(options.dotted, options.dotted_source, ret);

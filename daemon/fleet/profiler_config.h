@@ -16,6 +16,7 @@ struct launch {
     struct strings args, env;
     const char *config; /* content of the --config file; NULL: there is none */
     size_t config_size;
+    const char *config_error; /* why the --config file was not read; NULL: it was, or there is none */
 };
 
 struct profiler_launch {

@@ -60,6 +60,114 @@ static void test_config_file(void **state)
     assert_found_by(&f->workers[0], "--profiler-config in the --config file", s.report.pid);
 }
 
+static void put_config(const struct server *s, const char *name, mode_t mode)
+{
+    static const char yaml[] = "profiler-config:\n  profiler: torch\n  torch_profiler_dir: sub\n";
+    _cleanup_(freep) char *file = server_path(s, name);
+    _cleanup_(closep) int fd = open(file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+
+    assert_int_equal(write_all(fd, yaml, strlen(yaml)), 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+}
+
+static void put_dir(const struct server *s, const char *name, mode_t mode)
+{
+    _cleanup_(freep) char *dir = server_path(s, name);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(chmod(dir, mode), 0);
+}
+
+static void put_link(const struct server *s, const char *name, const char *target)
+{
+    _cleanup_(freep) char *link = server_path(s, name);
+    assert_int_equal(symlink(target, link), 0);
+}
+
+/* What --config names is read (NULL), or the reason why it is not. */
+static void check_config_of(struct server *s, const char *role, const char *config, const char *refusal)
+{
+    _cleanup_(freep) char *dir = server_path(s, "sub");
+    start(s, role, (const char *const[]){"vllm", "serve", "--config", config, NULL}, NULL);
+    _cleanup_fleet_ f = inspect(s, ENGINE_VLLM, "0.19.1");
+    const struct trace_place *place = &f->workers[0].place;
+
+    if (!refusal) {
+        assert_string_equal(place->dir, dir);
+        return;
+    }
+    assert_null(place->dir);
+    if (!place->note || !strstr(place->note, "--config file") || !strstr(place->note, refusal))
+        fail_msg("%s: %s", config, place->note);
+}
+
+static void test_config_file_that_others_may_replace(void **state)
+{
+    static const struct {
+        const char *config, *refusal;
+    } cases[] = {
+        {"mine/c.yaml", NULL},
+        {"sticky/c.yaml", NULL},
+        {"link", NULL},
+        {"mine/up", NULL},
+        {"open/c.yaml", "everybody may replace what is in"},
+        {"open/mine/c.yaml", "everybody may replace what is in"},
+        {"open/link", "everybody may replace what is in"},
+        {"to-open/../mine/c.yaml", NULL}, /* as the engine makes it absolute, before it looks */
+        {"to-open/c.yaml", "everybody may replace what is in"},
+        {"chain", "everybody may replace what is in"},
+        {"mine/open.yaml", "everybody may write to it"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_server_ s;
+        server_init(&s);
+        put_dir(&s, "mine", 0755);
+        put_dir(&s, "sticky", 01777);
+        put_dir(&s, "open", 0777);
+        put_dir(&s, "open/mine", 0755);
+        put_config(&s, "mine/c.yaml", 0644);
+        put_config(&s, "mine/open.yaml", 0666);
+        put_config(&s, "sticky/c.yaml", 0644);
+        put_config(&s, "open/c.yaml", 0644);
+        put_config(&s, "open/mine/c.yaml", 0644);
+        put_link(&s, "link", "mine/c.yaml");
+        put_link(&s, "mine/up", "../sticky/./c.yaml");
+        put_link(&s, "open/link", "../mine/c.yaml");
+        put_link(&s, "to-open", "open");
+        put_link(&s, "chain", "open/link");
+        check_config_of(&s, "-", cases[i].config, cases[i].refusal);
+    }
+}
+
+static void test_config_file_of_others(void **state)
+{
+    static const struct {
+        const char *config, *refusal;
+    } cases[] = {
+        {"c.yaml", NULL},
+        {"closed/c.yaml", "its user may not search"},
+        {"secret.yaml", "its user may not read it"},
+        {"sticky/roots.yaml", NULL},
+        {"sticky/others.yaml", "belongs to uid 12345, in a directory that everybody may write to"},
+    };
+
+    need_root();
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_server_ s;
+        server_init(&s);
+        put_dir(&s, "closed", 0700);
+        put_dir(&s, "sticky", 01777);
+        put_config(&s, "c.yaml", 0644);
+        put_config(&s, "secret.yaml", 0600);
+        put_config(&s, "closed/c.yaml", 0644);
+        put_config(&s, "sticky/roots.yaml", 0644);
+        put_config(&s, "sticky/others.yaml", 0644);
+        _cleanup_(freep) char *others = server_path(&s, "sticky/others.yaml");
+        assert_int_equal(chown(others, 12345, 12345), 0);
+        check_config_of(&s, "u", cases[i].config, cases[i].refusal);
+    }
+}
+
 static void test_variables(void **state)
 {
     _cleanup_server_ s;
@@ -266,6 +374,8 @@ int main(void)
         cmocka_unit_test(test_vllm_json),
         cmocka_unit_test(test_relative_and_missing),
         cmocka_unit_test(test_config_file),
+        cmocka_unit_test(test_config_file_that_others_may_replace),
+        cmocka_unit_test(test_config_file_of_others),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_sglang_defaults),
         cmocka_unit_test(test_given_dir),

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/process_walk.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+
+/* Links that are followed, and times that one of them leads up. */
+#define TURNS_MAX   40
+#define FD_PATH_MAX 40
+
+/* -- Rights ------------------------------------------------------------------------------------------- */
+
+static int mode_allows(const struct process_status *user, const struct stat *st, unsigned bits)
+{
+    bool in_group = user->gid == st->st_gid;
+    for (size_t i = 0; i < user->n_groups; i++)
+        in_group |= user->groups[i] == st->st_gid;
+    unsigned class = user->uid == st->st_uid ? st->st_mode >> 6 : in_group ? st->st_mode >> 3 : st->st_mode;
+    return (class & bits) == bits;
+}
+
+/* An ACL may say anything to all but the owner. */
+int process_user_may(const struct process_status *user, const char *path, const struct stat *st,
+                     unsigned bits)
+{
+    if (user->capabilities & (UINT64_C(1) << CAP_DAC_OVERRIDE))
+        return 1;
+    if (user->uid != st->st_uid && getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
+        return -1;
+    int allowed = mode_allows(user, st, bits);
+    return !allowed && user->groups_cut ? -1 : allowed;
+}
+
+/* -- The way ------------------------------------------------------------------------------------------ */
+
+struct walk {
+    int root_fd;
+    const struct process_status *user;
+    int fd;              /* of the directory that was reached, O_PATH */
+    struct stat st;      /* of fd */
+    char at[PATH_MAX];   /* its path without links; "" is the root */
+    char rest[PATH_MAX]; /* of the way */
+    unsigned n_turns;
+    char *reason;
+};
+
+static int refuse(struct walk *w, int error, char *take_reason)
+{
+    free(w->reason);
+    w->reason = take_reason;
+    return error;
+}
+
+static const char *shown(const struct walk *w)
+{
+    return w->at[0] ? w->at : "/";
+}
+
+/* Who may do what on a network is for its server to say. */
+static int check_search(struct walk *w)
+{
+    char path[FD_PATH_MAX];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", w->fd);
+    if (process_user_may(w->user, path, &w->st, 1) != 0 || is_remote_fs(path))
+        return 0;
+    return refuse(w, -EACCES, xasprintf("its user may not search %s", shown(w)));
+}
+
+/* What lies in a directory that everybody may write to. With the sticky bit only its owner, that of the
+ * directory and root replace it. */
+static int check_replaceable(struct walk *w, const char *name, const struct stat *st)
+{
+    bool is_owned = st->st_uid == 0 || st->st_uid == w->user->uid || st->st_uid == w->st.st_uid;
+
+    if (!(w->st.st_mode & S_IWOTH) || (w->st.st_mode & S_ISVTX && is_owned))
+        return 0;
+    if (w->st.st_mode & S_ISVTX)
+        return refuse(w, -EPERM,
+                      xasprintf("%s/%s belongs to uid %u, in a directory that everybody may write to", w->at,
+                                name, st->st_uid));
+    return refuse(w, -EPERM, xasprintf("everybody may replace what is in %s", shown(w)));
+}
+
+static int begin_at_root(struct walk *w)
+{
+    closep(&w->fd);
+    w->at[0] = '\0';
+    w->fd = openat(w->root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return w->fd < 0 || fstat(w->fd, &w->st) < 0 ? -errno : 0;
+}
+
+/* Before what is left of the way. */
+static int prepend(struct walk *w, const char *way)
+{
+    char longer[PATH_MAX];
+
+    if (++w->n_turns > TURNS_MAX)
+        return -ELOOP;
+    if (snprintf(longer, sizeof(longer), "%s/%s", way, w->rest) >= (int)sizeof(longer))
+        return -ENAMETOOLONG;
+    strcpy(w->rest, longer);
+    return 0;
+}
+
+/* From the root again: what ".." of an open directory is may have changed meanwhile. */
+static int go_up(struct walk *w)
+{
+    char above[PATH_MAX];
+    const char *slash = strrchr(w->at, '/');
+
+    snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - w->at) : 0, w->at);
+    int r = prepend(w, above);
+    return r < 0 ? r : begin_at_root(w);
+}
+
+/* Links of /proc lead where only the kernel knows. */
+static int follow(struct walk *w, int link_fd)
+{
+    char target[PATH_MAX];
+    struct statfs fs;
+    ssize_t n = readlinkat(link_fd, "", target, sizeof(target) - 1);
+
+    if (n < 0)
+        return -errno;
+    target[n] = '\0';
+    if (fstatfs(link_fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
+        return -ELOOP;
+    int r = prepend(w, target);
+    return r < 0 || target[0] != '/' ? r : begin_at_root(w);
+}
+
+static int step(struct walk *w, const char *name)
+{
+    struct stat st;
+
+    if (streq(name, "."))
+        return 0;
+    if (streq(name, ".."))
+        return go_up(w);
+    int r = check_search(w);
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    r = check_replaceable(w, name, &st);
+    if (r < 0)
+        return r;
+    if (S_ISLNK(st.st_mode))
+        return follow(w, fd);
+    size_t have = strlen(w->at);
+    if (snprintf(w->at + have, sizeof(w->at) - have, "/%s", name) >= (int)(sizeof(w->at) - have))
+        return -ENAMETOOLONG;
+    closep(&w->fd);
+    w->fd = TAKE_FD(fd);
+    w->st = st;
+    return 0;
+}
+
+static int walk(struct walk *w)
+{
+    int r = begin_at_root(w);
+
+    while (r == 0) {
+        char name[NAME_MAX + 1];
+        const char *p = w->rest + strspn(w->rest, "/");
+        size_t n = strcspn(p, "/");
+        if (n == 0)
+            return 0;
+        if (n > NAME_MAX)
+            return -ENAMETOOLONG;
+        memcpy(name, p, n);
+        name[n] = '\0';
+        memmove(w->rest, p + n, strlen(p + n) + 1);
+        r = step(w, name);
+    }
+    return r;
+}
+
+int process_walk(int root_fd, const char *path, const struct process_status *user, char **ret_reason)
+{
+    if (strlen(path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    _cleanup_(freep) struct walk *w = xcalloc(1, sizeof(*w));
+    w->root_fd = root_fd;
+    w->user = user;
+    w->fd = -1;
+    strcpy(w->rest, path);
+    int r = walk(w);
+    *ret_reason = w->reason;
+    if (r < 0)
+        closep(&w->fd);
+    return r < 0 ? r : w->fd;
+}
