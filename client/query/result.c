@@ -8,8 +8,9 @@
 #include <math.h>
 
 /* Rows that are aligned with each other, and held in memory until then. */
-#define TABLE_ROWS 5000
-#define REAL_TEXT  40
+#define TABLE_ROWS  5000
+#define TABLE_BYTES (16 << 20)
+#define REAL_TEXT   40
 /* To what a text is shortened at least. */
 #define TEXT_LEAST 20
 
@@ -21,7 +22,7 @@ struct printer {
     int64_t rows;
     /* of a table */
     char **cells; /* of n_held rows; NULL is NULL */
-    size_t n_held;
+    size_t n_held, n_held_bytes;
     bool *is_number; /* as far as the held rows say */
     /* of JSON */
     char **keys; /* as JSON text */
@@ -95,7 +96,7 @@ static void forget_rows(struct printer *p)
 {
     for (size_t i = 0; i < p->n_held * (size_t)p->n_columns; i++)
         free(p->cells[i]);
-    p->n_held = 0;
+    p->n_held = p->n_held_bytes = 0;
 }
 
 /* For rows that are wider than the terminal: a line for each value. */
@@ -156,9 +157,11 @@ static void table_row(struct printer *p)
         int type = sqlite3_column_type(p->statement, i);
         bool is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT || type == SQLITE_NULL;
         p->is_number[i] = is_number && (p->n_held == 0 || p->is_number[i]);
-        p->cells[p->n_held * (size_t)p->n_columns + (size_t)i] = cell_text(p, i);
+        char *cell = cell_text(p, i);
+        p->cells[p->n_held * (size_t)p->n_columns + (size_t)i] = cell;
+        p->n_held_bytes += cell ? strlen(cell) : 0;
     }
-    if (++p->n_held == TABLE_ROWS)
+    if (++p->n_held == TABLE_ROWS || p->n_held_bytes > TABLE_BYTES)
         table_end(p);
 }
 
@@ -282,6 +285,19 @@ static const struct format formats[_TABLE_FORMAT_MAX] = {
     [TABLE_TSV] = {separated_begin, separated_row, do_nothing, do_nothing},
 };
 
+/* SQLite looks at the clock after some of its steps, of which a row may have few and slow ones. */
+static int next_row(const struct printer *p)
+{
+    bool is_over = p->o->bounded && bounded_is_over(p->o->bounded);
+    return is_over ? SQLITE_INTERRUPT : sqlite3_step(p->statement);
+}
+
+static void note_rows(const struct printer *p)
+{
+    if (p->o->bounded)
+        bounded_put_rows(p->o->bounded, p->out->file, p->rows - (int64_t)p->n_held);
+}
+
 struct result_end result_print(const struct screen *out, const struct result_options *o,
                                sqlite3_stmt *statement)
 {
@@ -296,12 +312,14 @@ struct result_end result_print(const struct screen *out, const struct result_opt
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return (struct result_end){.code = code};
     f->begin(&p);
-    for (; code == SQLITE_ROW && p.rows < o->rows_max && !ferror(out->file); code = sqlite3_step(statement)) {
+    for (; code == SQLITE_ROW && p.rows < o->rows_max && !ferror(out->file); code = next_row(&p)) {
         p.rows++;
         f->row(&p);
+        note_rows(&p);
     }
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         f->end(&p);
     f->leave(&p);
+    note_rows(&p);
     return (struct result_end){.code = code, .rows = p.rows};
 }

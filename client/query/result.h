@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of a statement on stdout: as a table for people, as JSON or as comma or tab separated values for
- * programs. Only a table is held in memory, and of it so many rows at a time; everything else streams.
+ * programs. Only a table is held in memory, a part of limited size at a time; everything else streams.
  *
  * A table that does not fit into the terminal is printed with a line for each value, as no column of a
  * statement is less important than another.
@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "client/query/bounded.h"
 #include "client/text/table.h"
 
 #include <sqlite3.h>
@@ -19,7 +20,8 @@
 struct result_options {
     enum table_format format;
     bool with_heading;
-    int64_t rows_max; /* INT64_MAX: all */
+    int64_t rows_max;        /* INT64_MAX: all */
+    struct bounded *bounded; /* what may end the statement; NULL: nothing */
 };
 
 struct result_end {

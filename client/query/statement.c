@@ -116,20 +116,10 @@ static void explain_error(const struct query *q, struct place_in at, struct prob
     }
 }
 
-static void explain_end(const struct query *q, const char *where, struct problem *p)
+/* "q.sql:3: " where the text comes from a file. */
+static char *line_prefix(const char *origin, unsigned line)
 {
-    char limit[UNIT_TEXT_MAX];
-
-    if (!interruption_signal(q->interruption)) {
-        problem_set(p, -ETIME, PROBLEM_UNSUPPORTED, "%sthe statement did not end within %s", where,
-                    format_duration(limit, q->time_limit_ns));
-        problem_remedy(p, "--time-limit TIME gives it longer.");
-        return;
-    }
-    problem_set(p, -EINTR, PROBLEM_UNSUPPORTED, "interrupted");
-    /* Behind what a terminal shows of Ctrl-C. */
-    if (q->c->err.is_terminal)
-        fputc('\n', q->c->err.file);
+    return origin ? xasprintf("%s:%u: ", origin, line) : xstrdup("");
 }
 
 static int fail(struct query *q, int code, struct place_in statement, const char *origin)
@@ -137,11 +127,16 @@ static int fail(struct query *q, int code, struct place_in statement, const char
     _cleanup_(problem_done) struct problem p = {0};
     char limit[UNIT_TEXT_MAX];
     struct place_in at = error_place(q, statement);
-    _cleanup_(freep) char *where = origin ? xasprintf("%s:%u: ", origin, line_number(at)) : xstrdup("");
+    _cleanup_(freep) char *where = line_prefix(origin, line_number(at));
 
     switch (code & 0xff) {
     case SQLITE_INTERRUPT:
-        explain_end(q, where, &p);
+        /* The parent reports it, as it does of a child that it had to kill. */
+        q->bounded->was_ended = true;
+        return EXIT_FAILED;
+    case SQLITE_TOOBIG:
+        problem_remedy(&p, "A value holds at most %s.",
+                       format_size(limit, sqlite3_limit(q->db, SQLITE_LIMIT_LENGTH, -1)));
         break;
     case SQLITE_AUTH:
         problem_remedy(&p, "A trace can only be read: no ATTACH, no extensions, nothing that writes.");
@@ -165,7 +160,7 @@ static int fail(struct query *q, int code, struct place_in statement, const char
         break;
     }
     problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED, "%s%s", where, sqlite3_errmsg(q->db));
-    fflush(q->c->out.file);
+    bounded_flush(q->bounded, q->c->out.file);
     return client_fail(q->c, &p);
 }
 
@@ -174,7 +169,7 @@ static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
     char took[UNIT_TEXT_MAX];
     _cleanup_(freep) char *rows = text_count(end.rows, "row");
 
-    if (ferror(q->c->out.file))
+    if (bounded_flush(q->bounded, q->c->out.file) < 0)
         return;
     if (end.code == SQLITE_ROW)
         client_say(q->c, "the first %s; --limit leaves the others out", rows);
@@ -188,7 +183,7 @@ static int run_one(struct query *q, struct place_in at, const char *origin, cons
     int64_t begin_ns = mono_ns();
     sqlite3_stmt *statement = NULL;
 
-    sql_restart_clock(q->db);
+    bounded_begin(q->bounded, line_number(error_place(q, at)));
     int code = sqlite3_prepare_v2(q->db, at.text + at.offset, -1, &statement, ret_tail);
     if (code != SQLITE_OK)
         return fail(q, code, at, origin);
@@ -243,11 +238,84 @@ int query_statements(struct query *q, const char *sql, const char *origin)
     return status;
 }
 
+/* -- The child and its parent ------------------------------------------------------------------------- */
+
+struct query_text {
+    struct query *q;
+    const char *sql, *origin;
+};
+
+/* Rows that could not be written are reported here, as only this process knows why. */
+static int finish_output(struct query *q, int status)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int r = bounded_flush(q->bounded, q->c->out.file);
+
+    if (r == 0 || r == -EPIPE)
+        return status;
+    problem_set(&p, r, PROBLEM_STORAGE, "cannot write to stdout: %s", strerror(-r));
+    return client_fail(q->c, &p);
+}
+
+/* In the child. */
+static int run_text(void *arg)
+{
+    const struct query_text *t = arg;
+    struct screen *out = &t->q->c->out;
+    bool is_terminal = isatty(STDOUT_FILENO);
+
+    out->paged_height = screen_height(out);
+    out->paged_width = screen_width(out);
+    out->file = bounded_output(t->q->bounded, is_terminal);
+    if (!out->file)
+        return EXIT_FAILED;
+    int status = query_statements(t->q, t->sql, t->origin);
+    t->q->bounded->wants_quit = t->q->is_over;
+    return finish_output(t->q, status);
+}
+
+static int explain_end(const struct query *q, const char *origin, const struct bounded_end *end)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *where = line_prefix(origin, q->bounded->line),
+                          *rows = text_count(end->rows, "row");
+    char limit[UNIT_TEXT_MAX];
+
+    switch (end->how) {
+    case BOUNDED_LATE:
+        problem_set(&p, -ETIME, PROBLEM_UNSUPPORTED,
+                    "%sthe statement reached its time limit of %s: %s printed", where,
+                    format_duration(limit, q->bounded->time_limit_ns), rows);
+        problem_remedy(&p, "Pass a larger --time-limit.");
+        break;
+    case BOUNDED_INTERRUPTED:
+        /* After what a terminal shows of Ctrl-C. */
+        if (q->c->err.is_terminal)
+            fputc('\n', q->c->err.file);
+        problem_set(&p, -EINTR, PROBLEM_UNSUPPORTED, "interrupted: %s printed", rows);
+        break;
+    default:
+        problem_set(&p, -EIO, PROBLEM_INTERNAL,
+                    "%sthe process of the statement was killed by SIG%s: %s printed", where,
+                    sigabbrev_np(end->status), rows);
+        problem_remedy(&p, "It may have needed more memory than this machine or its own limit allows.");
+        break;
+    }
+    return client_fail(q->c, &p);
+}
+
 int query_run(struct query *q, const char *sql, const char *origin, int *ret_signal)
 {
-    q->interruption = interruption_watch(q->db);
-    int status = query_statements(q, sql, origin);
-    *ret_signal = interruption_end(q->interruption);
-    q->interruption = NULL;
-    return status;
+    struct bounded_end end;
+    int r = bounded_run(q->bounded, run_text, &(struct query_text){q, sql, origin}, &end);
+
+    *ret_signal = 0;
+    if (r < 0) {
+        _cleanup_(problem_done) struct problem p = {0};
+        problem_set(&p, r, PROBLEM_INTERNAL, "cannot start a process for the statement: %s", strerror(-r));
+        return client_fail(q->c, &p);
+    }
+    q->is_over = q->bounded->wants_quit;
+    *ret_signal = end.signal;
+    return end.how == BOUNDED_DONE ? end.status : explain_end(q, origin, &end);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SQL of a person on a trace: its statements one after the other, their rows on stdout, what went wrong on
- * stderr with the place marked and the name that may have been meant.
+ * stderr with the place marked and the name that may have been meant. They run in a child process
+ * (bounded.h).
  */
 #pragma once
 
-#include "client/query/interruption.h"
 #include "client/query/result.h"
 #include "client/query/schema.h"
 #include "client/traces/trace_file.h"
@@ -13,6 +13,8 @@
 
 /* What SQLite may use for a statement, sorting and intermediate rows included. */
 #define STATEMENT_BYTES_MAX (INT64_C(2) << 30)
+/* What the process of a statement may use, SQLite included: reports, and rows that are being printed. */
+#define PROCESS_BYTES_MAX (INT64_C(4) << 30)
 
 struct query {
     struct client *c;
@@ -21,15 +23,14 @@ struct query {
     sqlite3 *db;
     struct schema *schema;
     struct result_options result;
-    int64_t time_limit_ns;             /* 0: none */
-    struct interruption *interruption; /* of the statements that run */
-    bool is_over;                      /* .quit was asked for */
+    struct bounded *bounded; /* the limits of its statements */
+    bool is_over;            /* .quit was asked for */
 };
 
 /* Runs until the first statement that fails; returns an exit status. origin: the file that it comes from, or
- * NULL. SIGINT and SIGTERM must be blocked: they end a statement. *ret_signal is the one that did, or 0. */
+ * NULL. SIGINT and SIGTERM must be blocked: they end a statement. *ret_signal is one that came, or 0. */
 int query_run(struct query *q, const char *sql, const char *origin, int *ret_signal);
-/* The same within query_run(). */
+/* The same within query_run(), in its child. */
 int query_statements(struct query *q, const char *sql, const char *origin);
 /* How much before the first statement is none: space, remarks, semicolons. */
 size_t sql_blank(const char *sql);

@@ -30,7 +30,7 @@ static const struct option_def options[] = {
     {"file", 'f', "FILE", OPTION_TEXT, AT(file), "SQL from a file; - is standard input"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "run a query that has a name; list: show them"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "print the first so many rows"},
-    {"time-limit", 0, "TIME", OPTION_DURATION, AT(time_limit), "how long a statement may take; default 60s"},
+    {"time-limit", 0, "TIME", OPTION_DURATION, AT(time_limit), "Time limit of each statement (default: 60s)"},
     {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "what reading a file may use; default 1.5G"},
 };
 /* clang-format on */
@@ -149,12 +149,17 @@ static bool has_statement(const char *sql)
     return sql[strspn(sql, " \t\r\n;")];
 }
 
+static bool statement_is_over(void *arg)
+{
+    return bounded_is_over(arg);
+}
+
 static int connect_sql(struct client *c, struct query *q, struct sql_source source)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     sqlite3_hard_heap_limit64(STATEMENT_BYTES_MAX);
-    int r = sql_open(source, q->time_limit_ns, &q->db);
+    int r = q->bounded ? sql_open(source, statement_is_over, q->bounded, &q->db) : -ENOMEM;
     if (r < 0) {
         problem_set(&p, r, PROBLEM_INTERNAL, "cannot open %s for SQL: %s", q->name, strerror(-r));
         return client_fail(c, &p);
@@ -167,6 +172,7 @@ static void query_done(struct query *q)
 {
     schema_free(q->schema);
     sqlite3_close(q->db);
+    bounded_free(q->bounded);
 }
 
 static int64_t time_limit(const struct options *o)
@@ -179,14 +185,16 @@ static int64_t time_limit(const struct options *o)
 static int answer(struct client *c, const struct options *o, const struct subject *subject,
                   const struct sql_text *sql)
 {
+    struct bounded *bounded = bounded_new(time_limit(o), PROCESS_BYTES_MAX);
     _cleanup_(query_done) struct query q = {
         .c = c,
         .name = subject->name,
         .trace = subject->trace,
-        .time_limit_ns = time_limit(o),
+        .bounded = bounded,
         .result = {.format = c->format,
                    .with_heading = !c->no_legend,
-                   .rows_max = o->limit == OPTION_ABSENT ? INT64_MAX : o->limit},
+                   .rows_max = o->limit == OPTION_ABSENT ? INT64_MAX : o->limit,
+                   .bounded = bounded},
     };
     int number = 0, status = connect_sql(c, &q, subject->source);
 

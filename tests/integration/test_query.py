@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -26,6 +27,8 @@ from patience import patience
 PROFCTL = BUILD / "client" / "profctl"
 TRACES = ROOT.parent / "shared" / "traces"
 ORACLE = ROOT.parent / "shared" / "oracle" / "trace_processor"
+
+IS_SANITIZED = b"__asan_init" in PROFCTL.read_bytes()
 
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no real traces in {TRACES}")
 
@@ -192,12 +195,100 @@ def test_a_long_line_is_cut_around_the_place(place):
     assert lines[1][lines[2].index("^"):].startswith("nam ")
 
 
+# One call of a function each, in which SQLite looks at no clock; minutes to hours without a limit.
+ZEROS, NEEDLE = "hex(zeroblob(8000000))", "hex(zeroblob(2000000)) || '1'"
+PATTERN = "substr(hex(zeroblob(2000)), 1, 4000)"
+ENDLESS = {
+    "instr": f"select instr({ZEROS}, {NEEDLE})",
+    "replace": f"select length(replace({ZEROS}, {NEEDLE}, 'x'))",
+    "trim": f"select length(ltrim({ZEROS}, replace(hex(zeroblob(500000)), '0', '1') || '0'))",
+    "like": f"select {ZEROS} like '%' || {PATTERN} || '1%'",
+    "glob": f"select {ZEROS} glob '*' || {PATTERN} || '1*'",
+    "json": "with recursive c(n) as (select 1 union all select n + 1 from c limit 300000), o(a) as materialized "
+            "(select json_group_object('k' || n, n) from c) select length(json_patch(a, a)) from o",
+    "aggregate": f"select sum(instr({ZEROS} || id, {NEEDLE})) from slice",
+}
+LIMIT_S = 0.5
+
+
+def count_to(n):
+    return f"with recursive c(n) as (select 1 union all select n + 1 from c limit {n}) "
+
+
 def test_time_limit(place):
     begin = time.monotonic()
     r = place.run("query", place.trace, "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c",
                   "--time-limit", "200ms")
     assert r.returncode == 1 and time.monotonic() - begin < patience(20)
-    assert r.stderr == "profctl: the statement did not end within 200 ms\n  --time-limit TIME gives it longer.\n"
+    assert r.stderr == "profctl: the statement reached its time limit of 200 ms: 0 rows printed\n  Pass a larger --time-limit.\n"
+
+
+@pytest.mark.parametrize("function", ENDLESS)
+def test_time_limit_holds_within_a_function(place, function):
+    place.rows(place.trace, "select 1")
+    begin = time.monotonic()
+    r = place.run("query", place.trace, ENDLESS[function], "--time-limit", f"{LIMIT_S}s")
+    took = time.monotonic() - begin
+    assert (r.returncode, r.stdout) == (1, "") and took < patience(LIMIT_S + 1), took
+    assert r.stderr == "profctl: the statement reached its time limit of 500 ms: 0 rows printed\n  Pass a larger --time-limit.\n"
+
+
+@pytest.mark.parametrize("arguments,expected", [
+    (["--csv"], "n,x\r\n1,1\r\n2,2\r\n3,3\r\n"), (["--json"], '[\n{"n":1,"x":1},\n{"n":2,"x":2},\n{"n":3,"x":3}'),
+    # Rows of a table are aligned with each other, and so printed together.
+    ([], ""),
+])
+def test_rows_before_the_time_limit_are_printed_and_counted(place, arguments, expected):
+    sql = "select 1 as a;\n" + count_to(5) + f"select n, iif(n < 4, n, ({ENDLESS['instr']})) as x from c"
+    (place.path / "q.sql").write_text(sql)
+    r = place.run("query", place.trace, "-f", "q.sql", "--no-legend" if not arguments else "-q", "--time-limit", "500ms", *arguments, text=False)
+    first = {0: "1\n", 1: "a\r\n1\r\n" if "--csv" in arguments else '[\n{"a":1}\n]\n'}[len(arguments)]
+    assert (r.returncode, r.stdout.decode()) == (1, first + expected)
+    assert r.stderr.decode() == (f"profctl: q.sql:2: the statement reached its time limit of 500 ms: {3 if expected else 0} rows printed\n"
+                                 "  Pass a larger --time-limit.\n")
+
+
+def test_a_slow_function_for_each_row_keeps_the_rows(place):
+    """Between two rows the time is looked at: the statement ends by itself, with its table."""
+    slow = "instr(hex(zeroblob(20000)), hex(zeroblob(6000)) || '1' || n)"
+    r = place.run("query", place.trace, count_to(10**6) + f"select n, {slow} as x from c", "--time-limit", "500ms")
+    rows = r.stdout.splitlines()
+    assert r.returncode == 1 and rows[0].split() == ["n", "x"] and rows[-1].split() == [str(len(rows) - 1), "0"]
+    count = re.search(r"its time limit of 500 ms: ([\d,]+) rows? printed", r.stderr).group(1)
+    assert int(count.replace(",", "")) == len(rows) - 1
+
+
+def test_each_statement_has_its_own_time(place):
+    sql = "; ".join([count_to(600000) + "select max(n) from c"] * 6)
+    one = place.run("query", place.trace, count_to(600000) + "select max(n) from c")
+    took = re.search(r"1 row, (\d+) ms", one.stderr)
+    assert took, one.stderr
+    r = place.run("query", place.trace, sql, "--no-legend", "--time-limit", f"{3 * int(took.group(1)) + 200}ms")
+    assert (r.returncode, r.stdout) == (0, "600000\n" * 6), r.stderr
+
+
+def test_values_are_bounded(place):
+    """Before memory is taken for them."""
+    for sql in ("select zeroblob(100000000000)", "select zeroblob(17000000)", "select hex(zeroblob(9000000))", count_to(100) + "select length(group_concat(hex(zeroblob(500000)))) from c"):
+        r = place.run("query", place.trace, sql)
+        assert (r.returncode, r.stdout) == (1, ""), sql
+        assert r.stderr == "profctl: string or blob too big\n  A value holds at most 16.0 MiB.\n", sql
+    assert place.rows(place.trace, "select printf('%*d', 2000000000, 1) as x, printf('%.*c', 99999999, 'x') as y") == [{"x": None, "y": None}]
+    r = place.run("query", place.trace, "select 'x' like '" + 5000 * "%" + "'")
+    assert r.returncode == 1 and "LIKE or GLOB pattern too complex" in r.stderr
+    r = place.run("query", place.trace, "select 1" + "+1" * 1000)
+    assert r.returncode == 1 and "Expression tree is too large" in r.stderr
+
+
+def test_held_rows_are_bounded(place):
+    """A table is held in memory until its widths are known, but never more of it than a few large rows."""
+    limit = resource.RLIM_INFINITY if IS_SANITIZED else 96 << 20  # it maps terabytes
+    place.rows(place.trace, "select 1")
+    r = subprocess.run([PROFCTL, "query", place.trace, count_to(24) + "select hex(zeroblob(1000000)) as x, n from c", "--format", "wide",
+                        "--time-limit", "infinity"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, env=place.environment(),
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+    assert r.returncode == 0, r.stderr
 
 
 def test_memory_limit_of_a_statement(place):
@@ -595,21 +686,55 @@ def test_ctrl_c_ends_a_statement_and_not_profctl(place):
         assert t.wait() == 0
 
 
-def test_a_second_signal_ends_profctl(place):
-    """A scalar function that is at work looks at no interruption."""
-    slow = "select instr(hex(zeroblob(6000000)), hex(zeroblob(3000000)) || '1')"
-    p = subprocess.Popen([PROFCTL, "query", place.trace, slow, "--time-limit", "1h"], cwd=place.path, env=place.environment(),
-                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+@pytest.mark.parametrize("function", ["instr", "like"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_ends_a_function(place, function, number):
+    p = subprocess.Popen([PROFCTL, "query", place.trace, "select 'begun' as x; " + ENDLESS[function], "--csv", "--time-limit", "infinity"],
+                         cwd=place.path, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        time.sleep(1)
-        p.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        assert p.poll() is None
-        p.send_signal(signal.SIGTERM)
-        assert p.wait(20) == -signal.SIGTERM
+        assert [p.stdout.readline() for _ in range(2)] == ["x\n", "begun\n"]
+        begin = time.monotonic()
+        p.send_signal(number)
+        assert p.wait(20) == 1
+        assert time.monotonic() - begin < patience(1)
+        assert p.stdout.read() == "" and p.stderr.read() == "profctl: interrupted: 0 rows printed\n"
     finally:
         p.kill()
         p.communicate()
+
+
+def test_ctrl_c_ends_a_function_and_not_the_prompt(place):
+    with Terminal(place, "query", "trace.json", "--time-limit", "1h") as t:
+        t.answer(PROMPT, f"select 'be' || 'gun'; {ENDLESS['instr']};\n")
+        t.expect(r"begun")
+        t.send("\x03")
+        t.expect(r"profctl: interrupted: 0 rows printed", 2)
+        t.answer(PROMPT, "select 6 * 7 as answer;\n")
+        t.expect(r"answer\s+42")
+        t.answer(PROMPT, "\x04")
+        assert t.wait() == 0
+
+
+def test_time_limit_at_the_prompt(place):
+    with Terminal(place, "query", "trace.json", "--time-limit", "300ms") as t:
+        t.answer(PROMPT, ENDLESS["instr"] + ";\n")
+        t.expect(r"reached its time limit of 300 ms: 0 rows printed", 5)
+        t.answer(PROMPT, "select 6 * 7 as answer;\n")
+        t.expect(r"answer\s+42")
+        t.answer(PROMPT, ".quit\n")
+        assert t.wait() == 0
+
+
+def test_a_killed_profctl_leaves_no_statement_running(place):
+    p = subprocess.Popen([PROFCTL, "query", place.trace, "select 'begun' as x; " + ENDLESS["instr"], "--csv", "--time-limit", "infinity"],
+                         cwd=place.path, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert [p.stdout.readline() for _ in range(2)] == ["x\n", "begun\n"]
+    finally:
+        p.kill()
+    # The end of the pipe comes when nobody holds it any more.
+    assert select.select([p.stdout], [], [], patience(5))[0] and p.stdout.read() == ""
+    p.communicate()
 
 
 def test_rows_too_wide_for_a_terminal_are_shown_value_by_value(place):

@@ -33,7 +33,7 @@ static inline sqlite3 *sql_over(struct read_room *r)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = r}, 0, &db), 0);
+    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = r}, NULL, NULL, &db), 0);
     return db;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clock.h"
 #include "trace/sql/api.h"
 #include "trace/sql/query.h"
 #include "trace/sql/round.h"
@@ -7,21 +6,22 @@
 #include <errno.h>
 #include <strings.h>
 
-/* Steps of SQLite's machine between two looks at the clock: some hundred microseconds. */
-#define STEPS_PER_LOOK 10000
+/* Steps of SQLite's machine between two looks at whether the statement is over: some ten microseconds. */
+#define STEPS_PER_LOOK 1000
 
 /* Belongs to a connection; owns what the tables are registered with, and so goes when they go. */
 struct guard {
     struct sql_source source;
-    int64_t time_limit_ns, deadline_ns;
+    bool (*is_over)(void *arg);
+    void *is_over_arg;
 };
 
 static const struct {
     int limit, value;
 } limits[] = {
-    {SQLITE_LIMIT_LENGTH, 16 << 20},
-    {SQLITE_LIMIT_SQL_LENGTH, 1 << 20},
-    {SQLITE_LIMIT_ATTACHED, 0},
+    {SQLITE_LIMIT_LENGTH, 16 << 20},          {SQLITE_LIMIT_SQL_LENGTH, 1 << 20},
+    {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 4096}, {SQLITE_LIMIT_EXPR_DEPTH, 1000},
+    {SQLITE_LIMIT_COMPOUND_SELECT, 500},      {SQLITE_LIMIT_ATTACHED, 0},
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
@@ -80,30 +80,7 @@ static int is_too_late(void *arg)
 {
     struct guard *g = arg;
 
-    return mono_ns() >= g->deadline_ns;
-}
-
-static void start_clock(struct guard *g)
-{
-    g->deadline_ns = g->time_limit_ns > 0 ? mono_ns() + g->time_limit_ns : DEADLINE_NEVER;
-}
-
-static void nothing_changes(void *arg, int action, const char *database, const char *table, sqlite3_int64 row)
-{
-}
-
-/* Nothing is ever changed through such a connection: the hook for that keeps what belongs to it. */
-static struct guard *guard_of(sqlite3 *db)
-{
-    struct guard *g = sqlite3_update_hook(db, nothing_changes, NULL);
-
-    sqlite3_update_hook(db, nothing_changes, g);
-    return g;
-}
-
-void sql_restart_clock(sqlite3 *db)
-{
-    start_clock(guard_of(db));
+    return g->is_over && g->is_over(g->is_over_arg);
 }
 
 static int open_guarded(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
@@ -160,12 +137,11 @@ static int restrict_connection(sqlite3 *db, struct guard *g)
         r = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
     if (r == SQLITE_OK)
         r = sqlite3_set_authorizer(db, authorize, NULL);
-    sqlite3_update_hook(db, nothing_changes, g);
     sqlite3_progress_handler(db, STEPS_PER_LOOK, is_too_late, g);
     return r;
 }
 
-int sql_open(struct sql_source source, int64_t time_limit_ns, sqlite3 **ret)
+int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over_arg, sqlite3 **ret)
 {
     struct guard *g = calloc(1, sizeof(*g));
     sqlite3 *db = NULL;
@@ -177,8 +153,8 @@ int sql_open(struct sql_source source, int64_t time_limit_ns, sqlite3 **ret)
         return -ENOMEM;
     }
     g->source = source;
-    g->time_limit_ns = time_limit_ns;
-    start_clock(g);
+    g->is_over = is_over;
+    g->is_over_arg = is_over_arg;
     r = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
     if (r != SQLITE_OK) {
         guard_free(g);

@@ -43,11 +43,9 @@ struct sql_source {
 int sql_register(struct sqlite3 *db, struct sql_source source);
 
 /* A connection that can only read: in memory, all tables registered, authorizer against ATTACH, writes,
- * PRAGMAs that matter and extensions. A statement that is still running when the time limit is over ends with
- * SQLITE_INTERRUPT; 0: no limit. Takes over the source. Negative errno. */
-int sql_open(struct sql_source source, int64_t time_limit_ns, struct sqlite3 **ret);
-/* Starts the time limit of the next statement anew; until then it runs from sql_open(). Only for connections
- * of sql_open(). */
-void sql_restart_clock(struct sqlite3 *db);
+ * PRAGMAs that matter and extensions, and limits for what a statement is made of. is_over (NULL: never) is
+ * asked while a statement runs, which ends with SQLITE_INTERRUPT once it is true; but never within one call
+ * of a function, which can take hours. Takes over the source. Negative errno. */
+int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over_arg, struct sqlite3 **ret);
 /* The names of the tables, NULL behind the last: SQLite lists no virtual tables that nobody created. */
 const char *sql_table_name(size_t i);
