@@ -8,6 +8,7 @@
 #include "daemon/manager.h"
 #include <errno.h>
 #include <getopt.h>
+#include <sys/prctl.h>
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_LIST_KEYS, MODE_LIST_ROUTES, MODE_HELP, MODE_VERSION };
 
@@ -221,6 +222,8 @@ int main(int argc, char **argv)
     default:
         break;
     }
+    /* Tokens pass through its memory: neither its user's other processes nor a core file get to see them. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     log_open();
     if (load_config(&options, &config, &file) < 0)
         return EXIT_USAGE;

@@ -17,6 +17,14 @@ def clean_environment(**more):
     return {**keep, "TZ": "UTC", "TERM": "xterm", **more}
 
 
+def program_of(process):
+    """Of one in /proc. Where only root may see that, its command line, which names the socket."""
+    try:
+        return os.readlink(process / "exe")
+    except PermissionError:
+        return (process / "cmdline").read_bytes().decode(errors="replace")
+
+
 class Home:
     def __init__(self, path):
         self.path = path
@@ -53,7 +61,7 @@ class Home:
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and str(self.path) in os.readlink(entry / "exe"):
+                if entry.name.isdigit() and str(self.path) in program_of(entry):
                     found.append(int(entry.name))
             except OSError:
                 pass

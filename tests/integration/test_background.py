@@ -44,7 +44,8 @@ def test_its_log_is_bounded(tmp_path):
     with Background(tmp_path) as profd:
         assert profd.log_path.with_name("profd.log.old").stat().st_size == 4 << 20
         assert profd.log_path.stat().st_size < 4096 and " is ready: " in profd.log_path.read_text()
-        assert os.readlink(f"/proc/{profd.pid}/fd/2") == str(profd.log_path)
+        if os.geteuid() == 0:
+            assert os.readlink(f"/proc/{profd.pid}/fd/2") == str(profd.log_path)
 
 
 def test_it_ends_when_nothing_goes_on(tmp_path):
