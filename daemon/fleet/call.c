@@ -158,6 +158,11 @@ void caller_set_policy(struct caller *c, const struct network_policy *policy)
     network_copy(policy, &c->policy);
 }
 
+void caller_fix_name(struct caller *c, const char *host, const struct name_answer *answer)
+{
+    names_fix(c->names, host, answer);
+}
+
 uint64_t caller_refusals(const struct caller *c)
 {
     return c->n_refused;

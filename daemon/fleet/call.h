@@ -23,13 +23,16 @@
 
 struct caller;
 struct call;
+struct credentials_kept;
+struct name_answer;
 
-/* Files of a fleet's or worker's credentials, see profd.conf(5); any may be NULL. Read anew for every call.
- */
+/* Files of a fleet's or worker's credentials, see profd.conf(5); any may be NULL. Read anew for every call,
+ * or kept by credentials_keep(). */
 struct credentials {
     char *token_file;       /* bearer token for ordinary endpoints */
     char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
     char *ca_file, *cert_file, *key_file;
+    struct credentials_kept *kept;
 };
 
 /* credentials.c */
@@ -71,6 +74,8 @@ int caller_new(struct event_base *base, struct caller **ret);
 struct caller *caller_free(struct caller *c);
 /* Copies it; holds from the next connection and the next request on. Until then it is NETWORK_DEFAULT. */
 void caller_set_policy(struct caller *c, const struct network_policy *policy);
+/* The host's addresses, or that it has none, from now on: no name server is asked (names_fix()). */
+void caller_fix_name(struct caller *c, const char *host, const struct name_answer *answer);
 /* How many calls the policy refused. */
 uint64_t caller_refusals(const struct caller *c);
 struct call *call_start(struct caller *c, const struct call_request *request,

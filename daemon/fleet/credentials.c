@@ -6,8 +6,22 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/ssl.h>
 
 #define TOKEN_MAX (16 << 10)
+/* A certificate with its chain, or a key. */
+#define PEM_MAX (1 << 20)
+
+struct pem {
+    char *data;
+    size_t size;
+};
+
+struct credentials_kept {
+    char *token, *admin_token;
+    struct pem certificate, key;
+    X509_STORE *trusted; /* NULL: without TLS */
+};
 
 bool credentials_any(const struct credentials *c)
 {
@@ -23,21 +37,34 @@ void credentials_copy(const struct credentials *c, struct credentials *ret)
                                 .key_file = xstrdup(c->key_file)};
 }
 
+void secret_free(char *secret)
+{
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static void kept_free(struct credentials_kept *k)
+{
+    if (!k)
+        return;
+    secret_free(k->token);
+    secret_free(k->admin_token);
+    secret_free(k->key.data);
+    free(k->certificate.data);
+    X509_STORE_free(k->trusted);
+    free(k);
+}
+
 void credentials_done(struct credentials *c)
 {
+    kept_free(c->kept);
     free(c->token_file);
     free(c->admin_token_file);
     free(c->ca_file);
     free(c->cert_file);
     free(c->key_file);
     *c = (struct credentials){0};
-}
-
-void secret_free(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
 }
 
 static int fail(char **ret_error, const char *key, const char *path, const char *why)
@@ -68,6 +95,83 @@ static int read_token(const char *key, const char *path, char **ret_token, char 
     return r;
 }
 
+static int read_pem(const char *key, const char *path, struct pem *ret, char **ret_error)
+{
+    int r = path ? read_file(AT_FDCWD, path, PEM_MAX, &ret->data, &ret->size) : 0;
+
+    return r < 0 ? fail(ret_error, key, path, strerror(-r)) : 0;
+}
+
+/* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either nobody is,
+ * which each call says. */
+static int read_trusted(const char *path, X509_STORE **ret, char **ret_error)
+{
+    CURL *easy = curl_easy_init();
+    char *of_system = NULL;
+
+    *ret = X509_STORE_new();
+    if (!*ret || !easy)
+        abort(); /* as base/alloc.h */
+    X509_STORE_set_flags(*ret, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
+    curl_easy_getinfo(easy, CURLINFO_CAINFO, &of_system);
+    if (of_system)
+        X509_STORE_load_file(*ret, of_system);
+    curl_easy_cleanup(easy);
+    if (!path || X509_STORE_load_file(*ret, path) == 1)
+        return 0;
+    return fail(ret_error, "ca_file", path,
+                access(path, R_OK) < 0 ? strerror(errno) : "it has no certificate");
+}
+
+int credentials_keep(struct credentials *c, bool tls, char **ret_error)
+{
+    struct credentials_kept *k = xcalloc(1, sizeof(*k));
+    int r = 0;
+
+    c->kept = k;
+    if (c->token_file)
+        r = read_token("token_file", c->token_file, &k->token, ret_error);
+    if (r == 0 && c->admin_token_file)
+        r = read_token("admin_token_file", c->admin_token_file, &k->admin_token, ret_error);
+    if (r == 0)
+        r = read_pem("cert_file", c->cert_file, &k->certificate, ret_error);
+    if (r == 0)
+        r = read_pem("key_file", c->key_file, &k->key, ret_error);
+    if (r == 0 && tls)
+        r = read_trusted(c->ca_file, &k->trusted, ret_error);
+    return r;
+}
+
+static void use_pem(CURL *easy, CURLoption option, const struct pem *pem)
+{
+    struct curl_blob blob = {pem->data, pem->size, CURL_BLOB_NOCOPY};
+
+    if (pem->data)
+        curl_easy_setopt(easy, option, &blob);
+}
+
+static CURLcode trust_kept(CURL *easy, void *context, void *trusted)
+{
+    SSL_CTX_set1_cert_store(context, trusted);
+    return CURLE_OK;
+}
+
+static void use_kept(const struct credentials_kept *k, bool admin, CURL *easy, char **ret_token)
+{
+    const char *token = admin && k->admin_token ? k->admin_token : k->token;
+
+    if (token)
+        *ret_token = xstrdup(token);
+    use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
+    use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
+    if (!k->trusted)
+        return;
+    curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, trust_kept);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, k->trusted);
+}
+
 static int use_file(CURL *easy, CURLoption option, const char *key, const char *path, char **ret_error)
 {
     if (!path)
@@ -84,6 +188,10 @@ int credentials_use(const struct credentials *c, bool admin, CURL *easy, char **
 
     if (!c)
         return 0;
+    if (c->kept) {
+        use_kept(c->kept, admin, easy, ret_token);
+        return 0;
+    }
     if (admin && c->admin_token_file)
         r = read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
     else if (c->token_file)

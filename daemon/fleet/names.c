@@ -41,7 +41,7 @@ struct name {
     TAILQ_ENTRY(name) order; /* of use; or of those that wait for a turn */
     uint64_t hash, origin;
     char *host;
-    enum { NAME_IDLE, NAME_WAITS, NAME_IS_ASKED } state;
+    enum { NAME_IDLE, NAME_WAITS, NAME_IS_ASKED, NAME_IS_FIXED, _NAME_STATE_MAX } state;
     struct query_list queries;
     struct name_answer found; /* n is 0: nothing yet */
     int64_t fresh_until_ns;
@@ -63,7 +63,7 @@ struct names {
     struct event *finished_event;
     struct post *post;
     LIST_HEAD(, name) buckets[N_BUCKETS];
-    struct name_list idle, waiting, asked;
+    struct name_list lists[_NAME_STATE_MAX];
     size_t n_idle;
 };
 
@@ -101,7 +101,7 @@ static void post_unref(struct post *p)
     free(p);
 }
 
-static void resolve(const char *host, struct name_answer *ret)
+void name_look_up(const char *host, struct name_answer *ret)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -121,7 +121,7 @@ static void *thread_main(void *arg)
     struct lookup *l = arg;
     struct post *p = l->post;
 
-    resolve(l->host, &l->answer);
+    name_look_up(l->host, &l->answer);
     pthread_mutex_lock(&p->lock);
     bool is_taken = p->fd >= 0;
     if (is_taken) {
@@ -151,7 +151,7 @@ static int begin_thread(struct lookup *l)
 
 static struct name_list *list_of(struct names *n, const struct name *name)
 {
-    return name->state == NAME_IDLE ? &n->idle : name->state == NAME_WAITS ? &n->waiting : &n->asked;
+    return &n->lists[name->state];
 }
 
 static void forget(struct names *n, struct name *name)
@@ -173,7 +173,7 @@ static void set_state(struct names *n, struct name *name, int state)
     if (name->state == NAME_IDLE && name->found.n == 0)
         forget(n, name);
     else if (n->n_idle > KEPT_MAX)
-        forget(n, TAILQ_FIRST(&n->idle));
+        forget(n, TAILQ_FIRST(&n->lists[NAME_IDLE]));
 }
 
 static uint64_t hash_name(const char *host, uint64_t origin)
@@ -202,15 +202,25 @@ static struct name *add(struct names *n, const char *host, uint64_t origin)
         .hash = hash_name(host, origin), .origin = origin, .host = xstrdup(host), .state = NAME_WAITS};
     LIST_INIT(&name->queries);
     LIST_INSERT_HEAD(&n->buckets[name->hash % N_BUCKETS], name, same_bucket);
-    TAILQ_INSERT_TAIL(&n->waiting, name, order);
+    TAILQ_INSERT_TAIL(&n->lists[NAME_WAITS], name, order);
     return name;
+}
+
+void names_fix(struct names *n, const char *host, const struct name_answer *answer)
+{
+    struct name *name = find(n, host, 0);
+
+    if (!name)
+        name = add(n, host, 0);
+    name->found = *answer;
+    set_state(n, name, NAME_IS_FIXED);
 }
 
 bool names_known(struct names *n, const char *host, uint64_t origin, struct name_answer *ret)
 {
     const struct name *name = find(n, host, origin);
 
-    if (!name || name->found.n == 0 || name->fresh_until_ns <= mono_ns())
+    if (!name || (name->state != NAME_IS_FIXED && (name->found.n == 0 || name->fresh_until_ns <= mono_ns())))
         return false;
     *ret = name->found;
     return true;
@@ -256,7 +266,7 @@ static bool has_room(const struct names *n, uint64_t origin)
     const struct name *name;
     size_t n_all = 0, n_own = 0;
 
-    TAILQ_FOREACH(name, &n->asked, order)
+    TAILQ_FOREACH(name, &n->lists[NAME_IS_ASKED], order)
     {
         n_all += (name->origin == 0) == (origin == 0);
         n_own += name->origin == origin;
@@ -290,7 +300,7 @@ static void take_turns(struct names *n)
     struct name *name, *next;
     uint64_t refused = 0; /* the others of that origin have to wait, too */
 
-    for (name = TAILQ_FIRST(&n->waiting); name; name = next) {
+    for (name = TAILQ_FIRST(&n->lists[NAME_WAITS]); name; name = next) {
         next = TAILQ_NEXT(name, order);
         if (name->origin != 0 && name->origin == refused)
             continue;
@@ -395,9 +405,8 @@ int names_new(struct event_base *base, struct names **ret)
     struct names *n = xcalloc(1, sizeof(*n));
 
     n->base = base;
-    TAILQ_INIT(&n->idle);
-    TAILQ_INIT(&n->waiting);
-    TAILQ_INIT(&n->asked);
+    for (size_t i = 0; i < ARRAY_SIZE(n->lists); i++)
+        TAILQ_INIT(&n->lists[i]);
     n->post = xcalloc(1, sizeof(*n->post));
     *n->post = (struct post){.n_refs = 1, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     STAILQ_INIT(&n->post->finished);
@@ -454,9 +463,8 @@ struct names *names_free(struct names *n)
         return NULL;
     if (n->finished_event)
         event_free(n->finished_event);
-    free_names(n, &n->waiting);
-    free_names(n, &n->asked);
-    free_names(n, &n->idle);
+    for (size_t i = 0; i < ARRAY_SIZE(n->lists); i++)
+        free_names(n, &n->lists[i]);
     close_post(n->post);
     free(n);
     return NULL;

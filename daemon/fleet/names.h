@@ -36,13 +36,18 @@ struct name_answer {
     struct in6_addr addresses[NAME_ADDRESSES_MAX];
 };
 
+/* Waits for the name servers, on the calling thread. */
+void name_look_up(const char *host, struct name_answer *ret);
+
 /* Of the text that names a fleet; never 0. */
 uint64_t names_origin(const char *text);
 
 int names_new(struct event_base *base, struct names **ret);
 /* Queries end without done(). */
 struct names *names_free(struct names *n);
-/* False where it has to be asked for. */
+/* What is known of a name from now on, for origin 0, without asking: for processes that may not ask. */
+void names_fix(struct names *n, const char *host, const struct name_answer *answer);
+/* False where it has to be asked for. What was fixed may be an error. */
 bool names_known(struct names *n, const char *host, uint64_t origin, struct name_answer *ret);
 /* A turn is waited for until the deadline (absolute, monotonic), an answer for patience_ns of that. */
 struct name_query *names_ask(struct names *n, const char *host, uint64_t origin, int64_t deadline_ns,

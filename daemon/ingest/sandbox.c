@@ -2,12 +2,14 @@
 #include "daemon/ingest/sandbox.h"
 
 #include "base/util.h"
+#include "daemon/sandbox/filter.h"
+#include "daemon/sandbox/landlock.h"
+#include "daemon/sandbox/privileges.h"
+#include "daemon/sandbox/sanitized.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,114 +20,66 @@
 #define ADDRESS_SPACE_PER_MEMORY 4
 #define ADDRESS_SPACE_BESIDE     (INT64_C(8) << 30)
 
-/* Reading and writing what is open, memory, the time, and the end, where libcrypto passes a lock. */
-static const int allowed_calls[] = {
-    SCMP_SYS(read),          SCMP_SYS(pread64),         SCMP_SYS(write),
-    SCMP_SYS(pwrite64),      SCMP_SYS(fsync),           SCMP_SYS(fdatasync),
-    SCMP_SYS(ftruncate),     SCMP_SYS(fadvise64),       SCMP_SYS(lseek),
-    SCMP_SYS(fstat),         SCMP_SYS(close),           SCMP_SYS(brk),
-    SCMP_SYS(munmap),        SCMP_SYS(mremap),          SCMP_SYS(madvise),
-    SCMP_SYS(clock_gettime), SCMP_SYS(sysinfo),         SCMP_SYS(getrusage),
-    SCMP_SYS(exit),          SCMP_SYS(exit_group),      SCMP_SYS(rt_sigreturn),
-    SCMP_SYS(futex),         SCMP_SYS(restart_syscall),
+static const struct filter_rule file_rules[] = {
+    /* Reading and writing what is open. fstat() is fstat.c's. */
+    {SCMP_SYS(read)},
+    {SCMP_SYS(pread64)},
+    {SCMP_SYS(write)},
+    {SCMP_SYS(pwrite64)},
+    {SCMP_SYS(fsync)},
+    {SCMP_SYS(fdatasync)},
+    {SCMP_SYS(ftruncate)},
+    {SCMP_SYS(fadvise64)},
+    {SCMP_SYS(lseek)},
+    {SCMP_SYS(fstat)},
+    {SCMP_SYS(close)},
+    {SCMP_SYS(mmap),
+     2,
+     {FILTER_WITHOUT(2, PROT_EXEC),
+      {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN, MAP_SHARED}}},
+    /* What it needed so far. */
+    {SCMP_SYS(getrusage)},
 };
-
-static const int thread_calls[] = {
-    SCMP_SYS(set_robust_list),   SCMP_SYS(rseq),        SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),
-    SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_yield),
-};
-
-/* Calls that are allowed with some arguments only. */
-struct conditional {
-    int call;
-    unsigned n;
-    struct scmp_arg_cmp args[3];
-};
-
-static int allow(scmp_filter_ctx filter, const int *calls, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < n && r >= 0; i++)
-        r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
-    return r;
-}
-
-static int allow_conditional(scmp_filter_ctx filter, const struct conditional *rules, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < n && r >= 0; i++)
-        r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, rules[i].call, rules[i].n, rules[i].args);
-    return r;
-}
-
-#define WITHOUT(arg, flags)                                                                                  \
-    {                                                                                                        \
-        arg, SCMP_CMP_MASKED_EQ, flags, 0                                                                    \
-    }
-
-static int allow_memory(scmp_filter_ctx filter)
-{
-    /* Neither shared memory without a file nor what grows as a stack counts as data. */
-    static const struct conditional rules[] = {
-        {SCMP_SYS(mmap),
-         2,
-         {WITHOUT(2, PROT_EXEC), {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_GROWSDOWN, MAP_PRIVATE}}},
-        {SCMP_SYS(mmap),
-         2,
-         {WITHOUT(2, PROT_EXEC),
-          {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN, MAP_SHARED}}},
-        {SCMP_SYS(mprotect), 1, {WITHOUT(2, PROT_EXEC | PROT_GROWSDOWN | PROT_GROWSUP)}},
-    };
-    return allow_conditional(filter, rules, ARRAY_SIZE(rules));
-}
-
-static int allow_descriptors(scmp_filter_ctx filter, const struct sandbox *s)
-{
-    const struct conditional rules[] = {
-        {SCMP_SYS(ioctl),
-         3,
-         {{0, SCMP_CMP_EQ, (scmp_datum_t)s->clone_to_fd},
-          {1, SCMP_CMP_EQ, FICLONE},
-          {2, SCMP_CMP_EQ, (scmp_datum_t)s->clone_from_fd}}},
-        /* How glibc writes fstat(). */
-        {SCMP_SYS(newfstatat), 1, {{3, SCMP_CMP_EQ, AT_EMPTY_PATH}}},
-    };
-    return allow_conditional(filter, rules, ARRAY_SIZE(rules));
-}
 
 #define OF_A_THREAD (CLONE_THREAD | CLONE_VM | CLONE_SIGHAND)
 
 /* For their number see sandbox_bound_threads(); their stacks count as its memory. */
+static const struct filter_rule thread_rules[] = {
+    {SCMP_SYS(clone), 1, {{0, SCMP_CMP_MASKED_EQ, OF_A_THREAD, OF_A_THREAD}}},
+    {SCMP_SYS(set_robust_list)},
+    {SCMP_SYS(rseq)},
+    {SCMP_SYS(rt_sigprocmask)},
+    {SCMP_SYS(rt_sigaction)},
+    {SCMP_SYS(sched_getaffinity)},
+    {SCMP_SYS(sched_yield)},
+};
+
 static int allow_threads(scmp_filter_ctx filter)
 {
-    static const struct conditional rules[] = {
-        {SCMP_SYS(clone), 1, {{0, SCMP_CMP_MASKED_EQ, OF_A_THREAD, OF_A_THREAD}}},
-    };
+    int r = filter_allow(filter, thread_rules, ARRAY_SIZE(thread_rules));
 
-    int r = allow(filter, thread_calls, ARRAY_SIZE(thread_calls));
-    if (r >= 0)
-        r = allow_conditional(filter, rules, ARRAY_SIZE(rules));
     /* Its flags lie in memory, where no filter sees them; glibc then uses the other one. */
-    if (r >= 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-    return r;
+    return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
 static int load_filter(const struct sandbox *s)
 {
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
-    int r = filter ? allow(filter, allowed_calls, ARRAY_SIZE(allowed_calls)) : -ENOMEM;
+    const struct filter_rule clone_file = {
+        SCMP_SYS(ioctl),
+        3,
+        {FILTER_EQUAL(0, s->clone_to_fd), FILTER_EQUAL(1, FICLONE), FILTER_EQUAL(2, s->clone_from_fd)}};
+    scmp_filter_ctx filter = filter_new(SCMP_ACT_KILL_PROCESS);
 
+    int r = filter ? filter_allow(filter, file_rules, ARRAY_SIZE(file_rules)) : -ENOMEM;
     if (r >= 0)
-        r = allow_memory(filter);
+        r = filter_allow(filter, &clone_file, 1);
+    /* How streams of stdio ask for the size of their buffer, and can do without. */
     if (r >= 0)
-        r = allow_descriptors(filter, s);
+        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(newfstatat), 0);
     if (r >= 0 && s->threads)
         r = allow_threads(filter);
     if (r >= 0)
-        r = seccomp_load(filter);
+        return filter_load(filter);
     seccomp_release(filter);
     return r;
 }
@@ -202,13 +156,14 @@ int sandbox_enter(const struct sandbox *s)
 {
     if (close_range((unsigned)s->fds, ~0U, 0) < 0)
         return -errno;
-    int r = set_limits(s);
-    if (r < 0)
+    int r = privileges_drop(false);
+    /* It needs a descriptor, which the limits leave none for. */
+    if (r >= 0 && !SANDBOX_WITHOUT_FILTER)
+        r = landlock_enter(NULL, 0);
+    if (r >= 0)
+        r = set_limits(s);
+    if (r < 0 || SANDBOX_WITHOUT_FILTER)
         return r;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return -errno;
-    if (SANDBOX_WITHOUT_FILTER)
-        return 0;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
     r = load_filter(s);

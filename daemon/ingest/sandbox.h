@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a child gives up before it looks at untrusted bytes: all descriptors but its own, memory, time, new
- * privileges, and every system call that its work does not need. A call outside the list kills the process.
- * Threads are begun after that, and so are bound by it as well.
+ * privileges, capabilities, all paths, and every system call that its work does not need. A call outside the
+ * list kills the process. Threads are begun after that, and so are bound by it as well.
  *
  * Builds with the address sanitizer keep the limits of time and file size but neither the filter nor the
- * limit of memory: the sanitizer's runtime maps terabytes and opens /proc.
+ * limit of memory (daemon/sandbox/sanitized.h).
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANDBOX_WITHOUT_FILTER 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define SANDBOX_WITHOUT_FILTER 1
-#endif
-#ifndef SANDBOX_WITHOUT_FILTER
-#define SANDBOX_WITHOUT_FILTER 0
-#endif
 
 struct sandbox {
     int fds;           /* descriptors 0 to fds - 1 stay */

@@ -2,125 +2,125 @@
 #include "daemon/load/confine.h"
 
 #include "base/util.h"
-#include "daemon/ingest/sandbox.h"
+#include "daemon/sandbox/filter.h"
+#include "daemon/sandbox/landlock.h"
+#include "daemon/sandbox/privileges.h"
+#include "daemon/sandbox/sanitized.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 /* The records of a run are half of it (records.h); the rest is for answers that are worse than any that
  * engines give. */
 #define MEMORY_MAX ((rlim_t)8 << 30)
 
-static const int deadly_calls[] = {SCMP_SYS(execve), SCMP_SYS(execveat)};
-
-static const int forbidden_calls[] = {
-    /* processes */
-    SCMP_SYS(fork),
-    SCMP_SYS(vfork),
-    SCMP_SYS(kill),
-    SCMP_SYS(tkill),
-    SCMP_SYS(pidfd_send_signal),
-    SCMP_SYS(ptrace),
-    SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev),
-    /* files */
-    SCMP_SYS(creat),
-    SCMP_SYS(openat2),
-    SCMP_SYS(truncate),
-    SCMP_SYS(unlink),
-    SCMP_SYS(unlinkat),
-    SCMP_SYS(rename),
-    SCMP_SYS(renameat),
-    SCMP_SYS(renameat2),
-    SCMP_SYS(link),
-    SCMP_SYS(linkat),
-    SCMP_SYS(symlink),
-    SCMP_SYS(symlinkat),
-    SCMP_SYS(mkdir),
-    SCMP_SYS(mkdirat),
-    SCMP_SYS(rmdir),
-    SCMP_SYS(mknod),
-    SCMP_SYS(mknodat),
-    SCMP_SYS(chmod),
-    SCMP_SYS(fchmod),
-    SCMP_SYS(fchmodat),
-    SCMP_SYS(chown),
-    SCMP_SYS(fchown),
-    SCMP_SYS(lchown),
-    SCMP_SYS(fchownat),
-    /* connections to it */
-    SCMP_SYS(listen),
-    SCMP_SYS(accept),
-    SCMP_SYS(accept4),
-    /* what has no filter of its own */
-    SCMP_SYS(io_uring_setup),
-    SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open),
-    SCMP_SYS(userfaultfd),
-    SCMP_SYS(mount),
-    SCMP_SYS(chroot),
-    SCMP_SYS(pivot_root),
-    SCMP_SYS(unshare),
-    SCMP_SYS(setns),
-    SCMP_SYS(keyctl),
-};
-
-static int forbid_all(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < n && r >= 0; i++)
-        r = seccomp_rule_add(filter, action, calls[i], 0);
-    return r;
-}
-
-static int forbid_writing(scmp_filter_ctx filter)
-{
-    static const struct {
-        int call;
-        unsigned flags; /* which argument has them */
-    } opens[] = {{SCMP_SYS(open), 1}, {SCMP_SYS(openat), 2}};
-    static const scmp_datum_t modes[] = {O_WRONLY, O_RDWR};
-    int r = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(opens) && r >= 0; i++) {
-        for (size_t k = 0; k < ARRAY_SIZE(modes) && r >= 0; k++)
-            r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), opens[i].call, 1,
-                                 SCMP_CMP(opens[i].flags, SCMP_CMP_MASKED_EQ, O_ACCMODE, modes[k]));
-        if (r >= 0)
-            r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), opens[i].call, 1,
-                                 SCMP_CMP(opens[i].flags, SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT));
+#define SOCKET_TYPE(arg, type)                                                                               \
+    {                                                                                                        \
+        arg, SCMP_CMP_MASKED_EQ, 0xf, type                                                                   \
     }
-    return r;
-}
+#define TCP_SOCKET(family, protocol)                                                                         \
+    {                                                                                                        \
+        SCMP_SYS(socket), 3,                                                                                 \
+        {                                                                                                    \
+            FILTER_EQUAL(0, family), SOCKET_TYPE(1, SOCK_STREAM), FILTER_EQUAL(2, protocol)                  \
+        }                                                                                                    \
+    }
+#define SOCKET_OPTION(level, option)                                                                         \
+    {                                                                                                        \
+        SCMP_SYS(setsockopt), 2,                                                                             \
+        {                                                                                                    \
+            FILTER_EQUAL(1, level), FILTER_EQUAL(2, option)                                                  \
+        }                                                                                                    \
+    }
+#define DESCRIPTOR_COMMAND(command)                                                                          \
+    {                                                                                                        \
+        SCMP_SYS(fcntl), 1,                                                                                  \
+        {                                                                                                    \
+            FILTER_EQUAL(1, command)                                                                         \
+        }                                                                                                    \
+    }
 
-/* Threads it may begin: libcurl looks up names on them. */
-static int forbid_processes(scmp_filter_ctx filter)
-{
-    int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-    /* Its flags lie in memory, where no filter sees them; glibc then uses the other one. */
-    return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-}
+static const struct filter_rule rules[] = {
+    /* What is open: commands, lines, the sampler, connections. F_SETOWN would send signals. */
+    {SCMP_SYS(read)},
+    {SCMP_SYS(readv)},
+    {SCMP_SYS(write)},
+    {SCMP_SYS(writev)},
+    {SCMP_SYS(close)},
+    DESCRIPTOR_COMMAND(F_GETFD),
+    DESCRIPTOR_COMMAND(F_SETFD),
+    DESCRIPTOR_COMMAND(F_GETFL),
+    DESCRIPTOR_COMMAND(F_SETFL),
+    /* Waiting for it: libevent's loop and timer, libcurl's looks at a single socket. */
+    {SCMP_SYS(epoll_ctl)},
+    {SCMP_SYS(epoll_wait)},
+    {SCMP_SYS(epoll_pwait)},
+    {SCMP_SYS(epoll_pwait2)},
+    {SCMP_SYS(timerfd_settime)},
+    {SCMP_SYS(poll)},
+    {SCMP_SYS(ppoll)},
+    /* What each of libcurl's multi handles wakes itself with, by its version. */
+    {SCMP_SYS(socketpair), 2, {FILTER_EQUAL(0, AF_UNIX), SOCKET_TYPE(1, SOCK_STREAM)}},
+    {SCMP_SYS(pipe2)},
+    {SCMP_SYS(eventfd2)},
+    /* TCP. sendmsg() and recvmsg() would pass descriptors on; with an address, and by MSG_FASTOPEN, sendto()
+     * connects behind Landlock's back; filters are programs that run in the kernel. */
+    TCP_SOCKET(AF_INET, 0),
+    TCP_SOCKET(AF_INET, IPPROTO_TCP),
+    TCP_SOCKET(AF_INET6, 0),
+    TCP_SOCKET(AF_INET6, IPPROTO_TCP),
+    {SCMP_SYS(connect)},
+    {SCMP_SYS(getsockname)},
+    {SCMP_SYS(getpeername)},
+    {SCMP_SYS(getsockopt)},
+    SOCKET_OPTION(SOL_SOCKET, SO_KEEPALIVE),
+    SOCKET_OPTION(IPPROTO_TCP, TCP_NODELAY),
+    SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPIDLE),
+    SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPINTVL),
+    SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPCNT),
+    {SCMP_SYS(sendto), 2, {FILTER_WITHOUT(3, MSG_FASTOPEN), FILTER_EQUAL(4, 0)}},
+    {SCMP_SYS(recvfrom)},
+    {SCMP_SYS(shutdown)},
+    /* Keys of TLS, and the process numbers that its generator is told apart by. */
+    {SCMP_SYS(getrandom)},
+    {SCMP_SYS(getpid)},
+    {SCMP_SYS(gettid)},
+    {SCMP_SYS(getuid)},
+    {SCMP_SYS(geteuid)},
+    {SCMP_SYS(getgid)},
+    {SCMP_SYS(getegid)},
+    /* Time as older interfaces tell it. */
+    {SCMP_SYS(gettimeofday)},
+    {SCMP_SYS(time)},
+    /* Its own signals, and the wait for the sampler. */
+    {SCMP_SYS(rt_sigaction)},
+    {SCMP_SYS(rt_sigprocmask)},
+    {SCMP_SYS(wait4)},
+    /* How many files may be open: asked, not changed. */
+    {SCMP_SYS(prlimit64), 2, {FILTER_EQUAL(0, 0), FILTER_EQUAL(2, 0)}},
+    {SCMP_SYS(getrlimit)},
+};
 
 static int load_filter(void)
 {
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    int r = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
+    /* abort() */
+    const struct filter_rule own_signal = {SCMP_SYS(tgkill), 1, {FILTER_EQUAL(0, getpid())}};
+    scmp_filter_ctx filter = filter_new(SCMP_ACT_ERRNO(EPERM));
 
+    int r = filter ? filter_allow(filter, rules, ARRAY_SIZE(rules)) : -ENOMEM;
     if (r >= 0)
-        r = forbid_all(filter, SCMP_ACT_KILL_PROCESS, deadly_calls, ARRAY_SIZE(deadly_calls));
+        r = filter_allow(filter, &own_signal, 1);
     if (r >= 0)
-        r = forbid_all(filter, SCMP_ACT_ERRNO(EPERM), forbidden_calls, ARRAY_SIZE(forbidden_calls));
+        r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(execve), 0);
     if (r >= 0)
-        r = forbid_writing(filter);
+        r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(execveat), 0);
     if (r >= 0)
-        r = forbid_processes(filter);
-    if (r >= 0)
-        r = seccomp_load(filter);
+        return filter_load(filter);
     seccomp_release(filter);
     return r;
 }
@@ -130,22 +130,45 @@ static int bound_memory(void)
 {
     struct rlimit limit;
 
-    if (SANDBOX_WITHOUT_FILTER)
-        return 0;
     if (getrlimit(RLIMIT_DATA, &limit) < 0)
         return -errno;
     limit.rlim_cur = limit.rlim_max = MIN(limit.rlim_max, MEMORY_MAX);
     return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }
 
-int confine(void)
+/* The order has been read; stderr is profd's own, whose flags and log are not to be spoilt. */
+static int leave_descriptors(void)
+{
+    _cleanup_(closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    return null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+static int leave_rights(const uint16_t *ports, size_t n_ports)
+{
+    int r = privileges_drop(true);
+
+    if (r >= 0)
+        r = landlock_enter(ports, n_ports);
+    if (r < 0)
+        return r;
+    /* The kernel forgets the one, and the other where a program allows it, when the user changes. */
+    return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno
+                                                                                                   : 0;
+}
+
+int confine(const uint16_t *ports, size_t n_ports)
 {
     const struct rlimit none = {0};
 
-    int r = bound_memory();
-    if (r < 0)
-        return r;
     if (setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
-    return SANDBOX_WITHOUT_FILTER ? 0 : load_filter();
+    if (SANDBOX_WITHOUT_FILTER)
+        return 0;
+    int r = bound_memory();
+    if (r >= 0)
+        r = leave_descriptors();
+    if (r >= 0)
+        r = leave_rights(ports, n_ports);
+    return r < 0 ? r : load_filter();
 }

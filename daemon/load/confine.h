@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What profd-load gives up before it talks to anybody: it starts no program and no process, makes, changes
- * and removes no file, accepts no connection, looks into no process, leaves no core, and has so
- * much memory and no more.
+ * What profd-load gives up before it talks to anybody: it starts no program, process or thread, opens no file
+ * and no other socket than TCP, accepts no connection, signals nobody, looks into no process, leaves no core,
+ * and its memory is bounded. What it needs of files and name servers is read before (hosts.h, credentials in
+ * daemon/fleet/call.h); what looks into processes is a process apart (sampling.h).
  *
- * Unlike profd-ingest's sandbox this is a list of what is forbidden: name services, TLS and drivers of GPUs
- * are libraries of others, which need what they need. A forbidden start kills the process, the rest fails by
- * EPERM.
+ * A list of the system calls that are allowed holds on every kernel; Landlock, where the kernel has it,
+ * bounds what these reach. An attempt to start a program kills the process, other calls fail by EPERM:
+ * libraries of others ask for what they can do without.
  */
 #pragma once
 
-/* All threads, those that run already as well. A negative errno value where the kernel does not have it. */
-int confine(void);
+#include <stddef.h>
+#include <stdint.h>
+
+/* With one thread. TCP connections may be opened to these ports; to all where the kernel cannot tell them. A
+ * negative errno value where something cannot be given up. */
+int confine(const uint16_t *ports, size_t n_ports);

@@ -3,14 +3,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/credentials.h"
 #include "daemon/load/answer_lengths.h"
 #include "daemon/load/ask.h"
 #include "daemon/load/calibrate.h"
 #include "daemon/load/commands.h"
 #include "daemon/load/confine.h"
 #include "daemon/load/count.h"
+#include "daemon/load/hosts.h"
 #include "daemon/load/load.h"
-#include "daemon/load/sampler.h"
+#include "daemon/load/sampling.h"
 #include "daemon/load/server_side.h"
 #include "daemon/load/summary.h"
 #include "daemon/load/warm.h"
@@ -38,7 +40,8 @@ struct run {
     struct answer_lengths *answer_lengths;
     struct counting *counting;
     struct server_side *server_side;
-    struct sampler *sampler;
+    struct sampling *sampling;
+    struct hosts *hosts;
     struct warm *warm;
     struct load *load;
     bool ready, loading, ended;
@@ -78,7 +81,7 @@ static void fail(struct run *r, const char *remedy, const char *format, ...)
 static void say_end(struct run *r)
 {
     const struct records *records = load_records(r->load);
-    _cleanup_json_ memory = r->sampler ? sampler_result(r->sampler) : NULL;
+    _cleanup_json_ memory = r->sampling ? sampling_result(r->sampling) : NULL;
     _cleanup_json_ server = server_side_result(r->server_side);
     json_t *line = json_object();
 
@@ -349,12 +352,16 @@ static void begin(struct run *r)
 
 static int make_targets(struct run *r)
 {
-    const struct order *o = &r->order;
+    struct order *o = &r->order;
     _cleanup_(freep) char *error = NULL;
 
-    int e = targets_new(o, o->targets, o->n_targets, &r->targets, &error);
+    r->hosts = hosts_look_up(o);
+    hosts_fix_names(r->hosts, r->caller);
+    int e = credentials_keep(&o->credentials, hosts_have_tls(r->hosts), &error);
     if (e == 0)
-        e = targets_new(o, o->warm, o->n_warm, &r->workers, &error);
+        e = targets_new(o, r->hosts, o->targets, o->n_targets, &r->targets, &error);
+    if (e == 0)
+        e = targets_new(o, r->hosts, o->warm, o->n_warm, &r->workers, &error);
     if (e < 0)
         fail(r, "see token_file, ca_file, cert_file and key_file of the fleet in profd.conf", "%s",
              error ? error : strerror(-e));
@@ -362,7 +369,7 @@ static int make_targets(struct run *r)
 }
 
 /* Without it the run has no figures of memory, and is a run all the same. */
-static void sample_memory(struct run *r)
+static int sample_memory(struct run *r)
 {
     const struct order_worker *watched = r->order.watched;
     size_t n = r->order.n_watched;
@@ -370,15 +377,15 @@ static void sample_memory(struct run *r)
 
     for (size_t i = 0; i < n; i++)
         targets[i] = (struct sampler_target){.url = watched[i].url, .pid = watched[i].pid};
-    if (sampler_new(r->base, targets, n, &r->sampler) < 0)
-        emit_note(r->emit, "the memory of the workers is not watched: there is no thread for it", NULL);
+    return sampling_new(targets, n, &r->sampling);
 }
 
-/* What watches memory opens drivers, which is over when nothing may be opened for writing. */
 static int give_up_rights(struct run *r)
 {
-    sample_memory(r);
-    int e = confine();
+    size_t n_ports;
+    const uint16_t *ports = hosts_ports(r->hosts, &n_ports);
+
+    int e = confine(ports, n_ports);
     if (e < 0)
         fail(r, "see whether the kernel has seccomp, and whether the service's own filter allows it",
              "profd-load cannot give up its rights: %s", strerror(-e));
@@ -427,7 +434,8 @@ static void tear_down(struct run *r)
     calibration_free(r->calibration);
     answer_lengths_free(r->answer_lengths);
     counting_free(r->counting);
-    sampler_free(r->sampler);
+    sampling_free(r->sampling);
+    hosts_free(r->hosts);
     load_free(r->load);
     warm_free(r->warm);
     if (r->live)
@@ -447,8 +455,11 @@ int run_order(struct order *order, int lines_fd, int commands_fd)
     struct run r = {.order = *order};
 
     *order = (struct order){0};
+    int sampled = sample_memory(&r);
     int e = set_up(&r, lines_fd, commands_fd);
     if (e == 0) {
+        if (sampled < 0)
+            emit_note(r.emit, "the memory of the workers is not watched: its process does not begin", NULL);
         if (make_targets(&r) == 0 && give_up_rights(&r) == 0)
             begin(&r);
         if (!r.ended)

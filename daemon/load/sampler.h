@@ -5,7 +5,8 @@
  * the next one later; what PSS costs is kept below a twentieth of the time.
  *
  * All of a sampler is called from the loop's thread. The first look, the baseline, is taken at once, before
- * sampler_new() returns; a library for GPUs is loaded then too, so that a sandbox may come after it.
+ * sampler_new() returns; a library for GPUs is loaded then too. In profd-load it has a process of its own
+ * (sampling.h).
  */
 #pragma once
 

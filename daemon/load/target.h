@@ -18,7 +18,7 @@ struct target {
 
 /* Of these workers of the order, which they borrow. -EACCES with words in *ret_error where its credentials
  * cannot be used. */
-int targets_new(const struct order *order, const struct order_worker *workers, size_t n, struct target **ret,
-                char **ret_error);
+int targets_new(const struct order *order, const struct hosts *hosts, const struct order_worker *workers,
+                size_t n, struct target **ret, char **ret_error);
 /* NULL is fine. */
 void targets_free(struct target *targets, size_t n);

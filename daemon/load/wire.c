@@ -88,6 +88,12 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     return fd;
 }
 
+/* Of a host without addresses (hosts.h): name servers are not asked any more. */
+static int refuse_to_resolve(void *resolver, void *reserved, void *arg)
+{
+    return 1;
+}
+
 static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
     struct exchange *x = arg;
@@ -178,6 +184,7 @@ static int set_place(struct exchange *x, const struct wire_place *place)
     curl_easy_setopt(x->easy, CURLOPT_URL, place->url);
     curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, place->headers);
     curl_easy_setopt(x->easy, CURLOPT_RESOLVE, place->addresses);
+    curl_easy_setopt(x->easy, CURLOPT_RESOLVER_START_FUNCTION, place->is_unknown ? refuse_to_resolve : NULL);
     /* Certificates are the same everywhere; the token is in the headers. */
     if (!x->place)
         r = credentials_use(place->credentials, false, x->easy, &token, &error);

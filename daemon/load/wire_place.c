@@ -5,10 +5,8 @@
 #include "base/alloc.h"
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/url.h"
+#include "daemon/load/hosts.h"
 #include <errno.h>
-#include <netdb.h>
-
-#define ADDRESSES_MAX 16
 
 static void add(struct curl_slist **list, const char *line)
 {
@@ -17,37 +15,33 @@ static void add(struct curl_slist **list, const char *line)
         *list = longer;
 }
 
-/* What cannot be looked up is libcurl's to report, with the first request. */
-static void look_up(struct wire_place *p, const char *text)
+/* What has no addresses is libcurl's to report, with the first request. */
+static void take_addresses(struct wire_place *p, const struct hosts *hosts, const char *text)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *found = NULL, *a;
     char *line = NULL, address[ADDRESS_TEXT_SIZE];
-    struct in6_addr ip;
     const char *reason;
     struct url url;
-    size_t size, n = 0;
+    size_t size;
 
-    if (url_parse(text, &url, &reason) < 0 || address_of_host(url.host, &ip) ||
-        getaddrinfo(url.host, NULL, &hints, &found) != 0)
+    if (url_parse(text, &url, &reason) < 0)
+        return;
+    const struct name_answer *found = hosts_find(hosts, url.host);
+    p->is_unknown = found && found->n == 0;
+    if (!found || p->is_unknown)
         return;
     FILE *out = xmemstream(&line, &size);
     fprintf(out, "%s:%d:", url.host, url.port);
-    for (a = found; a && n < ADDRESSES_MAX; a = a->ai_next) {
-        if (!address_of_socket(a->ai_addr, &ip))
-            continue;
-        address_format(&ip, address);
-        fprintf(out, "%s%s", n++ ? "," : "", address);
+    for (size_t i = 0; i < found->n; i++) {
+        address_format(&found->addresses[i], address);
+        fprintf(out, "%s%s", i > 0 ? "," : "", address);
     }
     fclose(out);
-    freeaddrinfo(found);
-    if (n > 0)
-        add(&p->addresses, line);
+    add(&p->addresses, line);
     free(line);
 }
 
-int wire_place_new(const char *url, const struct credentials *credentials, struct wire_place **ret,
-                   char **ret_error)
+int wire_place_new(const char *url, const struct hosts *hosts, const struct credentials *credentials,
+                   struct wire_place **ret, char **ret_error)
 {
     struct wire_place *p = xcalloc(1, sizeof(*p));
     CURL *probe = curl_easy_init();
@@ -57,7 +51,7 @@ int wire_place_new(const char *url, const struct credentials *credentials, struc
     p->credentials = credentials;
     add(&p->headers, "Expect:");
     add(&p->headers, "Content-Type: application/json");
-    look_up(p, url);
+    take_addresses(p, hosts, url);
     int r = probe ? credentials_use(credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token) {
         char *line = xasprintf("Authorization: Bearer %s", token);

@@ -3,6 +3,7 @@
 with what the server itself noted; what is no success is counted as what it was."""
 import collections
 import json
+import os
 import signal
 import ssl
 import sys
@@ -371,15 +372,63 @@ def test_stop_before_go():
     assert generator.lines[-1]["text"] == "the run was stopped before it began" and server.received == []
 
 
-def test_what_it_gave_up():
+def status_of(pid):
+    return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter")
+def test_what_it_gave_up(worker):
+    order = order_of(worker.url, requests=1)
+    order["targets"][0]["pid"] = worker.pid
+    generator = Generator(order)
+    generator.read_until("ready")
+    pid = generator.process.pid
+    status = status_of(pid)
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and status["Threads"] == "1"
+    assert [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [0] * 4
+    assert "0" not in status["Uid"].split()
+    if os.geteuid() == 0:  # it is not dumpable: nobody else may look
+        opened = {int(fd.name): os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+        assert opened[0] == opened[2] == "/dev/null"
+        assert not any(to.startswith("/") and to != "/dev/null" or "memfd" in to for to in opened.values()), opened
+    generator.say("stop")
+    generator.end()
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("end", ["it is killed", "it ends"])
+def test_what_samples_memory_ends_with_it(worker, end):
+    order = order_of(worker.url, requests=1)
+    order["targets"][0]["pid"] = worker.pid
+    generator = Generator(order)
+    generator.read_until("ready")
+    sampler, = children_of(generator.process.pid)
+    if end == "it is killed":
+        generator.process.kill()
+        generator.process.wait()
+        generator.process.stdout.close()
+        generator.process.stderr.close()
+    else:
+        generator.say("go")
+        assert generator.end() == 0 and generator.summary["memory"]["workers"][0]["rss_bytes"]["baseline"] > 1 << 20
+    deadline = time.monotonic() + patience(20)
+    while Path(f"/proc/{sampler}").exists() and "Z" not in status_of(sampler)["State"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_names_are_looked_up_before():
     with ByteServer(lambda _connection, _number: GOOD) as server:
-        generator = Generator(order_of(server.url, requests=1))
-        generator.read_until("ready")
-        for task in Path(f"/proc/{generator.process.pid}/task").iterdir():
-            status = dict(line.split(":\t") for line in (task / "status").read_text().splitlines() if ":\t" in line)
-            assert SANITIZED or (status["NoNewPrivs"] == "1" and status["Seccomp"] == "2")
-        generator.say("stop")
-        generator.end()
+        port = server.url.rsplit(":", 1)[1]
+        assert outcomes(run(order_of(f"http://localhost:{port}", requests=2))) == (2, 0, 0)
+        order = order_of(f"http://nowhere.invalid:{port}", requests=2)
+        order["warm"] = [{"url": server.url, "engine": "vllm"}]
+        generator = run(order)
+        assert outcomes(generator) == (0, 0, 2)
+        assert {"resolve" in line["error"] and "nowhere.invalid" in line["error"] for line in generator.requests} == {True}
 
 
 def test_tls(tmp_path):
@@ -422,6 +471,30 @@ class Http2Server(ByteServer):
         for text in (event("a"), event("b"), event("c", "length"), USAGE + DONE):
             peer.send_data(stream, text, end_stream=text.endswith(DONE))
         self.n_answers += 1
+
+
+def test_files_are_read_before(tmp_path):
+    """What proves who it is from, and whom it trusts, is gone when it begins to send; each request has a connection of its own."""
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    context.load_verify_locations(other.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = other.issue("client")
+    (tmp_path / "token").write_text("sesame\n")
+    files = {"ca_file": authority.file, "cert_file": certificate, "key_file": key, "token_file": tmp_path / "token"}
+    with ByteServer(lambda _connection, _number: GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1), context) as server:
+        order = order_of(server.url, requests=4, concurrency=2)
+        order["credentials"] = {name: str(path) for name, path in files.items()}
+        generator = Generator(order)
+        generator.read_until("ready")
+        for path in files.values():
+            path.unlink()
+        generator.say("go")
+        assert generator.end() == 0
+        assert outcomes(generator) == (4, 0, 0)
+        assert {headers[b"authorization"] for _, headers, _ in server.received} == {b"Bearer sesame"}
+        assert "cannot use token_file" in run(order).lines[-1]["text"]
 
 
 def test_http_2_where_it_is_offered(tmp_path):

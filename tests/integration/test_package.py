@@ -101,7 +101,7 @@ def test_foreign_workers_take_two_capabilities_and_no_write(installed):
     given = settings(find(installed, "collect-foreign.conf"))
     for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
         assert {value for name, value in given if name == key} == {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"}
-    assert ("ProtectHome", "read-only") in given
+    assert ("ProtectHome", "read-only") in given and ("SystemCallFilter", "capset") in given
     assert not [name for name, _ in given if name in ("ReadWritePaths", "ProtectSystem", "User")]
 
 

@@ -801,6 +801,25 @@ static void test_a_name_server_that_goes(void **state)
     atomic_store(&is_silent, false);
 }
 
+/* What a process knows that may ask nobody. */
+static void test_names_that_are_fixed(void **state)
+{
+    const struct name_answer here = {.n = 1, .addresses = {address_v4(htonl(INADDR_LOOPBACK))}},
+                             nowhere = {.err = -EHOSTUNREACH};
+    struct test *t = *state;
+
+    atomic_store(&n_known_names, 0);
+    caller_fix_name(t->caller, "here.known.invalid", &here);
+    caller_fix_name(t->caller, "nowhere.known.invalid", &nowhere);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(get_named(t, "here.known.invalid")->status, 200);
+        assert_int_equal(get_named(t, "nowhere.known.invalid")->err, -EHOSTUNREACH);
+        assert_string_equal(t->outcome.error, "Could not resolve host: nowhere.known.invalid");
+        let_time_pass(t);
+    }
+    assert_int_equal(atomic_load(&n_known_names), 0);
+}
+
 static void set_policy(struct test *t, const char *list)
 {
     _cleanup_(network_done) struct network_policy p = {0};
@@ -865,6 +884,7 @@ int main(void)
         TEST(test_a_name_that_is_left),
         TEST(test_names_are_kept),
         TEST(test_a_name_server_that_goes),
+        TEST(test_names_that_are_fixed),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,9 @@
 /* What a process may do that has entered the sandbox of profd-ingest, and how it ends for the rest. */
 #include "base/util.h"
 #include "daemon/ingest/sandbox.h"
+#include "daemon/sandbox/sanitized.h"
 #include "tests/unit/cmocka-all.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
@@ -10,6 +12,8 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* Ends a child in the sandbox by what it tries to do there; returns what waitpid() saw. */
@@ -121,6 +125,36 @@ static void act_kill(void)
     kill(getppid(), 0);
 }
 
+static void act_stat_open(void)
+{
+    struct stat st;
+    if (syscall(SYS_fstat, STDOUT_FILENO, &st) < 0)
+        _exit(101);
+}
+
+/* A path that the flag AT_EMPTY_PATH does not keep from being one. */
+static void act_stat_path(void)
+{
+    struct stat st;
+    if (syscall(SYS_newfstatat, AT_FDCWD, "/etc/hostname", &st, AT_EMPTY_PATH) == 0 || errno != EPERM)
+        _exit(101);
+}
+
+/* Its own status, opened before. */
+#define STATUS_FD 3
+
+static void act_show_capabilities(void)
+{
+    static char text[1 << 14];
+    ssize_t n = pread(STATUS_FD, text, sizeof(text) - 1, 0);
+
+    if (n <= 0)
+        _exit(101);
+    for (const char *line = text; (line = strstr(line, "\nCap")); line++)
+        if (!starts_with(line + 7, ":\t0000000000000000\n") && !starts_with(line + 1, "CapBnd"))
+            _exit(102);
+}
+
 static void test_sandbox(void **state)
 {
     static void (*const forbidden[])(void) = {act_open,      act_fork,           act_ioctl,
@@ -137,6 +171,8 @@ static void test_sandbox(void **state)
         skip();
     }
     assert_int_equal(run_in_sandbox(act_reserve), 0);
+    assert_int_equal(run_in_sandbox(act_stat_open), 0);
+    assert_int_equal(run_in_sandbox(act_stat_path), 0);
     for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++) {
         int status = run_in_sandbox(forbidden[i]);
         assert_true(WIFSIGNALED(status));
@@ -195,11 +231,33 @@ static void test_threads_are_bounded(void **state)
     assert_int_equal(status_of(begin_threads), THREADS_ALLOWED);
 }
 
+/* In a user namespace of its own, where it had all. */
+static void test_it_has_no_capabilities(void **state)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct sandbox s = {.fds = 5, .cpu_s = 1, .file_size = 1 << 20, .memory = 1 << 30};
+        be_nobody();
+        sandbox_bound_threads(THREADS_ALLOWED);
+        dup2(open("/proc/self/status", O_RDONLY), STATUS_FD);
+        if (sandbox_enter(&s) < 0)
+            _exit(100);
+        act_show_capabilities();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sandbox),
         cmocka_unit_test(test_threads_are_bounded),
+        cmocka_unit_test(test_it_has_no_capabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Landlock: what a process may reach by names, which a list of system calls cannot see. It never loosens
+ * anything, and holds for the calling thread and those that it begins later.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * From now on: no file by any path; and, by the version of Landlock that the kernel has, no TCP port but
+ * connections to these (4), no abstract socket and no signal of processes outside (6). Processes outside can
+ * not be traced, nor be looked into through /proc. Needs PR_SET_NO_NEW_PRIVS. The version, 0 where the kernel
+ * has no Landlock, or a negative errno value.
+ */
+int landlock_enter(const uint16_t *ports, size_t n_ports);
