@@ -96,6 +96,21 @@ def test_rtp_llm_that_fails(house):
         assert all(call["path"] == "/start_profile" for worker in range(4) for call in fleet.calls(worker))
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_rtp_llm_that_does_not_answer_its_start(house, killed):
+    """It may record all the same, and ends by its steps: what it writes is its session's, also after a restart of profd."""
+    with house.fleet("rtp-llm", 2, "--fault", "hang-start") as fleet:
+        asked = house.profd.start_session(workers=fleet.workers, trace_dir=str(fleet.directory), steps=5)["session"]
+        if killed:
+            wait_for(lambda: fleet.journal()["starts"] == 2, interval_s=0.005)
+            house.profd.restart(crash=True)
+        session = house.profd.wait_session(asked)
+        assert [target["state"] for target in session["targets"]] == ["partial", "partial"], session
+        why = "restarted while it was being started" if killed else "POST /start_profile: timed out"
+        assert all(why in target["failure"] and len(target["traces"]) == 1 for target in session["targets"])
+        assert [len(fleet.calls(worker)) for worker in range(2)] == [1, 1]
+
+
 def test_rtp_llm_is_stopped_by_hand(house):
     with house.fleet("rtp-llm", 1, "--fault", "idle") as fleet:
         session = house.profd.start_session(workers=fleet.workers, trace_dir=str(fleet.directory), steps=5)["session"]

@@ -2,12 +2,14 @@
 """Runs of workloads: what a run and its requests become in the catalog, what is refused, what happens when profd-load does what
 it should not, and sessions that are recorded under a load. profd is the real one; its child is fake-profd-load, beside a copy of
 profd, but for the last test."""
+import contextlib
 import csv
 import io
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -227,6 +229,24 @@ def test_counted(profd, fleet):
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("profd_run"))
     assert values["profd_runs"] == "0" and int(values['profd_runs_ended_total{state="complete"}']) >= 1
     assert int(values['profd_run_requests_total{outcome="success"}']) >= 2
+
+
+def test_a_catalog_that_cannot_take_its_end(own_profd, fleet):
+    """What the log says is what is shown, and the catalog has it later."""
+    run = own_profd.start_run(router=fleet.router, workload={"isl": 8, "duration": "1h"})
+    wait_for(lambda: own_profd.run(run).get("live"))
+    with contextlib.closing(sqlite3.connect(own_profd.catalog, isolation_level=None)) as db:
+        db.execute("begin immediate")
+        own_profd.post(f"/v1/runs/{run}/stop")
+        wait_for(lambda: f"run r{run} is partial" in own_profd.log())
+        assert own_profd.run(run)["state"] == own_profd.get("/v1/runs")["runs"][0]["state"] == "partial"
+        assert "is over: it is partial" in own_profd.problem("POST", f"/v1/runs/{run}/stop", status=409)["detail"]
+        assert own_profd.rows("select state from runs") == [{"state": "loading"}]
+        with own_profd.events(f"/v1/events?run={run}") as stream:
+            db.execute("rollback")
+            stream.until(lambda event: event["data"]["text"].startswith("partial"))
+    wait_for(lambda: own_profd.rows("select state from runs") == [{"state": "partial"}])
+    assert own_profd.run(run)["metrics"]
 
 
 def test_profd_dies(own_profd, fleet):
