@@ -42,6 +42,12 @@ char *boot_id(void)
     return id;
 }
 
+int64_t wall_earliest(int64_t noted_at, int64_t ago_ns)
+{
+    int64_t by_now = wall_ns() - ago_ns;
+    return by_now < noted_at ? by_now : noted_at;
+}
+
 struct timeval timeval_of(int64_t duration_ns)
 {
     if (duration_ns < 0)

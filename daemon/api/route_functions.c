@@ -185,7 +185,7 @@ static void on_stats(const struct call_result *r, void *arg)
     s->call = NULL;
     if (r->err == 0 && r->status / 100 == 2) {
         s->reading = true;
-        snapshot_read(s->asking->door->rooms.offload, s->worker, r, r->sent_at_ns, on_snapshot, s);
+        snapshot_read(s->asking->door->rooms.offload, s->worker, r, call_sent_at(r), on_snapshot, s);
         return;
     }
     if (r->err == 0)

@@ -84,7 +84,7 @@ int64_t target_began_at(const struct target *t)
 
     if (s->begun_boot_ns == RECORD_NONE)
         return s->begun_at;
-    return MIN(s->begun_at, wall_ns() - (boot_ns() - s->begun_boot_ns));
+    return wall_earliest(s->begun_at, boot_ns() - s->begun_boot_ns);
 }
 
 /* A file that was not seen to differ since the starts left is of an earlier session, whatever its time says.

@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "daemon/fleet/network.h"
 #include <event2/event.h>
@@ -84,3 +85,8 @@ void call_cancel(struct call *call);
 
 /* "404 Not Found: {"error":..." or curl's words: one line of at most max bytes for people. Returns buf. */
 char *call_result_text(const struct call_result *r, char *buf, size_t max);
+/* When the request left, to be compared with the times of files that were written since. */
+static inline int64_t call_sent_at(const struct call_result *r)
+{
+    return wall_earliest(r->sent_at_ns, mono_ns() - r->sent_mono_ns);
+}

@@ -154,12 +154,12 @@ static void take_second(struct target *t, struct snapshot *snapshot)
 void target_count_start(struct target *t, const struct call_result *result,
                         void (*done)(struct target *t, bool ok))
 {
-    look_at(t, result, result->sent_at_ns, take_first, done);
+    look_at(t, result, call_sent_at(result), take_first, done);
 }
 
 void target_count_stop(struct target *t, const struct call_result *result,
                        void (*done)(struct target *t, bool ok))
 {
-    int64_t asked_at = result ? result->sent_at_ns : t->record.start_answered_at;
+    int64_t asked_at = result ? call_sent_at(result) : t->record.start_answered_at;
     look_at(t, result, asked_at, take_second, done);
 }
