@@ -14,6 +14,10 @@
 #define TICK_REMOTE_NS  (30 * NS_PER_S)   /* configured directories that inotify cannot watch */
 #define TICK_REFUSED_NS (2 * NS_PER_S)    /* those that were swapped, and may be back */
 #define IDLE_DIRS_MAX   256 /* directories of past sessions in which unclaimed traces are still seen */
+/* What a look found has the loop for one turn, then others have it. A directory that needs more turns is
+ * looked at again after a multiple of the time that they took. */
+#define MERGE_TURN_NS (5 * NS_PER_MS)
+#define REST_FACTOR   4
 
 /* -- Directories -------------------------------------------------------------------------------------- */
 
@@ -78,13 +82,6 @@ static struct dir *dir_get(struct collector *c, const char *path)
 }
 
 /* -- Looking ------------------------------------------------------------------------------------------ */
-
-/* One look at one directory: another one, on a server that does not answer, holds up nobody else. */
-struct look {
-    struct dir *dir;
-    struct scan_dir scan;
-    int64_t began_ns;
-};
 
 static bool is_expectant(const struct collection *k)
 {
@@ -222,10 +219,11 @@ static void keep_watch(struct dir *d, const struct scan_dir *scan)
     }
 }
 
-static void dir_looked_at(struct dir *d, struct look *look)
+/* Of the directory itself; its files are next. */
+static void keep_scan(struct look *look)
 {
     struct scan_dir *scan = &look->scan;
-    struct collection *k;
+    struct dir *d = look->dir;
 
     if (!d->place.real) {
         d->place = scan->place;
@@ -233,15 +231,8 @@ static void dir_looked_at(struct dir *d, struct look *look)
     }
     if (scan->err == 0)
         d->lane = offload_lane_of_device(scan->device);
-    d->looked_before_ns = d->looked_ns;
-    d->looked_ns = look->began_ns;
     keep_watch(d, scan);
     keep_trees(d, scan);
-    dir_merge(d, scan);
-    dir_settle(d);
-    TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (k->collecting && look->began_ns >= k->began_ns)
-        k->looked_since_stop = true;
 }
 
 static bool is_prepared(const struct session *s, int64_t asked_ns)
@@ -271,19 +262,25 @@ static void check_preparing(struct collector *c)
 
 static void look_at(struct dir *d);
 
-static void on_looked(void *arg)
+static void look_free(struct look *look)
 {
-    struct look *look = arg;
-    struct dir *d = look->dir;
-    struct collector *c = d->collector;
-
-    d->looking = false;
-    if (!c->closing)
-        dir_looked_at(d, look);
+    look->dir->looking = false;
     scan_dir_done(&look->scan);
     free(look);
-    if (c->closing)
-        return;
+}
+
+static void look_end(struct look *look)
+{
+    struct dir *d = look->dir;
+    struct collector *c = d->collector;
+    struct collection *k;
+
+    d->looked_ns = look->began_ns;
+    d->rests_until_ns = look->merged_ns > MERGE_TURN_NS ? mono_ns() + REST_FACTOR * look->merged_ns : 0;
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    if (k->collecting && look->began_ns >= k->began_ns)
+        k->looked_since_stop = true;
+    look_free(look);
     check_preparing(c);
     dir_check_collections(d);
     if (d->look_again && dir_is_active(d))
@@ -291,13 +288,52 @@ static void on_looked(void *arg)
     collector_arm_tick(c);
 }
 
+static void merge_again(struct collector *c)
+{
+    const struct timeval at_once = {0, 0};
+
+    if (!TAILQ_EMPTY(&c->looks))
+        event_add(c->merge, &at_once);
+}
+
+/* Directories take turns, and so does everybody else. */
+static void on_merge(evutil_socket_t fd, short what, void *arg)
+{
+    struct collector *c = arg;
+    struct look *look = TAILQ_FIRST(&c->looks);
+
+    TAILQ_REMOVE(&c->looks, look, next);
+    if (look_merge(look, mono_ns() + MERGE_TURN_NS))
+        look_end(look);
+    else
+        TAILQ_INSERT_TAIL(&c->looks, look, next);
+    merge_again(c);
+}
+
+static void on_looked(void *arg)
+{
+    struct look *look = arg;
+    struct collector *c = look->dir->collector;
+
+    if (c->closing) {
+        look_free(look);
+        return;
+    }
+    keep_scan(look);
+    TAILQ_INSERT_TAIL(&c->looks, look, next);
+    merge_again(c);
+}
+
 static void look_at(struct dir *d)
 {
     struct collector *c = d->collector;
     struct look *look;
 
+    bool rests = mono_ns() < d->rests_until_ns;
+
     d->look_again = d->looking;
-    if (d->looking)
+    d->dirty = d->dirty || (rests && !d->looking);
+    if (d->looking || rests)
         return;
     look = xcalloc(1, sizeof(*look));
     *look = (struct look){.dir = d,
@@ -526,11 +562,13 @@ int collector_new(struct event_base *base, struct offload *offload, struct catal
                             .ingest = ingest,
                             .settings = settings};
     TAILQ_INIT(&c->dirs);
+    TAILQ_INIT(&c->looks);
     TAILQ_INIT(&c->collections);
     TAILQ_INIT(&c->unsaved);
     unclaimed_init(c);
     c->resave = event_new(base, -1, 0, collector_resave, c);
     c->tick = event_new(base, -1, 0, on_tick, c);
+    c->merge = event_new(base, -1, 0, on_merge, c);
     c->arm = event_new(base, -1, 0, on_arm, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->inotify_fd >= 0) {
@@ -578,8 +616,15 @@ void collector_begin(struct collector *c)
 
 void collector_close(struct collector *c)
 {
+    struct look *look;
+
     c->closing = true;
     event_del(c->tick);
+    event_del(c->merge);
+    while ((look = TAILQ_FIRST(&c->looks))) {
+        TAILQ_REMOVE(&c->looks, look, next);
+        look_free(look);
+    }
     event_del(c->resave);
     unclaimed_done(c);
     collector_drop_unsaved(c);
@@ -598,6 +643,7 @@ struct collector *collector_free(struct collector *c)
     if (c->inotify_fd >= 0)
         close(c->inotify_fd);
     event_free(c->tick);
+    event_free(c->merge);
     event_free(c->arm);
     event_free(c->resave);
     reconcile_free(c->reconcile);

@@ -160,7 +160,7 @@ static int64_t age_when_seen(const struct dir *d, const struct file *f)
     if (d->remote)
         return 0;
     int64_t age = MAX(wall_ns() - f->mtime_ns, INT64_C(0));
-    return d->looked_at ? MIN(age, f->changed_ns - d->looked_before_ns) : age;
+    return d->looked_at ? MIN(age, f->changed_ns - d->looked_ns) : age;
 }
 
 static void merge_entry(struct dir *d, const struct scan_entry *e, const struct scan_dir *scan)
@@ -172,6 +172,7 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
         f = add_file(d, e);
     if (!is_new && f->inode != e->inode)
         f->n_openers = 0;
+    f->seen_in = d->n_looks;
     remember_openers(f, e, scan);
     if (!is_new && f->inode == e->inode && f->size == e->size && f->mtime_ns == e->mtime_ns)
         return;
@@ -179,7 +180,7 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
         f->trace_id = 0;
         f->in_place = false;
     }
-    f->regular = e->regular;
+    f->what = e->what;
     f->size = e->size;
     f->mtime_ns = e->mtime_ns;
     f->device = e->device;
@@ -193,28 +194,7 @@ static void merge_entry(struct dir *d, const struct scan_entry *e, const struct 
     if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->looked_at && !is_news_at_first(d, f)))
         file_set_state(f, FILE_OLD);
     else
-        file_set_state(f, is_cataloged(f) ? FILE_DONE : FILE_GROWING);
-}
-
-/* A file that is gone before it was collected leaves nothing to collect. */
-static void forget_vanished(struct dir *d, const struct scan_dir *scan)
-{
-    struct file *f, *next;
-
-    if (scan->n_entries == SCAN_ENTRIES_MAX)
-        return;
-    for (f = TAILQ_FIRST(&d->files); f; f = next) {
-        next = TAILQ_NEXT(f, next);
-        f->vanished = f->state != FILE_CHECKING;
-    }
-    for (size_t i = 0; i < scan->n_entries; i++)
-        if ((f = dir_find_file(d, scan->entries[i].name)))
-            f->vanished = false;
-    for (f = TAILQ_FIRST(&d->files); f; f = next) {
-        next = TAILQ_NEXT(f, next);
-        if (f->vanished)
-            file_free(f);
-    }
+        file_set_state(f, !f->what && is_cataloged(f) ? FILE_DONE : FILE_GROWING);
 }
 
 static void say_full(struct dir *d, const struct scan_dir *scan)
@@ -224,22 +204,6 @@ static void say_full(struct dir *d, const struct scan_dir *scan)
     d->said_full = true;
     log_warning("%s holds more than %d files: traces in it may be overlooked; make room in it", d->path,
                 SCAN_ENTRIES_MAX);
-}
-
-void dir_merge(struct dir *d, const struct scan_dir *scan)
-{
-    d->err = scan->err;
-    if (scan->refusal && !streq(scan->refusal, d->refusal))
-        dir_refused(d, scan->refusal);
-    replace_str(&d->refusal, scan->refusal);
-    /* A directory that is gone is one without files; what cannot be read may still hold them. */
-    if (scan->err < 0 && scan->err != -ENOENT && scan->err != -ENOTDIR)
-        return;
-    say_full(d, scan);
-    for (size_t i = 0; i < scan->n_entries; i++)
-        merge_entry(d, &scan->entries[i], scan);
-    forget_vanished(d, scan);
-    d->looked_at = d->looked_at || scan->err == 0;
 }
 
 int64_t file_quiet_for(const struct file *f)
@@ -278,19 +242,96 @@ static bool may_come_in(struct file *f)
     return is_asked_for || unclaimed_admit(f);
 }
 
-void dir_settle(struct dir *d)
+static void settle_file(struct file *f)
 {
-    struct file *f, *next;
+    if (f->state != FILE_GROWING || !is_finished(f))
+        return;
+    if (may_come_in(f))
+        file_bring_in(f);
+    else
+        file_set_state(f, FILE_OLD);
+}
 
-    for (f = TAILQ_FIRST(&d->files); f; f = next) {
-        next = TAILQ_NEXT(f, next);
-        if (f->state != FILE_GROWING || !is_finished(f))
-            continue;
-        if (may_come_in(f))
-            file_bring_in(f);
-        else
-            file_set_state(f, FILE_OLD);
+/* -- A look, in portions ------------------------------------------------------------------------------ */
+
+/* A file that is gone before it was collected leaves nothing to collect. */
+static void forget_vanished(struct file *f)
+{
+    if (f->seen_in != f->dir->n_looks && f->state != FILE_CHECKING)
+        file_free(f);
+}
+
+static bool has_all(const struct scan_dir *scan)
+{
+    return scan->n_entries < SCAN_ENTRIES_MAX;
+}
+
+/* The first phase. */
+static enum look_phase begin_merging(struct look *look)
+{
+    struct dir *d = look->dir;
+    const struct scan_dir *scan = &look->scan;
+
+    d->err = scan->err;
+    if (scan->refusal && !streq(scan->refusal, d->refusal))
+        dir_refused(d, scan->refusal);
+    replace_str(&d->refusal, scan->refusal);
+    d->n_looks++;
+    /* A directory that is gone is one without files; what cannot be read may still hold them. */
+    if (scan->err < 0 && scan->err != -ENOENT && scan->err != -ENOTDIR)
+        return LOOK_SETTLE;
+    say_full(d, scan);
+    return LOOK_ENTRIES;
+}
+
+static void next_phase(struct look *look)
+{
+    struct dir *d = look->dir;
+
+    look->phase++;
+    look->file = TAILQ_FIRST(&d->files);
+    if (look->phase == LOOK_VANISHED && !has_all(&look->scan))
+        look->phase++;
+    if (look->phase == LOOK_SETTLE)
+        d->looked_at = d->looked_at || look->scan.err == 0;
+}
+
+/* False where the phase has nothing left to do. Files are freed nowhere else while a look is merged. */
+static bool do_step(struct look *look)
+{
+    struct file *f = look->file;
+
+    if (look->phase == LOOK_ENTRIES) {
+        if (look->entry == look->scan.n_entries)
+            return false;
+        merge_entry(look->dir, &look->scan.entries[look->entry++], &look->scan);
+        return true;
     }
+    if (!f)
+        return false;
+    look->file = TAILQ_NEXT(f, next);
+    if (look->phase == LOOK_VANISHED)
+        forget_vanished(f);
+    else
+        settle_file(f);
+    return true;
+}
+
+bool look_merge(struct look *look, int64_t until_ns)
+{
+    int64_t began = mono_ns(), now = began;
+
+    if (look->phase == LOOK_NEW) {
+        look->phase = begin_merging(look);
+        look->file = TAILQ_FIRST(&look->dir->files);
+    }
+    while (look->phase != LOOK_OVER && now < until_ns) {
+        if (!do_step(look))
+            next_phase(look);
+        now = mono_ns();
+    }
+    look->merged_ns += now - began;
+    return look->phase == LOOK_OVER;
 }
 
 bool dir_has_pending(const struct dir *d, const struct collection *for_whom)

@@ -20,6 +20,9 @@
  * not answer must not keep the others out. */
 #define OPENING_MAX        256
 #define OPENING_OF_DIR_MAX 32
+/* Files of one directory that are named, with the reason why they are not collected. */
+#define REPORTS_MAX         16
+#define REPORTS_INTERVAL_NS (60 * NS_PER_S)
 
 /* The file's entry, which may have been forgotten meanwhile. */
 static struct file *find_file(struct collector *c, const char *dir_path, const char *name)
@@ -35,6 +38,21 @@ static struct file *find_file(struct collector *c, const char *dir_path, const c
 static struct file *its_file(const struct bringing *b)
 {
     return find_file(b->collector, b->dir_path, b->name);
+}
+
+/* Anybody can make a hundred thousand files that are not collected: some of them are named, then it is
+ * reported that there are more. */
+static bool may_name(struct dir *d)
+{
+    int64_t now = mono_ns();
+
+    if (d->n_reports == 0 || now - d->reports_since_ns >= REPORTS_INTERVAL_NS) {
+        d->reports_since_ns = now;
+        d->n_reports = 0;
+    }
+    if (d->n_reports++ == REPORTS_MAX)
+        log_warning("more files in %s are not collected; they are not named for a minute", d->path);
+    return d->n_reports <= REPORTS_MAX;
 }
 
 /* Of a file, or (NULL) of its directory. */
@@ -53,6 +71,8 @@ static void tell(struct dir *d, const struct file *f, const char *remedy, const 
         k->trouble = xstrdup(text);
         replace_str(&k->trouble_remedy, remedy);
     }
+    if (!may_name(d))
+        return;
     log_warning("%s", text);
     catalog_add_event(d->collector->catalog, "trace-refused", "profd",
                       first ? first->target->record.session_id : RECORD_NONE, RECORD_NONE, RECORD_NONE, "%s",
@@ -220,14 +240,18 @@ static void opening_free(struct opening *o)
     free(o);
 }
 
+static void refuse_what_is_no_file(struct file *f, const char *what)
+{
+    report_trouble(f, "profd reads regular files only: have the worker write its trace there itself.",
+                   "%s/%s is %s: not collected", f->dir->path, f->name, what);
+}
+
 static void explain_unopened(struct file *f, const struct opening *o)
 {
     if (o->refusal)
         report_trouble(f, "Find out who changed the directory while it was recorded.", "%s", o->refusal);
     else if (o->what || o->fd == -ELOOP || o->fd == -EINVAL)
-        report_trouble(f, "profd reads regular files only: have the worker write its trace there itself.",
-                       "%s/%s is %s: not collected", f->dir->path, f->name,
-                       o->what ? o->what : "not a regular file");
+        refuse_what_is_no_file(f, o->what ? o->what : "not a regular file");
     else
         report_trouble(f,
                        "Let profd's user read the directory (setfacl -d -m u:profd:rX DIRECTORY), or "
@@ -331,6 +355,10 @@ void file_bring_in(struct file *f)
     struct opening *o;
     struct dir *d = f->dir;
 
+    if (f->what) {
+        refuse_what_is_no_file(f, f->what);
+        return;
+    }
     if (!may_wait(f) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
         return;
     o = xcalloc(1, sizeof(*o));

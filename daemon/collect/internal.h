@@ -27,7 +27,8 @@ struct file {
     char *name;
     struct trace_name parsed;
     enum file_state state; /* changed by file_set_state() */
-    bool regular, vanished;
+    const char *what;      /* it is, where it is no regular file; NULL */
+    uint64_t seen_in;      /* the number of the latest look that found it */
     int64_t size, mtime_ns;
     dev_t device;
     ino_t inode;
@@ -61,19 +62,36 @@ struct dir {
     int watch;          /* inotify, -1 none */
     bool remote;        /* inotify does not see other hosts */
     bool configured;
-    int64_t writer_uid;       /* of the one user whose workers wrote here; -1 unknown or several */
-    uint64_t lane;            /* of the offload */
-    unsigned n_opening;       /* files of it that threads are opening */
-    bool looking;             /* a thread is */
+    int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
+    uint64_t lane;      /* of the offload */
+    unsigned n_opening; /* files of it that threads are opening */
+    bool looking;       /* a thread is, or what it found is being merged */
+    uint64_t n_looks;
     bool look_again;          /* as soon as that is over */
     int64_t looked_ns;        /* monotonic: when the latest look that is over began; 0 none */
-    int64_t looked_before_ns; /* when the one before that began */
-    bool looked_at;           /* at least once */
-    bool dirty;               /* something happened: look again */
-    bool said_full;           /* that it has more files than are looked at */
-    int err;                  /* of the last look */
+    int64_t rests_until_ns;   /* monotonic: no look before; the latest one was work */
+    int64_t reports_since_ns; /* monotonic: of the minute in which n_reports files were named */
+    unsigned n_reports;
+    bool looked_at; /* at least once */
+    bool dirty;     /* something happened: look again */
+    bool said_full; /* that it has more files than are looked at */
+    int err;        /* of the last look */
 };
 TAILQ_HEAD(dir_list, dir);
+
+/* One look at one directory: another one, on a server that does not answer, holds up nobody else. */
+struct look {
+    TAILQ_ENTRY(look) next;
+    struct dir *dir;
+    struct scan_dir scan;
+    int64_t began_ns;
+    /* What it found is merged in portions: directories may hold a hundred thousand names. */
+    enum look_phase { LOOK_NEW, LOOK_ENTRIES, LOOK_VANISHED, LOOK_SETTLE, LOOK_OVER } phase;
+    size_t entry;      /* the next one of the scan */
+    struct file *file; /* the next one of the directory */
+    int64_t merged_ns; /* that this has taken */
+};
+TAILQ_HEAD(look_list, look);
 
 /* Notes of which engine instance the traces of a target are, once they are there (trace/read/instance.h). */
 void target_find_instances(struct catalog *c, const struct target *t);
@@ -129,10 +147,11 @@ struct collector {
     struct ingest *ingest;
     const struct collect_settings *settings;
     struct dir_list dirs;
+    struct look_list looks; /* that are being merged */
     struct collection_list collections;
     int inotify_fd;
     bool said_unwatched; /* that inotify's watches are used up */
-    struct event *inotify_event, *tick, *arm;
+    struct event *inotify_event, *tick, *arm, *merge;
     struct preparing *preparing;
     size_t n_preparing, cap_preparing;
     unsigned n_bringing;          /* files on their way into the catalog */
@@ -150,9 +169,9 @@ struct collector {
 /* collector.c */
 void collector_arm_tick(struct collector *c);
 
-/* files.c: what a look at a directory found, and which files are finished. */
-void dir_merge(struct dir *d, const struct scan_dir *scan);
-void dir_settle(struct dir *d);
+/* files.c: what a look at a directory found, and which files are finished. False where the time was over
+ * before all of it was done: to be called again. */
+bool look_merge(struct look *look, int64_t until_ns);
 /* Files that may yet come to something, for one collection or (NULL) anybody. */
 bool dir_has_pending(const struct dir *d, const struct collection *for_whom);
 struct file *dir_find_file(struct dir *d, const char *name);

@@ -303,6 +303,20 @@ static const struct {
     {S_IFBLK, -EINVAL, "a device"},       {S_IFSOCK, -EINVAL, "a socket"},
 };
 
+static int find_kind(mode_t mode)
+{
+    for (int i = 0; i < (int)ARRAY_SIZE(no_files); i++)
+        if ((mode & S_IFMT) == no_files[i].type)
+            return i;
+    return -1;
+}
+
+const char *place_describe(mode_t mode)
+{
+    int kind = find_kind(mode);
+    return kind >= 0 ? no_files[kind].what : NULL;
+}
+
 int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_what)
 {
     char path[FD_PATH_MAX];
@@ -316,11 +330,11 @@ int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const cha
         return looked;
     if (fstat(looked, &st) < 0)
         return -errno;
-    for (size_t i = 0; i < ARRAY_SIZE(no_files); i++)
-        if ((st.st_mode & S_IFMT) == no_files[i].type) {
-            *ret_what = no_files[i].what;
-            return no_files[i].err;
-        }
+    int kind = find_kind(st.st_mode);
+    if (kind >= 0) {
+        *ret_what = no_files[kind].what;
+        return no_files[kind].err;
+    }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)

@@ -33,8 +33,10 @@ int place_open(const char *path, struct place *at, char **ret_refusal);
 /* Since when the process runs through whose root (/proc/PID/root) a path leads; RECORD_NONE where through
  * none. -ENOENT, -ESRCH: it is gone. */
 int place_process_started(const char *path, int64_t *ret);
-/* A regular file in it. -ELOOP for a link, -EINVAL for what else is no file; *ret_what then names it: "a
- * symbolic link", "a named pipe". */
+/* What is no regular file: "a symbolic link", "a named pipe"; NULL where it is one. */
+const char *place_describe(mode_t mode);
+/* A regular file in it. -ELOOP for a link, -EINVAL for what else is no file; *ret_what is then
+ * place_describe(). */
 int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_what);
 /* Whether more than PLACE_HOLES_MAX bytes of an open file were never written. */
 bool place_is_hollow(int fd, const struct stat *st);

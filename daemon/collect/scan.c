@@ -44,7 +44,7 @@ static void look_at(struct scan_dir *d, int dir_fd, const char *name)
     VEC_GROW(d->entries, d->n_entries, d->cap_entries);
     struct scan_entry *e = &d->entries[d->n_entries++];
     *e = (struct scan_entry){.name = xstrdup(name),
-                             .regular = S_ISREG(st.st_mode),
+                             .what = place_describe(st.st_mode),
                              .size = st.st_size,
                              .mtime_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
                              .device = st.st_dev,

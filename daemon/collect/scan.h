@@ -14,7 +14,7 @@
 
 struct scan_entry {
     char *name;
-    bool regular;
+    const char *what; /* it is, where it is no regular file; NULL */
     int64_t size, mtime_ns;
     dev_t device;
     ino_t inode;

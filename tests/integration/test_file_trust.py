@@ -3,6 +3,7 @@
 
 import os
 import socket
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from daemon import BUILD, Daemon, FaultFleet, wait_for
 from test_collect import NAME, config, made_trace, record
+from patience import patience
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 WORKER, VICTIM = 54321, 54322
@@ -136,6 +138,29 @@ def test_links_of_others_on_the_way(tmp_path):
         wait_for(lambda: why in profd.log(), why=profd.log)
         origins = {trace["origin"]: trace["owner_uid"] for trace in profd.traces()}
         assert origins == {f"{tmp_path}/to-own/{rank(WORKER)}": WORKER, f"{tmp_path}/of-root/{rank(VICTIM)}": VICTIM}
+
+
+DOOR_SHUT_S = 0.5
+
+
+def test_names_without_end(tmp_path):
+    """Each is looked at, a few are named, and profd answers others meanwhile."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as place:
+        for n in range(60_000):
+            os.symlink("nowhere", f"{place}/{rank(n)}")
+        slowest = 0
+        with watching(tmp_path, place) as profd:
+            deadline = time.monotonic() + patience(60)
+            while f"more files in {place} are not collected" not in profd.log() and time.monotonic() < deadline:
+                begin = time.monotonic()
+                profd.get("/v1/version")
+                slowest = max(slowest, time.monotonic() - begin)
+            Path(place, rank("-of-all")).write_bytes(made_trace())
+            wait_for(profd.traces, why=profd.log)
+            assert profd.rows("select count(*) as n from events where kind = 'trace-refused'") == [{"n": 16}]
+            assert profd.log().count(": not collected") == 16
+            assert slowest < patience(DOOR_SHUT_S), f"the door was shut for {slowest} s"
 
 
 def removing(tmp_path, place, first="", second=""):
