@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+/* The unit of st_blocks. */
+#define STAT_BLOCK_BYTES 512
+
 /* Reads at most max bytes, NUL-terminated; -EFBIG for more. The caller frees *ret. */
 int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
 int write_all(int fd, const void *data, size_t size);

@@ -19,10 +19,10 @@ insert into worker_row (worker_id, url, engine, role, health, profilable, last_s
 insert into session_row (session_id, state, options, requested_at, requested_by)
   with recursive n (i) as (select 1 union all select i + 1 from n where i < 10000)
   select i, 'complete', '{{}}', i * 1000000000, 'uid 0' from n;
-insert into trace_row (session_id, worker_id, kind, state, name, path, origin, stored, size, recorded_at, collected_at, rank)
+insert into trace_row (session_id, worker_id, kind, state, name, path, origin, stored, size, disk_size, recorded_at, collected_at, rank)
   with recursive n (i) as (select 1 union all select i + 1 from n where i < {TRACES})
   select 1 + i / 101, 1 + i % 100, 'trace', 'missing', 'rank0.' || i || '.pt.trace.json.gz',
-         '/store/s' || (1 + i / 101) || '/' || i, '/traces/' || i, 1, 1000000 + i % 1000, ({EPOCH_S} + i) * 1000000000, 1, i % 8
+         '/store/s' || (1 + i / 101) || '/' || i, '/traces/' || i, 1, 1000000 + i % 1000, 1000000 + i % 1000, ({EPOCH_S} + i) * 1000000000, 1, i % 8
   from n;
 """
 

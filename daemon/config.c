@@ -475,6 +475,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->network, next->network);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);
+    EXCHANGE(live->store.per_user, next->store.per_user);
 }
 
 void config_print_keys(FILE *out)

@@ -65,6 +65,20 @@ static int take_bytes_or_auto(const struct config_key *key, const char *value, v
     return 0;
 }
 
+/* Percent are negative. */
+static int take_share(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    size_t digits = strspn(value, "0123456789");
+    int64_t percent = strtoll(value, NULL, 10);
+
+    if (digits == 0 || digits > 3 || !streq(value + digits, "%"))
+        return take_bytes_or_auto(key, value, object, ret_reason);
+    if (percent < 1 || percent > 100)
+        return -EINVAL;
+    *(int64_t *)field_of(key, object) = -percent;
+    return 0;
+}
+
 static int take_yes_no(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     return parse_bool(value, field_of(key, object));
@@ -296,6 +310,7 @@ static const struct config_key keys[] = {
 
     {SECTION_STORE, "max_use", take_bytes_or_auto, CONFIG(store.max_use), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 200G, at least 1M, or auto"},
     {SECTION_STORE, "keep_free", take_bytes_or_auto, CONFIG(store.keep_free), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 4G, at least 1M, or auto"},
+    {SECTION_STORE, "per_user", take_share, CONFIG(store.per_user), FROM_TO(1 << 20, INT64_C(1) << 60), .initial = "auto", .allowed = "a size such as 50G, at least 1M, a part of max_use= such as 20%, or auto"},
 
     {SECTION_LOAD, "runs", take_count, CONFIG(load.runs_max), FROM_TO(1, 64), .initial = "4", .allowed = "a number from 1 to 64"},
     {SECTION_LOAD, "requests_max", take_count, CONFIG(load.requests_max), FROM_TO(1, 10000000), .initial = "1000000", .allowed = "a number from 1 to 10000000"},

@@ -150,14 +150,18 @@ create table trace_row (
     device       integer,                       -- st_dev and st_ino of the file that was read, where the worker wrote it
     inode        integer,
     process_started integer,                    -- when the process began whose root the path leads through, in its own unit
-    instance     text                           -- engine instance that its rank is of, within its session
+    instance     text,                          -- engine instance that its rank is of, within its session
+    disk_size    integer not null default 0,    -- bytes that its file in the store takes on the disk, without holes
+    -- In whose share of the store it counts: > 0 a user; < 0 a worker, where the owner says nothing (root, nobody); 0 neither.
+    holder       integer generated always as (case when owner_uid is null or owner_uid in (0, 65534)
+                                              then -coalesce(worker_id, 0) else owner_uid end) virtual
 ) strict;
 create index trace_recorded on trace_row (recorded_at);
-create index trace_session on trace_row (session_id, recorded_at, trace_id, size);   -- size: for the sum
+create index trace_session on trace_row (session_id, recorded_at, trace_id, size, disk_size);   -- sizes: for the sum
 create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
-create index trace_evictable on trace_row (collected_at) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_evictable on trace_row (collected_at, trace_id, holder) where (stored = 1 or columns is not null) and pinned = 0;
 create index trace_pinned on trace_row (trace_id) where pinned = 1;
 create index trace_sha256 on trace_row (sha256) where sha256 is not null;
 
@@ -199,15 +203,33 @@ create table usage_row (
     bytes        integer not null
 ) strict;
 insert into usage_row values (1, 0, 0);
+-- The same for each holder that has traces.
+create table holder_row (
+    holder       integer primary key,
+    traces       integer not null,
+    bytes        integer not null
+) strict;
 create trigger trace_added after insert on trace_row begin
-    update usage_row set traces = traces + 1, bytes = bytes + new.size * new.stored + coalesce(new.columns_size, 0);
+    update usage_row set traces = traces + 1, bytes = bytes + new.disk_size * new.stored + coalesce(new.columns_size, 0);
+    insert into holder_row (holder, traces, bytes)
+        values (new.holder, 1, new.disk_size * new.stored + coalesce(new.columns_size, 0))
+        on conflict (holder) do update set traces = traces + 1, bytes = bytes + excluded.bytes;
 end;
 create trigger trace_removed after delete on trace_row begin
-    update usage_row set traces = traces - 1, bytes = bytes - old.size * old.stored - coalesce(old.columns_size, 0);
+    update usage_row set traces = traces - 1, bytes = bytes - old.disk_size * old.stored - coalesce(old.columns_size, 0);
+    update holder_row set traces = traces - 1, bytes = bytes - old.disk_size * old.stored - coalesce(old.columns_size, 0)
+        where holder = old.holder;
+    delete from holder_row where holder = old.holder and traces = 0;
 end;
-create trigger trace_resized after update of size, stored, columns_size on trace_row begin
-    update usage_row set bytes = bytes + new.size * new.stored + coalesce(new.columns_size, 0)
-                                       - old.size * old.stored - coalesce(old.columns_size, 0);
+create trigger trace_resized after update of disk_size, stored, columns_size, owner_uid, worker_id on trace_row begin
+    update usage_row set bytes = bytes + new.disk_size * new.stored + coalesce(new.columns_size, 0)
+                                       - old.disk_size * old.stored - coalesce(old.columns_size, 0);
+    update holder_row set traces = traces - 1, bytes = bytes - old.disk_size * old.stored - coalesce(old.columns_size, 0)
+        where holder = old.holder;
+    insert into holder_row (holder, traces, bytes)
+        values (new.holder, 1, new.disk_size * new.stored + coalesce(new.columns_size, 0))
+        on conflict (holder) do update set traces = traces + 1, bytes = bytes + excluded.bytes;
+    delete from holder_row where holder = old.holder and traces = 0;
 end;
 
 -- The originals of traces that were removed, where they lay: they are not collected again.
@@ -344,7 +366,7 @@ create view traces as
            t.stored, t.size, t.sha256, t.format, t.uncompressed, t.rank, t.dp, t.pp, t.tp, t.ep, t.stage, t.world_size, t.pid, t.devices,
            t.device_name, t.events, t.first_event_at, t.span_ns, t.candidates, t.owner_uid, t.recorded_at, t.collected_at,
            t.pinned, t.labels, t.last_event_at, t.columns, t.columns_size, t.columns_version, t.columns_reason, t.slices,
-           t.gpu_slices, t.threads, t.flows, t.instance
+           t.gpu_slices, t.threads, t.flows, t.instance, t.disk_size
     from trace_row t left join worker_row w using (worker_id);
 
 create view trace_names as

@@ -5,10 +5,13 @@
 #include "client/text/listing.h"
 #include "client/text/text.h"
 #include "client/verbs.h"
+#include <inttypes.h>
 
 /* Sessions that are read, and the largest of them that people are shown. */
 #define SESSIONS_LOOKED "/v1/sessions?limit=1000"
 #define SESSIONS_SHOWN  10
+/* Users who hold most, likewise. */
+#define USERS_SHOWN 5
 
 enum { CELL_SESSION, CELL_SIZE, CELL_TRACES, CELL_REQUESTED, CELL_PINNED, _CELL_MAX };
 
@@ -66,6 +69,29 @@ static void print_largest(struct client *c, struct table *table, const json_t *s
     listing_print(c, table);
 }
 
+/* Where there is more than one. */
+static void print_users(struct client *c, const json_t *usage)
+{
+    int64_t n = json_get_int(usage, "n_users", 0);
+    char text[UNIT_TEXT_MAX];
+    const json_t *user;
+    size_t i;
+
+    if (n < 2)
+        return;
+    field_printf(&c->out, "Share:", "%s for each of %" PRId64 " users (per_user)",
+                 format_size(text, json_get_int(usage, "share", 0)), n);
+    json_array_foreach(json_object_get(usage, "users"), i, user)
+    {
+        _cleanup_(freep) char *traces = text_count(json_get_int(user, "traces", 0), "trace");
+        if (i < USERS_SHOWN)
+            field_printf(&c->out, i == 0 ? "Users:" : "", "%s: %s, %s", json_get_str(user, "user"), traces,
+                         format_size(text, json_get_int(user, "bytes", 0)));
+    }
+    if (n > USERS_SHOWN)
+        field_printf(&c->out, "", "and %" PRId64 " more", n - USERS_SHOWN);
+}
+
 static void print_usage(struct client *c, const json_t *usage)
 {
     char text[UNIT_TEXT_MAX];
@@ -80,6 +106,7 @@ static void print_usage(struct client *c, const json_t *usage)
     field_print(&c->out, "Free:", format_size(text, json_get_int(usage, "free", 0)));
     if (keep_free > 0)
         field_printf(&c->out, "Kept free:", "%s (keep_free)", format_size(text, keep_free));
+    print_users(c, usage);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)

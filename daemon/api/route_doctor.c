@@ -13,24 +13,37 @@ struct examination {
     struct place_spaces spaces;
 };
 
+/* Nothing where one user has all of it. */
+static char *describe_shares(const struct store *s)
+{
+    _cleanup_(store_users_done) struct store_users users = {0};
+    char share[UNIT_TEXT_MAX];
+
+    if (store_list_users(s, &users) < 0 || users.n < 2)
+        return xstrdup("");
+    return xasprintf("; each of %zu users has a share of %s", users.n, format_size(share, users.share));
+}
+
 static void check_profd(struct door *d, struct checks *c)
 {
     const char *broken = catalog_broken_reason(d->rooms.catalog);
     struct store_usage u;
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX], space[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *shares = NULL;
 
     if (broken)
         checks_add(c, CHECK_FAIL, NULL, "Free space, or make it writable for profd.",
                    "the catalog %s cannot be written: %s", catalog_path(d->rooms.catalog), broken);
     if (store_usage(d->rooms.store, &u) < 0)
         return;
+    shares = describe_shares(d->rooms.store);
     bool is_short = u.free < u.keep_free;
     checks_add(c, is_short ? CHECK_WARN : CHECK_OK, NULL,
                is_short
                    ? "The oldest traces are removed for new ones. Free space, or lower [store] keep_free=."
                    : NULL,
-               "the store %s holds %s of %s and has %s free", u.path, format_size(bytes, u.bytes),
-               format_size(budget, u.max_use), format_size(space, u.free));
+               "the store %s holds %s of %s and has %s free%s", u.path, format_size(bytes, u.bytes),
+               format_size(budget, u.max_use), format_size(space, u.free), shares);
 }
 
 static void reply_checks(struct http_request *r, struct checks *c)

@@ -4,6 +4,9 @@
 #include "daemon/api/door_internal.h"
 #include <errno.h>
 
+/* Of those who hold most. */
+#define USERS_LISTED_MAX 100
+
 json_t *usage_to_json(const struct store_usage *u)
 {
     json_t *j = json_object();
@@ -16,15 +19,46 @@ json_t *usage_to_json(const struct store_usage *u)
     return j;
 }
 
+static json_t *user_to_json(const struct holder_usage *u)
+{
+    _cleanup_(freep) char *name = store_user_name(u->holder, u->worker_url);
+    json_t *j = json_object();
+
+    json_put_str(j, "user", name);
+    json_put_int(j, "traces", u->traces);
+    json_put_int(j, "bytes", u->bytes);
+    return j;
+}
+
+/* Who holds what of it. */
+static int put_users(const struct store *s, json_t *usage)
+{
+    _cleanup_(store_users_done) struct store_users users = {0};
+    json_t *list = json_array();
+
+    int r = store_list_users(s, &users);
+    for (size_t i = 0; i < MIN(users.n, (size_t)USERS_LISTED_MAX); i++)
+        json_array_append_new(list, user_to_json(&users.users[i]));
+    json_put_int(usage, "share", users.share);
+    json_put_int(usage, "n_users", (int64_t)users.n);
+    json_object_set_new(usage, "users", list);
+    return r;
+}
+
 void get_usage(struct door *d, struct http_request *r, int64_t id)
 {
+    _cleanup_json_ j = NULL;
     struct store_usage usage;
 
     int err = store_usage(d->rooms.store, &usage);
+    if (err >= 0) {
+        j = usage_to_json(&usage);
+        err = put_users(d->rooms.store, j);
+    }
     if (err < 0)
         reply_error(d, r, err, "look at the store");
     else
-        http_reply_json(r, 200, usage_to_json(&usage));
+        http_reply_json(r, 200, json_incref(j));
 }
 
 static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct problem *p)

@@ -75,7 +75,7 @@ extern const struct field_list session_fields, target_fields, trace_fields, run_
     F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
     F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
-    F(INNER, process_started) F(TEXT, instance)
+    F(INNER, process_started) F(TEXT, instance) F(COUNT, disk_size)
 
 #define RUN_FIELDS(F, R)                                                                                              \
     F(REF, session_id) F(RUN_STATE, state)                                                                            \

@@ -78,6 +78,7 @@ struct trace_record {
     int64_t device, inode;   /* of the file that was read, where its worker wrote it */
     int64_t process_started; /* of the process whose root its path leads through; in ticks since boot */
     char *instance;          /* name of the engine instance, within its session; NULL: not known */
+    int64_t disk_size; /* bytes that its file in the store takes on the disk; 0 where it lies elsewhere */
 };
 
 struct run_record {
@@ -222,6 +223,29 @@ int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *
  * a GPU did. */
 int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
+/* What the file of a stored trace takes on the disk, where that is not what the row says. */
+int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes);
+
+/*
+ * holders.c: in whose share of the store a trace counts. A number above 0 is a user; one below 0 is a worker
+ * whose files belong to root or nobody, whose ownership says nothing; HOLDER_OTHERS is who is neither known,
+ * and all workers that no discovery has seen since `seen_since`.
+ */
+#define HOLDER_OTHERS 0
+struct holder_usage {
+    int64_t holder;
+    char *worker_url; /* NULL: not a worker */
+    int64_t traces, bytes;
+};
+/* owner_uid may be RECORD_NONE and worker_url NULL. */
+int catalog_find_holder(struct catalog *c, int64_t owner_uid, const char *worker_url, int64_t seen_since,
+                        int64_t *ret_holder);
+/* Those who have anything in the store, who has most of it first. The caller frees them. */
+int catalog_list_holders(struct catalog *c, int64_t seen_since, struct holder_usage **ret, size_t *ret_n);
+void holder_usage_free(struct holder_usage *list, size_t n);
+/* Of one holder, the next that catalog_each_evictable() would give. -ENOENT. */
+int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_since,
+                              const struct trace_position *after, struct trace_record *ret);
 
 /* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of
  * proto/ingest.h). set replaces what there was; put adds both keys to the object. */

@@ -46,6 +46,14 @@
 #define UNCLAIMED    "t.session_id is null and "
 #define OF_WORKER    "t.worker_id = (select worker_id from worker_row where url = ?6) and "
 
+/* Who has a row t for the budget; ?1: when the worker of a holder must have been seen to be told from others. */
+#define HOLDER                                                                                                        \
+    "(case when t.holder < 0 and not exists (select 1 from worker_row w where w.worker_id = -t.holder "               \
+    "and w.last_seen_at >= ?1) then 0 else t.holder end)"
+#define EVICTABLE                                                                                                     \
+    "(t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.session_id is null or exists (select 1 "         \
+    "from session_row s where s.session_id = t.session_id and s.pinned = 0 and s.state not in " UNFINISHED "))"
+
 #define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 
 static const char *const texts[_STATEMENT_MAX] = {
@@ -100,7 +108,7 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_SAVE_TARGET] = WITH(UPDATE, TARGET),
     [STATEMENT_TARGETS] = WITH(SELECT_FROM, TARGET) "where t.session_id = ?1 order by t.target_id",
     [STATEMENT_COUNT_TARGETS] = "select state, count(*) from target_row where session_id = ?1 group by state",
-    [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(size), 0) from trace_row where session_id = ?1",
+    [STATEMENT_COUNT_TRACES] = "select count(*), coalesce(sum(iif(disk_size > 0, disk_size, size)), 0) from trace_row where session_id = ?1",
     [STATEMENT_TARGET_TRACES] = "select trace_id, size from trace_row where target_id = ?1 order by trace_id",
 
     [STATEMENT_COUNT_WORK] =
@@ -130,9 +138,11 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_TRACES_UNCLAIMED] = TRACES_WHERE(UNCLAIMED),
     [STATEMENT_TRACES_UNCLAIMED_OF_WORKER] = TRACES_WHERE(UNCLAIMED OF_WORKER),
     [STATEMENT_EVICTABLE] =
-        WITH(SELECT_FROM, TRACE) "where (t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.collected_at, t.trace_id) > (?1, ?2) "
-        "and (t.session_id is null or exists (select 1 from session_row s where s.session_id = t.session_id "
-        "and s.pinned = 0 and s.state not in " UNFINISHED ")) order by t.collected_at, t.trace_id limit ?3",
+        WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and (t.collected_at, t.trace_id) > (?1, ?2) "
+        "order by t.collected_at, t.trace_id limit ?3",
+    [STATEMENT_EVICTABLE_OF_HOLDER] =
+        WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and (t.collected_at, t.trace_id) > (?2, ?3) and " HOLDER " = ?4 "
+        "order by t.collected_at, t.trace_id limit 1",
     [STATEMENT_PROTECTED] =
         WITH(SELECT_FROM, TRACE) "where t.trace_id in (select trace_id from trace_row where pinned = 1 "
         "union select k.trace_id from session_row s join trace_row k using (session_id) where s.pinned = 1 "
@@ -143,6 +153,13 @@ static const char *const texts[_STATEMENT_MAX] = {
         "and kind = 'trace' and state = 'complete' and trace_id is not ?5 "
         "and (?4 is null or worker_id = (select worker_id from worker_row where url = ?4)) limit 1",
     [STATEMENT_USAGE] = "select traces, bytes from usage_row",
+    [STATEMENT_SET_DISK_SIZE] =
+        "update trace_row set disk_size = ?2 where trace_id = ?1 and stored = 1 and disk_size <> ?2",
+    [STATEMENT_HOLDERS] =
+        "select h, (select url from worker_row x where x.worker_id = -h), sum(traces), sum(bytes) "
+        "from (select " HOLDER " as h, t.traces, t.bytes from holder_row t) group by h having sum(bytes) > 0 "
+        "order by sum(bytes) desc, h",
+    [STATEMENT_HOLDER_OF_WORKER] = "select -worker_id from worker_row where url = ?2 and last_seen_at >= ?1",
 
     [STATEMENT_ADD_NAME] = "insert into name_row (name) values (?1) on conflict (name) do nothing",
     [STATEMENT_ADD_TRACE_NAME] =

@@ -83,6 +83,14 @@ int catalog_pin_trace(struct catalog *c, int64_t id, bool pinned)
     return change_row(c, STATEMENT_PIN_TRACE, id, pinned);
 }
 
+int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_DISK_SIZE);
+    bind_number(s, 1, trace_id);
+    bind_number(s, 2, bytes);
+    return run_write(c, s);
+}
+
 int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instance)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_INSTANCE);

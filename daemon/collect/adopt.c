@@ -50,14 +50,15 @@ struct adoption {
     struct reference reference;
     int fd; /* or a negative errno value */
     struct stat st;
-    bool hollow;
+    int64_t holes;
 };
 
 static void open_source(void *arg)
 {
     struct adoption *a = arg;
     a->fd = reference_open(&a->reference, &a->st);
-    a->hollow = a->fd >= 0 && place_is_hollow(a->fd, &a->st);
+    if (a->fd >= 0)
+        a->holes = place_holes(a->fd, &a->st);
 }
 
 static void begin(struct adoption *a)
@@ -68,7 +69,7 @@ static void begin(struct adoption *a)
 
     b->stays = true;
     b->process_started = a->reference.process_started;
-    b->hollow = a->hollow;
+    b->holes = a->holes;
     bringing_start(b, TAKE_FD(a->fd), -1);
 }
 

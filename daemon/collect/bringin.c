@@ -18,6 +18,8 @@
 #include <inttypes.h>
 
 #define RESAVE_INTERVAL_NS (2 * NS_PER_S)
+/* What the data of a copy is rounded up to on the disk. */
+#define COPY_BLOCK_BYTES INT64_C(4096)
 
 static void bringing_free(struct bringing *b)
 {
@@ -25,7 +27,7 @@ static void bringing_free(struct bringing *b)
 
     if (b->incoming)
         unlink(b->incoming);
-    store_incoming_done(c->store, b->expected);
+    store_incoming_done(c->store, b->holder, b->expected);
     columns_drop(&b->columns);
     store_columns_done(c->store, b->columns_room);
     c->n_bringing--;
@@ -96,6 +98,7 @@ static void keep_origin(struct trace_record *row, struct trace_record *known)
 {
     row->recorded_at = known->recorded_at;
     if (row->stored) {
+        row->owner_uid = known->owner_uid;
         row->device = known->device;
         row->inode = known->inode;
     }
@@ -343,6 +346,7 @@ static void place(void *arg)
 static void leave_in_place(struct bringing *b, const char *why)
 {
     b->row.stored = false;
+    b->row.disk_size = 0;
     replace_str(&b->row.path, b->origin);
     if (!why)
         return;
@@ -364,6 +368,18 @@ static void on_placed(void *arg)
     finish(b);
 }
 
+/* File systems may say less of a file than it then takes here. */
+static bool still_fits(struct bringing *b)
+{
+    struct collector *c = b->collector;
+    int64_t more = b->row.disk_size - b->expected;
+    int r = more > 0 ? store_make_room(c->store, b->holder, more, b->displaces_until) : 0;
+
+    if (r < 0)
+        b->store_note = store_refusal(c->store, b->holder, r);
+    return r >= 0;
+}
+
 static void into_store(struct bringing *b)
 {
     if (b->stays) {
@@ -373,7 +389,7 @@ static void into_store(struct bringing *b)
         return;
     }
     /* What could not be read to its end was not copied to its end either. */
-    if (!b->incoming || !b->row.sha256) {
+    if (!b->incoming || !b->row.sha256 || !still_fits(b)) {
         leave_in_place(b, b->store_note);
         finish(b);
         return;
@@ -438,6 +454,16 @@ static void take_later_facts(struct bringing *b, int source_fd)
     }
 }
 
+/* What the budget counts of it, whatever its length. */
+static void measure_copy(struct bringing *b)
+{
+    const char *path = b->incoming ? b->incoming : b->origin;
+    bool in_store = b->incoming || store_holds(b->collector->store, path);
+    struct stat st;
+
+    b->row.disk_size = in_store && lstat(path, &st) == 0 ? st.st_blocks * STAT_BLOCK_BYTES : 0;
+}
+
 static void fill_row(struct bringing *b, const struct ingest_result *r)
 {
     struct trace_name parsed;
@@ -449,6 +475,7 @@ static void fill_row(struct bringing *b, const struct ingest_result *r)
     facts_to_row(r->facts, &b->row);
     take_later_facts(b, r->source_fd);
     check_size(b);
+    measure_copy(b);
     name_to_row(&parsed, &b->row);
     b->facts = json_incref(r->facts);
     b->row.name = xstrdup(b->name);
@@ -506,18 +533,19 @@ int bringing_into_store(struct bringing *b, int *ret_dest_fd)
 {
     struct collector *c = b->collector;
 
-    if (b->hollow)
+    if (b->holes > PLACE_HOLES_MAX)
         return 0;
-    int r = store_make_room(c->store, b->size, b->displaces_until);
+    int64_t data = b->size - b->holes;
+    int64_t expected = (data + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+    int r = store_make_room(c->store, b->holder, expected, b->displaces_until);
     if (r >= 0)
-        r = store_incoming(c->store, b->size, ret_dest_fd, &b->incoming);
+        r = store_incoming(c->store, b->holder, expected, ret_dest_fd, &b->incoming);
     if (r == -EMFILE || r == -ENFILE)
         return r;
     if (r >= 0)
-        b->expected = b->size;
+        b->expected = expected;
     else
-        b->store_note =
-            r == -ENOSPC ? xstrdup("no room in the store (see profctl du)") : xstrdup(strerror(-r));
+        b->store_note = store_refusal(c->store, b->holder, r);
     return 0;
 }
 
@@ -553,7 +581,7 @@ void bringing_start(struct bringing *b, int source_fd, int dest_fd)
 {
     struct collector *c = b->collector;
 
-    if (b->hollow) {
+    if (b->holes > PLACE_HOLES_MAX) {
         refuse_hollow(b, source_fd);
         return;
     }
@@ -586,6 +614,7 @@ struct bringing *bringing_new(struct collector *c, const struct bringing_kind *k
                            .origin = xasprintf("%s/%s", dir_path, name),
                            .user = bringing_user(st->st_uid),
                            .size = st->st_size,
+                           .holder = store_holder(c->store, st->st_uid, NULL),
                            .mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec,
                            .device = st->st_dev,
                            .inode = st->st_ino,

@@ -39,6 +39,7 @@ struct bringing {
     bool stays;              /* where it is, which is no news */
     int64_t known_id;        /* the row that it takes the place of; 0: the one with its path, if any */
     char *incoming;
+    int64_t holder;   /* in whose share of the store it counts, as far as that is known yet */
     int64_t expected; /* bytes that the store keeps for it */
     /* Traces that were collected later are not removed for it: nobody asked for a file that merely lies in a
      * directory, and an old one must not displace what was recorded since. */
@@ -56,8 +57,8 @@ struct bringing {
     char *store_dir;
     int err; /* of placing it, then of saving its row */
     bool remove_original;
-    bool hollow;  /* more of it is holes than profd reads */
-    bool changed; /* while it was read: what was read is not what it is */
+    int64_t holes; /* bytes of it that were never written (place.h) */
+    bool changed;  /* while it was read: what was read is not what it is */
     /* found.c */
     bool patient;     /* quiet for so long that it is taken as it is */
     bool check_first; /* there is no room: none is made for what may not be whole */

@@ -47,6 +47,12 @@ static bool has_size(const char *path, int64_t size)
     return lstat(path, &st) == 0 && st.st_size == size;
 }
 
+static int make_room(struct collector *c, const struct trace_record *row, int64_t displaces_until)
+{
+    int64_t holder = store_holder(c->store, row->owner_uid, row->worker_url);
+    return store_make_room_for_columns(c->store, holder, row->columns_size, displaces_until);
+}
+
 void columns_settle(struct collector *c, char **draft, const json_t *facts, const char *reason, bool used_up,
                     int64_t displaces_until, struct trace_record *row)
 {
@@ -58,7 +64,7 @@ void columns_settle(struct collector *c, char **draft, const json_t *facts, cons
         forget(draft, reason, row);
     else if (!has_size(*draft, row->columns_size))
         forget(draft, "profd-ingest wrote columns of another size than it says", row);
-    else if (store_make_room_for_columns(c->store, row->columns_size, displaces_until) < 0)
+    else if (make_room(c, row, displaces_until) < 0)
         forget(draft, "no room in the store (see profctl du)", row);
 }
 

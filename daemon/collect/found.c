@@ -218,7 +218,7 @@ struct opening {
     const char *what; /* it is, where it is no file */
     int fd;           /* or a negative errno value */
     struct stat st;
-    bool hollow;
+    int64_t holes;
 };
 
 static void open_source(void *arg)
@@ -227,7 +227,8 @@ static void open_source(void *arg)
     _cleanup_(closep) int dir_fd = place_open(o->path, &o->place, &o->refusal);
 
     o->fd = dir_fd < 0 ? dir_fd : place_open_file(dir_fd, o->name, &o->st, &o->what);
-    o->hollow = o->fd >= 0 && place_is_hollow(o->fd, &o->st);
+    if (o->fd >= 0)
+        o->holes = place_holes(o->fd, &o->st);
 }
 
 static void opening_free(struct opening *o)
@@ -270,6 +271,24 @@ static bool is_waited_for(const struct file *f)
     return false;
 }
 
+/* In whose share of the store it will count: what it holds may say more precisely which worker wrote it. */
+static int64_t holder_of(const struct file *f, const struct stat *st)
+{
+    const struct store *store = f->dir->collector->store;
+    const struct collection *k;
+    const char *url = NULL;
+
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
+    {
+        if (!file_may_be_of(f, k))
+            continue;
+        if (url && !streq(url, k->target->worker.url))
+            return store_holder(store, st->st_uid, NULL);
+        url = k->target->worker.url;
+    }
+    return store_holder(store, st->st_uid, url);
+}
+
 static void begin(struct file *f, struct opening *o)
 {
     int source_fd = TAKE_FD(o->fd);
@@ -278,8 +297,9 @@ static void begin(struct file *f, struct opening *o)
     int dest_fd = -1;
 
     place_copy(&o->place, &b->place);
+    b->holder = holder_of(f, &o->st);
     b->process_started = o->place.process_started;
-    b->hollow = o->hollow;
+    b->holes = o->holes;
     if (is_waited_for(f))
         b->displaces_until = INT64_MAX;
     b->patient = file_quiet_for(f) >= c->settings->settle_ns;
@@ -287,7 +307,7 @@ static void begin(struct file *f, struct opening *o)
     if (f->in_place) {
         b->store_note = xstrdup("the store could not take it");
     } else if (c->settings->collect_mode == COLLECT_COPY && !f->worth_room &&
-               !store_has_room(c->store, b->size)) {
+               !store_has_room(c->store, b->size - b->holes)) {
         b->check_first = b->no_columns = true;
         b->store_note = xstrdup("no room in the store (see profctl du)");
     } else if (c->settings->collect_mode == COLLECT_COPY) {

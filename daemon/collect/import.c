@@ -25,7 +25,7 @@ struct import {
     void *arg;
     int fd; /* or a negative errno value */
     struct stat st;
-    bool hollow;
+    int64_t holes;
     int64_t process_started;
 };
 
@@ -232,7 +232,8 @@ static void open_source(void *arg)
 {
     struct import *m = arg;
     m->fd = reference_open_new(m->path, &m->st, &m->process_started);
-    m->hollow = m->fd >= 0 && place_is_hollow(m->fd, &m->st);
+    if (m->fd >= 0)
+        m->holes = place_holes(m->fd, &m->st);
 }
 
 static int explain_unopened(struct import *m)
@@ -288,7 +289,7 @@ static void begin(struct import *m)
     b->import = m;
     b->displaces_until = INT64_MAX;
     b->process_started = m->process_started;
-    b->hollow = m->hollow;
+    b->holes = m->holes;
     replace_str(&b->actor, m->actor);
     replace_str(&b->user, m->actor);
     b->stays = store_holds(m->collector->store, m->path);

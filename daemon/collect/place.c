@@ -2,6 +2,7 @@
 #include "daemon/collect/place.h"
 
 #include "base/alloc.h"
+#include "base/fs.h"
 #include "base/process_info.h"
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 
 #define LINKS_MAX     40
 #define FD_PATH_MAX   40
-#define STAT_BLOCK    512 /* of st_blocks, on every file system */
 #define BENEATH_PLAIN (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 static bool is_link(int dir_fd, const char *name)
@@ -344,13 +344,13 @@ int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const cha
 }
 
 /* What a file system compresses takes little room, and is no hole. */
-bool place_is_hollow(int fd, const struct stat *st)
+int64_t place_holes(int fd, const struct stat *st)
 {
     int64_t holes = 0;
     off_t at = 0;
 
-    if (st->st_size - (int64_t)st->st_blocks * STAT_BLOCK <= PLACE_HOLES_MAX)
-        return false;
+    if ((int64_t)st->st_blocks * STAT_BLOCK_BYTES >= st->st_size)
+        return 0;
     while (holes <= PLACE_HOLES_MAX && at < st->st_size) {
         off_t hole = lseek(fd, at, SEEK_HOLE);
         if (hole < 0 || hole >= st->st_size)
@@ -360,5 +360,5 @@ bool place_is_hollow(int fd, const struct stat *st)
         holes += at - hole;
     }
     lseek(fd, 0, SEEK_SET);
-    return holes > PLACE_HOLES_MAX;
+    return holes;
 }

@@ -38,5 +38,6 @@ const char *place_describe(mode_t mode);
 /* A regular file in it. -ELOOP for a link, -EINVAL for what else is no file; *ret_what is then
  * place_describe(). */
 int place_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_what);
-/* Whether more than PLACE_HOLES_MAX bytes of an open file were never written. */
-bool place_is_hollow(int fd, const struct stat *st);
+/* How many bytes of an open file were never written. Not counted to the end where they are more than
+ * PLACE_HOLES_MAX. */
+int64_t place_holes(int fd, const struct stat *st);

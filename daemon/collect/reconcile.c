@@ -2,8 +2,8 @@
 /*
  * When profd starts, store and catalog are compared in portions beside everything else: first the files,
  * those without a row are adopted; then the rows, those without a file become missing, and what is there
- * again is read again; then the columns, of which those that no row knows are removed. Last, traces without
- * columns are read.
+ * again is read again, and what a file takes on the disk is measured; then the columns, of which those that
+ * no row knows are removed. Last, traces without columns are read.
  *
  * What may block (directories, the existence of files) runs on the offload, one portion at a time; the
  * catalog is asked on the loop in between. The directory of a session that is not over is left alone: its
@@ -11,6 +11,7 @@
  * once more: what a crash left behind of them may be all that there is of a trace.
  */
 #include "base/alloc.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "daemon/collect/internal.h"
 #include <dirent.h>
@@ -31,6 +32,8 @@ struct item {
     char *columns;
     bool was_missing;
     int err, columns_err; /* 0: the file is there */
+    int64_t disk_size,
+        known_disk_size; /* what it takes, and what the row says; RECORD_NONE: it is not stored */
 };
 
 struct reconcile {
@@ -178,7 +181,8 @@ static int take_row(const struct trace_record *t, void *arg)
     r->items[r->n++] = (struct item){.trace_id = t->trace_id,
                                      .path = xstrdup(t->path),
                                      .columns = xstrdup(t->columns),
-                                     .was_missing = t->state == TRACE_MISSING};
+                                     .was_missing = t->state == TRACE_MISSING,
+                                     .known_disk_size = t->stored ? t->disk_size : RECORD_NONE};
     return 0;
 }
 
@@ -203,7 +207,9 @@ static void look_for_files(void *arg)
 
     for (size_t i = 0; i < r->n; i++) {
         struct item *item = &r->items[i];
-        item->err = faccessat(AT_FDCWD, item->path, F_OK, AT_EACCESS) < 0 ? -errno : 0;
+        struct stat st;
+        item->err = stat(item->path, &st) < 0 ? -errno : 0;
+        item->disk_size = item->err == 0 ? st.st_blocks * STAT_BLOCK_BYTES : 0;
         item->columns_err = item->columns && access(item->columns, F_OK) < 0 ? -errno : 0;
     }
 }
@@ -233,7 +239,8 @@ static void mark_missing(struct reconcile *r, const struct item *item)
     trace_record_init(&t);
     if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 && streq(t.path, item->path)) {
         t.state = TRACE_MISSING;
-        t.stored = false; /* takes no room */
+        t.stored = false;
+        t.disk_size = 0;
         replace_str(&t.reason, "its file is gone");
         catalog_save_trace(r->collector->catalog, &t);
         catalog_add_event(r->collector->catalog, "trace-missing", "profd", t.session_id, t.target_id,
@@ -271,6 +278,8 @@ static bool judge_row(struct reconcile *r, const struct item *item)
 {
     if (is_gone(item->columns_err))
         forget_columns(r, item);
+    if (item->err == 0 && item->known_disk_size != RECORD_NONE && item->known_disk_size != item->disk_size)
+        catalog_set_disk_size(r->collector->catalog, item->trace_id, item->disk_size);
     if (!item->was_missing && is_gone(item->err))
         mark_missing(r, item);
     if (!item->was_missing || item->err != 0)

@@ -8,17 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/statvfs.h>
 
 /* The group is handed on by the state directory, not asked for. */
-#define STORE_DIR_MODE       0750
-#define STORE_FILE_MODE      0640
-#define INCOMING_PREFIX      ".incoming-"
-#define NAME_VARIANTS_MAX    1000
-
-#define DEFAULT_USE_DIVISOR  10
-#define DEFAULT_FREE_PERCENT 15
-#define DEFAULT_FREE_MAX     (INT64_C(4) << 30)
+#define STORE_DIR_MODE    0750
+#define STORE_FILE_MODE   0640
+#define INCOMING_PREFIX   ".incoming-"
+#define NAME_VARIANTS_MAX 1000
 
 static int remove_leftovers(const char *path)
 {
@@ -71,6 +66,8 @@ void store_close(struct store *s)
 
 struct store *store_free(struct store *s)
 {
+    if (s)
+        free(s->incoming);
     free(s);
     return NULL;
 }
@@ -118,17 +115,17 @@ int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path
     return 0;
 }
 
-int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path)
+int store_incoming(struct store *s, int64_t holder, int64_t bytes, int *ret_fd, char **ret_path)
 {
     int r = open_incoming(s, s->settings->path, ret_fd, ret_path);
     if (r >= 0)
-        s->incoming_bytes += bytes;
+        budget_incoming(s, holder, bytes);
     return r;
 }
 
-void store_incoming_done(struct store *s, int64_t bytes)
+void store_incoming_done(struct store *s, int64_t holder, int64_t bytes)
 {
-    s->incoming_bytes -= bytes;
+    budget_incoming(s, holder, -bytes);
 }
 
 int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
@@ -152,153 +149,6 @@ int store_place(const struct store *s, const char *incoming, const char *dir, co
             return -errno;
     }
     return -EEXIST;
-}
-
-/* -- The budget --------------------------------------------------------------------------------------- */
-
-int store_usage(const struct store *s, struct store_usage *ret)
-{
-    struct statvfs fs;
-    struct store_usage u = {.path = s->settings->path};
-
-    if (statvfs(s->settings->path, &fs) < 0)
-        return -errno;
-    int64_t size = (int64_t)fs.f_blocks * (int64_t)fs.f_frsize;
-    u.free = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
-    u.max_use = s->settings->max_use > 0 ? s->settings->max_use : size / DEFAULT_USE_DIVISOR;
-    u.keep_free = s->settings->keep_free > 0 ? s->settings->keep_free
-                                             : MIN(size / 100 * DEFAULT_FREE_PERCENT, DEFAULT_FREE_MAX);
-    int r = catalog_usage(s->catalog, &u.traces, &u.bytes);
-    if (r < 0)
-        return r;
-    *ret = u;
-    return 0;
-}
-
-int64_t room_of(const struct trace_record *t)
-{
-    return (t->stored ? t->size : 0) + MAX(t->columns_size, INT64_C(0));
-}
-
-struct eviction {
-    int64_t goal, freed, collected_until;
-    int64_t *ids;
-    size_t n, cap;
-};
-
-static int choose_victim(const struct trace_record *t, void *arg)
-{
-    struct eviction *e = arg;
-
-    if (e->freed >= e->goal || t->collected_at > e->collected_until)
-        return 1;
-    VEC_GROW(e->ids, e->n, e->cap);
-    e->ids[e->n++] = t->trace_id;
-    e->freed += room_of(t);
-    return 0;
-}
-
-static int give_up_columns(struct store *s, const struct trace_record *t)
-{
-    int r = drop_columns(s, t->trace_id);
-    if (r >= 0)
-        r = catalog_commit(s->catalog, false);
-    if (r >= 0)
-        store_unlink(t->columns);
-    return r;
-}
-
-static int remove_victim(struct store *s, int64_t id)
-{
-    struct trace_record t;
-
-    trace_record_init(&t);
-    int r = catalog_get_trace(s->catalog, id, &t);
-    if (r >= 0) {
-        log_struct(LOG_NOTICE,
-                   LOG_FIELDS(.session_id = t.session_id, .trace_id = id, .worker = t.worker_url,
-                              .message_id = MESSAGE_STORE_FULL),
-                   "%st%" PRId64 " (%s) %s: the store is at its budget", t.stored ? "" : "the columns of ",
-                   id, t.name, t.stored ? "goes" : "go");
-        r = t.stored ? store_remove_trace(s, &t, "profd, for the store's budget") : give_up_columns(s, &t);
-    }
-    trace_record_done(&t);
-    return r;
-}
-
-/* By how much so many more bytes, with the copies under way, exceed the budget. Some may be on the disk
- * already. */
-static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes, int64_t written)
-{
-    int64_t used, needed, over;
-
-    if (__builtin_add_overflow(bytes, s->incoming_bytes, &bytes) ||
-        __builtin_add_overflow(u->bytes, bytes, &used) ||
-        __builtin_add_overflow(bytes - written, u->keep_free, &needed) ||
-        __builtin_add_overflow(needed, s->lent_bytes, &needed) ||
-        __builtin_sub_overflow(needed, u->free, &over))
-        return INT64_MAX;
-    return MAX(used - u->max_use, over);
-}
-
-bool store_has_room(const struct store *s, int64_t bytes)
-{
-    struct store_usage u = {0};
-    return store_usage(s, &u) >= 0 && excess(s, &u, bytes, 0) <= 0;
-}
-
-/* Which traces would have to go; the caller frees the ids. */
-static int choose_victims(struct store *s, int64_t bytes, int64_t written, struct eviction *e)
-{
-    struct store_usage u = {0};
-
-    int r = store_usage(s, &u);
-    if (r < 0)
-        return r;
-    e->goal = excess(s, &u, bytes, written);
-    if (e->goal <= 0)
-        return 0;
-    if (bytes > u.max_use - s->incoming_bytes)
-        return -ENOSPC;
-    r = catalog_each_evictable(s->catalog, choose_victim, e);
-    return r < 0 ? r : e->freed >= e->goal ? 0 : -ENOSPC;
-}
-
-static int make_room(struct store *s, int64_t bytes, int64_t written, int64_t collected_until)
-{
-    struct eviction e = {.collected_until = collected_until};
-
-    int r = choose_victims(s, bytes, written, &e);
-    for (size_t i = 0; i < e.n && r >= 0; i++) {
-        r = remove_victim(s, e.ids[i]);
-        s->n_evictions += r >= 0;
-    }
-    free(e.ids);
-    return r;
-}
-
-int store_could_take(struct store *s, int64_t bytes)
-{
-    struct eviction e = {.collected_until = INT64_MAX};
-
-    int r = choose_victims(s, bytes, 0, &e);
-    free(e.ids);
-    return r;
-}
-
-uint64_t store_evictions(const struct store *s)
-{
-    return s->n_evictions;
-}
-
-int store_make_room(struct store *s, int64_t bytes, int64_t collected_until)
-{
-    return make_room(s, bytes, 0, collected_until);
-}
-
-int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t collected_until)
-{
-    return make_room(s, bytes, bytes, collected_until);
 }
 
 /* -- Removing ----------------------------------------------------------------------------------------- */

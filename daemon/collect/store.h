@@ -21,6 +21,7 @@ struct store_settings {
     char *columns_path; /* <state>/columns */
     int64_t max_use;    /* bytes; 0: a tenth of the file system */
     int64_t keep_free;  /* bytes left free on the file system; 0: 15 percent of it, at most 4 GiB */
+    int64_t per_user;   /* bytes; negative: percent of max_use; 0: an equal share */
 };
 
 struct store;
@@ -32,19 +33,26 @@ int store_new(const struct store_settings *settings, struct catalog *catalog, st
 void store_close(struct store *s);
 struct store *store_free(struct store *s);
 
-/* A file to write an incoming trace of so many bytes to, which count as used until store_incoming_done(). The
- * caller closes *ret_fd and frees *ret_path. */
-int store_incoming(struct store *s, int64_t bytes, int *ret_fd, char **ret_path);
-void store_incoming_done(struct store *s, int64_t bytes);
+/* A file to write an incoming trace of so many bytes to, which count as the holder's until
+ * store_incoming_done(). The caller closes *ret_fd and frees *ret_path. */
+int store_incoming(struct store *s, int64_t holder, int64_t bytes, int *ret_fd, char **ret_path);
+void store_incoming_done(struct store *s, int64_t holder, int64_t bytes);
 /* Blocks. Renames to <dir>/<name> (a free variant of the name where it is taken), syncs the directory. Frees
  * nothing. */
 int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
                 char **ret_path);
+/* store_budget.c. In whose share of the store a file counts: see catalog_find_holder(). worker_url may be
+ * NULL. */
+int64_t store_holder(const struct store *s, int64_t owner_uid, const char *worker_url);
 /* Whether so much fits into the budget as it is. */
 bool store_has_room(const struct store *s, int64_t bytes);
-/* Removes files and rows of the unpinned traces that were collected first, none that was collected after
- * collected_until, until bytes more fit into the budget; -ENOSPC, and nothing is removed, if they cannot. */
-int store_make_room(struct store *s, int64_t bytes, int64_t collected_until);
+/* Removes files and rows of unpinned traces, none that was collected after collected_until, until the
+ * holder's bytes more fit into the budget: of whoever is most above his share (retention.h) what was
+ * collected first. If they cannot fit nothing is removed: -ENOSPC, or -EDQUOT where it would take what is
+ * within the shares of others. */
+int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until);
+/* Why there was no room, for people. The caller frees it. */
+char *store_refusal(const struct store *s, int64_t holder, int err);
 /* Removes a trace's row, its columns and, where it is in the store, its file. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor);
 
@@ -60,7 +68,7 @@ int store_place_columns(const struct store *s, const char *incoming, int64_t tra
 /* The reverse: a file that nobody sees. */
 int store_take_columns_back(struct store *s, const char *path, char **ret_incoming);
 /* For finished columns of so many bytes, as store_make_room(). */
-int store_make_room_for_columns(struct store *s, int64_t bytes, int64_t collected_until);
+int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until);
 /* A file that no row needs any more. */
 void store_unlink(const char *path);
 /* Whose columns a file of that name would be. */
@@ -108,6 +116,16 @@ struct store_usage {
     int64_t traces, bytes, max_use, keep_free, free;
     const char *path;
 };
+/* Who holds what, the largest first, and the share that each has to himself. */
+struct store_users {
+    struct holder_usage *users;
+    size_t n;
+    int64_t share;
+};
+int store_list_users(const struct store *s, struct store_users *ret);
+void store_users_done(struct store_users *u);
+/* "uid 1000", a worker's URL, "others". The caller frees it. */
+char *store_user_name(int64_t holder, const char *worker_url);
 /* Whether a trace of so many bytes could be taken, were the oldest ones to go: 0, -ENOSPC, or why that cannot
  * be told. */
 int store_could_take(struct store *s, int64_t bytes);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What store.c and remove.c share. */
+/* What store.c, store_budget.c, store_columns.c and remove.c share. */
 #pragma once
 
 #include "daemon/collect/store.h"
+
+/* What is on its way into the store, of one holder. */
+struct incoming {
+    int64_t holder, bytes;
+};
 
 struct store {
     const struct store_settings *settings;
@@ -10,8 +15,10 @@ struct store {
     struct offload *offload;
     uint64_t n_incoming;
     int64_t incoming_bytes; /* of the files that are on their way in */
-    int64_t lent_bytes;     /* of the disk, to columns that are being written */
-    unsigned n_removals;    /* large ones that are under way */
+    struct incoming *incoming;
+    size_t n_incoming_holders, cap_incoming;
+    int64_t lent_bytes;  /* of the disk, to columns that are being written */
+    unsigned n_removals; /* large ones that are under way */
     uint64_t n_evictions;
     void (*idle)(void *arg);
     void *idle_arg;
@@ -22,6 +29,8 @@ struct store {
 char *incoming_path(struct store *s, const char *dir);
 /* A fresh file in that directory, which store_new() removes where it is left behind. */
 int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
+/* store_budget.c: so many bytes more, or less, are on their way in. */
+void budget_incoming(struct store *s, int64_t holder, int64_t bytes);
 /* What goes with a trace that a budget takes: all of it, or only what is profd's own. */
 int64_t room_of(const struct trace_record *t);
 /* Not committed: the columns go from the row, whose trace stays where it is. */

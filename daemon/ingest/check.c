@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 
 #define SHA256_SIZE 32
+/* The block of common file systems. */
+#define HOLE_BYTES ((size_t)4096)
 /* More would take processors from what the machine is there for, and gain little. */
 #define THREADS_MAX 4
 /* September 2001. A smaller stamp is relative to something that the file does not name. */
@@ -89,14 +91,44 @@ static void try_clone(struct check *c)
     c->write_fd = -1;
 }
 
+static int copy_failed(struct check *c, int err)
+{
+    c->error = -err;
+    return unreadable(c, err, xasprintf("cannot write the copy: %s", strerror(-err)));
+}
+
+/* As many bytes as are to be written, or to be left as a hole, from that place of the file on. */
+static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_hole)
+{
+    size_t n = 0;
+
+    while (n < size) {
+        size_t block = MIN(HOLE_BYTES - (at + n) % HOLE_BYTES, size - n);
+        bool zeros = data[n] == 0 && memcmp(data + n, data + n + 1, block - 1) == 0;
+        if (n > 0 && zeros != *ret_hole)
+            break;
+        *ret_hole = zeros;
+        n += block;
+    }
+    return n;
+}
+
+/* Blocks of zeros are not written: holes of the source stay holes. check_sync_copy() gives the copy its
+ * length. */
 static int write_at(struct check *c, const uint8_t *data, size_t size)
 {
-    int r = pwrite_whole(c->write_fd, data, size, (uint64_t)c->size);
+    uint64_t at = (uint64_t)c->size;
+    int r = 0;
 
-    if (r == 0)
-        return 0;
-    c->error = -r;
-    return unreadable(c, r, xasprintf("cannot write the copy: %s", strerror(-r)));
+    while (size > 0 && r == 0) {
+        bool hole = false;
+        size_t n = take_run(data, size, at, &hole);
+        r = hole ? 0 : pwrite_whole(c->write_fd, data, n, at);
+        data += n;
+        size -= n;
+        at += n;
+    }
+    return r < 0 ? copy_failed(c, r) : 0;
 }
 
 int check_take(const void *data, size_t size, void *arg)
@@ -133,6 +165,8 @@ int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t
 
 int check_sync_copy(struct check *c)
 {
+    if (c->write_fd >= 0 && ftruncate(c->write_fd, c->size) < 0)
+        return copy_failed(c, -errno);
     if (c->order.dest_fd < 0 || fsync(c->order.dest_fd) == 0)
         return 0;
     c->error = errno;
@@ -143,10 +177,8 @@ int check_sync_copy(struct check *c)
 static int start_over(struct check *c)
 {
     c->size = 0;
-    if (c->write_fd >= 0 && ftruncate(c->write_fd, 0) < 0) {
-        c->error = errno;
-        return unreadable(c, -errno, xasprintf("cannot write the copy: %s", strerror(errno)));
-    }
+    if (c->write_fd >= 0 && ftruncate(c->write_fd, 0) < 0)
+        return copy_failed(c, -errno);
     return start_hash(c);
 }
 

@@ -331,7 +331,7 @@ def test_a_size_of_columns_is_not_believed(tmp_path, fleet, size):
             assert trace["state"] == "complete" and trace["stored"]
             assert "columns" not in trace and "another size" in trace["columns_reason"]
         assert not column_files(profd) and len(profd.traces()) == 2
-        assert profd.get("/v1/usage")["bytes"] == sum(trace["size"] for trace in profd.traces())
+        assert profd.get("/v1/usage")["bytes"] == sum(trace["disk_size"] for trace in profd.traces())
 
 
 @pytest.mark.parametrize("size", [-5, 1, 2**63 - 1])

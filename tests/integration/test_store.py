@@ -18,6 +18,7 @@ from test_collect import MIB, NAME, SHORT, config, dense_trace, made_trace, reco
 from patience import patience
 
 MS = 1_000_000
+BLOCK = 4096  # what the smallest file takes on the disk
 
 
 def vacuum(profd, keep, **more):
@@ -36,8 +37,12 @@ def column_files(profd):
     return sorted(str(path) for path in (profd.state / "columns").iterdir())
 
 
+def disk_size(path):
+    return Path(path).stat().st_blocks * 512
+
+
 def room_of(trace):
-    return trace["size"] * trace["stored"] + trace.get("columns_size", 0)
+    return trace["disk_size"] + trace.get("columns_size", 0)
 
 
 def check_agreement(profd):
@@ -46,6 +51,7 @@ def check_agreement(profd):
     assert files(profd) == sorted(trace["path"] for trace in traces if trace["stored"])
     assert column_files(profd) == sorted(trace["columns"] for trace in traces if "columns" in trace)
     assert all(Path(trace["columns"]).stat().st_size == trace["columns_size"] for trace in traces if "columns" in trace)
+    assert all(trace["disk_size"] == (disk_size(trace["path"]) if trace["stored"] else 0) for trace in traces)
     assert profd.get("/v1/usage")["bytes"] == sum(map(room_of, traces))
 
 
@@ -121,7 +127,7 @@ def ask_meanwhile(profd, work):
 DOOR_SHUT_S = 2
 
 
-def fill(profd, n, session=None, size=1000, first=1):
+def fill(profd, n, session=None, size=BLOCK, first=1):
     """Rows and files as if n traces had been collected; profd is not running."""
     place = profd.state / "traces" / (f"s{session}" if session else "unclaimed")
     place.mkdir(parents=True, exist_ok=True)
@@ -129,10 +135,11 @@ def fill(profd, n, session=None, size=1000, first=1):
     for i in range(first, first + n):
         path = place / f"rank{i}.1700000000000000000.pt.trace.json"
         path.write_bytes(b" " * size)
-        rows.append((session, "trace", "complete", path.name, str(path), f"/nowhere/{session}/{path.name}", 1, size, i, i))
+        rows.append((session, "trace", "complete", path.name, str(path), f"/nowhere/{session}/{path.name}", 1, size,
+                     disk_size(path), i, i))
     with sqlite3.connect(profd.catalog) as catalog:
-        catalog.executemany("insert into trace_row (session_id, kind, state, name, path, origin, stored, size, recorded_at,"
-                            " collected_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        catalog.executemany("insert into trace_row (session_id, kind, state, name, path, origin, stored, size, disk_size,"
+                            " recorded_at, collected_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def test_nobody_sees_a_session_without_its_traces(tmp_path, fleet):
@@ -227,10 +234,10 @@ def test_large_removals_leave_the_door_open(tmp_path, fleet):
         removed, shut_s = ask_meanwhile(profd, lambda: profd.request("DELETE", "/v1/sessions/s1"))
         assert removed.status == 200 and shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
         assert profd.get("/v1/usage")["traces"] == n and not (profd.state / "traces/s1").exists()
-        removed, shut_s = ask_meanwhile(profd, lambda: vacuum(profd, 1000 * 1000))
+        removed, shut_s = ask_meanwhile(profd, lambda: vacuum(profd, 1000 * BLOCK))
         assert shut_s < patience(DOOR_SHUT_S), f"the door was shut for {shut_s} s"
-        assert removed["removed"] == n - 1000 and removed["freed"] == (n - 1000) * 1000
-        assert removed["usage"]["bytes"] == 1000 * 1000 and len(files(profd)) == 1000
+        assert removed["removed"] == n - 1000 and removed["freed"] == (n - 1000) * BLOCK
+        assert removed["usage"]["bytes"] == 1000 * BLOCK and len(files(profd)) == 1000
     finally:
         profd.stop()
 
@@ -320,8 +327,7 @@ def test_what_is_not_whole_drives_out_nothing(tmp_path, fleet):
     watched.mkdir()
     with Daemon(tmp_path / "profd", config(collect=f"watch={watched}", more="[store]\nmax_use=5M\nkeep_free=1M")) as profd:
         assert record(profd, fleet)["state"] == "complete"
-        with open(watched / NAME, "wb") as junk:
-            junk.truncate(4500 << 10)  # costs its writer nothing
+        (watched / NAME).write_bytes(os.urandom(4500 << 10))
         trace = wait_for(lambda: unclaimed(profd))[0]
         assert trace["state"] == "corrupt" and not trace["stored"] and "no room in the store" in trace["reason"]
         assert profd.get("/v1/traces/t1")["stored"]
@@ -390,36 +396,30 @@ def test_age_is_that_of_the_collection(tmp_path):
         catalog.execute("update trace_row set pinned = 1 where trace_id = 4")
     profd.start()
     try:
-        dry = vacuum(profd, 3000, dry_run=True)
-        assert [trace["trace"] for trace in dry["traces"]] == ["t2", "t5", "t3"] and dry["removed"] == 3 and dry["freed"] == 3000
+        dry = vacuum(profd, 3 * BLOCK, dry_run=True)
+        assert [trace["trace"] for trace in dry["traces"]] == ["t2", "t5", "t3"] and dry["removed"] == 3 and dry["freed"] == 3 * BLOCK
         assert [(trace["trace"], trace["reason"]) for trace in dry["kept"]] == [("t4", "pinned")]
         assert dry["collected_until"] == now - 1 * day and len(names(profd)) == 6
         old = profd.post("/v1/vacuum", {"collected_until": now - 6 * day, "dry_run": True})
         assert [trace["trace"] for trace in old["traces"]] == ["t2", "t5"] and [trace["trace"] for trace in old["kept"]] == ["t4"]
         # Both limits hold.
         assert [t["trace"] for t in profd.post("/v1/vacuum", {"keep": 0, "collected_until": now - 8 * day})["traces"]] == ["t2"]
-        assert vacuum(profd, 3000)["removed"] == 2 and names(profd) == ["t1", "t4", "t6"]
+        assert vacuum(profd, 3 * BLOCK)["removed"] == 2 and names(profd) == ["t1", "t4", "t6"]
         assert files(profd) == sorted(trace["path"] for trace in profd.traces())
     finally:
         profd.stop()
 
 
-def test_a_file_dated_in_the_future_is_not_kept_for_that(tmp_path, fleet):
+def test_a_file_dated_in_the_future_is_not_kept_for_that(tmp_path):
     """An import with any date displaces what was collected before, and goes when its turn has come."""
     with Daemon(tmp_path / "profd", config(more="[store]\nmax_use=3500K\nkeep_free=1M")) as profd:
-        file = tmp_path / NAME
-        file.write_bytes(dense_trace(MIB))
-        os.utime(file, (time.time() + 10 * 86400,) * 2)
-        assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
-        for _ in range(3):
-            assert record(profd, fleet)["state"] == "complete"
-        assert "t1" not in names(profd) and len(names(profd)) == 3, profd.traces()
-        os.utime(file, (1, 1))
-        file.write_bytes(dense_trace(MIB, again=True))
-        os.utime(file, (1, 1))
-        assert profd.request("POST", "/v1/traces", {"path": str(file)}).status in (200, 201)
-        newest = max(profd.traces(), key=lambda trace: trace["collected_at"])
-        assert newest["stored"] and newest["origin"] == str(file) and names(profd)[0] == "t3"
+        for i, written_at in enumerate((time.time() + 10 * 86400, *(time.time(),) * 3, 1)):
+            file = tmp_path / f"{i}-{NAME}"
+            file.write_bytes(dense_trace(MIB))
+            os.utime(file, (written_at,) * 2)
+            trace = profd.post("/v1/traces", {"path": str(file)}, 201)
+            assert trace["stored"], trace
+        assert names(profd) == ["t3", "t4", "t5"], profd.traces()
 
 
 # After somebody else was there

@@ -73,6 +73,7 @@ static inline struct trace_record full_trace(int64_t session_id, int64_t target_
                                  .origin = "/tmp/traces/rank0.json.gz",
                                  .stored = true,
                                  .size = 4096,
+                                 .disk_size = 4096,
                                  .sha256 = "ab12",
                                  .format = "kineto",
                                  .uncompressed = 99999,

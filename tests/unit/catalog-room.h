@@ -132,7 +132,8 @@ static inline int64_t add_trace(struct room *room, int64_t session_id, const cha
     r.name = name;
     r.path = r.origin = path;
     r.stored = true;
-    r.size = 100;
+    r.size = 5000; /* most of it holes */
+    r.disk_size = 100;
     r.recorded_at = recorded_at;
     r.collected_at = recorded_at;
     assert_int_equal(catalog_add_trace(room->catalog, &r), 0);

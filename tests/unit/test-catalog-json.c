@@ -58,17 +58,18 @@ static void test_trace_json(void **state)
     r.trace_id = 12;
     _cleanup_json_ j = trace_record_to_json(&r);
     assert_json(
-        j, "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
-           "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
-           "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
-           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
-           "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
-           "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
-           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
-           "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
-           "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
-           "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"pinned\":true,"
-           "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
+        j,
+        "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
+        "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
+        "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
+        "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
+        "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
+        "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
+        "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
+        "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
+        "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
+        "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"disk_size\":4096,\"pinned\":true,"
+        "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
     trace_record_init(&r);
     r.trace_id = 13;
     r.name = "bad \xff name";
@@ -76,7 +77,7 @@ static void test_trace_json(void **state)
     assert_json(
         bare,
         "{\"trace\":\"t13\",\"kind\":\"trace\",\"state\":\"complete\",\"name\":\"bad \xef\xbf\xbd name\","
-        "\"stored\":false,\"size\":0,\"pinned\":false}");
+        "\"stored\":false,\"size\":0,\"disk_size\":0,\"pinned\":false}");
 }
 
 static void assert_sessions(struct room *room, int64_t limit, int64_t before, const char *state,

@@ -2,6 +2,7 @@
 /* The rows: what is written comes back, filters and pages, what follows from removing, query plans. */
 #include "tests/unit/cmocka-all.h"
 
+#include "base/clock.h"
 #include "daemon/catalog/fields.h"
 #include "daemon/catalog/statements.h"
 #include "tests/unit/catalog-records.h"
@@ -353,7 +354,7 @@ static void test_usage(void **state)
     add_trace(room, RECORD_NONE, NULL, 1, 2);
     assert_usage(room, 2, 200);
     assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
-    r.size = 1000;
+    r.disk_size = 1000;
     assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
     assert_usage(room, 2, 1100);
     r.stored = false;
@@ -367,9 +368,110 @@ static void test_usage(void **state)
     r.columns_size = 50;
     assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
     assert_usage(room, 2, 150);
+    r.stored = true;
+    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
+    assert_int_equal(catalog_set_disk_size(room->catalog, id, 300), 0);
+    assert_usage(room, 2, 450);
     trace_record_done(&r);
     assert_int_equal(catalog_remove_trace(room->catalog, id), 0);
     assert_usage(room, 1, 100);
+}
+
+/* -- Holders -- */
+
+/* "HOLDER=TRACES:BYTES " of each. */
+static void assert_holders(struct room *room, int64_t seen_since, const char *expected)
+{
+    struct holder_usage *list;
+    char text[500] = "";
+    size_t n;
+
+    assert_int_equal(catalog_list_holders(room->catalog, seen_since, &list, &n), 0);
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s=%" PRId64 ":%" PRId64 " ",
+                 list[i].holder > 0   ? "user"
+                 : list[i].worker_url ? list[i].worker_url
+                                      : "others",
+                 list[i].traces, list[i].bytes);
+    holder_usage_free(list, n);
+    assert_string_equal(text, expected);
+}
+
+static int64_t add_owned(struct room *room, const char *url, int64_t uid, int64_t collected_at, int64_t bytes)
+{
+    struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
+    char path[64];
+
+    snprintf(path, sizeof(path), "/store/%" PRId64 "-%" PRId64, collected_at, uid);
+    t.path = t.origin = path;
+    t.worker_url = (char *)url;
+    t.owner_uid = uid;
+    t.collected_at = collected_at;
+    t.disk_size = bytes - t.columns_size;
+    t.pinned = false;
+    assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
+    return t.trace_id;
+}
+
+static void assert_next_of(struct room *room, int64_t holder, int64_t seen_since, struct trace_position *at,
+                           int64_t expected)
+{
+    struct trace_record t;
+
+    int r = catalog_next_evictable_of(room->catalog, holder, seen_since, at, &t);
+    assert_int_equal(r, expected ? 0 : -ENOENT);
+    if (r < 0)
+        return;
+    assert_int_equal(t.trace_id, expected);
+    *at = (struct trace_position){t.collected_at, t.trace_id};
+    trace_record_done(&t);
+}
+
+static void test_holders(void **state)
+{
+    struct room *room = *state;
+    struct trace_position at = {RECORD_NONE, 0};
+    int64_t mine[3], of_worker, of_root, holder, now = wall_ns();
+
+    assert_holders(room, 0, "");
+    of_worker = add_owned(room, W1, 0, 1, 1000);
+    mine[0] = add_owned(room, W1, 1000, 2, 600);
+    of_root = add_owned(room, NULL, 0, 3, 700);
+    mine[1] = add_owned(room, NULL, 1000, 4, 700);
+    add_owned(room, NULL, RECORD_NONE, 5, 800);
+    add_owned(room, W2, 65534, 6, 550);
+    mine[2] = add_owned(room, NULL, 1000, 7, 520);
+    assert_holders(room, 0, "user=3:1820 others=2:1500 " W1 "=1:1000 " W2 "=1:550 ");
+    /* A worker that is gone is told from nobody. */
+    assert_holders(room, now + 3600 * NS_PER_S, "others=4:3050 user=3:1820 ");
+    assert_int_equal(catalog_find_holder(room->catalog, 1000, W1, 0, &holder), 0);
+    assert_int_equal(holder, 1000);
+    assert_int_equal(catalog_find_holder(room->catalog, 0, NULL, 0, &holder), 0);
+    assert_int_equal(holder, HOLDER_OTHERS);
+    assert_int_equal(catalog_find_holder(room->catalog, 0, "http://unknown", 0, &holder), 0);
+    assert_int_equal(holder, HOLDER_OTHERS);
+    for (int i = 0; i < 3; i++)
+        assert_next_of(room, 1000, 0, &at, mine[i]);
+    assert_next_of(room, 1000, 0, &at, 0);
+    assert_int_equal(catalog_find_holder(room->catalog, 65534, W1, 0, &holder), 0);
+    assert_true(holder < 0);
+    at = (struct trace_position){RECORD_NONE, 0};
+    assert_next_of(room, holder, 0, &at, of_worker);
+    assert_next_of(room, holder, 0, &at, 0);
+    at = (struct trace_position){RECORD_NONE, 0};
+    assert_next_of(room, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_worker);
+    assert_next_of(room, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_root);
+    /* One that changes hands, and those that go. */
+    struct trace_record t;
+    assert_int_equal(catalog_get_trace(room->catalog, of_root, &t), 0);
+    t.owner_uid = 1001;
+    assert_int_equal(catalog_save_trace(room->catalog, &t), 0);
+    trace_record_done(&t);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(catalog_remove_trace(room->catalog, mine[i]), 0);
+    assert_holders(room, 0, W1 "=1:1000 others=1:800 user=1:700 " W2 "=1:550 ");
+    assert_int_equal(catalog_commit(room->catalog, false), 0);
+    assert_int_equal(ask(room->path, "select count(*) from holder_row"), 4);
 }
 
 /* -- What was read out of a trace -- */
@@ -640,6 +742,7 @@ static void check_plans(struct room *room)
         {STATEMENT_TRACE_OF_ORIGIN, "USING INDEX trace_origin (origin=?)"},
         {STATEMENT_TRACE_OF_SHA256, "USING INDEX trace_sha256 (sha256=?)"},
         {STATEMENT_EVICTABLE, "USING INDEX trace_evictable"},
+        {STATEMENT_EVICTABLE_OF_HOLDER, "USING INDEX trace_evictable"},
         {STATEMENT_TWIN, "USING INDEX trace_session (session_id=?)"},
         {STATEMENT_COUNT_TRACES, "USING COVERING INDEX trace_session"},
         {STATEMENT_TARGET_TRACES, "USING INDEX trace_target"},
@@ -693,6 +796,7 @@ int main(void)
         ROOM_TEST(test_long_listings),
         ROOM_TEST(test_unfinished),
         ROOM_TEST(test_usage),
+        ROOM_TEST(test_holders),
         ROOM_TEST(test_summaries),
         ROOM_TEST(test_defects),
         ROOM_TEST(test_removing_a_session),

@@ -267,6 +267,7 @@ static void test_migrates_version_1(void **state)
     run_turn(room);
     assert_int_equal(ask(room->path, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(room->path, "select bytes from usage_row"), 1500);
+    assert_int_equal(ask(room->path, "select bytes from holder_row where holder = 0"), 1500);
 
     room->catalog = catalog_close(room->catalog);
     _cleanup_(freep) char *migrated = schema_of(room->path);

@@ -51,6 +51,7 @@ static void test_defaults(void **state)
     assert_int_equal(p.config.collect.remove_original, 0);
     assert_int_equal(p.config.collect.file_max, INT64_C(64) << 30);
     assert_int_equal(p.config.store.max_use, 0);
+    assert_int_equal(p.config.store.per_user, 0);
     assert_int_equal(p.config.fleet.n_fleets, 0);
 }
 
@@ -66,7 +67,7 @@ static void test_every_section(void **state)
               "stop=1h30min\n"
               "[limits]\nworkers=7\nsessions=2\n"
               "[collect]\nmode=reference\nwatch=/a\nwatch=/b\nremove_original=yes\n"
-              "[store]\nmax_use=1.5T\nkeep_free=auto\n"
+              "[store]\nmax_use=1.5T\nkeep_free=auto\nper_user=20%\n"
               "[fleet east-1]\n"
               "worker=10.0.0.1:8000/\nworker=http://[::1]:8001\n"
               "map_path=/a:/b\nmap_path=/c:/d\n"
@@ -89,6 +90,7 @@ static void test_every_section(void **state)
     assert_int_equal(c->collect.n_watch, 2);
     assert_string_equal(c->collect.watch[1], "/b");
     assert_int_equal(c->store.max_use, (INT64_C(3) << 40) / 2);
+    assert_int_equal(c->store.per_user, -20);
     assert_int_equal(c->fleet.n_fleets, 1);
     assert_string_equal(c->fleet.fleets[0].name, "east-1");
     assert_int_equal(c->fleet.fleets[0].n_workers, 2);
@@ -118,7 +120,8 @@ static void test_garbage(void **state)
         {"[timeouts]\nstop=0\n",
          "x.conf:2: [timeouts] stop=0: must be a duration such as 30min, from 100ms to 7d"},
         {"[timeouts]\nstopp=3s\n", "x.conf:2: [timeouts] stopp: no such key; did you mean stop?"},
-        {"[store]\nxyzzy=3\n", "x.conf:2: [store] xyzzy: no such key; there are max_use, keep_free"},
+        {"[store]\nxyzzy=3\n",
+         "x.conf:2: [store] xyzzy: no such key; there are max_use, keep_free, per_user"},
         {"[timeots]\nstop=1s\n", "x.conf:1: [timeots]: no such section; did you mean [timeouts]?"},
         {"[fleet]\n", "x.conf:1: [fleet]: no such section; did you mean [fleet NAME]?"},
         {"[quux 1]\n", "x.conf:1: [quux 1]: no such section; there are [profd], [timeouts], [limits], "
@@ -137,6 +140,12 @@ static void test_garbage(void **state)
         {"[collect]\nmode=move\n", "x.conf:2: [collect] mode=move: must be copy or reference"},
         {"[collect]\nremove_original=maybe\n",
          "x.conf:2: [collect] remove_original=maybe: must be yes or no"},
+        {"[store]\nper_user=0%\n", "x.conf:2: [store] per_user=0%: must be a size such as 50G, at least 1M, "
+                                   "a part of max_use= such as 20%, or auto"},
+        {"[store]\nper_user=101%\n", "x.conf:2: [store] per_user=101%: must be a size"},
+        {"[store]\nper_user=5\n", "x.conf:2: [store] per_user=5: must be a size"},
+        {"[store]\nper_user=%\n", "x.conf:2: [store] per_user=%: must be a size"},
+        {"[store]\nper_user=-5%\n", "x.conf:2: [store] per_user=-5%: must be a size"},
         {"[store]\nmax_use=10%\n",
          "x.conf:2: [store] max_use=10%: must be a size such as 200G, at least 1M, or auto"},
         {"[fleet a]\nworker=http://x:1\ndialect=latin\n",

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The budget of the store: what it may hold, in whose share a trace counts, and which traces go for one that
+ * comes in. Who gives way is decided by retention.h, which knows numbers only; here they are gathered, and
+ * what was decided is done. What counts is what files take on the disk.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "daemon/collect/retention.h"
+#include "daemon/collect/store_internal.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/statvfs.h>
+
+#define DEFAULT_USE_DIVISOR  10
+#define DEFAULT_FREE_PERCENT 15
+#define DEFAULT_FREE_MAX     (INT64_C(4) << 30)
+/* A worker whose files say nothing of their owner has a share of its own until no discovery has seen it for
+ * that long: addresses of workers come and go, and the traces of those that are gone share one share. */
+#define WORKER_SEEN_NS (INT64_C(86400) * NS_PER_S)
+
+int store_usage(const struct store *s, struct store_usage *ret)
+{
+    struct statvfs fs;
+    struct store_usage u = {.path = s->settings->path};
+
+    if (statvfs(s->settings->path, &fs) < 0)
+        return -errno;
+    int64_t size = (int64_t)fs.f_blocks * (int64_t)fs.f_frsize;
+    u.free = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
+    u.max_use = s->settings->max_use > 0 ? s->settings->max_use : size / DEFAULT_USE_DIVISOR;
+    u.keep_free = s->settings->keep_free > 0 ? s->settings->keep_free
+                                             : MIN(size / 100 * DEFAULT_FREE_PERCENT, DEFAULT_FREE_MAX);
+    int r = catalog_usage(s->catalog, &u.traces, &u.bytes);
+    if (r < 0)
+        return r;
+    *ret = u;
+    return 0;
+}
+
+int64_t room_of(const struct trace_record *t)
+{
+    return (t->stored ? t->disk_size : 0) + MAX(t->columns_size, INT64_C(0));
+}
+
+/* -- Holders ------------------------------------------------------------------------------------------ */
+
+static int64_t seen_since(void)
+{
+    return wall_ns() - WORKER_SEEN_NS;
+}
+
+int64_t store_holder(const struct store *s, int64_t owner_uid, const char *worker_url)
+{
+    int64_t holder = HOLDER_OTHERS;
+
+    catalog_find_holder(s->catalog, owner_uid, worker_url, seen_since(), &holder);
+    return holder;
+}
+
+void budget_incoming(struct store *s, int64_t holder, int64_t bytes)
+{
+    size_t i = 0;
+
+    s->incoming_bytes += bytes;
+    while (i < s->n_incoming_holders && s->incoming[i].holder != holder)
+        i++;
+    if (i == s->n_incoming_holders) {
+        VEC_GROW(s->incoming, s->n_incoming_holders, s->cap_incoming);
+        s->incoming[s->n_incoming_holders++] = (struct incoming){.holder = holder};
+    }
+    s->incoming[i].bytes += bytes;
+    if (s->incoming[i].bytes <= 0)
+        s->incoming[i] = s->incoming[--s->n_incoming_holders];
+}
+
+/* [store] per_user= in bytes; 0: not set. */
+static int64_t per_user_of(const struct store *s, int64_t max_use)
+{
+    int64_t setting = s->settings->per_user;
+    return setting < 0 ? max_use / 100 * -setting + max_use % 100 * -setting / 100 : setting;
+}
+
+int store_list_users(const struct store *s, struct store_users *ret)
+{
+    struct store_usage u;
+
+    *ret = (struct store_users){0};
+    int r = store_usage(s, &u);
+    if (r >= 0)
+        r = catalog_list_holders(s->catalog, seen_since(), &ret->users, &ret->n);
+    if (r >= 0)
+        ret->share = retention_share(u.max_use, ret->n, per_user_of(s, u.max_use));
+    return r;
+}
+
+void store_users_done(struct store_users *u)
+{
+    holder_usage_free(u->users, u->n);
+}
+
+char *store_user_name(int64_t holder, const char *worker_url)
+{
+    return holder > 0   ? xasprintf("uid %" PRId64, holder)
+           : worker_url ? xstrdup(worker_url)
+                        : xstrdup("others");
+}
+
+/* -- Who gives way ------------------------------------------------------------------------------------ */
+
+struct eviction {
+    struct store *store;
+    int64_t goal, freed, collected_until, share;
+    struct retention_holder *holders;
+    struct trace_position *at; /* of each holder: the last trace that was chosen */
+    int64_t *numbers;          /* of each holder */
+    size_t n_holders;
+    int64_t *ids; /* of the traces that go */
+    size_t n, cap;
+};
+
+static void eviction_done(struct eviction *e)
+{
+    free(e->holders);
+    free(e->at);
+    free(e->numbers);
+    free(e->ids);
+}
+
+/* By how much so many more bytes, with the copies under way, exceed the budget. Some may be on the disk
+ * already. */
+static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes, int64_t written)
+{
+    int64_t used, needed, over;
+
+    if (__builtin_add_overflow(bytes, s->incoming_bytes, &bytes) ||
+        __builtin_add_overflow(u->bytes, bytes, &used) ||
+        __builtin_add_overflow(bytes - written, u->keep_free, &needed) ||
+        __builtin_add_overflow(needed, s->lent_bytes, &needed) ||
+        __builtin_sub_overflow(needed, u->free, &over))
+        return INT64_MAX;
+    return MAX(used - u->max_use, over);
+}
+
+bool store_has_room(const struct store *s, int64_t bytes)
+{
+    struct store_usage u = {0};
+    return store_usage(s, &u) >= 0 && excess(s, &u, bytes, 0) <= 0;
+}
+
+static void add_use(struct eviction *e, int64_t number, int64_t bytes)
+{
+    size_t i = 0;
+
+    while (i < e->n_holders && e->numbers[i] != number)
+        i++;
+    if (i == e->n_holders) {
+        e->n_holders++;
+        e->holders = xrealloc(e->holders, e->n_holders, sizeof(*e->holders));
+        e->at = xrealloc(e->at, e->n_holders, sizeof(*e->at));
+        e->numbers = xrealloc(e->numbers, e->n_holders, sizeof(*e->numbers));
+        e->holders[i] = (struct retention_holder){.removable = true};
+        e->at[i] = (struct trace_position){RECORD_NONE, 0};
+        e->numbers[i] = number;
+    }
+    e->holders[i].used += bytes;
+}
+
+static int gather_holders(struct eviction *e, const struct store_usage *u, int64_t holder, int64_t bytes)
+{
+    const struct store *s = e->store;
+    struct holder_usage *list;
+    int64_t total = 0, capacity;
+    size_t n;
+
+    int r = catalog_list_holders(s->catalog, seen_since(), &list, &n);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n; i++)
+        add_use(e, list[i].holder, list[i].bytes);
+    holder_usage_free(list, n);
+    for (size_t i = 0; i < s->n_incoming_holders; i++)
+        add_use(e, s->incoming[i].holder, s->incoming[i].bytes);
+    add_use(e, holder, bytes);
+    for (size_t i = 0; i < e->n_holders; i++)
+        total += e->holders[i].used;
+    /* What is to be left free on the disk may be what limits the store. */
+    if (__builtin_sub_overflow(total, e->goal, &capacity))
+        capacity = 0;
+    e->share = retention_share(MIN(capacity, u->max_use), e->n_holders, per_user_of(s, u->max_use));
+    return 0;
+}
+
+/* Whether something of the holder may go after what was chosen of it; that is added where it is to go. */
+static int next_of(struct eviction *e, size_t i, bool choose)
+{
+    struct trace_record t;
+
+    int r = catalog_next_evictable_of(e->store->catalog, e->numbers[i], seen_since(), &e->at[i], &t);
+    if (r == -ENOENT)
+        e->holders[i].removable = false;
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    e->holders[i].removable = t.collected_at <= e->collected_until;
+    if (choose && e->holders[i].removable) {
+        VEC_GROW(e->ids, e->n, e->cap);
+        e->ids[e->n++] = t.trace_id;
+        e->at[i] = (struct trace_position){t.collected_at, t.trace_id};
+        e->freed += room_of(&t);
+        e->holders[i].used -= room_of(&t);
+    }
+    trace_record_done(&t);
+    return 0;
+}
+
+/* -EDQUOT where only the shares of others are in the way, else -ENOSPC. */
+static int refusal_of(struct eviction *e)
+{
+    for (size_t i = 0; i < e->n_holders; i++) {
+        int r = e->holders[i].removable ? next_of(e, i, false) : 0;
+        if (r < 0 || e->holders[i].removable)
+            return r < 0 ? r : -EDQUOT;
+    }
+    return -ENOSPC;
+}
+
+/* Which traces would have to go for so many bytes more of a holder. */
+static int choose_victims(struct eviction *e, int64_t holder, int64_t bytes, int64_t written)
+{
+    const struct store *s = e->store;
+    struct store_usage u = {0};
+
+    int r = store_usage(s, &u);
+    if (r < 0)
+        return r;
+    e->goal = excess(s, &u, bytes, written);
+    if (e->goal <= 0)
+        return 0;
+    if (bytes > u.max_use - s->incoming_bytes)
+        return -ENOSPC;
+    r = gather_holders(e, &u, holder, bytes);
+    while (r >= 0 && e->freed < e->goal) {
+        ssize_t next = retention_next(e->holders, e->n_holders, e->share);
+        if (next < 0)
+            return refusal_of(e);
+        r = next_of(e, (size_t)next, true);
+    }
+    return r;
+}
+
+/* -- What goes ---------------------------------------------------------------------------------------- */
+
+static int give_up_columns(struct store *s, const struct trace_record *t)
+{
+    int r = drop_columns(s, t->trace_id);
+    if (r >= 0)
+        r = catalog_commit(s->catalog, false);
+    if (r >= 0)
+        store_unlink(t->columns);
+    return r;
+}
+
+static int remove_victim(struct store *s, int64_t id)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    int r = catalog_get_trace(s->catalog, id, &t);
+    if (r >= 0) {
+        log_struct(LOG_NOTICE,
+                   LOG_FIELDS(.session_id = t.session_id, .trace_id = id, .worker = t.worker_url,
+                              .message_id = MESSAGE_STORE_FULL),
+                   "%st%" PRId64 " (%s) %s: the store is at its budget", t.stored ? "" : "the columns of ",
+                   id, t.name, t.stored ? "goes" : "go");
+        r = t.stored ? store_remove_trace(s, &t, "profd, for the store's budget") : give_up_columns(s, &t);
+    }
+    trace_record_done(&t);
+    return r;
+}
+
+static int make_room(struct store *s, int64_t holder, int64_t bytes, int64_t written, int64_t collected_until)
+{
+    _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = collected_until};
+
+    int r = choose_victims(&e, holder, bytes, written);
+    for (size_t i = 0; i < e.n && r >= 0; i++) {
+        r = remove_victim(s, e.ids[i]);
+        s->n_evictions += r >= 0;
+    }
+    return r;
+}
+
+int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
+{
+    return make_room(s, holder, bytes, 0, collected_until);
+}
+
+int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
+{
+    return make_room(s, holder, bytes, bytes, collected_until);
+}
+
+int store_could_take(struct store *s, int64_t bytes)
+{
+    _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = INT64_MAX};
+
+    /* Of somebody who has nothing yet. Where that is more than a share, others can still replace their own.
+     */
+    int r = choose_victims(&e, INT64_MAX, bytes, 0);
+    return r == -EDQUOT ? 0 : r;
+}
+
+static const char *url_of(const struct store_users *users, int64_t holder)
+{
+    for (size_t i = 0; i < users->n; i++)
+        if (users->users[i].holder == holder)
+            return users->users[i].worker_url;
+    return holder < 0 ? "this worker" : NULL;
+}
+
+char *store_refusal(const struct store *s, int64_t holder, int err)
+{
+    _cleanup_(store_users_done) struct store_users users = {0};
+    char share[UNIT_TEXT_MAX];
+
+    if (err == -ENOSPC)
+        return xstrdup("no room in the store (see profctl du)");
+    if (err != -EDQUOT || store_list_users(s, &users) < 0)
+        return xstrdup(strerror(-err));
+    _cleanup_(freep) char *name = store_user_name(holder, url_of(&users, holder));
+    return xasprintf("no room in the store for %s beyond a share of %s ([store] per_user=; see profctl du)",
+                     name, format_size(share, users.share));
+}
+
+uint64_t store_evictions(const struct store *s)
+{
+    return s->n_evictions;
+}
