@@ -122,7 +122,7 @@ int session_start(struct client *c, const char *source, const json_t *request, b
         return wait_for(c, id, ret_recorded);
     if (c->json)
         return client_print_json(c, session);
-    fprintf(c->out.file, "%s\n", id);
+    screen_printf(&c->out, "%s\n", id);
     fflush(c->out.file);
     client_say(c, "Next: profctl status %s shows it, profctl stop %s stops it", id, id);
     return EXIT_DONE;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/text/text.h"
+#include <stdarg.h>
 #include <sys/ioctl.h>
 
 #define WIDTH_FALLBACK  80
@@ -23,6 +24,16 @@ void screen_init(struct screen *s, FILE *file, bool want_colour)
     s->is_tty = isatty(fileno(file));
     s->is_terminal = !dumb && s->is_tty;
     s->has_colour = s->is_terminal && want_colour && !(no_colour && *no_colour);
+}
+
+void screen_printf(const struct screen *s, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap), *clean = text_clean(text, true);
+    va_end(ap);
+    fputs(clean, s->file);
 }
 
 void screen_json(const struct screen *s, const json_t *value, size_t flags)

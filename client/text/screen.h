@@ -35,6 +35,9 @@ unsigned screen_text_width(const struct screen *s);
 const char *screen_colour(const struct screen *s, enum colour c);
 const char *screen_plain(const struct screen *s);
 
+/* What others said, as one text that is cleaned (text_clean()): without escape sequences of ours. */
+void screen_printf(const struct screen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* As JSON; on a terminal with everything but ASCII escaped, and DEL. */
 void screen_json(const struct screen *s, const json_t *value, size_t flags);
 

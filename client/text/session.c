@@ -341,9 +341,10 @@ static void print_outcome_line(const json_t *session, const struct screen *s)
     char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
     _cleanup_(freep) char *traces = text_count((int64_t)t.n_traces, "trace");
 
-    fprintf(s->file, "Session %s is %s%s%s: ", json_get_str(session, "session"),
-            state < 0 ? "" : screen_colour(s, state_colours[state]), json_get_str(session, "state"),
-            screen_plain(s));
+    screen_printf(s, "Session %s is ", json_get_str(session, "session"));
+    fputs(state < 0 ? "" : screen_colour(s, state_colours[state]), s->file);
+    screen_printf(s, "%s", json_get_str(session, "state"));
+    fprintf(s->file, "%s: ", screen_plain(s));
     size_t n_workers = t.n_targets + t.n_skipped;
     if (n_workers > 0)
         fprintf(s->file, "%zu of %zu worker%s, ", t.by_state[STATE_COMPLETE], n_workers,

@@ -111,9 +111,10 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
         strcat(speed, "/s");
     }
     format_size(size, json_get_int(trace, "size", 0));
-    fprintf(c->out.file, "%s" LINE_FORMAT "%s  %s\n", screen_colour(&c->out, colour),
-            json_get_str(trace, "trace"), is_new ? state : "known", rank ? rank : "-", events, size, speed,
-            screen_plain(&c->out), name);
+    fputs(screen_colour(&c->out, colour), c->out.file);
+    screen_printf(&c->out, LINE_FORMAT, json_get_str(trace, "trace"), is_new ? state : "known",
+                  rank ? rank : "-", events, size, speed);
+    fprintf(c->out.file, "%s  %s\n", screen_plain(&c->out), name);
     /* Whoever reads only the errors of many files sees whose they are. */
     _cleanup_(freep) char *losses = trace_losses(trace), *whose = text_clean(path, false);
     if (reason)

@@ -42,9 +42,9 @@ static int find_the_one(struct client *c, char *ref)
     problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%zu sessions are running: which one?", n);
     int r = client_fail(c, &p);
     json_array_foreach(sessions, i, session)
-        fprintf(c->err.file, "  profctl stop %s  (%s, %s)\n", json_get_str(session, "session"),
-                json_get_str(session, "state"),
-                json_get_str(session, "router") ? json_get_str(session, "router") : "workers");
+        screen_printf(&c->err, "  profctl stop %s  (%s, %s)\n", json_get_str(session, "session"),
+                      json_get_str(session, "state"),
+                      json_get_str(session, "router") ? json_get_str(session, "router") : "workers");
     return r;
 }
 

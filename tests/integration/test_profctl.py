@@ -159,19 +159,47 @@ def test_answer_that_is_not_json(door):
 
 # Of each kind that terminals obey, hide, or let change the direction of what stands around it.
 STEERING = "a\x1b]0;x\x07\x7f\x85\x9b\u00ad\u061c\u200b\u200e\u2028\u202e\u2066\u2069\ufeff\U000e0041z"
-OUTPUTS = [["list-traces", "--format", f] for f in ("table", "wide", "csv", "tsv", "json")] + [["show", "t41"], ["show", "t41", "--json"], ["status", "s7"],
-                                                                                             ["status", "s7", "--json"], ["du"], ["pin", "t41"]]
+HARMLESS = set("a]0;xz")
+WORDS = ("state", "engine", "role", "level", "status", "session", "trace", "run", "kind", "format")  # that profctl decides by
+OUTPUTS = [["list-traces", "--format", f] for f in ("table", "wide", "csv", "tsv", "json")] + [
+    ["show", "t41"], ["show", "t41", "--json"], ["status", "s7"], ["status", "s7", "--json"], ["du"], ["pin", "t41"], ["stop"],
+    ["start", "--router", "http://r"], ["list-sessions"], ["list-sessions", "--csv"], ["list-workers", "--router", "http://r"],
+    ["doctor", "--router", "http://r"]]
 
 
-@pytest.mark.parametrize("term", ["xterm", "dumb", ""])
+def poisoned(value, kept=()):
+    """An answer in which each text steers, but for those of the kept members."""
+    if isinstance(value, dict):
+        return {k: v if k in kept else poisoned(v, kept) for k, v in value.items()}
+    if isinstance(value, list):
+        return [poisoned(v, kept) for v in value]
+    return value + STEERING if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("kept", [WORDS, ()], ids=["texts", "all"])
 @pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
-def test_nothing_steers_a_terminal(door, words, term):
-    t = trace(41, name=STEERING, note=STEERING, origin="/" + STEERING)
-    s = session("partial", [target(1, "failed", failure=STEERING, remedy=STEERING, worker="http://" + STEERING)], labels={STEERING: STEERING})
-    door.answers |= {"GET /v1/traces": {"traces": [t]}, "GET /v1/traces/t41": t, "GET /v1/sessions/s7": s, "GET /v1/usage": USAGE | {"store": STEERING},
-                     "PUT /v1/traces/t41/pin": problem(409, "busy", STEERING, STEERING)}
-    out, _ = on_terminal(door, *words, columns=400, env={"TERM": term})
-    assert "a" in out and not (set(STEERING) - set("a]0;xz")) & set(plain(out))
+def test_nothing_steers_a_terminal(door, words, kept):
+    s = session("partial", [target(1, "failed", **FAILURE), target(2)])
+    worker = {"url": "http://w", "engine": "vllm", "version": "1", "role": "decode", "model": "m", "note": "n", "remedy": "r", "error": "e"}
+    check = {"level": "fail", "status": "fail", "text": "t", "remedy": "r", "worker": "http://w"}
+    t = trace(41, note="n", reason="r", labels={"a": "b"})
+    answers = {"GET /v1/traces": {"traces": [t]}, "GET /v1/traces/t41": t, "GET /v1/sessions/s7": s, "GET /v1/sessions": {"sessions": [s, s]},
+               "GET /v1/usage": USAGE, "GET /v1/workers": {"dialect": "static", "workers": [worker]}, "POST /v1/sessions": s,
+               "GET /v1/doctor": {"checks": [check], "problems": 1, "warnings": 0}}
+    door.answers |= {k: poisoned(v, kept) for k, v in answers.items()}
+    door.answers["PUT /v1/traces/t41/pin"] = problem(409, "busy", STEERING, STEERING)
+    if words[0] == "status" and not kept:  # it would follow a session that never ends
+        words = [*words, "--once"]
+    out, _ = on_terminal(door, *words, columns=400)
+    assert out and not (set(STEERING) - HARMLESS) & set(plain(out))
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_nothing_steers_a_dumb_terminal(door, form, term):
+    door.answers["GET /v1/traces"] = {"traces": [trace(41, name=STEERING, note=STEERING)]}
+    out, _ = on_terminal(door, "list-traces", "--format", form, columns=400, env={"TERM": term})
+    assert "t41" in out and not (set(STEERING) - HARMLESS) & set(plain(out))
 
 
 def test_json_is_what_profd_said(door):
