@@ -2,7 +2,7 @@
 /*
  * A server that shows what the HTTP door hands to a handler, for test_http_door.py.
  *
- *     http-echo unix:PATH|tcp [KEY=VALUE]...
+ *     http-echo unix:PATH|tcp[:ADDRESS] [KEY=VALUE]...
  *
  * prints "listening PORT" (0 for a Unix socket) and answers. A byte on its stdin stops it accepting; the end
  * of stdin frees the server with whatever is open, and "freed" is printed. Keys are the limits in struct
@@ -263,6 +263,8 @@ static int listen_on(const char *where, unsigned *ret_port)
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     bool local = starts_with(where, "unix:");
+    if (starts_with(where, "tcp:"))
+        inet_pton(AF_INET, where + strlen("tcp:"), &in.sin_addr);
     socklen_t size = sizeof(in);
     int fd = socket(local ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
 

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,9 +25,9 @@ GIB = 1 << 30
 class Server:
     """A running http-echo: `with Server(head_ms=300) as server`. On exit it must free everything and be silent."""
 
-    def __init__(self, unix=None, noisy=False, **limits):
-        self.unix, self.noisy = unix, noisy
-        where = f"unix:{unix}" if unix else "tcp"
+    def __init__(self, unix=None, noisy=False, address="127.0.0.1", **limits):
+        self.unix, self.noisy, self.address = unix, noisy, address
+        where = f"unix:{unix}" if unix else f"tcp:{address}"
         self.command = [PROGRAM, where, *(f"{k}={v}" for k, v in limits.items())]
 
     def __enter__(self):
@@ -47,7 +48,7 @@ class Server:
         if receive_buffer:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         s.settimeout(10)
-        s.connect(str(self.unix) if self.unix else ("127.0.0.1", self.port))
+        s.connect(str(self.unix) if self.unix else (self.address, self.port))
         return Client(s)
 
     def once(self, data):
@@ -883,6 +884,34 @@ def test_oldest_without_a_token_makes_room():
         for client in (holder, *more):
             client.send(get("/x", TOKEN))
             assert client.reply().status == 200
+
+
+# In a network of its own, whose loopback device has another address, too.
+SHARE = """
+import fcntl, socket, struct
+from test_http_door import TOKEN, Server, get, known
+
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS: up
+    fcntl.ioctl(s, 0x8916, struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton("10.123.45.67")))  # SIOCSIFADDR
+with Server(address="10.123.45.67", strangers_share=4) as server:
+    holder = known(server)
+    clients = [server.connect() for _ in range(10)]
+    for client in clients[:6]:
+        assert client.is_closed()
+    for client in clients[6:]:
+        client.send(get("/x"))
+        assert client.reply().status == 200
+    holder.send(get("/x", TOKEN))
+    assert holder.reply().status == 200
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
+def test_share_of_an_address_beyond_loopback():
+    r = subprocess.run(["unshare", "-n", sys.executable, "-c", SHARE], capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "PYTHONPATH": f"{ROOT}/tests/integration:{ROOT}/tests"})
+    assert r.returncode == 0, r.stderr
 
 
 def test_burst_is_accepted_in_portions():
