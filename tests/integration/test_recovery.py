@@ -3,6 +3,7 @@
 session, and starts nothing a second time."""
 
 import contextlib
+import os
 import re
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ import pytest
 
 from daemon import Daemon, FaultFleet, quick_config, wait_for
 from patience import patience
+from test_collect import NAME, made_trace
 from wall_clock import WallClock, why_not
 
 MS = 1_000_000
@@ -264,6 +266,34 @@ def test_collecting(tmp_path):
         assert end["state"] == "complete" and end["counts"]["traces"] == 2
         assert fleet.journal()["stops"] == stops
         settled(profd, fleet, 1)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_collecting_after_the_clock_was_set_back(tmp_path):
+    """The trace is older than its recording by the times of both, and is collected all the same; one that was there is not."""
+    clock, place = WallClock(tmp_path / "clock"), tmp_path / "fleet/w0"
+    place.mkdir(parents=True)
+
+    def write(rank, age_s):
+        path = tmp_path / NAME.replace("rank0", f"rank{rank}")
+        path.write_bytes(made_trace(rank=rank))
+        os.utime(path, (time.time() - age_s, time.time() - age_s))
+        path.rename(place / path.name)
+
+    with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "no-trace") as fleet:
+        config = quick_config(settle=f"{patience(10):.0f}s", more=f"[fleet test]\nrouter={fleet.router}\n")
+        with Daemon(tmp_path / "profd", config, environment=clock.environment) as profd:
+            write(1, 2 * 3600)
+            session = profd.start_session(duration_ns=SHORT)["session"]
+            profd.wait_state(session, "collecting")
+            profd.kill()
+            clock.offset_s = -3600
+            write(0, 3600)
+            profd.start()
+            end = profd.wait_session(session)
+            assert end["state"] == "complete" and end["counts"]["traces"] == 1, end
+            assert [trace["ranks"]["rank"] for trace in profd.traces()] == [0]
+            settled(profd, fleet, 1)
 
 
 def test_killed_again_and_again(tmp_path):
