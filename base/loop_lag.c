@@ -16,6 +16,8 @@ struct loop_lag {
     bool is_set;  /* the probe */
     bool is_busy; /* there was another turn since it was set */
     bool rang;    /* in this turn */
+    void (*on_probe)(bool at_rest, void *arg);
+    void *arg;
 };
 
 static void set_probe(struct loop_lag *l)
@@ -35,6 +37,8 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
     l->worst_ns = MAX(l->worst_ns, mono_ns() - l->due_ns);
     l->rang = true;
     l->is_set = false;
+    if (l->on_probe)
+        l->on_probe(!l->is_busy, l->arg);
     if (l->is_busy)
         set_probe(l);
 }
@@ -53,6 +57,12 @@ int loop_lag_dispatch(struct loop_lag *l)
             set_probe(l);
     } while (!event_base_got_break(l->base));
     return 0;
+}
+
+void loop_lag_on_probe(struct loop_lag *l, void (*fn)(bool at_rest, void *arg), void *arg)
+{
+    l->on_probe = fn;
+    l->arg = arg;
 }
 
 int64_t loop_lag_take(struct loop_lag *l)

@@ -19,5 +19,8 @@ DEFINE_CLEANUP(struct loop_lag *, loop_lag_free)
 
 /* Runs the loop until event_base_loopbreak(), in the place of event_base_dispatch(). */
 int loop_lag_dispatch(struct loop_lag *l);
+/* For what can wait until there is time: while the loop has anything to do from time to time, and once when
+ * it comes to rest. */
+void loop_lag_on_probe(struct loop_lag *l, void (*fn)(bool at_rest, void *arg), void *arg);
 /* The longest since it was last taken. */
 int64_t loop_lag_take(struct loop_lag *l);

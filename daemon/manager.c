@@ -34,6 +34,8 @@
 /* The child itself, and what it begins. */
 #define INGEST_TASKS (INT64_C(1) + INGEST_THREADS_MAX)
 #define STATE_UMASK  027
+/* Bytes; as malloc() begins. */
+#define MAPPED_ALONE (128 << 10)
 
 /* -- The end -------------------------------------------------------------------------------------------- */
 
@@ -115,6 +117,9 @@ static void setup_process(void)
     }
     /* The threads copy nothing of size: an arena for each would be memory that lies idle. */
     mallopt(M_ARENA_MAX, 1);
+    /* What is large is a mapping of its own, and gone when it is freed. By itself the threshold would rise to
+     * the largest block that ever was. */
+    mallopt(M_MMAP_THRESHOLD, MAPPED_ALONE);
 }
 
 static int setup_loop(struct manager *m)
@@ -305,6 +310,12 @@ static struct notifier *setup_notifier(struct manager *m)
     return notifier_new(&rooms);
 }
 
+static void on_probe(bool at_rest, void *arg)
+{
+    struct manager *m = arg;
+    heap_look(&m->heap, at_rest);
+}
+
 static int setup(struct manager *m, struct problem *p)
 {
     const struct config *c = &m->config;
@@ -314,6 +325,8 @@ static int setup(struct manager *m, struct problem *p)
         r = setup_loop(m);
     if (r >= 0)
         r = loop_lag_new(m->base, &m->lag);
+    if (r >= 0)
+        loop_lag_on_probe(m->lag, on_probe, m);
     if (r >= 0)
         r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
     if (r >= 0)

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "daemon/api/door.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config.h"
@@ -40,6 +41,7 @@ struct manager {
     struct manner manner;
     struct event_base *base;
     struct loop_lag *lag;
+    struct heap_keeper heap;
     struct event *signals[3];
     struct event *starter; /* the end of a transient one's stdin */
     struct offload *offload;

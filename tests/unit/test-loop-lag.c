@@ -64,6 +64,28 @@ static void test_a_loop_that_waits_is_not_woken(void **state)
     event_base_free(base);
 }
 
+static void note_rest(bool at_rest, void *arg)
+{
+    unsigned *n = arg;
+    n[at_rest]++;
+}
+
+static void test_a_loop_that_comes_to_rest_is_told_once(void **state)
+{
+    struct event_base *base = event_base_new();
+    struct loop_lag *l;
+    unsigned n[2] = {0};
+
+    assert_int_equal(loop_lag_new(base, &l), 0);
+    loop_lag_on_probe(l, note_rest, n);
+    add_timer(base, 0, hold_up_later, base); /* beyond the first probe */
+    assert_int_equal(loop_lag_dispatch(l), 0);
+    assert_int_equal(n[true], 1);
+    assert_true(n[false] >= 1);
+    loop_lag_free(l);
+    event_base_free(base);
+}
+
 static void test_it_ends_when_it_is_told_to(void **state)
 {
     struct event_base *base = event_base_new();
@@ -82,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_loop_that_is_held_up),
         cmocka_unit_test(test_a_loop_that_waits_is_not_woken),
+        cmocka_unit_test(test_a_loop_that_comes_to_rest_is_told_once),
         cmocka_unit_test(test_it_ends_when_it_is_told_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
