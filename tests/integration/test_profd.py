@@ -636,6 +636,25 @@ def test_unit_file(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+SIZES = {"M": 1 << 20, "G": 1 << 30}
+
+
+def in_bytes(text):
+    return int(text[:-1]) * SIZES[text[-1]]
+
+
+def test_memory_of_the_unit_is_enough_for_what_profd_may_start():
+    """The limits hold all that the defaults of profd.conf allow, and a GiB of profd's own."""
+    unit = (BUILD / "systemd/profd.service").read_text()
+    limits = {name: in_bytes(value) for name, value in re.findall(r"^(Memory\w+)=(\d+[MG])$", unit, re.MULTILINE)}
+    keys = {(section, name): default for section, name, default in
+            re.findall(r"^\[(\w+)\] (\w+) = ([^\t]*)\t", run("--list-keys").stdout, re.MULTILINE)}
+    reading = int(keys["collect", "children"]) * (in_bytes(keys["collect", "columns_memory"]) + (512 << 20))
+    sending = int(keys["load", "runs"]) * in_bytes(keys["load", "memory"])
+    assert (1 << 30) + reading + sending <= limits["MemoryHigh"] < limits["MemoryMax"]
+    assert limits["MemoryMax"] < 2 * limits["MemoryHigh"]
+
+
 def test_idle_clients_on_tcp_do_not_shut_the_unix_socket(tcp):
     idle = [socket.create_connection(("127.0.0.1", tcp.port), 10) for _ in range(260)]
     assert b"503" in idle[-1].recv(100)
