@@ -5,6 +5,9 @@
 #include "base/text_clean.h"
 #include <math.h>
 
+/* A value with its key, as servers' answers have them. */
+#define VALUE_BYTES 150
+
 const char *json_get_str(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -49,6 +52,11 @@ static size_t count_values(const char *data, size_t size)
             n++;
     }
     return n;
+}
+
+size_t json_memory(const char *data, size_t size)
+{
+    return size + count_values(data, size) * VALUE_BYTES;
 }
 
 json_t *json_parse(const char *data, size_t size, char error[static 200])

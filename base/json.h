@@ -27,6 +27,8 @@ double json_get_number(const json_t *object, const char *key, double fallback);
 json_t *json_parse(const char *data, size_t size, char error[static 200]);
 /* The same for a peer of whom fewer values are expected: three bytes of "[]," cost fifty times their size. */
 json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, char error[static 200]);
+/* The memory that the values of such a text take, about. */
+size_t json_memory(const char *data, size_t size);
 /* Sets a key where the text is not NULL or the number is not absent. Takes no reference. */
 void json_put_str(json_t *object, const char *key, const char *value);
 void json_put_int(json_t *object, const char *key, int64_t value);

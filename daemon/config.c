@@ -466,6 +466,7 @@ void config_exchange(struct config *live, struct config *next)
 {
     EXCHANGE(live->log_level, next->log_level);
     EXCHANGE(live->connections_max, next->connections_max);
+    EXCHANGE(live->answers_max, next->answers_max);
     EXCHANGE(live->children_max, next->children_max);
     EXCHANGE(live->session, next->session);
     EXCHANGE(live->fleet, next->fleet);

@@ -27,6 +27,7 @@ struct config {
     int log_level;
     int bus; /* enum bus_kind */
     int64_t connections_max, children_max;
+    int64_t answers_max; /* bytes, of routers and workers together */
     struct session_settings session;
     struct fleet_settings fleet;
     struct collect_settings collect;

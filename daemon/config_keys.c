@@ -297,6 +297,7 @@ static const struct config_key keys[] = {
     {SECTION_LIMITS, "workers", take_count, CONFIG(fleet.workers_max), FROM_TO(1, 100000), .initial = "10000", .allowed = "a number from 1 to 100000"},
     {SECTION_LIMITS, "sessions", take_count, CONFIG(session.sessions_max), FROM_TO(1, 1000), .initial = "32", .allowed = "a number from 1 to 1000"},
     {SECTION_LIMITS, "connections", take_count, CONFIG(connections_max), FROM_TO(1, 100000), .initial = "256", .allowed = "a number from 1 to 100000"},
+    {SECTION_LIMITS, "answers", take_bytes, CONFIG(answers_max), FROM_TO(1 << 20, INT64_C(1) << 40), .initial = "64M", .allowed = "a size such as 64M, from 1M to 1T"},
 
     {SECTION_COLLECT, "mode", take_word, CONFIG(collect.collect_mode), .words = collect_modes, FROM_TO(COLLECT_COPY, COLLECT_REFERENCE), .initial = "copy", .allowed = "copy or reference"},
     {SECTION_COLLECT, "remove_original", take_yes_no, CONFIG(collect.remove_original), .initial = "no", .allowed = "yes or no"},

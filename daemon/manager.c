@@ -334,6 +334,8 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         caller_set_policy(m->caller, &c->network);
     if (r >= 0)
+        caller_set_answers_max(m->caller, c->answers_max);
+    if (r >= 0)
         r = open_catalog(m, p);
     if (r >= 0)
         r = setup_log(m, p);

@@ -48,6 +48,11 @@ static void renew_policy(struct manager *m)
     caller_set_policy(m->caller, &m->config.network);
 }
 
+static void renew_answers(struct manager *m)
+{
+    caller_set_answers_max(m->caller, m->config.answers_max);
+}
+
 static void renew_ingest(struct manager *m)
 {
     const struct ingest_limits limits = manager_ingest_limits(&m->config);
@@ -67,7 +72,7 @@ static void renew_watches(struct manager *m)
 
 /* Rooms that keep more of the configuration than a pointer to their part. They hold the exchanged one. */
 static void (*const renew[])(struct manager *m) = {
-    renew_log, renew_door, renew_policy, renew_ingest, renew_watches,
+    renew_log, renew_door, renew_policy, renew_answers, renew_ingest, renew_watches,
 };
 
 /* -- Reloading ---------------------------------------------------------------------------------------- */

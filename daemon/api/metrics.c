@@ -32,6 +32,7 @@ struct scrape {
     struct ingest_metrics ingest;
     struct store_usage store;
     struct runs_metrics runs;
+    struct answer_usage answers;
 };
 
 struct family {
@@ -455,6 +456,21 @@ static double requests_unsaved(const struct scrape *s)
     return (double)s->runs.unsaved;
 }
 
+static double answer_bytes(const struct scrape *s)
+{
+    return (double)s->answers.held;
+}
+
+static double answer_limit(const struct scrape *s)
+{
+    return (double)s->door->rooms.config->answers_max;
+}
+
+static double answers_waiting(const struct scrape *s)
+{
+    return s->answers.waiting;
+}
+
 /* clang-format off */
 static const struct family families[] = {
     {"profd_build_info", "gauge", "The version of profd that runs; always 1.", NULL, write_build},
@@ -471,6 +487,10 @@ static const struct family families[] = {
     {"profd_worker_call_duration_seconds", "histogram", "How long workers took to answer them.", NULL, write_call_durations},
 
     {"profd_network_refused_total", "counter", "Calls to routers and workers that [network] allow= refused.", refused_calls, NULL},
+
+    {"profd_answer_bytes", "gauge", "Memory reserved for answers of routers and workers.", answer_bytes, NULL},
+    {"profd_answer_limit_bytes", "gauge", "Limit of that memory.", answer_limit, NULL},
+    {"profd_answers_waiting", "gauge", "Answers whose reading is paused until there is memory for them.", answers_waiting, NULL},
 
     {"profd_traces", "gauge", "Traces in the catalog.", traces, NULL},
     {"profd_traces_added_total", "counter", "Traces that were taken into the catalog, by the state of their file.", NULL, write_added},
@@ -528,6 +548,7 @@ static void take_values(struct scrape *s)
     ingest_metrics(rooms->ingest, &s->ingest);
     store_usage(rooms->store, &s->store);
     runs_metrics(rooms->runs, &s->runs);
+    s->answers = caller_answers(rooms->caller);
 }
 
 static void write_family(const struct scrape *s, const struct family *f)

@@ -8,6 +8,7 @@
 #include "daemon/api/door_internal.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
 #include "daemon/functions/snapshot.h"
 #include "daemon/session/sessions.h"
@@ -18,6 +19,9 @@
 #define SERVERS_MAX    64
 #define ANSWER_MAX_NS  (60 * NS_PER_S)
 #define FAILURE_LENGTH 400
+/* Memory for the functions of one reply, and what one takes without its texts. */
+#define REPLY_BYTES_MAX ((size_t)64 << 20)
+#define FUNCTION_BYTES  1000
 
 /* -- What a session kept -- */
 
@@ -73,6 +77,7 @@ struct asking {
     struct server servers[SERVERS_MAX];
     size_t n, n_left, n_answered;
     json_t *said, *functions; /* of the answer */
+    size_t bytes;             /* of these functions */
     struct problem problem;   /* of the first that failed */
 };
 
@@ -131,8 +136,14 @@ static void fail(struct server *s, const struct problem *p)
     settle(s, said);
 }
 
-static void add_function(json_t *list, const struct worker *w, const struct function *f)
+/* False where the reply is full. */
+static bool add_function(struct asking *q, const struct worker *w, const struct function *f)
 {
+    size_t bytes = FUNCTION_BYTES + strlen(f->name) + strlen(f->file);
+
+    if (q->bytes + bytes > REPLY_BYTES_MAX)
+        return false;
+    q->bytes += bytes;
     json_t *j = json_object();
 
     json_put_str(j, "worker", w->url);
@@ -145,7 +156,8 @@ static void add_function(json_t *list, const struct worker *w, const struct func
     json_put_int(j, "tsub_ns", MAX(f->tsub_ns, INT64_C(0)));
     json_put_int(j, "ttot_ns", MAX(f->ttot_ns, INT64_C(0)));
     json_put_int(j, "tavg_ns", function_average_ns(f));
-    json_array_append_new(list, j);
+    json_array_append_new(q->functions, j);
+    return true;
 }
 
 static void on_snapshot(struct snapshot *snapshot, void *arg)
@@ -169,9 +181,10 @@ static void on_snapshot(struct snapshot *snapshot, void *arg)
     json_put_str(said, "clock", function_clock_name(l->clock));
     if (l->pid > 0)
         json_put_int(said, "pid", l->pid);
-    json_put_int(said, "unreadable", (int64_t)l->n_unreadable);
-    for (size_t i = 0; i < l->n; i++)
-        add_function(q->functions, s->worker, &l->items[i]);
+    size_t n = 0;
+    while (n < l->n && add_function(q, s->worker, &l->items[n]))
+        n++;
+    json_put_int(said, "unreadable", (int64_t)(l->n_unreadable + l->n - n));
     q->n_answered++;
     settle(s, said);
 }
@@ -224,6 +237,7 @@ static void ask(struct server *s)
         .connect_timeout_ns = settings->connect_timeout_ns,
         .deadline_ns = mono_ns() + ANSWER_MAX_NS,
         .answer_max = SNAPSHOT_BYTES_MAX,
+        .account = names_origin(s->asking->servers[0].worker->url),
     };
     s->call = call_start(d->rooms.caller, &request, on_stats, s);
 }

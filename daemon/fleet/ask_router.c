@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/http_reason.h"
 #include "base/units.h"
+#include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
 
@@ -186,6 +187,7 @@ static bool ask_next(struct router_ask *a)
         .connect_timeout_ns = a->q.connect_timeout_ns,
         .deadline_ns = mono_ns() + a->q.timeout_ns,
         .answer_max = ANSWER_MAX,
+        .account = names_origin(a->url),
     };
     a->call = call_start(a->caller, &request, on_answer, a);
     return true;

@@ -24,8 +24,14 @@
 /* The year 2116. A later date has no sense, and in nanoseconds no room. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
 /* A shorter one would be found in words that have nothing to do with it. */
-#define TOKEN_HIDDEN_MIN    6
-#define BODY_EXCERPT_MAX    400
+#define TOKEN_HIDDEN_MIN 6
+#define BODY_EXCERPT_MAX 400
+/* Of the memory for answers: the share of one account, and how long an answer is read while others wait. */
+#define ANSWERS_ACCOUNT_SHARE 2
+#define ANSWER_TURN_NS        (10 * NS_PER_S)
+/* What the kernel keeps of an answer that is not read: it may grow to megabytes of each connection otherwise.
+ */
+#define SOCKET_BUFFER_SIZE  (64 << 10)
 #define RECEIVE_BUFFER_SIZE 8192L
 #define NAMES_KEPT_FOREVER  -1L /* that is, until the rest; each call brings its own */
 #define IDLE_CALLS_MAX      64  /* kept with their easy handles */
@@ -47,8 +53,10 @@ struct call {
     bool once;         /* must not be sent a second time */
     unsigned n_sent;   /* how often it was */
     unsigned n_opened; /* sockets to addresses that the policy allows */
-    size_t head_size, answer_max, body_room;
-    char *body, *own_error, *token;
+    size_t head_size;
+    uint64_t account;
+    struct answer_body body;
+    char *own_error, *token;
     char *refused; /* what the policy said of an address, the latest one */
     const char *refused_remedy;
     char curl_error[CURL_ERROR_SIZE];
@@ -64,6 +72,7 @@ struct caller {
     struct event *failed_event; /* calls that failed before they left end in the next turn */
     struct event *rest;
     struct names *names;
+    struct answer_budget *answers;
     struct call_list active, failed, idle;
     size_t n_idle;
     struct network_policy policy;
@@ -118,6 +127,16 @@ static bool refuse(struct call *call, const struct in6_addr *address)
     return true;
 }
 
+static curl_socket_t open_socket(const struct curl_sockaddr *address)
+{
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+
+    if (fd < 0)
+        return CURL_SOCKET_BAD;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){SOCKET_BUFFER_SIZE}, sizeof(int));
+    return fd;
+}
+
 /* With the very address that curl connects to, whatever a name meant a moment ago. */
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -127,7 +146,7 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     if (refuse(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return open_socket(address);
 }
 
 /* A kept connection was opened under the policy of its time. */
@@ -208,21 +227,20 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
     return size;
 }
 
+/* libcurl keeps a piece that is refused, and delivers it again: eight kilobytes at most, for nothing that it
+ * is asked for here is compressed. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
-    size_t have = call->result.body_size, take = MIN(size * n, call->answer_max - have);
+    const struct answer_asker asker = {call->caller->answers, call->account, call};
+    size_t before = call->body.size;
+    curl_off_t announced = -1;
 
     mark_answered(call);
-    if (have + take + 1 > call->body_room) {
-        call->body_room = MAX(have + take + 1, call->body_room * 2);
-        call->body = xrealloc(call->body, call->body_room, 1);
-    }
-    memcpy(call->body + have, data, take);
-    call->body[have + take] = '\0';
-    call->result.body_size = have + take;
-    call->result.cut = take < size * n;
-    return take;
+    curl_easy_getinfo(call->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+    if (answer_body_add(&call->body, &asker, announced, data, size * n) == ANSWER_WAITS)
+        return CURL_WRITEFUNC_PAUSE;
+    return call->body.size - before;
 }
 
 /* What is said of a refusal is stored and shown: a server that quotes what it was sent gives no token away.
@@ -231,9 +249,9 @@ static void hide_token(struct call *call)
 {
     size_t n = call->token ? strlen(call->token) : 0;
 
-    if (!call->body || n < TOKEN_HIDDEN_MIN || call->result.status < 300)
+    if (!call->body.text || n < TOKEN_HIDDEN_MIN || call->result.status < 300)
         return;
-    char *end = call->body + call->result.body_size, *at = call->body;
+    char *end = call->body.text + call->body.size, *at = call->body.text;
     while ((at = memmem(at, (size_t)(end - at), call->token, n))) {
         memset(at, '*', n);
         at += n;
@@ -248,7 +266,7 @@ static void call_reset(struct call *call)
     curl_easy_reset(easy);
     curl_slist_free_all(call->headers);
     curl_slist_free_all(call->addresses);
-    free(call->body);
+    answer_body_done(&call->body);
     free(call->own_error);
     free(call->refused);
     secret_free(call->token);
@@ -261,7 +279,7 @@ static void call_free(struct call *call)
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
     curl_slist_free_all(call->addresses);
-    free(call->body);
+    answer_body_done(&call->body);
     free(call->own_error);
     free(call->refused);
     secret_free(call->token);
@@ -320,8 +338,12 @@ static void call_end(struct call *call)
 
     if (r->err != 0 || r->answered_mono_ns == 0)
         mark_answered(call);
+    if (call->body.share)
+        answer_share_settle(call->body.share);
     hide_token(call);
-    r->body = call->body ? call->body : "";
+    r->body = call->body.text ? call->body.text : "";
+    r->body_size = call->body.size;
+    r->call = call;
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     log_debug("%s: %s", url ? url : "?", call_result_text(r, text, sizeof(text)));
     call->done(r, call->arg);
@@ -365,6 +387,7 @@ static void on_ended(void *private, CURLcode code)
     struct call_result *r = &call->result;
     long status = 0;
 
+    r->cut = call->body.cut;
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
     r->status = status >= 200 ? (int)status : 0;
     if (code == CURLE_OK && r->status == 0) {
@@ -381,13 +404,60 @@ static void on_ended(void *private, CURLcode code)
     } else if (code == CURLE_ABORTED_BY_CALLBACK) {
         r->err = -ECONNRESET;
         r->error = "the connection was closed before an answer came";
-    } else if (code != CURLE_OK && !r->cut) {
+    } else if (code != CURLE_OK && !call->body.cut) {
         r->err = curl_errno(call->easy, code);
         r->error = call->own_error       ? call->own_error
                    : call->curl_error[0] ? call->curl_error
                                          : curl_easy_strerror(code);
     }
     call_end(call);
+}
+
+/* -- The memory for answers --------------------------------------------------------------------------- */
+
+static void on_granted(void *arg)
+{
+    struct call *call = arg;
+    CURLcode code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
+
+    /* What libcurl had kept was delivered by this, and was too much or too late. */
+    if (code != CURLE_OK)
+        on_ended(call, code);
+}
+
+static void on_expired(void *arg)
+{
+    struct call *call = arg;
+
+    call->result.err = -ENOBUFS;
+    call->result.error = "its answer took too long while others waited for the memory that it held";
+    call_end(call);
+}
+
+static struct answer_limits limits_of(int64_t bytes)
+{
+    return (struct answer_limits){
+        .all = (size_t)bytes, .each = (size_t)bytes / ANSWERS_ACCOUNT_SHARE, .turn_ns = ANSWER_TURN_NS};
+}
+
+void caller_set_answers_max(struct caller *c, int64_t bytes)
+{
+    const struct answer_limits limits = limits_of(bytes);
+
+    answer_budget_set_limits(c->answers, &limits);
+}
+
+struct answer_usage caller_answers(const struct caller *c)
+{
+    return answer_budget_usage(c->answers);
+}
+
+struct answer_body call_result_take(const struct call_result *r)
+{
+    struct answer_body body = r->call->body;
+
+    r->call->body = (struct answer_body){0};
+    return body;
 }
 
 static int loop_open(struct caller *c);
@@ -597,13 +667,16 @@ int caller_new(struct event_base *base, struct caller **ret)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return -EIO;
+    static const struct answer_budget_ops answer_ops = {on_granted, on_expired};
+    const struct answer_limits limits = limits_of(CALL_ANSWERS_DEFAULT);
     struct caller *c = xcalloc(1, sizeof(*c));
     char *reason = NULL;
     c->base = base;
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
     c->failed_event = evtimer_new(base, on_failed, c);
     c->rest = evtimer_new(base, on_rest, c);
-    if (!c->failed_event || !c->rest || names_new(base, &c->names) < 0 || loop_open(c) < 0) {
+    if (!c->failed_event || !c->rest || names_new(base, &c->names) < 0 || loop_open(c) < 0 ||
+        answer_budget_new(base, &limits, &answer_ops, &c->answers) < 0) {
         caller_free(c);
         return -ENOMEM;
     }
@@ -626,6 +699,7 @@ struct caller *caller_free(struct caller *c)
     if (c->failed_event)
         event_free(c->failed_event);
     names_free(c->names);
+    answer_budget_free(c->answers);
     network_done(&c->policy);
     if (c->rest)
         event_free(c->rest);
@@ -664,7 +738,8 @@ static void set_bounds(struct call *call, const struct call_request *q)
 {
     CURL *e = call->easy;
 
-    call->answer_max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
+    call->body.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
+    call->account = q->account;
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);

@@ -12,15 +12,22 @@
  *
  * Calls that are started in one turn of the loop leave together: connecting and sending begin in the next.
  * Connections are as many as calls; they stay open for the next call up to a share of RLIMIT_NOFILE.
+ *
+ * All answers together take a bounded memory. Where it is spent, the reading of a long answer pauses until it
+ * is its turn (answer_budget.h), which delays neither the sending of a call nor an answer of up to
+ * ANSWER_EXCERPT_MAX; the deadline goes on meanwhile.
  */
 #pragma once
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "daemon/fleet/answer_body.h"
 #include "daemon/fleet/network.h"
 #include <event2/event.h>
 
 #define CALL_ANSWER_MAX_DEFAULT (1 << 20)
+/* Memory for answers where nobody says otherwise. */
+#define CALL_ANSWERS_DEFAULT (INT64_C(64) << 20)
 
 struct caller;
 struct call;
@@ -53,11 +60,14 @@ struct call_request {
     /* For whom its name is resolved, of those that have a share of it each: see names.h. A call whose
      * turn to resolve does not come until its deadline ends then. 0: it has its turn at once. */
     uint64_t origin;
+    /* Who has half of the memory for answers at most, and takes turns with the others. */
+    uint64_t account;
 };
 
 struct call_result {
     /* 0 when a whole answer (or answer_max of it) came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO,
-     * ..., the error of a credentials file, or -EPERM with a remedy where the network policy refuses. */
+     * ..., the error of a credentials file, -ENOBUFS where others waited too long for the memory of its
+     * answer, or -EPERM with a remedy where the network policy refuses. */
     int err;
     const char *error;  /* curl's own words, NULL when err is 0 */
     const char *remedy; /* where profd itself did not call; static, else NULL */
@@ -65,6 +75,7 @@ struct call_result {
     const char *body;   /* NUL-terminated, never NULL */
     size_t body_size;
     bool cut;               /* the answer was longer than answer_max */
+    struct call *call;      /* for call_result_take() */
     int64_t sent_at_ns;     /* wall time when the request left; 0: it never did */
     int64_t answered_at_ns; /* wall time of the answer's last byte, else when the call ended */
     int64_t sent_mono_ns, answered_mono_ns;
@@ -77,11 +88,17 @@ struct caller *caller_free(struct caller *c);
 void caller_set_policy(struct caller *c, const struct network_policy *policy);
 /* The host's addresses, or that it has none, from now on: no name server is asked (names_fix()). */
 void caller_fix_name(struct caller *c, const char *host, const struct name_answer *answer);
+/* Bytes of memory for answers, from the next one on. Until then it is CALL_ANSWERS_DEFAULT. */
+void caller_set_answers_max(struct caller *c, int64_t bytes);
+struct answer_usage caller_answers(const struct caller *c);
 /* How many calls the policy refused. */
 uint64_t caller_refusals(const struct caller *c);
 struct call *call_start(struct caller *c, const struct call_request *request,
                         void (*done)(const struct call_result *result, void *arg), void *arg);
 void call_cancel(struct call *call);
+/* Within done(): the body, with the memory that it holds, is the receiver's from here on, and counts as an
+ * answer until its answer_body_done(), which may come after caller_free(). */
+struct answer_body call_result_take(const struct call_result *r);
 
 /* "404 Not Found: {"error":..." or curl's words: one line of at most max bytes for people. Returns buf. */
 char *call_result_text(const struct call_result *r, char *buf, size_t max);

@@ -33,6 +33,7 @@ struct fleet_finder {
     const struct fleet_settings *settings;
     uint64_t held_up[HELD_UP_MAX]; /* lanes; the oldest is overwritten */
     size_t n_held_up;
+    size_t answers_kept; /* bytes */
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
@@ -241,7 +242,8 @@ static void identify(struct discovery *d)
 
     replace_str(&d->fleet->name, d->config ? d->config->name : NULL);
     listing_settle(d->fleet, here);
-    d->identification = identify_start(d->finder->caller, &d->settings, d->fleet, on_identified, d);
+    d->identification =
+        identify_start(d->finder->caller, &d->settings, d->fleet, &d->finder->answers_kept, on_identified, d);
     if (!d->identification)
         on_identified(d);
 }

@@ -72,6 +72,11 @@ static unsigned metrics_of(const char *body, size_t size)
     return found;
 }
 
+bool question_keeps_json(enum question q)
+{
+    return q != QUESTION_OPENAPI && q != QUESTION_METRICS;
+}
+
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size)
 {

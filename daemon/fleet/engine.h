@@ -57,6 +57,8 @@ struct answers {
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
+/* Whether its answer is kept as values, until the worker is identified. */
+bool question_keeps_json(enum question q);
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size);
 void answers_done(struct answers *a);

@@ -3,9 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
+#include <errno.h>
 #include <sys/resource.h>
 
 #define WORKERS_AT_ONCE_MAX 256
@@ -13,6 +15,9 @@
 #define DESCRIPTORS_PER_WORKER 16
 #define ANSWER_MAX             (2 << 20) /* an openapi.json has about half of one */
 #define TEXT_MAX               160
+/* Answers of workers that are being asked, as values. A worker has a hundred KiB of them, a large SGLang some
+ * MiB. */
+#define KEPT_MAX ((size_t)128 << 20)
 
 struct pending {
     struct worker_id *owner;
@@ -27,6 +32,7 @@ struct worker_id {
     struct answers answers;
     struct pending pending[_QUESTION_MAX];
     unsigned n_pending;
+    size_t kept; /* bytes of its answers */
     /* Worker's clock minus ours lies between these, by every Date header so far. */
     int64_t clock_low_ns, clock_high_ns;
 };
@@ -35,6 +41,7 @@ struct identification {
     struct caller *caller;
     const struct fleet_settings *settings;
     struct fleet *fleet;
+    size_t *kept;    /* of all identifications */
     uint64_t origin; /* of its workers' names */
     size_t next;     /* worker to begin with */
     size_t n_asked;  /* under way */
@@ -65,9 +72,16 @@ static void settle_clock(struct worker_id *id)
 static void ask(struct worker_id *id, unsigned questions);
 static void fill_slots(struct identification *parent);
 
-static void release(struct worker_id *id)
+static void forget_answers(struct worker_id *id)
 {
     answers_done(&id->answers);
+    *id->parent->kept -= id->kept;
+    id->kept = 0;
+}
+
+static void release(struct worker_id *id)
+{
+    forget_answers(id);
     id->worker = NULL;
     id->parent->n_asked--;
 }
@@ -85,6 +99,21 @@ static void all_answered(struct worker_id *id)
     fill_slots(id->parent);
 }
 
+/* Notes what is going to be kept. */
+static bool has_room(struct worker_id *id, enum question q, const struct call_result *r)
+{
+    size_t *kept = id->parent->kept;
+
+    if (r->err != 0 || r->status != 200 || !question_keeps_json(q))
+        return true;
+    size_t bytes = json_memory(r->body, r->body_size);
+    if (*kept > KEPT_MAX || bytes > KEPT_MAX - *kept)
+        return false;
+    id->kept += bytes;
+    *kept += bytes;
+    return true;
+}
+
 static void on_answer(const struct call_result *r, void *arg)
 {
     struct pending *pending = arg;
@@ -99,8 +128,12 @@ static void on_answer(const struct call_result *r, void *arg)
         w->latency_ns = w->latency_ns > 0 ? MIN(w->latency_ns, latency) : latency;
     }
     id->answers.refused = r->remedy;
-    answers_set(&id->answers, pending->question, r->err, r->status, call_result_text(r, text, sizeof(text)),
-                r->body, r->body_size);
+    if (has_room(id, pending->question, r))
+        answers_set(&id->answers, pending->question, r->err, r->status,
+                    call_result_text(r, text, sizeof(text)), r->body, r->body_size);
+    else
+        answers_set(&id->answers, pending->question, -ENOBUFS, 0,
+                    "more than profd has memory for at this moment; ask fewer workers at a time", NULL, 0);
     if (--id->n_pending == 0)
         all_answered(id);
 }
@@ -124,6 +157,7 @@ static void ask(struct worker_id *id, unsigned questions)
             .deadline_ns = mono_ns() + s->identify_timeout_ns,
             .answer_max = ANSWER_MAX,
             .origin = id->parent->origin,
+            .account = id->parent->origin,
         };
         struct pending *pending = &id->pending[q];
         *pending = (struct pending){.owner = id, .question = (enum question)q};
@@ -181,15 +215,20 @@ static bool anybody_to_ask(const struct fleet *f)
 }
 
 struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
-                                      struct fleet *fleet, void (*done)(void *arg), void *arg)
+                                      struct fleet *fleet, size_t *kept, void (*done)(void *arg), void *arg)
 {
     if (!anybody_to_ask(fleet))
         return NULL;
     struct identification *parent = xcalloc(1, sizeof(*parent));
     size_t n = MIN(workers_at_once(), fleet->n_workers);
 
-    *parent = (struct identification){
-        .caller = caller, .settings = settings, .fleet = fleet, .n_slots = n, .done = done, .arg = arg};
+    *parent = (struct identification){.caller = caller,
+                                      .settings = settings,
+                                      .fleet = fleet,
+                                      .kept = kept,
+                                      .n_slots = n,
+                                      .done = done,
+                                      .arg = arg};
     parent->origin = names_origin(fleet->name     ? fleet->name
                                   : fleet->router ? fleet->router
                                                   : fleet->workers[0].url);
@@ -208,7 +247,7 @@ void identify_cancel(struct identification *parent)
             continue;
         for (int q = 0; q < _QUESTION_MAX; q++)
             call_cancel(id->pending[q].call);
-        answers_done(&id->answers);
+        forget_answers(id);
     }
     free(parent->slots);
     free(parent);

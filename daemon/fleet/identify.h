@@ -11,9 +11,10 @@
 struct identification;
 
 /*
- * Borrows everything until done(), which comes once and later. NULL, and no done(), where nobody needs to be
- * asked: workers that have a reason already are left alone.
+ * kept: bytes of answers that all identifications keep at this moment, which is bounded. Borrows everything
+ * until done(), which comes once and later. NULL, and no done(), where nobody needs to be asked: workers that
+ * have a reason already are left alone.
  */
 struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
-                                      struct fleet *fleet, void (*done)(void *arg), void *arg);
+                                      struct fleet *fleet, size_t *kept, void (*done)(void *arg), void *arg);
 void identify_cancel(struct identification *id);

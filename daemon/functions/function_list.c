@@ -3,10 +3,14 @@
 
 #include "base/alloc.h"
 
+/* What malloc() adds to the two texts of a function. */
+#define TEXTS_OVERHEAD (2 * 16)
+
 void function_list_add(struct function_list *l, const char *name, size_t name_size, const char *file,
                        size_t file_size, int64_t line, int64_t calls, int64_t tsub_ns, int64_t ttot_ns)
 {
     VEC_GROW(l->items, l->n, l->cap);
+    l->text_bytes += name_size + file_size;
     l->items[l->n++] = (struct function){.name = xstrndup(name, name_size),
                                          .file = xstrndup(file, file_size),
                                          .line = line,
@@ -26,6 +30,11 @@ struct function_list *function_list_free(struct function_list *l)
     free(l->items);
     free(l);
     return NULL;
+}
+
+size_t function_list_bytes(const struct function_list *l)
+{
+    return l->text_bytes + l->cap * sizeof(*l->items) + l->n * TEXTS_OVERHEAD;
 }
 
 const char *function_clock_name(enum function_clock c)

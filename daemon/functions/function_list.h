@@ -33,6 +33,7 @@ enum function_clock {
 struct function_list {
     struct function *items;
     size_t n, cap;
+    size_t text_bytes;   /* of names and files */
     size_t n_unreadable; /* rows of its text that were not understood, or too many */
     int64_t pid;         /* of the process that counted, 0 unknown */
     enum function_clock clock;
@@ -44,6 +45,9 @@ void function_list_add(struct function_list *l, const char *name, size_t name_si
 /* Frees what it holds and the list; accepts NULL. */
 struct function_list *function_list_free(struct function_list *l);
 DEFINE_CLEANUP(struct function_list *, function_list_free)
+
+/* The memory that it takes, about. */
+size_t function_list_bytes(const struct function_list *l);
 
 /* Of a call, with what it called; 0 where the number of calls is not known. */
 static inline int64_t function_average_ns(const struct function *f)

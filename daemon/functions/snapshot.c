@@ -7,9 +7,7 @@
 #include <errno.h>
 
 struct reading {
-    char *text; /* of the answer; NULL: look at the files */
-    size_t size;
-    bool cut;
+    struct answer_body answer; /* without a byte: look at the files */
     char *dir, *server, *note, *remedy;
     uid_t uid;
     int64_t asked_at;
@@ -22,10 +20,10 @@ struct reading {
 
 static void read_answer(struct reading *g)
 {
-    if (g->cut) {
+    if (g->answer.cut) {
         problem_set(&g->problem, -EFBIG, PROBLEM_TOO_LARGE,
                     "GET " SNAPSHOT_PATH " answered with more than %d MiB", SNAPSHOT_BYTES_MAX >> 20);
-    } else if (yappi_table_parse(g->text, g->size, &g->list) < 0) {
+    } else if (yappi_table_parse(g->answer.text, g->answer.size, &g->list) < 0) {
         problem_set(&g->problem, -EBADMSG, PROBLEM_UPSTREAM,
                     "GET " SNAPSHOT_PATH " answered with something that is no table of yappi's");
         problem_remedy(&g->problem, "Is this a server of NeMo Gym, started with +profiling_enabled=true?");
@@ -56,7 +54,7 @@ static void work(void *arg)
 {
     struct reading *g = arg;
 
-    if (g->text)
+    if (g->answer.size > 0)
         read_answer(g);
     else
         read_files(g);
@@ -67,9 +65,9 @@ static void on_read(void *arg)
     struct reading *g = arg;
     struct snapshot s = {.list = g->list, .source = g->source, .problem = g->list ? NULL : &g->problem};
 
+    answer_body_done(&g->answer);
     g->done(&s, g->arg);
     function_list_free(s.list);
-    free(g->text);
     free(g->dir);
     free(g->server);
     free(g->note);
@@ -83,10 +81,9 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
                    int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg)
 {
     struct reading *g = xcalloc(1, sizeof(*g));
-    bool has_text = result && result->body_size > 0;
 
     *g = (struct reading){
-        .cut = has_text && result->cut,
+        .answer = result ? call_result_take(result) : (struct answer_body){0},
         .dir = xstrdup(w->place.local_dir),
         .server = xstrdup(w->model),
         .note = xstrdup(w->place.note),
@@ -96,9 +93,5 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
         .done = done,
         .arg = arg,
     };
-    if (has_text) {
-        g->size = result->body_size;
-        g->text = memcpy(xcalloc(g->size, 1), result->body, g->size);
-    }
     offload_run_in(offload, g->dir ? offload_lane_of_dir(g->dir) : OFFLOAD_NO_LANE, work, on_read, g);
 }

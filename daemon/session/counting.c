@@ -14,6 +14,11 @@
 
 /* Of one target: those that cost the most. */
 #define FUNCTIONS_KEPT_MAX 2000
+/* Memory that first looks take until the second: of a server, of a session, of all. An honest server of NeMo
+ * Gym takes about one MiB. */
+#define COUNTED_TARGET_MAX  ((size_t)8 << 20)
+#define COUNTED_SESSION_MAX ((size_t)64 << 20)
+#define COUNTED_MAX         ((size_t)128 << 20)
 /* Until a profile is read. */
 #define LOOK_MAX_NS (30 * NS_PER_S)
 
@@ -22,7 +27,7 @@ struct look {
     int64_t session_id;
     size_t target;
     struct event *timer; /* NULL: it was given up, and done() has been called */
-    void (*take)(struct target *t, struct snapshot *s);
+    bool (*take)(struct target *t, struct snapshot *s); /* false: the target failed */
     void (*done)(struct target *t, bool ok);
 };
 
@@ -48,7 +53,7 @@ static void on_snapshot(struct snapshot *snapshot, void *arg)
     if (look->timer) {
         end_look(look);
         if (t && ok)
-            look->take(t, snapshot);
+            ok = look->take(t, snapshot);
         else if (t)
             target_fail(t, snapshot->problem->what, snapshot->problem->remedy);
         if (t)
@@ -72,7 +77,7 @@ static void on_look_late(evutil_socket_t fd, short what, void *arg)
 }
 
 static void look_at(struct target *t, const struct call_result *result, int64_t asked_at,
-                    void (*take)(struct target *t, struct snapshot *s),
+                    bool (*take)(struct target *t, struct snapshot *s),
                     void (*done)(struct target *t, bool ok))
 {
     struct session *s = t->session;
@@ -89,9 +94,33 @@ static void look_at(struct target *t, const struct call_result *result, int64_t 
     snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
 }
 
-static void take_first(struct target *t, struct snapshot *s)
+void target_forget_counted(struct target *t)
 {
-    t->counted = TAKE_PTR(s->list);
+    if (!t->counted)
+        return;
+    size_t bytes = function_list_bytes(t->counted);
+    t->session->counted_bytes -= bytes;
+    t->session->all->counted_bytes -= bytes;
+    t->counted = function_list_free(t->counted);
+}
+
+static bool take_first(struct target *t, struct snapshot *snapshot)
+{
+    struct session *s = t->session;
+    size_t bytes = function_list_bytes(snapshot->list);
+
+    if (bytes > COUNTED_TARGET_MAX || s->counted_bytes + bytes > COUNTED_SESSION_MAX ||
+        s->all->counted_bytes + bytes > COUNTED_MAX) {
+        target_fail(t,
+                    "its list of functions is too long: profd keeps 8 MiB of a server, 64 MiB of a session, "
+                    "128 MiB of all sessions",
+                    "Record fewer servers at a time: profctl start --worker URL.");
+        return false;
+    }
+    s->counted_bytes += bytes;
+    s->all->counted_bytes += bytes;
+    t->counted = TAKE_PTR(snapshot->list);
+    return true;
 }
 
 static int keep_one(struct target *t, const struct function *f)
@@ -129,7 +158,7 @@ static void keep(struct target *t, const struct function_list *l)
     }
 }
 
-static void take_second(struct target *t, struct snapshot *snapshot)
+static bool take_second(struct target *t, struct snapshot *snapshot)
 {
     const struct function_list nothing = {0};
     bool restarted;
@@ -148,7 +177,9 @@ static void take_second(struct target *t, struct snapshot *snapshot)
     if (l->clock == FUNCTION_CLOCK_WALL)
         session_remark(t->session, t, NULL, "its clock is that of the wall: times include waiting");
     keep(t, l);
+    target_forget_counted(t);
     session_save(t->session);
+    return true;
 }
 
 void target_count_start(struct target *t, const struct call_result *result,

@@ -170,7 +170,7 @@ static void target_release(struct target *t)
     target_record_done(&t->record);
     worker_done(&t->worker);
     credentials_done(&t->credentials);
-    function_list_free(t->counted);
+    target_forget_counted(t);
 }
 
 void session_free(struct session *s)

@@ -12,6 +12,7 @@ static const struct {
     {-ECONNRESET, "The server's log says why it hung up."},
     {-EHOSTUNREACH, "Is its host up, and can it be reached from here?"},
     {-ENETUNREACH, "Is its host up, and can it be reached from here?"},
+    {-ENOBUFS, "Record fewer workers at a time, or raise [limits] answers= in profd.conf."},
     {-EACCES, "Correct that key in profd.conf."},
 };
 

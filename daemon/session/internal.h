@@ -32,6 +32,7 @@ struct sessions {
     void *shutdown_arg;
     struct event *shutdown_timer;
     struct session_metrics metrics;
+    size_t counted_bytes; /* of all sessions */
 };
 
 /* edges.c: every change of state, saved. */
@@ -122,6 +123,9 @@ void target_count_start(struct target *t, const struct call_result *result,
                         void (*done)(struct target *t, bool ok));
 void target_count_stop(struct target *t, const struct call_result *result,
                        void (*done)(struct target *t, bool ok));
+
+/* Frees the first look. */
+void target_forget_counted(struct target *t);
 
 /* metrics.c: what happened, counted. */
 void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);

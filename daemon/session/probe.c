@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/names.h"
 #include "daemon/session/internal.h"
 
 #define METRICS_MAX (4 << 20)
@@ -66,6 +67,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
 {
     struct probe *p = xcalloc(1, sizeof(*p));
 
+    const uint64_t account = n > 0 ? names_origin(fleet_name ? fleet_name : workers[0]->url) : 0;
     *p = (struct probe){.calls = xcalloc(n, sizeof(*p->calls)),
                         .answers = xcalloc(n, sizeof(*p->answers)),
                         .n = n,
@@ -81,6 +83,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .connect_timeout_ns = all->settings->connect_timeout_ns,
             .deadline_ns = mono_ns() + timeout_ns,
             .answer_max = METRICS_MAX,
+            .account = account,
         };
         p->answers[i] = (struct probe_answer){-1, -1, -1, -1};
         p->calls[i] = (struct probe_call){.probe = p, .worker = workers[i], .ops = worker_ops(workers[i])};

@@ -59,6 +59,15 @@ void target_keep_credentials(struct target *t)
     t->credentials = kept;
 }
 
+/* Of a start or a stop its status counts, and what a failure says. What answers a request that is recorded is
+ * read on: whoever hangs up may end it. */
+static size_t answer_max_of(const struct target *t)
+{
+    if (target_engine(t)->counts_functions)
+        return SNAPSHOT_BYTES_MAX;
+    return t->session->request.recording.prompt ? CALL_ANSWER_MAX_DEFAULT : ANSWER_EXCERPT_MAX;
+}
+
 struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
                          void (*done)(const struct call_result *result, void *arg))
 {
@@ -74,7 +83,8 @@ struct call *target_call(struct target *t, const char *path, json_t *body, int64
         .admin = true,
         .connect_timeout_ns = all->settings->connect_timeout_ns,
         .deadline_ns = mono_ns() + timeout_ns,
-        .answer_max = engine->counts_functions ? SNAPSHOT_BYTES_MAX : 0,
+        .answer_max = answer_max_of(t),
+        .account = (uint64_t)t->session->record.session_id,
     };
     return call_start(all->caller, &request, done, t);
 }

@@ -86,6 +86,7 @@ struct session {
     bool load_lasted; /* until everything was recorded, as asked for */
     struct probe *probe;
     void (*counted)(struct session *s); /* what follows session_count_steps() */
+    size_t counted_bytes;               /* of its targets' `counted` */
     unsigned n_outstanding;             /* calls of the phase it is in */
 };
 

@@ -850,12 +850,190 @@ static void test_a_policy_that_changes(void **state)
     assert_null(r->remedy);
 }
 
+/* -- The memory for answers -- */
+
+#define BIG_SIZE 50000 /* of /big */
+
+/* A head, and more than is kept without asking; then nothing comes. */
+static const char *silent_answer(void)
+{
+    static char text[ANSWER_EXCERPT_MAX + 4096];
+    size_t n = (size_t)snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\n\r\n");
+
+    memset(text + n, 'x', sizeof(text) - n - 1);
+    return text;
+}
+
+/* Takes all the memory that there is, and does not end. */
+static struct call *hold_memory(struct test *t, struct outcome *outcome)
+{
+    _cleanup_(freep) char *url = xasprintf("http://127.0.0.1:%d/", t->raw_port);
+    struct call_request q = request("GET", 3600 * NS_PER_S);
+
+    q.url = url;
+    q.account = 1;
+    t->raw_answer = silent_answer();
+    t->raw_keeps_open = true;
+    caller_set_answers_max(t->caller, 2 * BIG_SIZE);
+    struct call *call = call_start(t->caller, &q, on_done, outcome);
+    while (caller_answers(t->caller).held == 0)
+        event_base_loop(t->base, EVLOOP_ONCE);
+    return call;
+}
+
+static void start_big(struct test *t, int64_t timeout_ns)
+{
+    struct call_request q = request("GET", timeout_ns);
+
+    q.account = 2;
+    start(t, q, t->port, "/big");
+    while (caller_answers(t->caller).waiting == 0)
+        event_base_loop(t->base, EVLOOP_ONCE);
+}
+
+static void test_a_long_answer_waits_for_memory(void **state)
+{
+    struct test *t = *state;
+    struct outcome holder = {.base = t->base};
+    struct call *call = hold_memory(t, &holder);
+
+    start_big(t, 60 * NS_PER_S);
+    assert_int_equal(get(t, "/hello")->status, 200); /* a short one does not */
+    assert_int_equal(caller_answers(t->caller).waiting, 1);
+    t->outcome.n_done = 0;
+    call_cancel(call);
+    const struct call_result *r = wait_done(t);
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->body_size, BIG_SIZE);
+    assert_int_equal(caller_answers(t->caller).held, 0);
+}
+
+static void test_a_deadline_holds_for_who_waits(void **state)
+{
+    struct test *t = *state;
+    struct outcome holder = {.base = t->base};
+    struct call *call = hold_memory(t, &holder);
+
+    start_big(t, NS_PER_S);
+    assert_int_equal(wait_done(t)->err, -ETIMEDOUT);
+    assert_int_equal(caller_answers(t->caller).waiting, 0);
+    call_cancel(call);
+}
+
+/* A server that sends nothing more does not keep the others from theirs. */
+static void test_who_holds_memory_for_nothing_loses_it(void **state)
+{
+    struct test *t = *state;
+    struct outcome holder = {.base = t->base};
+
+    hold_memory(t, &holder);
+    start_big(t, 3600 * NS_PER_S);
+    clock_ahead_s += 60;
+    assert_int_equal(wait_done(t)->body_size, BIG_SIZE);
+    assert_int_equal(holder.n_done, 1);
+    assert_int_equal(holder.result.err, -ENOBUFS);
+    assert_non_null(strstr(holder.error, "while others waited"));
+}
+
+struct crowd {
+    struct event_base *base;
+    struct caller *caller;
+    unsigned n_left;
+    size_t most_held;
+};
+
+static void on_crowd_done(const struct call_result *r, void *arg)
+{
+    struct crowd *c = arg;
+
+    assert_int_equal(r->err, 0);
+    assert_int_equal(r->body_size, BIG_SIZE);
+    for (size_t i = 0; i < r->body_size; i++)
+        assert_int_equal(r->body[i], '0' + i % 10);
+    c->most_held = MAX(c->most_held, caller_answers(c->caller).held);
+    if (--c->n_left == 0)
+        event_base_loopbreak(c->base);
+}
+
+static char *chunked_answer(void)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    fprintf(out, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < BIG_SIZE / 1000; i++) {
+        fprintf(out, "3e8\r\n");
+        for (int k = 0; k < 100; k++)
+            fprintf(out, "0123456789");
+        fprintf(out, "\r\n");
+    }
+    fprintf(out, "0\r\n\r\n");
+    fclose(out);
+    return text;
+}
+
+/* Each gets all of its answer, of a known length or in pieces, though the memory is enough for two. */
+static void test_a_crowd_takes_turns(void **state)
+{
+    struct test *t = *state;
+    _cleanup_(freep) char *chunked = chunked_answer();
+    struct crowd crowd = {.base = t->base, .caller = t->caller, .n_left = 60};
+    const struct timeval limit = timeval_of(patience_ns(LIMIT_S * NS_PER_S));
+
+    t->raw_answer = chunked;
+    caller_set_answers_max(t->caller, 2 * BIG_SIZE);
+    for (unsigned i = 0; i < 60; i++) {
+        _cleanup_(freep) char *url = xasprintf("http://127.0.0.1:%d/big", i % 2 ? t->port : t->raw_port);
+        struct call_request q = request("GET", 60 * NS_PER_S);
+        q.url = url;
+        q.account = i % 3;
+        q.answer_max = BIG_SIZE;
+        call_start(t->caller, &q, on_crowd_done, &crowd);
+    }
+    event_base_loopexit(t->base, &limit);
+    event_base_dispatch(t->base);
+    assert_int_equal(crowd.n_left, 0);
+    assert_in_range(crowd.most_held, 1, 2 * BIG_SIZE);
+    assert_int_equal(caller_answers(t->caller).held, 0);
+}
+
+static struct answer_body taken;
+
+static void on_done_taking(const struct call_result *r, void *arg)
+{
+    taken = call_result_take(r);
+    on_done(r, arg);
+}
+
+/* What was taken counts until it is freed, which may be after the caller is. */
+static void test_a_body_is_taken(void **state)
+{
+    struct test *t = *state;
+    _cleanup_(freep) char *url = xasprintf("http://127.0.0.1:%d/big", t->port);
+    struct call_request q = request("GET", 5 * NS_PER_S);
+
+    q.url = url;
+    call_start(t->caller, &q, on_done_taking, &t->outcome);
+    assert_int_equal(wait_done(t)->body_size, BIG_SIZE);
+    assert_int_equal(taken.size, BIG_SIZE);
+    assert_int_equal(caller_answers(t->caller).held, BIG_SIZE);
+    t->caller = caller_free(t->caller);
+    assert_int_equal(taken.text[BIG_SIZE - 1], '9');
+    answer_body_done(&taken);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_answer),
         TEST(test_redirect_is_not_followed),
+        TEST(test_a_long_answer_waits_for_memory),
+        TEST(test_a_deadline_holds_for_who_waits),
+        TEST(test_who_holds_memory_for_nothing_loses_it),
+        TEST(test_a_crowd_takes_turns),
+        TEST(test_a_body_is_taken),
         TEST(test_date),
         TEST(test_text),
         TEST(test_long_answer_is_cut),
