@@ -42,12 +42,16 @@ void bounded_begin(struct bounded *b, unsigned line)
 {
     b->line = line;
     b->rows = b->rows_before = 0;
+    b->has_noticed = false;
     b->deadline_ns = b->time_limit_ns > 0 ? mono_ns() + b->time_limit_ns : DEADLINE_NEVER;
 }
 
-bool bounded_is_over(const struct bounded *b)
+bool bounded_is_over(struct bounded *b)
 {
-    return b->signal || mono_ns() >= b->deadline_ns;
+    if (!b->signal && mono_ns() < b->deadline_ns)
+        return false;
+    b->has_noticed = true;
+    return true;
 }
 
 /* Stops the clock until the reader has taken it. */
@@ -152,37 +156,41 @@ static int child_start(struct child *c, struct bounded *b, int (*work)(void *arg
     return r;
 }
 
-/* The first signal leaves the child the time to end by itself. */
-static int64_t take_signal(struct bounded *b, const struct child *c)
+/* Returns whether the child is to be killed at once, as it is not the first signal. */
+static bool take_signal(struct bounded *b, const struct child *c, int64_t *signal_ns)
 {
     struct signalfd_siginfo info;
 
     if (read(c->signal_fd, &info, sizeof(info)) != sizeof(info))
-        return DEADLINE_NEVER;
+        return false;
     bool is_first = b->signal == 0;
     b->signal = (int)info.ssi_signo;
-    return mono_ns() + (is_first ? BOUNDED_GRACE_NS : 0);
+    if (is_first)
+        *signal_ns = mono_ns();
+    return !is_first;
 }
 
-static int64_t late_time(const struct bounded *b)
+static int64_t kill_time(const struct bounded *b, int64_t signal_ns)
 {
-    int64_t deadline_ns = b->deadline_ns;
-    return deadline_ns == DEADLINE_NEVER ? DEADLINE_NEVER : deadline_ns + BOUNDED_GRACE_NS;
+    int64_t deadline_ns = b->deadline_ns, over_ns = MIN(signal_ns, deadline_ns);
+
+    if (over_ns == DEADLINE_NEVER)
+        return DEADLINE_NEVER;
+    return over_ns + BOUNDED_GRACE_NS + (b->has_noticed ? BOUNDED_PRINT_NS : 0);
 }
 
 /* Until the child has ended, or was killed. */
 static void supervise(struct bounded *b, struct child *c)
 {
-    int64_t kill_ns = DEADLINE_NEVER;
+    int64_t signal_ns = DEADLINE_NEVER;
 
     for (;;) {
         struct pollfd fds[] = {{.fd = c->pid_fd, .events = POLLIN}, {.fd = c->signal_fd, .events = POLLIN}};
         poll(fds, ARRAY_SIZE(fds), LOOK_MS);
         if (fds[0].revents)
             return;
-        int64_t asked_ns = fds[1].revents ? take_signal(b, c) : DEADLINE_NEVER, late_ns = late_time(b);
-        kill_ns = MIN(kill_ns, asked_ns);
-        if (mono_ns() < MIN(kill_ns, late_ns))
+        bool is_repeated = fds[1].revents && take_signal(b, c, &signal_ns);
+        if (!is_repeated && mono_ns() < kill_time(b, signal_ns))
             continue;
         kill(c->pid, SIGKILL);
         c->was_killed = true;

@@ -3,8 +3,9 @@
  * Statements in a child process that ends in time. SQLite looks at the clock between the steps of its
  * machine, and never within one call of a function: instr(), replace(), LIKE and others can take hours in one
  * call. So statements run in a forked child, which asks bounded_is_over() wherever it can and then ends by
- * itself, with everything printed that it has found. A child that is still running BOUNDED_GRACE_NS later is
- * killed. The first SIGINT or SIGTERM ends a child in the same two ways; the second one kills it at once.
+ * itself, with everything printed that it has found. A child that has not noticed BOUNDED_GRACE_NS later is
+ * killed; one that has noticed gets BOUNDED_PRINT_NS more for its rows. The first SIGINT or SIGTERM ends a
+ * child in the same ways; the second one kills it at once.
  *
  * The child prints by itself, into bounded_output(). The buffer of that file is shared, so that complete rows
  * in it are printed also after a kill. Nothing else that the child changes in memory reaches the parent,
@@ -19,7 +20,9 @@
 #include "base/util.h"
 
 /* How long after its end a child may take to notice it. */
-#define BOUNDED_GRACE_NS   (500 * NS_PER_MS)
+#define BOUNDED_GRACE_NS (500 * NS_PER_MS)
+/* How long one that has noticed it may take to print the rows that it holds. */
+#define BOUNDED_PRINT_NS   (5 * NS_PER_S)
 #define BOUNDED_BUFFER_MAX (256 << 10)
 
 /* Memory that both processes see. */
@@ -39,6 +42,7 @@ struct bounded {
     _Atomic int64_t rows_before; /* those before what is being written */
     _Atomic size_t n_pending;    /* bytes of complete rows in the buffer */
     _Atomic bool is_writing;
+    _Atomic bool has_noticed; /* that it is over */
     _Atomic int output_error; /* errno of the output, or 0 */
     char buffer[BOUNDED_BUFFER_MAX];
 };
@@ -76,4 +80,4 @@ void bounded_begin(struct bounded *b, unsigned line);
 /* So many rows of the statement are in the output, each of them complete. */
 void bounded_put_rows(struct bounded *b, FILE *output, int64_t rows);
 /* Whether the statement is to end. */
-bool bounded_is_over(const struct bounded *b);
+bool bounded_is_over(struct bounded *b);

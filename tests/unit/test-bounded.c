@@ -20,7 +20,8 @@
 struct work {
     struct bounded *bounded;
     FILE *output;
-    bool waits; /* asks whether it is over */
+    bool waits;       /* asks whether it is over */
+    bool prints_long; /* after that */
     int64_t rows;
 };
 
@@ -44,6 +45,8 @@ static int hang_after_rows(void *arg)
     /* A row that is not complete. */
     fputs("ro", w->output);
     hang(w);
+    if (w->prints_long)
+        usleep((useconds_t)(2 * BOUNDED_GRACE_NS / NS_PER_US));
     return bounded_flush(w->bounded, w->output) < 0;
 }
 
@@ -78,6 +81,19 @@ static void test_a_child_that_asks_ends_by_itself(void **state)
     assert_int_equal(end.how, BOUNDED_LATE);
     assert_int_equal(end.rows, 2);
     assert_int_equal(b->line, 3);
+    assert_string_equal(output, ROW ROW "ro");
+    bounded_free(b);
+}
+
+static void test_one_that_has_noticed_may_print_its_rows(void **state)
+{
+    struct bounded *b = bounded_new(LIMIT_NS, MEMORY);
+    _cleanup_(freep) char *output = NULL;
+    struct work w = {.waits = true, .prints_long = true, .rows = 2};
+    struct bounded_end end = run(b, hang_after_rows, &w, &output);
+
+    assert_int_equal(end.how, BOUNDED_LATE);
+    assert_int_equal(end.rows, 2);
     assert_string_equal(output, ROW ROW "ro");
     bounded_free(b);
 }
@@ -236,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_child_that_asks_ends_by_itself),
+        cmocka_unit_test(test_one_that_has_noticed_may_print_its_rows),
         cmocka_unit_test(test_one_that_does_not_is_killed_and_keeps_its_rows),
         cmocka_unit_test(test_signals_end_it),
         cmocka_unit_test(test_how_it_ends),
