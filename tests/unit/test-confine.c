@@ -12,6 +12,7 @@
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -504,6 +505,46 @@ static void test_its_work_is_allowed(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && !WCOREDUMP(status));
 }
 
+/* -- Capabilities that a unit gives ------------------------------------------------------------------- */
+
+#define NOBODY 65534
+
+static struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+/* As profd is with AmbientCapabilities=CAP_SYS_PTRACE. */
+static int be_nobody_with_a_capability(void)
+{
+    const struct __user_cap_data_struct sets[2] = {
+        {1 << CAP_SYS_PTRACE, 1 << CAP_SYS_PTRACE, 1 << CAP_SYS_PTRACE}};
+
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
+        syscall(SYS_capset, &header, sets) < 0 ||
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_PTRACE, 0, 0) < 0)
+        return -errno;
+    return privileges_drop(true);
+}
+
+static int has_capabilities(const void *arg)
+{
+    struct __user_cap_data_struct sets[2], none[2] = {0};
+
+    if (syscall(SYS_capget, &header, sets) < 0)
+        return errno;
+    return memcmp(sets, none, sizeof(sets)) != 0 ||
+                   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 0
+               ? EEXIST
+               : SUCCEEDED;
+}
+
+static void test_capabilities_are_given_up(void **state)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: only root has capabilities to give up\n");
+        skip();
+    }
+    assert_int_equal(status_in(be_nobody_with_a_capability, has_capabilities, NULL), SUCCEEDED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_landlock_alone_keeps_from_signals_and_abstract_sockets),
         cmocka_unit_test(test_only_the_ports_of_targets),
         cmocka_unit_test(test_its_work_is_allowed),
+        cmocka_unit_test(test_capabilities_are_given_up),
     };
     return cmocka_run_group_tests(tests, make_room, clear_room);
 }
