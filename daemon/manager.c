@@ -60,10 +60,22 @@ static void stop(struct manager *m, const char *why)
                sessions_count(m->sessions) + runs_count(m->runs)
                    ? "; sessions that record and runs that send are stopped first"
                    : "");
-    door_stop_accepting(m->door);
+    /* One that fails is asked by /readyz why. */
+    if (m->failed == 0)
+        door_stop_accepting(m->door);
     m->n_ending = 2;
     sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
     runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
+}
+
+/* What the catalog was is lost; what it would have said of profilers is still known. */
+static void on_catalog_lost(void *arg)
+{
+    struct manager *m = arg;
+
+    m->failed = -ESTALE;
+    if (!m->stopping)
+        stop(m, "the catalog is lost");
 }
 
 static void on_stop_signal(evutil_socket_t number, short what, void *arg)
@@ -276,6 +288,8 @@ static int open_catalog(struct manager *m, struct problem *p)
         problem_done(p);
         usleep(PREDECESSOR_LOOK_US);
     }
+    if (r >= 0)
+        catalog_on_lost(m->catalog, on_catalog_lost, m);
     return r;
 }
 
@@ -471,6 +485,7 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
         if (manner->transient || manner->background)
             tell_starter(manner);
         r = loop_lag_dispatch(m.lag);
+        r = m.failed < 0 ? m.failed : r;
     }
     if (take_down(&m) < 0) {
         log_warning("a file system does not answer: ending without what waits for it");

@@ -58,6 +58,7 @@ struct manager {
     struct notifier *notifier;
     struct idle *idle; /* NULL: it stays */
     bool stopping;
+    int failed;        /* why it ends, where nobody asked it to: a negative errno value */
     unsigned n_ending; /* rooms that have something to stop first */
 };
 

@@ -17,9 +17,7 @@ static int check_catalog(struct door *d, struct problem *p)
     /* Only while it is broken: nothing else would then write and find out that it no longer is. */
     if (!catalog_is_broken(c) || catalog_probe(c) == 0)
         return 0;
-    problem_set(p, -EIO, PROBLEM_STORAGE, "the catalog cannot be written: %s", catalog_broken_reason(c));
-    problem_remedy(p, "Is there space below %s, and is it writable for profd?", d->rooms.config->state_dir);
-    return -EIO;
+    return catalog_problem(c, catalog_error(c), p, "the catalog cannot be written");
 }
 
 static int check_store(struct door *d, struct problem *p)

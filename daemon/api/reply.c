@@ -62,11 +62,10 @@ void reply_missing(struct http_request *r, char kind, int64_t id)
 
 void reply_error(struct door *d, struct http_request *r, int err, const char *doing)
 {
-    const char *why = catalog_broken_reason(d->rooms.catalog);
-    _cleanup_(freep) char *remedy =
-        xasprintf("Is there space below %s, and is it writable for profd?", d->rooms.config->state_dir);
+    _cleanup_(problem_done) struct problem p = {0};
 
-    reply_refused(r, PROBLEM_STORAGE, remedy, "cannot %s: %s", doing, why ? why : strerror(-err));
+    catalog_problem(d->rooms.catalog, err, &p, "cannot %s", doing);
+    http_reply_problem(r, &p);
 }
 
 void reply_problem(struct http_request *r, int status, const struct problem *p, const char *member,

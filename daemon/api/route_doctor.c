@@ -26,14 +26,17 @@ static char *describe_shares(const struct store *s)
 
 static void check_profd(struct door *d, struct checks *c)
 {
-    const char *broken = catalog_broken_reason(d->rooms.catalog);
+    const struct catalog *catalog = d->rooms.catalog;
+    _cleanup_(problem_done) struct problem broken = {0};
     struct store_usage u;
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX], space[UNIT_TEXT_MAX];
     _cleanup_(freep) char *shares = NULL;
 
-    if (broken)
-        checks_add(c, CHECK_FAIL, NULL, "Free space, or make it writable for profd.",
-                   "the catalog %s cannot be written: %s", catalog_path(d->rooms.catalog), broken);
+    if (catalog_is_broken(catalog)) {
+        catalog_problem(catalog, catalog_error(catalog), &broken, "the catalog %s cannot be written",
+                        catalog_path(catalog));
+        checks_add(c, CHECK_FAIL, NULL, broken.remedy, "%s", broken.what);
+    }
     if (store_usage(d->rooms.store, &u) < 0)
         return;
     shares = describe_shares(d->rooms.store);

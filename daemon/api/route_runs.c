@@ -131,7 +131,7 @@ void remove_run(struct door *d, struct http_request *r, int64_t id)
     int err = runs_remove(d->rooms.runs, id, actor);
     if (err == -ENOENT) {
         reply_missing(r, 'r', id);
-    } else if (err == -EBUSY) {
+    } else if (err == -EINPROGRESS) {
         _cleanup_(freep) char *remedy = xasprintf("profctl stop r%" PRId64 " ends it.", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "run r%" PRId64 " is not over", id);
     } else if (err < 0) {

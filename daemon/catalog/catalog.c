@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "daemon/catalog/files.h"
 #include "daemon/catalog/internal.h"
 #include "daemon/catalog/migrate.h"
 #include "daemon/catalog/sqlite_error.h"
@@ -78,6 +79,25 @@ static int fail(struct catalog *c, struct problem *p)
     return sqlite_problem(c->db, sqlite_errno(c->db, sqlite3_extended_errcode(c->db)), c->path, p);
 }
 
+/* The database of a log was never empty: SQLite would remove the log without a word, and begin anew. */
+static bool has_log(const struct catalog *c)
+{
+    _cleanup_(freep) char *log = xasprintf("%s-wal", c->path);
+    struct stat st;
+    return stat(log, &st) == 0 && st.st_size > 0;
+}
+
+/* The loop does not wait for a lock any longer once that was in vain. */
+static int on_busy(void *arg, int tries)
+{
+    const struct catalog *c = arg;
+
+    if (c->locked || tries >= (c->patient ? CATALOG_BUSY_TIMEOUT_MS : CATALOG_LOOP_WAIT_MS))
+        return 0;
+    usleep(1000);
+    return 1;
+}
+
 static int open_database(struct catalog *c, struct problem *p)
 {
     struct stat st;
@@ -85,11 +105,13 @@ static int open_database(struct catalog *c, struct problem *p)
         return storage_problem(-EISDIR, c->path, p);
     if (access(c->path, R_OK | W_OK) < 0)
         return storage_problem(-errno, c->path, p);
+    if (lstat(c->path, &st) == 0 && st.st_size == 0 && has_log(c))
+        return sqlite_problem(NULL, -EUCLEAN, c->path, p);
     int rc = sqlite3_open_v2(c->path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK)
         return fail(c, p);
     sqlite3_extended_result_codes(c->db, 1);
-    sqlite3_busy_timeout(c->db, CATALOG_BUSY_TIMEOUT_MS);
+    sqlite3_busy_handler(c->db, on_busy, c);
     return 0;
 }
 
@@ -150,28 +172,36 @@ static int set_up(struct catalog *c, struct problem *p)
     return 0;
 }
 
+static int64_t ask_number(struct catalog *c, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    int64_t number = 0;
+
+    if (sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        number = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return number;
+}
+
 /*
  * A file that was cut short is otherwise found out only when a query meets the missing part. Until the log
- * is written back, a file may rightly be short.
+ * is written back, a file may rightly be short: then writing back made it as long as it should be, and
+ * whether what it was lengthened by was in the log is shown by reading everything.
  */
 static int check_length(struct catalog *c, struct problem *p)
 {
     struct stat st;
     int in_log = 0, written_back = 0;
-    int64_t bytes = 0;
-    sqlite3_stmt *s = NULL;
+    int64_t found = stat(c->path, &st) == 0 ? st.st_size : 0;
     int rc = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &written_back);
 
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
         return fail(c, p);
     if (rc != SQLITE_OK || in_log != written_back || stat(c->path, &st) < 0)
         return 0;
-    if (sqlite3_prepare_v2(c->db, "select page_count * page_size from pragma_page_count, pragma_page_size",
-                           -1, &s, NULL) == SQLITE_OK &&
-        sqlite3_step(s) == SQLITE_ROW)
-        bytes = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    if (bytes <= st.st_size)
+    int64_t bytes = ask_number(c, "select page_count * page_size from pragma_page_count, pragma_page_size");
+    if (bytes <= found ||
+        (bytes <= st.st_size && ask_number(c, "select quick_check = 'ok' from pragma_quick_check(1)")))
         return 0;
     return sqlite_problem(NULL, -EUCLEAN, c->path, p);
 }
@@ -203,7 +233,7 @@ static int prepare(struct catalog *c, struct problem *p)
 
 static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
     make_directory, take_lock,    make_file,        open_database, check_identity,
-    set_up,         check_length, bring_up_to_date, prepare,
+    set_up,         check_length, bring_up_to_date, prepare,       files_open,
 };
 
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
@@ -215,6 +245,9 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
         .base = base,
         .offload = offload,
         .lock_fd = -1,
+        .shm_fd = -1,
+        .inotify_fd = -1,
+        .patient = true,
         .checkpoint_at_pages = CATALOG_CHECKPOINT_PAGES,
     };
     _cleanup_(freep) char *copy = xstrdup(path);
@@ -226,6 +259,7 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
         if (r < 0)
             return r;
     }
+    c->patient = false;
     *ret = TAKE_PTR(c);
     return 0;
 }
@@ -240,9 +274,15 @@ struct catalog *catalog_close(struct catalog *c)
     upkeep_stop(c);
     statements_finalize(c->statements);
     if (c->db) {
-        sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        /* What is left of files that were cut is not touched. A log whose database is gone is written back
+         * into that: it would spoil another one in its place. */
+        if (c->is_cut)
+            sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        else
+            sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         sqlite3_close(c->db);
     }
+    files_close(c);
     if (c->lock_fd >= 0)
         close(c->lock_fd);
     for (size_t i = 0; i < ARRAY_SIZE(c->kept_counts); i++)

@@ -6,7 +6,11 @@
  * Writes of one turn of the loop share a transaction. catalog_then() queues what may be done only after they
  * are on disk: the commit happens at the end of the turn, then the queued functions run in order, with 0 or
  * the error of the commit. Nothing here blocks for long: checkpoints, vacuum and bulk deletes run on the
- * offload with a connection of their own.
+ * offload with a connection of their own, and a write that meets another program's lock fails with -EBUSY
+ * after milliseconds. Events, requests of runs and functions then wait in memory; who has other rows saves
+ * them again.
+ *
+ * A catalog whose files are deleted, replaced or cut short under profd is lost: nothing more is written.
  */
 #pragma once
 
@@ -48,8 +52,15 @@ int catalog_commit(struct catalog *c, bool full_sync);
 /* True while the last commit failed (disk full, read-only): sessions are refused, stops are sent all the
  * same. */
 bool catalog_is_broken(const struct catalog *c);
+/* The error of the last commit; 0 while it is fine. */
+int catalog_error(const struct catalog *c);
 /* Why, in a line for people; NULL while it is fine. */
 const char *catalog_broken_reason(const struct catalog *c);
+/* Sets p to "WHAT: WHY" for an error of this room, with the remedy that fits; returns err. */
+int catalog_problem(const struct catalog *c, int err, struct problem *p, const char *format, ...)
+    _printf_(4, 5);
+/* fn is called from the loop, once, when the catalog is found to be lost. */
+void catalog_on_lost(struct catalog *c, void (*fn)(void *arg), void *arg);
 /* Ends brokenness where the cause is gone: commits a small write to disk, at once. For what is refused while
  * the catalog is broken, as nothing else would then write and find out. */
 int catalog_probe(struct catalog *c);

@@ -25,6 +25,15 @@ static void announce(int err, void *arg)
     free(a);
 }
 
+void event_announce_later(struct catalog *c, json_t *event, int64_t event_id)
+{
+    struct announcement *a = xcalloc(1, sizeof(*a));
+
+    json_put_int(event, "event_id", event_id);
+    *a = (struct announcement){c, json_incref(event)};
+    catalog_then(c, false, announce, a);
+}
+
 struct event_row {
     int64_t event_id, at, session_id, target_id, trace_id, run_id;
     const char *kind, *actor, *text;
@@ -47,7 +56,7 @@ static json_t *event_to_json(const struct event_row *e)
     return j;
 }
 
-static int insert_event(struct catalog *c, const struct event_row *e)
+static int insert_event(struct catalog *c, const struct event_row *e, json_t *announced)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_EVENT);
     bind_number(s, 1, e->at);
@@ -58,20 +67,14 @@ static int insert_event(struct catalog *c, const struct event_row *e)
     bind_number(s, 6, e->trace_id);
     bind_text(s, 7, e->text);
     bind_number(s, 8, e->run_id);
-    return run_write(c, s);
+    return write_or_defer(c, s, announced);
 }
 
 static int add_event(struct catalog *c, struct event_row *e)
 {
     e->at = wall_ns();
-    int r = insert_event(c, e);
-    if (r < 0 || c->n_listeners == 0)
-        return r;
-    e->event_id = sqlite3_last_insert_rowid(c->db);
-    struct announcement *a = xcalloc(1, sizeof(*a));
-    *a = (struct announcement){c, event_to_json(e)};
-    catalog_then(c, false, announce, a);
-    return 0;
+    _cleanup_json_ announced = c->n_listeners > 0 ? event_to_json(e) : NULL;
+    return insert_event(c, e, announced);
 }
 
 int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,

@@ -6,7 +6,7 @@
 int catalog_add_function(struct catalog *c, struct function_record *r)
 {
     int e = r->worker_url ? know_worker(c, r->worker_url) : 0;
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_FUNCTION, &function_fields, r, &r->function_id);
+    return e < 0 ? e : append_record(c, STATEMENT_ADD_FUNCTION, &function_fields, r);
 }
 
 int catalog_each_function(struct catalog *c, const struct function_filter *f,

@@ -11,8 +11,12 @@
 #include <sqlite3.h>
 #include <sys/queue.h>
 
-/* How long a write waits for another process that writes (only profd's own user and root can). */
+/* How long a write waits for another process that writes (only profd's own user and root can): while the
+ * catalog is opened or closed and in upkeep; and where it holds up the loop. */
 #define CATALOG_BUSY_TIMEOUT_MS 2000
+#define CATALOG_LOOP_WAIT_MS    20
+/* Between two looks whether the lock is free. */
+#define CATALOG_LOCK_LOOK_MS 50
 /* A checkpoint is due each time the log has grown by so many pages of 4 KiB. */
 #define CATALOG_CHECKPOINT_PAGES 256
 #define CATALOG_PAGE_BYTES       4096
@@ -40,6 +44,22 @@ struct kept_counts {
 };
 #define KEPT_COUNTS 64
 
+enum catalog_file {
+    CATALOG_FILE_DATABASE,
+    CATALOG_FILE_LOG,
+    CATALOG_FILE_SHARED_MEMORY,
+    CATALOG_FILES,
+};
+
+struct catalog_file_id {
+    dev_t device;
+    ino_t inode;
+};
+
+struct sizes;
+struct deferred_row;
+STAILQ_HEAD(deferred_rows, deferred_row);
+
 struct upkeep_job;
 struct upkeep_waiter;
 STAILQ_HEAD(upkeep_waiters, upkeep_waiter);
@@ -60,6 +80,23 @@ struct catalog {
     struct call_queue waiting, ready;
     bool running_ready;
     char *broken; /* why the last commit failed */
+    int broken_err;
+
+    bool locked;             /* another program has the write lock: it is tried again without waiting */
+    bool patient;            /* nothing is held up by waiting for it: opening and closing */
+    struct event *lock_look; /* pending while it is locked */
+    struct deferred_rows deferred;
+    size_t deferred_bytes;
+    bool deferred_written; /* in the open transaction */
+
+    struct catalog_file_id file_ids[CATALOG_FILES];
+    struct sizes *sizes; /* when they were last looked at; NULL */
+    int shm_fd, inotify_fd;
+    struct event *watch, *tell_lost;
+    char *lost;  /* what happened to the files; NULL */
+    bool is_cut; /* and they are still the same */
+    void (*lost_fn)(void *arg);
+    void *lost_arg;
 
     struct kept_counts kept_counts[KEPT_COUNTS]; /* by session id */
 
@@ -76,6 +113,10 @@ struct catalog {
 /* turn.c */
 void turn_init(struct catalog *c);
 void turn_done(struct catalog *c);
+/* 0: the last commit succeeded. */
+void turn_set_broken(struct catalog *c, int err);
+/* Why a write fails with that error, and what to do about it. The caller frees both. */
+void turn_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy);
 /* The statement, reset and without values; give it back by _cleanup_reset_. */
 sqlite3_stmt *statement(struct catalog *c, enum statement s);
 /* Runs a statement that writes, inside the turn's transaction. */
@@ -91,6 +132,19 @@ static inline void statement_resetp(sqlite3_stmt **s)
     }
 }
 #define _cleanup_reset_ _cleanup_(statement_resetp)
+
+/* deferred.c */
+/* Runs a statement that adds a row. While the catalog is locked the row waits, and 0 is returned; -EBUSY
+ * where too many do. The event (NULL: none) is announced with the row's id after its commit. */
+int write_or_defer(struct catalog *c, sqlite3_stmt *s, json_t *event);
+/* Writes what waits, in the transaction that just began; an SQLite result code. */
+int deferred_write(struct catalog *c);
+/* After that transaction. */
+void deferred_decided(struct catalog *c, bool committed);
+void deferred_done(struct catalog *c);
+
+/* events.c */
+void event_announce_later(struct catalog *c, json_t *event, int64_t event_id);
 
 /* upkeep.c */
 void upkeep_checkpoint(struct catalog *c);

@@ -16,6 +16,13 @@ int add_record(struct catalog *c, enum statement which, const struct field_list 
     return 0;
 }
 
+int append_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    fields_bind(l, s, record);
+    return write_or_defer(c, s, NULL);
+}
+
 int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, which);

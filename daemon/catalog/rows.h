@@ -10,6 +10,8 @@
 /* Inserts a record; its new id. */
 int add_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record,
                int64_t *ret_id);
+/* The same for one whose id nobody needs; it waits while the catalog is locked. */
+int append_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
 /* Updates an existing record; -ENOENT. */
 int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
 /* The one record of a query whose parameter 1 is bound; -ENOENT. */

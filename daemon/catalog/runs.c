@@ -69,7 +69,7 @@ int catalog_remove_run(struct catalog *c, int64_t id)
 
 int catalog_add_request(struct catalog *c, struct request_row *r)
 {
-    return add_record(c, STATEMENT_ADD_REQUEST, &request_fields, r, &r->request_id);
+    return append_record(c, STATEMENT_ADD_REQUEST, &request_fields, r);
 }
 
 /* Hands on at most one batch, and moves the position behind it. */

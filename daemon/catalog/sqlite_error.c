@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/catalog/sqlite_error.h"
 
+#include "base/alloc.h"
 #include <errno.h>
 
 /* errno of the call that failed: SQLite keeps some with the connection, and those of writes with the log's
@@ -77,7 +78,7 @@ bool sqlite_refused_value(int rc)
 }
 
 /* %s in a remedy is the catalog's path. */
-static const struct {
+static const struct explanation {
     int err;
     const char *what, *remedy;
 } explanations[] = {
@@ -94,6 +95,10 @@ static const struct {
      "--state-dir."},
     {EBUSY, "another program holds it locked",
      "End the program that has %s open for writing (fuser shows it)."},
+    {ESTALE, "its files were deleted, replaced or cut short",
+     "Restore a copy of %1$s while profd is stopped (profd(8), FILES); without one profd begins an empty "
+     "catalog where "
+     "there is none, and takes up the traces of the store."},
     {EUCLEAN, "the file is damaged",
      "Restore a copy of %1$s, or save what can be read: sqlite3 %1$s .recover | sqlite3 rescued.db"},
     {EMEDIUMTYPE, "the file is no SQLite database",
@@ -102,19 +107,34 @@ static const struct {
     {ENOTDIR, "a part of the path is no directory", "Correct the path of %s (--state-dir, state_dir=)."},
 };
 
+#define OTHER_REMEDY "Look at the file system of %s, or name another directory by --state-dir."
+
+static const struct explanation *explanation_of(int err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(explanations); i++)
+        if (explanations[i].err == -err)
+            return &explanations[i];
+    return NULL;
+}
+
+char *storage_remedy(int err, const char *path)
+{
+    const struct explanation *e = explanation_of(err);
+    return xasprintf(e ? e->remedy : OTHER_REMEDY, path);
+}
+
 static int explain(int err, const char *path, const char *detail, struct problem *p)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(explanations); i++) {
-        if (explanations[i].err != -err)
-            continue;
-        problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s%s%s%s", path,
-                    explanations[i].what, detail ? " (" : "", detail ? detail : "", detail ? ")" : "");
-        problem_remedy(p, explanations[i].remedy, path);
-        return err;
-    }
-    problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s", path,
-                detail ? detail : strerror(-err));
-    problem_remedy(p, "Look at the file system of %s, or name another directory by --state-dir.", path);
+    const struct explanation *e = explanation_of(err);
+    const char *open = e && detail ? " (" : "", *close = e && detail ? ")" : "";
+
+    problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s%s%s%s", path, e ? e->what : "", open,
+                detail ? detail
+                : e    ? ""
+                       : strerror(-err),
+                close);
+    _cleanup_(freep) char *remedy = storage_remedy(err, path);
+    problem_remedy(p, "%s", remedy);
     return err;
 }
 

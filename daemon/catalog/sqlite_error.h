@@ -17,5 +17,7 @@ int sqlite_errno(sqlite3 *db, int rc);
 bool sqlite_refused_value(int rc);
 /* Sets p from an errno value of above and the database's own message; returns err. */
 int sqlite_problem(sqlite3 *db, int err, const char *path, struct problem *p);
+/* What to do about it; the caller frees it. */
+char *storage_remedy(int err, const char *path);
 /* The same for an error of the operating system. */
 int storage_problem(int err, const char *path, struct problem *p);

@@ -3,12 +3,13 @@
  * Upkeep off the loop: checkpoints, the deleting of what is old, statistics. A job on the offload works with
  * a connection of its own; of the catalog it knows the path only. One job at a time, whatever asks for it.
  *
- * Whoever holds the write lock holds up the loop's next write, so what is deleted goes in small transactions,
- * and the checkpoint that truncates the log comes behind one that does its work without a lock, and does not
- * wait for readers.
+ * Whoever holds the write lock holds up the loop's next write, so what is deleted goes in small transactions
+ * with pauses between them, and the checkpoint that truncates the log comes behind one that does its work
+ * without a lock, and does not wait for readers.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/catalog/files.h"
 #include "daemon/catalog/internal.h"
 #include "daemon/catalog/records.h"
 #include "daemon/catalog/sqlite_error.h"
@@ -23,7 +24,9 @@
  * job. */
 #define UNSEEN_KEPT_NS (90 * INT64_C(86400) * NS_PER_S)
 /* Rows deleted in one transaction. */
-#define DELETE_BATCH      500
+#define DELETE_BATCH 500
+/* Between two of them; several times as long as the loop waits between two tries for the lock. */
+#define DELETE_PAUSE_US   5000
 #define CHECKPOINT_PASSES 4
 /* Entries of an index that ANALYZE looks at. */
 #define ANALYSIS_LIMIT "400"
@@ -87,6 +90,8 @@ static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
 {
     sqlite3_stmt *s = NULL;
     int rc = sqlite3_prepare_v2(db, deletions[i].sql, -1, &s, NULL);
+    bool deleted;
+
     do {
         if (rc != SQLITE_OK)
             break;
@@ -96,7 +101,10 @@ static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
          */
         rc = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(db);
         sqlite3_reset(s);
-    } while (rc == SQLITE_OK && sqlite3_changes(db) > 0 && !atomic_load(&job->cancelled));
+        deleted = rc == SQLITE_OK && sqlite3_changes(db) > 0;
+        if (deleted)
+            usleep(DELETE_PAUSE_US);
+    } while (deleted && !atomic_load(&job->cancelled));
     sqlite3_finalize(s);
     return rc;
 }
@@ -176,7 +184,7 @@ static void tell(struct upkeep_waiters *waiters, int err)
     }
 }
 
-static void begin_job(struct catalog *c, bool whole);
+static void begin_whole_job(struct catalog *c);
 
 static void done(void *arg)
 {
@@ -191,7 +199,7 @@ static void done(void *arg)
     free(job->path);
     free(job);
     if (c && !c->upkeep && !STAILQ_EMPTY(&c->upkeep_waiters))
-        begin_job(c, true);
+        begin_whole_job(c);
 }
 
 static void begin_job(struct catalog *c, bool whole)
@@ -211,9 +219,18 @@ static void begin_job(struct catalog *c, bool whole)
     offload_run(c->offload, work, done, job);
 }
 
+static void begin_whole_job(struct catalog *c)
+{
+    if (files_check(c) == 0)
+        begin_job(c, true);
+    else
+        tell(&c->upkeep_waiters, -ESTALE);
+}
+
+/* Its connection would open whatever has the name by now. */
 void upkeep_checkpoint(struct catalog *c)
 {
-    if (!c->upkeep)
+    if (!c->upkeep && files_check(c) == 0)
         begin_job(c, false);
 }
 
@@ -223,7 +240,7 @@ void catalog_upkeep(struct catalog *c, void (*fn)(int err, void *arg), void *arg
     *w = (struct upkeep_waiter){.done = fn, .arg = arg};
     STAILQ_INSERT_TAIL(&c->upkeep_waiters, w, next);
     if (!c->upkeep)
-        begin_job(c, true);
+        begin_whole_job(c);
 }
 
 void upkeep_stop(struct catalog *c)

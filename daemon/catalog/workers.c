@@ -24,7 +24,7 @@ int know_worker(struct catalog *c, const char *url)
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_KNOW_WORKER);
     bind_text(s, 1, url);
     bind_number(s, 2, wall_ns());
-    return run_write(c, s);
+    return write_or_defer(c, s, NULL);
 }
 
 static int saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)

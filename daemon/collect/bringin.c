@@ -540,7 +540,8 @@ int bringing_into_store(struct bringing *b, int *ret_dest_fd)
     int r = store_make_room(c->store, b->holder, expected, b->displaces_until);
     if (r >= 0)
         r = store_incoming(c->store, b->holder, expected, ret_dest_fd, &b->incoming);
-    if (r == -EMFILE || r == -ENFILE)
+    /* Of this moment: descriptors, and the catalog's lock, which the removal of others needs. */
+    if (r == -EMFILE || r == -ENFILE || r == -EBUSY)
         return r;
     if (r >= 0)
         b->expected = expected;

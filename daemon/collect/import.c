@@ -83,8 +83,8 @@ static void renew_columns(struct bringing *b, struct trace_record *same)
         return;
     r = columns_renew(b->collector, &b->columns, b->facts, b->columns_reason, b->columns_used_up, same);
     if (r < 0) {
-        problem_set(&m->result.problem, r, PROBLEM_STORAGE, "cannot catalog the columns of %s: %s", m->path,
-                    strerror(-r));
+        catalog_problem(b->collector->catalog, r, &m->result.problem, "cannot catalog the columns of %s",
+                        m->path);
         m->result.trace_id = 0;
     }
 }
@@ -136,9 +136,7 @@ static int find_session(struct import *m)
             return problem_set(p, -EBUSY, PROBLEM_CONFLICT, "session s%" PRId64 " is still being recorded",
                                m->session_id);
     }
-    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot catalog the session of %s: %s", m->path,
-                               strerror(-r))
-                 : 0;
+    return r < 0 ? catalog_problem(catalog, r, p, "cannot catalog the session of %s", m->path) : 0;
 }
 
 /* A trace that was there before, of no session, becomes part of it. */
@@ -154,8 +152,7 @@ static void join_session(struct import *m, struct trace_record *same)
         r = catalog_commit(catalog, false);
     if (r >= 0)
         return;
-    problem_set(&m->result.problem, r, PROBLEM_STORAGE, "cannot catalog the session of %s: %s", m->path,
-                strerror(-r));
+    catalog_problem(catalog, r, &m->result.problem, "cannot catalog the session of %s", m->path);
     m->result.trace_id = 0;
 }
 
@@ -207,8 +204,7 @@ static void saved(struct bringing *b, int err)
     struct import *m = b->import;
 
     if (err < 0)
-        problem_set(&m->result.problem, err, PROBLEM_STORAGE, "cannot catalog %s: %s", m->path,
-                    strerror(-err));
+        catalog_problem(b->collector->catalog, err, &m->result.problem, "cannot catalog %s", m->path);
     else
         m->result.trace_id = b->row.trace_id;
     end(m);
@@ -295,7 +291,11 @@ static void begin(struct import *m)
     b->stays = store_holds(m->collector->store, m->path);
     int r = b->stays || m->reference ? 0 : bringing_into_store(b, &dest_fd);
     if (r < 0) {
-        problem_set(&m->result.problem, r, PROBLEM_TOO_MANY, "cannot take %s now: %s", m->path, strerror(-r));
+        if (r == -EBUSY)
+            catalog_problem(m->collector->catalog, r, &m->result.problem, "cannot take %s now", m->path);
+        else
+            problem_set(&m->result.problem, r, PROBLEM_TOO_MANY, "cannot take %s now: %s", m->path,
+                        strerror(-r));
         close(m->fd);
         bringing_drop(b);
         return;

@@ -37,12 +37,8 @@ static void refuse(struct run_order *o, const struct problem *p)
 static void refuse_for_storage(struct run_order *o, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const struct catalog *c = o->all->rooms.catalog;
-    const char *reason = catalog_broken_reason(c);
 
-    problem_set(&p, err, PROBLEM_STORAGE, "the catalog cannot take a run: %s",
-                reason ? reason : strerror(-err));
-    problem_remedy(&p, "Free space for %s, or make it writable.", catalog_path(c));
+    catalog_problem(o->all->rooms.catalog, err, &p, "the catalog cannot take a run");
     refuse(o, &p);
 }
 

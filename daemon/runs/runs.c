@@ -167,7 +167,7 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor)
     struct catalog *c = all->rooms.catalog;
 
     if (run && !run->is_over)
-        return -EBUSY;
+        return -EINPROGRESS;
     int r = catalog_remove_run(c, run_id);
     if (r < 0)
         return r;

@@ -56,7 +56,7 @@ struct run_order *runs_start(struct runs *all, struct start_request *take_reques
 void run_order_cancel(struct run_order *o);
 /* -ENOENT: no such unfinished run. */
 int runs_stop(struct runs *all, int64_t run_id, const char *actor);
-/* -ENOENT; -EBUSY: it is not over. */
+/* -ENOENT; -EINPROGRESS: it is not over. */
 int runs_remove(struct runs *all, int64_t run_id, const char *actor);
 /* Adds what only memory knows to a run's JSON: its latest state, which the catalog may not have been able to
  * take, and "live", what its child said last. */

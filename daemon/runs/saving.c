@@ -26,9 +26,11 @@ void run_save(struct run *run)
     replace_list(&run->record.notes, run->notes);
     replace_list(&run->record.warmed, run->warmed);
     int r = catalog_save_run(run->all->rooms.catalog, &run->record);
-    if (r < 0)
-        log_error("run r%" PRId64 ": the catalog cannot take its state: %s", run->record.run_id,
-                  strerror(-r));
+    if (r < 0) {
+        _cleanup_(problem_done) struct problem p = {0};
+        catalog_problem(run->all->rooms.catalog, r, &p, "the catalog cannot take its state");
+        log_error("run r%" PRId64 ": %s", run->record.run_id, p.what);
+    }
 }
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
@@ -37,7 +39,8 @@ static void on_requests_saved(int err, void *arg)
 {
     struct run *run = arg;
 
-    if (err < 0) {
+    /* Of a locked catalog: they wait for the lock (catalog.h). */
+    if (err < 0 && err != -EBUSY) {
         run->n_unsaved += run->n_in_turn;
         run->all->metrics.unsaved += (uint64_t)run->n_in_turn;
     } else {
@@ -59,6 +62,12 @@ void run_save_request(struct run *run, struct request_row *request)
     /* A number that was there already; else it is the whole turn that failed, which its commit tells. */
     if (r == -EINVAL || r == -EEXIST) {
         load_child_kill(run->child, "profd-load said request %" PRId64 " twice", request->number);
+        return;
+    }
+    /* Too many wait for a locked catalog. */
+    if (r == -EBUSY) {
+        run->n_unsaved++;
+        run->all->metrics.unsaved++;
         return;
     }
     if (run->n_in_turn++ == 0)

@@ -148,8 +148,9 @@ static void keep(struct target *t, const struct function_list *l)
     for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX) && r == 0; i++)
         r = keep_one(t, &l->items[i]);
     if (r < 0) {
-        _cleanup_(freep) char *failure = xasprintf("the catalog cannot take its functions: %s", strerror(-r));
-        target_fail(t, failure, "Free space on the file system of the catalog, see profctl du.");
+        _cleanup_(problem_done) struct problem p = {0};
+        catalog_problem(t->session->all->catalog, r, &p, "the catalog cannot take its functions");
+        target_fail(t, p.what, p.remedy);
     } else if (l->n > FUNCTIONS_KEPT_MAX) {
         session_remark(t->session, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,
                        FUNCTIONS_KEPT_MAX);

@@ -16,10 +16,13 @@
 
 static void mark_unsaved(struct session *s, int err)
 {
-    if (!s->unsaved)
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (!s->unsaved) {
+        catalog_problem(s->all->catalog, err, &p, "the catalog cannot take its state");
         log_struct(LOG_ERR, LOG_FIELDS(.session_id = s->record.session_id),
-                   "session s%" PRId64 ": the catalog cannot take its state: %s; going on, and trying again",
-                   s->record.session_id, strerror(-err));
+                   "session s%" PRId64 ": %s; going on, and trying again", s->record.session_id, p.what);
+    }
     s->unsaved = true;
     s->resaved = false;
     struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);

@@ -56,12 +56,7 @@ static void refuse(struct session_order *o, const struct problem *p)
 
 static int storage_problem(struct problem *p, const struct sessions *all, int err)
 {
-    const char *reason = catalog_broken_reason(all->catalog);
-
-    problem_set(p, err, PROBLEM_STORAGE, "the catalog cannot take a session: %s",
-                reason ? reason : strerror(-err));
-    problem_remedy(p, "Free space for %s, or make it writable.", catalog_path(all->catalog));
-    return err;
+    return catalog_problem(all->catalog, err, p, "the catalog cannot take a session");
 }
 
 static int check_free(struct session_order *o, struct problem *p)

@@ -69,6 +69,7 @@ struct session {
     int64_t requested_ns;     /* monotonic */
     int64_t begun_ns;         /* monotonic: record.begun_at; 0: not by this profd */
     int64_t when_deadline_ns; /* monotonic, of --when-running */
+    int64_t durable_until;    /* monotonic: until then the start waits for a locked catalog */
     bool prepared;            /* the directories were looked at */
     bool starts_left;         /* the starts were sent */
     bool stop_wanted;         /* a stop came before the starts had left */

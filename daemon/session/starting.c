@@ -19,6 +19,9 @@
  */
 #define START_GRACE_NS   (2 * NS_PER_S)
 #define FAILURE_TEXT_MAX 600
+/* A start waits for another program's lock on the catalog this long, and looks this often. */
+#define LOCK_PATIENCE_NS (2 * NS_PER_S)
+#define LOCK_RETRY_NS    (100 * NS_PER_MS)
 
 static void send_starts(struct session *s);
 static void give_up_before_start(struct session *s, enum state to);
@@ -108,14 +111,27 @@ static const struct target *first_failed(const struct session *s)
     return NULL;
 }
 
+static void commit_again(struct session *s);
+
+static void refuse_start(struct session *s, int err)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    catalog_problem(s->all->catalog, err, &p, "nothing was started, the catalog cannot take the start");
+    session_explain(s, p.remedy, "%s", p.what);
+    give_up_before_start(s, STATE_FAILED);
+}
+
+/* Who else writes is waited for, but not by the loop. */
 static void on_durable(int err, void *arg)
 {
     struct session *s = arg;
+    int64_t now = mono_ns();
 
-    if (err < 0) {
-        session_explain(s, "Free space on the file system of the catalog, see profctl du.",
-                        "the catalog cannot take the start: %s; nothing was started", strerror(-err));
-        give_up_before_start(s, STATE_FAILED);
+    if (err == -EBUSY && !s->stop_wanted && now < s->durable_until) {
+        session_timer(s, now + LOCK_RETRY_NS, commit_again);
+    } else if (err < 0) {
+        refuse_start(s, err);
     } else if (s->stop_wanted) {
         give_up_before_start(s, STATE_CANCELLED);
     } else {
@@ -123,7 +139,7 @@ static void on_durable(int err, void *arg)
     }
 }
 
-static void commit_counted(struct session *s)
+static void commit_again(struct session *s)
 {
     if (s->stop_wanted) {
         give_up_before_start(s, STATE_CANCELLED);
@@ -144,6 +160,12 @@ static void commit_counted(struct session *s)
         target_save(t);
     }
     catalog_then(s->all->catalog, true, on_durable, s);
+}
+
+static void commit_counted(struct session *s)
+{
+    s->durable_until = mono_ns() + LOCK_PATIENCE_NS;
+    commit_again(s);
 }
 
 static void commit_to_start(struct session *s)

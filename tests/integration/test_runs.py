@@ -113,6 +113,25 @@ def test_a_run_and_what_is_known_of_it(profd, fleet):
     assert rows[3]["intended_at"] == now["started_at"] + 3000000 and rows[3]["target"] == fleet.router
 
 
+def test_requests_are_kept_while_the_catalog_is_locked(own_profd, fleet):
+    """They wait in memory, and so does what became of the run."""
+    run = own_profd.start_run(router=fleet.router, workload={"isl": 8, "duration": "1h"})
+    rows = "select count(*) as n from requests"
+    wait_for(lambda: own_profd.rows(rows)[0]["n"] > 2)
+    with contextlib.closing(sqlite3.connect(own_profd.catalog, isolation_level=None, timeout=60)) as db:
+        db.execute("begin immediate")
+        before = own_profd.rows(rows)[0]["n"]
+        wait_for(lambda: own_profd.run(run)["live"]["done"] > before + 10)
+        own_profd.post(f"/v1/runs/r{run}/stop")
+        wait_for(lambda: f"run r{run} is partial" in own_profd.log(), why=own_profd.log)
+        assert own_profd.rows(rows)[0]["n"] == before
+        db.execute("rollback")
+    end = own_profd.wait_run(run)
+    assert own_profd.rows(rows) == [{"n": end["requests"]["success"]}]
+    assert end["requests"]["success"] > before + 10
+    assert not any("could not" in note["text"] or "cannot" in note["text"] for note in end["notes"] or [])
+
+
 def test_requests_in_three_formats(profd, fleet):
     run = profd.start_run(workers=[fleet.workers[0]], workload={"isl": 8, "model": "some-errors", "requests": 5})
     assert profd.wait_run(run)["requests"] == {"success": 3, "incomplete": 0, "error": 2}

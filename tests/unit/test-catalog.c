@@ -2,6 +2,7 @@
 /* Opening, the turn's transaction, a disk that cannot be written, upkeep. */
 #include "tests/unit/cmocka-all.h"
 
+#include "base/clock.h"
 #include "daemon/catalog/internal.h"
 #include "daemon/catalog/migrate.h"
 #include "tests/unit/catalog-room.h"
@@ -594,23 +595,127 @@ static void test_full_disk(void **state)
     assert_int_equal(umount(room->directory), 0);
 }
 
-/* Another writer that does not end is an error after a while, and not for ever. */
+/* -- Another writer -- */
+
+static sqlite3 *lock_elsewhere(struct room *room)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static int pin(struct room *room)
+{
+    return catalog_pin_session(room->catalog, 1, true);
+}
+
+/* One that does not end is an error at once, and the loop does not wait twice. */
 static void test_another_writer(void **state)
 {
     struct room *room = *state;
     struct story story = {.room = room};
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "text"), -EBUSY);
-    /* The rest of the turn does not wait again. */
-    assert_int_equal(catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "text"), -EBUSY);
-    catalog_then(room->catalog, false, one, &story);
+
+    add_session(room, STATE_REQUESTED);
     run_turn(room);
-    assert_string_equal(story.text, "one-failed ");
-    assert_int_equal(story.last_err, -EBUSY);
+    sqlite3 *db = lock_elsewhere(room);
+    int64_t begin = mono_ns();
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(pin(room), -EBUSY);
+        catalog_then(room->catalog, false, one, &story);
+        run_turn(room);
+        assert_string_equal(story.text, "one-failed ");
+        assert_int_equal(story.last_err, -EBUSY);
+        story.text[0] = '\0';
+    }
+    assert_true(mono_ns() - begin < patience_ns(250 * NS_PER_MS));
+    assert_non_null(strstr(catalog_broken_reason(room->catalog), "it is locked by another program"));
     sqlite3_close(db);
     assert_int_equal(catalog_probe(room->catalog), 0);
+    assert_int_equal(pin(room), 0);
+}
+
+static void add_event(struct room *room, const char *text)
+{
+    assert_int_equal(catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "%s", text), 0);
+}
+
+static void on_text(const json_t *event, void *arg)
+{
+    struct story *s = arg;
+    tell(s, json_get_str(event, "text"));
+    assert_int_equal(
+        ask(s->room->path, "select max(event_id) from event_row") >= json_get_int(event, "event_id", 0), 1);
+}
+
+/* Events wait for the lock, in order, and are announced once they are written. */
+static void test_events_wait_for_the_lock(void **state)
+{
+    struct room *room = *state;
+    struct story story = {.room = room};
+
+    catalog_on_event(room->catalog, on_text, &story);
+    sqlite3 *db = lock_elsewhere(room);
+    add_event(room, "first");
+    run_turn(room);
+    add_event(room, "second");
+    run_turn(room);
+    assert_string_equal(story.text, "");
+    sqlite3_close(db);
+    add_event(room, "third");
+    run_turn(room);
+    assert_string_equal(story.text, "first second third ");
+    assert_int_equal(ask(room->path, "select count(*) from event_row"), 3);
+    assert_int_equal(ask(room->path, "select event_id from event_row where text = 'third'"), 3);
+}
+
+/* Nobody writes: what waits is written all the same. */
+static void test_the_lock_is_looked_at(void **state)
+{
+    struct room *room = *state;
+
+    sqlite3 *db = lock_elsewhere(room);
+    add_event(room, "first");
+    run_turn(room);
+    sqlite3_close(db);
+    for (int i = 0, n = patience_tries(400); i < n && catalog_is_broken(room->catalog); i++) {
+        usleep(5000);
+        run_turn(room);
+    }
+    assert_false(catalog_is_broken(room->catalog));
+    assert_int_equal(ask(room->path, "select count(*) from event_row"), 1);
+}
+
+/* Memory that waiting rows take is bounded. */
+static void test_too_much_waits_for_the_lock(void **state)
+{
+    struct room *room = *state;
+    _cleanup_(freep) char *text = xcalloc(1, 1 << 20);
+    int n = 0;
+
+    memset(text, 'x', (1 << 20) - 1);
+    sqlite3 *db = lock_elsewhere(room);
+    while (n < 100 &&
+           catalog_add_event(room->catalog, "k", "a", 1, RECORD_NONE, RECORD_NONE, "%s", text) == 0)
+        n++;
+    assert_in_range(n, 8, 16);
+    sqlite3_close(db);
+    run_turn(room);
+    assert_int_equal(catalog_probe(room->catalog), 0);
+    assert_int_equal(ask(room->path, "select count(*) from event_row"), n);
+}
+
+/* What waits when profd ends is written then, where the lock is free in time. */
+static void test_what_waits_is_written_at_the_end(void **state)
+{
+    struct room *room = *state;
+
+    sqlite3 *db = lock_elsewhere(room);
+    add_event(room, "first");
+    run_turn(room);
+    sqlite3_close(db);
+    room->catalog = catalog_close(room->catalog);
+    assert_int_equal(ask(room->path, "select count(*) from event_row"), 1);
 }
 
 /* -- Upkeep -- */
@@ -731,6 +836,10 @@ int main(void)
         ROOM_TEST(test_file_size_limit),
         EMPTY_TEST(test_full_disk),
         ROOM_TEST(test_another_writer),
+        ROOM_TEST(test_events_wait_for_the_lock),
+        ROOM_TEST(test_the_lock_is_looked_at),
+        ROOM_TEST(test_too_much_waits_for_the_lock),
+        ROOM_TEST(test_what_waits_is_written_at_the_end),
         ROOM_TEST(test_checkpoints_itself),
         ROOM_TEST(test_upkeep_removes_what_is_old),
         ROOM_TEST(test_close_during_upkeep),
