@@ -10,6 +10,7 @@
 #include "daemon/session/internal.h"
 #include "daemon/session/machine.h"
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 
 #define RESAVE_INTERVAL_NS (2 * NS_PER_S)
@@ -24,6 +25,7 @@ static void mark_unsaved(struct session *s, int err)
                    "session s%" PRId64 ": %s; going on, and trying again", s->record.session_id, p.what);
     }
     s->unsaved = true;
+    s->untold |= err != -EBUSY;
     s->resaved = false;
     struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);
     event_add(s->all->resave, &tv);

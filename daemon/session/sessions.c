@@ -157,7 +157,8 @@ static void save_again(struct session *s)
 {
     s->resaved = true;
     session_save(s);
-    session_tell(s);
+    if (s->untold)
+        session_tell(s);
 }
 
 static void on_saved_again(int err, void *arg)
@@ -171,7 +172,7 @@ static void on_saved_again(int err, void *arg)
             continue;
         log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = s->record.session_id),
                    "session s%" PRId64 ": the catalog has its state again", s->record.session_id);
-        s->unsaved = s->resaved = false;
+        s->unsaved = s->untold = s->resaved = false;
         if (s->finished_unsaved)
             session_free(s);
     }

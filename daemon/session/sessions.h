@@ -78,6 +78,7 @@ struct session {
     bool in_line;          /* waits for a worker that another session holds */
     bool stops_asked;      /* its queued stops leave after the commit under way */
     bool unsaved;          /* the catalog could not take its last edge */
+    bool untold;           /* nor the event of it, which waits by itself where the catalog is locked */
     bool resaved;          /* it took it at a later try, which is not committed yet */
     bool finished_unsaved; /* over, and only kept until the catalog took its last edge */
     int64_t run_id;        /* of its load; 0: it has none */
