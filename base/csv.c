@@ -36,11 +36,29 @@ static bool is_signed_number(const char *text, size_t size)
     return p == end;
 }
 
+/* Spaces, and what programs take for a byte order mark where it begins a file. */
+static size_t count_ignored(const char *text, size_t size)
+{
+    static const char mark[] = "\ufeff";
+    size_t n = 0;
+
+    while (n < size) {
+        bool is_mark = size - n >= strlen(mark) && memcmp(text + n, mark, strlen(mark)) == 0;
+        if (!is_mark && text[n] != ' ')
+            break;
+        n += is_mark ? strlen(mark) : 1;
+    }
+    return n;
+}
+
 static bool is_formula(const char *text, size_t size)
 {
     static const char *const starts[] = {"=",  "+",      "-",      "@",      "\t",    "\r",
                                          "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+    size_t n_ignored = count_ignored(text, size);
 
+    text += n_ignored;
+    size -= n_ignored;
     for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
         size_t n = strlen(starts[i]);
         if (size >= n && memcmp(text, starts[i], n) == 0)
@@ -49,18 +67,34 @@ static bool is_formula(const char *text, size_t size)
     return false;
 }
 
+static bool is_one_of(char c, const char *characters)
+{
+    return c && strchr(characters, c);
+}
+
 static bool needs_quotes(const char *text, size_t size)
 {
-    return size == 0 || memchr(text, ',', size) || memchr(text, '"', size) || memchr(text, '\r', size) ||
-           memchr(text, '\n', size) || is_formula(text, size);
+    bool has_special = false;
+
+    for (size_t i = 0; i < size && !has_special; i++)
+        has_special = is_one_of(text[i], ",;\t\"\r\n");
+    return size == 0 || has_special || is_formula(text, size);
+}
+
+/* Where semicolons or tabs separate, quotes inside of a line do not hold a field together: what follows them
+ * is the beginning of a cell, too. */
+static bool begins_cell(const char *text, size_t at)
+{
+    static const char separators[] = ";\t\r\n";
+    return at == 0 || (is_one_of(text[at - 1], separators) && !is_one_of(text[at], separators));
 }
 
 static void write_quoted(FILE *out, const char *text, size_t size)
 {
     fputc('"', out);
-    if (is_formula(text, size))
-        fputc('\'', out);
     for (size_t i = 0; i < size; i++) {
+        if (begins_cell(text, i) && is_formula(text + i, size - i))
+            fputc('\'', out);
         if (text[i] == '"')
             fputc('"', out);
         fputc(text[i], out);

@@ -4,8 +4,10 @@
 #include "base/alloc.h"
 
 /*
- * Unicode's categories Cc, Zl, Zp and Cf. Of Cf those are left out that scripts are written with: joiners
- * (U+200C, U+200D), signs that stand before numbers (U+0600 and others), hieroglyphs (U+13430).
+ * Unicode's categories Cc, Zl, Zp and Cf, and the property Default_Ignorable_Code_Point. Those are left out
+ * that scripts are written with: joiners (U+200C, U+200D), signs that stand before numbers (U+0600 and
+ * others), hieroglyphs (U+13430), variants of Mongolian letters and of emoji (U+180B and others, U+FE00 to
+ * U+FE0F).
  */
 static const struct {
     uint32_t first, last;
@@ -13,18 +15,23 @@ static const struct {
     {0x00, 0x1f},       /* C0 */
     {0x7f, 0x9f},       /* DEL, C1 */
     {0xad, 0xad},       /* soft hyphen */
+    {0x34f, 0x34f},     /* joiner of combining characters */
     {0x61c, 0x61c},     /* Arabic letter mark: direction */
+    {0x115f, 0x1160},   /* Hangul fillers */
+    {0x17b4, 0x17b5},   /* Khmer vowels that are not written */
     {0x180e, 0x180e},   /* Mongolian vowel separator */
     {0x200b, 0x200b},   /* space of no width */
     {0x200e, 0x200f},   /* direction: marks */
     {0x2028, 0x2029},   /* separators of lines and paragraphs */
     {0x202a, 0x202e},   /* direction: embeddings, overrides */
     {0x2060, 0x206f},   /* invisible operators; direction: isolates */
+    {0x3164, 0x3164},   /* Hangul filler */
     {0xfeff, 0xfeff},   /* byte order mark */
-    {0xfff9, 0xfffb},   /* annotations */
+    {0xffa0, 0xffa0},   /* Hangul filler */
+    {0xfff0, 0xfffb},   /* annotations */
     {0x1bca0, 0x1bca3}, /* shorthand */
     {0x1d173, 0x1d17a}, /* musical notation */
-    {0xe0000, 0xe007f}, /* tags */
+    {0xe0000, 0xe0fff}, /* tags, variants of Chinese characters */
 };
 
 size_t text_decode(const char *s, uint32_t *ret)

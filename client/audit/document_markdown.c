@@ -4,6 +4,7 @@
  *
  * Names and answers of others are text: nothing in them becomes markup, HTML or a link.
  */
+#include "base/alloc.h"
 #include "client/audit/document.h"
 #include "client/text/text.h"
 
@@ -33,16 +34,49 @@ static void put_escaped(FILE *out, const char *word)
     }
 }
 
-static void put(FILE *out, const char *text)
+/* "-", "+", "---", "===", "1.", "1)": at the beginning of a block, an item, a line or a heading. */
+static bool begins_block(const char *word)
 {
-    _cleanup_(freep) char *clean = text_clean(text, false);
-    char *rest = clean;
+    size_t n = strlen(word), n_digits = strspn(word, "0123456789");
+    bool is_number = n_digits > 0 && n == n_digits + 1 && strchr(".)", word[n_digits]);
 
+    return n > 0 && (is_number || streq(word, "+") || strspn(word, "-") == n || strspn(word, "=") == n);
+}
+
+/* Of a number, what follows its digits is escaped. */
+static void put_no_block(FILE *out, const char *word)
+{
+    size_t n_digits = strspn(word, "0123456789");
+    fprintf(out, "%.*s\\%s", (int)n_digits, word, word + n_digits);
+}
+
+static void put_words(FILE *out, char *rest)
+{
     for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
         (becomes_link(word) ? put_code : put_escaped)(out, word);
         if (rest)
             putc(' ', out);
     }
+}
+
+static void put(FILE *out, const char *text)
+{
+    _cleanup_(freep) char *clean = text_clean(text, false);
+    put_words(out, clean);
+}
+
+/* What stands at the beginning of a line, or of an item. */
+static void put_paragraph(FILE *out, const char *text)
+{
+    _cleanup_(freep) char *clean = text_clean(text, false);
+    char *rest = clean + strspn(clean, " ");
+    _cleanup_(freep) char *first = xstrndup(rest, strcspn(rest, " "));
+
+    if (begins_block(first)) {
+        put_no_block(out, first);
+        rest += strlen(first);
+    }
+    put_words(out, rest);
 }
 
 static void put_table(const struct table_block *t, FILE *out)
@@ -74,12 +108,12 @@ static void put_block(const struct block *b, bool next_is_item, FILE *out)
         fputs("\n\n", out);
         break;
     case BLOCK_TEXT:
-        put(out, b->text);
+        put_paragraph(out, b->text);
         fputs("\n\n", out);
         break;
     case BLOCK_ITEM:
         fputs("- ", out);
-        put(out, b->text);
+        put_paragraph(out, b->text);
         fputs(next_is_item ? "\n" : "\n\n", out);
         break;
     case BLOCK_TABLE:

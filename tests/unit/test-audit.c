@@ -310,6 +310,24 @@ static void test_nobody_writes_links(void **state)
     assert_non_null(strstr(text, "`http://a?b?c?d` \\$x\\$ e"));
 }
 
+/* A paragraph that begins with a model's name. */
+static void test_nobody_begins_lists_or_code(void **state)
+{
+    static const struct {
+        const char *name, *written;
+    } cases[] = {
+        {"- x", "\n\n\\- x answered"},   {"+ x", "\n\n\\+ x answered"},
+        {"1. x", "\n\n1\\. x answered"}, {"12) x", "\n\n12\\) x answered"},
+        {"    x", "\n\nx answered"},     {"-x 1. - y", "\n\n-x 1. - y answered"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(freep) char *facts = xasprintf("{\"model\": {\"name\": \"%s\"}}", cases[i].name);
+        _cleanup_(freep) char *text = written(facts, document_markdown);
+        assert_non_null(strstr(text, cases[i].written));
+    }
+}
+
 /* 100, 200 and 400 tokens/s of output: the mean is 233.3, the deviation of the population 124.7. */
 static void test_rates_of_requests(void **state)
 {
@@ -378,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_load_that_is_not_said),
         cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_nobody_writes_links),
+        cmocka_unit_test(test_nobody_begins_lists_or_code),
         cmocka_unit_test(test_nobody_writes_markup),
         cmocka_unit_test(test_no_finding_below_its_threshold),
         cmocka_unit_test(test_rates_of_requests),

@@ -38,10 +38,10 @@ static void test_texts(void **state)
 static void test_formulas(void **state)
 {
     static const char *const formulas[] = {
-        "=1+1",   "+1+1",   "-2+3",  "@SUM(A1)", "\tx", "\rx",  "\nx",  "=",    "+",
-        "-",      "@",      "--cpu", "-x",       "+.",  "-.e1", "-1e",  "-1e+", "-1 ",
-        "-1,5",   "+1.2.3", "-0x10", "-1e5+A1",  "＝1", "＋A1", "－A1", "＠A1", "=cmd|' /C calc'!A0",
-        "-1\n=1",
+        "=1+1", "+1+1",     "-2+3",       "@SUM(A1)", "\tx", "\rx",  "\nx",  "=",    "+",
+        "-",    "@",        "--cpu",      "-x",       "+.",  "-.e1", "-1e",  "-1e+", "-1 ",
+        "-1,5", "+1.2.3",   "-0x10",      "-1e5+A1",  "＝1", "＋A1", "－A1", "＠A1", "=cmd|' /C calc'!A0",
+        " =1",  "\ufeff=1", "\ufeff +A1",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(formulas); i++) {
@@ -51,6 +51,21 @@ static void test_formulas(void **state)
         check(csv_write_quoted, formulas[i], expected);
     }
     check(csv_write, "=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\"");
+}
+
+/* Programs of many countries separate by semicolons, and some by tabs. */
+static void test_formulas_inside(void **state)
+{
+    static const struct {
+        const char *text, *written;
+    } cases[] = {
+        {"a;=1+1", "\"a;'=1+1\""},  {"a\t@x", "\"a\t'@x\""},        {"a\n=1", "\"a\n'=1\""},
+        {"-1\n=1", "\"'-1\n'=1\""}, {"a; =1;+b", "\"a;' =1;'+b\""}, {"a;-5", "\"a;-5\""},
+        {"a;b", "\"a;b\""},         {"a\tb", "\"a\tb\""},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        check(csv_write, cases[i].text, cases[i].written);
 }
 
 static void test_numbers(void **state)
@@ -67,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_formulas_inside),
         cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
