@@ -100,7 +100,7 @@ struct hosts *hosts_free(struct hosts *h)
 
 const struct name_answer *hosts_find(const struct hosts *h, const char *host)
 {
-    struct host key;
+    struct host key = {0};
 
     snprintf(key.name, sizeof(key.name), "%s", host);
     const struct host *found = h->n > 0 ? bsearch(&key, h->hosts, h->n, sizeof(key), by_name) : NULL;
