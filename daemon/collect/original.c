@@ -30,17 +30,20 @@ static int set_groups(int n, const gid_t *groups)
     return (int)syscall(SYS_setgroups, n, groups);
 }
 
-/* Also ends the capabilities by which root passes over the permissions of files. */
-static void take_rights(const struct original *o, struct rights *before)
+/* Also ends the capabilities by which root passes over the permissions of files. -EPERM for a root who may
+ * not change users. */
+static int take_rights(const struct original *o, struct rights *before)
 {
     if (geteuid() != 0 || o->uid == 0)
-        return;
+        return 0;
     before->n_groups = getgroups(NGROUPS_MAX, before->groups);
     before->changed = before->n_groups >= 0 && set_groups(0, NULL) == 0;
     if (!before->changed)
-        return;
+        return -EPERM;
     setfsgid(o->gid);
     setfsuid(o->uid);
+    /* Neither reports an error; an invalid id changes nothing and shows the present one. */
+    return setfsgid((gid_t)-1) == (int)o->gid && setfsuid((uid_t)-1) == (int)o->uid ? 0 : -EPERM;
 }
 
 static void give_back_rights(const struct rights *before)
@@ -111,8 +114,9 @@ int original_remove(struct original *o, char **ret_refusal)
     _cleanup_(closep) int dir_fd = place_open(o->dir_path, &o->place, ret_refusal);
     int r = MIN(dir_fd, 0);
     if (r == 0) {
-        take_rights(o, before);
-        r = remove_beneath(o, dir_fd);
+        r = take_rights(o, before);
+        if (r == 0)
+            r = remove_beneath(o, dir_fd);
         give_back_rights(before);
     }
     free(before);
