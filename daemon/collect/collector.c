@@ -324,12 +324,22 @@ static void on_looked(void *arg)
     merge_again(c);
 }
 
+/* By a session that begins when the directories of its workers were looked at. */
+static bool is_awaited(const struct dir *d)
+{
+    const struct collection *k;
+
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+    if (k->target->record.state == STATE_STARTING && !k->target->session->prepared)
+        return true;
+    return false;
+}
+
 static void look_at(struct dir *d)
 {
     struct collector *c = d->collector;
     struct look *look;
-
-    bool rests = mono_ns() < d->rests_until_ns;
+    bool rests = mono_ns() < d->rests_until_ns && !is_awaited(d);
 
     d->look_again = d->looking;
     d->dirty = d->dirty || (rests && !d->looking);
