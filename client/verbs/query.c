@@ -29,7 +29,7 @@ struct options {
 static const struct option_def options[] = {
     {"file", 'f', "FILE", OPTION_TEXT, AT(file), "SQL from a file; - is standard input"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "run a query that has a name; list: show them"},
-    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "print the first so many rows"},
+    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of rows to print"},
     {"time-limit", 0, "TIME", OPTION_DURATION, AT(time_limit), "Time limit of each statement (default: 60s)"},
     {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "what reading a file may use; default 1.5G"},
 };

@@ -5,7 +5,7 @@
  *
  * A file is short until it has been read for INGEST_QUEUE_SLICE_NS, then long; a large one is long from the
  * beginning. Short and long files each keep one place for themselves, as long as there are such files. A long
- * file keeps any other place only while no short file of a user with fewer files in the works waits, and
+ * file keeps any other place only while no short file of a user with fewer running files waits, and
  * beyond the end of its turn only while no other file of such a user waits. What gives up its place is read
  * anew, from its beginning, in a turn that is at least INGEST_QUEUE_GROWTH times as long.
  *
@@ -56,7 +56,7 @@ struct ingest_queue {
     uint64_t clock;
 };
 
-/* How many files may be read at a time with so many places. */
+/* How many files may be read at a time, given the places. */
 unsigned ingest_queue_running_max(unsigned places);
 void ingest_queue_init(struct ingest_queue *q, unsigned places);
 /* Of an empty one. */

@@ -15,7 +15,7 @@ from test_collect import MIB, config, dense_trace, record, sha256
 from test_store import check_agreement, disk_size, names
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: gives files to other users")
-ATTACKER, VICTIM, THIRD = 54321, 54322, 54323
+GREEDY, VICTIM, THIRD = 54321, 54322, 54323
 
 
 class Place:
@@ -42,7 +42,7 @@ class Place:
 
 @pytest.fixture
 def places(tmp_path):
-    return [Place(tmp_path / str(uid), uid) for uid in (ATTACKER, VICTIM, THIRD)]
+    return [Place(tmp_path / str(uid), uid) for uid in (GREEDY, VICTIM, THIRD)]
 
 
 def watching(tmp_path, places, store):
@@ -62,11 +62,11 @@ def stored_of(profd, place):
 
 @needs_root
 def test_a_sparse_file_displaces_nothing(tmp_path, places):
-    attacker, victim, _ = places
+    greedy, victim, _ = places
     with watching(tmp_path, places, "max_use=64M") as profd:
         for _ in range(5):
             assert bring_in(profd, victim, dense_trace(MIB))["stored"]
-        trace = bring_in(profd, attacker, dense_trace(8000), extended_to=63 * MIB)
+        trace = bring_in(profd, greedy, dense_trace(8000), extended_to=63 * MIB)
         assert trace["state"] == "corrupt" and trace["size"] == 63 * MIB
         assert "zero bytes follow the end of the last gzip member at byte " in trace["reason"]
         assert len(stored_of(profd, victim)) == 5
@@ -95,35 +95,35 @@ def test_holes_within_a_file_stay_holes(tmp_path, places):
 @needs_root
 def test_a_flood_displaces_its_own(tmp_path, places):
     """Whoever is above his share loses what he wrote first; whoever is below it loses nothing."""
-    attacker, victim, _ = places
+    greedy, victim, _ = places
     with watching(tmp_path, places, "max_use=12M") as profd:
         kept = [bring_in(profd, victim, dense_trace(MIB))["trace"] for _ in range(5)]
         for _ in range(15):
-            bring_in(profd, attacker, dense_trace(MIB))
+            bring_in(profd, greedy, dense_trace(MIB))
         assert sorted(trace["trace"] for trace in stored_of(profd, victim)) == sorted(kept)
         usage = profd.get("/v1/usage")
-        assert usage["bytes"] <= 12 * MIB and 5 <= len(stored_of(profd, attacker)) <= 6
+        assert usage["bytes"] <= 12 * MIB and 5 <= len(stored_of(profd, greedy)) <= 6
         # The next of the victim takes what the other has above his share.
         bring_in(profd, victim, dense_trace(500_000))
         assert len(stored_of(profd, victim)) == 6 and profd.get("/v1/usage")["bytes"] <= 12 * MIB
-        assert {user["user"] for user in usage["users"]} == {f"uid {ATTACKER}", f"uid {VICTIM}"}
+        assert {user["user"] for user in usage["users"]} == {f"uid {GREEDY}", f"uid {VICTIM}"}
         assert usage["share"] == 6 * MIB and sum(user["bytes"] for user in usage["users"]) == usage["bytes"]
         check_agreement(profd)
 
 
 @needs_root
 def test_what_exceeds_a_share_is_left_in_place(tmp_path, places):
-    attacker, victim, _ = places
+    greedy, victim, _ = places
     with watching(tmp_path, places, "max_use=12M") as profd:
         for _ in range(5):
             bring_in(profd, victim, dense_trace(MIB))
-        mine = bring_in(profd, attacker, dense_trace(MIB))
+        mine = bring_in(profd, greedy, dense_trace(MIB))
         assert profd.request("PUT", f"/v1/traces/{mine['trace']}/pin").status == 200
-        trace = bring_in(profd, attacker, dense_trace(7 * MIB))
+        trace = bring_in(profd, greedy, dense_trace(7 * MIB))
         assert trace["state"] == "complete" and not trace["stored"] and trace["path"] == trace["origin"]
-        assert trace["reason"] == (f"left in place: no room in the store for uid {ATTACKER} beyond a share of 6.0 MiB"
+        assert trace["reason"] == (f"left in place: no room in the store for uid {GREEDY} beyond a share of 6.0 MiB"
                                    " ([store] per_user=; see profctl du)")
-        assert len(stored_of(profd, victim)) == 5 and len(stored_of(profd, attacker)) == 1
+        assert len(stored_of(profd, victim)) == 5 and len(stored_of(profd, greedy)) == 1
         # It is one event of the log, and the file is not read again and again.
         assert profd.log().count("is left where it is: no room in the store for uid") == 1
 
@@ -132,14 +132,14 @@ def test_what_exceeds_a_share_is_left_in_place(tmp_path, places):
 @pytest.mark.parametrize("per_user", ["2M", "20%"])
 def test_a_share_that_is_set(tmp_path, places, per_user):
     """Less is protected of each, and the one who holds most gives way."""
-    attacker, victim, _ = places
+    greedy, victim, _ = places
     with watching(tmp_path, places, f"max_use=10M\nper_user={per_user}") as profd:
         for _ in range(8):
             bring_in(profd, victim, dense_trace(MIB))
         assert profd.get("/v1/usage")["share"] == 2 * MIB
         for _ in range(8):
-            bring_in(profd, attacker, dense_trace(MIB))
-        assert 4 <= len(stored_of(profd, victim)) <= 5 and 4 <= len(stored_of(profd, attacker)) <= 5
+            bring_in(profd, greedy, dense_trace(MIB))
+        assert 4 <= len(stored_of(profd, victim)) <= 5 and 4 <= len(stored_of(profd, greedy)) <= 5
 
 
 def test_workers_of_one_owner_are_told_apart(tmp_path):
@@ -161,10 +161,10 @@ def test_workers_of_one_owner_are_told_apart(tmp_path):
 
 @needs_root
 def test_du_shows_who_holds_what(tmp_path, places):
-    attacker, victim, _ = places
+    greedy, victim, _ = places
     with watching(tmp_path, places, "max_use=12M") as profd:
         bring_in(profd, victim, dense_trace(MIB))
-        bring_in(profd, attacker, dense_trace(2 * MIB))
+        bring_in(profd, greedy, dense_trace(2 * MIB))
 
         def profctl(*words):
             return subprocess.run([BUILD / "client/profctl", "--socket", profd.socket, *words], capture_output=True, text=True,
@@ -172,5 +172,5 @@ def test_du_shows_who_holds_what(tmp_path, places):
 
         said = profctl("du")
         assert "Share:  6.0 MiB for each of 2 users (per_user)" in said, said
-        assert any(f"uid {ATTACKER}" in line and "2.0" in line for line in said.splitlines()), said
-        assert json.loads(profctl("du", "--json"))["users"][0]["user"] == f"uid {ATTACKER}"
+        assert any(f"uid {GREEDY}" in line and "2.0" in line for line in said.splitlines()), said
+        assert json.loads(profctl("du", "--json"))["users"][0]["user"] == f"uid {GREEDY}"
