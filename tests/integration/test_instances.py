@@ -325,8 +325,9 @@ def test_prefill_and_decode_are_not_compared(profctl, rows, tmp_path):
         path = f"/v1/runs/r{session['run']}"
         wait_for(lambda: profd.get(path)["state"] in ("complete", "partial", "failed"), timeout_s=120)
         found = {row["instance"]: row for row in rows("s1", "--report", "instances", socket=profd.socket)}
+        traces = [(trace["trace"], trace.get("worker"), trace["name"], trace["state"], trace.get("pid")) for trace in profd.traces(session="s1")]
         assert {name: row["role"] for name, row in found.items()} == {
-            first.url.removeprefix("http://"): "prefill", second.url.removeprefix("http://"): "decode"}
+            first.url.removeprefix("http://"): "prefill", second.url.removeprefix("http://"): "decode"}, traces
         assert not [row for row in found.values() if row["outlier"] and "times those" in row["outlier"]]
         peaks = {worker["url"].removeprefix("http://"): worker["kv_cache_use"]["peak"] for worker in profd.get(path)["server"]["workers"]}
         assert {name: row["kv_use"] for name, row in found.items()} == pytest.approx(peaks)
