@@ -261,7 +261,7 @@ def test_a_catalog_that_cannot_take_its_end(own_profd, fleet):
         assert own_profd.run(run)["state"] == own_profd.get("/v1/runs")["runs"][0]["state"] == "partial"
         assert "is over: it is partial" in own_profd.problem("POST", f"/v1/runs/{run}/stop", status=409)["detail"]
         assert own_profd.rows("select state from runs") == [{"state": "loading"}]
-        with own_profd.events(f"/v1/events?run={run}") as stream:
+        with own_profd.events(f"/v1/events?run={run}&after=0") as stream:
             db.execute("rollback")
             stream.until(lambda event: event["data"]["text"].startswith("partial"))
     wait_for(lambda: own_profd.rows("select state from runs") == [{"state": "partial"}])

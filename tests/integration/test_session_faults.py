@@ -411,7 +411,7 @@ def test_a_full_disk_lets_nothing_be_started(tmp_path):
             assert "does not have the end" in profd.problem("DELETE", f"/v1/sessions/{session}", status=409)["detail"]
             assert profd.rows("select state from sessions") == [{"state": "starting"}]
 
-            with profd.events(f"/v1/events?session={session}") as events:
+            with profd.events(f"/v1/events?session={session}&after=0") as events:
                 (disk / "filler").unlink()
                 events.until(lambda event: event["data"]["text"].startswith("failed: "))
             assert profd.rows("select state from sessions") == [{"state": "failed"}]
