@@ -12,9 +12,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #define PROC_PATH_MAX 64
@@ -100,6 +102,13 @@ static char *translate_by_mounts(pid_t pid, const char *path)
     return mounts_translate(theirs, theirs_size, ours, ours_size, path);
 }
 
+/* Whatever their modes say, the kernel looks at who reads. */
+static bool is_made_for_reader(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC;
+}
+
 /* Only a regular file, and only one that the process's user could read too, and not everybody write. */
 static int read_opened(const struct process_status *user, int path_fd, size_t max, struct process_file *ret)
 {
@@ -117,6 +126,10 @@ static int read_opened(const struct process_status *user, int path_fd, size_t ma
     }
     if (st.st_mode & S_IWOTH) {
         ret->refusal = xstrdup("everybody may write to it");
+        return -EPERM;
+    }
+    if (is_made_for_reader(path_fd)) {
+        ret->refusal = xstrdup("its content depends on who reads it");
         return -EPERM;
     }
     return read_file(AT_FDCWD, link, max, &ret->data, &ret->size);

@@ -149,6 +149,7 @@ static void test_config_file_of_others(void **state)
         {"secret.yaml", "its user may not read it"},
         {"sticky/roots.yaml", NULL},
         {"sticky/others.yaml", "belongs to uid 12345, in a directory that everybody may write to"},
+        {"/proc/1/maps", "its content depends on who reads it"}, /* mode 0444 */
     };
 
     need_root();
