@@ -93,5 +93,7 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
         .done = done,
         .arg = arg,
     };
-    offload_run_in(offload, g->dir ? offload_lane_of_dir(g->dir) : OFFLOAD_NO_LANE, work, on_read, g);
+    /* An answer holds memory that others wait for: it does not wait for a file system. */
+    bool reads_files = g->answer.size == 0 && g->dir;
+    offload_run_in(offload, reads_files ? offload_lane_of_dir(g->dir) : OFFLOAD_NO_LANE, work, on_read, g);
 }
