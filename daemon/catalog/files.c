@@ -152,6 +152,26 @@ static int check_identity(struct catalog *c, enum catalog_file file)
     return 0;
 }
 
+/* Nobody cuts the shared memory lawfully while it is open. What was mapped would kill whoever reads it beyond
+ * the file's end; out of zeros SQLite makes it again. */
+static int check_shared_memory(struct catalog *c)
+{
+    struct stat st;
+
+    if (fstat(c->shm_fd, &st) < 0)
+        return 0;
+    if (st.st_size >= c->shm_bytes) {
+        c->shm_bytes = st.st_size;
+        return 0;
+    }
+    c->is_cut = true;
+    if (ftruncate(c->shm_fd, c->shm_bytes) < 0)
+        log_error("cannot extend %s%s again: %s", c->path, suffixes[CATALOG_FILE_SHARED_MEMORY],
+                  strerror(errno));
+    return lose(c, "%s%s was cut to %" PRId64 " bytes, and has to have %" PRId64, c->path,
+                suffixes[CATALOG_FILE_SHARED_MEMORY], (int64_t)st.st_size, c->shm_bytes);
+}
+
 static int check_sizes(struct catalog *c)
 {
     struct sizes s;
@@ -179,7 +199,7 @@ int files_check(struct catalog *c)
     for (enum catalog_file file = 0; file < CATALOG_FILES; file++)
         if (check_identity(c, file) < 0)
             return -ESTALE;
-    return check_sizes(c);
+    return check_shared_memory(c) < 0 ? -ESTALE : check_sizes(c);
 }
 
 /* -- Watching ------------------------------------------------------------------------------------------- */
@@ -220,7 +240,7 @@ int files_open(struct catalog *c, struct problem *p)
     _cleanup_(freep) char *shm = xasprintf("%s%s", c->path, suffixes[CATALOG_FILE_SHARED_MEMORY]);
     struct stat st;
 
-    c->shm_fd = open(shm, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    c->shm_fd = open(shm, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (c->shm_fd < 0)
         return storage_problem(-errno, c->path, p);
     for (enum catalog_file file = 0; file < CATALOG_FILES; file++) {
@@ -229,6 +249,7 @@ int files_open(struct catalog *c, struct problem *p)
             return storage_problem(r, c->path, p);
         c->file_ids[file] = (struct catalog_file_id){st.st_dev, st.st_ino};
     }
+    check_shared_memory(c);
     begin_watching(c);
     return 0;
 }

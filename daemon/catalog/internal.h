@@ -93,8 +93,9 @@ struct catalog {
     struct sizes *sizes; /* when they were last looked at; NULL */
     int shm_fd, inotify_fd;
     struct event *watch, *tell_lost;
-    char *lost;  /* what happened to the files; NULL */
-    bool is_cut; /* and they are still the same */
+    int64_t shm_bytes; /* the most that the shared memory had */
+    char *lost;        /* what happened to the files; NULL */
+    bool is_cut;       /* and they are still the same */
     void (*lost_fn)(void *arg);
     void *lost_arg;
 

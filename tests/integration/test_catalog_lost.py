@@ -38,6 +38,7 @@ DEEDS = {
     "log-deleted": (lambda profd: file(profd, "-wal").unlink(), "catalog.db-wal was deleted"),
     "log-emptied": (lambda profd: os.truncate(file(profd, "-wal"), 0), "catalog.db-wal was cut to 0 bytes"),
     "shm-deleted": (lambda profd: file(profd, "-shm").unlink(), "catalog.db-shm was deleted"),
+    "shm-emptied": (lambda profd: os.truncate(file(profd, "-shm"), 0), "catalog.db-shm was cut to 0 bytes"),
     "moved": (lambda profd: profd.state.rename(profd.directory / "elsewhere"), "catalog.db was deleted"),
     "directory-deleted": (lambda profd: shutil.rmtree(profd.state), " was deleted"),
 }
