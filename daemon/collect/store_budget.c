@@ -129,7 +129,7 @@ static void eviction_done(struct eviction *e)
     free(e->ids);
 }
 
-/* By how much so many more bytes, with the copies under way, exceed the budget. Some may be on the disk
+/* By how much these additional bytes, with the copies under way, exceed the budget. Some may be on the disk
  * already. */
 static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes, int64_t written)
 {
@@ -226,7 +226,7 @@ static int refusal_of(struct eviction *e)
     return -ENOSPC;
 }
 
-/* Which traces would have to go for so many bytes more of a holder. */
+/* Which traces would have to be removed for additional bytes of a holder. */
 static int choose_victims(struct eviction *e, int64_t holder, int64_t bytes, int64_t written)
 {
     const struct store *s = e->store;
