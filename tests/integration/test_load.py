@@ -4,13 +4,14 @@ is under load is bench/load.py's."""
 
 import contextlib
 import http.client
+import re
 import resource
 import select
 import socket
 import time
 
 import pytest
-from daemon import SANITIZED, Daemon, FaultFleet, free_port, quick_config, wait_for
+from daemon import SANITIZED, Daemon, FaultFleet, free_port, quick_config, token_line, wait_for, write_tokens
 from patience import patience
 
 CONNECTIONS = 40
@@ -94,11 +95,11 @@ def is_healthy(port):
 
 
 def test_ten_thousand_idle_connections_by_tcp(tmp_path, many_descriptors):
-    """Each is told 503, or closed as one that says nothing; the Unix socket answers meanwhile, and memory stays."""
+    """Each makes room for the next one or is closed as one that says nothing; the Unix socket answers meanwhile, and memory stays."""
     port = free_port()
     with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n") as profd, contextlib.ExitStack() as stack:
         assert profd.request("GET", "/healthz").status == 200
-        before, told = profd.memory("Private_Dirty"), 0
+        before = profd.memory("Private_Dirty")
         waiting = stack.enter_context(select.epoll())
         clients = dict(connect_crowd(port, waiting, stack))
         deadline, looked_at = time.monotonic() + patience(300), 0.0
@@ -108,24 +109,26 @@ def test_ten_thousand_idle_connections_by_tcp(tmp_path, many_descriptors):
                 with clients.pop(number) as client:
                     answer = answer_of(client)
                     assert answer == b"" or answer.startswith(b"HTTP/1.1 503"), answer
-                    told += answer != b""
             if time.monotonic() - looked_at > 0.1:
                 looked_at = time.monotonic()
                 assert profd.request("GET", "/healthz").status == 200
                 assert SANITIZED or profd.memory("Private_Dirty") - before < 16 << 20
-        assert told > CROWD - 1000
+        displaced = re.search(r"^profd_http_displaced_total (\d+)$", profd.request("GET", "/metrics").body.decode(), re.M)
+        assert int(displaced[1]) > CROWD - 1000
         wait_for(lambda: is_healthy(port))
 
 
 def test_who_fills_the_tcp_port_does_not_shut_the_unix_socket(tmp_path):
     """Not even for the moment that refused clients take who do not leave: profd's count of connections has them all."""
-    port = free_port()
-    with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n{MORE}") as profd:
+    port, tokens = free_port(), write_tokens(tmp_path / "tokens", token_line("ci", "read", "T" * 40))
+    with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n[http]\ntokens_file={tokens}\n{MORE}") as profd:
         def open_meanwhile():
             with contextlib.ExitStack() as stack:
                 for i in range(REMOTE + REFUSED_AT_A_TIME):
                     client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-                    assert i < REMOTE or client.recv(12) == b"HTTP/1.1 503"
+                    if i < REMOTE:  # with a token, so that none makes room for another
+                        client.sendall(b"GET /v1/version HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer " + b"T" * 40 + b"\r\n\r\n")
+                    assert client.recv(12) == (b"HTTP/1.1 200" if i < REMOTE else b"HTTP/1.1 503")
                 return profd.get("/v1/version")["connections"]
 
         wait_for(lambda: open_meanwhile() == REMOTE + REFUSED_AT_A_TIME + 1)
