@@ -153,7 +153,10 @@ static int fail(struct query *q, int code, struct place_in statement, const char
         problem_remedy(&p, "The columns were a copy in the cache; they are made anew the next time.");
         break;
     default:
-        if (is_perfetto_sql(statement.text + statement.offset))
+        if (strstr(sqlite3_errmsg(q->db), "pattern too complex"))
+            problem_remedy(&p, "A pattern has at most %d bytes.",
+                           sqlite3_limit(q->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, -1));
+        else if (is_perfetto_sql(statement.text + statement.offset))
             problem_remedy(&p, "Perfetto's modules are not there; see docs/sql.md.");
         else
             explain_error(q, at, &p);

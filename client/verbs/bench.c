@@ -30,7 +30,7 @@ static const struct option_def options[] = {
     WORKER_OPTIONS(struct options),
     {"through", 0, "WHAT", OPTION_TEXT, AT(through), "router: send to the router (the default where there is one); workers: to each worker"},
     {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
-    {"count", 0, "N", OPTION_COUNT, AT(count), "only the first so many workers"},
+    {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
     WORKLOAD_OPTIONS(struct options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "one run after another: concurrency=1,2,4,8, or of rate, isl, osl"},
     {"repeat-runs", 0, "N", OPTION_COUNT, AT(repeat_runs), "Number of runs of the same workload, one after another, that show how much runs differ (default: 1)"},

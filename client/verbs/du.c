@@ -69,18 +69,21 @@ static void print_largest(struct client *c, struct table *table, const json_t *s
     listing_print(c, table);
 }
 
-/* Where there is more than one. */
+/* Where there is more than one, or a share that is less than all of the store. */
 static void print_users(struct client *c, const json_t *usage)
 {
-    int64_t n = json_get_int(usage, "n_users", 0);
+    int64_t n = json_get_int(usage, "n_users", 0), share = json_get_int(usage, "share", 0);
     char text[UNIT_TEXT_MAX];
     const json_t *user;
     size_t i;
 
-    if (n < 2)
+    if (n < 2 && (share <= 0 || share >= json_get_int(usage, "max_use", 0)))
         return;
-    field_printf(&c->out, "Share:", "%s for each of %" PRId64 " users (per_user)",
-                 format_size(text, json_get_int(usage, "share", 0)), n);
+    if (n < 2)
+        field_printf(&c->out, "Share:", "%s for each user (per_user)", format_size(text, share));
+    else
+        field_printf(&c->out, "Share:", "%s for each of %" PRId64 " users (per_user)",
+                     format_size(text, share), n);
     json_array_foreach(json_object_get(usage, "users"), i, user)
     {
         _cleanup_(freep) char *traces = text_count(json_get_int(user, "traces", 0), "trace");

@@ -14,7 +14,8 @@ struct options {
 };
 
 static const struct option_def options[] = {
-    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit), "the newest so many; default 50"},
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit),
+     "Maximum number of runs, newest first (default: 50)"},
     {"session", 's', "ID", OPTION_TEXT, offsetof(struct options, session), "only those of a session"},
 };
 

@@ -13,7 +13,8 @@ struct options {
 };
 
 static const struct option_def options[] = {
-    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit), "the newest so many; default 50"},
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit),
+     "Maximum number of sessions, newest first (default: 50)"},
     {"state", 0, "STATE", OPTION_TEXT, offsetof(struct options, state),
      "only those in a state; \"active\" is all that are not over"},
 };

@@ -25,7 +25,7 @@ static const struct option_def options[] = {
     {"since", 0, "TIME", OPTION_AGO, AT(since), "recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\""},
     {"until", 0, "TIME", OPTION_AGO, AT(until), "recorded before"},
     {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "only those that no session asked for"},
-    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "the newest so many; default 50"},
+    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of traces, newest first (default: 50)"},
     {"all", 'a', NULL, OPTION_FLAG, AT(all), "all of them"},
 };
 /* clang-format on */

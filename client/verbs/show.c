@@ -98,6 +98,8 @@ static void show_columns(struct client *c, const json_t *t)
 
 static void show_defects(struct client *c, const json_t *t)
 {
+    int64_t size = json_get_int(t, "size", 0);
+    bool is_packed = json_get_int(t, "uncompressed", size) != size;
     char count[32], place[32];
     size_t i;
     json_t *defect;
@@ -107,8 +109,9 @@ static void show_defects(struct client *c, const json_t *t)
         int64_t n = json_get_int(defect, "count", 1);
         _cleanup_(freep) char *times =
             n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
-        field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s)", json_get_str(defect, "text"),
-                     times, text_number(place, json_get_int(defect, "place", 0)));
+        field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s%s)", json_get_str(defect, "text"),
+                     times, text_number(place, json_get_int(defect, "place", 0)),
+                     is_packed ? " uncompressed" : "");
     }
 }
 

@@ -581,14 +581,14 @@ static void on_turn_end(evutil_socket_t fd, short what, void *arg)
     accept_again(s);
 }
 
-static void log_shortage(struct http_server *s, const char *what)
+static void log_shortage(struct http_server *s, const char *what, const char *effect)
 {
     int64_t now_ns = mono_ns();
 
     if (s->shortage_logged_ns && now_ns - s->shortage_logged_ns < SHORTAGE_LOG_NS)
         return;
     s->shortage_logged_ns = now_ns;
-    log_warning("http: %s with %u connections open; clients have to wait", what, s->n_conns);
+    log_warning("http: %s with %u connections open; %s", what, s->n_conns, effect);
 }
 
 static void on_accept_timer(evutil_socket_t fd, short what, void *arg)
@@ -602,7 +602,7 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
     struct http_server *s = door->arg;
     struct timeval retry = timeval_of(ACCEPT_RETRY_NS);
 
-    log_shortage(s, strerror(errno));
+    log_shortage(s, strerror(errno), "clients have to wait");
     for (int side = 0; side < _SIDE_MAX; side++)
         accept_enable(s, side, false);
     evtimer_add(s->accept_timer, &retry);
@@ -666,7 +666,8 @@ static void make_room(struct http_server *s, const struct http_conn *c)
         displace(s, strangers_over_share(&s->strangers, &c->peer.ip, s->limits.strangers_share));
     if (may_serve(s, side_of(c)))
         return;
-    log_shortage(s, "the limit is reached");
+    log_shortage(s, "the limit is reached",
+                 "those without a token make room, and where there are none, new ones get status 503");
     while (!may_serve(s, side_of(c)) && displace(s, strangers_first(&s->strangers)))
         ;
 }

@@ -20,16 +20,17 @@ static int check_catalog(struct door *d, struct problem *p)
     return catalog_problem(c, catalog_error(c), p, "the catalog cannot be written");
 }
 
-static int check_store(struct door *d, struct problem *p)
+int ready_check_store(struct door *d, struct problem *p)
 {
     int r = store_could_take(d->rooms.store, TRACE_BYTES_MIN);
 
     if (r == -ENOSPC) {
-        problem_set(p, r, PROBLEM_STORAGE, "the store at %s is full, and what is in it may not go",
+        problem_set(p, r, PROBLEM_STORAGE, "the store at %s is full, and nothing in it may be removed",
                     store_path(d->rooms.store));
         problem_remedy(
-            p, "profctl du shows its budget; free space on its file system, raise [store] max_use=, or let "
-               "traces go (profctl unpin, profctl rm).");
+            p,
+            "profctl du shows its budget; free space on its file system, raise [store] max_use=, or remove "
+            "traces (profctl unpin, profctl rm).");
     } else if (r < 0) {
         problem_set(p, r, PROBLEM_STORAGE, "the store at %s cannot be used: %s", store_path(d->rooms.store),
                     strerror(-r));
@@ -54,7 +55,7 @@ static int check_ingest(struct door *d, struct problem *p)
 
 const struct ready_check ready_checks[] = {
     {"catalog", check_catalog},
-    {"store", check_store},
+    {"store", ready_check_store},
     {"ingest", check_ingest},
     {0},
 };

@@ -11,3 +11,5 @@ struct ready_check {
     int (*run)(struct door *d, struct problem *p); /* 0, or why not */
 };
 extern const struct ready_check ready_checks[]; /* ends with an empty one */
+
+int ready_check_store(struct door *d, struct problem *p);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "daemon/api/door_internal.h"
+#include "daemon/api/ready.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/fleet/doctor.h"
 
@@ -28,6 +29,7 @@ static void check_profd(struct door *d, struct checks *c)
 {
     const struct catalog *catalog = d->rooms.catalog;
     _cleanup_(problem_done) struct problem broken = {0};
+    _cleanup_(problem_done) struct problem full = {0};
     struct store_usage u;
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX], space[UNIT_TEXT_MAX];
     _cleanup_(freep) char *shares = NULL;
@@ -37,6 +39,8 @@ static void check_profd(struct door *d, struct checks *c)
                         catalog_path(catalog));
         checks_add(c, CHECK_FAIL, NULL, broken.remedy, "%s", broken.what);
     }
+    if (ready_check_store(d, &full) < 0)
+        checks_add(c, CHECK_FAIL, NULL, full.remedy, "%s", full.what);
     if (store_usage(d->rooms.store, &u) < 0)
         return;
     shares = describe_shares(d->rooms.store);

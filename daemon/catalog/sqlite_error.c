@@ -96,11 +96,14 @@ static const struct explanation {
     {EBUSY, "another program holds it locked",
      "End the program that has %s open for writing (fuser shows it)."},
     {ESTALE, "its files were deleted, replaced or cut short",
-     "Restore a copy of %1$s while profd is stopped (profd(8), FILES); without one profd begins an empty "
-     "catalog where "
-     "there is none, and takes up the traces of the store."},
+     "Restore a copy of %1$s (profd(8), FILES). Without a copy, move away what is left of it with -wal and "
+     "-shm; "
+     "profd then begins an empty catalog and adopts the traces of the store."},
     {EUCLEAN, "the file is damaged",
-     "Restore a copy of %1$s, or save what can be read: sqlite3 %1$s .recover | sqlite3 rescued.db"},
+     "Restore a copy of %1$s, or save what can be read: sqlite3 %1$s .recover | sqlite3 rescued.db. Without "
+     "either, move it away with its -wal and -shm; profd then begins an empty catalog and adopts the traces "
+     "of "
+     "the store."},
     {EMEDIUMTYPE, "the file is no SQLite database",
      "Move %s away (profd makes a fresh catalog), or name another directory by --state-dir."},
     {EISDIR, "it is a directory", "Move %s away, or name another directory by --state-dir."},

@@ -175,7 +175,7 @@ void turn_explain(const struct catalog *c, int err, char **ret_why, char **ret_r
 
     if (err == -EBUSY) {
         files_name_holder(c, &holder, ret_remedy);
-        *ret_why = xasprintf("it is locked by %s", holder);
+        *ret_why = xasprintf("catalog.db is locked by %s", holder);
         return;
     }
     if (err == -ESTALE && c->lost)

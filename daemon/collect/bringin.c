@@ -571,6 +571,9 @@ static void refuse_hollow(struct bringing *b, int source_fd)
     _cleanup_(freep) char *reason =
         xasprintf("more than %d MiB of it were never written (holes)", (int)(PLACE_HOLES_MAX >> 20));
     _cleanup_json_ facts = json_object();
+
+    json_put_str(facts, "remedy",
+                 "Copy the file again once its writer has finished; du shows what it takes on the disk.");
     const struct ingest_result result = {
         .state = TRACE_CORRUPT, .reason = reason, .facts = facts, .source_fd = source_fd, .dest_fd = -1};
 

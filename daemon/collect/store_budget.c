@@ -272,8 +272,8 @@ static int remove_victim(struct store *s, int64_t id)
         log_struct(LOG_NOTICE,
                    LOG_FIELDS(.session_id = t.session_id, .trace_id = id, .worker = t.worker_url,
                               .message_id = MESSAGE_STORE_FULL),
-                   "%st%" PRId64 " (%s) %s: the store is at its budget", t.stored ? "" : "the columns of ",
-                   id, t.name, t.stored ? "goes" : "go");
+                   "%st%" PRId64 " (%s) %s removed: the store is at its budget",
+                   t.stored ? "" : "the columns of ", id, t.name, t.stored ? "is" : "are");
         r = t.stored ? store_remove_trace(s, &t, "profd, for the store's budget") : give_up_columns(s, &t);
     }
     trace_record_done(&t);

@@ -123,6 +123,13 @@ def test_an_idle_one_notices(profd):
     profd.catalog.unlink()
     assert ended(profd) == 1
     assert "catalog.db was deleted" in profd.log()
+    # What is left of it is no catalog; the remedy, to move that away, has one begun.
+    status, said = profd.refuses()
+    assert status == 1 and "move it away with its -wal and -shm" in said, said
+    for suffix in ("", "-wal", "-shm"):
+        file(profd, suffix).unlink(missing_ok=True)
+    profd.start()
+    assert profd.traces() == []
 
 
 def test_nothing_is_written_into_the_other_file(profd, fleet):

@@ -255,6 +255,8 @@ def test_a_full_store_is_not_ready(tmp_path):
         reason, = problem["reasons"]
         assert reason["check"] == "store" and "is full" in reason["detail"] and "profctl" in reason["remedy"]
         assert "profd is not ready" in problem["detail"]
+        checks = profd.get("/v1/doctor", router="http://127.0.0.1:1")["checks"]
+        assert [check["remedy"] for check in checks if check["text"] == reason["detail"]] == [reason["remedy"]], checks
         v = values(scrape(profd))
         assert v['profd_ready{check="store"}'] == 0 and v['profd_ready{check="catalog"}'] == 1
         assert profd.request("GET", "/healthz").status == 200, "it lives all the same"

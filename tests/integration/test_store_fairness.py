@@ -137,6 +137,9 @@ def test_a_share_that_is_set(tmp_path, places, per_user):
         for _ in range(8):
             bring_in(profd, victim, dense_trace(MIB))
         assert profd.get("/v1/usage")["share"] == 2 * MIB
+        said = subprocess.run([BUILD / "client/profctl", "--socket", profd.socket, "du"], capture_output=True, text=True,
+                              timeout=60, check=True).stdout
+        assert "Share:  2.0 MiB for each user (per_user)" in said and f"Users:  uid {VICTIM}: " in said, said
         for _ in range(8):
             bring_in(profd, greedy, dense_trace(MIB))
         assert 4 <= len(stored_of(profd, victim)) <= 5 and 4 <= len(stored_of(profd, greedy)) <= 5
