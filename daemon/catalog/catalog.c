@@ -62,9 +62,19 @@ static int take_lock(struct catalog *c, struct problem *p)
     return 0;
 }
 
+/* The database of a log was never empty: SQLite would remove the log without a word, and begin anew. */
+static bool has_log(const struct catalog *c)
+{
+    _cleanup_(freep) char *log = xasprintf("%s-wal", c->path);
+    struct stat st;
+    return stat(log, &st) == 0 && st.st_size > 0;
+}
+
 /* SQLite would make the file with other rights; its log takes over those of the file. */
 static int make_file(struct catalog *c, struct problem *p)
 {
+    if (access(c->path, F_OK) < 0 && errno == ENOENT && has_log(c))
+        return sqlite_problem(NULL, -ESTALE, c->path, p);
     _cleanup_(closep) int fd = open(c->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
         return errno == EEXIST ? 0 : storage_problem(-errno, c->path, p);
@@ -77,14 +87,6 @@ static int make_file(struct catalog *c, struct problem *p)
 static int fail(struct catalog *c, struct problem *p)
 {
     return sqlite_problem(c->db, sqlite_errno(c->db, sqlite3_extended_errcode(c->db)), c->path, p);
-}
-
-/* The database of a log was never empty: SQLite would remove the log without a word, and begin anew. */
-static bool has_log(const struct catalog *c)
-{
-    _cleanup_(freep) char *log = xasprintf("%s-wal", c->path);
-    struct stat st;
-    return stat(log, &st) == 0 && st.st_size > 0;
 }
 
 /* The loop does not wait for a lock any longer once that was in vain. */

@@ -125,7 +125,8 @@ def test_an_idle_one_notices(profd):
     assert "catalog.db was deleted" in profd.log()
     # What is left of it is no catalog; the remedy, to move that away, has one begun.
     status, said = profd.refuses()
-    assert status == 1 and "move it away with its -wal and -shm" in said, said
+    assert status == 1 and "its files were deleted" in said and "move away what is left of it with -wal and -shm" in said, said
+    assert not profd.catalog.exists()
     for suffix in ("", "-wal", "-shm"):
         file(profd, suffix).unlink(missing_ok=True)
     profd.start()
