@@ -25,7 +25,7 @@ def why_not():
     for command in (["/bin/true"], [PROFD, "--version"]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.stderr or done.returncode:
-            return f"{command[0]} does not start with {SHIM.name} loaded: {done.stderr or done.returncode}"
+            return f"{command[0]} does not start with {SHIM.name} loaded: {done.stderr.partition(chr(10))[0] or done.returncode}"
     return None
 
 
