@@ -189,7 +189,7 @@ def run(profd, fleet, seed, seconds=None, requests=None):
         except Violation as violation:
             raise AssertionError(f"seed {seed}, request {counts.total()}: {method} {path} {(body or b'')[:BODY_SHOWN]!r}: {violation}: "
                                  f"{reply.status} {reply.body[:BODY_SHOWN]!r}") from None
-        if reply.status < 300 and reply.body[:1] == b"{":
+        if reply.status < 300 and reply.headers.get("Content-Type") == "application/json":
             learn(json.loads(reply.body), known)
         if counts.total() % HEALTH_EVERY == 0:
             assert send(profd, "GET", "/healthz", None).status == 200

@@ -367,6 +367,8 @@ def test_a_stop_ends_both(profd, fleet, model, state, run_state):
         assert profd.session(session)["waiting_for"] == f"the warm-up of r{run}"
         problem = profd.problem("POST", "/v1/sessions", {"router": fleet.router}, 409)
         assert f"held by {session}" in problem["detail"]
+    else:  # A run without any answer is failed.
+        wait_for(lambda: profd.run(run).get("live", {}).get("done"))
     profd.post(f"/v1/sessions/{session}/stop")
     assert profd.wait_session(session)["state"] == state
     assert profd.wait_run(run)["state"] == run_state
