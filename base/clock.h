@@ -22,8 +22,9 @@ int64_t wall_ns(void);
 int64_t boot_ns(void);
 /* Names that life; NULL: not known. The caller frees it. */
 char *boot_id(void);
-/* A wall time that was noted so long ago or, where that is earlier, what the clock as it is set now would
- * have shown then: what a file's time is compared with that was written since. */
+/* The earlier of two times for a moment that lies ago_ns back: the wall time noted then, and the wall time
+ * that the clock would have shown then if it had been set as it is now. A file written since then is compared
+ * with it. */
 int64_t wall_earliest(int64_t noted_at, int64_t ago_ns);
 /* Time left until a deadline as a timer takes it, never negative. */
 struct timeval timeval_until(int64_t deadline_ns);

@@ -73,6 +73,8 @@ int client_need_own_profd(struct client *c);
 void client_release_profd(struct client *c);
 /* Says what failed and what to do, on stderr; returns the exit status that follows from it. */
 int client_fail(struct client *c, const struct problem *p);
+/* The same for a request that is wrong: what is wrong in the words of format. remedy may be NULL. */
+int client_refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* A line on stderr, unless --quiet. */
 void client_say(struct client *c, const char *format, ...) _printf_(2, 3);
 /* Whether a person can be asked, and the answer to a question, which ends with " [y/N] ", on stderr. */

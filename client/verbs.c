@@ -457,6 +457,20 @@ int client_fail(struct client *c, const struct problem *p)
     return exit_status_of(p->kind);
 }
 
+int client_refuse(struct client *c, const char *remedy, const char *format, ...)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *what = xvasprintf(format, ap);
+    va_end(ap);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+    if (remedy)
+        problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}
+
 void client_say(struct client *c, const char *format, ...)
 {
     if (c->quiet)

@@ -77,7 +77,7 @@ FILE *bounded_output(struct bounded *b, bool is_terminal);
 int bounded_flush(struct bounded *b, FILE *output);
 /* A statement begins, in that line of its text, and with it its time. */
 void bounded_begin(struct bounded *b, unsigned line);
-/* So many rows of the statement are in the output, each of them complete. */
+/* Counts complete rows of the statement that are in the output now. */
 void bounded_put_rows(struct bounded *b, FILE *output, int64_t rows);
 /* Whether the statement is to end. */
 bool bounded_is_over(struct bounded *b);

@@ -18,7 +18,7 @@ struct screen {
     bool is_tty;                  /* a terminal, also a dumb one: what steers must not get there */
     bool is_terminal, has_colour; /* it can move its cursor */
     unsigned lines_drawn;         /* of the live block */
-    /* Of the terminal behind a pager (pager.h), to which file leads; 0: no pager. */
+    /* Size of the terminal to which a pager (pager.h) prints what is written to file; 0: no pager. */
     unsigned paged_width, paged_height;
 };
 

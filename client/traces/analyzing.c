@@ -16,22 +16,6 @@
 #define NUMBERS_SHOWN    8
 #define NUMBERS_TEXT_MAX 256
 
-static int refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
-
-static int refuse(struct client *c, const char *remedy, const char *format, ...)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *what = xvasprintf(format, ap);
-    va_end(ap);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    if (remedy)
-        problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
-}
-
 static int read_classes(struct client *c, const char *path, struct kernel_patterns *ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -46,8 +30,9 @@ static int read_classes(struct client *c, const char *path, struct kernel_patter
     r = kernel_patterns_parse(text, ret, &line);
     if (r >= 0)
         return EXIT_DONE;
-    return refuse(c, "A line is a class and a pattern: attention *my_attn*. profctl analyze --help",
-                  "%s, line %zu: %s", path, line, r == -EINVAL ? "no class with a pattern" : strerror(-r));
+    return client_refuse(c, "A line is a class and a pattern: attention *my_attn*. profctl analyze --help",
+                         "%s, line %zu: %s", path, line,
+                         r == -EINVAL ? "no class with a pattern" : strerror(-r));
 }
 
 /* The session that a trace is of, and with it all other ranks. */
@@ -63,8 +48,8 @@ static int add_session_of(struct client *c, const struct analyzing *o, int64_t i
         return status;
     const char *session = json_get_str(trace, "session");
     if (!session)
-        return refuse(c, "profctl analyze t12 t13 names them one by one.", "t%" PRId64 " is of no session",
-                      id);
+        return client_refuse(c, "profctl analyze t12 t13 names them one by one.",
+                             "t%" PRId64 " is of no session", id);
     return ranks_add_session(c, session, ranks);
 }
 
@@ -101,8 +86,8 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
     if (status == EXIT_DONE && ret->n + ret->n_left_out == 0)
-        return refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
-                      words[0]);
+        return client_refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
+                             words[0]);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->memory_limit, ret);
     client_release_profd(c);
@@ -287,9 +272,9 @@ static int choose_view(struct client *c, const struct analyzing *o, struct analy
         ret->step = o->step;
     ret->phase = o->phase;
     if (ret->from >= ret->to)
-        return refuse(c, NULL, "--from must be before --to");
+        return client_refuse(c, NULL, "--from must be before --to");
     if (o->phase && step_phase_find(o->phase) == _STEP_PHASE_MAX)
-        return refuse(c, NULL, "--phase is prefill, decode, mixed or training, not %s", o->phase);
+        return client_refuse(c, NULL, "--phase is prefill, decode, mixed or training, not %s", o->phase);
     return EXIT_DONE;
 }
 

@@ -25,22 +25,6 @@ static const struct option_def options[] = {
     {"force", 0, NULL, OPTION_FLAG, AT(force), "of add: replace a context of that name"},
 };
 
-static int usage(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
-
-static int usage(struct client *c, const char *remedy, const char *format, ...)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *what = xvasprintf(format, ap);
-    va_end(ap);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    if (remedy)
-        problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
-}
-
 /* -- add ---------------------------------------------------------------------------------------------- */
 
 /* Paths are kept absolute: a context is used from anywhere. */
@@ -116,16 +100,16 @@ static int add(struct client *c, const struct options *o, json_t *contexts, cons
     bool existed = contexts_find(contexts, name);
 
     if (!name || !context_name_is_valid(name))
-        return usage(
+        return client_refuse(
             c, "profctl context add prod --host https://10.0.0.1:9460 --token-file FILE",
             "a context's name is letters, digits, '.', '_' and '-', at most 64, and not \"default\"");
     if (!at->host == !at->socket)
-        return usage(c, "profctl context add NAME --host URL --token-file FILE",
-                     "a context needs --host or --socket");
+        return client_refuse(c, "profctl context add NAME --host URL --token-file FILE",
+                             "a context needs --host or --socket");
     if (o->token_stdin && at->credentials.token_file)
-        return usage(c, NULL, "--token-stdin and --token-file exclude each other");
+        return client_refuse(c, NULL, "--token-stdin and --token-file exclude each other");
     if (existed && !o->force)
-        return usage(c, "--force replaces it.", "context %s exists", name);
+        return client_refuse(c, "--force replaces it.", "context %s exists", name);
     json_t *context = json_object();
     if (make_context(o, at, name, context, &p) < 0) {
         json_decref(context);
@@ -271,18 +255,19 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         if (!streq(commands[i].name, command))
             continue;
         if (n_names < commands[i].min_names || n_names > commands[i].n_names)
-            return usage(c, "profctl context --help", "context %s takes %s", command,
-                         commands[i].n_names == 0     ? "no name"
-                         : commands[i].min_names == 0 ? "at most one name"
-                                                      : "a name");
+            return client_refuse(c, "profctl context --help", "context %s takes %s", command,
+                                 commands[i].n_names == 0     ? "no name"
+                                 : commands[i].min_names == 0 ? "at most one name"
+                                                              : "a name");
         if ((o->use || o->token_stdin || o->force) && commands[i].run != add)
-            return usage(c, "profctl context --help", "--use, --token-stdin and --force are for context add");
+            return client_refuse(c, "profctl context --help",
+                                 "--use, --token-stdin and --force are for context add");
         if (contexts_read(&contexts, &p) < 0)
             return client_fail(c, &p);
         return commands[i].run(c, o, contexts, n_names > 0 ? words[1] : NULL);
     }
     _cleanup_(freep) char *clean = text_clean(command, false);
-    return usage(c, "There are add, use, list, show and rm.", "unknown command: context %s", clean);
+    return client_refuse(c, "There are add, use, list, show and rm.", "unknown command: context %s", clean);
 }
 
 const struct verb verb_context = {

@@ -23,7 +23,7 @@
 #define PAGE_INTERVAL_NS    (10 * NS_PER_MS)
 /* Bytes that wait for a client before its next event is written: well below what drops it. */
 #define WAITING_MAX (64 << 10)
-/* Until it is looked again whether a client that is behind has read. */
+/* Between two checks of whether a client with unread output has read it. */
 #define BEHIND_INTERVAL_NS (50 * NS_PER_MS)
 
 struct stream {
@@ -48,8 +48,8 @@ static bool is_behind(const struct stream *s)
     return http_stream_waiting(s->request) >= WAITING_MAX;
 }
 
-/* What is not kept has no id: a client that reconnects goes on after what it has of the others. One that is
- * behind goes without. */
+/* Events that are not kept have no id, so a client that reconnects does not get them again. A client with
+ * unread output does not get them at all. */
 static void write_passing(struct stream *s, const json_t *event)
 {
     if (is_behind(s))

@@ -15,8 +15,8 @@ int files_open(struct catalog *c, struct problem *p);
 /* After SQLite closed the files. */
 void files_close(struct catalog *c);
 /*
- * 0, or -ESTALE once they are lost: from the first such answer on nothing is written. Whoever waits for it by
- * catalog_on_lost() is told from the loop.
+ * 0, or -ESTALE once the files are lost: nothing is written after the first such answer. The callback given
+ * to catalog_on_lost() is called from the loop.
  */
 int files_check(struct catalog *c);
 /* Who holds the write lock, as "locked by ..." goes on; a remedy that names the process. The caller frees

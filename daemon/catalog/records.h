@@ -203,7 +203,7 @@ struct trace_filter {
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
                        int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* Unpinned traces of finished sessions (and unclaimed ones) that are stored or have columns: what a budget
- * may take. Those that were collected first come first: when a file says that it was written is its writer's.
+ * may take, in the order of their collection: a file's own time is set by its writer.
  */
 int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* A position in that order (`at` is collected_at) or in that of a listing (recorded_at). */

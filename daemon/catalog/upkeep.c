@@ -4,7 +4,7 @@
  * a connection of its own; of the catalog it knows the path only. One job at a time, whatever asks for it.
  *
  * Whoever holds the write lock holds up the loop's next write, so what is deleted goes in small transactions
- * with pauses between them, and the checkpoint that truncates the log comes behind one that does its work
+ * with pauses between them, and the checkpoint that truncates the log follows one that does its work
  * without a lock, and does not wait for readers.
  */
 #include "base/alloc.h"

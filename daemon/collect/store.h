@@ -33,7 +33,7 @@ int store_new(const struct store_settings *settings, struct catalog *catalog, st
 void store_close(struct store *s);
 struct store *store_free(struct store *s);
 
-/* A file to write an incoming trace of so many bytes to, which count as the holder's until
+/* A file to write an incoming trace to. Its bytes count as the holder's until
  * store_incoming_done(). The caller closes *ret_fd and frees *ret_path. */
 int store_incoming(struct store *s, int64_t holder, int64_t bytes, int *ret_fd, char **ret_path);
 void store_incoming_done(struct store *s, int64_t holder, int64_t bytes);

@@ -18,7 +18,7 @@ struct store {
     struct incoming *incoming;
     size_t n_incoming_holders, cap_incoming;
     int64_t lent_bytes;  /* of the disk, to columns that are being written */
-    unsigned n_removals; /* large ones that are under way */
+    unsigned n_removals; /* of large files, in progress */
     uint64_t n_evictions;
     void (*idle)(void *arg);
     void *idle_arg;
@@ -29,7 +29,7 @@ struct store {
 char *incoming_path(struct store *s, const char *dir);
 /* A fresh file in that directory, which store_new() removes where it is left behind. */
 int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
-/* store_budget.c: so many bytes more, or less, are on their way in. */
+/* store_budget.c: adds bytes, or removes them if negative, to what is being written for a holder. */
 void budget_incoming(struct store *s, int64_t holder, int64_t bytes);
 /* What goes with a trace that a budget takes: all of it, or only what is profd's own. */
 int64_t room_of(const struct trace_record *t);

@@ -23,8 +23,8 @@ struct snapshot {
 
 /*
  * Reads what a 200 answered, and takes its body. Where result is NULL (the server is gone), its files are all
- * there is. What is older than asked_at, wall time, is not taken. Copies what else it needs; done() comes later,
- * once, with a snapshot that is its own for that time.
+ * there is. What is older than asked_at, wall time, is not taken. Copies what else it needs; done() comes
+ * later, once, with a snapshot that is its own for that time.
  */
 void snapshot_read(struct offload *offload, const struct worker *w, const struct call_result *result,
                    int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg);
