@@ -54,8 +54,7 @@ static bool is_list_of(const json_t *list, json_type type)
     size_t i;
     json_t *item;
 
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         if (json_typeof(item) != type)
             return false;
     }
@@ -99,8 +98,7 @@ static int append_list(struct writing *w, const json_t *list, const char *elemen
     json_t *item;
 
     int r = sd_bus_message_open_container(w->m, 'a', element);
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         if (r < 0)
             return r;
         if (!json_is_null(item))
@@ -159,8 +157,7 @@ static int append_members(struct writing *w, const json_t *object)
     json_t *value;
 
     int r = sd_bus_message_open_container(w->m, 'a', "{sv}");
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach((json_t *)object, key, value) {
         if (r < 0)
             return r;
         if (!json_is_null(value))

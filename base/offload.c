@@ -56,8 +56,8 @@ static struct job *next_to_run(struct offload *o)
     struct job *job;
 
     STAILQ_FOREACH(job, &o->waiting, next)
-    if (!lane_is_busy(o, job->lane))
-        return job;
+        if (!lane_is_busy(o, job->lane))
+            return job;
     return NULL;
 }
 

@@ -224,8 +224,7 @@ static int write_log(const struct server *s, const char *path)
 
     if (!out)
         return -errno;
-    STAILQ_FOREACH(q, &s->requests, link)
-    {
+    STAILQ_FOREACH(q, &s->requests, link) {
         fprintf(out, "{\"id\": %" PRId64 ", \"received_ns\": %" PRId64 ", \"sent_ns\": [", q->id,
                 q->received_ns);
         for (size_t i = 0; i < q->n; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/own.h"
-#include "client/door/place.h"
-#include "client/door/transient.h"
-#include "client/text/listing.h"
+#include "client/local/transient.h"
+#include "client/local/user_profd.h"
+#include "client/transport/endpoint.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>

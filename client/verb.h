@@ -9,12 +9,12 @@
 
 #include "base/json.h"
 #include "base/problem.h"
-#include "client/door/contexts.h"
-#include "client/door/request.h"
-#include "client/text/options.h"
-#include "client/text/pager.h"
-#include "client/text/screen.h"
-#include "client/text/table.h"
+#include "client/cli/options.h"
+#include "client/cli/pager.h"
+#include "client/cli/screen.h"
+#include "client/cli/table.h"
+#include "client/transport/contexts.h"
+#include "client/transport/request.h"
 #include "proto/names.h"
 
 struct client {

@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/listing.h"
-#include "client/text/nearest.h"
-#include "client/text/text.h"
+#include "client/cli/nearest.h"
+#include "client/cli/text.h"
+#include "client/views/listing.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -398,8 +398,7 @@ int verb_newest_session(struct client *c, bool with_traces, char *ret)
         status = client_get(c, "/v1/sessions", NULL, &answer);
     if (status != EXIT_DONE)
         return status;
-    json_array_foreach(json_object_get(answer, "sessions"), i, session)
-    {
+    json_array_foreach(json_object_get(answer, "sessions"), i, session) {
         int64_t id;
         if (with_traces && json_get_int(json_object_get(session, "counts"), "traces", 0) == 0)
             continue;

@@ -10,10 +10,10 @@
 #include "client/completion/complete.h"
 
 #include "base/alloc.h"
+#include "client/cli/text.h"
 #include "client/query/named_queries.h"
-#include "client/text/listing.h"
-#include "client/text/text.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
 #include "trace/export/export.h"
 #include "trace/reports/report.h"
 #include <unistd.h>
@@ -68,8 +68,7 @@ static void offer_list(const struct completing *k, const char *path, const char 
     /* A key that is pressed starts nothing: ids are those of a profd that answers. */
     if (door_call(k->c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
         return;
-    json_array_foreach(json_object_get(answer, list), i, item)
-    {
+    json_array_foreach(json_object_get(answer, list), i, item) {
         const json_t *number = json_object_get(item, id);
         const char *name = json_get_str(item, "name"), *about = json_get_str(item, description);
         char run[24];

@@ -2,10 +2,10 @@
 #include "client/query/commands.h"
 
 #include "base/alloc.h"
+#include "client/cli/nearest.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
 #include "client/query/named_queries.h"
-#include "client/text/nearest.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
 #include <errno.h>
 
 static int refuse(struct query *q, char *what)

@@ -2,7 +2,7 @@
 /* Questions that everybody asks of a trace, as SQL with a name. */
 #pragma once
 
-#include "client/text/table.h"
+#include "client/cli/table.h"
 
 struct named_query {
     const char *name, *about, *sql;

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "client/cli/text.h"
 #include "client/query/commands.h"
-#include "client/text/text.h"
 #include <ctype.h>
 #include <errno.h>
 #include <histedit.h>

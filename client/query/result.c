@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "client/text/fields.h"
-#include "client/text/text.h"
+#include "client/cli/fields.h"
+#include "client/cli/text.h"
 #include <math.h>
 
 /* Rows that are aligned with each other, and held in memory until then. */

@@ -12,8 +12,8 @@
  */
 #pragma once
 
+#include "client/cli/table.h"
 #include "client/query/bounded.h"
-#include "client/text/table.h"
 
 #include <sqlite3.h>
 

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "client/query/commands.h"
-#include "client/text/nearest.h"
-#include "client/text/text.h"
 #include "client/traces/columns_cache.h"
 #include "trace/sql/query.h"
 #include <ctype.h>

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/runs/rows.h"
-#include "client/text/run.h"
+#include "client/views/run.h"
 
 #include <math.h>
 
@@ -103,9 +103,11 @@ static struct values values_of(const json_t *rows, double (*of)(const json_t *ro
     const json_t *row;
     size_t i, at = 0;
 
-    json_array_foreach(rows, i, row) v.n_requests += is_counted(row, of);
-    json_array_foreach(rows, i, row) if (is_counted(row, of))
-        add_value(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
+    json_array_foreach(rows, i, row)
+        v.n_requests += is_counted(row, of);
+    json_array_foreach(rows, i, row)
+        if (is_counted(row, of))
+            add_value(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
     timed_values_sort(v.items, v.n);
     return v;
 }
@@ -116,12 +118,12 @@ static size_t count_gaps(const json_t *rows, size_t *ret_requests)
     size_t i, n = 0;
 
     *ret_requests = 0;
-    json_array_foreach(rows, i, row) if (row_is_warm(row))
-    {
-        _cleanup_json_ gaps = row_gaps(row);
-        n += json_array_size(gaps);
-        *ret_requests += json_array_size(gaps) > 0;
-    }
+    json_array_foreach(rows, i, row)
+        if (row_is_warm(row)) {
+            _cleanup_json_ gaps = row_gaps(row);
+            n += json_array_size(gaps);
+            *ret_requests += json_array_size(gaps) > 0;
+        }
     return n;
 }
 
@@ -131,16 +133,16 @@ static struct values values_of_gaps(const json_t *rows)
     struct values v = {xcalloc(n / stride + 2, sizeof(*v.items)), 0, n_requests};
     const json_t *row;
 
-    json_array_foreach(rows, i, row) if (row_is_warm(row))
-    {
-        _cleanup_json_ gaps = row_gaps(row);
-        size_t n_gaps = json_array_size(gaps);
-        for (size_t k = 0; k < n_gaps; k++)
-            if (seen++ % stride == 0)
-                add_value(&v, json_number_value(json_array_get(gaps, k)) / 1e3,
-                          block_of(at, n_requests, COMPARE_BLOCKS));
-        at += n_gaps > 0;
-    }
+    json_array_foreach(rows, i, row)
+        if (row_is_warm(row)) {
+            _cleanup_json_ gaps = row_gaps(row);
+            size_t n_gaps = json_array_size(gaps);
+            for (size_t k = 0; k < n_gaps; k++)
+                if (seen++ % stride == 0)
+                    add_value(&v, json_number_value(json_array_get(gaps, k)) / 1e3,
+                              block_of(at, n_requests, COMPARE_BLOCKS));
+            at += n_gaps > 0;
+        }
     timed_values_sort(v.items, v.n);
     return v;
 }
@@ -184,8 +186,7 @@ static struct estimate estimate_flow(const json_t *rows, enum flow flow)
     const json_t *row;
     size_t i;
 
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         double sent = row_seconds(row, "intended_ns");
         from = isfinite(sent) ? fmin(from, sent) : from;
         to = isfinite(sent) ? fmax(to, sent) : to;
@@ -195,7 +196,8 @@ static struct estimate estimate_flow(const json_t *rows, enum flow flow)
         return ESTIMATE_UNKNOWN;
     for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
         blocks[b].below = part;
-    json_array_foreach(rows, i, row) add_flow(row, flow, from, part, blocks);
+    json_array_foreach(rows, i, row)
+        add_flow(row, flow, from, part, blocks);
     return ratio_as_run(blocks, COMPARE_BLOCKS);
 }
 
@@ -205,8 +207,7 @@ static struct estimate estimate_outcome(const json_t *rows, const char *outcome)
     size_t n = json_array_size(rows), i;
     const json_t *row;
 
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         unsigned b = block_of(i, n, COMPARE_BLOCKS);
         blocks[b].above += row_has_outcome(row, outcome);
         blocks[b].below += 1;
@@ -323,7 +324,8 @@ static void gather_single(const struct compared_side *side, const struct single 
     size_t i;
 
     side_figure_init(ret, side);
-    json_array_foreach(side->runs, i, run) side_figure_add(ret, figure_of(run, s->object, s->member));
+    json_array_foreach(side->runs, i, run)
+        side_figure_add(ret, figure_of(run, s->object, s->member));
     if (side->requests)
         ret->of_rows = estimate_single(side->requests, s, &ret->n_requests);
 }
@@ -342,7 +344,8 @@ static void gather_latency(const struct compared_side *side, const struct values
     size_t i;
 
     side_figure_init(ret, side);
-    json_array_foreach(side->runs, i, run) side_figure_add(ret, latency_of(run, l->metric, point));
+    json_array_foreach(side->runs, i, run)
+        side_figure_add(ret, latency_of(run, l->metric, point));
     ret->n_requests = v->n_requests;
     if (side->requests)
         ret->of_rows = values_as_run(v->items, v->n, COMPARE_BLOCKS, point->fraction);
@@ -381,9 +384,11 @@ static json_t *workload_json(json_t *run_a, json_t *run_b)
     const char *member;
 
     note_difference(list, "model", json_object_get(run_a, "model"), json_object_get(run_b, "model"));
-    json_object_foreach(a, member, value) note_difference(list, member, value, json_object_get(b, member));
-    json_object_foreach(b, member, value) if (!json_object_get(a, member))
-        note_difference(list, member, NULL, value);
+    json_object_foreach(a, member, value)
+        note_difference(list, member, value, json_object_get(b, member));
+    json_object_foreach(b, member, value)
+        if (!json_object_get(a, member))
+            note_difference(list, member, NULL, value);
     return list;
 }
 
@@ -393,7 +398,8 @@ static json_t *numbers_json(const json_t *runs)
     const json_t *run;
     size_t i;
 
-    json_array_foreach(runs, i, run) json_array_append(list, json_object_get(run, "run"));
+    json_array_foreach(runs, i, run)
+        json_array_append(list, json_object_get(run, "run"));
     return list;
 }
 

@@ -2,8 +2,8 @@
 #include "client/runs/measuring.h"
 
 #include "base/alloc.h"
-#include "client/door/follow.h"
-#include "client/text/run.h"
+#include "client/views/follow.h"
+#include "client/views/run.h"
 #include <errno.h>
 
 /* Runs that are looked through for one of the same place. */

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/runs/run_plan.h"
-#include "client/text/source.h"
+#include "client/verbs/worker_options.h"
 
 struct measured {
     json_t *run;      /* its last JSON; NULL: it never began, or nothing more can be learnt of it */

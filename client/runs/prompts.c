@@ -142,8 +142,7 @@ static int take_conversation(const struct reader *r, const json_t *turns, json_t
     size_t i;
     json_t *turn;
 
-    json_array_foreach(turns, i, turn)
-    {
+    json_array_foreach(turns, i, turn) {
         const char *role = turn_role(turn), *text = json_get_str(turn, "value");
         if (!role || !text)
             return refuse(r, p, "turn %zu of its conversation has no known speaker (from) or no text (value)",
@@ -176,8 +175,7 @@ static int take_messages(const struct reader *r, const json_t *messages, json_t 
     size_t n = json_array_size(messages), i;
     json_t *message;
 
-    json_array_foreach(messages, i, message)
-    {
+    json_array_foreach(messages, i, message) {
         if (!json_get_str(message, "role"))
             return refuse(r, p, "message %zu has no role", i + 1);
     }

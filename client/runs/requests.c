@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/text/listing.h"
-#include "client/text/run.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
+#include "client/views/listing.h"
+#include "client/views/run.h"
 #include <errno.h>
 
 #define PAGE_ROWS 10000
@@ -97,8 +97,7 @@ static void print_page(const json_t *page, void *arg)
     size_t i;
     json_t *request;
 
-    json_array_foreach(page, i, request)
-    {
+    json_array_foreach(page, i, request) {
         fputs(p->n++ > 0 ? p->between : p->before, p->out->file);
         screen_json(p->out, request, JSON_COMPACT);
     }
@@ -209,7 +208,8 @@ static int print_table(struct client *c, const char *run)
         status = requests_get(c, run, &list);
     if (status != EXIT_DONE)
         return status;
-    json_array_foreach(list, i, request) add_request(table, request);
+    json_array_foreach(list, i, request)
+        add_request(table, request);
     listing_print(c, table);
     return EXIT_DONE;
 }

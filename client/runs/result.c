@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/estimate.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
 #include "client/runs/run_group.h"
-#include "client/text/run.h"
-#include "client/text/run_figures.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
+#include "client/views/run.h"
+#include "client/views/run_figures.h"
 #include <math.h>
 
 int run_get(struct client *c, const char *ref, json_t **ret)

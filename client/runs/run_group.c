@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/words.h"
+#include "client/cli/text.h"
 #include "client/runs/result.h"
-#include "client/text/run.h"
-#include "client/text/text.h"
+#include "client/views/run.h"
 
 #include <errno.h>
 
@@ -24,7 +24,9 @@ static bool holds(const json_t *runs, const char *ref)
     const json_t *run;
     size_t i;
 
-    json_array_foreach(runs, i, run) if (streq(run_ref(known, run), ref)) return true;
+    json_array_foreach(runs, i, run)
+        if (streq(run_ref(known, run), ref))
+            return true;
     return false;
 }
 
@@ -109,8 +111,7 @@ static int get_by_labels(struct client *c, const char *word, json_t *runs)
         if (status != EXIT_DONE)
             return status;
         const json_t *page = json_object_get(answer, "runs");
-        json_array_foreach(page, i, run)
-        {
+        json_array_foreach(page, i, run) {
             char ref[RUN_REF_MAX];
             /* A list that repeats itself ends. */
             if (has_figures(run) && matches(run, word) && !holds(runs, run_ref(ref, run)) &&
@@ -140,8 +141,12 @@ static const char *differs_in(const json_t *run_a, const json_t *run_b)
 
     if (!streq(json_get_str(run_a, "model"), json_get_str(run_b, "model")))
         return "model";
-    json_object_foreach(a, member, value) if (!json_equal(value, json_object_get(b, member))) return member;
-    json_object_foreach(b, member, value) if (!json_object_get(a, member)) return member;
+    json_object_foreach(a, member, value)
+        if (!json_equal(value, json_object_get(b, member)))
+            return member;
+    json_object_foreach(b, member, value)
+        if (!json_object_get(a, member))
+            return member;
     return NULL;
 }
 
@@ -153,8 +158,7 @@ static int check_workloads(struct client *c, const char *word, const json_t *run
     char refs[2][RUN_REF_MAX];
     size_t i;
 
-    json_array_foreach(runs, i, run)
-    {
+    json_array_foreach(runs, i, run) {
         if (!(member = differs_in(first, run)))
             continue;
         problem_set(&p, -EINVAL, PROBLEM_CONFLICT,
@@ -186,8 +190,7 @@ static char *join_refs(const json_t *runs, const char *separator)
     const json_t *run;
     size_t i;
 
-    json_array_foreach(runs, i, run)
-    {
+    json_array_foreach(runs, i, run) {
         char *longer = xasprintf("%s%s%s", text, i ? separator : "", run_ref(ref, run));
         free(text);
         text = longer;

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/text/run.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
+#include "client/views/run.h"
 #include <math.h>
 
 /* Both ends of a range that are this near are one figure. */
@@ -100,8 +100,7 @@ void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *re
     size_t i;
     json_t *run;
 
-    json_array_foreach((json_t *)runs, i, run)
-    {
+    json_array_foreach((json_t *)runs, i, run) {
         struct planned_run earlier = planned_run_of(json_object_get(run, "workload"));
         const char *state = json_get_str(run, "state");
         char ref[RUN_REF_MAX];

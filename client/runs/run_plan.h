@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "client/text/screen.h"
+#include "client/cli/screen.h"
 
 /* Seconds; both NAN: not known. */
 struct time_range {

@@ -209,8 +209,7 @@ static json_t *errors_json(const json_t *run)
     json_t *list = json_array();
     size_t i;
 
-    json_array_foreach(errors, i, error)
-    {
+    json_array_foreach(errors, i, error) {
         json_t *details = json_object();
         int64_t status = json_get_int(error, "status", 0);
         if (status > 0)
@@ -242,8 +241,7 @@ static json_t *record_metrics(const json_t *row)
     put_metric(metrics, "inter_token_latency", row_seconds(row, "tpot_ns") * 1e3, "ms");
     for (i = 0; i < ARRAY_SIZE(records); i++)
         put_metric(metrics, records[i].theirs, records[i].of(row), records[i].unit);
-    json_array_foreach(gaps, i, gap)
-    {
+    json_array_foreach(gaps, i, gap) {
         json_array_append_new(chunks, json_real(json_number_value(gap) / 1000));
     }
     if (json_array_size(chunks) > 0)

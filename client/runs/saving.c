@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "client/runs/requests.h"
 #include "client/runs/save_as.h"
-#include "client/text/run.h"
 #include "client/traces/output.h"
+#include "client/views/run.h"
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -42,8 +42,7 @@ static int write_records(const char *path, const json_t *run, const json_t *requ
 
     if (r < 0)
         return r;
-    json_array_foreach(requests, i, row)
-    {
+    json_array_foreach(requests, i, row) {
         _cleanup_json_ record = save_as_aiperf_record(run, row);
         if (json_dumpf(record, out.file, JSON_COMPACT) < 0 || fputc('\n', out.file) == EOF)
             return problem_set(p, -EIO, PROBLEM_STORAGE, "cannot write %s", path);

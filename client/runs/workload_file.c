@@ -5,9 +5,9 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "base/yaml_json.h"
+#include "client/cli/nearest.h"
 #include "client/runs/goals.h"
 #include "client/runs/prompts.h"
-#include "client/text/nearest.h"
 #include <errno.h>
 #include <fcntl.h>
 
@@ -150,8 +150,7 @@ static int check_goals(const struct file *f, const json_t *goals, struct problem
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)goals, name, value)
-    {
+    json_object_foreach((json_t *)goals, name, value) {
         if (!goal_is_known(name))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                                "%s, line %d: goodput is of ttft, tpot and e2e, not of %.64s", f->name,
@@ -171,8 +170,7 @@ static int check(const struct file *f, const json_t *workload, struct problem *p
 
     if (!json_is_object(workload))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no workload: it has no members", f->name);
-    json_object_foreach((json_t *)workload, name, value)
-    {
+    json_object_foreach((json_t *)workload, name, value) {
         const struct member *m = find(name);
         if (!m)
             return unknown_member(f, name, p);

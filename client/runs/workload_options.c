@@ -131,8 +131,7 @@ static void delete_from_prompts(json_t *prompts, const char *member)
     size_t i;
     json_t *prompt;
 
-    json_array_foreach(prompts, i, prompt)
-    {
+    json_array_foreach(prompts, i, prompt) {
         if (json_is_object(prompt))
             json_object_del(prompt, member);
     }
@@ -151,8 +150,7 @@ static int settle_prompts(const struct workload_options *o, json_t *w, struct pr
     size_t i;
     json_t *prompt;
 
-    json_array_foreach(prompts, i, prompt)
-    {
+    json_array_foreach(prompts, i, prompt) {
         has_messages |= json_object_get(prompt, "messages") != NULL;
     }
     if (has_messages && !json_object_get(w, "api") && !json_object_get(w, "template"))

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "client/text/options.h"
+#include "client/cli/options.h"
 
 struct workload_options {
     const char *file, *model, *api, *path, *prompts, *template, *template_text, *arrival, *goodput;

@@ -268,11 +268,11 @@ static bool is_engine(const json_t *fleet, const char *url)
     size_t i;
     json_t *w;
 
-    json_array_foreach(json_object_get(fleet, "workers"), i, w) if (streq(json_get_str(w, "url"), url))
-    {
-        int engine = engine_from_name(json_get_str(w, "engine"));
-        return engine >= 0 && engine != ENGINE_UNKNOWN;
-    }
+    json_array_foreach(json_object_get(fleet, "workers"), i, w)
+        if (streq(json_get_str(w, "url"), url)) {
+            int engine = engine_from_name(json_get_str(w, "engine"));
+            return engine >= 0 && engine != ENGINE_UNKNOWN;
+        }
     return false;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "client/text/nearest.h"
+#include "client/cli/nearest.h"
 #include "client/traces/instances.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/text/options.h"
+#include "client/cli/options.h"
 #include "client/traces/ranks.h"
 #include "trace/reports/report.h"
 

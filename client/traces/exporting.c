@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "trace/export/selection.h"
 #include <errno.h>
 #include <sys/stat.h>

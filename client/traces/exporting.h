@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "client/text/options.h"
-#include "client/text/table.h"
+#include "client/cli/options.h"
+#include "client/cli/table.h"
 #include "client/traces/trace_file.h"
 #include "trace/export/export.h"
 

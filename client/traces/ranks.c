@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
@@ -231,8 +231,7 @@ static void fetch_kv_use(struct client *c, int64_t run, json_t *workers)
     if (door_call(c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
         return;
     const json_t *server = json_object_get(answer, "server");
-    json_array_foreach(json_object_get(server, "workers"), i, worker)
-    {
+    json_array_foreach(json_object_get(server, "workers"), i, worker) {
         const char *url = json_get_str(worker, "url");
         json_t *peak = json_object_get(json_object_get(worker, "kv_cache_use"), "peak"),
                *known = json_object_get(workers, url ? url : "");
@@ -251,8 +250,7 @@ static int fetch_workers(struct client *c, const char *ref, json_t **ret)
     size_t i;
 
     *ret = json_object();
-    json_array_foreach(json_object_get(session, "targets"), i, target)
-    {
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
         const char *worker = json_get_str(target, "worker"), *role = json_get_str(target, "role");
         json_t *known = json_object();
         if (role && !streq(role, "unknown"))
@@ -283,8 +281,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         status = fetch_workers(c, ref, &workers);
     if (status == EXIT_DONE)
         status = traces_fetch(c, path, INT64_MAX, &answer);
-    json_array_foreach(json_object_get(answer, "traces"), i, trace)
-    {
+    json_array_foreach(json_object_get(answer, "traces"), i, trace) {
         const char *worker = json_get_str(trace, "worker");
         const json_t *known = worker ? json_object_get(workers, worker) : NULL;
         const char *id = json_get_str(trace, "trace"), *kind = json_get_str(trace, "kind");
@@ -410,8 +407,7 @@ static int add_parts(struct client *c, struct named_rank *whole, const json_t *p
     size_t i;
     json_t *one;
 
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         struct merged_part part = {.number = (int64_t)i + 1,
                                    .first_pid = json_get_int(one, "firstPid", 0),
                                    .last_pid = json_get_int(one, "lastPid", 0)};
@@ -622,8 +618,7 @@ char *ranks_model(struct client *c, const struct named_ranks *ranks)
     _cleanup_(freep) char *path = verb_ref_path(ref);
     if (door_call(c->door, "GET", path, NULL, NULL, &session, &p) < 0)
         return NULL;
-    json_array_foreach(json_object_get(session, "targets"), i, target)
-    {
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
         const char *url = json_get_str(target, "worker"), *model = json_get_str(target, "model");
         if (model && (!worker || (url && streq(url, worker))))
             return xstrdup(model);

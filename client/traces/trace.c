@@ -2,7 +2,7 @@
 #include "client/traces/trace.h"
 
 #include "base/alloc.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "trace/columns/schema.h"
 
 /* Traces in one answer: what openapi.yaml allows. */
@@ -60,8 +60,7 @@ char *trace_losses(const json_t *trace)
     size_t i;
     json_t *defect;
 
-    json_array_foreach(json_object_get(trace, "defects"), i, defect)
-    {
+    json_array_foreach(json_object_get(trace, "defects"), i, defect) {
         const char *kind = json_get_str(defect, "kind");
         int64_t count = json_get_int(defect, "count", 0);
         if (kind && loses_events(kind))

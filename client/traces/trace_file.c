@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "client/door/download.h"
-#include "client/door/follow.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/reading.h"
+#include "client/transport/download.h"
+#include "client/views/follow.h"
 #include "trace/columns/columns.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/reports/report_format.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
 #include "client/traces/trace.h"
+#include "client/views/report_format.h"
 #include "trace/columns/category.h"
 
 #define NAMES_SHOWN 10
@@ -33,11 +33,11 @@ static size_t pick(const json_t *groups, bool gpu_only, const json_t **ret, int6
     json_t *group;
 
     *ret_sum_ns = 0;
-    json_array_foreach(groups, i, group) if (!gpu_only || is_gpu_work(group))
-    {
-        ret[n++] = group;
-        *ret_sum_ns += json_get_int(group, "sum_ns", 0);
-    }
+    json_array_foreach(groups, i, group)
+        if (!gpu_only || is_gpu_work(group)) {
+            ret[n++] = group;
+            *ret_sum_ns += json_get_int(group, "sum_ns", 0);
+        }
     if (n > 0)
         qsort(ret, n, sizeof(*ret), compare_sums);
     return n;

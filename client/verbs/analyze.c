@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/follow.h"
-#include "client/reports/overview.h"
-#include "client/reports/report_data.h"
-#include "client/reports/report_format.h"
-#include "client/reports/report_html.h"
-#include "client/reports/report_text.h"
-#include "client/text/listing.h"
-#include "client/text/nearest.h"
-#include "client/text/text.h"
+#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "client/traces/analyzing.h"
 #include "client/traces/output.h"
 #include "client/verbs.h"
 #include "client/verbs/query.h"
+#include "client/views/follow.h"
+#include "client/views/listing.h"
+#include "client/views/overview.h"
+#include "client/views/report_data.h"
+#include "client/views/report_format.h"
+#include "client/views/report_html.h"
+#include "client/views/report_text.h"
 #include <errno.h>
 
 #define TOP_DEFAULT 10

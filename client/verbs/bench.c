@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/follow.h"
+#include "client/cli/text.h"
 #include "client/runs/measuring.h"
 #include "client/runs/result.h"
 #include "client/runs/run_group.h"
 #include "client/runs/saving.h"
 #include "client/runs/workload_options.h"
-#include "client/text/labels.h"
-#include "client/text/run.h"
-#include "client/text/source.h"
-#include "client/text/text.h"
 #include "client/verbs.h"
+#include "client/verbs/worker_options.h"
+#include "client/views/follow.h"
+#include "client/views/labels.h"
+#include "client/views/run.h"
 #include <errno.h>
 
 struct options {

@@ -2,13 +2,13 @@
 #include "client/runs/compare.h"
 
 #include "base/alloc.h"
+#include "client/cli/text.h"
 #include "client/runs/requests.h"
 #include "client/runs/run_group.h"
-#include "client/text/listing.h"
-#include "client/text/run.h"
-#include "client/text/run_figures.h"
-#include "client/text/text.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
+#include "client/views/run.h"
+#include "client/views/run_figures.h"
 #include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>
@@ -126,8 +126,7 @@ static void print_workloads(struct client *c, const json_t *differences)
     size_t i;
     json_t *one;
 
-    json_array_foreach(differences, i, one)
-    {
+    json_array_foreach(differences, i, one) {
         const json_t *a = json_object_get(one, "a"), *b = json_object_get(one, "b");
         const char *member = json_get_str(one, "member");
         _cleanup_(freep) char *before = a ? json_dumps(a, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `profctl completion SHELL`, the script of a shell, and `profctl __complete`, which that script asks. */
+#include "client/cli/text.h"
 #include "client/completion/complete.h"
 #include "client/completion_bash.h"
 #include "client/completion_fish.h"
 #include "client/completion_zsh.h"
-#include "client/text/text.h"
 #include "client/verbs.h"
 #include <errno.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `profctl context`: adds, chooses, lists and removes contexts (door/contexts.h). It asks no profd. */
-#include "client/door/contexts.h"
+#include "client/transport/contexts.h"
 
 #include "base/alloc.h"
-#include "client/door/place.h"
-#include "client/text/fields.h"
-#include "client/text/listing.h"
-#include "client/text/text.h"
+#include "client/cli/fields.h"
+#include "client/cli/text.h"
+#include "client/transport/endpoint.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
 #include <errno.h>
 
 #define TOKEN_BYTES_MAX 4096
@@ -173,8 +173,7 @@ static int list(struct client *c, const struct options *o, json_t *contexts, con
         return client_print_json(c, contexts);
     table_add(table, (const char *[]){CONTEXT_DEFAULT, streq(current, CONTEXT_DEFAULT) ? "yes" : NULL,
                                       "this machine", NULL});
-    json_object_foreach(json_object_get(contexts, "contexts"), one, context)
-    {
+    json_object_foreach(json_object_get(contexts, "contexts"), one, context) {
         const char *host = json_get_str(context, "host");
         table_add(table, (const char *[]){one, streq(current, one) ? "yes" : NULL,
                                           host ? host : json_get_str(context, "socket"),

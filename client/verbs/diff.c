@@ -3,15 +3,15 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/door/follow.h"
-#include "client/reports/report_data.h"
-#include "client/reports/report_format.h"
-#include "client/reports/report_text.h"
-#include "client/text/listing.h"
-#include "client/text/nearest.h"
-#include "client/text/text.h"
+#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "client/traces/analyzing.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/listing.h"
+#include "client/views/report_data.h"
+#include "client/views/report_format.h"
+#include "client/views/report_text.h"
 #include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/text/source.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/verbs/worker_options.h"
 
 struct options {
     struct source source;
@@ -99,7 +99,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     }
     size_t i;
     json_t *check;
-    json_array_foreach(json_object_get(answer, "checks"), i, check) print_check(c, check);
+    json_array_foreach(json_object_get(answer, "checks"), i, check)
+        print_check(c, check);
     _cleanup_(freep) char *problems = text_count(n_problems, "problem"),
                           *warnings = text_count(n_warnings, "warning");
     if (!c->no_legend)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/fields.h"
-#include "client/text/listing.h"
-#include "client/text/text.h"
+#include "client/cli/fields.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
 #include <inttypes.h>
 
 /* Sessions that are read, and the largest of them that people are shown. */
@@ -57,7 +57,8 @@ static void print_largest(struct client *c, struct table *table, const json_t *s
     _cleanup_(freep) const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
     json_t *session;
 
-    json_array_foreach(sessions, i, session) sorted[i] = session;
+    json_array_foreach(sessions, i, session)
+        sorted[i] = session;
     qsort(sorted, n, sizeof(*sorted), larger_first);
     for (i = 0; i < (listing_is_text(c) ? MIN(n, (size_t)SESSIONS_SHOWN) : n) && bytes_of(sorted[i]) > 0;
          i++, n_shown++)
@@ -84,8 +85,7 @@ static void print_users(struct client *c, const json_t *usage)
     else
         field_printf(&c->out, "Share:", "%s for each of %" PRId64 " users (per_user)",
                      format_size(text, share), n);
-    json_array_foreach(json_object_get(usage, "users"), i, user)
-    {
+    json_array_foreach(json_object_get(usage, "users"), i, user) {
         _cleanup_(freep) char *traces = text_count(json_get_int(user, "traces", 0), "trace");
         if (i < USERS_SHOWN)
             field_printf(&c->out, i == 0 ? "Users:" : "", "%s: %s, %s", json_get_str(user, "user"), traces,

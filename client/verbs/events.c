@@ -2,11 +2,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/door/event_stream.h"
-#include "client/text/listing.h"
-#include "client/text/run.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
+#include "client/transport/event_stream.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
+#include "client/views/run.h"
 #include <errno.h>
 #include <inttypes.h>
 

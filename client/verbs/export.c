@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/door/follow.h"
-#include "client/text/nearest.h"
+#include "client/cli/nearest.h"
 #include "client/traces/exporting.h"
 #include "client/traces/output.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
 #include "trace/reports/critical_path.h"
 #include <errno.h>
 

@@ -3,12 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/door/follow.h"
-#include "client/reports/flame_svg.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/analyzing.h"
 #include "client/traces/output.h"
 #include "client/verbs.h"
+#include "client/views/flame_svg.h"
+#include "client/views/follow.h"
 #include <errno.h>
 
 struct options {

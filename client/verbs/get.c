@@ -2,9 +2,9 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/units.h"
-#include "client/door/download.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/trace.h"
+#include "client/transport/download.h"
 #include "client/verbs.h"
 #include <errno.h>
 
@@ -100,8 +100,9 @@ static bool is_name_shared(const json_t *traces, const json_t *one)
     size_t i;
     json_t *other;
 
-    json_array_foreach(traces, i, other) if (other != one && streq(json_get_str(other, "name"),
-                                                                   json_get_str(one, "name"))) return true;
+    json_array_foreach(traces, i, other)
+        if (other != one && streq(json_get_str(other, "name"), json_get_str(one, "name")))
+            return true;
     return false;
 }
 
@@ -115,8 +116,8 @@ static char *name_of(const json_t *traces, const json_t *trace)
 
     if (!is_name_shared(traces, trace))
         return xstrdup(name);
-    json_array_foreach(traces, i, other) n_same +=
-        streq(json_get_str(other, "name"), name) && streq(json_get_str(other, "worker"), worker);
+    json_array_foreach(traces, i, other)
+        n_same += streq(json_get_str(other, "name"), name) && streq(json_get_str(other, "worker"), worker);
     const char *host = worker ? strstr(worker, "://") : NULL;
     if (!host || n_same > 1)
         return xasprintf("%s-%s", json_get_str(trace, "trace"), name);
@@ -206,7 +207,9 @@ static int get_all(struct client *c, const struct options *o, int n_words, char 
         problem_set(&p, r, PROBLEM_STORAGE, "cannot make directory %s: %s", o->directory, strerror(-r));
         return client_fail(c, &p);
     }
-    json_array_foreach(traces, i, trace) if (!h.interrupted) get_into(c, o->directory, traces, trace, &h);
+    json_array_foreach(traces, i, trace)
+        if (!h.interrupted)
+            get_into(c, o->directory, traces, trace, &h);
     if (c->json)
         client_print_json(c, files);
     _cleanup_(freep) char *got = text_count((int64_t)h.n_got, "file");

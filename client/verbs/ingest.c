@@ -4,13 +4,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/door/follow.h"
-#include "client/systemd/nsys.h"
-#include "client/text/labels.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/labels.h"
+#include "extras/nsys/nsys_options.h"
 #include <errno.h>
 
 #define HTTP_CREATED 201

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/labels.h"
-#include "client/text/listing.h"
-#include "client/text/run.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/views/labels.h"
+#include "client/views/listing.h"
+#include "client/views/run.h"
 #include <math.h>
 
 struct options {
@@ -146,7 +146,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    json_array_foreach(json_object_get(answer, "runs"), i, one) add_run(table, one);
+    json_array_foreach(json_object_get(answer, "runs"), i, one)
+        add_run(table, one);
     listing_print(c, table);
     if (json_array_size(json_object_get(answer, "runs")) == 0)
         client_say(c, "No load was sent yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");

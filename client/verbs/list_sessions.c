@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/labels.h"
-#include "client/text/listing.h"
-#include "client/text/session.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/views/labels.h"
+#include "client/views/listing.h"
+#include "client/views/session.h"
 
 struct options {
     int64_t limit;
@@ -125,7 +125,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    json_array_foreach(json_object_get(answer, "sessions"), i, session) add_session(table, session);
+    json_array_foreach(json_object_get(answer, "sessions"), i, session)
+        add_session(table, session);
     listing_print(c, table);
     if (json_array_size(json_object_get(answer, "sessions")) == 0)
         client_say(c, o->state ? "No session is in that state."

@@ -2,10 +2,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/text/listing.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
 #include <errno.h>
 
 #define LIMIT_DEFAULT 50

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/text/listing.h"
-#include "client/text/reasons.h"
-#include "client/text/source.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/verbs/worker_options.h"
+#include "client/views/listing.h"
+#include "client/views/reasons.h"
 
 struct options {
     struct source source;
@@ -75,7 +75,8 @@ static void print_footer(struct client *c, const json_t *fleet)
     size_t n_profilable = 0, i;
     json_t *w;
 
-    json_array_foreach(workers, i, w) n_profilable += json_get_bool(w, "profilable", false);
+    json_array_foreach(workers, i, w)
+        n_profilable += json_get_bool(w, "profilable", false);
     _cleanup_(freep) char *count = text_count((int64_t)json_array_size(workers), "worker");
     _cleanup_(freep) char *line = xasprintf("%s%s%s, %s, %zu can be profiled", router ? router : "",
                                             router ? ": " : "", dialect ? dialect : "?", count, n_profilable);
@@ -91,8 +92,7 @@ static void print_reasons(struct client *c, const json_t *fleet)
     size_t i;
     json_t *item;
 
-    json_array_foreach(json_object_get(fleet, "workers"), i, item)
-    {
+    json_array_foreach(json_object_get(fleet, "workers"), i, item) {
         const json_t *traces = json_object_get(item, "traces");
         const char *url = json_get_str(item, "url");
         if (!json_get_bool(item, "profilable", false))
@@ -129,7 +129,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return client_print_json(c, fleet);
     size_t i;
     json_t *w;
-    json_array_foreach(json_object_get(fleet, "workers"), i, w) add_worker(table, w);
+    json_array_foreach(json_object_get(fleet, "workers"), i, w)
+        add_worker(table, w);
     listing_print(c, table);
     if (listing_has_legend(c)) {
         print_footer(c, fleet);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/follow.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/exporting.h"
 #include "client/traces/output.h"
 #include "client/traces/ranks.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
 #include <errno.h>
 
 struct options {

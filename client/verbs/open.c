@@ -11,11 +11,11 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/units.h"
-#include "client/door/download.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/exporting.h"
 #include "client/traces/ranks.h"
+#include "client/transport/download.h"
 #include "client/verbs.h"
 #include "trace/read/format.h"
 #include <errno.h>

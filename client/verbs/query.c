@@ -4,12 +4,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "client/door/follow.h"
 #include "client/query/named_queries.h"
 #include "client/query/repl.h"
-#include "client/text/listing.h"
 #include "client/traces/instances.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/listing.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

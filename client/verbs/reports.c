@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/reports/report_format.h"
-#include "client/text/listing.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
+#include "client/views/report_format.h"
 #include "trace/reports/report.h"
 
 static json_t *to_json(const struct report *report)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
 
 struct options {

@@ -2,16 +2,16 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/cli/fields.h"
+#include "client/cli/text.h"
 #include "client/runs/requests.h"
 #include "client/runs/result.h"
 #include "client/runs/saving.h"
-#include "client/text/fields.h"
-#include "client/text/listing.h"
-#include "client/text/run.h"
-#include "client/text/session.h"
-#include "client/text/text.h"
 #include "client/traces/trace.h"
 #include "client/verbs.h"
+#include "client/views/listing.h"
+#include "client/views/run.h"
+#include "client/views/session.h"
 #include <errno.h>
 
 static void show_size(struct client *c, const json_t *t)
@@ -104,8 +104,7 @@ static void show_defects(struct client *c, const json_t *t)
     size_t i;
     json_t *defect;
 
-    json_array_foreach(json_object_get(t, "defects"), i, defect)
-    {
+    json_array_foreach(json_object_get(t, "defects"), i, defect) {
         int64_t n = json_get_int(defect, "count", 1);
         _cleanup_(freep) char *times =
             n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
@@ -208,8 +207,7 @@ static void show_targets(struct client *c, const json_t *targets)
     size_t i;
     json_t *target;
 
-    json_array_foreach(targets, i, target)
-    {
+    json_array_foreach(targets, i, target) {
         const char *url = json_get_str(target, "url"), *engine = json_get_str(target, "engine");
         field_printf(&c->out, i == 0 ? "Sent to:" : "", "%s%s%s", url ? url : "?", engine ? "  " : "",
                      engine ? engine : "");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/follow.h"
-#include "client/door/starting.h"
-#include "client/recipe/recording.h"
 #include "client/runs/workload_file.h"
-#include "client/text/labels.h"
-#include "client/text/source.h"
 #include "client/verbs.h"
+#include "client/verbs/worker_options.h"
+#include "client/views/follow.h"
+#include "client/views/labels.h"
+#include "client/views/session_start.h"
+#include "extras/srtctl/recording.h"
 #include <errno.h>
 
 struct options {

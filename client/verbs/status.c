@@ -2,11 +2,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/door/follow.h"
-#include "client/text/listing.h"
-#include "client/text/session.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/listing.h"
+#include "client/views/session.h"
 
 struct options {
     bool once;
@@ -137,8 +137,7 @@ static int show_all(struct client *c, const struct options *o)
         sessions = json_object_get(last, "sessions");
     if (json_array_size(sessions) == 0)
         client_say(c, "Nothing was recorded yet: profctl start --router URL --wait");
-    json_array_foreach(sessions, i, item)
-    {
+    json_array_foreach(sessions, i, item) {
         _cleanup_json_ session = NULL;
         const char *id = json_get_str(item, "session");
         status = id ? get_session(c, id, &session) : EXIT_FAILED;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/door/follow.h"
 #include "client/runs/result.h"
-#include "client/text/session.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/session.h"
 #include <errno.h>
 
 struct options {

@@ -5,12 +5,12 @@
  */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/door/download.h"
-#include "client/door/follow.h"
-#include "client/text/session.h"
-#include "client/text/text.h"
+#include "client/cli/text.h"
 #include "client/traces/trace.h"
+#include "client/transport/download.h"
 #include "client/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/session.h"
 #include <errno.h>
 
 struct options {

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
 #include "client/verbs.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -45,8 +45,7 @@ static void print_traces(struct client *c, const json_t *answer)
     int64_t n = json_get_int(answer, "removed", 0), n_listed = (int64_t)json_array_size(traces);
     size_t i;
 
-    json_array_foreach((json_t *)traces, i, t)
-    {
+    json_array_foreach((json_t *)traces, i, t) {
         char collected[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX];
         const char *name = json_get_str(t, "name");
         bool columns_only = json_get_bool(t, "columns_only", false);
@@ -88,8 +87,7 @@ static void print_kept(struct client *c, const json_t *answer)
         FILE *out = xmemstream(&list, &size);
         if (!out)
             return;
-        json_array_foreach((json_t *)kept, i, t)
-        {
+        json_array_foreach((json_t *)kept, i, t) {
             const char *trace = json_get_str(t, "trace"), *session = json_get_str(t, "session");
             if (!streq(json_get_str(t, "reason"), reasons[k].reason))
                 continue;

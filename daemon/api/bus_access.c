@@ -49,8 +49,7 @@ static unsigned count_asked(const struct bus *b, const uid_t *uid)
     const struct bus_call *c;
     unsigned n = 0;
 
-    LIST_FOREACH(c, &b->calls, next)
-    {
+    LIST_FOREACH(c, &b->calls, next) {
         n += c->question && (!uid || c->uid == *uid);
     }
     return n;

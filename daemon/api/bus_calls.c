@@ -15,8 +15,7 @@ static struct bus_caller *find_caller(struct bus *b, const char *name)
 {
     struct bus_caller *caller;
 
-    LIST_FOREACH(caller, &b->callers, next)
-    {
+    LIST_FOREACH(caller, &b->callers, next) {
         if (streq(caller->name, name))
             return caller;
     }
@@ -202,8 +201,7 @@ static int put_parameter(FILE *out, const char *key, const json_t *value, struct
     json_t *item;
 
     if (json_is_array(value)) {
-        json_array_foreach(value, i, item)
-        {
+        json_array_foreach(value, i, item) {
             if (json_is_array(item) || put_parameter(out, key, item, p) < 0)
                 return -EINVAL;
         }
@@ -233,8 +231,7 @@ static int query_of(const json_t *options, const struct route *route, char **ret
     int r = 0;
 
     FILE *out = xmemstream(&text, &size);
-    json_object_foreach((json_t *)options, key, value)
-    {
+    json_object_foreach((json_t *)options, key, value) {
         if (r == 0)
             r = route_check_parameter(route, key, p);
         if (r == 0)

@@ -123,8 +123,7 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
     if (r < 0)
         return r;
     char **paths = xcalloc(json_array_size(sessions) + 1, sizeof(*paths));
-    json_array_foreach(sessions, i, session)
-    {
+    json_array_foreach(sessions, i, session) {
         paths[i] = session_path(json_get_str(session, "session"));
     }
     *ret = paths;

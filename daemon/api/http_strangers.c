@@ -17,8 +17,8 @@ static struct stranger_group *find(const struct strangers *all, const struct in6
     struct stranger_group *g;
 
     LIST_FOREACH(g, &all->groups, link)
-    if (IN6_ARE_ADDR_EQUAL(&g->network, &network))
-        return g;
+        if (IN6_ARE_ADDR_EQUAL(&g->network, &network))
+            return g;
     return NULL;
 }
 
@@ -65,8 +65,8 @@ struct stranger *strangers_first(const struct strangers *all)
     const struct stranger_group *g, *largest = NULL;
 
     LIST_FOREACH(g, &all->groups, link)
-    if (!largest || goes_before(g, largest))
-        largest = g;
+        if (!largest || goes_before(g, largest))
+            largest = g;
     return largest ? TAILQ_FIRST(&largest->members) : NULL;
 }
 

@@ -84,8 +84,7 @@ static int64_t pump_stream(struct stream *s)
     if (catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
                             &events) < 0)
         return DEADLINE_NEVER;
-    json_array_foreach(events, i, event)
-    {
+    json_array_foreach(events, i, event) {
         int64_t id = json_get_int(event, "event_id", 0);
         if (id > s->hub->committed_id)
             return DEADLINE_NEVER;
@@ -118,8 +117,7 @@ static void on_pump(evutil_socket_t fd, short what, void *arg)
     struct stream *s;
     int64_t delay_ns = DEADLINE_NEVER;
 
-    LIST_FOREACH(s, &h->streams, next)
-    {
+    LIST_FOREACH(s, &h->streams, next) {
         int64_t wanted_ns = pump_stream(s);
         delay_ns = MIN(delay_ns, wanted_ns);
     }
@@ -134,8 +132,7 @@ static void on_comment(evutil_socket_t fd, short what, void *arg)
     struct event_hub *h = arg;
     struct stream *s;
 
-    LIST_FOREACH(s, &h->streams, next)
-    {
+    LIST_FOREACH(s, &h->streams, next) {
         if (!s->dropped && http_stream_write(s->request, comment, sizeof(comment) - 1) < 0)
             s->dropped = true;
     }
@@ -156,8 +153,7 @@ static void pass_on(struct event_hub *h, const json_t *event)
 {
     struct stream *s;
 
-    LIST_FOREACH(s, &h->streams, next)
-    {
+    LIST_FOREACH(s, &h->streams, next) {
         if (wants(s, event))
             write_passing(s, event);
     }

@@ -30,8 +30,7 @@ static int read_labels(const json_t *labels, struct problem *p)
     if (!json_is_object(labels) || json_object_size(labels) > REQUEST_LABELS_MAX)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "\"labels\" must be an object of at most %d texts", REQUEST_LABELS_MAX);
-    json_object_foreach((json_t *)labels, name, value)
-    {
+    json_object_foreach((json_t *)labels, name, value) {
         if (!json_is_string(value) || strlen(name) > REQUEST_LABEL_BYTES_MAX ||
             json_string_length(value) > REQUEST_LABEL_BYTES_MAX)
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
@@ -69,8 +68,7 @@ static int check_members(const json_t *body, struct import_order *order, struct 
     json_t *value;
     int r = 0;
 
-    json_object_foreach((json_t *)body, name, value)
-    {
+    json_object_foreach((json_t *)body, name, value) {
         bool fits = (streq(name, "path") && json_is_string(value)) ||
                     ((streq(name, "reference") || streq(name, "again")) && json_is_boolean(value));
         if (streq(name, "labels"))

@@ -71,8 +71,7 @@ static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct pr
     bool limited = false;
 
     *ret = (struct vacuum_request){.keep = RECORD_NONE, .collected_until = INT64_MAX};
-    json_object_foreach((json_t *)body, name, value)
-    {
+    json_object_foreach((json_t *)body, name, value) {
         if (streq(name, "keep") && json_is_integer(value) && json_integer_value(value) >= 0)
             ret->keep = json_integer_value(value);
         else if (streq(name, "collected_until") && json_is_integer(value))

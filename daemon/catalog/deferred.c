@@ -64,8 +64,7 @@ int deferred_write(struct catalog *c)
 {
     struct deferred_row *row;
 
-    STAILQ_FOREACH(row, &c->deferred, next)
-    {
+    STAILQ_FOREACH(row, &c->deferred, next) {
         int rc = sqlite3_exec(c->db, row->sql, NULL, NULL, NULL);
         if (rc == SQLITE_OK && row->event)
             event_announce_later(c, row->event, sqlite3_last_insert_rowid(c->db));

@@ -78,8 +78,7 @@ int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts
         const json_t *group;
         size_t k;
         r = remove_of_trace(c, parts[i].remove, trace_id);
-        json_array_foreach(json_object_get(facts, parts[i].key), k, group)
-        {
+        json_array_foreach(json_object_get(facts, parts[i].key), k, group) {
             if (r >= 0)
                 r = parts[i].add(c, trace_id, group);
         }

@@ -253,7 +253,7 @@ static void decide_calls(struct catalog *c, int err)
     struct decided_call *call;
 
     STAILQ_FOREACH(call, &c->waiting, next)
-    call->err = err;
+        call->err = err;
     STAILQ_CONCAT(&c->ready, &c->waiting);
     run_ready(c);
 }

@@ -70,10 +70,10 @@ void file_attribute(struct file *f, struct trace_record *row)
     _cleanup_(freep) bool *candidates = xcalloc(f->dir->n_targets, sizeof(*candidates));
 
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    if (file_may_be_of(f, k)) {
-        could[n] = k;
-        facts[n++] = claimant_of(k, f);
-    }
+        if (file_may_be_of(f, k)) {
+            could[n] = k;
+            facts[n++] = claimant_of(k, f);
+        }
     int which = claim_decide(facts, n, &evidence, candidates, &how);
     if (which >= 0) {
         attribute_to(row, f, could[which]->target);

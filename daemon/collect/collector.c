@@ -25,8 +25,8 @@ static struct dir *dir_find(struct collector *c, const char *path)
 {
     struct dir *d;
     TAILQ_FOREACH(d, &c->dirs, next)
-    if (streq(d->path, path))
-        return d;
+        if (streq(d->path, path))
+            return d;
     return NULL;
 }
 
@@ -51,7 +51,7 @@ static void limit_idle_dirs(struct collector *c)
     size_t n = 0;
 
     TAILQ_FOREACH(d, &c->dirs, next)
-    n += d->n_targets == 0 && !d->configured;
+        n += d->n_targets == 0 && !d->configured;
     for (d = TAILQ_FIRST(&c->dirs); d && n > IDLE_DIRS_MAX; d = next) {
         next = TAILQ_NEXT(d, next);
         if (d->n_targets == 0 && !d->configured && !d->looking && d->n_opening == 0) {
@@ -97,8 +97,8 @@ static bool dir_is_active(const struct dir *d)
     if (d->dirty || !d->looked_at || dir_has_pending(d, NULL))
         return true;
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (is_expectant(k))
-        return true;
+        if (is_expectant(k))
+            return true;
     return d->configured && d->watch < 0;
 }
 
@@ -119,8 +119,9 @@ static void add_trees(struct scan_dir *scan, const struct dir *d)
         return;
     scan->trees = xcalloc(SCAN_TREES_MAX, sizeof(*scan->trees));
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX && !has_tree(scan, k->target->worker.pid))
-        scan->trees[scan->n_trees++] = (struct scan_tree){.root = k->target->worker.pid};
+        if (k->target->worker.pid > 0 && scan->n_trees < SCAN_TREES_MAX &&
+            !has_tree(scan, k->target->worker.pid))
+            scan->trees[scan->n_trees++] = (struct scan_tree){.root = k->target->worker.pid};
 }
 
 static void look_work(void *arg)
@@ -145,9 +146,9 @@ static void keep_trees(struct dir *d, const struct scan_dir *scan)
     struct collection *k;
 
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    for (size_t i = 0; i < scan->n_trees; i++)
-        if (scan->trees[i].root == k->target->worker.pid && scan->trees[i].n_pids > 0)
-            keep_tree(k, &scan->trees[i]);
+        for (size_t i = 0; i < scan->n_trees; i++)
+            if (scan->trees[i].root == k->target->worker.pid && scan->trees[i].n_pids > 0)
+                keep_tree(k, &scan->trees[i]);
 }
 
 static bool is_after(const struct timeval *a, const struct timeval *b)
@@ -181,16 +182,15 @@ static void on_arm(evutil_socket_t fd, short what, void *arg)
 
     if (c->closing)
         return;
-    TAILQ_FOREACH(d, &c->dirs, next)
-    {
+    TAILQ_FOREACH(d, &c->dirs, next) {
         if (d->dirty || dir_has_pending(d, NULL))
             interval = TICK_ACTIVE_NS;
         else if (d->configured && d->watch < 0)
             interval = MIN(interval, d->refusal ? TICK_REFUSED_NS : TICK_REMOTE_NS);
     }
     TAILQ_FOREACH(k, &c->collections, next)
-    if (is_expectant(k))
-        interval = TICK_ACTIVE_NS;
+        if (is_expectant(k))
+            interval = TICK_ACTIVE_NS;
     if (c->n_preparing > 0)
         interval = TICK_ACTIVE_NS;
     if (interval == INT64_MAX) {
@@ -278,8 +278,8 @@ static void look_end(struct look *look)
     d->looked_ns = look->began_ns;
     d->rests_until_ns = look->merged_ns > MERGE_TURN_NS ? mono_ns() + REST_FACTOR * look->merged_ns : 0;
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (k->collecting && look->began_ns >= k->began_ns)
-        k->looked_since_stop = true;
+        if (k->collecting && look->began_ns >= k->began_ns)
+            k->looked_since_stop = true;
     look_free(look);
     check_preparing(c);
     dir_check_collections(d);
@@ -330,8 +330,8 @@ static bool is_awaited(const struct dir *d)
     const struct collection *k;
 
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    if (k->target->record.state == STATE_STARTING && !k->target->session->prepared)
-        return true;
+        if (k->target->record.state == STATE_STARTING && !k->target->session->prepared)
+            return true;
     return false;
 }
 
@@ -365,8 +365,8 @@ static void collector_look(struct collector *c)
     if (c->closing)
         return;
     TAILQ_FOREACH(d, &c->dirs, next)
-    if (dir_is_active(d))
-        look_at(d);
+        if (dir_is_active(d))
+            look_at(d);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -391,8 +391,7 @@ static void on_inotify(evutil_socket_t fd, short what, void *arg)
     while ((n = read(fd, buffer, sizeof(buffer))) > 0) {
         for (char *p = buffer; p < buffer + n;) {
             const struct inotify_event *e = (const struct inotify_event *)p;
-            TAILQ_FOREACH(d, &c->dirs, next)
-            {
+            TAILQ_FOREACH(d, &c->dirs, next) {
                 if (d->watch != e->wd && !(e->mask & IN_Q_OVERFLOW))
                     continue;
                 d->dirty = true;
@@ -512,8 +511,8 @@ static bool only_one_may_be(const struct file *f, const struct collection *k)
     const struct collection *other;
 
     TAILQ_FOREACH(other, &f->dir->collections, next_in_dir)
-    if (other != k && file_may_be_of(f, other))
-        return false;
+        if (other != k && file_may_be_of(f, other))
+            return false;
     return file_may_be_of(f, k);
 }
 
@@ -536,8 +535,8 @@ static int64_t op_bytes_seen(const struct target *t, void *collector)
     if (!k || !k->dir)
         return 0;
     TAILQ_FOREACH(f, &k->dir->files, next)
-    if (f->state != FILE_OLD && may_be_its_own(f, k))
-        bytes += f->size;
+        if (f->state != FILE_OLD && may_be_its_own(f, k))
+            bytes += f->size;
     return bytes;
 }
 
@@ -597,7 +596,7 @@ static void configure_dirs(struct collector *c)
     struct dir *d;
 
     TAILQ_FOREACH(d, &c->dirs, next)
-    d->configured = false;
+        d->configured = false;
     for (size_t i = 0; i < c->settings->n_watch; i++)
         dir_get(c, c->settings->watch[i])->configured = true;
 }

@@ -113,8 +113,8 @@ static bool may_be_of_any(const struct file *f)
     const struct collection *k;
 
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    if (file_may_be_of(f, k))
-        return true;
+        if (file_may_be_of(f, k))
+            return true;
     return false;
 }
 
@@ -222,8 +222,7 @@ static bool is_finished(const struct file *f)
     bool waits_for_more = f->size == 0 && f->parsed.kind != TRACE_NAME_ATTACHMENT;
     if (f->checked_size == f->size || waits_for_more || f->parsed.unfinished)
         return false;
-    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    {
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir) {
         if (!file_may_be_of(f, k))
             continue;
         claimed = true;
@@ -341,7 +340,7 @@ bool dir_has_pending(const struct dir *d, const struct collection *for_whom)
     if (d->n_pending == 0 || !for_whom)
         return d->n_pending > 0;
     TAILQ_FOREACH(f, &d->files, next)
-    if (is_pending(f->state) && file_may_be_of(f, for_whom))
-        return true;
+        if (is_pending(f->state) && file_may_be_of(f, for_whom))
+            return true;
     return false;
 }

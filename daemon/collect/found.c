@@ -30,8 +30,8 @@ static struct file *find_file(struct collector *c, const char *dir_path, const c
     struct dir *d;
 
     TAILQ_FOREACH(d, &c->dirs, next)
-    if (streq(d->path, dir_path))
-        return dir_find_file(d, name);
+        if (streq(d->path, dir_path))
+            return dir_find_file(d, name);
     return NULL;
 }
 
@@ -61,8 +61,7 @@ static void tell(struct dir *d, const struct file *f, const char *remedy, const 
     const struct collection *first = NULL;
     struct collection *k;
 
-    TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    {
+    TAILQ_FOREACH(k, &d->collections, next_in_dir) {
         if (f && !file_may_be_of(f, k))
             continue;
         first = first ? first : k;
@@ -125,8 +124,7 @@ static void count_for_collections(struct file *f, const struct trace_record *row
 {
     struct collection *k;
 
-    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    {
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir) {
         bool its_own = k->target->record.target_id == row->target_id;
         bool perhaps = row->candidates && k->may_have_more;
         if (!its_own && !perhaps)
@@ -266,8 +264,8 @@ static bool is_waited_for(const struct file *f)
     const struct collection *k;
 
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    if (file_may_be_of(f, k))
-        return true;
+        if (file_may_be_of(f, k))
+            return true;
     return false;
 }
 
@@ -278,8 +276,7 @@ static int64_t holder_of(const struct file *f, const struct stat *st)
     const struct collection *k;
     const char *url = NULL;
 
-    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    {
+    TAILQ_FOREACH(k, &f->dir->collections, next_in_dir) {
         if (!file_may_be_of(f, k))
             continue;
         if (url && !streq(url, k->target->worker.url))

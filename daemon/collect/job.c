@@ -46,8 +46,7 @@ static void put_remarks(FILE *out, const struct session *s, const char *worker_u
     size_t i;
     json_t *remark;
 
-    json_array_foreach(s->remarks, i, remark)
-    {
+    json_array_foreach(s->remarks, i, remark) {
         const char *text = json_get_str(remark, "text"), *remedy = json_get_str(remark, "remedy");
         if (streq(json_get_str(remark, "worker"), worker_url) && text)
             fprintf(out, "  %s%s%s\n", text, remedy ? "\n    " : "", remedy ? remedy : "");

@@ -23,8 +23,7 @@ static bool is_foreign(const struct file *f, const struct stat *st)
 
     if (d->remote)
         return false; /* owners over a network are what its server makes of them */
-    TAILQ_FOREACH(k, &d->collections, next_in_dir)
-    {
+    TAILQ_FOREACH(k, &d->collections, next_in_dir) {
         const struct worker *w = &k->target->worker;
         if (!file_may_be_of(f, k))
             continue;
@@ -43,8 +42,8 @@ static bool has_other_names(const struct file *f, const struct stat *st)
     if (st->st_nlink <= 1)
         return false;
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-    if (is_of_worker(&k->target->worker, st))
-        return false;
+        if (is_of_worker(&k->target->worker, st))
+            return false;
     return true;
 }
 

@@ -55,8 +55,8 @@ static struct account *next_account(const struct answer_budget *b)
     struct account *a;
 
     TAILQ_FOREACH(a, &b->accounts, link)
-    if (account_may_take(b, a))
-        return a;
+        if (account_may_take(b, a))
+            return a;
     return NULL;
 }
 
@@ -139,8 +139,8 @@ static struct account *get_account(struct answer_budget *b, uint64_t id)
     struct account *a;
 
     TAILQ_FOREACH(a, &b->accounts, link)
-    if (a->id == id)
-        return a;
+        if (a->id == id)
+            return a;
     a = xcalloc(1, sizeof(*a));
     a->id = id;
     TAILQ_INIT(&a->waiting);

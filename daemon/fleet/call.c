@@ -469,8 +469,7 @@ static void on_broken(void *arg, CURLMcode code)
     struct call *call;
 
     log_error("libcurl: %s; all calls under way end", curl_multi_strerror(code));
-    LIST_FOREACH(call, &c->active, link)
-    {
+    LIST_FOREACH(call, &c->active, link) {
         curl_loop_remove(c->loop, call->easy);
         call->in_multi = false;
     }
@@ -691,7 +690,7 @@ struct caller *caller_free(struct caller *c)
     if (!c)
         return NULL;
     LIST_FOREACH(call, &c->active, link)
-    curl_loop_remove(c->loop, call->easy);
+        curl_loop_remove(c->loop, call->easy);
     free_calls(&c->active);
     free_calls(&c->failed);
     free_calls(&c->idle);

@@ -186,8 +186,7 @@ static struct name *find(struct names *n, const char *host, uint64_t origin)
     uint64_t hash = hash_name(host, origin);
     struct name *name;
 
-    LIST_FOREACH(name, &n->buckets[hash % N_BUCKETS], same_bucket)
-    {
+    LIST_FOREACH(name, &n->buckets[hash % N_BUCKETS], same_bucket) {
         if (name->hash == hash && name->origin == origin && streq(name->host, host))
             return name;
     }
@@ -266,8 +265,7 @@ static bool has_room(const struct names *n, uint64_t origin)
     const struct name *name;
     size_t n_all = 0, n_own = 0;
 
-    TAILQ_FOREACH(name, &n->lists[NAME_IS_ASKED], order)
-    {
+    TAILQ_FOREACH(name, &n->lists[NAME_IS_ASKED], order) {
         n_all += (name->origin == 0) == (origin == 0);
         n_own += name->origin == origin;
     }
@@ -291,7 +289,7 @@ static bool begin(struct names *n, struct name *name)
     }
     set_state(n, name, NAME_IS_ASKED);
     LIST_FOREACH(q, &name->queries, link)
-    set_timer(q);
+        set_timer(q);
     return true;
 }
 
@@ -334,7 +332,7 @@ static void finish(struct names *n, struct lookup *take_l)
         LIST_INIT(&name->queries);
     }
     LIST_FOREACH(q, &queries, link)
-    q->name = NULL;
+        q->name = NULL;
     set_state(n, name, NAME_IDLE);
     while ((q = LIST_FIRST(&queries)))
         end_query(q, &answer);

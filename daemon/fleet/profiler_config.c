@@ -176,8 +176,7 @@ static void take_config_file(struct vllm_options *o, const char *data, size_t si
         o->error = xasprintf("the --config file is not understood: %s", root ? "no mapping" : reason);
         return;
     }
-    json_object_foreach(root, name, value)
-    {
+    json_object_foreach(root, name, value) {
         _cleanup_(freep) char *option = xasprintf("--%s", name);
         if (!is_profiler_option(option, strlen(option), &key, &key_size))
             continue;

@@ -18,8 +18,9 @@ static bool is_keyed_by_url(const json_t *root)
 
     if (json_object_size(root) == 0)
         return false;
-    json_object_foreach((json_t *)root, key,
-                        value) if (!strstr(key, "://") || url_parse(key, &u, &reason) < 0) return false;
+    json_object_foreach((json_t *)root, key, value)
+        if (!strstr(key, "://") || url_parse(key, &u, &reason) < 0)
+            return false;
     return true;
 }
 

@@ -181,8 +181,10 @@ int workers_from_json(struct fleet *f, const json_t *entries, size_t max)
         return -EPROTO;
     if (MAX(json_array_size(entries), json_object_size(entries)) > max)
         return -E2BIG;
-    json_array_foreach(entries, i, entry) add_entry(f, &ignored, NULL, entry);
-    json_object_foreach((json_t *)entries, key, entry) add_entry(f, &ignored, key, entry);
+    json_array_foreach(entries, i, entry)
+        add_entry(f, &ignored, NULL, entry);
+    json_object_foreach((json_t *)entries, key, entry)
+        add_entry(f, &ignored, key, entry);
     if (ignored.n > IGNORED_NOTES_MAX)
         fleet_add_note(f, "%zu more listed workers are ignored", ignored.n - IGNORED_NOTES_MAX);
     return 0;

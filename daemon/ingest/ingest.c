@@ -421,7 +421,7 @@ struct ingest *ingest_free(struct ingest *ingest)
     if (!ingest)
         return NULL;
     TAILQ_FOREACH(job, &ingest->jobs, next)
-    give_up(job, -ECANCELED, xstrdup("cancelled"));
+        give_up(job, -ECANCELED, xstrdup("cancelled"));
     while ((job = TAILQ_FIRST(&ingest->jobs)))
         if (job->place.running)
             reap(job);

@@ -30,8 +30,8 @@ static struct queue_share *share_find(const struct ingest_queue *q, const struct
     struct queue_share *s;
 
     TAILQ_FOREACH(s, &q->shares, next)
-    if (s->user == user && streq(s->name, name))
-        return s;
+        if (s->user == user && streq(s->name, name))
+            return s;
     return NULL;
 }
 
@@ -107,7 +107,7 @@ static unsigned count_long(const struct ingest_queue *q, int64_t now_ns)
     unsigned n = 0;
 
     TAILQ_FOREACH(f, &q->running, next)
-    n += class_of(q, f, now_ns) == QUEUE_LONG;
+        n += class_of(q, f, now_ns) == QUEUE_LONG;
     return n;
 }
 
@@ -191,8 +191,8 @@ static struct queue_file *first_of(const struct ingest_queue *q, enum queue_clas
     struct queue_file *f, *first = NULL;
 
     TAILQ_FOREACH(f, &q->waiting, next)
-    if (class_of_waiting(q, f) == class && (!first || goes_before(q, f, first)))
-        first = f;
+        if (class_of_waiting(q, f) == class && (!first || goes_before(q, f, first)))
+            first = f;
     return first;
 }
 
@@ -250,9 +250,9 @@ static struct queue_file *find_yielding(const struct ingest_queue *q, const stru
     struct queue_file *f, *found = NULL;
 
     TAILQ_FOREACH(f, &q->running, next)
-    if (gives_way(q, f, waiting, now_ns) &&
-        (!found || f->background || (!found->background && f->began_ns > found->began_ns)))
-        found = f;
+        if (gives_way(q, f, waiting, now_ns) &&
+            (!found || f->background || (!found->background && f->began_ns > found->began_ns)))
+            found = f;
     return found;
 }
 
@@ -264,11 +264,11 @@ struct queue_file *ingest_queue_yield(struct ingest_queue *q, int64_t now_ns)
     if (q->n_running < q->places)
         return NULL;
     TAILQ_FOREACH(f, &q->running, next)
-    if (f->yielding)
-        return NULL;
+        if (f->yielding)
+            return NULL;
     TAILQ_FOREACH(f, &q->waiting, next)
-    if (!found && (class_of_waiting(q, f) == QUEUE_LONG || short_have_none))
-        found = find_yielding(q, f, now_ns);
+        if (!found && (class_of_waiting(q, f) == QUEUE_LONG || short_have_none))
+            found = find_yielding(q, f, now_ns);
     if (found)
         found->yielding = true;
     return found;
@@ -292,8 +292,7 @@ int64_t ingest_queue_due(const struct ingest_queue *q, int64_t now_ns)
 
     if (q->n_waiting == 0)
         return INT64_MAX;
-    TAILQ_FOREACH(f, &q->running, next)
-    {
+    TAILQ_FOREACH(f, &q->running, next) {
         const int64_t moments[] = {f->began_ns + q->slice_ns, f->began_ns + turn_of(q, f)};
         for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
             if (moments[i] > now_ns)

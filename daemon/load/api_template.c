@@ -55,12 +55,14 @@ static json_t *fill(const json_t *v, const struct api_request *q)
         return filled(json_string_value(v), q);
     if (json_is_object(v)) {
         copy = json_object();
-        json_object_foreach((json_t *)v, key, value) json_object_set_new(copy, key, fill(value, q));
+        json_object_foreach((json_t *)v, key, value)
+            json_object_set_new(copy, key, fill(value, q));
         return copy;
     }
     if (json_is_array(v)) {
         copy = json_array();
-        json_array_foreach((json_t *)v, i, value) json_array_append_new(copy, fill(value, q));
+        json_array_foreach((json_t *)v, i, value)
+            json_array_append_new(copy, fill(value, q));
         return copy;
     }
     return json_deep_copy(v);

@@ -158,15 +158,13 @@ static bool write_messages(const json_t *messages, FILE *out)
     size_t i, k;
     json_t *message, *part;
 
-    json_array_foreach(messages, i, message)
-    {
+    json_array_foreach(messages, i, message) {
         const json_t *content = json_object_get(message, "content");
         if (!json_is_string(json_object_get(message, "role")))
             return false;
         if (json_is_string(content))
             fprintf(out, "%s\n", json_string_value(content));
-        json_array_foreach(content, k, part)
-        {
+        json_array_foreach(content, k, part) {
             const char *text = json_get_str(part, "text");
             fprintf(out, "%s\n", text ? text : "");
         }
@@ -299,8 +297,7 @@ static int take_members(const json_t *j, struct workload *w, struct problem *p)
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)j, key, value)
-    {
+    json_object_foreach((json_t *)j, key, value) {
         const struct member *m = NULL;
         for (size_t i = 0; i < ARRAY_SIZE(members) && !m; i++)
             if (streq(members[i].name, key))

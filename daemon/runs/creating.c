@@ -30,8 +30,7 @@ static int find_credentials(const struct runs *all, const struct fleet *fleet, c
     size_t i;
 
     *ret = settings_credentials(settings, fleet->name, plan->first);
-    json_array_foreach(plan->targets, i, target)
-    {
+    json_array_foreach(plan->targets, i, target) {
         const char *url = json_get_str(target, "url");
         if (settings_credentials(settings, fleet->name, url) == *ret)
             continue;

@@ -102,8 +102,7 @@ static bool take_gaps(const json_t *j, char **ret)
         return true;
     if (!json_is_array(gaps))
         return false;
-    json_array_foreach((json_t *)gaps, i, gap)
-    {
+    json_array_foreach((json_t *)gaps, i, gap) {
         if (!json_is_integer(gap) || json_integer_value(gap) < 0 || json_integer_value(gap) > GAP_MAX_US)
             return false;
     }

@@ -15,8 +15,8 @@ struct run *runs_find(struct runs *all, int64_t run_id)
     struct run *run;
 
     TAILQ_FOREACH(run, &all->list, next)
-    if (run->record.run_id == run_id)
-        return run;
+        if (run->record.run_id == run_id)
+            return run;
     return NULL;
 }
 
@@ -129,8 +129,8 @@ void runs_close(struct runs *all)
     struct run *run;
 
     TAILQ_FOREACH(run, &all->list, next)
-    if (!run->is_over)
-        run_cut(run, "Start it again.", "profd was stopped");
+        if (!run->is_over)
+            run_cut(run, "Start it again.", "profd was stopped");
 }
 
 struct runs *runs_free(struct runs *all)
@@ -192,8 +192,7 @@ void runs_describe_list(struct runs *all, json_t *list)
     json_t *json;
     size_t i;
 
-    json_array_foreach(list, i, json)
-    {
+    json_array_foreach(list, i, json) {
         const struct run *run = runs_find(all, json_get_int(json, "run", 0));
         if (run)
             run_json_renew(json, &run->record);
@@ -212,7 +211,7 @@ unsigned runs_count(const struct runs *all)
     unsigned n = 0;
 
     TAILQ_FOREACH(run, &all->list, next)
-    n += !run->is_over;
+        n += !run->is_over;
     return n;
 }
 

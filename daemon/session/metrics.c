@@ -44,8 +44,7 @@ void sessions_gauges(const struct sessions *all, struct session_gauges *ret)
     struct session_gauges g = {.oldest_stop_sent_ns = INT64_MAX};
     const struct session *s;
 
-    TAILQ_FOREACH(s, &all->list, next)
-    {
+    TAILQ_FOREACH(s, &all->list, next) {
         if (!state_is_final(s->record.state))
             g.sessions[s->record.state]++;
         for (size_t i = 0; i < s->n_targets; i++)

@@ -120,7 +120,9 @@ static int review_all(struct plan *plan, const struct fleet *fleet, const struct
     }
     size_t i;
     json_t *remark;
-    json_array_foreach(plan->remarks, i, remark) if (json_get_bool(remark, "refuses", false)) return (int)i;
+    json_array_foreach(plan->remarks, i, remark)
+        if (json_get_bool(remark, "refuses", false))
+            return (int)i;
     return -1;
 }
 

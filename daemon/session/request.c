@@ -69,8 +69,7 @@ static int take_activities(const json_t *v, const char *member, void *field, str
 
     if (!json_is_array(v))
         return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
-    json_array_foreach((json_t *)v, i, word)
-    {
+    json_array_foreach((json_t *)v, i, word) {
         int bit = json_is_string(word) ? activity_from_name(json_string_value(word)) : -EINVAL;
         if (bit < 0)
             return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
@@ -87,8 +86,7 @@ static int take_workers(const json_t *v, const char *member, void *field, struct
 
     if (!json_is_array(v) || json_array_size(v) > REQUEST_WORKERS_MAX)
         return wrong(p, member, "a list of at most 10000 URLs");
-    json_array_foreach((json_t *)v, i, url)
-    {
+    json_array_foreach((json_t *)v, i, url) {
         if (!json_is_string(url))
             return wrong(p, member, "a list of at most 10000 URLs");
         r->only = xrealloc(r->only, r->n_only + 1, sizeof(*r->only));
@@ -104,12 +102,10 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
 
     if (!json_is_object(v) || json_object_size(v) > REQUEST_LABELS_MAX)
         return wrong(p, member, "an object of at most 32 texts");
-    json_object_foreach(
-        (json_t *)v, key,
-        value) if (!json_is_string(value) || strlen(key) > REQUEST_LABEL_BYTES_MAX ||
-                   json_string_length(value) >
-                       REQUEST_LABEL_BYTES_MAX) return wrong(p, member,
-                                                             "an object of texts of at most 256 bytes");
+    json_object_foreach((json_t *)v, key, value)
+        if (!json_is_string(value) || strlen(key) > REQUEST_LABEL_BYTES_MAX ||
+            json_string_length(value) > REQUEST_LABEL_BYTES_MAX)
+            return wrong(p, member, "an object of texts of at most 256 bytes");
     json_decref(*(json_t **)field);
     *(json_t **)field = json_deep_copy(v);
     return 0;
@@ -325,8 +321,7 @@ static int parse(const json_t *j, bool of_run, struct start_request *ret, struct
     if (!json_is_object(j))
         err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the request's body must be a JSON object");
     else
-        json_object_foreach((json_t *)j, name, value)
-        {
+        json_object_foreach((json_t *)j, name, value) {
             err = take_member(&r, of_run, name, value, p);
             if (err < 0)
                 break;

@@ -135,8 +135,8 @@ struct session *sessions_find(struct sessions *all, int64_t session_id)
 {
     struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
-    if (s->record.session_id == session_id)
-        return s;
+        if (s->record.session_id == session_id)
+            return s;
     return NULL;
 }
 
@@ -145,7 +145,7 @@ unsigned sessions_count(const struct sessions *all)
     const struct session *s;
     unsigned n = 0;
     TAILQ_FOREACH(s, &all->list, next)
-    n += !state_is_final(s->record.state);
+        n += !state_is_final(s->record.state);
     return n;
 }
 
@@ -184,8 +184,8 @@ static void on_resave(evutil_socket_t fd, short what, void *arg)
     struct session *s;
 
     TAILQ_FOREACH(s, &all->list, next)
-    if (s->unsaved)
-        save_again(s);
+        if (s->unsaved)
+            save_again(s);
     catalog_then(all->catalog, false, on_saved_again, all);
 }
 
@@ -193,15 +193,16 @@ static void log_owed(const struct sessions *all)
 {
     const struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
-    for (size_t i = 0; i < s->n_targets; i++) {
-        const struct target *t = &s->targets[i];
-        if (t->record.owes_stop)
-            log_struct(LOG_WARNING,
-                       LOG_FIELDS(.session_id = s->record.session_id, .worker = t->worker.url,
-                                  .message_id = MESSAGE_STOP_OWED),
-                       "session s%" PRId64 ": %s has not answered its stop; the next profd sends it again",
-                       s->record.session_id, t->worker.url);
-    }
+        for (size_t i = 0; i < s->n_targets; i++) {
+            const struct target *t = &s->targets[i];
+            if (t->record.owes_stop)
+                log_struct(LOG_WARNING,
+                           LOG_FIELDS(.session_id = s->record.session_id, .worker = t->worker.url,
+                                      .message_id = MESSAGE_STOP_OWED),
+                           "session s%" PRId64
+                           ": %s has not answered its stop; the next profd sends it again",
+                           s->record.session_id, t->worker.url);
+        }
 }
 
 static void finish_shutdown(struct sessions *all)
@@ -218,9 +219,9 @@ static bool owes_stops(const struct sessions *all)
 {
     const struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (s->targets[i].record.owes_stop)
-            return true;
+        for (size_t i = 0; i < s->n_targets; i++)
+            if (s->targets[i].record.owes_stop)
+                return true;
     return false;
 }
 

@@ -17,7 +17,9 @@ static void show_unsaved(const struct session *s, json_t *session)
     for (i = 0; i < s->n_targets; i++)
         states[i] = s->targets[i].record.state;
     session_json_renew(session, &s->record, states, s->n_targets);
-    json_array_foreach(targets, i, j) if (i < s->n_targets) target_json_renew(j, &s->targets[i].record);
+    json_array_foreach(targets, i, j)
+        if (i < s->n_targets)
+            target_json_renew(j, &s->targets[i].record);
 }
 
 void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)
@@ -32,9 +34,9 @@ void sessions_describe(struct sessions *all, int64_t session_id, json_t *session
         show_unsaved(s, session);
     if (s->record.state == STATE_REQUESTED)
         json_put_str(session, "waiting_for", s->waiting_for);
-    json_array_foreach(targets, i, j) if (i < s->n_targets && !state_is_final(s->targets[i].record.state) &&
-                                          all->collector_ops)
-        json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
+    json_array_foreach(targets, i, j)
+        if (i < s->n_targets && !state_is_final(s->targets[i].record.state) && all->collector_ops)
+            json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
 }
 
 enum state sessions_state(struct sessions *all, int64_t session_id, enum state saved)
@@ -88,11 +90,11 @@ int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, c
     int64_t n_unsaved = 0;
 
     TAILQ_FOREACH(s, &all->list, next)
-    n_unsaved += s->unsaved;
+        n_unsaved += s->unsaved;
     int r = catalog_sessions_json(all->catalog, limit + n_unsaved, before_id, state, &list);
     TAILQ_FOREACH(s, &all->list, next)
-    if (s->unsaved && r == 0)
-        r = list_unsaved(s, before_id, state, list);
+        if (s->unsaved && r == 0)
+            r = list_unsaved(s, before_id, state, list);
     if (r < 0)
         return r;
     while (json_array_size(list) > (size_t)limit)

@@ -39,8 +39,7 @@ struct session *sessions_holder(struct sessions *all, const char *worker_url, co
 {
     struct session *s;
 
-    TAILQ_FOREACH(s, &all->list, next)
-    {
+    TAILQ_FOREACH(s, &all->list, next) {
         if (s == asking)
             continue;
         for (size_t i = 0; i < s->n_targets; i++)

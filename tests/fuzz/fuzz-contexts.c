@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/door/contexts.h"
+#include "client/transport/contexts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,8 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!!contexts != (r == 0) || (r < 0) != !!p.what)
         abort();
-    json_object_foreach(json_object_get(contexts, "contexts"), name, context)
-    {
+    json_object_foreach(json_object_get(contexts, "contexts"), name, context) {
         if (!context_name_is_valid(name) || contexts_find(contexts, name) != context)
             abort();
         if (!json_get_str(context, "host") == !json_get_str(context, "socket"))

@@ -2,9 +2,9 @@
 /* A job file of srtctl: what is accepted can be started in every mode that it has, by a line of one line's
  * words. */
 #include "base/alloc.h"
-#include "client/recipe/launch.h"
-#include "client/recipe/rules.h"
-#include "client/recipe/variants.h"
+#include "extras/srtctl/launch.h"
+#include "extras/srtctl/rules.h"
+#include "extras/srtctl/variants.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

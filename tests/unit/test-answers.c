@@ -2,9 +2,9 @@
 /* What profctl makes of profd's answers: problems, sessions. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/door/place.h"
-#include "client/door/request.h"
-#include "client/text/session.h"
+#include "client/transport/endpoint.h"
+#include "client/transport/request.h"
+#include "client/views/session.h"
 #include "tests/unit/cmocka-all.h"
 
 static void assert_problem(long status, const char *body, enum problem_kind kind, const char *what,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/audit/audit.h"
-#include "client/audit/facts.h"
-#include "client/audit/hardware.h"
-#include "client/audit/parts.h"
+#include "extras/audit/audit.h"
+#include "extras/audit/facts.h"
+#include "extras/audit/hardware.h"
+#include "extras/audit/parts.h"
 #include "tests/unit/cmocka-all.h"
 #include <math.h>
 

@@ -45,8 +45,9 @@ static const json_t *check_of(const json_t *answer, const char *text)
 {
     size_t i;
     json_t *check;
-    json_array_foreach(json_object_get(answer, "checks"), i,
-                       check) if (strstr(json_get_str(check, "text"), text)) return check;
+    json_array_foreach(json_object_get(answer, "checks"), i, check)
+        if (strstr(json_get_str(check, "text"), text))
+            return check;
     return NULL;
 }
 

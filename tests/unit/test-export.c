@@ -129,8 +129,8 @@ static size_t count_events(json_t *trace, const char *phase)
     json_t *event;
     size_t i, n = 0;
 
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) n +=
-        streq(json_get_str(event, "ph"), phase);
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event)
+        n += streq(json_get_str(event, "ph"), phase);
     return n;
 }
 
@@ -139,8 +139,7 @@ static json_t *find_event(json_t *trace, const char *phase, const char *name)
     json_t *event, *found = NULL;
     size_t i;
 
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, event)
-    {
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
         if (streq(json_get_str(event, "ph"), phase) && streq(json_get_str(event, "name"), name)) {
             assert_null(found);
             found = event;
@@ -347,14 +346,12 @@ static void test_speedscope(void **state)
     size_t i, k, events = 0;
 
     assert_int_equal(json_array_size(frames), FIXTURE_SLICES);
-    json_array_foreach(json_object_get(j, "profiles"), i, profile)
-    {
+    json_array_foreach(json_object_get(j, "profiles"), i, profile) {
         int64_t at = json_get_int(profile, "startValue", -1), open[8];
         size_t n_open = 0;
 
         assert_string_equal(json_get_str(profile, "type"), "evented");
-        json_array_foreach(json_object_get(profile, "events"), k, event)
-        {
+        json_array_foreach(json_object_get(profile, "events"), k, event) {
             int64_t frame = json_get_int(event, "frame", -1);
 
             assert_true(json_get_int(event, "at", -1) >= at);
@@ -571,8 +568,7 @@ static void test_merge(void **state)
     assert_non_null(strstr(o.data, "\"pid\":4,\"tid\":0,\"args\":{\"sort_index\":4}"));
     assert_null(strstr(o.data, "nobody"));
 
-    json_array_foreach(json_object_get(j, "traceEvents"), i, event)
-    {
+    json_array_foreach(json_object_get(j, "traceEvents"), i, event) {
         if (streq(json_get_str(event, "ph"), "s"))
             ids[n_ids++] = json_object_get(event, "id");
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/functions/function_diff.h"
-#include "client/functions/function_findings.h"
+#include "extras/nemo_gym/function_diff.h"
+#include "extras/nemo_gym/function_findings.h"
 #include "tests/unit/cmocka-all.h"
 
 #define MS    INT64_C(1000000)

@@ -289,7 +289,7 @@ static int64_t promised(const struct day *d, const struct arrival *a)
     if (user->n_files > 1 || a->size > INGEST_QUEUE_SHORT_BYTES)
         return INT64_MAX;
     TAILQ_FOREACH(s, &d->queue.shares, next)
-    n_others += !s->user && s != user && s->n_waiting_of[QUEUE_SHORT] > 0;
+        n_others += !s->user && s != user && s->n_waiting_of[QUEUE_SHORT] > 0;
     return (1 + n_others) * SLICE;
 }
 

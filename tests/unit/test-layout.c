@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/text/table_layout.h"
+#include "client/cli/table_layout.h"
 #include "tests/unit/cmocka-all.h"
 
 #define GAP 2u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "client/text/options.h"
+#include "client/cli/options.h"
 #include "tests/unit/cmocka-all.h"
 
 struct values {

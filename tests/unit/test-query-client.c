@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/cli/nearest.h"
 #include "client/query/result.h"
-#include "client/text/nearest.h"
 #include "client/traces/columns_cache.h"
 #include "tests/unit/cmocka-all.h"
 #include <dirent.h>

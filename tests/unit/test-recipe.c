@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/recipe/launch.h"
-#include "client/recipe/rules.h"
-#include "client/recipe/variants.h"
+#include "extras/srtctl/launch.h"
+#include "extras/srtctl/rules.h"
+#include "extras/srtctl/variants.h"
 #include "tests/unit/cmocka-all.h"
 #include <stdlib.h>
 #include <time.h>

@@ -34,8 +34,7 @@ static void expect(const json_t *list, const char *wanted)
     size_t i;
     json_t *item;
 
-    json_array_foreach((json_t *)list, i, item)
-    {
+    json_array_foreach((json_t *)list, i, item) {
         char *longer = xasprintf("%s%s%s", text, i ? " " : "", json_get_str(item, "url"));
         free(text);
         text = longer;

@@ -185,7 +185,9 @@ static const json_t *metric_of(const json_t *list, const char *metric)
     size_t i;
     const json_t *entry;
 
-    json_array_foreach(list, i, entry) if (streq(json_get_str(entry, "metric"), metric)) return entry;
+    json_array_foreach(list, i, entry)
+        if (streq(json_get_str(entry, "metric"), metric))
+            return entry;
     fail_msg("no %s", metric);
     return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 #include "base/util.h"
-#include "client/text/table.h"
-#include "client/text/text.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
 #include "tests/unit/cmocka-all.h"
 #include <locale.h>
 

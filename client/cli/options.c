@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/options.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/nearest.h"
+#include "client/cli/text.h"
+#include <errno.h>
+#include <getopt.h>
+
+#define HELP_COLUMN 28
+#define HELP_WIDTH  96
+/* Values that getopt_long returns for options, apart from every letter. */
+#define CODE_BASE 0x100
+#define NAMES_MAX 256
+
+static void *member(const struct option_set *set, const struct option_def *def)
+{
+    return (char *)set->values + def->offset;
+}
+
+void options_init(const struct option_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->defs[i].kind >= OPTION_COUNT)
+            *(int64_t *)member(set, &set->defs[i]) = OPTION_ABSENT;
+}
+
+void options_done(const struct option_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->defs[i].kind == OPTION_LIST)
+            free(((struct option_list *)member(set, &set->defs[i]))->items);
+}
+
+static int parse_number(const char *s, int64_t *ret)
+{
+    if (!*s || strspn(s, "0123456789") != strlen(s) || strlen(s) > 18)
+        return -EINVAL;
+    *ret = atoll(s);
+    return 0;
+}
+
+static int parse_count(const char *s, int64_t *ret)
+{
+    int64_t n;
+
+    if (parse_number(s, &n) < 0 || n < 1)
+        return -EINVAL;
+    *ret = n;
+    return 0;
+}
+
+static int parse_real(const char *s, double *ret)
+{
+    size_t n = strspn(s, "0123456789");
+
+    if (s[n] == '.')
+        n += 1 + strspn(s + n + 1, "0123456789");
+    if (n != strlen(s) || n > 18 || strtod(s, NULL) <= 0)
+        return -EINVAL;
+    *ret = strtod(s, NULL);
+    return 0;
+}
+
+static int parse_ahead(const char *s, int64_t *ret)
+{
+    return parse_time(s, wall_ns(), 0, ret);
+}
+
+static int parse_ago(const char *s, int64_t *ret)
+{
+    return parse_time(s, wall_ns(), 1, ret);
+}
+
+static const struct {
+    int (*parse)(const char *s, int64_t *ret);
+    const char *expected;
+} numbers[] = {
+    [OPTION_COUNT] = {parse_count, "a number of at least 1"},
+    [OPTION_NUMBER] = {parse_number, "a number"},
+    [OPTION_DURATION] = {parse_duration, "a duration such as 5s, 250ms or 1h30min"},
+    [OPTION_SIZE] = {parse_size, "a size such as 20G, 512M or bytes"},
+    [OPTION_TIME] = {parse_ahead, "a time such as +10s, 14:02 or \"2026-11-20 14:02:11\""},
+    [OPTION_AGO] = {parse_ago, "a time such as 1h (ago), 14:02 or \"2026-11-20 14:02:11\""},
+};
+
+static int take_value(const struct option_set *set, const struct option_def *def, const char *value,
+                      struct problem *p)
+{
+    void *m = member(set, def);
+    struct option_list *list = m;
+
+    switch (def->kind) {
+    case OPTION_FLAG:
+        *(bool *)m = true;
+        return 0;
+    case OPTION_TEXT:
+        *(const char **)m = value ? value : "";
+        return 0;
+    case OPTION_LIST:
+        VEC_GROW(list->items, list->n, list->cap);
+        list->items[list->n++] = value;
+        return 0;
+    case OPTION_REAL:
+        if (parse_real(value, m) == 0)
+            return 0;
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not a number above 0", def->name,
+                           value);
+    default:
+        if (numbers[def->kind].parse(value, m) == 0)
+            return 0;
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not %s", def->name, value,
+                           numbers[def->kind].expected);
+    }
+}
+
+/* What getopt_long needs, made of the tables. */
+struct spec {
+    struct option *longs;
+    char *shorts;
+};
+
+static void spec_done(struct spec *s)
+{
+    free(s->longs);
+    free(s->shorts);
+}
+
+static int argument_of(const struct option_def *def)
+{
+    if (!def->argument)
+        return no_argument;
+    return def->argument[0] == '[' ? optional_argument : required_argument;
+}
+
+static struct spec make_spec(const struct option_set *sets, size_t n_sets, bool stop_at_word)
+{
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < n_sets; i++)
+        n += sets[i].n;
+    struct spec s = {.longs = xcalloc(n + 1, sizeof(*s.longs)), .shorts = xcalloc(2 * n + 3, 1)};
+    char *letter = stpcpy(s.shorts, stop_at_word ? "+:" : ":");
+
+    for (size_t i = 0; i < n_sets; i++) {
+        for (size_t j = 0; j < sets[i].n; j++) {
+            const struct option_def *def = &sets[i].defs[j];
+            int code = CODE_BASE + (int)k;
+            s.longs[k++] = (struct option){def->name, argument_of(def), NULL, code};
+            if (!def->letter)
+                continue;
+            *letter++ = def->letter;
+            if (def->argument)
+                *letter++ = ':';
+        }
+    }
+    return s;
+}
+
+/* The definition behind a code or a letter. */
+static const struct option_def *find(const struct option_set *sets, size_t n_sets, int code,
+                                     const struct option_set **ret_set)
+{
+    int k = CODE_BASE;
+    for (size_t i = 0; i < n_sets; i++)
+        for (size_t j = 0; sets[i].defs && j < sets[i].n; j++, k++)
+            if (code == k || (code < CODE_BASE && code == sets[i].defs[j].letter)) {
+                *ret_set = &sets[i];
+                return &sets[i].defs[j];
+            }
+    return NULL;
+}
+
+/* A long option that getopt_long does not know, or of which it knows several that begin so. */
+static int refuse_name(const struct option_set *sets, size_t n_sets, const char *word, struct problem *p)
+{
+    const char *name = word + strspn(word, "-"), *names[NAMES_MAX];
+    _cleanup_(freep) char *fitting = xstrdup("");
+    size_t n = 0, n_fitting = 0;
+
+    for (size_t i = 0; i < n_sets; i++)
+        for (size_t k = 0; sets[i].defs && k < sets[i].n && n < NAMES_MAX; k++) {
+            names[n++] = sets[i].defs[k].name;
+            if (!*name || !starts_with(names[n - 1], name))
+                continue;
+            char *longer = xasprintf("%s%s--%s", fitting, n_fitting++ > 0 ? ", " : "", names[n - 1]);
+            free(fitting);
+            fitting = longer;
+        }
+    if (n_fitting > 1) {
+        problem_remedy(p, "It could be %s.", fitting);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "ambiguous option %s", word);
+    }
+    const char *near = nearest_name(name, names, n);
+    if (near)
+        problem_remedy(p, "Did you mean --%s?", near);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option %s", word);
+}
+
+static int refuse(const struct option_set *sets, size_t n_sets, int code, const char *word, struct problem *p)
+{
+    const struct option_set *set;
+    const struct option_def *def = optopt ? find(sets, n_sets, optopt, &set) : NULL;
+
+    if (code == ':' && def)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s needs a value: %s", def->name,
+                           def->argument);
+    if (def)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s takes no value", def->name);
+    if (optopt)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option -%c",
+                           optopt > ' ' && optopt < 0x7f ? optopt : '?');
+    _cleanup_(freep) char *text = text_clean(word, false);
+    _cleanup_(freep) char *name = xstrndup(text, strcspn(text, "="));
+    return refuse_name(sets, n_sets, name, p);
+}
+
+int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,
+                  struct problem *p)
+{
+    _cleanup_(spec_done) struct spec spec = make_spec(sets, n_sets, stop_at_word);
+
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        const struct option_set *set = NULL;
+        int code = getopt_long(argc, argv, spec.shorts, spec.longs, NULL);
+        if (code == -1)
+            return optind;
+        if (code == '?' || code == ':')
+            return refuse(sets, n_sets, code, argv[optind - 1], p);
+        const struct option_def *def = find(sets, n_sets, code, &set);
+        if (!def)
+            return refuse(sets, n_sets, code, argv[optind - 1], p);
+        int r = take_value(set, def, optarg, p);
+        if (r < 0)
+            return r;
+    }
+}
+
+void options_help(FILE *out, const struct option_set *set)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        const struct option_def *def = &set->defs[i];
+        char letter[8] = "    ";
+        if (def->letter)
+            snprintf(letter, sizeof(letter), "-%c, ", def->letter);
+        int n = fprintf(out, "  %s--%s%s%s", letter, def->name,
+                        argument_of(def) == required_argument ? " " : "", def->argument ? def->argument : "");
+        _cleanup_(freep) char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
+        if (n >= HELP_COLUMN)
+            fprintf(out, "\n%*s%s\n", HELP_COLUMN, "", help);
+        else
+            fprintf(out, "%*s%s\n", HELP_COLUMN - n, "", help);
+    }
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/table.h"
+
+#include "base/alloc.h"
+#include "base/csv.h"
+#include "client/cli/fields.h"
+#include "client/cli/table_layout.h"
+#include "client/cli/text.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <libsmartcols/libsmartcols.h>
+#include <math.h>
+
+#define SEPARATOR "  "
+#define SCHEME    "http://"
+/* Columns shown before the difference, of the word in which two texts differ. */
+#define WORD_LEAST 6u
+
+struct table_cell {
+    char *text, *value; /* NULL: none */
+    bool has_value;     /* else it is the text */
+    enum colour colour;
+};
+
+struct table {
+    const struct table_column *columns;
+    char **keys;
+    size_t n_columns;
+    size_t *shown; /* indexes of the columns that are printed */
+    size_t n_shown;
+    unsigned indent;
+    bool is_selected, with_heading, names_hidden;
+    struct table_cell **rows;
+    size_t n, cap;
+};
+
+static const char *const colour_names[_COLOUR_MAX] = {
+    [COLOUR_GOOD] = "green",     [COLOUR_WARN] = "brown", [COLOUR_BAD] = "red",
+    [COLOUR_DIM] = "halfbright", [COLOUR_BOLD] = "bold",
+};
+
+/* -- Rows --------------------------------------------------------------------------------------------- */
+
+char *table_column_key(const struct table_column *column)
+{
+    if (column->key)
+        return xstrdup(column->key);
+    char *key = xcalloc(strlen(column->name) + 1, 1), *out = key;
+    for (const char *p = column->name; *p; p++)
+        if (isalnum((unsigned char)*p))
+            *out++ = (char)tolower((unsigned char)*p);
+        else if (*p == '%')
+            out = stpcpy(out, out > key && out[-1] != '_' ? "_" : "");
+        else if (out > key && out[-1] != '_')
+            *out++ = '_';
+    while (out > key && out[-1] == '_')
+        *--out = '\0';
+    return key;
+}
+
+struct table *table_new(const struct table_column *columns, size_t n_columns, bool with_heading)
+{
+    struct table *t = xcalloc(1, sizeof(*t));
+
+    t->columns = columns;
+    t->n_columns = t->n_shown = n_columns;
+    t->with_heading = t->names_hidden = with_heading;
+    t->keys = xcalloc(n_columns, sizeof(*t->keys));
+    t->shown = xcalloc(n_columns, sizeof(*t->shown));
+    for (size_t i = 0; i < n_columns; i++) {
+        t->keys[i] = table_column_key(&columns[i]);
+        t->shown[i] = i;
+    }
+    return t;
+}
+
+struct table *table_free(struct table *t)
+{
+    for (size_t i = 0; t && i < t->n; i++) {
+        for (size_t k = 0; k < t->n_columns; k++) {
+            free(t->rows[i][k].text);
+            free(t->rows[i][k].value);
+        }
+        free(t->rows[i]);
+    }
+    for (size_t i = 0; t && i < t->n_columns; i++)
+        free(t->keys[i]);
+    if (t) {
+        free(t->keys);
+        free(t->shown);
+        free(t->rows);
+    }
+    free(t);
+    return NULL;
+}
+
+void table_select(struct table *t, const size_t *columns, size_t n)
+{
+    free(t->shown);
+    t->shown = xcalloc(n, sizeof(*t->shown));
+    memcpy(t->shown, columns, n * sizeof(*t->shown));
+    t->n_shown = n;
+    t->is_selected = true;
+}
+
+void table_name_hidden(struct table *t, bool names_hidden)
+{
+    t->names_hidden = names_hidden && t->with_heading;
+}
+
+void table_indent(struct table *t, unsigned indent)
+{
+    t->indent = indent;
+}
+
+void table_add(struct table *t, const char *const *cells)
+{
+    struct table_cell *row = xcalloc(t->n_columns, sizeof(*row));
+
+    for (size_t i = 0; i < t->n_columns; i++)
+        row[i].text = xstrdup(cells[i]);
+    VEC_GROW(t->rows, t->n, t->cap);
+    t->rows[t->n++] = row;
+}
+
+void table_set_value(struct table *t, size_t column, const char *value)
+{
+    struct table_cell *cell = &t->rows[t->n - 1][column];
+
+    replace_str(&cell->value, value);
+    cell->has_value = true;
+}
+
+void table_set_int(struct table *t, size_t column, int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    table_set_value(t, column, text);
+}
+
+void table_set_real(struct table *t, size_t column, double value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.12g", value);
+    table_set_value(t, column, isfinite(value) ? text : NULL);
+}
+
+void table_colour(struct table *t, size_t column, enum colour c)
+{
+    t->rows[t->n - 1][column].colour = c;
+}
+
+/* -- Fitting it into a line --------------------------------------------------------------------------- */
+
+/* What is printed: of each column that is shown the cells as they are to be read, and its width. */
+struct view {
+    const struct table *t;
+    char **texts; /* of t->n rows and t->n_shown columns */
+    struct layout_column *layout;
+};
+
+static char **text_at(const struct view *v, size_t row, size_t shown)
+{
+    return &v->texts[row * v->t->n_shown + shown];
+}
+
+static const struct table_column *column_at(const struct view *v, size_t shown)
+{
+    return &v->t->columns[v->t->shown[shown]];
+}
+
+static bool is_address(const char *text)
+{
+    return text && strstr(text, "://") && !strchr(text, ' ');
+}
+
+/* The cell of which a column's width is made, and those that are never shortened. */
+static void measure_column(struct view *v, size_t shown)
+{
+    const struct table_column *column = column_at(v, shown);
+    struct layout_column *l = &v->layout[shown];
+    unsigned kept = 0;
+    bool is_empty = true;
+
+    l->natural = v->t->with_heading ? text_columns(column->name) : 0;
+    for (size_t row = 0; row < v->t->n; row++) {
+        const char *given = v->t->rows[row][v->t->shown[shown]].text;
+        unsigned width = text_columns(*text_at(v, row, shown));
+        l->natural = MAX(l->natural, width);
+        if (column->flags & COLUMN_URL && is_address(given))
+            kept = MAX(kept, width);
+        is_empty = is_empty && !(given && *given);
+    }
+    l->natural = MAX(l->natural, 1u);
+    if (is_empty && column->flags & COLUMN_OPTIONAL && !v->t->is_selected)
+        l->natural = 0;
+    l->least = !(column->flags & COLUMN_SHORTEN) ? l->natural
+                                                 : MAX(kept, column->least ? column->least : SHORTENED_LEAST);
+    l->least = MIN(l->least, l->natural);
+    l->importance = v->t->is_selected ? IMPORTANCE_KEY : is_empty ? IMPORTANCE_EXTRA : column->importance;
+}
+
+static void view_init(struct view *v, const struct table *t)
+{
+    *v = (struct view){.t = t,
+                       .texts = xcalloc(t->n * t->n_shown + 1, sizeof(*v->texts)),
+                       .layout = xcalloc(t->n_shown + 1, sizeof(*v->layout))};
+    for (size_t k = 0; k < t->n_shown; k++) {
+        bool is_verbatim = column_at(v, k)->flags & COLUMN_VERBATIM;
+        for (size_t row = 0; row < t->n; row++) {
+            const char *text = t->rows[row][t->shown[k]].text;
+            *text_at(v, row, k) =
+                text_clean(is_verbatim ? (text ? text : "NULL") : (text && *text ? text : "-"), false);
+        }
+        measure_column(v, k);
+        v->layout[k].width = v->layout[k].natural;
+    }
+}
+
+static void view_done(struct view *v)
+{
+    for (size_t i = 0; i < v->t->n * v->t->n_shown; i++)
+        free(v->texts[i]);
+    free(v->texts);
+    free(v->layout);
+}
+
+static unsigned natural_width(const struct view *v)
+{
+    unsigned width = 0;
+
+    for (size_t k = 0; k < v->t->n_shown; k++)
+        width += v->layout[k].natural > 0 ? v->layout[k].natural + (unsigned)strlen(SEPARATOR) : 0;
+    return width - MIN(width, (unsigned)strlen(SEPARATOR));
+}
+
+static void drop_scheme(struct view *v, size_t shown)
+{
+    for (size_t row = 0; row < v->t->n; row++) {
+        char **text = text_at(v, row, shown);
+        if (starts_with(*text, SCHEME))
+            memmove(*text, *text + strlen(SCHEME), strlen(*text + strlen(SCHEME)) + 1);
+    }
+    measure_column(v, shown);
+}
+
+struct fitted {
+    char *all, *text;
+    size_t row;
+};
+
+static int compare_fitted(const void *a, const void *b)
+{
+    const struct fitted *x = a, *y = b;
+    int r = strcmp(x->text, y->text);
+
+    return r ? r : strcmp(x->all, y->all);
+}
+
+/* Where two texts begin to differ, at the begin of a short word, else of a character. */
+static size_t first_difference(const char *a, const char *b)
+{
+    size_t n = 0, word;
+
+    while (a[n] && a[n] == b[n])
+        n++;
+    while (n > 0 && ((unsigned char)a[n] & 0xc0) == 0x80)
+        n--;
+    for (word = n; word > 0 && isalnum((unsigned char)a[word - 1]);)
+        word--;
+    return n - word <= WORD_LEAST ? word : n;
+}
+
+/* Different texts that became one when they were shortened are shortened where they do not differ. */
+static void tell_apart(struct fitted *sorted, size_t n, unsigned width)
+{
+    for (size_t begin = 0, end; begin < n; begin = end) {
+        size_t differs_at = SIZE_MAX;
+        for (end = begin + 1; end < n && streq(sorted[begin].text, sorted[end].text); end++)
+            if (!streq(sorted[begin].all, sorted[end].all))
+                differs_at = MIN(differs_at, first_difference(sorted[begin].all, sorted[end].all));
+        for (size_t i = begin; i < end && differs_at != SIZE_MAX; i++) {
+            free(sorted[i].text);
+            sorted[i].text = text_shorten_before(sorted[i].all, width, differs_at);
+        }
+    }
+}
+
+static void shorten_column(struct view *v, size_t shown)
+{
+    const struct table_column *column = column_at(v, shown);
+    size_t n = v->t->n;
+    unsigned width = v->layout[shown].width;
+    _cleanup_(freep) struct fitted *fitted = xcalloc(n + 1, sizeof(*fitted));
+    char *(*fit)(const char *text, unsigned width) = column->fit                   ? column->fit
+                                                     : column->flags & COLUMN_PATH ? text_shorten_path
+                                                                                   : text_shorten;
+
+    for (size_t row = 0; row < n; row++) {
+        char *all = *text_at(v, row, shown);
+        fitted[row] = (struct fitted){all, text_columns(all) <= width ? xstrdup(all) : fit(all, width), row};
+    }
+    qsort(fitted, n, sizeof(*fitted), compare_fitted);
+    tell_apart(fitted, n, width);
+    for (size_t i = 0; i < n; i++) {
+        free(fitted[i].all);
+        *text_at(v, fitted[i].row, shown) = fitted[i].text;
+    }
+}
+
+/* False where not even what identifies a row fits into the line. */
+static bool view_fit(struct view *v, unsigned line)
+{
+    for (size_t k = 0; k < v->t->n_shown && natural_width(v) > line; k++)
+        if (column_at(v, k)->flags & COLUMN_URL)
+            drop_scheme(v, k);
+    if (!layout_columns(v->layout, v->t->n_shown, (unsigned)strlen(SEPARATOR), line))
+        return false;
+    for (size_t k = 0; k < v->t->n_shown; k++)
+        if (v->layout[k].width > 0 && v->layout[k].width < v->layout[k].natural)
+            shorten_column(v, k);
+    return true;
+}
+
+bool table_fits(const struct table *t, const struct screen *s)
+{
+    struct view v;
+    bool fits = true;
+
+    view_init(&v, t);
+    if (screen_width(s) > 0)
+        fits = view_fit(&v, screen_width(s));
+    for (size_t k = 0; k < t->n_shown; k++)
+        fits = fits && (v.layout[k].width > 0 || v.layout[k].natural == 0);
+    view_done(&v);
+    return fits;
+}
+
+/* -- For people --------------------------------------------------------------------------------------- */
+
+/* Cells beside the last are padded, and so is the last one of a line: that is cut off here. */
+static void trim_lines(char *text)
+{
+    char *out = text;
+    for (char *p = text; *p;) {
+        size_t n = strcspn(p, "\n"), keep = n;
+        while (keep > 0 && p[keep - 1] == ' ')
+            keep--;
+        memmove(out, p, keep);
+        out += keep;
+        p += n;
+        if (*p == '\n')
+            *out++ = *p++;
+    }
+    *out = '\0';
+}
+
+/* Aligned by libsmartcols, without a width, as everything fits. */
+static char *align(struct view *v, const struct screen *s)
+{
+    struct libscols_table *scols = scols_new_table();
+    char *data = NULL;
+
+    if (!scols)
+        abort();
+    scols_table_enable_noheadings(scols, !v->t->with_heading);
+    scols_table_set_column_separator(scols, SEPARATOR);
+    scols_table_set_termforce(scols, SCOLS_TERMFORCE_NEVER);
+    scols_table_enable_colors(scols, s->has_colour);
+    for (size_t k = 0; k < v->t->n_shown; k++)
+        if (v->layout[k].width > 0)
+            scols_table_new_column(scols, column_at(v, k)->name, 0,
+                                   column_at(v, k)->flags & COLUMN_RIGHT ? SCOLS_FL_RIGHT : 0);
+    for (size_t row = 0; row < v->t->n; row++) {
+        struct libscols_line *line = scols_table_new_line(scols, NULL);
+        size_t n = 0;
+        for (size_t k = 0; k < v->t->n_shown; k++) {
+            enum colour colour = v->t->rows[row][v->t->shown[k]].colour;
+            if (v->layout[k].width == 0)
+                continue;
+            scols_line_set_data(line, n, *text_at(v, row, k));
+            if (colour_names[colour])
+                scols_cell_set_color(scols_line_get_cell(line, n), colour_names[colour]);
+            n++;
+        }
+    }
+    if (scols_print_table_to_string(scols, &data) < 0 || !data) {
+        free(data);
+        data = xstrdup("");
+    }
+    scols_unref_table(scols);
+    trim_lines(data);
+    return data;
+}
+
+/* "hidden: p99_ns, mean_ns (--format wide shows all, --columns selects)"; NULL where nothing is. */
+static char *hidden_text(const struct view *v)
+{
+    char *text = NULL;
+    size_t size, n = 0;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    for (size_t k = 0; k < v->t->n_shown; k++)
+        if (v->layout[k].width == 0 && v->layout[k].natural > 0)
+            fprintf(out, "%s%s", n++ > 0 ? ", " : "Hidden columns: ", v->t->keys[v->t->shown[k]]);
+    fputs(" (--format wide shows all, --columns selects)", out);
+    fclose(out);
+    if (n == 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static char *indented(const char *data, unsigned indent)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup(data);
+    for (const char *p = data; *p;) {
+        size_t n = strcspn(p, "\n");
+        fprintf(out, "%*s%.*s\n", (int)indent, "", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    fclose(out);
+    return text;
+}
+
+char *table_text(struct table *t, const struct screen *s, unsigned indent)
+{
+    unsigned width = screen_width(s);
+    struct view v;
+
+    view_init(&v, t);
+    if (width > indent)
+        view_fit(&v, width - indent);
+    _cleanup_(freep) char *data = align(&v, s);
+    view_done(&v);
+    return indented(data, indent);
+}
+
+/* For rows of which not even what identifies them fits into the line: a line for each value. */
+static void print_records(const struct view *v, const struct screen *s)
+{
+    unsigned column = 0;
+
+    for (size_t k = 0; k < v->t->n_shown; k++)
+        column = MAX(column, text_columns(column_at(v, k)->name) + 2);
+    for (size_t row = 0; row < v->t->n; row++) {
+        fprintf(s->file, "%srow %zu%s\n", screen_colour(s, COLOUR_BOLD), row + 1, screen_plain(s));
+        for (size_t k = 0; k < v->t->n_shown; k++)
+            if (v->layout[k].natural > 0)
+                field_print_at(s, column, column_at(v, k)->name, *text_at(v, row, k));
+    }
+}
+
+static bool print_fitted(struct table *t, const struct screen *s, unsigned width)
+{
+    bool is_cut = false;
+    struct view v;
+
+    view_init(&v, t);
+    if (width > t->indent && !view_fit(&v, width - t->indent)) {
+        print_records(&v, s);
+    } else {
+        _cleanup_(freep) char *data = align(&v, s), *text = indented(data, t->indent),
+                              *hidden = hidden_text(&v),
+                              *wrapped = hidden ? text_wrap(hidden, t->indent + 2, width) : NULL;
+        fputs(text, s->file);
+        is_cut = hidden && t->n > 0;
+        if (wrapped && t->names_hidden && t->n > 0)
+            fprintf(s->file, "%*s%s%s%s\n", (int)t->indent, "", screen_colour(s, COLOUR_DIM), wrapped,
+                    screen_plain(s));
+    }
+    view_done(&v);
+    return is_cut;
+}
+
+/* -- For programs ------------------------------------------------------------------------------------- */
+
+static void tsv_write(FILE *out, const char *text)
+{
+    static const char special[] = "\t\n\r\\", letters[] = "tnr\\";
+
+    for (; *text; text++) {
+        const char *s = strchr(special, *text);
+        if (s)
+            fprintf(out, "\\%c", letters[s - special]);
+        else
+            fputc(*text, out);
+    }
+}
+
+void separated_field(const struct screen *s, enum table_format format, bool is_first, const char *text)
+{
+    _cleanup_(freep) char *clean = text_clean(text, true);
+
+    separated_raw_field(s, format, is_first, clean);
+}
+
+void separated_raw_field(const struct screen *s, enum table_format format, bool is_first, const char *text)
+{
+    _cleanup_(freep) char *clean = s->is_tty ? text_clean(text, true) : NULL;
+    const char *field = clean ? clean : text;
+
+    if (!is_first)
+        fputc(format == TABLE_CSV ? ',' : '\t', s->file);
+    if (format == TABLE_TSV && field)
+        tsv_write(s->file, field);
+    else if (format == TABLE_TSV)
+        fputs("\\N", s->file);
+    else if (field)
+        csv_write(s->file, field);
+}
+
+void separated_end(const struct screen *s, enum table_format format)
+{
+    fputs(format == TABLE_CSV ? "\r\n" : "\n", s->file);
+}
+
+static void print_separated(const struct table *t, const struct screen *s, enum table_format format)
+{
+    for (size_t k = 0; t->with_heading && k < t->n_shown; k++)
+        separated_field(s, format, k == 0, t->keys[t->shown[k]]);
+    if (t->with_heading)
+        separated_end(s, format);
+    for (size_t row = 0; row < t->n; row++) {
+        for (size_t k = 0; k < t->n_shown; k++) {
+            const struct table_cell *cell = &t->rows[row][t->shown[k]];
+            separated_field(s, format, k == 0, cell->has_value ? cell->value : cell->text);
+        }
+        separated_end(s, format);
+    }
+}
+
+void table_print(struct table *t, const struct screen *s)
+{
+    print_fitted(t, s, screen_width(s));
+}
+
+bool table_print_as(struct table *t, const struct screen *s, enum table_format format)
+{
+    if (format != TABLE_CSV && format != TABLE_TSV)
+        return print_fitted(t, s, format == TABLE_WIDE ? 0 : screen_width(s));
+    print_separated(t, s, format);
+    return false;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/text.h"
+
+#include "base/alloc.h"
+#include <stdint.h>
+#include <wchar.h>
+
+/* jansson leaves DEL, which only strings can have, as it is. */
+char *text_json(const json_t *value, size_t flags)
+{
+    static const char del[] = "\\u007f";
+    _cleanup_(freep) char *text = json_dumps(value, flags | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+    char *clean = xcalloc(strlen(text) * strlen(del) + 1, 1), *out = clean;
+
+    for (const char *c = text; *c; c++) {
+        if (*c == '\x7f')
+            out = stpcpy(out, del);
+        else
+            *out++ = *c;
+    }
+    return clean;
+}
+
+/* Length of an SGR sequence ("\033[1;31m") at s, 0 where there is none. */
+static size_t sgr_length(const char *s)
+{
+    if (s[0] != '\033' || s[1] != '[')
+        return 0;
+    size_t n = 2 + strspn(s + 2, "0123456789;");
+    return s[n] == 'm' ? n + 1 : 0;
+}
+
+static size_t walk(const char *s, unsigned columns, unsigned *ret_columns)
+{
+    const char *p = s;
+    unsigned used = 0;
+
+    while (*p) {
+        uint32_t c;
+        size_t n = sgr_length(p);
+        if (n > 0) {
+            p += n;
+            continue;
+        }
+        n = text_decode(p, &c);
+        int width = n == 0 ? 1 : wcwidth((wchar_t)c);
+        unsigned cost = width < 0 ? 1 : (unsigned)width;
+        if (used + cost > columns)
+            break;
+        used += cost;
+        p += MAX(n, (size_t)1);
+    }
+    if (ret_columns)
+        *ret_columns = used;
+    return (size_t)(p - s);
+}
+
+size_t text_fit(const char *s, unsigned columns)
+{
+    return walk(s, columns, NULL);
+}
+
+unsigned text_columns(const char *s)
+{
+    unsigned n;
+    walk(s, UINT32_MAX, &n);
+    return n;
+}
+
+/* The end of s that fits into the given columns. */
+static const char *last_columns(const char *s, unsigned columns)
+{
+    unsigned all = text_columns(s);
+    const char *end = s + text_fit(s, all - MIN(all, columns));
+
+    /* A wide character across the border goes to neither side. */
+    while (text_columns(end) > columns)
+        end += text_fit(end, 2);
+    return end;
+}
+
+char *text_shorten(const char *s, unsigned width)
+{
+    return text_columns(s) <= width ? xstrdup(s)
+                                    : xasprintf("%.*s" TEXT_ELLIPSIS, (int)text_fit(s, width - 1), s);
+}
+
+char *text_shorten_middle(const char *s, unsigned width)
+{
+    unsigned head = (width - 1) / 2;
+
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)text_fit(s, head), s, last_columns(s, width - 1 - head));
+}
+
+char *text_shorten_before(const char *s, unsigned width, size_t byte)
+{
+    unsigned head = (width - 1) / 3, rest = width - 1 - head;
+
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    if (text_columns(s + byte) <= rest)
+        return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)text_fit(s, head), s, last_columns(s, rest));
+    if (text_fit(s, head) >= byte)
+        return text_shorten(s, width);
+    return xasprintf("%.*s" TEXT_ELLIPSIS "%.*s" TEXT_ELLIPSIS, (int)text_fit(s, head), s,
+                     (int)text_fit(s + byte, rest - 1), s + byte);
+}
+
+char *text_shorten_path(const char *s, unsigned width)
+{
+    if (text_columns(s) <= width)
+        return xstrdup(s);
+    const char *end = last_columns(s, width - 1), *slash = strchr(end, '/');
+
+    return xasprintf(TEXT_ELLIPSIS "%s", slash && slash[1] ? slash : end);
+}
+
+static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent, unsigned width)
+{
+    unsigned used = indent;
+    const char *p = line, *end = line + size;
+
+    if (*line == ' ') {
+        fwrite(line, 1, size, out);
+        return;
+    }
+    while (p < end) {
+        size_t n = 0;
+        while (p + n < end && p[n] != ' ')
+            n++;
+        _cleanup_(freep) char *word = xstrndup(p, n);
+        unsigned columns = text_columns(word);
+        if (p > line && used + 1 + columns > width) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            used = indent;
+        } else if (p > line) {
+            fputc(' ', out);
+            used++;
+        }
+        fputs(word, out);
+        used += columns;
+        p += n;
+        while (p < end && *p == ' ')
+            p++;
+    }
+}
+
+char *text_wrap(const char *s, unsigned indent, unsigned width)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+    if (!out)
+        return xstrdup(s);
+    for (;;) {
+        size_t n = strcspn(s, "\n");
+        wrap_line(out, s, n, indent, width);
+        s += n;
+        if (*s == '\n')
+            s++;
+        if (!*s)
+            break;
+        fprintf(out, "\n%*s", (int)indent, "");
+    }
+    fclose(out);
+    return text;
+}
+
+char *text_number(char *buf, int64_t n)
+{
+    char digits[24], *out = buf;
+    int len = snprintf(digits, sizeof(digits), "%lld", (long long)n);
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return buf;
+}
+
+char *text_count(int64_t n, const char *word)
+{
+    char buf[32];
+    return xasprintf("%s %s%s", text_number(buf, n), word, n == 1 ? "" : "s");
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/transport/contexts.h"
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "client/cli/nearest.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define FILE_BYTES_MAX (1 << 20)
+#define VALUES_MAX     10000
+#define NAME_BYTES_MAX 64
+#define NAME_BYTES     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define NAMES_MAX      256
+
+/* -- Parsing ------------------------------------------------------------------------------------------ */
+
+bool context_name_is_valid(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 0 && n <= NAME_BYTES_MAX && strspn(name, NAME_BYTES) == n && name[0] != '.' &&
+           name[0] != '-' && !streq(name, CONTEXT_DEFAULT);
+}
+
+static bool is_context(const json_t *context)
+{
+    static const char *const texts[] = {"host", "socket", "token_file", "cacert", "cert", "key"};
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)context, name, value) {
+        bool is_known = streq(name, "plain_http") && json_is_boolean(value);
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+            is_known |= streq(texts[i], name) && json_is_string(value) && json_string_length(value) > 0;
+        if (!is_known)
+            return false;
+    }
+    return json_is_object(context) && !json_get_str(context, "host") != !json_get_str(context, "socket");
+}
+
+static int damaged(const char *path, const char *why, struct problem *p)
+{
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot read the contexts in %s: %s", path, why);
+    problem_remedy(
+        p, "Mend the file, or delete it and add the contexts again: profctl context add NAME --host URL");
+    return -EINVAL;
+}
+
+int contexts_parse(const char *text, size_t size, const char *path, json_t **ret, struct problem *p)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse_bounded(text, size, VALUES_MAX, error);
+    const json_t *list = json_object_get(j, "contexts"), *current = json_object_get(j, "current");
+    const char *name;
+    json_t *context;
+
+    if (!j)
+        return damaged(path, error, p);
+    if (!json_is_object(list) || (current && !json_is_string(current)))
+        return damaged(path, "\"contexts\" must be an object, and \"current\" a name", p);
+    json_object_foreach((json_t *)list, name, context) {
+        _cleanup_(freep) char *why =
+            xasprintf("context '%s' must have a valid name, a \"host\" or a \"socket\", and paths", name);
+        if (!context_name_is_valid(name) || !is_context(context))
+            return damaged(path, why, p);
+    }
+    *ret = TAKE_PTR(j);
+    return 0;
+}
+
+/* -- The file ----------------------------------------------------------------------------------------- */
+
+static char *config_path(const char *name)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+    if (config && *config == '/')
+        return xasprintf("%s/profd/%s", config, name);
+    return home && *home == '/' ? xasprintf("%s/.config/profd/%s", home, name) : NULL;
+}
+
+static int check_mode(int fd, const char *path, struct problem *p)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0 || !(st.st_mode & (S_IRWXG | S_IRWXO)))
+        return 0;
+    problem_set(p, -EPERM, PROBLEM_DENIED, "%s is open to other users (mode %04o)", path, st.st_mode & 07777);
+    problem_remedy(p, "chmod 600 %s", path);
+    return -EPERM;
+}
+
+static bool is_home_of_user(void)
+{
+    const char *home = getenv("HOME");
+    struct stat st;
+
+    return home && stat(home, &st) == 0 && st.st_uid == geteuid();
+}
+
+int contexts_read(json_t **ret, struct problem *p)
+{
+    _cleanup_(freep) char *path = config_path("contexts.json"), *text = NULL;
+    _cleanup_(closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    size_t size;
+
+    /* Another user's home, which sudo and setpriv may leave in $HOME, has no contexts of this user. */
+    if (fd < 0 && (!path || errno == ENOENT || (errno == EACCES && !is_home_of_user()))) {
+        *ret = json_pack("{s:{}}", "contexts");
+        return 0;
+    }
+    if (fd < 0)
+        return damaged(path, strerror(errno), p);
+    int r = check_mode(fd, path, p);
+    if (r < 0)
+        return r;
+    r = read_file(AT_FDCWD, path, FILE_BYTES_MAX, &text, &size);
+    return r < 0 ? damaged(path, strerror(-r), p) : contexts_parse(text, size, path, ret, p);
+}
+
+/* A file that only its owner can read, and that is there completely or not at all. */
+static int write_private(const char *path, const char *text, struct problem *p)
+{
+    _cleanup_(freep) char *directory = xstrdup(path);
+    char *slash = strrchr(directory, '/');
+    int r;
+
+    *slash = '\0';
+    /* No context is called so: a name begins with no dot. */
+    _cleanup_(freep) char *part = xasprintf("%s/.%s.part", directory, slash + 1);
+    r = make_dirs(directory, 0700);
+    unlink(part);
+    _cleanup_(closep) int fd =
+        r < 0 ? -1 : open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (r >= 0 && fd < 0)
+        r = -errno;
+    if (r >= 0)
+        r = write_all(fd, text, strlen(text));
+    if (r >= 0 && (fsync(fd) < 0 || rename(part, path) < 0))
+        r = -errno;
+    if (r >= 0)
+        return 0;
+    unlink(part);
+    problem_set(p, r, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(-r));
+    return r;
+}
+
+static int no_home(struct problem *p)
+{
+    problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for contexts: $HOME is not set");
+    problem_remedy(p, "Set HOME, or XDG_CONFIG_HOME.");
+    return -ENXIO;
+}
+
+int contexts_write(const json_t *contexts, struct problem *p)
+{
+    _cleanup_(freep) char *path = config_path("contexts.json");
+    _cleanup_(freep) char *text = json_dumps(contexts, JSON_INDENT(2) | JSON_SORT_KEYS);
+
+    return path ? write_private(path, text, p) : no_home(p);
+}
+
+char *context_token_path(const char *name)
+{
+    _cleanup_(freep) char *file = xasprintf("tokens/%s", name);
+    return config_path(file);
+}
+
+/* No context is called so: a name begins with no dot. */
+static char *token_path_beside(const char *name, const char *suffix)
+{
+    _cleanup_(freep) char *file = xasprintf("tokens/.%s.%s", name, suffix);
+    return config_path(file);
+}
+
+char *context_new_token_path(const char *name)
+{
+    return token_path_beside(name, "new");
+}
+
+int context_keep_token(const char *name, const char *token, struct problem *p)
+{
+    _cleanup_(freep) char *path = context_new_token_path(name);
+    return path ? write_private(path, token, p) : no_home(p);
+}
+
+/* At no moment is one host's token at hand for another: where this is interrupted, the context has none. */
+int contexts_write_with_token(const json_t *contexts, const char *name, struct problem *p)
+{
+    _cleanup_(freep) char *path = context_token_path(name), *new = context_new_token_path(name),
+                          *old = token_path_beside(name, "old");
+
+    if (!path || !new || !old)
+        return no_home(p);
+    unlink(old);
+    bool had = rename(path, old) == 0;
+    int r = contexts_write(contexts, p);
+    if (r < 0 && had)
+        rename(old, path);
+    else if (r == 0 && access(new, F_OK) == 0 && rename(new, path) < 0)
+        r = problem_set(p, -errno, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(errno));
+    unlink(new);
+    unlink(old);
+    return r;
+}
+
+void context_forget_new_token(const char *name)
+{
+    _cleanup_(freep) char *path = context_new_token_path(name);
+    if (path)
+        unlink(path);
+}
+
+void context_forget_token(const char *name)
+{
+    _cleanup_(freep) char *path = context_token_path(name);
+    if (path)
+        unlink(path);
+}
+
+/* -- Choosing one ------------------------------------------------------------------------------------- */
+
+const json_t *contexts_find(const json_t *contexts, const char *name)
+{
+    return json_object_get(json_object_get(contexts, "contexts"), name);
+}
+
+int contexts_unknown(const json_t *contexts, const char *name, struct problem *p)
+{
+    const char *names[NAMES_MAX] = {CONTEXT_DEFAULT}, *one;
+    size_t n = 1;
+    json_t *context;
+
+    json_object_foreach(json_object_get(contexts, "contexts"), one, context)
+        if (n < NAMES_MAX)
+            names[n++] = one;
+    problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown context '%s'", name);
+    const char *near = nearest_name(name, names, n);
+    if (near)
+        problem_remedy(p, "Did you mean %s? profctl context list shows all contexts.", near);
+    problem_remedy(p, n > 1 ? "profctl context list shows all contexts."
+                            : "There are none yet: profctl context add NAME --host URL");
+    return -ENOENT;
+}
+
+static void take(const json_t *context, const char *key, const char **value)
+{
+    if (!*value)
+        *value = json_get_str(context, key);
+}
+
+int connection_complete(struct connection *at, json_t **ret_contexts, const char **ret_name,
+                        struct problem *p)
+{
+    const char *environment = getenv("PROFD_CONTEXT"), *socket = getenv("PROFD_SOCKET");
+    const char *name = at->context ? at->context : environment && *environment ? environment : NULL;
+    bool is_named = at->socket || at->host || at->bus;
+
+    *ret_name = NULL;
+    *ret_contexts = NULL;
+    if (at->context && is_named)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--context excludes --socket, --host and --bus");
+    if (is_named || (!name && socket && *socket) || streq(name, CONTEXT_DEFAULT))
+        return 0;
+    int r = contexts_read(ret_contexts, p);
+    if (r < 0)
+        return r;
+    if (!name)
+        name = json_get_str(*ret_contexts, "current");
+    if (!name || streq(name, CONTEXT_DEFAULT))
+        return 0;
+    const json_t *context = contexts_find(*ret_contexts, name);
+    if (!context)
+        return contexts_unknown(*ret_contexts, name, p);
+    take(context, "host", &at->host);
+    take(context, "socket", &at->socket);
+    take(context, "token_file", &at->credentials.token_file);
+    take(context, "cacert", &at->credentials.cacert);
+    take(context, "cert", &at->credentials.cert);
+    take(context, "key", &at->credentials.key);
+    at->credentials.plain_http |= json_get_bool(context, "plain_http", false);
+    *ret_name = name;
+    return 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/transport/download.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/traces/output.h"
+#include "client/views/follow.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+#define SHOW_INTERVAL_NS (200 * NS_PER_MS)
+#define HASH_BLOCK       (1 << 20)
+
+struct arriving {
+    struct client *c;
+    const struct download *d;
+    int fd;
+    EVP_MD_CTX *hash;
+    int64_t size, begin_ns, next_show;
+};
+
+static void digest_text(EVP_MD_CTX *hash, char *ret)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+
+    EVP_DigestFinal_ex(hash, digest, &n);
+    for (unsigned i = 0; i < n && 2 * i + 2 < SHA256_TEXT; i++)
+        sprintf(ret + (size_t)2 * i, "%02x", digest[i]);
+}
+
+static void show(struct arriving *a)
+{
+    char done[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], rate[UNIT_TEXT_MAX];
+    int64_t now = mono_ns(), elapsed = now - a->begin_ns, expected = a->d->size;
+
+    if (a->c->quiet || !a->c->err.is_terminal || elapsed < NS_PER_S || now < a->next_show)
+        return;
+    a->next_show = now + SHOW_INTERVAL_NS;
+    int percent = expected > 0 ? (int)(100.0 * (double)a->size / (double)expected) : 0;
+    _cleanup_(freep) char *name = text_clean(a->d->name, false);
+    _cleanup_(freep) char *line = xasprintf(
+        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, a->size), format_size(whole, expected),
+        format_size(rate, (int64_t)((double)a->size * 1e9 / (double)elapsed)), name);
+    screen_draw(&a->c->err, line);
+}
+
+static int on_bytes(const void *data, size_t size, void *arg)
+{
+    struct arriving *a = arg;
+
+    a->size += (int64_t)size;
+    if (a->d->size >= 0 && a->size > a->d->size)
+        return -EBADMSG;
+    EVP_DigestUpdate(a->hash, data, size);
+    show(a);
+    return write_all(a->fd, data, size);
+}
+
+static int check(const struct arriving *a, struct problem *p)
+{
+    char got[SHA256_TEXT] = "";
+
+    digest_text(a->hash, got);
+    bool size_differs = a->d->size >= 0 && a->size != a->d->size;
+    if (!size_differs && (!a->d->sha256 || streq(a->d->sha256, got)))
+        return 0;
+    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "what arrived of %s is not what was recorded: %s", a->d->id,
+                size_differs ? "its size differs" : "its SHA-256 differs");
+    problem_remedy(p, "Try again; if it stays, profctl show %s names the file on profd's host.", a->d->id);
+    return -EBADMSG;
+}
+
+int download(struct client *c, const struct download *d, int fd, struct problem *p)
+{
+    struct arriving a = {.c = c, .d = d, .fd = fd, .hash = EVP_MD_CTX_new(), .begin_ns = mono_ns()};
+
+    if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
+        abort();
+    int r = door_download(c->door, d->path, on_bytes, &a, p);
+    screen_clear(&c->err);
+    if (r == -EBADMSG || r == 0) {
+        problem_done(p);
+        r = check(&a, p);
+    }
+    EVP_MD_CTX_free(a.hash);
+    return r;
+}
+
+int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p)
+{
+    const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
+
+    return download(c,
+                    &(struct download){.path = path,
+                                       .id = id ? id : "",
+                                       .name = name ? name : "",
+                                       .size = json_get_int(trace, "size", -1),
+                                       .sha256 = json_get_str(trace, "sha256")},
+                    fd, p);
+}
+
+int download_to_file(struct client *c, const json_t *trace, const char *path, struct problem *p)
+{
+    _cleanup_(output_done) struct output out = {0};
+
+    follow_hold_signals();
+    int r = output_open_as_is(path, &out, p);
+    if (r == 0)
+        r = download_trace(c, trace, fileno(out.file), p);
+    return r == 0 ? output_keep(&out, p) : r;
+}
+
+int file_sha256(const char *path, char *ret)
+{
+    _cleanup_(closep) int fd = open_regular(AT_FDCWD, path, NULL);
+    _cleanup_(freep) char *block = xcalloc(HASH_BLOCK, 1);
+    ssize_t n = 0;
+
+    if (fd < 0)
+        return fd;
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    if (!hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
+        abort();
+    while ((n = read(fd, block, HASH_BLOCK)) > 0)
+        EVP_DigestUpdate(hash, block, (size_t)n);
+    digest_text(hash, ret);
+    EVP_MD_CTX_free(hash);
+    return n < 0 ? -errno : 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event stream of profd, which outlives profd: when the connection ends, it is made again, and what was
+ * missed is asked for by the last event's id.
+ */
+#pragma once
+
+#include "base/sse.h"
+#include "client/transport/request.h"
+
+struct event_stream;
+
+/* Borrows the door. fn gets each event, from within event_stream_wait(). */
+struct event_stream *event_stream_new(const struct door *d, const char *path,
+                                      void (*fn)(const struct sse_event *event, void *arg), void *arg);
+struct event_stream *event_stream_free(struct event_stream *s);
+DEFINE_CLEANUP(struct event_stream *, event_stream_free)
+
+/*
+ * Waits for events, for extra_fd (-1: none) to be readable, or the deadline. Returns 1 when extra_fd is
+ * readable, else 0; -EREMOTEIO or -EPROTO with the problem when profd refuses the stream.
+ */
+int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns, struct problem *p);
+
+/* 0 while connected (or never tried), else since when profd does not answer, monotonic. */
+int64_t event_stream_lost_since(const struct event_stream *s);

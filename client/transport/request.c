@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/transport/request.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "client/cli/text.h"
+#include "client/transport/bus.h"
+#include "client/transport/endpoint.h"
+#include "proto/bus_methods.h"
+#include <errno.h>
+#include <signal.h>
+
+#define CONNECT_TIMEOUT_MS 5000L
+/* Discovery of a large fleet with dead workers takes its time; a call never takes longer. */
+#define CALL_TIMEOUT_MS 600000L
+/* A download that gives less than a byte a second for so long is given up. */
+#define STALL_S       60L
+#define SHOW_AFTER_NS NS_PER_S
+#define EXCERPT_BYTES 200
+#define BLOCK_BYTES   (256 << 10)
+
+struct door {
+    struct place place; /* empty on a bus */
+    struct credentials credentials;
+    struct bus_door *bus; /* NULL: by HTTP */
+    CURL *curl;
+    struct screen *talk;
+    char *title; /* with its context; NULL: it has none */
+    long status;
+    char error[CURL_ERROR_SIZE];
+};
+
+int door_new(const char *socket, const char *host, const struct credential_options *credentials,
+             struct screen *talk, struct door **ret, struct problem *p)
+{
+    _cleanup_(place_done) struct place place = {0};
+    struct credentials shown = {0};
+
+    int r = place_find(socket, host, &place, p);
+    if (r == 0 && !place.socket && credentials)
+        r = credentials_find(credentials, place.url, &shown, p);
+    if (r < 0)
+        return r;
+    struct door *d = xcalloc(1, sizeof(*d));
+    d->place = place;
+    place = (struct place){0};
+    d->credentials = shown;
+    d->talk = talk;
+    d->curl = curl_easy_init();
+    if (!d->curl)
+        abort();
+    *ret = d;
+    return 0;
+}
+
+int door_new_on_bus(const char *which, struct screen *talk, struct door **ret, struct problem *p)
+{
+    struct bus_door *bus;
+    int r = bus_door_new(which, &bus, p);
+    if (r < 0)
+        return r;
+    struct door *d = xcalloc(1, sizeof(*d));
+    *d = (struct door){.bus = bus, .talk = talk};
+    *ret = d;
+    return 0;
+}
+
+struct door *door_free(struct door *d)
+{
+    if (!d)
+        return NULL;
+    bus_door_free(d->bus);
+    curl_easy_cleanup(d->curl);
+    place_done(&d->place);
+    credentials_done(&d->credentials);
+    free(d->title);
+    free(d);
+    return NULL;
+}
+
+void door_set_context(struct door *d, const char *name)
+{
+    free(d->title);
+    d->title = xasprintf("%s (context %s)", d->place.socket ? d->place.socket : d->place.url, name);
+}
+
+const char *door_name(const struct door *d)
+{
+    if (d->bus)
+        return BUS_NAME;
+    if (d->title)
+        return d->title;
+    return d->place.socket ? d->place.socket : d->place.url;
+}
+
+bool door_is_local(const struct door *d)
+{
+    return d->bus || d->place.socket;
+}
+
+bool door_has_events(const struct door *d)
+{
+    return !d->bus;
+}
+
+void door_prepare(const struct door *d, CURL *curl, const char *path)
+{
+    _cleanup_(freep) char *url = xasprintf("%s%s", d->place.url, path);
+
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (d->place.socket)
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, d->place.socket);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "profctl/" PROFD_VERSION);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    credentials_prepare(&d->credentials, curl);
+}
+
+/* What TLS, or its absence, has to do with it; NULL where it has not. */
+static const char *tls_remedy(const struct door *d, CURLcode code)
+{
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return "--cacert FILE names the authority that signed its certificate; the name in the URL must be "
+               "in it.";
+    case CURLE_SSL_CERTPROBLEM:
+        return "--cert FILE and --key FILE name your certificate and its private key.";
+    case CURLE_SSL_CONNECT_ERROR:
+        return "Does it speak TLS there? Without [http] cert_file= of profd.conf it is http://.";
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+        return starts_with(d->place.url, "https:")
+                   ? "It may want a certificate of yours: --cert FILE and --key FILE."
+               : d->place.socket ? NULL
+                                 : "It may speak TLS there: --host https://...";
+    default:
+        return NULL;
+    }
+}
+
+static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, const char *text,
+                            struct problem *p)
+{
+    long os_error = 0;
+    const char *why = *text ? text : curl_easy_strerror(code);
+
+    if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST) {
+        problem_set(p, -EIO, PROBLEM_UPSTREAM,
+                    code == CURLE_PEER_FAILED_VERIFICATION
+                        ? "it is not certain that it is profd at %s that answers: %s"
+                        : "the answer of profd at %s did not arrive whole: %s",
+                    door_name(d), why);
+        const char *remedy = tls_remedy(d, code);
+        if (remedy)
+            problem_remedy(p, "%s", remedy);
+        problem_remedy(p, "journalctl -u profd says whether it ended; try again.");
+        return -EIO;
+    }
+    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
+    if (d->place.socket)
+        os_error = place_socket_error(d->place.socket);
+    if (os_error && code == CURLE_COULDNT_CONNECT)
+        why = strerror((int)os_error);
+    problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd at %s: %s", door_name(d), why);
+    if (os_error == EACCES || os_error == EPERM)
+        problem_remedy(
+            p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
+    else if (!d->place.socket)
+        problem_remedy(
+            p, "profd listens on TCP only where profd.conf says so ([profd] listen=); is the port right?");
+    else
+        problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
+                          "--socket PATH or --host URL name one that is elsewhere.");
+    return -ECONNREFUSED;
+}
+
+/* What one call gathers. */
+struct answer {
+    struct door *door;
+    const char *doing;
+    int64_t begin_ns;
+    char *data;
+    size_t size, room;
+    /* of a download: where a good body goes */
+    int (*write)(const void *data, size_t size, void *arg);
+    void *arg;
+    int error;
+};
+
+static int keep(struct answer *a, const char *data, size_t n)
+{
+    if (a->size + n > ANSWER_BYTES_MAX)
+        return -EFBIG;
+    if (a->size + n + 1 > a->room) {
+        a->room = MAX(2 * a->room, a->size + n + 1);
+        a->data = xrealloc(a->data, a->room, 1);
+    }
+    memcpy(a->data + a->size, data, n);
+    a->size += n;
+    a->data[a->size] = '\0';
+    return 0;
+}
+
+static size_t on_body(char *data, size_t one, size_t n, void *arg)
+{
+    struct answer *a = arg;
+    long status = 0;
+
+    curl_easy_getinfo(a->door->curl, CURLINFO_RESPONSE_CODE, &status);
+    a->error = a->write && status < 300 ? a->write(data, n, a->arg) : keep(a, data, n);
+    return a->error < 0 ? 0 : n;
+}
+
+static bool is_interrupted(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+/* While an answer is awaited; negative ends that. */
+static int tick(void *arg)
+{
+    struct answer *a = arg;
+    int64_t elapsed_ns = mono_ns() - a->begin_ns;
+
+    if (is_interrupted()) {
+        a->error = -EINTR;
+        return -EINTR;
+    }
+    if (a->doing && a->door->talk && a->door->talk->is_terminal && elapsed_ns >= SHOW_AFTER_NS) {
+        _cleanup_(freep) char *line = xasprintf("%s (%d s)\n", a->doing, (int)(elapsed_ns / NS_PER_S));
+        screen_draw(a->door->talk, line);
+    }
+    return 0;
+}
+
+static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
+{
+    return tick(arg) < 0;
+}
+
+static CURLcode perform(struct door *d, const char *path, struct answer *a, long *ret_status)
+{
+    a->door = d;
+    a->begin_ns = mono_ns();
+    *d->error = '\0';
+    door_prepare(d, d->curl, path);
+    curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, d->error);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, a);
+    curl_easy_setopt(d->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(d->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(d->curl, CURLOPT_XFERINFODATA, a);
+    CURLcode code = curl_easy_perform(d->curl);
+    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, ret_status);
+    d->status = *ret_status;
+    if (a->doing && d->talk)
+        screen_clear(d->talk);
+    return code;
+}
+
+/* What profd remarked beside the problem itself: only what its one line does not say already. */
+static void fold_remarks(const json_t *remarks, const char *detail, struct problem *p)
+{
+    size_t i;
+    json_t *remark;
+
+    json_array_foreach(remarks, i, remark) {
+        const char *text = json_get_str(remark, "text"), *worker = json_get_str(remark, "worker");
+        const char *remedy = json_get_str(remark, "remedy"), *before = p->remedy ? p->remedy : "";
+        if (!json_get_bool(remark, "refuses", false) || !text || strstr(detail, text) || strstr(before, text))
+            continue;
+        char *all = xasprintf("%s%s%s%s%s%s%s", before, *before ? "\n" : "", worker ? worker : "",
+                              worker ? ": " : "", text, remedy ? "\n  " : "", remedy ? remedy : "");
+        free(p->remedy);
+        p->remedy = all;
+    }
+}
+
+int problem_from_answer(long http_status, const char *data, size_t size, struct problem *p)
+{
+    char error[200];
+    _cleanup_json_ j = json_parse(data ? data : "", size, error);
+    const char *code = json_get_str(j, "code"), *detail = json_get_str(j, "detail");
+
+    if (!code || !detail) {
+        _cleanup_(freep) char *text = xstrndup(data ? data : "", MIN(size, (size_t)EXCERPT_BYTES));
+        problem_set(p, -EPROTO, http_status == 404 ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL,
+                    "profd answered %ld%s%s", http_status, size ? ": " : "", text);
+        problem_remedy(p, "Is it a profd that listens there, of this version? profctl status shows both.");
+        return -EPROTO;
+    }
+    const char *remedy = json_get_str(j, "remedy");
+    problem_set(p, -EREMOTEIO, problem_kind_of(code), "%s", detail);
+    if (remedy)
+        problem_remedy(p, "%s", remedy);
+    fold_remarks(json_object_get(j, "remarks"), detail, p);
+    return -EREMOTEIO;
+}
+
+static int finish(struct door *d, const struct answer *a, CURLcode code, long status, struct problem *p)
+{
+    if (a->error == -EFBIG)
+        return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the answer of profd at %s is larger than %u MiB",
+                           door_name(d), ANSWER_BYTES_MAX >> 20);
+    if (a->error == -EINTR)
+        return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted");
+    if (a->error < 0)
+        return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write what was downloaded: %s",
+                           strerror(-a->error));
+    if (code != CURLE_OK)
+        return transfer_problem(d, d->curl, code, d->error, p);
+    if (status >= 300)
+        return problem_from_answer(status, a->data, a->size, p);
+    return 0;
+}
+
+/* -- On a bus ----------------------------------------------------------------------------------------- */
+
+static int call_on_bus(struct door *d, const struct bus_question *q, struct answer *a, json_t **ret,
+                       struct problem *p)
+{
+    a->door = d;
+    a->begin_ns = mono_ns();
+    int r = bus_door_call(d->bus, q, ret, &d->status, p);
+    if (a->doing && d->talk)
+        screen_clear(d->talk);
+    return r;
+}
+
+static int read_file(int fd, int64_t size, struct answer *a)
+{
+    _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
+    ssize_t n = 1;
+
+    while (size > 0 && n > 0 && a->error == 0) {
+        n = read(fd, block, (size_t)MIN(size, (int64_t)BLOCK_BYTES));
+        if (n > 0) {
+            a->error = a->write(block, (size_t)n, a->arg);
+            size -= n;
+        }
+        if (a->error == 0)
+            tick(a);
+    }
+    return n < 0 ? -errno : 0;
+}
+
+static int download_on_bus(struct door *d, const char *path, struct answer *a, struct problem *p)
+{
+    const struct bus_question q = {.method = "GET", .path = path, .tick = tick, .arg = a};
+    _cleanup_(closep) int fd = -1;
+    int64_t size;
+
+    a->door = d;
+    a->begin_ns = mono_ns();
+    int r = bus_door_open(d->bus, &q, &fd, &size, p);
+    if (r >= 0)
+        r = read_file(fd, size, a);
+    if (r < 0 && p->kind == PROBLEM_NONE)
+        return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
+    return r < 0 ? r : finish(d, a, CURLE_OK, 200, p);
+}
+
+/* -- Calls -------------------------------------------------------------------------------------------- */
+
+int door_call(struct door *d, const char *method, const char *path, const json_t *body, const char *doing,
+              json_t **ret, struct problem *p)
+{
+    struct answer a = {.doing = doing};
+    long status = 0;
+    char error[200];
+
+    if (d->bus)
+        return call_on_bus(d, &(struct bus_question){method, path, body, tick, &a}, &a, ret, p);
+    _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+
+    curl_easy_reset(d->curl);
+    if (text) {
+        headers = curl_slist_append(headers, "Content-Type: application/json");
+        curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, text);
+    } else if (!streq(method, "GET")) {
+        curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, "");
+    }
+    curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
+    CURLcode code = perform(d, path, &a, &status);
+    curl_slist_free_all(headers);
+    int r = finish(d, &a, code, status, p);
+    if (r == 0 && ret) {
+        *ret = json_parse(a.data ? a.data : "", a.size, error);
+        if (!*ret)
+            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s answered what is not JSON: %s",
+                            door_name(d), error);
+    }
+    free(a.data);
+    return r;
+}
+
+long door_status(const struct door *d)
+{
+    return d->status;
+}
+
+int door_download(struct door *d, const char *path, int (*write)(const void *data, size_t size, void *arg),
+                  void *arg, struct problem *p)
+{
+    struct answer a = {.write = write, .arg = arg};
+    long status = 0;
+
+    if (d->bus)
+        return download_on_bus(d, path, &a, p);
+
+    curl_easy_reset(d->curl);
+    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
+    CURLcode code = perform(d, path, &a, &status);
+    int r = finish(d, &a, code, status, p);
+    free(a.data);
+    return r;
+}
+
+char *door_next_page(const struct door *d)
+{
+    struct curl_header *link;
+
+    if (d->bus || curl_easy_header(d->curl, "Link", 0, CURLH_HEADER, -1, &link) != CURLHE_OK)
+        return NULL;
+    const char *end = strstr(link->value, ">; rel=\"next\"");
+    return starts_with(link->value, "</") && end ? xstrndup(link->value + 1, (size_t)(end - link->value - 1))
+                                                 : NULL;
+}
+
+void url_add(char **path, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    char *escaped = curl_easy_escape(NULL, value, 0);
+    char *longer = xasprintf("%s%c%s=%s", *path, strchr(*path, '?') ? '&' : '?', key, escaped);
+    curl_free(escaped);
+    free(*path);
+    *path = longer;
+}
+
+void url_add_int(char **path, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    url_add(path, key, text);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/views/follow.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/transport/event_stream.h"
+#include "client/views/reasons.h"
+#include "client/views/run.h"
+#include "client/views/session.h"
+#include <errno.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+
+/* At most four looks a second, and never more than a tenth of profd's time for a large session. */
+#define LOOK_INTERVAL_NS (250 * NS_PER_MS)
+#define LOOK_SHARE       10
+/* Bytes grow without an event. */
+#define LOOK_ANYWAY_NS   (1 * NS_PER_S)
+#define DRAW_INTERVAL_NS (250 * NS_PER_MS)
+/* Where nothing can be drawn, a run says so often how far it is. */
+#define TELL_INTERVAL_NS (10 * NS_PER_S)
+/* A profd that is gone for so long is not being restarted. */
+#define LOST_MAX_NS (300 * NS_PER_S)
+/* Lines of the terminal that are not for workers: title, heading, "more", progress, notice, the cursor's. */
+#define LINES_RESERVED 7
+
+struct follow;
+
+/* What tells sessions from runs. */
+struct kind {
+    const char *resource, *name, *verb; /* "sessions", "session"; the verb that shows one */
+    bool (*is_over)(const json_t *now);
+    char *(*block)(const struct follow *f, unsigned rows);
+    void (*tell_changes)(struct follow *f);
+};
+
+struct follow {
+    struct client *c;
+    struct screen *screen;
+    const struct kind *kind;
+    const char *id;
+    enum interrupt on_interrupt;
+    struct event_stream *stream;
+    int signal_fd;
+    json_t *now, *before;    /* as it is, and as it was when last told */
+    json_t *live;            /* what a run said last of itself, or NULL */
+    struct reasons *remarks; /* that came and were not told yet */
+    bool changed, left, stop_sent, told_lost;
+    int64_t next_look, next_draw, next_telling;
+};
+
+static void follow_done(struct follow *f)
+{
+    event_stream_free(f->stream);
+    closep(&f->signal_fd);
+    json_decref(f->now);
+    json_decref(f->before);
+    json_decref(f->live);
+    reasons_free(f->remarks);
+}
+
+static sigset_t held_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+}
+
+void follow_hold_signals(void)
+{
+    sigset_t set = held_signals();
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* A run says every second how it stands; that changes nothing that would have to be asked for. */
+static bool take_live(struct follow *f, json_t *event)
+{
+    if (!json_object_get(event, "sent"))
+        return false;
+    json_decref(f->live);
+    f->live = json_incref(event);
+    return true;
+}
+
+static void on_event(const struct sse_event *event, void *arg)
+{
+    struct follow *f = arg;
+    char error[200];
+    bool is_run = streq(event->kind, "run"), is_remark = streq(event->kind, "remark");
+    _cleanup_json_ data = is_run || is_remark ? json_parse(event->data, strlen(event->data), error) : NULL;
+    if (is_run && take_live(f, data))
+        return;
+    f->changed = true;
+    if (!is_remark)
+        return;
+    const char *text = json_get_str(data, "text"), *space = text ? strchr(text, ' ') : NULL;
+    if (!json_object_get(data, "target"))
+        reasons_add(f->remarks, NULL, text, NULL);
+    if (!space || !json_object_get(data, "target"))
+        return;
+    /* "URL runs no request": the same of many workers is said once. */
+    _cleanup_(freep) char *worker = xstrndup(text, (size_t)(space - text));
+    reasons_add(f->remarks, worker, space + 1, NULL);
+}
+
+/* What profd noticed since the last look, above the live block. */
+static void tell_remarks(struct follow *f)
+{
+    if (reasons_count(f->remarks) == 0)
+        return;
+    screen_clear(f->screen);
+    reasons_print(f->remarks, f->screen, 2);
+    fflush(f->screen->file);
+    reasons_free(f->remarks);
+    f->remarks = reasons_new();
+    f->next_draw = 0;
+}
+
+/* What profd does not know ends it; a profd that does not answer is waited for. */
+static int look(struct follow *f, struct problem *p)
+{
+    _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", f->kind->resource, f->id);
+    _cleanup_(problem_done) struct problem mine = {0};
+    json_t *now = NULL;
+    int64_t begin = mono_ns();
+    int r = door_call(f->c->door, "GET", path, NULL, NULL, &now, &mine);
+
+    f->next_look = mono_ns() + MAX(LOOK_INTERVAL_NS, LOOK_SHARE * (mono_ns() - begin));
+    if (r == -EREMOTEIO) {
+        *p = mine;
+        mine = (struct problem){0};
+        return r;
+    }
+    if (r < 0)
+        return 0;
+    json_decref(f->now);
+    f->now = now;
+    f->changed = false;
+    return 0;
+}
+
+static bool is_over(const struct follow *f)
+{
+    return f->now && f->kind->is_over(f->now);
+}
+
+static void draw(struct follow *f)
+{
+    unsigned height = screen_height(f->screen);
+    int64_t lost = event_stream_lost_since(f->stream);
+    unsigned rows = height > LINES_RESERVED ? height - LINES_RESERVED : 1;
+    _cleanup_(freep) char *block = f->kind->block(f, rows);
+    _cleanup_(freep) char *text =
+        lost ? xasprintf("%s  profd does not answer; the %s goes on when it is back (Ctrl-C leaves)\n", block,
+                         f->kind->name)
+             : xasprintf("%s%s", block,
+                         f->stop_sent && !is_over(f) ? "  stopping; Ctrl-C again leaves it to profd\n" : "");
+    screen_draw(f->screen, text);
+}
+
+/* -- Sessions ----------------------------------------------------------------------------------------- */
+
+/* A line, or on a narrow terminal several. */
+static char *indented(const struct follow *f, const char *line)
+{
+    _cleanup_(freep) char *wrapped = text_wrap(line, 4, screen_width(f->screen));
+    return xasprintf("  %s\n", wrapped);
+}
+
+static char *live_line(const struct follow *f)
+{
+    _cleanup_(freep) char *progress = f->live ? run_progress(f->now, f->live) : NULL;
+    const char *behind_state = progress ? strstr(progress, " · ") : NULL;
+    _cleanup_(freep) char *line = behind_state ? xasprintf("load%s", behind_state) : NULL;
+
+    return line ? indented(f, line) : xstrdup("");
+}
+
+static char *session_screen(const struct follow *f, unsigned rows)
+{
+    _cleanup_(freep) char *block = session_block(f->now, f->screen, rows, wall_ns());
+    _cleanup_(freep) char *live = live_line(f);
+    return xasprintf("%s%s", block, live);
+}
+
+static const json_t *target_before(const struct follow *f, size_t i)
+{
+    return json_array_get(json_object_get(f->before, "targets"), i);
+}
+
+/* Where nothing can be drawn: a line for each state of the session and each worker that failed. */
+static void tell_session(struct follow *f)
+{
+    char at[UNIT_TEXT_MAX];
+    size_t i;
+    json_t *target;
+
+    format_time(at, wall_ns());
+    if (session_state(f->now) != session_state(f->before)) {
+        _cleanup_(freep) char *progress = session_progress(f->now, wall_ns());
+        fprintf(f->screen->file, "%s  %s  %s\n", at, f->id, progress);
+    }
+    json_array_foreach(json_object_get(f->now, "targets"), i, target) {
+        const char *failure = json_get_str(target, "failure");
+        if (!failure || json_get_str(target_before(f, i), "failure"))
+            continue;
+        _cleanup_(freep) char *worker = text_clean(json_get_str(target, "worker"), false);
+        _cleanup_(freep) char *text = text_clean(failure, false);
+        fprintf(f->screen->file, "%s  %s  %s: %s\n", at, f->id, worker, text);
+    }
+    fflush(f->screen->file);
+    json_decref(f->before);
+    f->before = json_incref(f->now);
+}
+
+static const struct kind of_sessions = {"sessions",      "session",      "status",
+                                        session_is_over, session_screen, tell_session};
+
+/* -- Runs --------------------------------------------------------------------------------------------- */
+
+/* Where there are no events, profd's answer has what it said last. */
+static char *progress_of_run(const struct follow *f)
+{
+    return run_progress(f->now, f->live ? f->live : json_object_get(f->now, "live"));
+}
+
+static char *run_screen(const struct follow *f, unsigned rows)
+{
+    _cleanup_(freep) char *progress = progress_of_run(f);
+    return indented(f, progress);
+}
+
+/* A line when it enters a state, and now and then how far it is. */
+static void tell_run(struct follow *f)
+{
+    char at[UNIT_TEXT_MAX];
+    int64_t now = mono_ns();
+
+    if (streq(json_get_str(f->now, "state"), json_get_str(f->before, "state")) && now < f->next_telling)
+        return;
+    _cleanup_(freep) char *progress = progress_of_run(f);
+    fprintf(f->screen->file, "%s  %s  %s\n", format_time(at, wall_ns()), f->id, progress);
+    fflush(f->screen->file);
+    f->next_telling = now + TELL_INTERVAL_NS;
+    json_decref(f->before);
+    f->before = json_incref(f->now);
+}
+
+static const struct kind of_runs = {"runs", "run", "show", run_is_over, run_screen, tell_run};
+
+/* ----------------------------------------------------------------------------------------------------- */
+
+static void show(struct follow *f)
+{
+    /* On stdout it is what was asked for, on stderr only talk. */
+    if ((f->c->quiet && f->screen == &f->c->err) || f->c->json || !f->now)
+        return;
+    tell_remarks(f);
+    if (!f->screen->is_terminal) {
+        f->kind->tell_changes(f);
+    } else if (is_over(f) || mono_ns() >= f->next_draw) {
+        draw(f);
+        f->next_draw = mono_ns() + DRAW_INTERVAL_NS;
+    }
+}
+
+static void tell_lost(struct follow *f)
+{
+    bool lost = event_stream_lost_since(f->stream);
+    if (lost == f->told_lost)
+        return;
+    f->told_lost = lost;
+    if (!lost)
+        f->changed = true;
+    if (!f->screen->is_terminal && f->now)
+        client_say(f->c, lost ? "profd does not answer; waiting for it" : "profd is back");
+}
+
+static void ask_to_stop(struct follow *f)
+{
+    _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/stop", f->kind->resource, f->id);
+    _cleanup_(problem_done) struct problem p = {0};
+
+    f->stop_sent = true;
+    if (!f->screen->is_terminal)
+        client_say(f->c, "stopping %s; Ctrl-C again leaves it to profd", f->id);
+    int r = door_call(f->c->door, "POST", path, NULL, NULL, NULL, &p);
+    /* One that is over already needs no stop. */
+    if (r < 0 && r != -EINTR && p.kind != PROBLEM_CONFLICT) {
+        f->stop_sent = false;
+        screen_clear(f->screen);
+        client_fail(f->c, &p);
+    }
+    f->changed = true;
+}
+
+static void on_signal(struct follow *f)
+{
+    struct signalfd_siginfo info;
+
+    if (read(f->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    bool stops = f->on_interrupt == INTERRUPT_STOPS && info.ssi_signo == SIGINT && !f->stop_sent;
+    if (stops)
+        ask_to_stop(f);
+    else
+        f->left = true;
+}
+
+static int64_t next_turn(const struct follow *f)
+{
+    int64_t now = mono_ns(), turn = now + LOOK_ANYWAY_NS;
+    if (f->changed)
+        turn = MAX(f->next_look, now);
+    if (f->screen->is_terminal)
+        turn = MIN(turn, MAX(f->next_draw, now));
+    return turn;
+}
+
+static int watch(struct follow *f, struct problem *p)
+{
+    int64_t looked = 0;
+
+    for (;;) {
+        int64_t now = mono_ns(), lost = event_stream_lost_since(f->stream);
+        if (now >= f->next_look && (f->changed || now - looked >= LOOK_ANYWAY_NS)) {
+            int r = look(f, p);
+            if (r < 0)
+                return r;
+            looked = now;
+        }
+        show(f);
+        if (f->left || is_over(f))
+            return 0;
+        if (lost && now - lost > LOST_MAX_NS) {
+            problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "profd at %s does not answer for %d minutes",
+                        door_name(f->c->door), (int)(LOST_MAX_NS / NS_PER_S / 60));
+            problem_remedy(p, "The %s is in its catalog and goes on when it is back: profctl %s %s",
+                           f->kind->name, f->kind->verb, f->id);
+            return -ETIMEDOUT;
+        }
+        int r = event_stream_wait(f->stream, f->signal_fd, next_turn(f), p);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            on_signal(f);
+        tell_lost(f);
+    }
+}
+
+static int follow(struct client *c, const struct kind *kind, const char *id, struct screen *screen,
+                  enum interrupt on_interrupt, bool *ret_was_stopped, json_t **ret)
+{
+    sigset_t set = held_signals();
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/events?%s=%s&after=0", kind->name, id);
+    _cleanup_(follow_done) struct follow f = {
+        .c = c, .screen = screen, .kind = kind, .id = id, .on_interrupt = on_interrupt, .changed = true};
+
+    f.remarks = reasons_new();
+
+    follow_hold_signals();
+    f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    f.stream = event_stream_new(c->door, path, on_event, &f);
+    int r = watch(&f, &p);
+    /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
+    if (f.left && screen->is_terminal)
+        fputc('\n', screen->file);
+    screen_settle(screen);
+    /* The caller says how it goes on: by what the stop made of it. */
+    if (r >= 0 && f.left && f.stop_sent)
+        r = look(&f, &p);
+    if (r < 0)
+        return client_fail(c, &p);
+    if (!f.now)
+        return EXIT_FAILED;
+    *ret = json_incref(f.now);
+    *ret_was_stopped = f.stop_sent;
+    return EXIT_DONE;
+}
+
+int follow_session(struct client *c, const char *session, struct screen *screen, enum interrupt on_interrupt,
+                   json_t **ret)
+{
+    bool was_stopped;
+    return follow(c, &of_sessions, session, screen, on_interrupt, &was_stopped, ret);
+}
+
+int follow_run(struct client *c, const char *run, struct screen *screen, enum interrupt on_interrupt,
+               bool *ret_was_stopped, json_t **ret)
+{
+    return follow(c, &of_runs, run, screen, on_interrupt, ret_was_stopped, ret);
+}

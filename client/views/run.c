@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/views/run.h"
+
+#include "base/alloc.h"
+#include "base/estimate.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/views/reasons.h"
+#include <inttypes.h>
+#include <math.h>
+
+char *run_ref(char *buf, const json_t *object)
+{
+    const json_t *id = json_object_get(object, "run");
+    const char *text = json_string_value(id);
+
+    buf[0] = '\0';
+    if (json_is_integer(id))
+        snprintf(buf, RUN_REF_MAX, "r%" PRId64, (int64_t)json_integer_value(id));
+    else if (text && strlen(text) < RUN_REF_MAX)
+        strcpy(buf, text);
+    return buf;
+}
+
+/* Runs end as sessions do, and are under way in words of their own. */
+static int final_state(const json_t *run)
+{
+    int state = state_from_name(json_get_str(run, "state"));
+    return state >= 0 && state_is_final((enum state)state) ? state : -1;
+}
+
+bool run_is_over(const json_t *run)
+{
+    return final_state(run) >= 0;
+}
+
+int run_exit_status(const json_t *run)
+{
+    int state = final_state(run);
+    return state == STATE_COMPLETE ? EXIT_DONE : state == STATE_PARTIAL ? EXIT_PARTIAL : EXIT_FAILED;
+}
+
+enum colour run_colour(const json_t *run)
+{
+    static const enum colour colours[_STATE_MAX] = {
+        [STATE_COMPLETE] = COLOUR_GOOD,
+        [STATE_PARTIAL] = COLOUR_WARN,
+        [STATE_FAILED] = COLOUR_BAD,
+        [STATE_CANCELLED] = COLOUR_WARN,
+    };
+    int state = final_state(run);
+    return state < 0 ? COLOUR_NONE : colours[state];
+}
+
+double figure_at(const json_t *object, const char *path)
+{
+    while (object && *path) {
+        size_t n = strcspn(path, "/");
+        _cleanup_(freep) char *key = xstrndup(path, n);
+        object = json_object_get(object, key);
+        path += n + (path[n] == '/');
+    }
+    return json_is_number(object) ? json_number_value(object) : NAN;
+}
+
+/* "p99.9" is 0.999; NAN for what is no percentile. */
+static double fraction_of(const char *name)
+{
+    char *end;
+    double percent = name[0] == 'p' && name[1] >= '0' && name[1] <= '9' ? strtod(name + 1, &end) : NAN;
+
+    return isfinite(percent) && !*end ? percent / 100 : NAN;
+}
+
+double run_metric_figure(const json_t *metric, const char *name)
+{
+    double fraction = fraction_of(name), value = json_get_number(metric, name, NAN);
+    int64_t count = json_get_int(metric, "count", -1);
+
+    return isfinite(fraction) && count >= 0 && !percentile_is_supported(fraction, (size_t)count) ? NAN
+                                                                                                 : value;
+}
+
+double run_supported_figure(const json_t *run, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    _cleanup_(freep) char *above = name ? xstrndup(path, (size_t)(name - path)) : NULL;
+    const json_t *object = run;
+
+    for (char *rest = above, *part; object && (part = strsep(&rest, "/"));)
+        object = json_object_get(object, part);
+    return run_metric_figure(object, name ? name + 1 : path);
+}
+
+char *figure_text(char *buf, double value)
+{
+    double size = fabs(value);
+
+    if (!isfinite(value) || size > 1e15)
+        strcpy(buf, "-");
+    else if (size >= 999.5)
+        text_number(buf, llround(value));
+    else
+        snprintf(buf, 32,
+                 size == 0      ? "0"
+                 : size < 1     ? "%.3f"
+                 : size < 9.995 ? "%.2f"
+                 : size < 99.95 ? "%.1f"
+                                : "%.0f",
+                 value);
+    return buf;
+}
+
+static void print_part(FILE *out, const char **separator, const char *format, ...) _printf_(3, 4);
+static void print_part(FILE *out, const char **separator, const char *format, ...)
+{
+    va_list ap;
+
+    fputs(*separator, out);
+    va_start(ap, format);
+    vfprintf(out, format, ap);
+    va_end(ap);
+    *separator = ", ";
+}
+
+static void print_arrival(FILE *out, const char **separator, const json_t *w)
+{
+    char from[32], to[32];
+    double rate = figure_at(w, "rate"), rate_to = figure_at(w, "rate_to");
+    const char *arrival = json_get_str(w, "arrival");
+
+    if (isfinite(rate))
+        print_part(out, separator, "%s%s%s requests/s%s%s", figure_text(from, rate),
+                   isfinite(rate_to) ? " to " : "", isfinite(rate_to) ? figure_text(to, rate_to) : "",
+                   arrival ? " " : "", arrival ? arrival : "");
+}
+
+char *run_load_text(const json_t *w)
+{
+    char number[32], *text = NULL;
+    const char *separator = "";
+    _cleanup_(freep) char *n_requests = text_count(json_get_int(w, "requests", 0), "request");
+    size_t size, n_prompts = json_array_size(json_object_get(w, "prompts"));
+    int64_t isl = json_get_int(w, "isl", 0), osl = json_get_int(w, "osl", 0);
+    int64_t prompts = json_get_int(w, "n_prompts", (int64_t)n_prompts);
+    _cleanup_(freep) char *n_prompts_text = text_count(prompts, "prompt");
+    int64_t repeat = json_get_int(w, "repeat", 1);
+    const char *duration = json_get_str(w, "duration");
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup("");
+    print_arrival(out, &separator, w);
+    if (json_get_int(w, "concurrency", 0) > 0)
+        print_part(out, &separator, "concurrency %s", text_number(number, json_get_int(w, "concurrency", 0)));
+    if (json_get_int(w, "requests", 0) > 0)
+        print_part(out, &separator, "%s", n_requests);
+    if (duration)
+        print_part(out, &separator, "for %s", duration);
+    if (prompts > 0)
+        print_part(out, &separator, "%s%s%s", n_prompts_text, repeat > 1 ? " x " : "",
+                   repeat > 1 ? text_number(number, repeat) : "");
+    if (isl > 0)
+        print_part(out, &separator, "%s tokens in", text_number(number, isl));
+    if (osl > 0)
+        print_part(out, &separator, "%s out", text_number(number, osl));
+    fclose(out);
+    char *clean = text_clean(text, false);
+    free(text);
+    return clean;
+}
+
+char *run_title(const json_t *run)
+{
+    char ref[RUN_REF_MAX];
+    const char *model = json_get_str(run, "model");
+    size_t n = json_array_size(json_object_get(run, "targets"));
+    _cleanup_(freep) char *load = run_load_text(json_object_get(run, "workload"));
+    _cleanup_(freep) char *targets = n > 0 ? text_count((int64_t)n, "target") : NULL;
+    _cleanup_(freep) char *text =
+        xasprintf("Run %s%s%s%s%s%s%s", run_ref(ref, run), targets ? " on " : "", targets ? targets : "",
+                  model ? ", " : "", model ? model : "", *load ? ": " : "", load);
+
+    return text_clean(text, false);
+}
+
+static void print_percentiles(FILE *out, const char *name, const json_t *live, const char *key)
+{
+    char p50[32], p99[32];
+    _cleanup_(freep) char *low = xasprintf("%s_p50_ms", key), *high = xasprintf("%s_p99_ms", key);
+    double median = figure_at(live, low), late = figure_at(live, high);
+
+    if (!isfinite(median))
+        return;
+    fprintf(out, " · %s p50 %s", name, figure_text(p50, median));
+    if (isfinite(late))
+        fprintf(out, " p99 %s", figure_text(p99, late));
+    fputs(" ms", out);
+}
+
+char *run_progress(const json_t *run, const json_t *live)
+{
+    char number[32], *text = NULL;
+    const char *state = json_get_str(run, "state");
+    int64_t planned = json_get_int(live, "planned", 0), errors = json_get_int(live, "errors", 0);
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup("");
+    fputs(state ? state : "?", out);
+    if (live) {
+        fprintf(out, " · %s", text_number(number, json_get_int(live, "sent", 0)));
+        if (planned > 0)
+            fprintf(out, " of %s", text_number(number, planned));
+        fprintf(out, " sent · %s in flight", text_number(number, json_get_int(live, "in_flight", 0)));
+        fprintf(out, " · %s done", text_number(number, json_get_int(live, "done", 0)));
+        if (errors > 0)
+            fprintf(out, " · %s failed", text_number(number, errors));
+        fprintf(out, " · %s tokens/s", figure_text(number, figure_at(live, "output_tokens_per_s")));
+        print_percentiles(out, "TTFT", live, "ttft");
+        print_percentiles(out, "E2E", live, "e2e");
+    }
+    fclose(out);
+    char *clean = text_clean(text, false);
+    free(text);
+    return clean;
+}
+
+void run_print_outcome(const json_t *run, const struct screen *s)
+{
+    char ref[RUN_REF_MAX], number[32], whole[32], duration[UNIT_TEXT_MAX];
+    const json_t *requests = json_object_get(run, "requests");
+    int64_t success = json_get_int(requests, "success", 0),
+            incomplete = json_get_int(requests, "incomplete", 0), error = json_get_int(requests, "error", 0);
+    int64_t begin = json_get_int(run, "started_at", 0), end = json_get_int(run, "ended_at", 0);
+    const char *reason = json_get_str(run, "reason");
+    _cleanup_(freep) char *state = text_clean(json_get_str(run, "state"), false);
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+
+    fprintf(s->file, "Run %s is %s%s%s", run_ref(ref, run), screen_colour(s, run_colour(run)),
+            state ? state : "?", screen_plain(s));
+    if (success + incomplete + error > 0) {
+        fprintf(s->file, ": %s of %s requests succeeded", text_number(number, success),
+                text_number(whole, success + incomplete + error));
+        if (incomplete > 0)
+            fprintf(s->file, ", %s did not end", text_number(number, incomplete));
+        if (error > 0)
+            fprintf(s->file, ", %s failed", text_number(number, error));
+    }
+    if (begin > 0 && end > begin)
+        fprintf(s->file, ", in %s", format_duration(duration, end - begin));
+    fputc('\n', s->file);
+    reasons_add(reasons, NULL, reason, json_get_str(run, "remedy"));
+    reasons_print(reasons, s, 2);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/views/session.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
+#include "client/views/reasons.h"
+
+enum { CELL_WORKER, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
+_Static_assert(_CELL_MAX == N_SESSION_COLUMNS, "others count them");
+
+static const struct table_column columns[_CELL_MAX] = {
+    {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"ENGINE", 0, IMPORTANCE_EXTRA},
+    {"ROLE", 0, IMPORTANCE_LOW},
+    {"STATE", 0, IMPORTANCE_HIGH},
+    {"FOR", COLUMN_RIGHT, IMPORTANCE_NORMAL, "for_ns"},
+    {"TRACE", COLUMN_SHORTEN},
+};
+
+/* Of a session that is over: for how long each worker did not serve. */
+static const struct table_column columns_at_end[_CELL_MAX] = {
+    {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"ENGINE", 0, IMPORTANCE_EXTRA},
+    {"ROLE", 0, IMPORTANCE_LOW},
+    {"STATE", 0, IMPORTANCE_HIGH},
+    {"STOP TOOK", COLUMN_RIGHT, IMPORTANCE_LOW, "stop_ns"},
+    {"TRACE", COLUMN_SHORTEN},
+};
+
+static const enum colour state_colours[_STATE_MAX] = {
+    [STATE_RECORDING] = COLOUR_BOLD, [STATE_COMPLETE] = COLOUR_GOOD,  [STATE_PARTIAL] = COLOUR_WARN,
+    [STATE_FAILED] = COLOUR_BAD,     [STATE_CANCELLED] = COLOUR_WARN,
+};
+
+/* In which order workers are shown where not all of them fit: trouble, then what moves, then what is done. */
+static const int attention[_STATE_MAX] = {
+    [STATE_FAILED] = 0,     [STATE_PARTIAL] = 1,   [STATE_STOPPING] = 2,
+    [STATE_STARTING] = 3,   [STATE_RECORDING] = 4, [STATE_REQUESTED] = 5,
+    [STATE_COLLECTING] = 6, [STATE_CANCELLED] = 7, [STATE_COMPLETE] = 8,
+};
+
+struct tally {
+    size_t n_targets, n_skipped, by_state[_STATE_MAX], n_started, n_stopped, n_traces;
+    int64_t bytes;
+};
+
+static int64_t bytes_of(const json_t *target)
+{
+    int64_t bytes = json_get_int(target, "bytes", 0);
+    return bytes > 0 ? bytes : json_get_int(target, "bytes_seen", 0);
+}
+
+int session_state(const json_t *session)
+{
+    return state_from_name(json_get_str(session, "state"));
+}
+
+bool session_is_over(const json_t *session)
+{
+    int state = session_state(session);
+    return state >= 0 && state_is_final((enum state)state);
+}
+
+int session_exit_status(const json_t *session)
+{
+    int state = session_state(session);
+    return state == STATE_COMPLETE ? EXIT_DONE : state == STATE_PARTIAL ? EXIT_PARTIAL : EXIT_FAILED;
+}
+
+static struct tally tally_of(const json_t *session)
+{
+    struct tally t = {.n_skipped = json_array_size(json_object_get(session, "skipped"))};
+    size_t i;
+    json_t *target;
+
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
+        int state = session_state(target);
+        t.n_targets++;
+        if (state >= 0)
+            t.by_state[state]++;
+        t.n_started += json_get_int(target, "start_sent_at", 0) > 0;
+        /* Some end by themselves, and are never told to. */
+        t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
+                       state == STATE_COMPLETE;
+        t.n_traces += json_array_size(json_object_get(target, "traces"));
+        t.bytes += bytes_of(target);
+    }
+    /* A session of ingested files has traces of no worker. */
+    if (t.n_targets == 0) {
+        t.n_traces = (size_t)json_get_int(json_object_get(session, "counts"), "traces", 0);
+        t.bytes = json_get_int(json_object_get(session, "counts"), "bytes", 0);
+    }
+    return t;
+}
+
+/* ": 2 prefill, 6 decode"; nothing where all have the same role. */
+static void print_roles(FILE *out, const json_t *session)
+{
+    size_t counts[_ROLE_MAX] = {0}, n_kinds = 0, i;
+    json_t *target;
+    const char *separator = ": ";
+
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
+        int role = role_from_name(json_get_str(target, "role"));
+        counts[role < 0 ? ROLE_UNKNOWN : role]++;
+    }
+    for (int r = 0; r < _ROLE_MAX; r++)
+        n_kinds += counts[r] > 0;
+    for (int r = 0; r < _ROLE_MAX && n_kinds > 1; r++) {
+        if (counts[r] == 0)
+            continue;
+        fprintf(out, "%s%zu %s", separator, counts[r], role_name((enum role)r));
+        separator = ", ";
+    }
+}
+
+char *session_title(const json_t *session)
+{
+    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
+    const char *dialect = json_get_str(session, "dialect");
+    struct tally t = tally_of(session);
+    _cleanup_(freep) char *all = text_count((int64_t)(t.n_targets + t.n_skipped), "worker");
+    _cleanup_(freep) char *workers =
+        t.n_skipped > 0 ? xasprintf("%zu of %s", t.n_targets, all) : xstrdup(all);
+    const char *name = json_get_str(session, "name");
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup("");
+    fprintf(out, "Session %s ", json_get_str(session, "session"));
+    if (name)
+        fprintf(out, "\"%s\", ingested (%zu trace%s)", name, t.n_traces, t.n_traces == 1 ? "" : "s");
+    else
+        fputs("on ", out);
+    if (router)
+        fprintf(out, "%s (%s%s", router, dialect ? dialect : "", dialect ? ", " : "");
+    else if (fleet)
+        fprintf(out, "fleet %s (", fleet);
+    if (!name)
+        fputs(workers, out);
+    print_roles(out, session);
+    fputs(router || fleet ? ")" : "", out);
+    fclose(out);
+    char *clean = text_clean(text, false);
+    free(text);
+    return clean;
+}
+
+/* What is watched does not jump between units below a minute. */
+static char *format_elapsed(char *buf, int64_t ns)
+{
+    if (ns >= NS_PER_S)
+        return format_duration(buf, ns);
+    snprintf(buf, UNIT_TEXT_MAX, "%.1fs", (double)MAX(ns, 0) / 1e9);
+    return buf;
+}
+
+/* How long it is in its state; of one that is over, how long its last call took. */
+static int64_t time_in_state(const json_t *target, int64_t now)
+{
+    int64_t start = json_get_int(target, "start_sent_at", 0),
+            started = json_get_int(target, "start_answered_at", 0);
+    int64_t stop = json_get_int(target, "stop_sent_at", 0),
+            stopped = json_get_int(target, "stop_answered_at", 0);
+
+    switch (session_state(target)) {
+    case STATE_STARTING:
+        return start ? now - start : -1;
+    case STATE_RECORDING:
+        return started || start ? now - (started ? started : start) : -1;
+    case STATE_STOPPING:
+    case STATE_COLLECTING:
+        return stop ? now - stop : -1;
+    case STATE_REQUESTED:
+        return -1;
+    default:
+        return stop && stopped ? stopped - stop : start && started ? started - start : -1;
+    }
+}
+
+static char *trace_cell(const json_t *target)
+{
+    const json_t *traces = json_object_get(target, "traces");
+    const char *failure = json_get_str(target, "failure");
+    size_t n = json_array_size(traces);
+    int64_t bytes = bytes_of(target);
+    char size[UNIT_TEXT_MAX];
+
+    format_size(size, bytes);
+    if (failure)
+        return xstrndup(failure, strcspn(failure, "\n"));
+    if (n == 1)
+        return xasprintf("%s  %s", json_string_value(json_array_get(traces, 0)), size);
+    if (n > 1)
+        return xasprintf("%zu traces  %s", n, size);
+    return bytes > 0 ? xasprintf("%s so far", size) : NULL;
+}
+
+/* For programs: "t12", "t12 t13". */
+static char *trace_ids(const json_t *target)
+{
+    char *ids = NULL;
+    size_t i;
+    json_t *id;
+
+    json_array_foreach(json_object_get(target, "traces"), i, id) {
+        char *longer = xasprintf("%s%s%s", ids ? ids : "", ids ? " " : "", json_string_value(id));
+        free(ids);
+        ids = longer;
+    }
+    return ids;
+}
+
+static void add_row(struct table *table, const json_t *target, int64_t now)
+{
+    char duration[UNIT_TEXT_MAX];
+    const char *engine = json_get_str(target, "engine"), *version = json_get_str(target, "version");
+    _cleanup_(freep) char *engine_cell =
+        xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
+    _cleanup_(freep) char *trace = trace_cell(target);
+    int64_t ns = time_in_state(target, now);
+    int state = session_state(target);
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_WORKER] = json_get_str(target, "worker"),
+                         [CELL_ENGINE] = engine_cell,
+                         [CELL_ROLE] = json_get_str(target, "role"),
+                         [CELL_STATE] = json_get_str(target, "state"),
+                         [CELL_FOR] = ns < 0 ? NULL : format_elapsed(duration, ns),
+                         [CELL_TRACE] = trace,
+                     });
+    _cleanup_(freep) char *ids = trace_ids(target);
+    table_set_value(table, CELL_TRACE, ids);
+    if (ns >= 0)
+        table_set_int(table, CELL_FOR, ns);
+    if (state >= 0)
+        table_colour(table, CELL_STATE, state_colours[state]);
+}
+
+static int rank_of(const json_t *target)
+{
+    int state = session_state(target);
+    return state < 0 ? 0 : attention[state];
+}
+
+/* The rows in their order where all fit, else by attention. */
+static size_t add_rows(struct table *table, const json_t *targets, unsigned max_rows, int64_t now)
+{
+    size_t n = json_array_size(targets), n_shown = 0, i;
+    json_t *target;
+    bool all = max_rows == 0 || n <= max_rows;
+
+    for (int rank = 0; rank < (all ? 1 : _STATE_MAX); rank++)
+        json_array_foreach(targets, i, target)
+            if (all || (n_shown < max_rows && rank_of(target) == rank)) {
+                add_row(table, target, now);
+                n_shown++;
+            }
+    return n - n_shown;
+}
+
+const struct table_column *session_columns(const json_t *session)
+{
+    return session_is_over(session) ? columns_at_end : columns;
+}
+
+void session_add_workers(struct table *table, const json_t *session, int64_t now)
+{
+    add_rows(table, json_object_get(session, "targets"), 0, now);
+}
+
+char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now)
+{
+    _cleanup_(table_freep) struct table *table = table_new(session_columns(session), _CELL_MAX, true);
+    size_t n_hidden = add_rows(table, json_object_get(session, "targets"), max_rows, now);
+    _cleanup_(freep) char *rows = table_text(table, s, 2), *progress = session_progress(session, now);
+    _cleanup_(freep) char *hidden = n_hidden > 0 ? xasprintf("  ... and %zu more\n", n_hidden) : xstrdup("");
+
+    return xasprintf("%s%s  %s%s%s\n", rows, hidden, screen_colour(s, COLOUR_DIM), progress, screen_plain(s));
+}
+
+static void print_phase(FILE *out, const json_t *session, int64_t now)
+{
+    char done[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];
+    const char *waiting = json_get_str(session, "waiting_for"), *state = json_get_str(session, "state");
+    int64_t begin = json_get_int(session, "recording_at", 0), end = json_get_int(session, "stop_at", 0);
+
+    if (!begin)
+        begin = json_get_int(session, "starts_sent_at", 0);
+    if (session_state(session) == STATE_RECORDING && begin > 0) {
+        fprintf(out, "recording %s", format_elapsed(done, now - begin));
+        if (end > begin)
+            fprintf(out, " of %s", format_duration(whole, end - begin));
+    } else if (session_state(session) == STATE_REQUESTED && waiting) {
+        fprintf(out, "waiting for %s", waiting);
+    } else {
+        fputs(state ? state : "?", out);
+    }
+}
+
+char *session_progress(const json_t *session, int64_t now)
+{
+    struct tally t = tally_of(session);
+    int64_t skew = json_get_int(session, "skew_ns", -1);
+    char *text = NULL, number[UNIT_TEXT_MAX];
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup("");
+    print_phase(out, session, now);
+    if (skew >= 0 && t.n_targets > 1)
+        fprintf(out, " · started within %s of each other", format_duration(number, skew));
+    if (session_state(session) >= STATE_STOPPING && t.n_started > 0)
+        fprintf(out, " · %zu of %zu stopped", t.n_stopped, t.n_started);
+    if (t.by_state[STATE_FAILED] > 0)
+        fprintf(out, " · %zu failed", t.by_state[STATE_FAILED]);
+    if (t.bytes > 0)
+        fprintf(out, " · %s", format_size(number, t.bytes));
+    fclose(out);
+    char *clean = text_clean(text, false);
+    free(text);
+    return clean;
+}
+
+/* "Session s7 is partial: 7 of 8 workers, 7 traces, 431 MiB in 14.2s" */
+static void print_outcome_line(const json_t *session, const struct screen *s)
+{
+    struct tally t = tally_of(session);
+    int state = session_state(session);
+    int64_t begin = json_get_int(session, "starts_sent_at", json_get_int(session, "requested_at", 0));
+    int64_t end = json_get_int(session, "finished_at", 0);
+    char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *traces = text_count((int64_t)t.n_traces, "trace");
+
+    screen_printf(s, "Session %s is ", json_get_str(session, "session"));
+    fputs(state < 0 ? "" : screen_colour(s, state_colours[state]), s->file);
+    screen_printf(s, "%s", json_get_str(session, "state"));
+    fprintf(s->file, "%s: ", screen_plain(s));
+    size_t n_workers = t.n_targets + t.n_skipped;
+    if (n_workers > 0)
+        fprintf(s->file, "%zu of %zu worker%s, ", t.by_state[STATE_COMPLETE], n_workers,
+                n_workers == 1 ? "" : "s");
+    fprintf(s->file, "%s, %s", traces, format_size(size, t.bytes));
+    if (end > begin)
+        fprintf(s->file, " in %s", format_duration(duration, end - begin));
+    fputc('\n', s->file);
+}
+
+void session_print_outcome(const json_t *session, const struct screen *s)
+{
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    size_t i;
+    json_t *item;
+
+    print_outcome_line(session, s);
+    json_array_foreach(json_object_get(session, "targets"), i, item)
+        reasons_add(reasons, json_get_str(item, "worker"), json_get_str(item, "failure"),
+                    json_get_str(item, "remedy"));
+    /* The session's own reason sums up those of its workers, where they have any. */
+    if (reasons_count(reasons) == 0)
+        reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
+    reasons_print(reasons, s, 2);
+}
+
+void session_print_remarks(const json_t *session, const struct screen *s)
+{
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(session, "skipped"), i, item) {
+        const char *reason = json_get_str(item, "reason");
+        _cleanup_(freep) char *text = xasprintf("left out: %s", reason ? reason : "?");
+        reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
+    }
+    json_array_foreach(json_object_get(session, "remarks"), i, item) {
+        const char *option = json_get_str(item, "option"), *said = json_get_str(item, "text");
+        _cleanup_(freep) char *text =
+            xasprintf("%s%s%s", option ? option : "", option ? ": " : "", said ? said : "");
+        reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
+    }
+    reasons_print(reasons, s, 2);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `profctl audit`: measures a model as it is served, and writes what a colleague would ask about it. */
+#include "extras/audit/audit.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "client/runs/measuring.h"
+#include "client/runs/requests.h"
+#include "client/runs/sweep.h"
+#include "client/runs/workload_options.h"
+#include "client/verbs.h"
+#include "client/verbs/ingest.h"
+#include "client/verbs/worker_options.h"
+#include "client/views/follow.h"
+#include "client/views/labels.h"
+#include "client/views/run.h"
+#include "extras/audit/facts.h"
+#include "extras/audit/hardware.h"
+#include "extras/audit/onnx_worker.h"
+#include <errno.h>
+
+#define REPEAT       5
+#define SWEEP        "concurrency=1,2,4,8,16,32"
+#define NO_SWEEP     "none"
+#define SWEPT_ROUNDS 4 /* requests of each place under way, at least: a load needs time to settle */
+
+struct options {
+    struct source source;
+    struct workload_options workload;
+    const char *sweep, *batch_sizes, *output, *onnx, *tokenizer;
+    double price;
+    bool dry_run;
+    struct option_list labels;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct option_def options[] = {
+    WORKER_OPTIONS(struct options),
+    WORKLOAD_OPTIONS(struct options, workload),
+    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "loads to measure one after another; default: " SWEEP "; none: no others"},
+    {"batch-sizes", 0, "LIST", OPTION_TEXT, AT(batch_sizes), "Requests in flight to measure one after another: 1,4,16; the same as --sweep concurrency=LIST"},
+    {"onnx", 0, "FILE", OPTION_TEXT, AT(onnx), "a model in ONNX, instead of a fleet: it is served on this machine meanwhile"},
+    {"tokenizer", 0, "DIR", OPTION_TEXT, AT(tokenizer), "of --onnx: the folder with its tokenizer.json"},
+    {"price-per-hour", 0, "PRICE", OPTION_REAL, AT(price), "what an hour of the hardware costs, for the cost of tokens"},
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "audit.md, or audit.html with plots; default: Markdown on standard output"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the runs (repeatable)"},
+};
+/* clang-format on */
+
+/* -- Measuring ---------------------------------------------------------------------------------------- */
+
+/* Of an audit: what is asked of profd, and what came out. */
+struct audit {
+    struct client *c;
+    const struct options *o;
+    struct source source; /* of the options, or the worker of --onnx; borrowed */
+    struct sweep sweep;   /* n 0: none */
+    struct run_plan plan; /* the main run, then those of the sweep */
+    json_t *request;      /* of the main run */
+    json_t *facts;
+    bool was_cut; /* by the user: what there is is written */
+    struct onnx_worker onnx;
+    char *profile_dir;
+};
+
+static void audit_done(struct audit *a)
+{
+    run_plan_done(&a->plan);
+    json_decref(a->request);
+    json_decref(a->facts);
+}
+
+static int make_request(struct audit *a, struct problem *p)
+{
+    struct workload_options w = a->o->workload;
+    json_t *workload;
+
+    if (w.prompts && w.repeat == OPTION_ABSENT && w.requests == OPTION_ABSENT && w.duration == OPTION_ABSENT)
+        w.repeat = REPEAT;
+    int r = workload_of_options(&w, &workload, p);
+    if (r < 0)
+        return r;
+    json_object_set_new(a->request, "workload", workload);
+    return labels_to_json(&a->o->labels, a->request, p);
+}
+
+static int choose_sweep(struct audit *a, struct problem *p)
+{
+    const char *text = a->o->sweep ? a->o->sweep : SWEEP;
+    _cleanup_(freep) char *batches = NULL;
+
+    if (a->o->sweep && a->o->batch_sizes)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--batch-sizes and --sweep exclude each other");
+    if (a->o->batch_sizes)
+        text = batches = xasprintf("concurrency=%s", a->o->batch_sizes);
+    if (streq(text, NO_SWEEP))
+        return 0;
+    int r = sweep_parse(text, &a->sweep, p);
+    if (r == 0 && !streq(a->sweep.member, "concurrency"))
+        r = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep: an audit varies concurrency, not %s",
+                        a->sweep.member);
+    return r;
+}
+
+/* i: its place in the plan. */
+static int measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
+{
+    struct measured m = {0};
+    _cleanup_(freep) char *line = run_plan_next_line(&a->plan, i);
+
+    if (a->plan.n > 1)
+        client_say(a->c, "%s", line);
+    int status = run_measure(a->c, &a->source, request, &m);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (m.was_left) {
+        json_decref(m.run);
+        return EXIT_FAILED;
+    }
+    a->was_cut = m.was_stopped;
+    run_plan_measured(&a->plan, i, m.run);
+    *ret = m.run;
+    return EXIT_DONE;
+}
+
+/* The same prompts at another load, often enough that each place under way is filled a few times. */
+static json_t *swept_request(const struct audit *a, double concurrency)
+{
+    json_t *request = json_deep_copy(a->request), *workload = json_object_get(request, "workload");
+    int64_t places = SWEPT_ROUNDS * (int64_t)concurrency,
+            prompts = (int64_t)json_array_size(json_object_get(workload, "prompts"));
+
+    json_object_set_new(workload, "concurrency", json_integer((json_int_t)concurrency));
+    json_object_set_new(workload, "requests", json_integer(MAX(places, prompts)));
+    json_object_del(workload, "duration");
+    json_object_del(workload, "repeat");
+    return request;
+}
+
+static int measure_sweep(struct audit *a)
+{
+    json_t *points = json_array();
+
+    json_object_set_new(a->facts, "sweep", points);
+    for (size_t i = 0; i < a->sweep.n && !a->was_cut; i++) {
+        _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
+        json_t *run = NULL;
+        int status = measure(a, i + 1, request, &run);
+        if (status != EXIT_DONE)
+            return status;
+        json_array_append_new(points,
+                              json_pack("{s: f, s: o}", "concurrency", a->sweep.values[i], "run", run));
+    }
+    return EXIT_DONE;
+}
+
+static void make_plan(struct audit *a)
+{
+    run_plan_add(&a->plan, json_object_get(a->request, "workload"));
+    for (size_t i = 0; i < a->sweep.n; i++) {
+        _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
+        run_plan_add(&a->plan, json_object_get(request, "workload"));
+    }
+}
+
+/* What profd knows of the workers; without it the document says less, and is made all the same. */
+static json_t *ask_workers(struct audit *a)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup("/v1/workers");
+    _cleanup_json_ answer = NULL;
+
+    if (source_to_query(a->c, &a->source, &path, &p) < 0 ||
+        door_call(a->c->door, "GET", path, NULL, "asking for the workers", &answer, &p) < 0)
+        return json_array();
+    return json_incref(json_object_get(answer, "workers"));
+}
+
+/* Of single requests; without them the document has the run's throughput alone. */
+static json_t *read_rates(struct audit *a, const json_t *run)
+{
+    _cleanup_json_ requests = NULL;
+    char ref[RUN_REF_MAX];
+
+    return requests_get(a->c, run_ref(ref, run), &requests) == EXIT_DONE ? facts_rates(requests)
+                                                                         : json_null();
+}
+
+static int measure_all(struct audit *a)
+{
+    json_t *run = NULL;
+    int status = measure(a, 0, a->request, &run);
+
+    if (status != EXIT_DONE)
+        return status;
+    json_object_set_new(a->facts, "run", run);
+    _cleanup_json_ workers = ask_workers(a);
+    const json_t *workload = json_object_get(a->request, "workload");
+    json_object_set_new(a->facts, "prompts", facts_prompts(run, json_object_get(workload, "prompts")));
+    json_object_set_new(a->facts, "rates", read_rates(a, run));
+    json_object_set_new(a->facts, "model", facts_model(run, workers));
+    json_object_set_new(a->facts, "hardware", facts_hardware(hardware_read(), run));
+    json_object_set_new(a->facts, "goal", facts_goal(json_object_get(workload, "goodput")));
+    if (a->o->onnx)
+        json_put_str(json_object_get(a->facts, "model"), "engine", "ONNX Runtime");
+    if (a->o->price > 0)
+        json_object_set_new(a->facts, "price_per_hour", json_real(a->o->price));
+    json_put_int(a->facts, "made_at", wall_ns());
+    return a->was_cut ? EXIT_DONE : measure_sweep(a);
+}
+
+/* -- Writing ------------------------------------------------------------------------------------------ */
+
+static bool is_html(const char *path)
+{
+    return path && (ends_with(path, ".html") || ends_with(path, ".htm"));
+}
+
+static int write_document(struct audit *a, FILE *out)
+{
+    _cleanup_(document_done) struct document d = {0};
+
+    audit_write(a->facts, &d);
+    (is_html(a->o->output) ? document_html : document_markdown)(&d, out);
+    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+}
+
+static int write_out(struct audit *a)
+{
+    const char *path = a->o->output;
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (a->c->json)
+        return client_print_json(a->c, a->facts);
+    if (!path || streq(path, "-"))
+        return write_document(a, a->c->out.file) == 0 ? EXIT_DONE : EXIT_FAILED;
+    FILE *out = fopen(path, "we");
+    int r = out ? write_document(a, out) : -errno;
+    if (out && fclose(out) != 0)
+        r = -errno;
+    if (r < 0) {
+        problem_set(&p, r, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(-r));
+        return client_fail(a->c, &p);
+    }
+    client_say(a->c, "%s", path);
+    return EXIT_DONE;
+}
+
+/* -- A model in ONNX ---------------------------------------------------------------------------------- */
+
+static int check_onnx(const struct options *o, struct problem *p)
+{
+    const struct source *s = &o->source;
+
+    if (!o->onnx && o->tokenizer)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--tokenizer is for --onnx");
+    if (!o->onnx)
+        return 0;
+    if (s->router || s->router_log || s->fleet || s->workers.n > 0 || s->units.n > 0 || s->user_units.n > 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--onnx serves a model itself: name no fleet beside it");
+    if (o->tokenizer)
+        return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--onnx needs --tokenizer");
+    problem_remedy(p, "It names the folder with the model's tokenizer.json.");
+    return -EINVAL;
+}
+
+/* The worker is the only one that is measured. */
+static int serve_onnx(struct audit *a, struct problem *p)
+{
+    if (!a->o->onnx)
+        return 0;
+    _cleanup_(freep) char *directory = xasprintf("%s/profctl-onnx-XXXXXX", temp_dir());
+    if (!mkdtemp(directory))
+        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot make %s: %s", directory, strerror(errno));
+    a->profile_dir = TAKE_PTR(directory);
+    client_say(a->c, "Loading %s", a->o->onnx);
+    int r = onnx_worker_start(a->o->onnx, a->o->tokenizer, a->profile_dir, &a->onnx, p);
+    if (r < 0)
+        return r;
+    a->source.workers = (struct option_list){.items = (const char **)&a->onnx.url, .n = 1};
+    return 0;
+}
+
+/* Its profile goes into the catalog; what is not taken stays where it is, and is named. */
+static void end_onnx(struct audit *a)
+{
+    _cleanup_(freep) char *profile = NULL;
+
+    if (!a->profile_dir)
+        return;
+    if (a->onnx.url)
+        onnx_worker_stop(&a->onnx, &profile);
+    if (profile) {
+        char *words[] = {profile, NULL};
+        const char *label = "audit=onnx";
+        const struct ingest_options o = {.labels = {.items = &label, .n = 1}};
+        FILE *out = a->c->out.file;
+        a->c->out.file = a->c->err.file;
+        if (ingest_words(a->c, &o, 1, words) == EXIT_DONE)
+            unlink(profile);
+        a->c->out.file = out;
+    }
+    if (rmdir(a->profile_dir) < 0)
+        client_say(a->c, "ONNX Runtime's profile is in %s", a->profile_dir);
+    free(a->profile_dir);
+}
+
+static int check_output(const struct options *o, struct problem *p)
+{
+    static const char *const endings[] = {".md", ".markdown", ".txt", ".html", ".htm"};
+
+    if (!o->output || streq(o->output, "-"))
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+        if (ends_with(o->output, endings[i]))
+            return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                "--output: an audit is Markdown or HTML, which '%s' does not say", o->output);
+    problem_remedy(p, "Name it audit.md or audit.html; - is standard output.");
+    return -EINVAL;
+}
+
+static int audit(struct audit *a, struct problem *p)
+{
+    if (check_output(a->o, p) < 0 || check_onnx(a->o, p) < 0 || make_request(a, p) < 0 ||
+        choose_sweep(a, p) < 0)
+        return client_fail(a->c, p);
+    make_plan(a);
+    if ((!a->o->dry_run && serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
+        return client_fail(a->c, p);
+    int status = a->o->dry_run ? EXIT_DONE : client_need_own_profd(a->c);
+    if (status == EXIT_DONE)
+        status = run_plan_show(a->c, a->request, a->o->dry_run, &a->plan);
+    if (status != EXIT_DONE || a->o->dry_run)
+        return status;
+    follow_hold_signals();
+    status = measure_all(a);
+    return status == EXIT_DONE ? write_out(a) : status;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(audit_done) struct audit a = {
+        .c = c, .o = o, .source = o->source, .request = json_object(), .facts = json_object()};
+    int status = audit(&a, &p);
+
+    end_onnx(&a);
+    return status;
+}
+
+const struct verb verb_audit = {
+    .name = "audit",
+    .words = "",
+    .summary = "Benchmark a served model and write a report",
+    .details =
+        "Each prompt several times, then the same at other loads. Ctrl-C ends the measuring; what there is\n"
+        "is written. --onnx measures a model in a file, by ONNX Runtime, whose profile becomes a trace.",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

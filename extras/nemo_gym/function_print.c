@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "extras/nemo_gym/function_print.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/views/listing.h"
+#include "client/views/reasons.h"
+#include <inttypes.h>
+
+enum {
+    CELL_FUNCTION,
+    CELL_FILE,
+    CELL_LINE,
+    CELL_CALLS,
+    CELL_TSUB,
+    CELL_TTOT,
+    CELL_TAVG,
+    CELL_SHARE,
+    CELL_WORKER,
+    _CELL_MAX
+};
+
+static const struct table_column columns[_CELL_MAX] = {
+    [CELL_FUNCTION] = {"FUNCTION", COLUMN_SHORTEN, IMPORTANCE_KEY, "name", 20},
+    [CELL_FILE] = {"FILE", COLUMN_SHORTEN | COLUMN_PATH, .least = 16},
+    /* FILE has it for people. */
+    [CELL_LINE] = {"LINE", COLUMN_RIGHT | COLUMN_OPTIONAL, IMPORTANCE_EXTRA},
+    [CELL_CALLS] = {"NCALL", COLUMN_RIGHT, .key = "calls"},
+    [CELL_TSUB] = {"TSUB", COLUMN_RIGHT, IMPORTANCE_HIGH, "tsub_ns"},
+    [CELL_TTOT] = {"TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_ns"},
+    [CELL_TAVG] = {"TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_ns"},
+    [CELL_SHARE] = {"OWN", COLUMN_RIGHT, IMPORTANCE_NORMAL, "own_share"},
+    [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_HIGH},
+};
+
+static size_t shown(size_t n, size_t top)
+{
+    return top == 0 ? n : MIN(n, top);
+}
+
+/* "/srv/gym/verify.py:12" */
+static char *place_text(const struct function_row *f)
+{
+    return !*f->file ? NULL : f->line > 0 ? xasprintf("%s:%" PRId64, f->file, f->line) : xstrdup(f->file);
+}
+
+/* "verify.py:12", for sentences. */
+static char *short_place(const struct function_row *f)
+{
+    char *place = place_text(f);
+    const char *slash = place ? strrchr(place, '/') : NULL;
+
+    if (slash)
+        memmove(place, slash + 1, strlen(slash));
+    return place;
+}
+
+static void add_row(struct table *table, const struct function_rows *rows, const struct function_row *f)
+{
+    char calls[32], tsub[UNIT_TEXT_MAX], ttot[UNIT_TEXT_MAX], tavg[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *place = place_text(f);
+    int64_t total = function_rows_total_ns(rows, f->worker);
+
+    snprintf(share, sizeof(share), "%.1f %%", total > 0 ? 100.0 * (double)f->tsub_ns / (double)total : 0.0);
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_FUNCTION] = f->name,
+                         [CELL_FILE] = place,
+                         [CELL_CALLS] = f->calls > 0 ? text_number(calls, f->calls) : NULL,
+                         [CELL_TSUB] = format_duration(tsub, f->tsub_ns),
+                         [CELL_TTOT] = format_duration(ttot, f->ttot_ns),
+                         [CELL_TAVG] = f->calls > 0 ? format_duration(tavg, f->tavg_ns) : NULL,
+                         [CELL_SHARE] = share,
+                         [CELL_WORKER] = f->worker,
+                     });
+    table_set_value(table, CELL_FILE, f->file);
+    table_set_int(table, CELL_LINE, f->line);
+    table_set_int(table, CELL_CALLS, f->calls);
+    table_set_int(table, CELL_TSUB, f->tsub_ns);
+    table_set_int(table, CELL_TTOT, f->ttot_ns);
+    table_set_int(table, CELL_TAVG, f->tavg_ns);
+    table_set_real(table, CELL_SHARE, total > 0 ? (double)f->tsub_ns / (double)total : 0.0);
+}
+
+/* Which worker it is says nothing where there is one. */
+static size_t n_columns(const struct client *c, const struct function_rows *rows)
+{
+    return rows->n_workers > 1 || c->columns || !listing_is_text(c) ? _CELL_MAX : CELL_WORKER;
+}
+
+int function_rows_print(struct client *c, const struct function_rows *rows, size_t top)
+{
+    size_t n = shown(rows->n, top);
+    struct table *table;
+    int status = listing_table(c, columns, n_columns(c, rows), &table);
+
+    if (status != EXIT_DONE)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        add_row(table, rows, &rows->items[i]);
+    listing_print(c, table);
+    table_free(table);
+    if (n < rows->n && listing_has_legend(c))
+        fprintf(c->out.file, "... %zu more (--top 0)\n", rows->n - n);
+    return EXIT_DONE;
+}
+
+char *function_table_text(struct client *c, const struct function_rows *rows, size_t top)
+{
+    size_t n = shown(rows->n, top);
+    _cleanup_(table_freep) struct table *table = table_new(columns, n_columns(c, rows), !c->no_legend);
+
+    for (size_t i = 0; i < n; i++)
+        add_row(table, rows, &rows->items[i]);
+    _cleanup_(freep) char *text = table_text(table, &c->out, 0);
+    return n < rows->n && !c->no_legend ? xasprintf("%s... %zu more (--top 0)\n", text, rows->n - n)
+                                        : TAKE_PTR(text);
+}
+
+static bool clock_is_wall(const json_t *answer)
+{
+    const json_t *first = json_array_get(json_object_get(answer, "servers"), 0);
+    return streq(json_get_str(first, "clock"), "wall");
+}
+
+static void print_wrapped(struct client *c, const char *text, unsigned indent)
+{
+    _cleanup_(freep) char *clean = text_clean(text, false);
+    _cleanup_(freep) char *wrapped = text_wrap(clean, indent, screen_text_width(&c->out));
+    fprintf(c->out.file, "%s\n", wrapped);
+}
+
+static void print_finding(struct client *c, const struct function_finding *f, bool names_worker)
+{
+    const struct function_row *row = f->function;
+    _cleanup_(freep) char *text = function_finding_text(f);
+    _cleanup_(freep) char *place = short_place(row);
+    _cleanup_(freep) char *line = xasprintf("%s  (%s%s%s)", text, place ? place : "built in",
+                                            names_worker ? " of " : "", names_worker ? row->worker : "");
+
+    fputs("  ", c->out.file);
+    print_wrapped(c, line, 4);
+}
+
+void function_findings_print(struct client *c, const struct function_rows *rows, const json_t *answer)
+{
+    _cleanup_(function_findings_done) struct function_findings findings = {0};
+
+    function_findings_make(rows, &findings);
+    fputs(findings.n > 0 ? "\nFINDINGS\n" : "\n", c->out.file);
+    for (size_t i = 0; i < findings.n; i++) {
+        const struct function_reading *reading = findings.items[i].reading;
+        if (i == 0 || findings.items[i - 1].reading != reading)
+            fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), reading->title,
+                    screen_plain(&c->out));
+        print_finding(c, &findings.items[i], rows->n_workers > 1);
+        if (i + 1 == findings.n || findings.items[i + 1].reading != reading) {
+            fputs("  Try: ", c->out.file);
+            print_wrapped(c, reading->advice, 4);
+        }
+    }
+    fputs(findings.n > 0 ? "\n" : "", c->out.file);
+    print_wrapped(c,
+                  clock_is_wall(answer)
+                      ? "Times are those of the clock on the wall: waiting is in them."
+                      : "Times are CPU times: what a function waits for (the network, a lock, a "
+                        "subprocess) is not in them, and not to be seen here.",
+                  0);
+}
+
+void function_reasons_print(struct client *c, const json_t *answer)
+{
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    size_t i;
+    json_t *s;
+
+    json_array_foreach(json_object_get(answer, "servers"), i, s)
+        reasons_add(reasons, json_get_str(s, "worker"), json_get_str(s, "reason"), json_get_str(s, "remedy"));
+    if (!c->quiet)
+        reasons_print(reasons, &c->err, 0);
+}
+
+json_t *function_findings_to_json(const struct function_rows *rows)
+{
+    _cleanup_(function_findings_done) struct function_findings findings = {0};
+    json_t *list = json_array();
+
+    function_findings_make(rows, &findings);
+    for (size_t i = 0; i < findings.n; i++) {
+        const struct function_finding *f = &findings.items[i];
+        json_t *j = json_object();
+        json_put_str(j, "reading", f->reading->name);
+        json_put_str(j, "worker", f->function->worker);
+        json_put_str(j, "name", f->function->name);
+        json_put_str(j, "file", f->function->file);
+        json_put_int(j, "line", f->function->line);
+        json_object_set_new(j, "share", json_real(f->share));
+        _cleanup_(freep) char *text = function_finding_text(f);
+        json_put_str(j, "text", text);
+        json_put_str(j, "advice", f->reading->advice);
+        json_array_append_new(list, j);
+    }
+    return list;
+}
+
+/* -- Differences -- */
+
+enum {
+    DIFF_FUNCTION,
+    DIFF_FILE,
+    DIFF_CHANGE,
+    DIFF_TTOT_A,
+    DIFF_TTOT_B,
+    DIFF_CALLS_A,
+    DIFF_CALLS_B,
+    DIFF_TAVG_A,
+    DIFF_TAVG_B,
+    _DIFF_MAX
+};
+
+static const struct table_column diff_columns[_DIFF_MAX] = {
+    [DIFF_FUNCTION] = {"FUNCTION", COLUMN_SHORTEN, IMPORTANCE_KEY, "name", 20},
+    [DIFF_FILE] = {"FILE", COLUMN_SHORTEN | COLUMN_PATH, .least = 16},
+    [DIFF_CHANGE] = {"CHANGE", COLUMN_RIGHT, IMPORTANCE_HIGH, "change_ns"},
+    [DIFF_TTOT_A] = {"TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_before_ns"},
+    [DIFF_TTOT_B] = {"-> TTOT", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttot_after_ns"},
+    [DIFF_CALLS_A] = {"NCALL", COLUMN_RIGHT, IMPORTANCE_NORMAL, "calls_before"},
+    [DIFF_CALLS_B] = {"-> NCALL", COLUMN_RIGHT, IMPORTANCE_NORMAL, "calls_after"},
+    [DIFF_TAVG_A] = {"TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_before_ns"},
+    [DIFF_TAVG_B] = {"-> TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_after_ns"},
+};
+
+static char *signed_duration(char *buf, int64_t ns)
+{
+    char text[UNIT_TEXT_MAX];
+    snprintf(buf, UNIT_TEXT_MAX, "%s%s", ns < 0 ? "-" : "+", format_duration(text, llabs(ns)));
+    return buf;
+}
+
+static void add_change(struct table *table, const struct function_change *c)
+{
+    char change[UNIT_TEXT_MAX], ttot[2][UNIT_TEXT_MAX], tavg[2][UNIT_TEXT_MAX], calls[2][32];
+    const struct function_row *a = &c->before, *b = &c->after;
+    _cleanup_(freep) char *place = place_text(b);
+
+    table_add(table, (const char *[_DIFF_MAX]){
+                         [DIFF_FUNCTION] = b->name,
+                         [DIFF_FILE] = place,
+                         [DIFF_CHANGE] = signed_duration(change, function_change_ns(c)),
+                         [DIFF_TTOT_A] = format_duration(ttot[0], a->ttot_ns),
+                         [DIFF_TTOT_B] = format_duration(ttot[1], b->ttot_ns),
+                         [DIFF_CALLS_A] = text_number(calls[0], a->calls),
+                         [DIFF_CALLS_B] = text_number(calls[1], b->calls),
+                         [DIFF_TAVG_A] = a->calls > 0 ? format_duration(tavg[0], a->tavg_ns) : NULL,
+                         [DIFF_TAVG_B] = b->calls > 0 ? format_duration(tavg[1], b->tavg_ns) : NULL,
+                     });
+    table_set_value(table, DIFF_FILE, b->file);
+    table_set_int(table, DIFF_CHANGE, function_change_ns(c));
+    table_set_int(table, DIFF_TTOT_A, a->ttot_ns);
+    table_set_int(table, DIFF_TTOT_B, b->ttot_ns);
+    table_set_int(table, DIFF_CALLS_A, a->calls);
+    table_set_int(table, DIFF_CALLS_B, b->calls);
+    if (a->calls > 0)
+        table_set_int(table, DIFF_TAVG_A, a->tavg_ns);
+    if (b->calls > 0)
+        table_set_int(table, DIFF_TAVG_B, b->tavg_ns);
+    table_colour(table, DIFF_CHANGE, function_change_ns(c) < 0 ? COLOUR_GOOD : COLOUR_BAD);
+}
+
+/* What all functions cost themselves, on both sides. */
+static void print_totals(struct client *c, const struct function_changes *changes, const char *before,
+                         const char *after)
+{
+    int64_t a = 0, b = 0;
+    char text_a[UNIT_TEXT_MAX], text_b[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX] = "";
+
+    for (size_t i = 0; i < changes->n; i++) {
+        a += changes->items[i].before.tsub_ns;
+        b += changes->items[i].after.tsub_ns;
+    }
+    if (a > 0)
+        snprintf(share, sizeof(share), "  (%+.1f %%)", 100.0 * (double)(b - a) / (double)a);
+    fprintf(c->out.file, "%s -> %s: all functions %s -> %s%s\n", before, after, format_duration(text_a, a),
+            format_duration(text_b, b), share);
+}
+
+int function_changes_print(struct client *c, const struct function_changes *changes, const char *before,
+                           const char *after, size_t top)
+{
+    size_t n = shown(changes->n, top);
+    _cleanup_(table_freep) struct table *table = NULL;
+    int status = listing_table(c, diff_columns, _DIFF_MAX, &table);
+
+    if (status != EXIT_DONE)
+        return status;
+    listing_page(c);
+    if (listing_has_legend(c))
+        print_totals(c, changes, before, after);
+    for (size_t i = 0; i < n; i++)
+        add_change(table, &changes->items[i]);
+    listing_print(c, table);
+    if (n < changes->n && listing_has_legend(c))
+        fprintf(c->out.file, "... %zu more (--top 0)\n", changes->n - n);
+    return EXIT_DONE;
+}
+
+static json_t *side_to_json(const struct function_row *f)
+{
+    json_t *j = json_object();
+    json_put_int(j, "calls", f->calls);
+    json_put_int(j, "tsub_ns", f->tsub_ns);
+    json_put_int(j, "ttot_ns", f->ttot_ns);
+    json_put_int(j, "tavg_ns", f->tavg_ns);
+    return j;
+}
+
+json_t *function_changes_to_json(const struct function_changes *changes, const char *before,
+                                 const char *after, size_t top)
+{
+    json_t *j = json_object(), *list = json_array();
+
+    for (size_t i = 0; i < shown(changes->n, top); i++) {
+        const struct function_change *c = &changes->items[i];
+        json_t *item = json_object();
+        json_put_str(item, "name", c->after.name);
+        json_put_str(item, "file", c->after.file);
+        json_put_int(item, "change_ns", function_change_ns(c));
+        json_object_set_new(item, "before", side_to_json(&c->before));
+        json_object_set_new(item, "after", side_to_json(&c->after));
+        json_array_append_new(list, item);
+    }
+    json_put_str(j, "before", before);
+    json_put_str(j, "after", after);
+    json_object_set_new(j, "functions", list);
+    return j;
+}

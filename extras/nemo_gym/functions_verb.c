@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/keys.h"
+#include "client/verbs.h"
+#include "client/verbs/worker_options.h"
+#include "client/views/listing.h"
+#include "extras/nemo_gym/baselines.h"
+#include "extras/nemo_gym/function_print.h"
+#include "extras/nemo_gym/rollout_session.h"
+#include "extras/nemo_gym/rollouts.h"
+#include <errno.h>
+
+#define TOP_DEFAULT         20
+#define INTERVAL_DEFAULT_NS (2 * NS_PER_S)
+#define INTERVAL_MIN_NS     (100 * NS_PER_MS)
+#define LONGEST_DEFAULT_NS  (600 * NS_PER_S)
+/* Lines of the terminal that are not for functions: title, heading, "more", help, the cursor's. */
+#define LINES_RESERVED 6
+
+struct options {
+    struct source source;
+    const char *session, *save, *sort, *workload, *agent, *output;
+    int64_t top, interval_ns, limit, concurrency, duration_ns;
+    bool live, diff;
+};
+
+#define AT(member) offsetof(struct options, member)
+static const struct option_def options[] = {
+    SOURCE_OPTIONS(struct options),
+    {"session", 's', "ID", OPTION_TEXT, AT(session),
+     "what ran while this session recorded, instead of since the launch"},
+    {"live", 0, NULL, OPTION_FLAG, AT(live), "look again and again, until q or Ctrl-C"},
+    {"interval", 0, "DURATION", OPTION_DURATION, AT(interval_ns), "between two looks of --live, default 2s"},
+    {"sort", 0, "KEY", OPTION_TEXT, AT(sort), "by " FUNCTION_SORT_KEYS "; default ttot"},
+    {"top", 0, "N", OPTION_NUMBER, AT(top),
+     "functions shown; 0 for all, default 20, of JSON, CSV and TSV all"},
+    {"save", 0, "NAME", OPTION_TEXT, AT(save), "keep it under a name, for --diff"},
+    {"diff", 0, NULL, OPTION_FLAG, AT(diff), "compare two that were saved, or sessions: --diff baseline s9"},
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload),
+     "record a session while the rollouts of this JSONL file run"},
+    {"agent", 0, "NAME", OPTION_TEXT, AT(agent), "with --workload: who runs those that name no agent"},
+    {"limit", 0, "N", OPTION_COUNT, AT(limit), "with --workload: number of lines, from the first"},
+    {"concurrency", 0, "N", OPTION_COUNT, AT(concurrency),
+     "with --workload: maximum lines in flight (default: 8)"},
+    {"duration", 0, "TIME", OPTION_DURATION, AT(duration_ns),
+     "with --workload: record no longer than this, default 10min"},
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "with --workload: what came back, as JSONL"},
+};
+
+static int usage(struct client *c, const char *what, const char *remedy)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+    problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
+}
+
+static const char *sort_key(const struct options *o)
+{
+    return o->sort ? o->sort : "ttot";
+}
+
+static size_t top_of(const struct client *c, const struct options *o)
+{
+    return o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
+}
+
+static int get_session_functions(struct client *c, const char *word, json_t **ret)
+{
+    char ref[REF_TEXT_MAX];
+
+    if (verb_ref(c, word, 's', "s", ref) < 0)
+        return EXIT_USAGE;
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/functions", ref);
+    return client_get(c, path, NULL, ret);
+}
+
+static int live_path(struct client *c, const struct options *o, char **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    char *path = xstrdup("/v1/functions");
+
+    if (source_to_query(c, &o->source, &path, &p) < 0) {
+        free(path);
+        return client_fail(c, &p);
+    }
+    *ret = path;
+    return EXIT_DONE;
+}
+
+static int get_functions(struct client *c, const struct options *o, json_t **ret)
+{
+    _cleanup_(freep) char *path = NULL;
+
+    if (o->session)
+        return get_session_functions(c, o->session, ret);
+    int status = live_path(c, o, &path);
+    return status == EXIT_DONE ? client_get(c, path, "asking for its functions", ret) : status;
+}
+
+/* Sorted and cut, with what is to be read from all of them. */
+static int print_json(struct client *c, const struct function_rows *rows, json_t *answer, size_t top)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < (top == 0 ? rows->n : MIN(rows->n, top)); i++) {
+        const struct function_row *f = &rows->items[i];
+        json_t *j = json_object();
+        json_put_str(j, "worker", f->worker);
+        json_put_str(j, "name", f->name);
+        json_put_str(j, "file", f->file);
+        json_put_int(j, "line", f->line);
+        json_put_int(j, "calls", f->calls);
+        json_put_int(j, "tsub_ns", f->tsub_ns);
+        json_put_int(j, "ttot_ns", f->ttot_ns);
+        json_put_int(j, "tavg_ns", f->tavg_ns);
+        json_array_append_new(list, j);
+    }
+    _cleanup_json_ out = json_copy(answer);
+    json_object_set_new(out, "functions", list);
+    json_object_set_new(out, "findings", function_findings_to_json(rows));
+    return client_print_json(c, out);
+}
+
+static int print(struct client *c, const struct options *o, json_t *answer)
+{
+    _cleanup_(function_rows_done) struct function_rows rows = {0};
+    size_t top = top_of(c, o);
+
+    function_rows_take(answer, &rows);
+    function_rows_sort(&rows, sort_key(o));
+    if (c->json)
+        return print_json(c, &rows, answer, top);
+    if (listing_is_separated(c))
+        return function_rows_print(c, &rows, top);
+    function_reasons_print(c, answer);
+    if (rows.n == 0) {
+        client_say(c, "No function ran, or none was counted.");
+        return EXIT_DONE;
+    }
+    int status = function_rows_print(c, &rows, top);
+    if (status == EXIT_DONE && !c->no_legend)
+        function_findings_print(c, &rows, answer);
+    return status;
+}
+
+static int save(struct client *c, const struct options *o, const json_t *answer)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (json_array_size(json_object_get(answer, "functions")) == 0)
+        return usage(c, "there is no function to be saved", "Record while the server works.");
+    if (baseline_save(o->save, answer, &p) < 0)
+        return client_fail(c, &p);
+    client_say(c, "Saved as %s. Next: profctl functions --diff %s OTHER", o->save, o->save);
+    return EXIT_DONE;
+}
+
+/* -- Live -- */
+
+static char *live_text(struct client *c, const struct options *o, const struct function_rows *rows,
+                       const char *name)
+{
+    char at[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX];
+    unsigned height = screen_height(&c->out);
+    size_t top = o->top != OPTION_ABSENT   ? (size_t)o->top
+                 : height > LINES_RESERVED ? height - LINES_RESERVED
+                                           : TOP_DEFAULT;
+    if (c->out.is_terminal && height > LINES_RESERVED)
+        top = top == 0 ? height - LINES_RESERVED : MIN(top, (size_t)(height - LINES_RESERVED));
+    _cleanup_(freep) char *table = function_table_text(c, rows, top);
+    int64_t own = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        own = MIN(own, INT64_MAX - rows->items[i].tsub_ns) + rows->items[i].tsub_ns;
+
+    return xasprintf("%s  %s  since the launch: %s in %zu functions\n%s%s", name, format_time(at, wall_ns()),
+                     format_duration(total, own), rows->n, table, c->out.is_terminal ? "q ends\n" : "\n");
+}
+
+/* *ret_left: Ctrl-C came while profd was asked. */
+static int show_look(struct client *c, const struct options *o, const char *path, const char *name,
+                     bool *ret_left)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ answer = NULL;
+    _cleanup_(function_rows_done) struct function_rows rows = {0};
+    int r = door_call(c->door, "GET", path, NULL, NULL, &answer, &p), status = EXIT_DONE;
+
+    *ret_left = r == -EINTR;
+    if (r < 0)
+        return *ret_left ? EXIT_DONE : client_fail(c, &p);
+    function_rows_take(answer, &rows);
+    function_rows_sort(&rows, sort_key(o));
+    if (!listing_is_text(c)) {
+        status = print(c, o, answer);
+    } else {
+        _cleanup_(freep) char *text = live_text(c, o, &rows, name);
+        if (c->out.is_terminal)
+            screen_draw(&c->out, text);
+        else
+            fputs(text, c->out.file);
+    }
+    return fflush(c->out.file) == 0 ? status : EXIT_FAILED;
+}
+
+static int live(struct client *c, const struct options *o)
+{
+    _cleanup_(freep) char *path = NULL;
+    _cleanup_(freep) char *name =
+        o->source.workers.n == 1 ? xstrdup(o->source.workers.items[0]) : source_name(&o->source);
+    int64_t interval =
+        o->interval_ns == OPTION_ABSENT ? INTERVAL_DEFAULT_NS : MAX(o->interval_ns, INTERVAL_MIN_NS);
+    struct keys keys;
+    int status = live_path(c, o, &path);
+    bool left = false;
+
+    if (status != EXIT_DONE)
+        return status;
+    c->may_page = false;
+    keys_open(&keys);
+    for (int64_t next = mono_ns(); status == EXIT_DONE && !left;) {
+        status = show_look(c, o, path, name, &left);
+        next = MAX(next + interval, mono_ns());
+        while (status == EXIT_DONE && !left && mono_ns() < next) {
+            int key = keys_wait(&keys, next);
+            left = key == KEY_END || key == 'q';
+        }
+    }
+    keys_close(&keys);
+    screen_settle(&c->out);
+    return status;
+}
+
+/* -- Two profiles -- */
+
+static int load(struct client *c, const char *word, json_t **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int64_t id;
+
+    if (parse_ref(word, 0, &id) == 's')
+        return get_session_functions(c, word, ret);
+    return baseline_load(word, ret, &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
+}
+
+static int diff(struct client *c, const struct options *o, char **words)
+{
+    _cleanup_json_ before = NULL;
+    _cleanup_json_ after = NULL;
+    _cleanup_(function_rows_done) struct function_rows a = {0};
+    _cleanup_(function_rows_done) struct function_rows b = {0};
+    _cleanup_(function_changes_done) struct function_changes changes = {0};
+    int status = load(c, words[0], &before);
+
+    if (status == EXIT_DONE)
+        status = load(c, words[1], &after);
+    if (status != EXIT_DONE)
+        return status;
+    function_rows_take(before, &a);
+    function_rows_take(after, &b);
+    function_changes_make(&a, &b, &changes);
+    if (c->json) {
+        _cleanup_json_ j = function_changes_to_json(&changes, words[0], words[1], top_of(c, o));
+        return client_print_json(c, j);
+    }
+    return function_changes_print(c, &changes, words[0], words[1], top_of(c, o));
+}
+
+static int64_t given(int64_t value, int64_t fallback)
+{
+    return value == OPTION_ABSENT ? fallback : value;
+}
+
+static int check(struct client *c, const struct options *o, int n_words)
+{
+    struct function_rows none = {0};
+
+    if (o->diff ? n_words != 2 : n_words != 0)
+        return usage(c, o->diff ? "--diff compares two profiles" : "functions takes words only with --diff",
+                     "profctl functions --diff baseline optimized");
+    if (o->diff + o->live + !!o->session + !!o->workload > 1)
+        return usage(c, "--diff, --live, --session and --workload exclude each other",
+                     "profctl functions --help");
+    if (!o->workload &&
+        (o->agent || o->output || given(o->limit, 0) || given(o->concurrency, 0) || given(o->duration_ns, 0)))
+        return usage(c, "--agent, --limit, --concurrency, --duration and --output are for --workload",
+                     "Name a JSONL file of rollouts with --workload.");
+    if (o->live && o->save)
+        return usage(c, "--live saves nothing", "Leave --live out, or save what a session recorded.");
+    if (function_rows_sort(&none, sort_key(o)) < 0)
+        return usage(c, "there is no such key for --sort", "It takes: " FUNCTION_SORT_KEYS ".");
+    return EXIT_DONE;
+}
+
+/* A session of its own, and what ran in it. */
+static int run_workload(struct client *c, const struct options *o, json_t **ret)
+{
+    const struct rollout_options rollouts = {.file = o->workload,
+                                             .agent = o->agent,
+                                             .output = o->output,
+                                             .limit = given(o->limit, 0),
+                                             .at_once = given(o->concurrency, ROLLOUTS_AT_ONCE),
+                                             .longest_ns = given(o->duration_ns, LONGEST_DEFAULT_NS)};
+    char session[REF_TEXT_MAX];
+    int status = rollout_session(c, &o->source, &rollouts, session);
+
+    if (status != EXIT_DONE && status != EXIT_PARTIAL)
+        return status;
+    int got = get_session_functions(c, session, ret);
+    return got != EXIT_DONE ? got : status;
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_json_ answer = NULL;
+    int status = check(c, o, n_words);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (o->diff)
+        return diff(c, o, words);
+    if (o->live)
+        return live(c, o);
+    status = o->workload ? run_workload(c, o, &answer) : get_functions(c, o, &answer);
+    if (!answer)
+        return status;
+    int shown = o->save ? save(c, o, answer) : print(c, o, answer);
+    return shown != EXIT_DONE ? shown : status;
+}
+
+const struct verb verb_functions = {
+    .name = "functions",
+    .words = "[NAME NAME]",
+    .summary = "Show which functions of NeMo Gym's servers take the time",
+    .details =
+        "Servers count from their launch; profctl start and stop make a session of what runs in between.\n"
+        "With --diff: NAMEs that --save gave, or sessions.",
+    .own_kind = 's',
+    .max_words = 2,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run,
+};

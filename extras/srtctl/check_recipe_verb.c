@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `profctl check-recipe`: job files of srtctl checked without a fleet, and the jobs in each listed. */
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "client/verbs.h"
+#include "client/views/listing.h"
+#include "extras/srtctl/rules.h"
+#include "extras/srtctl/variants.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+struct options {
+    const char *variant;
+};
+
+/* clang-format off */
+static const struct option_def options[] = {
+    {"variant", 0, "NAME", OPTION_TEXT, offsetof(struct options, variant), "check only this one of a file's jobs"},
+};
+/* clang-format on */
+
+struct checking {
+    struct client *c;
+    const char *path;
+    struct table *table;
+    json_t *list;
+    bool refused;
+};
+
+static json_t *phases_json(const struct recipe *r)
+{
+    json_t *phases = json_object();
+
+    for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
+        const struct recipe_phase *phase = &r->phases[m];
+        if (!phase->present || r->type == RECIPE_NONE || r->type == RECIPE_NSYS_TIME)
+            continue;
+        json_object_set_new(phases, recipe_mode_name((enum recipe_mode)m),
+                            json_pack("{s: I, s: I}", "start_step", (json_int_t)phase->start_step,
+                                      "stop_step", (json_int_t)phase->stop_step));
+    }
+    return phases;
+}
+
+static char *phases_text(const struct recipe *r)
+{
+    _cleanup_json_ phases = phases_json(r);
+    const char *name;
+    json_t *phase;
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    json_object_foreach(phases, name, phase)
+        fprintf(out, "%s%s %" PRId64 "-%" PRId64, ftell(out) > 0 ? ", " : "", name,
+                json_get_int(phase, "start_step", 0), json_get_int(phase, "stop_step", 0));
+    fclose(out);
+    return text;
+}
+
+static char *load_text(const struct recipe *r)
+{
+    const struct recipe_phase *phase = &r->phases[r->disaggregated ? RECIPE_PREFILL : RECIPE_AGGREGATED];
+
+    if (!phase->isl || !phase->osl || !phase->concurrency)
+        return xstrdup(r->benchmark);
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    fprintf(out, "%s %" PRId64 "/%" PRId64 " c=", r->benchmark, phase->isl, phase->osl);
+    for (size_t i = 0; i < r->n_concurrencies; i++)
+        fprintf(out, "%s%" PRId64, i > 0 ? "," : "", r->concurrencies[i]);
+    if (r->n_concurrencies == 0)
+        fprintf(out, "%" PRId64, phase->concurrency);
+    fclose(out);
+    return text;
+}
+
+static void add_json(struct checking *k, const struct recipe_variant *v, const struct recipe *r,
+                     const struct problem *broken)
+{
+    json_t *one = json_object();
+
+    json_put_str(one, "file", k->path);
+    json_put_str(one, "variant", v->name);
+    json_put_str(one, "name", r->name);
+    json_put_str(one, "backend", r->backend);
+    json_put_str(one, "frontend", r->frontend);
+    json_put_str(one, "benchmark", r->benchmark);
+    json_put_str(one, "profiling", recipe_type_name(r->type));
+    json_object_set_new(one, "phases", phases_json(r));
+    json_put_bool(one, "runs", broken->what == NULL);
+    json_put_str(one, "reason", broken->what);
+    json_put_str(one, "remedy", broken->remedy);
+    json_object_set(one, "recipe", v->root);
+    json_array_append_new(k->list, one);
+}
+
+static void check_variant(struct checking *k, const struct recipe_variant *v)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(problem_done) struct problem broken = {0};
+    _cleanup_(recipe_done) struct recipe r = {0};
+
+    if (recipe_from_variant(k->path, v, &r, &p) < 0 ||
+        recipe_check(&r, RECIPE_ANY_WORKERS | RECIPE_ANY_LOAD, &p) < 0) {
+        client_fail(k->c, &p);
+        k->refused = true;
+        return;
+    }
+    recipe_check(&r, RECIPE_ANY_WORKERS, &broken);
+    _cleanup_(freep) char *phases = phases_text(&r), *load = load_text(&r);
+    add_json(k, v, &r, &broken);
+    table_add(k->table, (const char *const[]){v->name, broken.what ? "no" : "yes", recipe_type_name(r.type),
+                                              phases, load, r.backend, r.name, k->path});
+    if (broken.what)
+        client_say(k->c, "%s\n  %s", broken.what, broken.remedy);
+}
+
+static void check_file(struct checking *k, const char *variant)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(recipe_variants_done) struct recipe_variants variants = {0};
+    _cleanup_(freep) char *data = NULL;
+    const struct recipe_variant *only = NULL;
+    size_t size;
+    int err = read_file(AT_FDCWD, k->path, RECIPE_BYTES_MAX, &data, &size);
+
+    if (err < 0)
+        problem_set(&p, err, PROBLEM_BAD_REQUEST, "cannot read %s: %s", k->path, strerror(-err));
+    else
+        err = recipe_variants_read(k->path, data, size, &variants, &p);
+    if (err == 0 && variant && !(only = recipe_variants_find(&variants, k->path, variant, &p)))
+        err = -EINVAL;
+    if (err < 0) {
+        client_fail(k->c, &p);
+        k->refused = true;
+        return;
+    }
+    for (size_t i = 0; i < variants.n; i++)
+        if (only ? only == &variants.items[i] : !variants.items[i].by_name_only)
+            check_variant(k, &variants.items[i]);
+}
+
+static int run(struct client *c, const void *values, int n_words, char **words)
+{
+    static const struct table_column columns[] = {
+        {"VARIANT", COLUMN_SHORTEN, IMPORTANCE_KEY, .least = 16},
+        {"RUNS", 0, IMPORTANCE_KEY},
+        {"PROFILING", 0},
+        {"STEPS", COLUMN_SHORTEN},
+        {"LOAD", COLUMN_SHORTEN, .least = 20},
+        {"BACKEND", 0, IMPORTANCE_EXTRA},
+        {"NAME", COLUMN_SHORTEN, IMPORTANCE_EXTRA},
+        {"FILE", COLUMN_PATH | COLUMN_SHORTEN, IMPORTANCE_EXTRA},
+    };
+    const struct options *o = values;
+    _cleanup_json_ list = json_array();
+    _cleanup_(table_freep) struct table *table = NULL;
+    int status = listing_table(c, columns, ARRAY_SIZE(columns), &table);
+    struct checking k = {.c = c, .table = table, .list = list};
+
+    if (status != EXIT_DONE)
+        return status;
+    for (int i = 0; i < n_words; i++) {
+        k.path = words[i];
+        check_file(&k, o->variant);
+    }
+    if (c->json)
+        client_print_json(c, list);
+    else if (json_array_size(list) > 0)
+        listing_print(c, table);
+    return k.refused ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct verb verb_check_recipe = {
+    .name = "check-recipe",
+    .words = "FILE...",
+    .summary = "Check job files of srtctl and list their variants",
+    .details =
+        "Resolves base, override_NAME, zip_override_NAME and sweep, and checks keys, types and\n"
+        "srtctl's rules. RUNS: whether profctl start --recipe can send the load. With --json each job\n"
+        "is printed with everything resolved. Exit status 1 if srtctl would refuse one.",
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .has_listing = true,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run,
+};

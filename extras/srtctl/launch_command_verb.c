@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `profctl nsys-command` and `profctl torch-command`: how a worker of a recipe is started so that it can be
+ * profiled. Prints the line; runs nothing, and asks no profd. */
+#include "extras/srtctl/launch.h"
+
+#include "base/alloc.h"
+#include "client/verbs.h"
+#include <errno.h>
+
+struct options {
+    const char *recipe, *variant, *mode, *node;
+    int64_t rank, worker;
+    bool any_workers;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct option_def options[] = {
+    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "the job file of srtctl"},
+    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "which of the file's jobs, as check-recipe lists them"},
+    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "prefill, decode or aggregated"},
+    {"rank", 0, "N", OPTION_NUMBER, AT(rank), "which of the worker's nodes; default 0"},
+    {"worker-index", 0, "N", OPTION_NUMBER, AT(worker), "which of the mode's workers; default 0"},
+    {"node", 0, "NAME", OPTION_TEXT, AT(node), "the host's name, for the report's; default: the shell's $SLURMD_NODENAME"},
+    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "accept any number of workers a role"},
+};
+/* clang-format on */
+
+static int choose_place(const struct options *o, struct launch_place *ret, struct problem *p)
+{
+    int mode = o->mode ? recipe_mode_from_name(o->mode) : -EINVAL;
+
+    if (!o->recipe || !o->mode || mode < 0) {
+        if (o->recipe && o->mode)
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--mode: there is no mode '%s'", o->mode);
+        else
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--recipe FILE and --mode MODE are needed");
+        problem_remedy(p, "The modes are prefill, decode and aggregated.");
+        return -EINVAL;
+    }
+    *ret = (struct launch_place){
+        .mode = (enum recipe_mode)mode,
+        .rank = o->rank == OPTION_ABSENT ? 0 : o->rank,
+        .worker = o->worker == OPTION_ABSENT ? 0 : o->worker,
+        .node = o->node,
+    };
+    return 0;
+}
+
+static int read_recipe(const struct options *o, struct recipe *ret, struct problem *p)
+{
+    return recipe_read(o->recipe, o->variant, RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0),
+                       ret, p);
+}
+
+static int print(struct client *c, const struct launch *l)
+{
+    if (c->json) {
+        _cleanup_json_ j = launch_json(l);
+        return client_print_json(c, j);
+    }
+    _cleanup_(freep) char *text = launch_text(l);
+    fprintf(c->out.file, "%s\n", text);
+    return EXIT_DONE;
+}
+
+static int run_nsys(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(recipe_done) struct recipe r = {0};
+    _cleanup_(launch_done) struct launch l = {0};
+    struct launch_place place;
+
+    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 ||
+        launch_nsys(&r, &place, n_words, words, &l, &p) < 0)
+        return client_fail(c, &p);
+    return print(c, &l);
+}
+
+static int run_torch(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(recipe_done) struct recipe r = {0};
+    _cleanup_(launch_done) struct launch l = {0};
+    struct launch_place place;
+
+    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 || launch_torch(&r, &place, &l, &p) < 0)
+        return client_fail(c, &p);
+    return print(c, &l);
+}
+
+const struct verb verb_nsys_command = {
+    .name = "nsys-command",
+    .words = "[-- COMMAND [ARGUMENT...]]",
+    .summary = "Print the command of a recipe's worker under nsys",
+    .details =
+        "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. COMMAND is what\n"
+        "is wrapped; without one it is the recipe's own worker.",
+    .max_words = WORDS_UNLIMITED,
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run_nsys,
+};
+
+const struct verb verb_torch_command = {
+    .name = "torch-command",
+    .words = "",
+    .summary = "Print the command of a recipe's worker for torch's profiler",
+    .details =
+        "The recipe is a job file of srtctl whose profiling.type is torch. The line is the one by which\n"
+        "srtctl starts the worker: dynamo.sglang, or sglang.launch_server with frontend.type sglang.",
+    .options = options,
+    .n_options = ARRAY_SIZE(options),
+    .values_size = sizeof(struct options),
+    .run = run_torch,
+};

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After srt-slurm: src/srtctl/core/config.py (deep_merge, generate_override_configs) and core/sweep.py. */
+#include "extras/srtctl/variants.h"
+
+#include "base/alloc.h"
+#include "base/yaml_json.h"
+#include "client/cli/nearest.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define OVERRIDE "override_"
+#define ZIP      "zip_override_"
+
+struct reading {
+    const char *path;
+    json_t *root, *lines, *columns; /* of the file */
+    struct recipe_variants *variants;
+    struct problem *p;
+    size_t size;  /* of the file */
+    size_t *left; /* bytes that its variants may still have */
+};
+
+static int refuse(const struct reading *r, const char *pointer, const char *remedy, const char *format, ...)
+    _printf_(4, 5);
+static int refuse(const struct reading *r, const char *pointer, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
+    problem_set(r->p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ":%" PRId64 ": %s", r->path,
+                json_get_int(r->lines, pointer, 1), json_get_int(r->columns, pointer, 1), text);
+    problem_remedy(r->p, "%s", remedy);
+    return -EINVAL;
+}
+
+/* A value of a sweep may consist of other placeholders, and a large base may be that of 1000 variants. */
+static bool spend(const struct reading *r, size_t bytes)
+{
+    bool fits = bytes < *r->left;
+
+    *r->left = fits ? *r->left - bytes : 0;
+    return fits;
+}
+
+static int add(const struct reading *r, const struct recipe_variant *take)
+{
+    struct recipe_variants *v = r->variants;
+
+    VEC_GROW(v->items, v->n, v->cap);
+    v->items[v->n++] = *take;
+    if (v->n > RECIPE_VARIANTS_MAX)
+        return refuse(r, "", "Split the file.", "more than %d variants", RECIPE_VARIANTS_MAX);
+    if (*r->left == 0)
+        return refuse(r, "", "Split the file.", "all variants together are larger than %d MiB",
+                      RECIPE_VARIANTS_BYTES_MAX >> 20);
+    return 0;
+}
+
+/* -- Merging ------------------------------------------------------------------------------------------ */
+
+/* Sections are merged, all else replaces, and null removes. */
+static void merge(json_t *into, const json_t *from)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)from, key, value) {
+        json_t *old = json_object_get(into, key);
+        if (json_is_null(value))
+            json_object_del(into, key);
+        else if (json_is_object(value) && json_is_object(old))
+            merge(old, value);
+        else
+            json_object_set_new(into, key, json_deep_copy(value));
+    }
+}
+
+/* The places of the keys below one, as they are once it is the document. */
+static void take_places(json_t *into, const json_t *places, const char *below)
+{
+    const char *pointer;
+    json_t *place;
+    size_t n = strlen(below);
+
+    json_object_foreach((json_t *)places, pointer, place)
+        if (strncmp(pointer, below, n) == 0 && (pointer[n] == '/' || !pointer[n]))
+            json_object_set(into, pointer + n, place);
+}
+
+static json_t *merged_places(const json_t *places, const char *override)
+{
+    _cleanup_(freep) char *below = xasprintf("/%s", override);
+    json_t *merged = json_object();
+
+    take_places(merged, places, "/base");
+    if (*override)
+        take_places(merged, places, below);
+    return merged;
+}
+
+static struct recipe_variant merged_variant(const struct reading *r, const char *key, const json_t *override,
+                                            char *take_name)
+{
+    if (!spend(r, r->size))
+        return (struct recipe_variant){.name = take_name, .root = json_object()};
+    struct recipe_variant v = {.name = take_name,
+                               .root = json_deep_copy(json_object_get(r->root, "base")),
+                               .lines = merged_places(r->lines, key),
+                               .columns = merged_places(r->columns, key)};
+    merge(v.root, override);
+    return v;
+}
+
+static void name_after_base(const struct reading *r, struct recipe_variant *v)
+{
+    const char *base = json_get_str(json_object_get(r->root, "base"), "name");
+    _cleanup_(freep) char *name = xasprintf("%s_%s", base ? base : "unnamed", v->name);
+
+    json_put_str(v->root, "name", name);
+}
+
+static int add_override(const struct reading *r, const char *key, const json_t *override)
+{
+    struct recipe_variant v = merged_variant(r, key, override, xstrdup(key + strlen(OVERRIDE)));
+
+    if (!json_object_get(override, "name"))
+        name_after_base(r, &v);
+    return add(r, &v);
+}
+
+/* -- Zips --------------------------------------------------------------------------------------------- */
+
+struct zip {
+    size_t n; /* of the longest list so far */
+    bool has_lists;
+};
+
+/* How long the lists of a section are; those of one element are repeated. */
+static int measure(const struct reading *r, const json_t *section, const char *pointer, struct zip *zip)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)section, key, value) {
+        _cleanup_(freep) char *below = xasprintf("%s/%s", pointer, key);
+        size_t n = json_array_size(value);
+        int err = 0;
+        if (json_is_object(value))
+            err = measure(r, value, below, zip);
+        else if (json_is_array(value) && n == 0)
+            err = refuse(r, below, "Give it elements, or remove it.",
+                         "zip_override contains an empty list — cannot zip zero-length lists");
+        else if (json_is_array(value) && n > 1 && zip->n > 1 && n != zip->n)
+            err =
+                refuse(r, below, "A list that is the value of each variant goes into a list: [[1, 2]].",
+                       "Incompatible zip lengths %zu and %zu. All lists must have the same length or length "
+                       "1 (broadcast).",
+                       zip->n, n);
+        if (err < 0)
+            return err;
+        if (json_is_array(value)) {
+            zip->has_lists = true;
+            zip->n = MAX(zip->n, n);
+        }
+    }
+    return 0;
+}
+
+static json_t *slice(const json_t *section, size_t i)
+{
+    json_t *sliced = json_object();
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)section, key, value) {
+        if (json_is_array(value))
+            json_object_set_new(sliced, key,
+                                json_deep_copy(json_array_get(value, json_array_size(value) == 1 ? 0 : i)));
+        else if (json_is_object(value))
+            json_object_set_new(sliced, key, slice(value, i));
+        else
+            json_object_set_new(sliced, key, json_deep_copy(value));
+    }
+    return sliced;
+}
+
+static int add_zip(const struct reading *r, const char *key, const json_t *override)
+{
+    _cleanup_(freep) char *pointer = xasprintf("/%s", key);
+    struct zip zip = {0};
+    int err = measure(r, override, pointer, &zip);
+
+    if (err < 0)
+        return err;
+    if (!zip.has_lists)
+        return refuse(r, pointer, "Call it override_NAME, or make lists of the values that differ.",
+                      "zip_override section contains no list values — nothing to zip");
+    for (size_t i = 0; i < zip.n && err == 0; i++) {
+        _cleanup_json_ sliced = slice(override, i);
+        struct recipe_variant v = merged_variant(r, key, sliced, xasprintf("%s_%zu", key + strlen(ZIP), i));
+        if (!json_is_array(json_object_get(override, "name")))
+            name_after_base(r, &v);
+        err = add(r, &v);
+    }
+    return err;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int refuse_key(const struct reading *r, const char *key)
+{
+    static const char *const starts[] = {"base", OVERRIDE, ZIP, "lock"};
+    _cleanup_(freep) char *pointer = xasprintf("/%s", key), *start = xstrdup(key);
+    char *underscore = strrchr(start, '_');
+
+    if (underscore)
+        underscore[1] = '\0';
+    const char *nearest = nearest_name(start, starts, ARRAY_SIZE(starts));
+    int err = refuse(r, pointer, "A file with base has only base, override_NAME and zip_override_NAME.",
+                     "%s: next to base srtctl ignores such a key", key);
+    if (nearest) {
+        free(r->p->remedy);
+        r->p->remedy = NULL;
+        problem_remedy(r->p, "Did you mean %s%s?", nearest,
+                       nearest[strlen(nearest) - 1] == '_' ? "NAME" : "");
+    }
+    return err;
+}
+
+/* In srtctl's order: overrides, then zips, each by name. */
+static int read_overrides(const struct reading *r)
+{
+    size_t n = 0;
+    _cleanup_(freep) const char **keys = xcalloc(json_object_size(r->root) + 1, sizeof(*keys));
+    const char *key;
+    json_t *value;
+    int err = 0;
+
+    json_object_foreach(r->root, key, value) {
+        _cleanup_(freep) char *pointer = xasprintf("/%s", key);
+        if (!streq(key, "base") && !streq(key, "lock") && !starts_with(key, OVERRIDE) &&
+            !starts_with(key, ZIP))
+            return refuse_key(r, key);
+        if (!json_is_object(value) && !streq(key, "lock"))
+            return refuse(r, pointer, "Indent its keys below it.", "%s must be a section", key);
+        keys[n++] = key;
+    }
+    qsort(keys, n, sizeof(*keys), compare_names);
+    struct recipe_variant base = merged_variant(r, "", NULL, xstrdup("base"));
+    base.by_name_only = true;
+    err = add(r, &base);
+    for (size_t i = 0; i < n && err == 0; i++)
+        if (starts_with(keys[i], OVERRIDE))
+            err = add_override(r, keys[i], json_object_get(r->root, keys[i]));
+    for (size_t i = 0; i < n && err == 0; i++)
+        if (starts_with(keys[i], ZIP))
+            err = add_zip(r, keys[i], json_object_get(r->root, keys[i]));
+    return err;
+}
+
+/* -- Sweeps ------------------------------------------------------------------------------------------- */
+
+/* As Python's str() has it. */
+static char *value_text(const json_t *v)
+{
+    if (json_is_string(v))
+        return xstrdup(json_string_value(v));
+    if (json_is_boolean(v))
+        return xstrdup(json_is_true(v) ? "True" : "False");
+    if (json_is_null(v))
+        return xstrdup("None");
+    if (json_is_array(v)) {
+        char *text = NULL;
+        size_t i, size;
+        json_t *item;
+        FILE *out = xmemstream(&text, &size);
+        json_array_foreach((json_t *)v, i, item) {
+            _cleanup_(freep) char *one = value_text(item);
+            fprintf(out, "%s%s", i > 0 ? "," : "", one);
+        }
+        fclose(out);
+        return text;
+    }
+    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+}
+
+static char *replace_all(const struct reading *r, const char *text, const char *what, const char *with)
+{
+    char *result = NULL;
+    size_t size, n = strlen(with);
+    FILE *out = xmemstream(&result, &size);
+
+    while (*text)
+        if (*text == *what && starts_with(text, what) && spend(r, n)) {
+            fputs(with, out);
+            text += strlen(what);
+        } else {
+            fputc(*text++, out);
+        }
+    fclose(out);
+    return result;
+}
+
+static json_t *copy_value(const struct reading *r, const json_t *value)
+{
+    return spend(r, json_dumpb(value, NULL, 0, JSON_ENCODE_ANY)) ? json_deep_copy(value) : json_null();
+}
+
+static json_t *fill_text(const struct reading *r, const char *text, const json_t *values)
+{
+    _cleanup_(freep) char *filled = xstrdup(text);
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)values, name, value) {
+        if (!spend(r, 1))
+            break;
+        _cleanup_(freep) char *placeholder = xasprintf("{%s}", name);
+        if (!strstr(filled, placeholder))
+            continue;
+        /* Where nothing else is in the text, it is the value: a list, or a number as it is. */
+        if (streq(filled, placeholder) && (json_is_array(value) || json_is_number(value)))
+            return copy_value(r, value);
+        _cleanup_(freep) char *as_text = value_text(value);
+        char *more = spend(r, strlen(as_text)) ? replace_all(r, filled, placeholder, as_text) : xstrdup("");
+        free(filled);
+        filled = more;
+    }
+    return json_text(filled);
+}
+
+/* "{name}", and what YAML makes of it without quotes: {name: null}. */
+static json_t *fill(const struct reading *r, const json_t *template, const json_t *values)
+{
+    const char *key = json_object_iter_key(json_object_iter((json_t *)template));
+    size_t i;
+    json_t *value, *filled;
+
+    if (json_is_string(template))
+        return fill_text(r, json_string_value(template), values);
+    if (json_is_array(template)) {
+        filled = json_array();
+        json_array_foreach((json_t *)template, i, value)
+            json_array_append_new(filled, fill(r, value, values));
+        return filled;
+    }
+    if (!json_is_object(template))
+        return json_deep_copy(template);
+    if (json_object_size(template) == 1 && json_is_null(json_object_get(template, key)) &&
+        json_object_get(values, key))
+        return copy_value(r, json_object_get(values, key));
+    filled = json_object();
+    json_object_foreach((json_t *)template, key, value)
+        json_object_set_new(filled, key, fill(r, value, values));
+    return filled;
+}
+
+static int add_combination(const struct reading *r, const json_t *template, const json_t *values)
+{
+    const char *name, *key;
+    json_t *value;
+    char *suffix = NULL;
+    size_t size;
+    FILE *out = xmemstream(&suffix, &size);
+
+    json_object_foreach((json_t *)values, key, value) {
+        _cleanup_(freep) char *text = value_text(value);
+        fprintf(out, "%s%s%s", ftell(out) > 0 ? "_" : "", key, text);
+    }
+    fclose(out);
+    struct recipe_variant v = {.name = suffix,
+                               .root = spend(r, r->size + size) ? fill(r, template, values) : json_object(),
+                               .lines = json_incref(r->lines),
+                               .columns = json_incref(r->columns)};
+    name = json_get_str(v.root, "name");
+    _cleanup_(freep) char *full = xasprintf("%s_%s", name ? name : "unnamed", suffix);
+    json_put_str(v.root, "name", full);
+    return add(r, &v);
+}
+
+/* All combinations, the last parameter fastest. */
+static int combine(const struct reading *r, const json_t *template, const json_t *sweep, void *at,
+                   json_t *values)
+{
+    size_t i;
+    json_t *value;
+    int err = 0;
+
+    if (!at)
+        return add_combination(r, template, values);
+    const char *key = json_object_iter_key(at);
+    json_array_foreach(json_object_iter_value(at), i, value) {
+        json_object_set(values, key, value);
+        err = combine(r, template, sweep, json_object_iter_next((json_t *)sweep, at), values);
+        if (err < 0)
+            return err;
+    }
+    json_object_del(values, key);
+    return 0;
+}
+
+static int read_sweep(const struct reading *r)
+{
+    json_t *sweep = json_object_get(r->root, "sweep");
+    const char *key;
+    json_t *value;
+    size_t n = 1;
+
+    if (!json_is_object(sweep) || json_object_size(sweep) == 0)
+        return refuse(r, "/sweep", "For example: sweep: {concurrency: [128, 256]}.",
+                      "sweep must be a section of parameters and their values");
+    json_object_foreach(sweep, key, value) {
+        _cleanup_(freep) char *pointer = xasprintf("/sweep/%s", key);
+        if (!json_is_array(value) || json_array_size(value) == 0)
+            return refuse(r, pointer, "Put its values into [ ].", "sweep.%s must be a list of values", key);
+        n *= json_array_size(value);
+        if (n > RECIPE_VARIANTS_MAX)
+            return refuse(r, pointer, "Give fewer values.", "sweep has more than %d combinations",
+                          RECIPE_VARIANTS_MAX);
+    }
+    _cleanup_json_ template = json_copy(r->root);
+    _cleanup_json_ values = json_object();
+    json_object_del(template, "sweep");
+    return combine(r, template, sweep, json_object_iter(sweep), values);
+}
+
+/* -- The file ----------------------------------------------------------------------------------------- */
+
+int recipe_variants_read(const char *path, const char *data, size_t size, struct recipe_variants *ret,
+                         struct problem *p)
+{
+    char error[200];
+    _cleanup_json_ root = NULL;
+    _cleanup_json_ lines = NULL;
+    _cleanup_json_ columns = NULL;
+    _cleanup_(recipe_variants_done) struct recipe_variants variants = {0};
+    _cleanup_(problem_done) struct problem unwanted = {0};
+    size_t left = RECIPE_VARIANTS_BYTES_MAX;
+
+    root = yaml_parse_with_lines(data, size, error, &lines, &columns);
+    if (!root)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", path, error);
+    struct reading r = {.path = path,
+                        .root = root,
+                        .lines = lines,
+                        .columns = columns,
+                        .variants = &variants,
+                        .size = size,
+                        .left = &left,
+                        .p = p ? p : &unwanted};
+    int err = 0;
+    if (!json_is_object(root)) {
+        err = refuse(&r, "", "See examples/ of srt-slurm.",
+                     "this is no job of srtctl: its sections are missing");
+    } else if (json_object_get(root, "base")) {
+        err = read_overrides(&r);
+    } else if (json_object_get(root, "sweep")) {
+        err = read_sweep(&r);
+    } else {
+        struct recipe_variant only = {
+            .root = json_incref(root), .lines = json_incref(lines), .columns = json_incref(columns)};
+        err = add(&r, &only);
+    }
+    if (err < 0)
+        return err;
+    *ret = variants;
+    variants = (struct recipe_variants){0};
+    return 0;
+}
+
+/* "zip_override_tp[0]" as "tp_0"; the caller frees it. */
+static char *plain_name(const char *name)
+{
+    size_t skip = starts_with(name, ZIP) ? strlen(ZIP) : starts_with(name, OVERRIDE) ? strlen(OVERRIDE) : 0;
+    char *plain = xstrdup(name + skip), *bracket = strchr(plain, '[');
+    size_t n = strlen(plain);
+
+    if (bracket && plain[n - 1] == ']') {
+        plain[n - 1] = '\0';
+        *bracket = '_';
+    }
+    return plain;
+}
+
+static char *all_names(const struct recipe_variants *v)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    for (size_t i = 0; i < v->n; i++)
+        fprintf(out, "%s%s", i > 0 ? ", " : "", v->items[i].name);
+    fclose(out);
+    return text;
+}
+
+const struct recipe_variant *recipe_variants_find(const struct recipe_variants *v, const char *path,
+                                                  const char *name, struct problem *p)
+{
+    _cleanup_(freep) char *plain = name ? plain_name(name) : NULL, *all = NULL;
+    const struct recipe_variant *only = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < v->n; i++) {
+        if (name && streq(v->items[i].name, plain))
+            return &v->items[i];
+        if (!v->items[i].by_name_only) {
+            only = &v->items[i];
+            n++;
+        }
+    }
+    if (!name && n == 1)
+        return only;
+    if (v->n == 1 && !v->items[0].name) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no variants", path);
+        problem_remedy(p, "Leave --variant out: the file is one job.");
+        return NULL;
+    }
+    all = all_names(v);
+    if (name) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no variant '%s'", path, name);
+        problem_remedy(p, "Its variants are %s.", all);
+    } else {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s describes %zu jobs", path, n);
+        problem_remedy(p, "Choose one by --variant: %s.", all);
+    }
+    return NULL;
+}
+
+void recipe_variants_done(struct recipe_variants *v)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        free(v->items[i].name);
+        json_decref(v->items[i].root);
+        json_decref(v->items[i].lines);
+        json_decref(v->items[i].columns);
+    }
+    free(v->items);
+    *v = (struct recipe_variants){0};
+}
