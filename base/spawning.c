@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/spawning.h"
 
+#include "base/alloc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, char *const argv[],
@@ -73,4 +75,29 @@ int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], cha
     kill(*ret_pid, SIGKILL);
     waitpid(*ret_pid, NULL, 0);
     return r;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+char *program_in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+
+    if (strchr(name, '/')) {
+        _cleanup_(freep) char *absolute = realpath(name, NULL);
+        return absolute && is_program(absolute) ? TAKE_PTR(absolute) : NULL;
+    }
+    for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; p;) {
+        size_t n = strcspn(p, ":");
+        _cleanup_(freep) char *candidate = xasprintf("%.*s/%s", (int)n, p, name);
+        if (n > 0 && *p == '/' && is_program(candidate))
+            return TAKE_PTR(candidate);
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    return NULL;
 }

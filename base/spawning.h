@@ -16,3 +16,6 @@ int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, 
  */
 int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], char *const environment[],
                short flags, pid_t *ret_pid, int *ret_pid_fd);
+
+/* The path of a command as a shell would find it, to be freed; NULL where there is none. */
+char *program_in_path(const char *name);

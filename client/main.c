@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/local/transient.h"
 #include "client/local/user_profd.h"
+#include "client/transport/contexts.h"
 #include "client/transport/endpoint.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <errno.h>
 #include <langinfo.h>
@@ -12,21 +12,21 @@
 #include <signal.h>
 
 struct globals {
-    struct connection at;
+    struct connection_options connection;
     bool json, no_legend, no_pager, quiet, no_color, help, version;
 };
 
 /* clang-format off */
 const struct option_def global_options[] = {
-    {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, at.socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
-    {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, at.host), "profd on another machine, over HTTP"},
-    {"context", 0, "NAME", OPTION_TEXT, offsetof(struct globals, at.context), "connection that profctl context added; else $PROFD_CONTEXT, else the one in use"},
-    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
-    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
-    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.cert), "certificate to show to --host"},
-    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, at.credentials.key), "its private key, where it is not in the same file"},
-    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, at.credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
-    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, at.bus), "over D-Bus: that of the system, or with =session your own"},
+    {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, connection.socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
+    {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, connection.host), "profd on another machine, over HTTP"},
+    {"context", 0, "NAME", OPTION_TEXT, offsetof(struct globals, connection.context), "connection that profctl context added; else $PROFD_CONTEXT, else the one in use"},
+    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
+    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
+    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.cert), "certificate to show to --host"},
+    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.key), "its private key, where it is not in the same file"},
+    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, connection.credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
+    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, connection.bus), "over D-Bus: that of the system, or with =session your own"},
     {"json", 0, NULL, OPTION_FLAG, offsetof(struct globals, json), "print what profd answers as JSON"},
     {"no-legend", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_legend), "no headings and no footers"},
     {"no-pager", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_pager), "Print without a pager"},
@@ -58,7 +58,7 @@ static int count_words(struct client *c, const struct verb *v, unsigned n)
     return client_fail(c, &p);
 }
 
-static int open_bus(struct client *c, const struct connection *at)
+static int connect_bus(struct client *c, const struct connection_options *at)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *bus = *at->bus ? at->bus : "system";
@@ -68,93 +68,32 @@ static int open_bus(struct client *c, const struct connection *at)
     else if (!streq(bus, "system") && !streq(bus, "session"))
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus=%s: there are --bus=system and --bus=session",
                     bus);
-    else if (door_new_on_bus(bus, c->quiet ? NULL : &c->err, &c->door, &p) == 0)
+    else if (connection_new_on_bus(bus, c->quiet ? NULL : &c->err, &c->connection, &p) == 0)
         return EXIT_DONE;
     return client_fail(c, &p);
 }
 
-static int open_door(struct client *c, const struct connection *named)
+static int connect_profd(struct client *c, const struct connection_options *named)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ contexts = NULL;
     const char *environment = getenv("PROFD_SOCKET"), *context;
-    struct connection at = *named;
+    struct connection_options at = *named;
 
-    if (connection_complete(&at, &contexts, &context, &p) < 0)
+    if (connection_options_complete(&at, &contexts, &context, &p) < 0)
         return client_fail(c, &p);
     if (at.bus)
-        return open_bus(c, &at);
+        return connect_bus(c, &at);
     c->may_start_profd = !at.socket && !at.host && !(environment && *environment);
-    if (door_new(at.socket, at.host, &at.credentials, c->quiet ? NULL : &c->err, &c->door, &p) < 0) {
+    if (connection_new(at.socket, at.host, &at.credentials, c->quiet ? NULL : &c->err, &c->connection, &p) <
+        0) {
         if (context)
             problem_remedy(&p, "profctl context show %s shows the context in use.", context);
         return client_fail(c, &p);
     }
     if (context)
-        door_set_context(c->door, context);
+        connection_set_context(c->connection, context);
     return EXIT_DONE;
-}
-
-/* Whether a profd may be started, since nobody answers and nobody said who is meant. */
-static bool is_alone(const struct client *c)
-{
-    int error = c->may_start_profd && !c->transient ? place_socket_error(door_name(c->door)) : 0;
-    return error == ENOENT || error == ECONNREFUSED;
-}
-
-static int check_home(struct problem *p)
-{
-    if (place_has_home())
-        return 0;
-    problem_set(p, -ENXIO, PROBLEM_STORAGE, "there is no place for a catalog: $HOME is not set");
-    problem_remedy(p, "Set HOME, or XDG_STATE_HOME to a directory of yours.");
-    return -ENXIO;
-}
-
-static int reopen_door(struct client *c, const char *socket)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    c->door = door_free(c->door);
-    return door_new(socket, NULL, NULL, c->quiet ? NULL : &c->err, &c->door, &p) < 0 ? client_fail(c, &p)
-                                                                                     : EXIT_DONE;
-}
-
-int client_need_profd(struct client *c)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (!is_alone(c))
-        return EXIT_DONE;
-    int r = check_home(&p);
-    if (r == 0)
-        r = transient_start(c, door_name(c->door), &c->transient, &p);
-    if (r == -ENOPKG || r == -EALREADY)
-        return EXIT_DONE;
-    return r < 0 ? client_fail(c, &p) : reopen_door(c, transient_socket(c->transient));
-}
-
-int client_need_own_profd(struct client *c)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (c->transient) {
-        client_release_profd(c);
-        int status = reopen_door(c, NULL);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    if (!is_alone(c))
-        return EXIT_DONE;
-    int r = check_home(&p);
-    if (r == 0)
-        r = own_profd_start(c, door_name(c->door), &p);
-    return r < 0 && r != -ENOPKG ? client_fail(c, &p) : EXIT_DONE;
-}
-
-void client_release_profd(struct client *c)
-{
-    c->transient = transient_free(c->transient);
 }
 
 static void take_globals(struct client *c, const struct globals *g)
@@ -164,7 +103,7 @@ static void take_globals(struct client *c, const struct globals *g)
     c->json = g->json;
     c->no_legend = g->no_legend;
     c->quiet = g->quiet;
-    c->connection = &g->at;
+    c->connection_options = &g->connection;
 }
 
 /* A line that is completed names its profd as any other. */
@@ -216,12 +155,12 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
         verb_help(stdout, entry);
         status = EXIT_DONE;
     } else if ((status = count_words(c, v, (unsigned)(argc - first))) == 0 &&
-               (v->is_offline || (status = open_door(c, &g->at)) == 0)) {
+               (v->is_offline || (status = connect_profd(c, &g->connection)) == 0)) {
         if (v->needs_only_catalog)
             status = client_need_profd(c);
         if (status == EXIT_DONE)
             status = v->run(c, values, argc - first, argv + first);
-        c->door = door_free(c->door);
+        c->connection = connection_free(c->connection);
         client_release_profd(c);
     }
     options_done(&sets[0]);

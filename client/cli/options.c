@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/cli/nearest.h"
 #include "client/cli/text.h"
 #include <errno.h>
 #include <getopt.h>

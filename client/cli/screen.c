@@ -2,9 +2,16 @@
 #include "client/cli/screen.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/spawning.h"
 #include "client/cli/text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
 
 #define WIDTH_FALLBACK  80
 #define HEIGHT_FALLBACK 24
@@ -125,4 +132,160 @@ void screen_draw(struct screen *s, const char *text)
     fputs("\033[J", s->file);
     fflush(s->file);
     s->lines_drawn = lines;
+}
+
+/* -- Fields ------------------------------------------------------------------------------------------- */
+
+#define VALUE_COLUMN 14
+
+void field_print_at(const struct screen *s, unsigned column, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    _cleanup_(freep) char *clean = text_clean(value, true);
+    _cleanup_(freep) char *wrapped = text_wrap(clean, column, screen_text_width(s));
+    fprintf(s->file, "%s%*s%s  %s\n", screen_colour(s, COLOUR_DIM), (int)column - 2, name, screen_plain(s),
+            wrapped);
+}
+
+void field_print(const struct screen *s, const char *name, const char *value)
+{
+    field_print_at(s, VALUE_COLUMN, name, value);
+}
+
+void field_printf(const struct screen *s, const char *name, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    _cleanup_(freep) char *value = xvasprintf(format, ap);
+    va_end(ap);
+    field_print(s, name, value);
+}
+
+/* -- Pager -------------------------------------------------------------------------------------------- */
+
+#define DEFAULT_PAGER "less"
+/* As git sets it: end where it fits on one screen, keep colours, leave the screen as it is. */
+#define LESS_OPTIONS "FRX"
+/* Exit statuses of a shell that has not found the command, or may not execute it. */
+#define STATUS_NOT_RUN 126
+
+extern char **environ;
+
+static const char *pager_command(void)
+{
+    static const char *const variables[] = {"PROFCTL_PAGER", "PAGER"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+        const char *command = getenv(variables[i]);
+        if (command)
+            return *command && !streq(command, "cat") ? command : NULL;
+    }
+    return DEFAULT_PAGER;
+}
+
+/* A command with arguments, or with anything else that is a shell's, is run by one. */
+static int pager_spawn(const char *command, int fd, pid_t *ret)
+{
+    bool is_plain = !strpbrk(command, " \t\n|&;<>()$`\\\"'*?[#~=%");
+    _cleanup_(freep) char *path = program_in_path(is_plain ? command : "sh");
+    char *plain[] = {(char *)command, NULL}, *shell[] = {(char *)"sh", (char *)"-c", (char *)command, NULL};
+    posix_spawn_file_actions_t actions;
+
+    if (!path)
+        return -ENOENT;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    int r = spawn_clean(path, &actions, is_plain ? plain : shell, environ, 0, ret);
+    posix_spawn_file_actions_destroy(&actions);
+    return r;
+}
+
+void pager_start(struct pager *p, struct screen *s)
+{
+    const char *command = pager_command();
+    int fds[2];
+
+    if (p->pid > 0 || !s->is_terminal || !command)
+        return;
+    unsigned width = screen_width(s), height = screen_height(s);
+    fflush(s->file);
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return;
+    setenv("LESS", LESS_OPTIONS, 0);
+    if (pager_spawn(command, fds[0], &p->pid) == 0 && dup2(fds[1], fileno(s->file)) >= 0) {
+        s->paged_width = width;
+        s->paged_height = height;
+        signal(SIGINT, SIG_IGN);
+        signal(SIGQUIT, SIG_IGN);
+    }
+    close(fds[0]);
+    close(fds[1]);
+}
+
+int pager_wait(struct pager *p)
+{
+    int status = 0;
+
+    if (p->pid <= 0)
+        return 0;
+    fclose(stdout);
+    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    p->pid = 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) >= STATUS_NOT_RUN ? WEXITSTATUS(status) : 0;
+}
+
+/* -- Keys and signals --------------------------------------------------------------------------------- */
+
+sigset_t screen_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+}
+
+void keys_open(struct keys *k)
+{
+    sigset_t set = screen_signals();
+
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    *k = (struct keys){.fd = -1, .signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+    /* A background process may not change the modes, and would be stopped for the attempt. */
+    if (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) != getpgrp() ||
+        tcgetattr(STDIN_FILENO, &k->before) < 0)
+        return;
+    struct termios single = k->before;
+    single.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    single.c_cc[VMIN] = 1;
+    single.c_cc[VTIME] = 0;
+    if (tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0)
+        k->fd = STDIN_FILENO;
+}
+
+void keys_close(struct keys *k)
+{
+    if (k->fd >= 0)
+        tcsetattr(k->fd, TCSANOW, &k->before);
+    closep(&k->signal_fd);
+    k->fd = -1;
+}
+
+int keys_wait(struct keys *k, int64_t deadline_ns)
+{
+    struct pollfd fds[] = {{k->signal_fd, POLLIN, 0}, {k->fd, POLLIN, 0}};
+    struct timeval left = timeval_until(deadline_ns);
+    int n = poll(fds, ARRAY_SIZE(fds), (int)(left.tv_sec * 1000 + (left.tv_usec + 999) / 1000));
+    unsigned char key;
+
+    if (n <= 0)
+        return n < 0 && errno != EINTR ? KEY_END : KEY_NONE;
+    if (fds[0].revents)
+        return KEY_END;
+    return read(k->fd, &key, 1) == 1 ? key : KEY_END;
 }

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/csv.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/table_layout.h"
 #include "client/cli/text.h"
 #include <ctype.h>

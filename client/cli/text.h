@@ -41,3 +41,7 @@ char *text_wrap(const char *s, unsigned indent, unsigned width);
 char *text_number(char *buf, int64_t n);
 /* "1 trace", "2 traces": the word takes an s. */
 char *text_count(int64_t n, const char *word);
+
+/* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements and
+ * swaps of neighbours, ignoring case. NULL where none is near enough. */
+const char *nearest_name(const char *word, const char *const *names, size_t n);

@@ -135,8 +135,8 @@ static void consider(struct client *c, int parent_fd, const char *parent, const 
     if (lock_fd < 0)
         return;
     if (renameat(parent_fd, name, parent_fd, going) == 0 && remove_own(parent_fd, going))
-        client_say(c, "removed what your profd of job %s left in %s/%s: nobody used it for %d days", job,
-                   parent, name, OLD_JOB_DAYS);
+        client_note(c, "removed what your profd of job %s left in %s/%s: nobody used it for %d days", job,
+                    parent, name, OLD_JOB_DAYS);
 }
 
 /* "job-41"; or "job-41.removing", which another one did not come to the end with. */

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 #define OLD_JOB_DAYS 30
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs that profctl starts, found beside it in a build tree or an installation that was moved, else
- * where they were installed.
+ * The programs that profctl starts, found next to it in a build tree or a relocated installation, else where
+ * they were installed; and a profd as a child, until it reports on stdout that it is ready.
  */
 #pragma once
 
@@ -10,16 +10,22 @@
 
 enum program { PROGRAM_PROFD, PROGRAM_INGEST, PROGRAM_ONNX_WORKER, _PROGRAM_MAX };
 
-/*
- * Starts one with clean signals, and in a group of its own: the terminal's Ctrl-C is for profctl, which ends
- * it in order. 0 or -errno.
- */
-int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
-                  char *const environment[], pid_t *ret);
-/* The same in a session of its own, which no terminal's end reaches. */
-int program_spawn_apart(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
-                        char *const environment[], pid_t *ret);
 /* The path, to be freed; NULL with the problem. */
 char *program_find(enum program program, struct problem *p);
-/* A command as a shell would find it; the path is to be freed, NULL where there is none. */
-char *program_in_path(const char *name);
+/* Starts one with clean signals, in a process group of its own: the terminal's Ctrl-C is for profctl, which
+ * ends the program in order. 0 or -errno. */
+int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],
+                  char *const environment[], pid_t *ret);
+
+struct profd_start {
+    const char *program;
+    const char *purpose; /* "one for this call", for the error */
+    char *const *argv;
+    int stdin_fd;    /* borrowed */
+    bool is_to_stay; /* in a session of its own, so that no terminal's end reaches it, and in / */
+    unsigned timeout_s;
+};
+
+/* Starts profd and waits until it is ready; else the problem has the last lines of its stderr. With -ETIMEDOUT
+ * the process still runs, and *ret is set. */
+int profd_start_wait(const struct profd_start *start, pid_t *ret, struct problem *p);

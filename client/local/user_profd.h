@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The user's own profd, started where none is: for a verb that needs one which stays when profctl has ended,
- * since a stop will be owed. A plain child, so that it is in whatever cgroup profctl is in, and ends with it:
- * a Slurm job's, a container's. It ends by itself when it was idle for long.
+ * Starts a profd where none answers and the user named none, on the user's own catalog: for the duration of
+ * one call, or as the per-user instance that stays.
  *
- * Never in place of the system's: where this host has one as a service, it is said how to use that.
+ * The transient one, `profd --transient`, has a socket of its own next to that of the per-user instance. It
+ * ends when profctl does, however profctl ends: its stdin is a pipe that only profctl holds.
+ *
+ * The per-user instance is for verbs that must be finished after profctl has ended, such as a recording that
+ * has to be stopped. It is a plain child, so it belongs to profctl's cgroup and ends with it (a Slurm job, a
+ * container); without work it ends by itself. It never replaces the system's profd: on a host that has one as
+ * a service, the error prints how to start that.
+ *
+ * One catalog has one profd: whoever starts one holds a lock on a file in the directory of its socket.
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/cli/client.h"
 
-/* At the socket, where none answers. Says so. 0 also where somebody else was first; -ENOPKG where the program
- * is not installed. */
-int own_profd_start(struct client *c, const char *socket, struct problem *p);
+/* For a verb that needs only the catalog: starts a transient profd if none answers and none was named, and
+ * connects to it. Returns an exit status; EXIT_DONE also if no profd is installed: the next call then fails. */
+int client_need_profd(struct client *c);
+/* For a verb that needs the per-user instance: starts it under the same conditions, after ending a transient
+ * one. Returns an exit status, as above. */
+int client_need_user_profd(struct client *c);
+/* Ends a transient profd, so that others can start one while this verb continues without. */
+void client_release_profd(struct client *c);
+
+/* The newest session, with_traces: of those that have any; its id into ret (at least REF_TEXT_MAX bytes). Prints
+ * on stderr which one it is. Returns an exit status. */
+int client_newest_session(struct client *c, bool with_traces, char *ret);

@@ -2,7 +2,6 @@
 #include "client/query/commands.h"
 
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/query/named_queries.h"

@@ -2,8 +2,8 @@
 #include "client/query/named_queries.h"
 
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
 #include "client/cli/table.h"
+#include "client/cli/text.h"
 
 /* By their names since torch 1.9 and before, as trace/columns/category.h has them. */
 #define KERNELS_AND_COPIES "('kernel', 'gpu_memcpy', 'Kernel', 'Memcpy')"

@@ -343,7 +343,7 @@ int repl_run(struct query *q)
         return client_fail(q->c, &p);
     }
     r.n_commands = command_names(r.commands);
-    client_say(q->c,
-               "SQL ends with ';'. .schema shows what there is, .named what is often asked, .help the rest.");
+    client_note(
+        q->c, "SQL ends with ';'. .schema shows what there is, .named what is often asked, .help the rest.");
     return loop(&r);
 }

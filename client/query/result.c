@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/text.h"
 #include <math.h>
 

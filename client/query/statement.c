@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/cli/nearest.h"
 #include "client/cli/text.h"
 #include "client/query/commands.h"
 #include "client/traces/columns_cache.h"
@@ -175,9 +174,9 @@ static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
     if (bounded_flush(q->bounded, q->c->out.file) < 0)
         return;
     if (end.code == SQLITE_ROW)
-        client_say(q->c, "the first %s; --limit leaves the others out", rows);
+        client_note(q->c, "the first %s; --limit leaves the others out", rows);
     else if ((q->result.format == TABLE_FITTED || q->result.format == TABLE_WIDE) && q->result.with_heading)
-        client_say(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
+        client_note(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
 }
 
 /* One statement; *ret_tail is what follows it. */

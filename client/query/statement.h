@@ -9,7 +9,7 @@
 #include "client/query/result.h"
 #include "client/query/schema.h"
 #include "client/traces/trace_file.h"
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 /* What SQLite may use for a statement, sorting and intermediate rows included. */
 #define STATEMENT_BYTES_MAX (INT64_C(2) << 30)

@@ -16,7 +16,7 @@ int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct 
 
     if (plan->n < 2 && !dry_run)
         return EXIT_DONE;
-    if (door_call(c->door, "GET", LOOK_BACK, NULL, NULL, &answer, &ignored) >= 0)
+    if (connection_call(c->connection, "GET", LOOK_BACK, NULL, NULL, &answer, &ignored) >= 0)
         run_plan_look_back(plan, json_object_get(answer, "runs"), request);
     if (dry_run && c->json) {
         _cleanup_json_ j = run_plan_json(plan);
@@ -26,7 +26,7 @@ int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct 
         run_plan_print(plan, &c->out);
     } else {
         _cleanup_(freep) char *line = run_plan_line(plan);
-        client_say(c, "%s", line);
+        client_note(c, "%s", line);
     }
     return EXIT_DONE;
 }
@@ -37,7 +37,7 @@ int run_begin(struct client *c, const struct source *source, const json_t *reque
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
     _cleanup_(freep) char *name = source_name(source), *doing = xasprintf("finding the workers of %s", name);
-    int r = door_call(c->door, "POST", "/v1/runs", request, doing, &answer, &p);
+    int r = connection_call(c->connection, "POST", "/v1/runs", request, doing, &answer, &p);
 
     if (r == -EINTR)
         problem_remedy(&p, "profctl list-runs shows whether it had begun.");
@@ -45,11 +45,11 @@ int run_begin(struct client *c, const struct source *source, const json_t *reque
         return client_fail(c, &p);
     if (!*run_ref(ref, answer)) {
         problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s names no run in its answer",
-                    door_name(c->door));
+                    connection_name(c->connection));
         return client_fail(c, &p);
     }
     _cleanup_(freep) char *load = run_load_text(json_object_get(request, "workload"));
-    client_say(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
+    client_note(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
     *ret_answer = TAKE_PTR(answer);
     return EXIT_DONE;
 }
@@ -67,7 +67,7 @@ int run_measure(struct client *c, const struct source *source, const json_t *req
         return status;
     ret->was_left = !run_is_over(ret->run);
     if (ret->was_left)
-        client_say(c, "%s goes on in profd\n  profctl show %s shows it, profctl stop %s stops it", ref, ref,
-                   ref);
+        client_note(c, "%s goes on in profd\n  profctl show %s shows it, profctl stop %s stops it", ref, ref,
+                    ref);
     return EXIT_DONE;
 }

@@ -2,8 +2,8 @@
 /* A run, from its request to its end, with the live line of follow.h meanwhile. */
 #pragma once
 
+#include "client/local/worker_options.h"
 #include "client/runs/run_plan.h"
-#include "client/verbs/worker_options.h"
 
 struct measured {
     json_t *run;      /* its last JSON; NULL: it never began, or nothing more can be learnt of it */

@@ -29,9 +29,9 @@ static int pass_page_on(struct client *c, const char *path, struct problem *p)
     size_t size;
 
     if (!c->out.is_tty)
-        return door_download(c->door, path, write_on, c->out.file, p);
+        return connection_download(c->connection, path, write_on, c->out.file, p);
     FILE *page = xmemstream(&text, &size);
-    int r = door_download(c->door, path, write_on, page, p);
+    int r = connection_download(c->connection, path, write_on, page, p);
     fclose(page);
     _cleanup_(freep) char *clean = text_clean(text, true);
     fputs(clean, c->out.file);
@@ -40,7 +40,7 @@ static int pass_page_on(struct client *c, const char *path, struct problem *p)
 
 static int pass_csv_on(struct client *c, const char *run)
 {
-    char *path = door_has_events(c->door) ? path_of(run, "csv") : NULL;
+    char *path = connection_has_events(c->connection) ? path_of(run, "csv") : NULL;
     int status = EXIT_DONE;
 
     if (!path) {
@@ -53,7 +53,7 @@ static int pass_csv_on(struct client *c, const char *run)
         _cleanup_(problem_done) struct problem p = {0};
         int r = pass_page_on(c, path, &p);
         free(path);
-        path = r == 0 ? door_next_page(c->door) : NULL;
+        path = r == 0 ? connection_next_page(c->connection) : NULL;
         /* Who reads no further is no failure, and a full disk is told when all is flushed. */
         if (r < 0 && !ferror(c->out.file))
             status = client_fail(c, &p);

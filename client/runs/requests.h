@@ -2,7 +2,7 @@
 /* The requests of a run, each with what was measured of it, on stdout. */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 /* run: "r3"; as_lines: a JSON object a line, instead of the format that the client asks for. Text, TSV and
  * --columns have the columns that people look for first. An exit status. */

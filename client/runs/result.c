@@ -12,7 +12,7 @@
 
 int run_get(struct client *c, const char *ref, json_t **ret)
 {
-    _cleanup_(freep) char *path = verb_ref_path(ref);
+    _cleanup_(freep) char *path = ref_path(ref);
     return client_get(c, path, NULL, ret);
 }
 
@@ -245,6 +245,6 @@ void runs_show_results(struct client *c, const struct sweep *sweep, const json_t
         fputs("Latencies in ms. 95% CI: the interval of the mean over runs (Student's t)\n", c->out.file);
     if (!sweep && json_array_size(runs) > 1) {
         _cleanup_(freep) char *refs = run_group_words(runs);
-        client_say(c, "Next: profctl compare %s OTHER", refs);
+        client_note(c, "Next: profctl compare %s OTHER", refs);
     }
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/runs/sweep.h"
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 /* GET of "r3". An exit status. */
 int run_get(struct client *c, const char *ref, json_t **ret);

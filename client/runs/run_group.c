@@ -36,7 +36,7 @@ static int add_by_ref(struct client *c, const char *word, json_t *runs)
     _cleanup_json_ run = NULL;
     char ref[REF_TEXT_MAX];
 
-    if (verb_ref(c, word, 'r', "r", ref) < 0)
+    if (client_parse_ref(c, word, 'r', "r", ref) < 0)
         return EXIT_USAGE;
     if (holds(runs, ref) || json_array_size(runs) == RUN_GROUP_MAX) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 #define RUN_GROUP_MAX 100
 

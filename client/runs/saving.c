@@ -2,9 +2,9 @@
 #include "client/runs/saving.h"
 
 #include "base/alloc.h"
+#include "client/cli/output.h"
 #include "client/runs/requests.h"
 #include "client/runs/save_as.h"
-#include "client/traces/output.h"
 #include "client/views/run.h"
 #include <errno.h>
 #include <sys/stat.h>
@@ -82,9 +82,9 @@ int saving_write(struct client *c, const struct saving *s, const json_t *run)
     if (r < 0)
         return client_fail(c, &p);
     if (!is_file)
-        client_say(c, "%s: %s for `aiperf plot %s` (profile_export_aiperf.json, profile_export.jsonl)", path,
-                   ref, path);
+        client_note(c, "%s: %s for `aiperf plot %s` (profile_export_aiperf.json, profile_export.jsonl)", path,
+                    ref, path);
     else if (!streq(path, "-"))
-        client_say(c, "%s: %s as %s writes it", path, ref, s->format);
+        client_note(c, "%s: %s as %s writes it", path, ref, s->format);
     return EXIT_DONE;
 }

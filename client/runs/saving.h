@@ -2,7 +2,7 @@
 /* --save-as: a run in another tool's JSON, into a file. */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 struct saving {
     const char *format, *output;

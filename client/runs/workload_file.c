@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "base/yaml_json.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "client/runs/goals.h"
 #include "client/runs/prompts.h"
 #include <errno.h>

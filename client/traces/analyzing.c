@@ -3,7 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
+#include "client/local/user_profd.h"
 #include "client/traces/instances.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -71,8 +71,8 @@ void exporting_say(struct client *c, const char *path, int64_t slices, const cha
     struct stat st;
 
     if (stat(path, &st) == 0)
-        client_say(c, "%s: %s slices, %s%s", path, text_number(number, slices), format_size(size, st.st_size),
-                   more);
+        client_note(c, "%s: %s slices, %s%s", path, text_number(number, slices),
+                    format_size(size, st.st_size), more);
 }
 
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret)

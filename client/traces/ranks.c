@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/local/user_profd.h"
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
@@ -82,10 +83,10 @@ static int move_clocks(struct client *c, struct named_ranks *ranks, bool always)
         if (!always && !alignment_is_needed(&a))
             continue;
         rank->shift_ns = add_ns(rank->shift_ns, a.shift_ns);
-        client_say(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
-                   rank->label, a.shift_ns < 0 ? "-" : "",
-                   format_duration(by, a.shift_ns < 0 ? sub_ns(0, a.shift_ns) : a.shift_ns), a.matches,
-                   first->label);
+        client_note(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
+                    rank->label, a.shift_ns < 0 ? "-" : "",
+                    format_duration(by, a.shift_ns < 0 ? sub_ns(0, a.shift_ns) : a.shift_ns), a.matches,
+                    first->label);
     }
     return 0;
 }
@@ -100,7 +101,7 @@ static int align_by_collectives(struct client *c, struct named_ranks *ranks)
 static int align_auto(struct client *c, struct named_ranks *ranks)
 {
     if (align_wall(c, ranks) < 0) {
-        client_say(c, "not every trace says what its clock counts from: all begin together");
+        client_note(c, "not every trace says what its clock counts from: all begin together");
         align_start(c, ranks);
     }
     return move_clocks(c, ranks, false);
@@ -125,8 +126,8 @@ static void say_distance(struct client *c, const struct named_ranks *ranks)
         any = true;
     }
     if (most > APART_NS)
-        client_say(c, "the traces begin %s apart; --align start lets them begin together",
-                   format_duration(by, most));
+        client_note(c, "the traces begin %s apart; --align start lets them begin together",
+                    format_duration(by, most));
 }
 
 static const struct {
@@ -228,7 +229,7 @@ static void fetch_kv_use(struct client *c, int64_t run, json_t *workers)
     json_t *worker;
     size_t i;
 
-    if (door_call(c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &answer, &p) < 0)
         return;
     const json_t *server = json_object_get(answer, "server");
     json_array_foreach(json_object_get(server, "workers"), i, worker) {
@@ -273,7 +274,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
     size_t i;
     json_t *trace;
 
-    if (verb_ref(c, session, 's', "s", ref) < 0)
+    if (client_parse_ref(c, session, 's', "s", ref) < 0)
         return EXIT_USAGE;
     _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
     int status = client_need_profd(c);
@@ -293,7 +294,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             free(left_out);
             left_out = longer;
         } else if (!json_get_str(trace, "columns")) {
-            client_say(c, "%s is left out: it was not read", id);
+            client_note(c, "%s is left out: it was not read", id);
             status = leave_out(ranks, true, EXIT_FAILED);
         } else {
             size_t n = ranks->n;
@@ -305,7 +306,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         }
     }
     if (*left_out)
-        client_say(c, "Left out, as they are not traces of a rank: %s", left_out);
+        client_note(c, "Left out, as they are not traces of a rank: %s", left_out);
     return status;
 }
 
@@ -449,8 +450,8 @@ static int split_merged(struct client *c, int64_t memory_limit, struct named_ran
         while (all.n > n)
             rank_done(&all.items[--all.n]);
         if (parts && status == EXIT_DONE)
-            client_say(c, "%s is a merged trace whose original cannot be read: its ranks are shown as one",
-                       rank->file.name);
+            client_note(c, "%s is a merged trace whose original cannot be read: its ranks are shown as one",
+                        rank->file.name);
         VEC_GROW(all.items, all.n, all.cap);
         all.items[all.n++] = *rank;
     }
@@ -592,8 +593,8 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
     if (ranks->n == 0 && ranks->n_left_out > 0)
         return ranks->status_left_out;
     if (ranks->n_left_out > 0)
-        client_say(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
-                   ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
+        client_note(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
+                    ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
     const char *twice = find_twice(ranks);
     if (ranks->n > 1)
         qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
@@ -615,8 +616,8 @@ char *ranks_model(struct client *c, const struct named_ranks *ranks)
 
     if (!ref)
         return NULL;
-    _cleanup_(freep) char *path = verb_ref_path(ref);
-    if (door_call(c->door, "GET", path, NULL, NULL, &session, &p) < 0)
+    _cleanup_(freep) char *path = ref_path(ref);
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) < 0)
         return NULL;
     json_array_foreach(json_object_get(session, "targets"), i, target) {
         const char *url = json_get_str(target, "worker"), *model = json_get_str(target, "model");

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "trace/read/events.h"
 
 /* Below that, no trace fits. */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 /* "dp1 tp3", "rank 5", "tp0 decode"; NULL where nothing is known. In short only tp and what is not 0. */
 char *trace_rank(const json_t *trace, bool in_short);

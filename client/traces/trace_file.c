@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "client/cli/text.h"
+#include "client/local/user_profd.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/reading.h"
 #include "client/transport/download.h"
-#include "client/views/follow.h"
 #include "trace/columns/columns.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +29,11 @@ static void say_losses(struct client *c, const char *name, const struct columns 
             continue;
         const char *text = defect_text((enum defect_kind)kind);
         if ((kind == DEFECT_truncated || kind == DEFECT_corrupt_stream) && events != COLUMN_NULL)
-            client_say(c, "%s: %s, after %s events", name, text, text_number(number, events));
+            client_note(c, "%s: %s, after %s events", name, text, text_number(number, events));
         else if (count > 1)
-            client_say(c, "%s: %s; %s times", name, text, text_number(number, count));
+            client_note(c, "%s: %s; %s times", name, text, text_number(number, count));
         else
-            client_say(c, "%s: %s", name, text);
+            client_note(c, "%s: %s", name, text);
     }
 }
 
@@ -205,7 +205,7 @@ static bool use_in_place(struct client *c, const json_t *trace, struct trace_fil
     _cleanup_(freep) char *reason = NULL;
     struct stat st;
 
-    if (!door_is_local(c->door))
+    if (!connection_is_local(c->connection))
         return false;
     t->columns_fd = open_regular(AT_FDCWD, path, &st);
     if (t->columns_fd >= 0 && st.st_size == json_get_int(trace, "columns_size", -1) &&
@@ -222,7 +222,7 @@ static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_
     _cleanup_(columns_draft_done) struct columns_draft draft;
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/columns", t->name), *reason = NULL;
     /* So that Ctrl-C leaves no draft behind. */
-    follow_hold_signals();
+    client_hold_signals();
     int r = columns_draft_new(&draft, p);
 
     if (r >= 0)
@@ -268,8 +268,8 @@ static int fetch_or_look(struct client *c, const json_t *trace, struct trace_fil
         return EXIT_DONE;
     if (r == -EINTR || !t->source_path || access(t->source_path, R_OK) < 0)
         return client_fail(c, &p);
-    client_say(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
-               t->source_path);
+    client_note(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
+                t->source_path);
     return look_at_path(c, t->source_path, t);
 }
 
@@ -283,18 +283,18 @@ static int look_at_id(struct client *c, int64_t id, struct trace_file *t)
         status = client_get(c, path, NULL, &trace);
     if (status != EXIT_DONE)
         return status;
-    const char *original = door_is_local(c->door) ? json_get_str(trace, "path") : NULL;
+    const char *original = connection_is_local(c->connection) ? json_get_str(trace, "path") : NULL;
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns")) {
         if (!original || access(original, R_OK) < 0)
             return no_columns(c, trace, t);
-        client_say(c, "profd has no columns of %s; reading %s", t->name, original);
+        client_note(c, "profd has no columns of %s; reading %s", t->name, original);
         return look_at_path(c, original, t);
     }
     t->source_path = xstrdup(original);
     if (original && access(original, F_OK) < 0 && errno == ENOENT)
-        client_say(c, "the original of %s is gone: arguments are those that have columns of their own",
-                   t->name);
+        client_note(c, "the original of %s is gone: arguments are those that have columns of their own",
+                    t->name);
     if (use_in_place(c, trace, t))
         return EXIT_DONE;
     if (sha256 && use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))

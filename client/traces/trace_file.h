@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "trace/read/events.h"
 #include "trace/sql/query.h"
 

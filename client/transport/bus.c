@@ -13,12 +13,13 @@
 #define TICK_US         UINT64_C(200000)
 #define ANSWER_MAX      (128u << 20)
 
-struct bus_door {
+struct bus_connection {
     const char *which;
     sd_bus *connection;
 };
 
-static int cannot_reach(const struct bus_door *b, const char *why, const char *remedy, struct problem *p)
+static int cannot_reach(const struct bus_connection *b, const char *why, const char *remedy,
+                        struct problem *p)
 {
     problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd as " BUS_NAME " on the %s bus: %s",
                 b->which, why);
@@ -26,23 +27,23 @@ static int cannot_reach(const struct bus_door *b, const char *why, const char *r
     return -ECONNREFUSED;
 }
 
-int bus_door_new(const char *which, struct bus_door **ret, struct problem *p)
+int bus_connection_new(const char *which, struct bus_connection **ret, struct problem *p)
 {
-    struct bus_door *b = xcalloc(1, sizeof(*b));
+    struct bus_connection *b = xcalloc(1, sizeof(*b));
     bool is_session = streq(which, "session");
 
     b->which = is_session ? "session" : "system";
     int r = is_session ? sd_bus_open_user(&b->connection) : sd_bus_open_system(&b->connection);
     if (r < 0) {
         cannot_reach(b, strerror(-r), "Without --bus profctl uses profd's socket.", p);
-        bus_door_free(b);
+        bus_connection_free(b);
         return r;
     }
     *ret = b;
     return 0;
 }
 
-struct bus_door *bus_door_free(struct bus_door *b)
+struct bus_connection *bus_connection_free(struct bus_connection *b)
 {
     if (!b)
         return NULL;
@@ -69,7 +70,7 @@ static char *match_path(const char *pattern, const char *path, size_t size)
     return xstrndup(path + before, id);
 }
 
-static const struct bus_method *find_method(const struct bus_question *q, char **ret_id)
+static const struct bus_method *find_method(const struct bus_request *q, char **ret_id)
 {
     size_t size = strcspn(q->path, "?");
     const struct bus_method *m;
@@ -114,7 +115,7 @@ static json_t *options_of(const char *path)
     return options;
 }
 
-static int make_message(const struct bus_door *b, const struct bus_question *q, sd_bus_message **ret,
+static int make_message(const struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret,
                         struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
@@ -156,7 +157,7 @@ static int problem_of_profd(const sd_bus_error *error, struct problem *p)
     return -EREMOTEIO;
 }
 
-static int problem_of_error(const struct bus_door *b, const sd_bus_error *error, struct problem *p)
+static int problem_of_error(const struct bus_connection *b, const sd_bus_error *error, struct problem *p)
 {
     const char *text = error->message ? error->message : error->name;
 
@@ -185,7 +186,7 @@ static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *error)
     return 1;
 }
 
-static int wait_for(struct bus_door *b, const struct bus_question *q, sd_bus_message **answer)
+static int wait_for(struct bus_connection *b, const struct bus_request *q, sd_bus_message **answer)
 {
     int r = 0;
 
@@ -201,7 +202,7 @@ static int wait_for(struct bus_door *b, const struct bus_question *q, sd_bus_mes
     return r < 0 ? r : 0;
 }
 
-static int ask(struct bus_door *b, const struct bus_question *q, sd_bus_message **ret, struct problem *p)
+static int ask(struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret, struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *answer = NULL;
@@ -223,7 +224,7 @@ static int ask(struct bus_door *b, const struct bus_question *q, sd_bus_message 
     return 0;
 }
 
-static int nonsense(const struct bus_door *b, struct problem *p)
+static int nonsense(const struct bus_connection *b, struct problem *p)
 {
     problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd on the %s bus answered what profctl does not know",
                 b->which);
@@ -231,8 +232,8 @@ static int nonsense(const struct bus_door *b, struct problem *p)
     return -EPROTO;
 }
 
-int bus_door_call(struct bus_door *b, const struct bus_question *q, json_t **ret, long *ret_status,
-                  struct problem *p)
+int bus_connection_call(struct bus_connection *b, const struct bus_request *q, json_t **ret, long *ret_status,
+                        struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *answer = NULL;
     json_t *body;
@@ -257,8 +258,8 @@ int bus_door_call(struct bus_door *b, const struct bus_question *q, json_t **ret
     return 0;
 }
 
-int bus_door_open(struct bus_door *b, const struct bus_question *q, int *ret_fd, int64_t *ret_size,
-                  struct problem *p)
+int bus_connection_open(struct bus_connection *b, const struct bus_request *q, int *ret_fd, int64_t *ret_size,
+                        struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *answer = NULL;
     uint64_t size;

@@ -9,13 +9,13 @@
 #include "base/json.h"
 #include "base/problem.h"
 
-struct bus_door;
+struct bus_connection;
 
 /* which is "system" or "session". */
-int bus_door_new(const char *which, struct bus_door **ret, struct problem *p);
-struct bus_door *bus_door_free(struct bus_door *b);
+int bus_connection_new(const char *which, struct bus_connection **ret, struct problem *p);
+struct bus_connection *bus_connection_free(struct bus_connection *b);
 
-struct bus_question {
+struct bus_request {
     const char *method, *path; /* "GET", "/v1/sessions?limit=1" */
     const json_t *body;        /* NULL: none */
     /* Called several times a second; a negative errno value ends the call. */
@@ -24,8 +24,8 @@ struct bus_question {
 };
 
 /* HTTP's status of the answer into *ret_status. -EREMOTEIO with profd's own problem. */
-int bus_door_call(struct bus_door *b, const struct bus_question *q, json_t **ret, long *ret_status,
-                  struct problem *p);
+int bus_connection_call(struct bus_connection *b, const struct bus_request *q, json_t **ret, long *ret_status,
+                        struct problem *p);
 /* Of an address that answers with a file. The caller closes *ret_fd. */
-int bus_door_open(struct bus_door *b, const struct bus_question *q, int *ret_fd, int64_t *ret_size,
-                  struct problem *p);
+int bus_connection_open(struct bus_connection *b, const struct bus_request *q, int *ret_fd, int64_t *ret_size,
+                        struct problem *p);

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -72,26 +72,6 @@ int contexts_parse(const char *text, size_t size, const char *path, json_t **ret
 
 /* -- The file ----------------------------------------------------------------------------------------- */
 
-static char *config_path(const char *name)
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-
-    if (config && *config == '/')
-        return xasprintf("%s/profd/%s", config, name);
-    return home && *home == '/' ? xasprintf("%s/.config/profd/%s", home, name) : NULL;
-}
-
-static int check_mode(int fd, const char *path, struct problem *p)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) < 0 || !(st.st_mode & (S_IRWXG | S_IRWXO)))
-        return 0;
-    problem_set(p, -EPERM, PROBLEM_DENIED, "%s is open to other users (mode %04o)", path, st.st_mode & 07777);
-    problem_remedy(p, "chmod 600 %s", path);
-    return -EPERM;
-}
-
 static bool is_home_of_user(void)
 {
     const char *home = getenv("HOME");
@@ -102,7 +82,7 @@ static bool is_home_of_user(void)
 
 int contexts_read(json_t **ret, struct problem *p)
 {
-    _cleanup_(freep) char *path = config_path("contexts.json"), *text = NULL;
+    _cleanup_(freep) char *path = config_file_path("contexts.json"), *text = NULL;
     _cleanup_(closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     size_t size;
 
@@ -113,7 +93,7 @@ int contexts_read(json_t **ret, struct problem *p)
     }
     if (fd < 0)
         return damaged(path, strerror(errno), p);
-    int r = check_mode(fd, path, p);
+    int r = config_file_check_mode(path, path, p);
     if (r < 0)
         return r;
     r = read_file(AT_FDCWD, path, FILE_BYTES_MAX, &text, &size);
@@ -156,7 +136,7 @@ static int no_home(struct problem *p)
 
 int contexts_write(const json_t *contexts, struct problem *p)
 {
-    _cleanup_(freep) char *path = config_path("contexts.json");
+    _cleanup_(freep) char *path = config_file_path("contexts.json");
     _cleanup_(freep) char *text = json_dumps(contexts, JSON_INDENT(2) | JSON_SORT_KEYS);
 
     return path ? write_private(path, text, p) : no_home(p);
@@ -165,14 +145,14 @@ int contexts_write(const json_t *contexts, struct problem *p)
 char *context_token_path(const char *name)
 {
     _cleanup_(freep) char *file = xasprintf("tokens/%s", name);
-    return config_path(file);
+    return config_file_path(file);
 }
 
 /* No context is called so: a name begins with no dot. */
 static char *token_path_beside(const char *name, const char *suffix)
 {
     _cleanup_(freep) char *file = xasprintf("tokens/.%s.%s", name, suffix);
-    return config_path(file);
+    return config_file_path(file);
 }
 
 char *context_new_token_path(const char *name)
@@ -245,14 +225,14 @@ int contexts_unknown(const json_t *contexts, const char *name, struct problem *p
     return -ENOENT;
 }
 
-static void take(const json_t *context, const char *key, const char **value)
+static void complete_from(const json_t *context, const char *key, const char **value)
 {
     if (!*value)
         *value = json_get_str(context, key);
 }
 
-int connection_complete(struct connection *at, json_t **ret_contexts, const char **ret_name,
-                        struct problem *p)
+int connection_options_complete(struct connection_options *at, json_t **ret_contexts, const char **ret_name,
+                                struct problem *p)
 {
     const char *environment = getenv("PROFD_CONTEXT"), *socket = getenv("PROFD_SOCKET");
     const char *name = at->context ? at->context : environment && *environment ? environment : NULL;
@@ -274,12 +254,12 @@ int connection_complete(struct connection *at, json_t **ret_contexts, const char
     const json_t *context = contexts_find(*ret_contexts, name);
     if (!context)
         return contexts_unknown(*ret_contexts, name, p);
-    take(context, "host", &at->host);
-    take(context, "socket", &at->socket);
-    take(context, "token_file", &at->credentials.token_file);
-    take(context, "cacert", &at->credentials.cacert);
-    take(context, "cert", &at->credentials.cert);
-    take(context, "key", &at->credentials.key);
+    complete_from(context, "host", &at->host);
+    complete_from(context, "socket", &at->socket);
+    complete_from(context, "token_file", &at->credentials.token_file);
+    complete_from(context, "cacert", &at->credentials.cacert);
+    complete_from(context, "cert", &at->credentials.cert);
+    complete_from(context, "key", &at->credentials.key);
     at->credentials.plain_http |= json_get_bool(context, "plain_http", false);
     *ret_name = name;
     return 0;

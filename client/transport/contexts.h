@@ -12,12 +12,12 @@
 
 #include "base/json.h"
 #include "base/problem.h"
-#include "client/transport/credentials.h"
+#include "client/transport/endpoint.h"
 
 #define CONTEXT_DEFAULT "default"
 
 /* Which profd is meant, as options give it; NULL: not. */
-struct connection {
+struct connection_options {
     const char *socket, *host, *bus, *context;
     struct credential_options credentials;
 };
@@ -52,5 +52,5 @@ void context_forget_token(const char *name);
  * is set, the current context. *ret_name is the context's name, NULL where none is meant; strings are those
  * of *ret_contexts, which the caller releases after the connection.
  */
-int connection_complete(struct connection *at, json_t **ret_contexts, const char **ret_name,
-                        struct problem *p);
+int connection_options_complete(struct connection_options *at, json_t **ret_contexts, const char **ret_name,
+                                struct problem *p);

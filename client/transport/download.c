@@ -5,9 +5,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/units.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
-#include "client/traces/output.h"
-#include "client/views/follow.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -82,7 +81,7 @@ int download(struct client *c, const struct download *d, int fd, struct problem 
 
     if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
         abort();
-    int r = door_download(c->door, d->path, on_bytes, &a, p);
+    int r = connection_download(c->connection, d->path, on_bytes, &a, p);
     screen_clear(&c->err);
     if (r == -EBADMSG || r == 0) {
         problem_done(p);
@@ -110,7 +109,7 @@ int download_to_file(struct client *c, const json_t *trace, const char *path, st
 {
     _cleanup_(output_done) struct output out = {0};
 
-    follow_hold_signals();
+    client_hold_signals();
     int r = output_open_as_is(path, &out, p);
     if (r == 0)
         r = download_trace(c, trace, fileno(out.file), p);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 struct download {
     const char *path;   /* of the request */

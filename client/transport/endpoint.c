@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/transport/endpoint.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
+#include "base/fs.h"
 #include "base/own_place.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
-int place_socket_error(const char *path)
+#define TOKEN_FILE_MAX 4096
+#define BLANKS         " \t\r\n"
+
+int endpoint_socket_error(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -20,13 +27,7 @@ int place_socket_error(const char *path)
     return 0;
 }
 
-static char *own_default(void)
-{
-    _cleanup_(freep) char *state = own_state_dir();
-    return state ? own_socket(state) : xstrdup(SYSTEM_SOCKET);
-}
-
-bool place_has_home(void)
+bool endpoint_has_home(void)
 {
     _cleanup_(freep) char *state = own_state_dir();
     return state;
@@ -34,18 +35,19 @@ bool place_has_home(void)
 
 static char *default_socket(void)
 {
-    _cleanup_(freep) char *own = own_default();
+    _cleanup_(freep) char *state = own_state_dir();
+    _cleanup_(freep) char *own = state ? own_socket(state) : xstrdup(SYSTEM_SOCKET);
 
-    if (strcmp(own, SYSTEM_SOCKET) == 0)
+    if (streq(own, SYSTEM_SOCKET))
         return TAKE_PTR(own);
-    int system_error = place_socket_error(SYSTEM_SOCKET);
-    /* Where the system's one may not be used and there is no own one, its error is the one that helps. */
-    if (system_error == 0 || (system_error == EACCES && place_socket_error(own) != 0))
+    int system_error = endpoint_socket_error(SYSTEM_SOCKET);
+    /* Without a per-user instance, the system's "permission denied" is the error that helps. */
+    if (system_error == 0 || (system_error == EACCES && endpoint_socket_error(own) != 0))
         return xstrdup(SYSTEM_SOCKET);
     return TAKE_PTR(own);
 }
 
-static int place_of_host(const char *host, struct place *ret, struct problem *p)
+static int endpoint_of_host(const char *host, struct endpoint *ret, struct problem *p)
 {
     bool has_scheme = strstr(host, "://");
     size_t n = strlen(host);
@@ -56,34 +58,162 @@ static int place_of_host(const char *host, struct place *ret, struct problem *p)
     }
     while (n > 0 && host[n - 1] == '/')
         n--;
-    *ret = (struct place){.url = xasprintf("%s%.*s", has_scheme ? "" : "http://", (int)n, host)};
+    *ret = (struct endpoint){.url = xasprintf("%s%.*s", has_scheme ? "" : "http://", (int)n, host)};
     return 0;
 }
 
-int place_find(const char *socket, const char *host, struct place *ret, struct problem *p)
+int endpoint_find(const char *socket, const char *host, struct endpoint *ret, struct problem *p)
 {
     const char *environment = getenv("PROFD_SOCKET");
 
     if (socket && host)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--socket and --host exclude each other");
     if (host)
-        return place_of_host(host, ret, p);
+        return endpoint_of_host(host, ret, p);
     char *path = socket                        ? xstrdup(socket)
                  : environment && *environment ? xstrdup(environment)
                                                : default_socket();
     if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        problem_set(p, -ENAMETOOLONG, PROBLEM_BAD_REQUEST, "the path of a socket cannot be as long as %s",
-                    path);
+        problem_set(p, -ENAMETOOLONG, PROBLEM_BAD_REQUEST,
+                    "cannot connect to %s: the path of the socket is too long", path);
         free(path);
         return -ENAMETOOLONG;
     }
-    *ret = (struct place){.socket = path, .url = xstrdup("http://localhost")};
+    *ret = (struct endpoint){.socket = path, .url = xstrdup("http://localhost")};
     return 0;
 }
 
-void place_done(struct place *p)
+void endpoint_done(struct endpoint *e)
 {
-    free(p->socket);
-    free(p->url);
-    *p = (struct place){0};
+    free(e->socket);
+    free(e->url);
+    *e = (struct endpoint){0};
+}
+
+/* -- Credentials -------------------------------------------------------------------------------------- */
+
+void credentials_done(struct credentials *c)
+{
+    free(c->token);
+    free(c->cacert);
+    free(c->cert);
+    free(c->key);
+    *c = (struct credentials){0};
+}
+
+/* "http://localhost:9460", "http://127.0.0.1", "http://[::1]:80". */
+static bool is_loopback_url(const char *url)
+{
+    CURLU *u = curl_url();
+    char *host = NULL;
+    struct in6_addr ip;
+
+    if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK)
+        curl_url_get(u, CURLUPART_HOST, &host, 0);
+    bool here =
+        host && (streq(host, "localhost") || (address_of_host(host, &ip) && address_is_loopback(&ip)));
+    curl_free(host);
+    curl_url_cleanup(u);
+    return here;
+}
+
+char *config_file_path(const char *name)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+    if (config && *config == '/')
+        return xasprintf("%s/profd/%s", config, name);
+    return home && *home == '/' ? xasprintf("%s/.config/profd/%s", home, name) : NULL;
+}
+
+int config_file_check_mode(const char *path, const char *subject, struct problem *p)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0 || !(st.st_mode & (S_IRWXG | S_IRWXO)))
+        return 0;
+    problem_set(p, -EPERM, PROBLEM_DENIED, "%s is accessible by other users (mode %04o)", subject,
+                st.st_mode & 07777);
+    problem_remedy(p, "chmod 600 %s", path);
+    return -EPERM;
+}
+
+/* Errors never quote the file. */
+static int read_token(const char *path, bool named, char **ret, struct problem *p)
+{
+    _cleanup_(freep) char *data = NULL;
+    size_t size;
+
+    int r = read_file(AT_FDCWD, path, TOKEN_FILE_MAX, &data, &size);
+    if (r == -ENOENT && !named)
+        return 0;
+    if (r < 0) {
+        problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read the token in %s: %s", path, strerror(-r));
+        problem_remedy(p, "Ask an administrator of that profd for a token: profctl token new NAME.");
+        return r;
+    }
+    _cleanup_(freep) char *subject = xasprintf("the token in %s", path);
+    r = config_file_check_mode(path, subject, p);
+    if (r < 0)
+        return r;
+    const char *start = data + strspn(data, BLANKS);
+    size_t n = strcspn(start, BLANKS);
+    bool is_token = n > 0 && start[n + strspn(start + n, BLANKS)] == '\0';
+    for (size_t i = 0; i < n; i++)
+        is_token = is_token && start[i] > ' ' && start[i] < 0x7f;
+    if (!is_token) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a token file: it must contain one word",
+                    path);
+        problem_remedy(p, "Put into it the token as profctl token new prints it.");
+        return -EINVAL;
+    }
+    *ret = xstrndup(start, n);
+    return 0;
+}
+
+static int find_token(const char *option, char **ret, struct problem *p)
+{
+    const char *environment = getenv("PROFD_TOKEN_FILE");
+    _cleanup_(freep) char *fallback = config_file_path("token");
+
+    if (!option && environment && *environment)
+        option = environment;
+    if (option)
+        return read_token(option, true, ret, p);
+    return fallback ? read_token(fallback, false, ret, p) : 0;
+}
+
+int credentials_find(const struct credential_options *o, const char *url, struct credentials *ret,
+                     struct problem *p)
+{
+    _cleanup_(credentials_done) struct credentials c = {
+        .cacert = xstrdup(o->cacert), .cert = xstrdup(o->cert), .key = xstrdup(o->key)};
+
+    int r = find_token(o->token_file, &c.token, p);
+    if (r < 0)
+        return r;
+    if (c.token && starts_with(url, "http://") && !o->plain_http && !is_loopback_url(url)) {
+        problem_set(p, -EPERM, PROBLEM_DENIED, "cannot send a token to %s: the connection is not encrypted",
+                    url);
+        problem_remedy(p, "Use https://, or --plain-http if the network is protected otherwise.");
+        return -EPERM;
+    }
+    *ret = c;
+    c = (struct credentials){0}; // NOLINT(clang-analyzer-deadcode.DeadStores): its cleanup reads it
+    return 0;
+}
+
+void credentials_prepare(const struct credentials *c, CURL *curl)
+{
+    if (c->token) {
+        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, c->token);
+    }
+    if (c->cacert)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, c->cacert);
+    if (c->cert)
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, c->cert);
+    if (c->key)
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, c->key);
+    curl_easy_setopt(curl, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
 }

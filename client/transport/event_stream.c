@@ -13,7 +13,7 @@
 #define REFUSAL_MAX      4096
 
 struct event_stream {
-    const struct door *door;
+    const struct connection *connection;
     char *path;
     CURLM *multi;
     CURL *curl; /* NULL between two tries */
@@ -27,11 +27,11 @@ struct event_stream {
     int error;
 };
 
-struct event_stream *event_stream_new(const struct door *d, const char *path,
+struct event_stream *event_stream_new(const struct connection *d, const char *path,
                                       void (*fn)(const struct sse_event *event, void *arg), void *arg)
 {
     struct event_stream *s = xcalloc(1, sizeof(*s));
-    s->door = d;
+    s->connection = d;
     s->path = xstrdup(path);
     s->fn = fn;
     s->arg = arg;
@@ -102,7 +102,7 @@ static void dial(struct event_stream *s)
         abort();
     sse_restart(&s->sse);
     s->refusal_size = 0;
-    door_prepare(s->door, s->curl, s->path);
+    connection_prepare(s->connection, s->curl, s->path);
     s->headers = curl_slist_append(NULL, "Accept: text/event-stream");
     if (s->sse.id && *s->sse.id) {
         _cleanup_(freep) char *last = xasprintf("Last-Event-ID: %s", s->sse.id);
@@ -156,7 +156,7 @@ int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns,
     struct curl_waitfd extra = {.fd = extra_fd, .events = CURL_WAIT_POLLIN};
     int running, n_ready;
 
-    if (!door_has_events(s->door))
+    if (!connection_has_events(s->connection))
         return wait_without_events(extra_fd, deadline_ns);
 
     if (!s->curl && mono_ns() >= s->retry_at)

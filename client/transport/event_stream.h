@@ -6,12 +6,12 @@
 #pragma once
 
 #include "base/sse.h"
-#include "client/transport/request.h"
+#include "client/transport/connection.h"
 
 struct event_stream;
 
-/* Borrows the door. fn gets each event, from within event_stream_wait(). */
-struct event_stream *event_stream_new(const struct door *d, const char *path,
+/* Borrows the connection. fn gets each event, from within event_stream_wait(). */
+struct event_stream *event_stream_new(const struct connection *d, const char *path,
                                       void (*fn)(const struct sse_event *event, void *arg), void *arg);
 struct event_stream *event_stream_free(struct event_stream *s);
 DEFINE_CLEANUP(struct event_stream *, event_stream_free)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
-#include "client/traces/output.h"
-#include "client/verbs.h"
-#include "client/verbs/query.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/overview.h"
 #include "client/views/report_data.h"
@@ -164,7 +161,7 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
         } else if (listing_is_separated(c)) {
             report_print_separated(c, report, &made->rows, top);
         } else {
-            listing_page(c);
+            client_page(c);
             if (n_printed++ > 0)
                 fputc('\n', c->out.file);
             if (streq(report->name, "findings") && !c->columns) /* a table has no room for sentences */
@@ -266,7 +263,7 @@ static int write_html(struct client *c, const struct options *o, struct chosen *
         return failed(c, name, r);
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
-    client_say(c, "%s is written", o->html);
+    client_note(c, "%s is written", o->html);
     return EXIT_DONE;
 }
 
@@ -307,7 +304,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status == EXIT_DONE && !o->named)
         status = check_output(c, o, &chosen);
     if (status == EXIT_DONE && n_words == 0) {
-        status = verb_newest_session(c, true, newest);
+        status = client_newest_session(c, true, newest);
         words = newest_words;
         n_words = 1;
     }
@@ -315,7 +312,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return status;
     if (o->named)
         return run_named(c, o, n_words, words);
-    follow_hold_signals();
+    client_hold_signals();
     status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
     if (status != EXIT_DONE)
         return status;
@@ -335,7 +332,7 @@ const struct verb verb_analyze = {
     .summary = "Explain where the time of a trace or a session went",
     .details = "Takes traces (t12), sessions (s7), trace files of any format, their columns, and\n"
                "directories of ranks. Default: the newest session that has traces.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .has_listing = true,
     .options = options,

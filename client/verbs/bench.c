@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/cli/text.h"
+#include "client/local/worker_options.h"
 #include "client/runs/measuring.h"
 #include "client/runs/result.h"
 #include "client/runs/run_group.h"
 #include "client/runs/saving.h"
 #include "client/runs/workload_options.h"
-#include "client/verbs.h"
-#include "client/verbs/worker_options.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/run.h"
 #include <errno.h>
@@ -121,7 +120,7 @@ static int run_detached(struct client *c, const struct options *o, const json_t 
         return status == EXIT_DONE ? client_print_json(c, answer) : status;
     fprintf(c->out.file, "%s\n", run_ref(ref, answer));
     fflush(c->out.file);
-    client_say(c, "Next: profctl show %s shows it, profctl stop %s stops it", ref, ref);
+    client_note(c, "Next: profctl show %s shows it, profctl stop %s stops it", ref, ref);
     return EXIT_DONE;
 }
 
@@ -141,7 +140,8 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
         status = saved != EXIT_DONE ? saved : status;
     }
     if (m.run && !m.was_left && status != EXIT_FAILED)
-        client_say(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, m.run), ref);
+        client_note(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, m.run),
+                    ref);
     json_decref(m.run);
     return status;
 }
@@ -175,7 +175,7 @@ static int run_several(struct client *c, const struct options *o, json_t *reques
         _cleanup_(freep) char *line = run_plan_next_line(plan, i);
         if (o->sweep)
             set_swept(request, sweep, i % n_values);
-        client_say(c, "%s", line);
+        client_note(c, "%s", line);
         int status = run_measure(c, &o->source, request, &m);
         if (status != EXIT_DONE) {
             worst = status;
@@ -204,11 +204,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     make_plan(o, request, &sweep, &plan);
     if (o->dry_run)
         return run_plan_show(c, request, true, &plan);
-    int status = client_need_own_profd(c);
+    int status = client_need_user_profd(c);
     if (status != EXIT_DONE)
         return status;
     if (!o->detach)
-        follow_hold_signals();
+        client_hold_signals();
     status = run_plan_show(c, request, false, &plan);
     if (status != EXIT_DONE)
         return status;

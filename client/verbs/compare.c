@@ -5,7 +5,7 @@
 #include "client/cli/text.h"
 #include "client/runs/requests.h"
 #include "client/runs/run_group.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include "client/views/run_figures.h"
@@ -53,8 +53,8 @@ static int get_side(struct client *c, const char *word, struct compared_side *re
     const json_t *run = json_array_get(ret->runs, 0);
     if (count_requests(run) <= REQUESTS_MAX)
         return requests_get(c, run_ref(ref, run), &ret->requests);
-    client_say(c, "%s has more than %d requests: changes are reported without intervals", run_ref(ref, run),
-               REQUESTS_MAX);
+    client_note(c, "%s has more than %d requests: changes are reported without intervals", run_ref(ref, run),
+                REQUESTS_MAX);
     return EXIT_DONE;
 }
 
@@ -217,7 +217,7 @@ static int print_text(struct client *c, const struct compared_side *a, const str
 
     if (status != EXIT_DONE)
         return status;
-    listing_page(c);
+    client_page(c);
     if (cmp->has_several && listing_is_text(c))
         print_groups(c, a, b);
     if (listing_is_text(c))
@@ -281,7 +281,7 @@ static void say_undecided(struct client *c, const char *text, const struct condi
             ? xasprintf("more than %d runs of each side would be needed to decide", UNITS_NEEDED_MAX)
             : xstrdup("several runs of each side would decide: profctl bench --repeat-runs 5");
 
-    client_say(c, "undecided: %s: %s\n  %s", text, measured, needed);
+    client_note(c, "undecided: %s: %s\n  %s", text, measured, needed);
 }
 
 /* The percentile that a measure names, such as 99 of "ttft.p99", where the runs have the metric but too few
@@ -313,10 +313,10 @@ static int check_conditions(struct client *c, const struct options *o, const str
         bool is_known = f && isfinite(f->a.value) && isfinite(f->b.value);
         unsigned percentile = is_known ? 0 : unsupported_percentile(cmp, conditions[i].measure);
         if (percentile > 0) {
-            client_say(c,
-                       "undecided: %s: the runs have too few requests for p%u\n"
-                       "  Each run needs at least %u: profctl bench --requests N.",
-                       text, percentile, 100 / (100 - percentile));
+            client_note(c,
+                        "undecided: %s: the runs have too few requests for p%u\n"
+                        "  Each run needs at least %u: profctl bench --requests N.",
+                        text, percentile, 100 / (100 - percentile));
             status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
             continue;
         }
@@ -332,7 +332,7 @@ static int check_conditions(struct client *c, const struct options *o, const str
         struct condition_decision d = decide(&conditions[i], f, o->by_estimate);
         if (d.result == CONDITION_MET) {
             _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, NS_OF_MS);
-            client_say(c, "failed: %s: %s", text, measured);
+            client_note(c, "failed: %s: %s", text, measured);
             status = EXIT_CONDITION;
         } else if (d.result == CONDITION_UNDECIDED) {
             say_undecided(c, text, &conditions[i], f, &d);
@@ -377,7 +377,7 @@ const struct verb verb_compare = {
     .details = "Each side is a run (r3), several repeated runs (r3,r4,r5), or the label that they carry\n"
                "(job=nightly). Repeated runs (profctl bench --repeat-runs) show how much runs differ by "
                "themselves.",
-    .own_kind = 'r',
+    .default_kind = 'r',
     .min_words = 2,
     .max_words = 2,
     .options = options,

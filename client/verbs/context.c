@@ -3,10 +3,10 @@
 #include "client/transport/contexts.h"
 
 #include "base/alloc.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/text.h"
 #include "client/transport/endpoint.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <errno.h>
 
@@ -54,20 +54,20 @@ static int take_token(const char *name, struct problem *p)
 }
 
 /* The token and the certificates are looked at now, not at the first call. */
-static int check_connection(const struct connection *at, const char *token_file, struct problem *p)
+static int check_connection(const struct connection_options *at, const char *token_file, struct problem *p)
 {
-    _cleanup_(place_done) struct place place = {0};
+    _cleanup_(endpoint_done) struct endpoint endpoint = {0};
     _cleanup_(credentials_done) struct credentials credentials = {0};
     struct credential_options options_of = at->credentials;
 
-    int r = place_find(at->socket, at->host, &place, p);
+    int r = endpoint_find(at->socket, at->host, &endpoint, p);
     if (r < 0 || !at->host)
         return r;
     options_of.token_file = token_file;
-    return token_file ? credentials_find(&options_of, place.url, &credentials, p) : 0;
+    return token_file ? credentials_find(&options_of, endpoint.url, &credentials, p) : 0;
 }
 
-static int make_context(const struct options *o, const struct connection *at, const char *name,
+static int make_context(const struct options *o, const struct connection_options *at, const char *name,
                         json_t *context, struct problem *p)
 {
     int r = o->token_stdin ? take_token(name, p) : 0;
@@ -96,7 +96,7 @@ static int make_context(const struct options *o, const struct connection *at, co
 static int add(struct client *c, const struct options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const struct connection *at = c->connection;
+    const struct connection_options *at = c->connection_options;
     bool existed = contexts_find(contexts, name);
 
     if (!name || !context_name_is_valid(name))
@@ -122,9 +122,9 @@ static int add(struct client *c, const struct options *o, json_t *contexts, cons
     if ((o->token_stdin ? contexts_write_with_token(contexts, name, &p) : contexts_write(contexts, &p)) < 0)
         return client_fail(c, &p);
     if (o->use)
-        client_say(c, "Context %s is added and in use.", name);
+        client_note(c, "Context %s is added and in use.", name);
     else
-        client_say(c, "Context %s is added; profctl context use %s makes it the default.", name, name);
+        client_note(c, "Context %s is added; profctl context use %s makes it the default.", name, name);
     return EXIT_DONE;
 }
 
@@ -150,7 +150,7 @@ static int use(struct client *c, const struct options *o, json_t *contexts, cons
         json_put_str(contexts, "current", name);
     if (contexts_write(contexts, &p) < 0)
         return client_fail(c, &p);
-    client_say(
+    client_note(
         c, streq(name, CONTEXT_DEFAULT) ? "The profd of this machine is in use." : "Context %s is in use.",
         name);
     return EXIT_DONE;
@@ -228,8 +228,8 @@ static int delete (struct client *c, const struct options *o, json_t *contexts, 
     if (contexts_write(contexts, &p) < 0)
         return client_fail(c, &p);
     context_forget_token(name);
-    client_say(c, "Context %s is deleted%s.", name,
-               was_current ? "; the profd of this machine is in use" : "");
+    client_note(c, "Context %s is deleted%s.", name,
+                was_current ? "; the profd of this machine is in use" : "");
     return EXIT_DONE;
 }
 

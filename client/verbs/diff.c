@@ -3,11 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/cli/nearest.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
-#include "client/verbs.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/report_data.h"
 #include "client/views/report_format.h"
@@ -198,8 +196,8 @@ static void say_undecided(struct client *c, const char *text, const struct condi
             ? xasprintf("about %zu steps of each side would decide", d->units_needed)
             : xasprintf("more than %d steps of each side are needed to decide", UNITS_NEEDED_MAX);
 
-    client_say(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", text, measured,
-               needed);
+    client_note(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", text, measured,
+                needed);
 }
 
 static int check_conditions(struct client *c, const struct options *o, const struct condition *conditions,
@@ -212,7 +210,7 @@ static int check_conditions(struct client *c, const struct options *o, const str
         struct condition_decision d = decide(&conditions[i], cmp, o->by_estimate);
         if (d.result == CONDITION_MET) {
             _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, 1);
-            client_say(c, "failed: %s: %s", text, measured);
+            client_note(c, "failed: %s: %s", text, measured);
             status = EXIT_CONDITION;
         } else if (d.result == CONDITION_UNDECIDED) {
             say_undecided(c, text, &conditions[i], cmp, &d);
@@ -280,7 +278,7 @@ static int print(struct client *c, const struct options *o, const struct compari
     _cleanup_json_ j = json_object();
     _cleanup_(freep) char *names = xasprintf("%s %s", words[0], words[1]);
 
-    listing_page(c);
+    client_page(c);
     if (listing_is_text(c) && !o->report)
         print_head(c, cmp);
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++) {
@@ -326,7 +324,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (status == EXIT_DONE)
         status = parse_conditions(c, &o->conditions, &conditions);
-    follow_hold_signals();
+    client_hold_signals();
     if (status == EXIT_DONE)
         status = analyzed_open(c, &o->analyzing, 1, &words[0], &before);
     if (status == EXIT_DONE)
@@ -347,7 +345,7 @@ const struct verb verb_diff = {
     .words = "BEFORE AFTER",
     .summary = "Compare two traces or sessions: slower, faster, new, gone",
     .details = "Each is an id (t12), a session (s7), a trace file, its columns, or a directory of ranks.",
-    .own_kind = 't',
+    .default_kind = 't',
     .min_words = 2,
     .max_words = 2,
     .has_listing = true,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
-#include "client/verbs/worker_options.h"
+#include "client/local/worker_options.h"
+#include "client/verbs/verbs.h"
 
 struct options {
     struct source source;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <inttypes.h>
 
@@ -101,7 +101,7 @@ static void print_usage(struct client *c, const json_t *usage)
     int64_t max_use = json_get_int(usage, "max_use", 0), keep_free = json_get_int(usage, "keep_free", 0);
     _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
 
-    listing_page(c);
+    client_page(c);
     field_print(&c->out, "Store:", json_get_str(usage, "store"));
     field_printf(&c->out, "Holds:", "%s, %s", traces, format_size(text, json_get_int(usage, "bytes", 0)));
     if (max_use > 0 && max_use < INT64_MAX)

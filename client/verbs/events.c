@@ -4,7 +4,7 @@
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/transport/event_stream.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include <errno.h>
@@ -114,7 +114,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     const char *keys[_CELL_MAX];
     bool was_lost = false;
 
-    if (o->session && verb_ref(c, o->session, 's', "s", session) < 0)
+    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
         return EXIT_USAGE;
     c->may_page = false;
     for (size_t i = 0; i < _CELL_MAX; i++)
@@ -126,7 +126,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     url_add(&path, "session", o->session ? session : NULL);
     if (o->after != OPTION_ABSENT)
         url_add_int(&path, "after", o->after);
-    if (!door_has_events(c->door)) {
+    if (!connection_has_events(c->connection)) {
         problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "events are not offered on D-Bus in this form");
         problem_remedy(&p, "Leave --bus out; or follow its signals: busctl monitor org.profd1");
         return client_fail(c, &p);
@@ -136,7 +136,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     _cleanup_(event_stream_freep) struct event_stream *stream =
-        event_stream_new(c->door, path, on_event, &following);
+        event_stream_new(c->connection, path, on_event, &following);
     print_heading(&following);
     for (;;) {
         if (event_stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
@@ -145,7 +145,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
             return EXIT_FAILED;
         bool is_lost = event_stream_lost_since(stream);
         if (is_lost != was_lost)
-            client_say(c, is_lost ? "profd does not answer; waiting for it" : "profd is back");
+            client_note(c, is_lost ? "profd does not answer; waiting for it" : "profd is back");
         was_lost = is_lost;
     }
 }

@@ -3,11 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/cli/nearest.h"
+#include "client/cli/output.h"
+#include "client/cli/text.h"
 #include "client/traces/exporting.h"
-#include "client/traces/output.h"
-#include "client/verbs.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "trace/reports/critical_path.h"
 #include <errno.h>
 
@@ -166,7 +165,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         problem_remedy(&p, "profctl export t12 --format %s, or a path instead of t12", name);
         return client_fail(c, &p);
     }
-    follow_hold_signals();
+    client_hold_signals();
     int status = trace_file_open(c, words[0], o->exporting.memory_limit, &file);
     if (status == EXIT_DONE)
         status = write_trace(c, o, format, &file);
@@ -180,7 +179,7 @@ const struct verb verb_export = {
     .summary = "Write a trace, or a part of it, for another program",
     .details = "TRACE is an id (t12) or a path. Chrome's format keeps each event's own text.\n"
                "Times are counted from the trace's first slice: --from 1.5s --to 1.6s.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = 1,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -3,12 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
-#include "client/traces/output.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/flame_svg.h"
-#include "client/views/follow.h"
 #include <errno.h>
 
 struct options {
@@ -81,7 +80,7 @@ static int write_picture(struct client *c, const struct options *o, const struct
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
     if (name)
-        client_say(c, "%s: %zu frames of %s", name, f->n - (size_t)picture.frames_left_out, total);
+        client_note(c, "%s: %zu frames of %s", name, f->n - (size_t)picture.frames_left_out, total);
     return EXIT_DONE;
 }
 
@@ -111,7 +110,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--by is op, stack or kernel, not %s", o->by);
         return client_fail(c, &p);
     }
-    follow_hold_signals();
+    client_hold_signals();
     int status = add(c, o, by, words[0], false, &analyzed, &f);
     if (status == EXIT_DONE && o->diff)
         status = add(c, o, by, (char *)o->diff, true, &before, &f);
@@ -128,7 +127,7 @@ const struct verb verb_flame = {
         "An SVG file for any browser. A click on a frame makes it as wide as the picture, the search field\n"
         "marks frames and sums up their share, \"Self time\" lists names by their own time. A trace without\n"
         "GPU activity is drawn by the host's time.",
-    .own_kind = 't',
+    .default_kind = 't',
     .min_words = 1,
     .max_words = 1,
     .options = options,

@@ -5,7 +5,7 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include <errno.h>
 
 struct options {
@@ -91,7 +91,7 @@ static int get_one(struct client *c, const struct options *o, const char *ref)
         json_put_str(done, "file", path);
         return client_print_json(c, done);
     }
-    client_say(c, "%s is in %s, %s", ref, path, format_size(size, json_get_int(trace, "size", 0)));
+    client_note(c, "%s is in %s, %s", ref, path, format_size(size, json_get_int(trace, "size", 0)));
     return EXIT_DONE;
 }
 
@@ -170,7 +170,7 @@ static int list_of_words(struct client *c, int n_words, char **words, json_t *tr
     for (int i = 0; i < n_words; i++) {
         char ref[REF_TEXT_MAX];
         json_t *answer = NULL;
-        if (verb_ref(c, words[i], 't', "st", ref) < 0)
+        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
         _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
         int status = ref[0] == 's' ? traces_fetch(c, path, INT64_MAX, &answer) : fetch_trace(c, ref, &answer);
@@ -215,10 +215,10 @@ static int get_all(struct client *c, const struct options *o, int n_words, char 
     _cleanup_(freep) char *got = text_count((int64_t)h.n_got, "file");
     _cleanup_(freep) char *there = text_count((int64_t)h.n_there, "file");
     if (h.n_got == 0 && h.n_there > 0)
-        client_say(c, "%s in %s already", there, o->directory);
+        client_note(c, "%s in %s already", there, o->directory);
     else
-        client_say(c, "%s, %s in %s%s", got, format_size(size, h.bytes), o->directory,
-                   h.n_there > 0 ? "; the others were there already" : "");
+        client_note(c, "%s, %s in %s%s", got, format_size(size, h.bytes), o->directory,
+                    h.n_there > 0 ? "; the others were there already" : "");
     return h.n_failed == 0 ? EXIT_DONE : h.n_got + h.n_there > 0 ? EXIT_PARTIAL : h.worst;
 }
 
@@ -233,7 +233,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return client_fail(c, &p);
     }
     if (n_words == 0) {
-        int status = verb_newest_session(c, true, ref);
+        int status = client_newest_session(c, true, ref);
         if (status != EXIT_DONE)
             return status;
         words = newest;
@@ -241,7 +241,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     }
     if (o->directory)
         return get_all(c, o, n_words, words);
-    if (verb_ref(c, words[0], 't', "st", ref) < 0)
+    if (client_parse_ref(c, words[0], 't', "st", ref) < 0)
         return EXIT_USAGE;
     if (n_words == 1 && ref[0] == 't')
         return get_one(c, o, ref);
@@ -260,7 +260,7 @@ const struct verb verb_get = {
         "Default: the newest session that has traces, into a directory named after it.\n"
         "What arrives is compared with the catalog's SHA-256, and appears under its name only when whole.\n"
         "Files of workers that chose the same name get the worker's address before it.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/verbs/ingest.h"
+#include "client/verbs/verbs.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -7,8 +7,6 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
-#include "client/verbs.h"
-#include "client/views/follow.h"
 #include "client/views/labels.h"
 #include "extras/nsys/nsys_options.h"
 #include <errno.h>
@@ -118,9 +116,9 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
     /* Whoever reads only the errors of many files sees whose they are. */
     _cleanup_(freep) char *losses = trace_losses(trace), *whose = text_clean(path, false);
     if (reason)
-        client_say(c, "%s: %s", whose, reason);
+        client_note(c, "%s: %s", whose, reason);
     if (losses)
-        client_say(c, "%s: %s\n  profctl show %s lists them.", whose, losses, json_get_str(trace, "trace"));
+        client_note(c, "%s: %s\n  profctl show %s lists them.", whose, losses, json_get_str(trace, "trace"));
     fflush(c->out.file);
 }
 
@@ -170,14 +168,14 @@ static void note_session(struct client *c, const struct ingest_options *o, const
     _cleanup_json_ answer = NULL;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", session);
-    if (door_call(c->door, "GET", path, NULL, NULL, &answer, &p) < 0)
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &answer, &p) < 0)
         return;
     if (streq(session, o->session) || streq(json_get_str(answer, "name"), o->session)) {
         snprintf(t->session, sizeof(t->session), "%s", session);
         return;
     }
     t->n_elsewhere++;
-    client_say(c, "%s is part of %s and stays there", json_get_str(trace, "trace"), session);
+    client_note(c, "%s is part of %s and stays there", json_get_str(trace, "trace"), session);
 }
 
 static void ingest_one(struct client *c, const struct ingest_options *o, const char *path, const char *doing,
@@ -188,7 +186,8 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
     _cleanup_json_ request = source ? request_for(source, o, &p) : NULL;
     _cleanup_json_ trace = NULL;
     int64_t begin_ns = mono_ns();
-    int r = request ? door_call(c->door, "POST", "/v1/traces", request, doing, &trace, &p) : -EINVAL;
+    int r =
+        request ? connection_call(c->connection, "POST", "/v1/traces", request, doing, &trace, &p) : -EINVAL;
 
     if (r < 0) {
         t->interrupted = r == -EINTR;
@@ -198,7 +197,7 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
         t->worst = client_fail(c, &p);
         return;
     }
-    bool is_new = door_status(c->door) == HTTP_CREATED;
+    bool is_new = connection_status(c->connection) == HTTP_CREATED;
     t->n_new += is_new;
     t->n_known += !is_new;
     note_session(c, o, trace, is_new, t);
@@ -216,14 +215,14 @@ static void say_tally(struct client *c, const struct tally *t)
     _cleanup_(freep) char *traces = text_count((int64_t)t->n_new, "trace");
 
     for (size_t i = 0; i < t->n_remedies; i++)
-        client_say(c, "  %s", t->remedies[i]);
+        client_note(c, "  %s", t->remedies[i]);
     if (t->n_known > 0)
         snprintf(known, sizeof(known), ", %zu known already", t->n_known);
     if (t->n_failed > 0)
         snprintf(failed, sizeof(failed), ", %zu failed", t->n_failed);
-    client_say(c, "%s%s%s; %s in %s, %s/s", traces, known, failed, format_size(bytes, t->text_bytes),
-               format_duration(took, took_ns),
-               format_size(speed, (int64_t)((double)t->text_bytes * (double)NS_PER_S / (double)took_ns)));
+    client_note(c, "%s%s%s; %s in %s, %s/s", traces, known, failed, format_size(bytes, t->text_bytes),
+                format_duration(took, took_ns),
+                format_size(speed, (int64_t)((double)t->text_bytes * (double)NS_PER_S / (double)took_ns)));
 }
 
 int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words)
@@ -232,9 +231,9 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     _cleanup_(problem_done) struct problem p = {0};
     int r = trace_paths_find(&paths, n_words, words, &p);
 
-    if (r >= 0 && !door_is_local(c->door)) {
+    if (r >= 0 && !connection_is_local(c->connection)) {
         r = problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                        "profd at %s does not see the files of this machine", door_name(c->door));
+                        "profd at %s does not see the files of this machine", connection_name(c->connection));
         problem_remedy(&p, "Run profctl ingest there.");
     }
     if (r < 0)
@@ -242,7 +241,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     int status = client_need_profd(c);
     if (status != EXIT_DONE)
         return status;
-    follow_hold_signals();
+    client_hold_signals();
     _cleanup_(tally_done) struct tally t = {.begin_ns = mono_ns()};
     print_heading(c);
     for (size_t i = 0; i < paths.n && !t.interrupted; i++) {
@@ -254,7 +253,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     }
     say_tally(c, &t);
     if (*t.session)
-        client_say(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
+        client_note(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
     return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
 }
 

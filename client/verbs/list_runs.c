@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
@@ -134,7 +134,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     size_t i;
     json_t *one;
 
-    if (o->session && verb_ref(c, o->session, 's', "s", session) < 0)
+    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
         return EXIT_USAGE;
     if (o->limit != OPTION_ABSENT)
         url_add_int(&path, "limit", o->limit);
@@ -150,7 +150,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         add_run(table, one);
     listing_print(c, table);
     if (json_array_size(json_object_get(answer, "runs")) == 0)
-        client_say(c, "No load was sent yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
+        client_note(c,
+                    "No load was sent yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
     return EXIT_DONE;
 }
 

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
@@ -129,8 +129,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         add_session(table, session);
     listing_print(c, table);
     if (json_array_size(json_object_get(answer, "sessions")) == 0)
-        client_say(c, o->state ? "No session is in that state."
-                               : "Nothing was recorded yet: profctl start --router URL --wait");
+        client_note(c, o->state ? "No session is in that state."
+                                : "Nothing was recorded yet: profctl start --router URL --wait");
     return EXIT_DONE;
 }
 

@@ -4,7 +4,7 @@
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <errno.h>
 
@@ -146,7 +146,7 @@ static int make_path(struct client *c, const struct options *o, char **path)
 {
     char session[REF_TEXT_MAX];
 
-    if (o->session && verb_ref(c, o->session, 's', "s", session) < 0)
+    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
         return -EINVAL;
     url_add(path, "session", o->session ? session : NULL);
     url_add(path, "worker", o->worker);

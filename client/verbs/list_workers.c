@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
-#include "client/verbs/worker_options.h"
+#include "client/local/worker_options.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/exporting.h"
-#include "client/traces/output.h"
 #include "client/traces/ranks.h"
-#include "client/verbs.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include <errno.h>
 
 struct options {
@@ -74,7 +73,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
     int status = EXIT_DONE;
 
-    follow_hold_signals();
+    client_hold_signals();
     if (o->session)
         status = ranks_add_session(c, o->session, &ranks);
     if (n_words > RANKS_MAX)
@@ -99,7 +98,7 @@ const struct verb verb_merge = {
     .details =
         "For ui.perfetto.dev and chrome://tracing. Clocks are aligned by wall-clock time; where collectives\n"
         "show that a host's clock is off by more than a millisecond, it is moved, and that is said.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -16,7 +16,7 @@
 #include "client/traces/exporting.h"
 #include "client/traces/ranks.h"
 #include "client/transport/download.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "trace/read/format.h"
 #include <errno.h>
 #include <event2/buffer.h>
@@ -217,7 +217,7 @@ static void open_browser(struct client *c, const char *link)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0)
-        client_say(c, "opening it in the browser");
+        client_note(c, "opening it in the browser");
     posix_spawn_file_actions_destroy(&actions);
 }
 
@@ -238,8 +238,8 @@ static void say_link(struct client *c, const struct options *o, const struct ser
     fflush(c->out.file);
     if (getenv("SSH_CONNECTION")) {
         gethostname(host, sizeof(host) - 1);
-        client_say(c, "from the machine with the browser, first: ssh -L %d:%s:%d %s", SERVE_PORT,
-                   SERVE_ADDRESS, SERVE_PORT, host);
+        client_note(c, "from the machine with the browser, first: ssh -L %d:%s:%d %s", SERVE_PORT,
+                    SERVE_ADDRESS, SERVE_PORT, host);
     } else if (!o->no_browser && ((display && *display) || (wayland && *wayland))) {
         open_browser(c, link);
     }
@@ -258,18 +258,18 @@ static int serve(struct client *c, const struct options *o, struct server *s)
         event_base_loopexit(s->base, &(struct timeval){.tv_sec = timeout / NS_PER_S,
                                                        .tv_usec = timeout % NS_PER_S / NS_PER_US});
     say_link(c, o, s);
-    client_say(c, "served once, to that page only; Ctrl-C ends it");
+    client_note(c, "served once, to that page only; Ctrl-C ends it");
     event_base_dispatch(s->base);
     event_free(interrupt);
     event_free(terminate);
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue;
     if (s->delivered) {
-        client_say(c, "the page has it");
+        client_note(c, "the page has it");
         return EXIT_DONE;
     }
-    client_say(c, s->interrupted ? "nobody fetched it" : "nobody fetched it within %s",
-               format_duration(text, timeout));
+    client_note(c, s->interrupted ? "nobody fetched it" : "nobody fetched it within %s",
+                format_duration(text, timeout));
     return EXIT_FAILED;
 }
 
@@ -312,7 +312,7 @@ static int write_merged(struct client *c, struct named_ranks *ranks, struct serv
         return client_fail(c, &p);
     }
     if (ranks->n > 1)
-        client_say(c, "Merging %zu traces", ranks->n);
+        client_note(c, "Merging %zu traces", ranks->n);
     int r = ranks_export(ranks, &EXPORT_ALL, out, NULL);
     if (fclose(out) < 0 && r >= 0)
         r = -errno;
@@ -410,7 +410,7 @@ static int check_words(struct client *c, int n_words, char **words)
     char ref[REF_TEXT_MAX];
 
     for (int i = 0; i < n_words; i++)
-        if (access(words[i], F_OK) < 0 && verb_ref(c, words[i], 't', "st", ref) < 0)
+        if (access(words[i], F_OK) < 0 && client_parse_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
     return EXIT_DONE;
 }
@@ -423,7 +423,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     int status = check_words(c, n_words, words);
 
     if (status == EXIT_DONE && n_words == 0) {
-        status = verb_newest_session(c, true, newest);
+        status = client_newest_session(c, true, newest);
         words = newest_words;
         n_words = 1;
     }
@@ -447,7 +447,7 @@ const struct verb verb_open = {
     .details =
         "Several traces and the ranks of a session are shown as one trace on one clock. Default: the\n"
         "newest session that has traces. The page runs in your browser; the trace stays on this machine.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),

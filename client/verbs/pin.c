@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 
 static int pin_all(struct client *c, const char *method, const char *done, int n_words, char **words)
 {
@@ -8,15 +8,15 @@ static int pin_all(struct client *c, const char *method, const char *done, int n
         char ref[REF_TEXT_MAX];
         _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
-        if (verb_ref(c, words[i], 't', "st", ref) < 0)
+        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
         _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/pin", ref[0] == 's' ? "sessions" : "traces", ref);
-        if (door_call(c->door, method, path, NULL, NULL, &answer, &p) < 0)
+        if (connection_call(c->connection, method, path, NULL, NULL, &answer, &p) < 0)
             return client_fail(c, &p);
         if (c->json)
             client_print_json(c, answer);
         else
-            client_say(c, "%s %s", done, ref);
+            client_note(c, "%s %s", done, ref);
     }
     return EXIT_DONE;
 }
@@ -35,7 +35,7 @@ const struct verb verb_pin = {
     .name = "pin",
     .words = "t12|s7...",
     .summary = "Exempt traces from automatic removal",
-    .own_kind = 't',
+    .default_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .needs_only_catalog = true,
@@ -46,7 +46,7 @@ const struct verb verb_unpin = {
     .name = "unpin",
     .words = "t12|s7...",
     .summary = "Allow automatic removal again",
-    .own_kind = 't',
+    .default_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .needs_only_catalog = true,

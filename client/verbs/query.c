@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/verbs/query.h"
+#include "client/verbs/verbs.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -7,8 +7,6 @@
 #include "client/query/named_queries.h"
 #include "client/query/repl.h"
 #include "client/traces/instances.h"
-#include "client/verbs.h"
-#include "client/views/follow.h"
 #include "client/views/listing.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -201,7 +199,7 @@ static int answer(struct client *c, const struct options *o, const struct subjec
     if (status != EXIT_DONE)
         return status;
     if (sql->text)
-        listing_page(c);
+        client_page(c);
     return sql->text ? query_run(&q, sql->text, sql->origin, &number) : repl_run(&q);
 }
 
@@ -212,7 +210,7 @@ static int query_trace(struct client *c, const struct options *o, const char *wo
     int status = trace_file_open(c, word, o->memory_limit, &trace);
 
     client_release_profd(c);
-    follow_hold_signals();
+    client_hold_signals();
     if (status == EXIT_DONE)
         status = answer(c, o, &(struct subject){trace.name, &trace, trace_file_source(&trace)}, sql);
     trace_file_done(&trace);
@@ -237,7 +235,7 @@ static int query_ranks(struct client *c, const struct options *o, char *word, bo
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
     _cleanup_(problem_done) struct problem p = {0};
 
-    follow_hold_signals();
+    client_hold_signals();
     int status = is_session ? ranks_add_session(c, word, &ranks) : ranks_add_word(c, word, &ranks);
     if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0) {
         problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace that can be queried", word);
@@ -288,7 +286,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (sql.text && !has_statement(sql.text))
         return usage(c, "there is no SQL to run", "Give it as a word, with --file, or on standard input.");
     if (use_newest)
-        status = verb_newest_session(c, true, newest);
+        status = client_newest_session(c, true, newest);
     return status == EXIT_DONE ? query_word(c, o, words[0], &sql) : status;
 }
 
@@ -312,7 +310,7 @@ const struct verb verb_query = {
         "Without SQL, statements are typed on a terminal and come from standard input elsewhere. Among\n"
         "the tables are slice, thread, process, args, flow, counter, kernel, launch, op, annotation,\n"
         "collective, memory and gap.",
-    .own_kind = 't',
+    .default_kind = 't',
     .has_listing = true,
     .max_words = 2,
     .options = options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 
 struct options {
     bool yes;
@@ -20,7 +20,7 @@ static bool is_confirmed(struct client *c, const struct options *o, const char *
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
     /* One that is not there is left to the removal to complain about. */
-    if (door_call(c->door, "GET", path, NULL, NULL, &session, &p) < 0)
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) < 0)
         return true;
     _cleanup_(freep) char *traces =
         text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
@@ -36,19 +36,19 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         char ref[REF_TEXT_MAX];
         _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
-        if (verb_ref(c, words[i], 't', "str", ref) < 0)
+        if (client_parse_ref(c, words[i], 't', "str", ref) < 0)
             return EXIT_USAGE;
         if (!is_confirmed(c, o, ref)) {
-            client_say(c, "kept %s", ref);
+            client_note(c, "kept %s", ref);
             continue;
         }
-        _cleanup_(freep) char *path = verb_ref_path(ref);
-        if (door_call(c->door, "DELETE", path, NULL, "removing files", &answer, &p) < 0)
+        _cleanup_(freep) char *path = ref_path(ref);
+        if (connection_call(c->connection, "DELETE", path, NULL, "removing files", &answer, &p) < 0)
             worst = client_fail(c, &p);
         else if (c->json)
             client_print_json(c, answer);
         else
-            client_say(c, "removed %s", ref);
+            client_note(c, "removed %s", ref);
     }
     return worst;
 }
@@ -57,7 +57,7 @@ const struct verb verb_rm = {
     .name = "rm",
     .words = "t12|s7|r3...",
     .summary = "Delete traces, sessions with their traces, or benchmark runs",
-    .own_kind = 't',
+    .default_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,

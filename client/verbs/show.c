@@ -2,13 +2,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/text.h"
 #include "client/runs/requests.h"
 #include "client/runs/result.h"
 #include "client/runs/saving.h"
 #include "client/traces/trace.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include "client/views/session.h"
@@ -127,7 +127,7 @@ static int show_trace(struct client *c, const json_t *t)
 
     if (status != EXIT_DONE)
         return status;
-    listing_page(c);
+    client_page(c);
     const char *session = json_get_str(t, "session");
     _cleanup_(freep) char *state = trace_state(t);
 
@@ -171,7 +171,7 @@ static int show_session(struct client *c, const json_t *session)
 
     if (listing_is_separated(c))
         return listing_print_workers(c, session);
-    listing_page(c);
+    client_page(c);
     listing_title(c, title);
     field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
                  json_get_bool(session, "pinned", false) ? " (pinned)" : "");
@@ -220,7 +220,7 @@ static int show_run(struct client *c, const json_t *run)
 
     if (status != EXIT_DONE)
         return status;
-    listing_page(c);
+    client_page(c);
     _cleanup_(freep) char *title = run_title(run);
     _cleanup_(freep) char *workload = json_dumps(json_object_get(run, "workload"), JSON_COMPACT);
     int64_t session = json_get_int(run, "session", 0);
@@ -268,7 +268,7 @@ static int save_run(struct client *c, const struct options *o, const char *ref)
 static int show_one(struct client *c, const char *ref, bool is_first)
 {
     _cleanup_json_ answer = NULL;
-    _cleanup_(freep) char *path = verb_ref_path(ref);
+    _cleanup_(freep) char *path = ref_path(ref);
     int status = client_get(c, path, NULL, &answer);
 
     if (status != EXIT_DONE)
@@ -309,12 +309,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     }
     if (n_words == 0) {
         char newest[REF_TEXT_MAX];
-        status = verb_newest_session(c, false, newest);
+        status = client_newest_session(c, false, newest);
         return status == EXIT_DONE ? show_one(c, newest, true) : status;
     }
     for (int i = 0; i < n_words && status == EXIT_DONE; i++) {
         char ref[REF_TEXT_MAX];
-        if (verb_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
+        if (client_parse_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
             return EXIT_USAGE;
         status = o->requests        ? requests_print(c, ref, o->jsonl)
                  : o->saving.format ? save_run(c, o, ref)
@@ -328,7 +328,7 @@ const struct verb verb_show = {
     .words = "[TRACE|SESSION|RUN...]",
     .summary = "Show everything about a trace, a session or a run",
     .details = "Default: the newest session.",
-    .own_kind = 't',
+    .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),

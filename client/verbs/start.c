@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/local/worker_options.h"
 #include "client/runs/workload_file.h"
-#include "client/verbs.h"
-#include "client/verbs/worker_options.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/session_start.h"
 #include "extras/srtctl/recording.h"
@@ -143,7 +142,7 @@ static int run_recipe(struct client *c, const struct options *o)
     if (labels_to_json(&o->labels, labels, &p) < 0 ||
         recipe_read(o->recipe, o->variant, o->any_workers ? RECIPE_ANY_WORKERS : 0, &r, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_own_profd(c);
+    int status = client_need_user_profd(c);
     if (status != EXIT_DONE)
         return status;
     return recipe_record(c, &r,
@@ -165,12 +164,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return run_recipe(c, o);
     if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_own_profd(c);
+    int status = client_need_user_profd(c);
     if (status != EXIT_DONE)
         return status;
     bool wait = o->wait || o->analyze;
     if (wait)
-        follow_hold_signals();
+        client_hold_signals();
     _cleanup_(freep) char *name = source_name(&o->source);
     char recorded[REF_TEXT_MAX], *of_session[] = {recorded, NULL};
     status = session_start(c, name, request, wait, o->analyze ? recorded : NULL);

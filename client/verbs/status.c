@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/follow.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
@@ -26,7 +26,7 @@ static int print_session(struct client *c, const json_t *session)
 {
     _cleanup_(freep) char *title = session_title(session);
 
-    listing_page(c);
+    client_page(c);
     if (listing_is_text(c))
         listing_title(c, title);
     if (json_array_size(json_object_get(session, "targets")) > 0 || listing_is_separated(c)) {
@@ -57,7 +57,7 @@ static int show_session(struct client *c, const struct options *o, const char *r
         if (status != EXIT_DONE || listing_is_separated(c))
             return status;
         if (c->transient && !session_is_over(session))
-            client_say(
+            client_note(
                 c, "No profd is running that would go on with it; profctl stop %s starts one and ends it.",
                 ref);
         return EXIT_DONE;
@@ -79,7 +79,7 @@ static char *daemon_text(const struct client *c, const json_t *version)
     const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
 
     return c->transient ? xasprintf("No profd is running, state in %s", state ? state : "?")
-                        : xasprintf("profd %s at %s", number ? number : "?", door_name(c->door));
+                        : xasprintf("profd %s at %s", number ? number : "?", connection_name(c->connection));
 }
 
 /* "profd 0.1.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
@@ -136,7 +136,7 @@ static int show_all(struct client *c, const struct options *o)
     if (n == 0)
         sessions = json_object_get(last, "sessions");
     if (json_array_size(sessions) == 0)
-        client_say(c, "Nothing was recorded yet: profctl start --router URL --wait");
+        client_note(c, "Nothing was recorded yet: profctl start --router URL --wait");
     json_array_foreach(sessions, i, item) {
         _cleanup_json_ session = NULL;
         const char *id = json_get_str(item, "session");
@@ -156,7 +156,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         int status = show_all(c, o);
         return status == EXIT_DONE && c->transient ? EXIT_FAILED : status;
     }
-    return verb_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : show_session(c, o, ref);
+    return client_parse_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : show_session(c, o, ref);
 }
 
 const struct verb verb_status = {
@@ -166,7 +166,7 @@ const struct verb verb_status = {
     .details =
         "Without an id: all sessions that are not over, else how profd is and how the last session ended.\n"
         "Where no profd runs: what your own catalog says; without an id the exit status is 1 then.",
-    .own_kind = 's',
+    .default_kind = 's',
     .max_words = 1,
     .options = options,
     .n_options = ARRAY_SIZE(options),

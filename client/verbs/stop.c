@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/runs/result.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/follow.h"
 #include "client/views/session.h"
 #include <errno.h>
@@ -69,10 +69,10 @@ static int stop_run(struct client *c, const char *ref, bool wait)
     _cleanup_json_ answer = NULL, *run = NULL;
     bool was_stopped;
 
-    if (door_call(c->door, "POST", path, NULL, NULL, &answer, &p) < 0)
+    if (connection_call(c->connection, "POST", path, NULL, NULL, &answer, &p) < 0)
         return client_fail(c, &p);
     if (!wait) {
-        client_say(c, "%s sends nothing more; profctl show %s has what it measured", ref, ref);
+        client_note(c, "%s sends nothing more; profctl show %s has what it measured", ref, ref);
         return c->json ? client_print_json(c, answer) : EXIT_DONE;
     }
     int status = follow_run(c, ref, &c->err, INTERRUPT_LEAVES, &was_stopped, &run);
@@ -86,7 +86,7 @@ static int need_profd_for(struct client *c, const char *ref)
     _cleanup_json_ session = NULL;
     int status = client_get(c, path, NULL, &session);
 
-    return status == EXIT_DONE && !session_is_over(session) ? client_need_own_profd(c) : status;
+    return status == EXIT_DONE && !session_is_over(session) ? client_need_user_profd(c) : status;
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -97,7 +97,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     char ref[REF_TEXT_MAX];
     int status = EXIT_DONE;
 
-    if (n_words > 0 && verb_ref(c, words[0], 's', "sr", ref) < 0)
+    if (n_words > 0 && client_parse_ref(c, words[0], 's', "sr", ref) < 0)
         return EXIT_USAGE;
     if (n_words > 0 && ref[0] == 'r')
         return stop_run(c, ref, o->wait);
@@ -108,14 +108,14 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/stop", ref);
-    if (door_call(c->door, "POST", path, NULL, NULL, &session, &p) < 0)
+    if (connection_call(c->connection, "POST", path, NULL, NULL, &session, &p) < 0)
         return client_fail(c, &p);
     if (o->wait)
         return wait_for(c, ref);
     if (c->json)
         return client_print_json(c, session);
-    client_say(c, "%s is %s; profctl status %s shows when its traces are there", ref,
-               json_get_str(session, "state"), ref);
+    client_note(c, "%s is %s; profctl status %s shows when its traces are there", ref,
+                json_get_str(session, "state"), ref);
     return EXIT_DONE;
 }
 
@@ -124,7 +124,7 @@ const struct verb verb_stop = {
     .words = "[s7|r3]",
     .summary = "Stop a session or a benchmark run",
     .details = "With --wait the exit status is that of start --wait, or of bench.",
-    .own_kind = 's',
+    .default_kind = 's',
     .max_words = 1,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -8,7 +8,7 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/follow.h"
 #include "client/views/session.h"
 #include <errno.h>
@@ -71,8 +71,8 @@ static int show(struct client *c, const struct options *o, const json_t *trace)
     trace_print_names(c, trace);
     fflush(c->out.file);
     if (o->output)
-        client_say(c, "%s is in %s", id, o->output);
-    client_say(c, "Next: profctl analyze %s", id);
+        client_note(c, "%s is in %s", id, o->output);
+    client_note(c, "Next: profctl analyze %s", id);
     return EXIT_DONE;
 }
 
@@ -101,11 +101,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (make_request(o, request, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_own_profd(c);
+    int status = client_need_user_profd(c);
     if (status != EXIT_DONE)
         return status;
-    follow_hold_signals();
-    if (door_call(c->door, "POST", "/v1/sessions", request, "sending the request", &begun, &p) < 0)
+    client_hold_signals();
+    if (connection_call(c->connection, "POST", "/v1/sessions", request, "sending the request", &begun, &p) <
+        0)
         return client_fail(c, &p);
     const char *id = json_get_str(begun, "session");
     status = id ? follow_session(c, id, &c->err, INTERRUPT_STOPS, &session) : EXIT_FAILED;

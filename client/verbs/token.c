@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a token for profd's TCP door. It asks no profd: the line is for whoever may write its file. */
 #include "base/alloc.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include <errno.h>
 #include <openssl/evp.h>
 #include <sys/random.h>
@@ -49,11 +49,11 @@ static int print(struct client *c, const char *name, const char *role, const cha
         json_put_str(answer, "line", line);
         return client_print_json(c, answer);
     }
-    client_say(
+    client_note(
         c, "for its user, shown only this once; profctl reads it from a file of mode 0600 (--token-file):");
     fprintf(c->out.file, "%s\n", token);
     fflush(c->out.file);
-    client_say(c, "for profd, in the file of [http] tokens_file=; systemctl reload profd has it read:");
+    client_note(c, "for profd, in the file of [http] tokens_file=; systemctl reload profd has it read:");
     fprintf(c->out.file, "%s\n", line);
     return EXIT_DONE;
 }

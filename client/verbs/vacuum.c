@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -101,7 +101,7 @@ static void print_kept(struct client *c, const json_t *answer)
         fclose(out);
         _cleanup_(freep) char *clean = text_clean(list, false);
         if (n > 0)
-            client_say(c, "kept (%s, %s): %s", reasons[k].text, format_size(freed, bytes), clean);
+            client_note(c, "kept (%s, %s): %s", reasons[k].text, format_size(freed, bytes), clean);
         free(list);
     }
 }
@@ -113,8 +113,8 @@ static int call(struct client *c, const json_t *request, bool dry_run, json_t **
 
     if (dry_run)
         json_put_bool(body, "dry_run", true);
-    if (door_call(c->door, "POST", "/v1/vacuum", body,
-                  dry_run ? "listing the oldest traces" : "deleting the oldest traces", ret, &p) < 0)
+    if (connection_call(c->connection, "POST", "/v1/vacuum", body,
+                        dry_run ? "listing the oldest traces" : "deleting the oldest traces", ret, &p) < 0)
         return client_fail(c, &p);
     return EXIT_DONE;
 }
@@ -162,7 +162,7 @@ static int ask(struct client *c, json_t *request, bool *ret_go_on)
     _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
     *ret_go_on = client_confirm(c, "Remove %s (%s)?", traces, format_size(freed, bytes));
     if (!*ret_go_on)
-        client_say(c, "nothing was removed");
+        client_note(c, "nothing was removed");
     json_put_int(request, "collected_until", json_get_int(answer, "collected_until", 0));
     return EXIT_DONE;
 }

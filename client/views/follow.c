@@ -61,21 +61,6 @@ static void follow_done(struct follow *f)
     reasons_free(f->remarks);
 }
 
-static sigset_t held_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-}
-
-void follow_hold_signals(void)
-{
-    sigset_t set = held_signals();
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 /* A run says every second how it stands; that changes nothing that would have to be asked for. */
 static bool take_live(struct follow *f, json_t *event)
 {
@@ -127,7 +112,7 @@ static int look(struct follow *f, struct problem *p)
     _cleanup_(problem_done) struct problem mine = {0};
     json_t *now = NULL;
     int64_t begin = mono_ns();
-    int r = door_call(f->c->door, "GET", path, NULL, NULL, &now, &mine);
+    int r = connection_call(f->c->connection, "GET", path, NULL, NULL, &now, &mine);
 
     f->next_look = mono_ns() + MAX(LOOK_INTERVAL_NS, LOOK_SHARE * (mono_ns() - begin));
     if (r == -EREMOTEIO) {
@@ -277,7 +262,7 @@ static void tell_lost(struct follow *f)
     if (!lost)
         f->changed = true;
     if (!f->screen->is_terminal && f->now)
-        client_say(f->c, lost ? "profd does not answer; waiting for it" : "profd is back");
+        client_note(f->c, lost ? "profd does not answer; waiting for it" : "profd is back");
 }
 
 static void ask_to_stop(struct follow *f)
@@ -287,8 +272,8 @@ static void ask_to_stop(struct follow *f)
 
     f->stop_sent = true;
     if (!f->screen->is_terminal)
-        client_say(f->c, "stopping %s; Ctrl-C again leaves it to profd", f->id);
-    int r = door_call(f->c->door, "POST", path, NULL, NULL, NULL, &p);
+        client_note(f->c, "stopping %s; Ctrl-C again leaves it to profd", f->id);
+    int r = connection_call(f->c->connection, "POST", path, NULL, NULL, NULL, &p);
     /* One that is over already needs no stop. */
     if (r < 0 && r != -EINTR && p.kind != PROBLEM_CONFLICT) {
         f->stop_sent = false;
@@ -338,7 +323,7 @@ static int watch(struct follow *f, struct problem *p)
             return 0;
         if (lost && now - lost > LOST_MAX_NS) {
             problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "profd at %s does not answer for %d minutes",
-                        door_name(f->c->door), (int)(LOST_MAX_NS / NS_PER_S / 60));
+                        connection_name(f->c->connection), (int)(LOST_MAX_NS / NS_PER_S / 60));
             problem_remedy(p, "The %s is in its catalog and goes on when it is back: profctl %s %s",
                            f->kind->name, f->kind->verb, f->id);
             return -ETIMEDOUT;
@@ -355,7 +340,7 @@ static int watch(struct follow *f, struct problem *p)
 static int follow(struct client *c, const struct kind *kind, const char *id, struct screen *screen,
                   enum interrupt on_interrupt, bool *ret_was_stopped, json_t **ret)
 {
-    sigset_t set = held_signals();
+    const sigset_t set = screen_signals();
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/events?%s=%s&after=0", kind->name, id);
     _cleanup_(follow_done) struct follow f = {
@@ -363,9 +348,9 @@ static int follow(struct client *c, const struct kind *kind, const char *id, str
 
     f.remarks = reasons_new();
 
-    follow_hold_signals();
+    client_hold_signals();
     f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    f.stream = event_stream_new(c->door, path, on_event, &f);
+    f.stream = event_stream_new(c->connection, path, on_event, &f);
     int r = watch(&f, &p);
     /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
     if (f.left && screen->is_terminal)

@@ -5,16 +5,12 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 enum interrupt {
     INTERRUPT_LEAVES, /* Ctrl-C ends the watching */
     INTERRUPT_STOPS,  /* Ctrl-C stops it, a second one ends the watching */
 };
-
-/* Ctrl-C and SIGTERM wait from here on until one of those below looks for them; a call that is under way
- * meanwhile ends with -EINTR. */
-void follow_hold_signals(void);
 
 /*
  * Returns EXIT_DONE with its last JSON; it is over unless the user left. EXIT_FAILED or

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/cli/nearest.h"
 #include "client/cli/text.h"
 #include "client/views/session.h"
 #include <ctype.h>
@@ -187,15 +186,9 @@ bool listing_has_legend(const struct client *c)
     return listing_is_text(c) && !c->no_legend;
 }
 
-void listing_page(struct client *c)
-{
-    if (c->may_page)
-        pager_start(&c->pager, &c->out);
-}
-
 void listing_print(struct client *c, struct table *table)
 {
-    listing_page(c);
+    client_page(c);
     table_print_as(table, &c->out, c->format);
 }
 

@@ -10,7 +10,7 @@
 
 #include "client/cli/options.h"
 #include "client/cli/table.h"
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 struct listing_options {
     const char *format, *columns;
@@ -37,9 +37,6 @@ bool listing_is_separated(const struct client *c);
 bool listing_has_legend(const struct client *c);
 /* In the format that was asked for, through a pager where there is one. */
 void listing_print(struct client *c, struct table *table);
-/* Starts the pager, if this verb has one. For what is printed before a table, or instead of one. */
-void listing_page(struct client *c);
-
 /* The workers of a session as the table that it is (session.h), and for people how the session stands.
  * Returns an exit status. */
 int listing_print_workers(struct client *c, const json_t *session);

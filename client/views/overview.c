@@ -393,7 +393,7 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
 
     if (r < 0)
         return r;
-    listing_page(c);
+    client_page(c);
     print_outlier(c, find_sheet(&sheets, "findings"));
     print_head(c, a, find_sheet(&sheets, "temporal"), what);
     if (!has_gpu && !analysis_is_complete(a) && analysis_has_gpu(a)) {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "trace/reports/report.h"
 
 /* 0, or a negative errno of a report. what: as it was named on the command line. */

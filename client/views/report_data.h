@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "trace/reports/report.h"
 
 /* {"report": NAME, "trace": WHAT, "rows": [{...}]} */

@@ -101,7 +101,7 @@ bool report_print_text(struct client *c, const struct report *report, const stru
     if (listing_table(c, columns, n, &table) == EXIT_DONE) {
         for (size_t row = 0; row < n_rows; row++)
             add_row(table, report, rows, scales, row);
-        listing_page(c);
+        client_page(c);
         if (!c->no_legend)
             print_title(c, report);
         table_name_hidden(table, hint == REPORT_NAMES_HIDDEN);

@@ -2,7 +2,7 @@
 /* The rows of a report for people: units become readable (milliseconds, MiB, percent). */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "trace/reports/report.h"
 
 enum report_hint {

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
-#include "client/cli/fields.h"
+#include "client/cli/screen.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/run.h"

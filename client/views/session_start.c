@@ -30,13 +30,13 @@ static void say_what_begins(struct client *c, const json_t *session)
 
     if (c->quiet)
         return;
-    client_say(c, "%s", title);
+    client_note(c, "%s", title);
     if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1 &&
         !counts_functions(session))
-        client_say(c,
-                   "  %zu engines will not serve requests while they write their traces (--stagger stops "
-                   "them one by one)",
-                   n);
+        client_note(c,
+                    "  %zu engines will not serve requests while they write their traces (--stagger stops "
+                    "them one by one)",
+                    n);
     session_print_remarks(session, &c->err);
 }
 
@@ -53,7 +53,7 @@ static int get_run(struct client *c, const json_t *session, json_t **ret)
     if (status != EXIT_DONE || run_is_over(*ret))
         return status;
     json_decref(TAKE_PTR(*ret));
-    client_say(c, "%s goes on", ref);
+    client_note(c, "%s goes on", ref);
     return follow_run(c, ref, &c->err, INTERRUPT_STOPS, &was_stopped, ret);
 }
 
@@ -86,20 +86,20 @@ static int wait_for(struct client *c, const char *id, char *ret_recorded)
         return status;
     if (!session_is_over(session)) {
         if (session_state(session) >= STATE_STOPPING)
-            client_say(c, "%s is stopping; profctl status %s shows when its traces are there", id, id);
+            client_note(c, "%s is stopping; profctl status %s shows when its traces are there", id, id);
         else
-            client_say(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id,
-                       id, id);
+            client_note(c, "%s goes on in profd\n  profctl status %s shows it, profctl stop %s stops it", id,
+                        id, id);
         return EXIT_FAILED;
     }
     status = show_outcome(c, session);
     bool has_traces = json_get_int(json_object_get(session, "counts"), "traces", 0) > 0;
     if (status != EXIT_FAILED && counts_functions(session))
-        client_say(c, "Next: profctl functions --session %s", id);
+        client_note(c, "Next: profctl functions --session %s", id);
     else if (ret_recorded && has_traces)
         snprintf(ret_recorded, REF_TEXT_MAX, "%s", id);
     else if (status != EXIT_FAILED)
-        client_say(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
+        client_note(c, "Next: profctl analyze %s, profctl list-traces --session %s", id, id);
     return status;
 }
 
@@ -110,7 +110,7 @@ int session_start(struct client *c, const char *source, const json_t *request, b
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
     _cleanup_(freep) char *doing = xasprintf("finding the workers of %s", source);
-    int r = door_call(c->door, "POST", "/v1/sessions", request, doing, &session, &p);
+    int r = connection_call(c->connection, "POST", "/v1/sessions", request, doing, &session, &p);
     if (r == -EINTR)
         problem_remedy(&p, "profctl status shows whether it had begun.");
     if (r < 0)
@@ -125,6 +125,6 @@ int session_start(struct client *c, const char *source, const json_t *request, b
         return client_print_json(c, session);
     screen_printf(&c->out, "%s\n", id);
     fflush(c->out.file);
-    client_say(c, "Next: profctl status %s shows it, profctl stop %s stops it", id, id);
+    client_note(c, "Next: profctl status %s shows it, profctl stop %s stops it", id, id);
     return EXIT_DONE;
 }

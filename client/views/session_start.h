@@ -2,7 +2,7 @@
 /* A session, from its request to what became of it, as `profctl start` shows it. */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 /* Asks for it (POST /v1/sessions), says what begins and, with wait, follows it to its end, with the load that
  * was sent meanwhile; else prints its id. source is what its workers come from, in words. An exit status.

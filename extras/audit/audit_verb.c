@@ -5,14 +5,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "client/local/worker_options.h"
 #include "client/runs/measuring.h"
 #include "client/runs/requests.h"
 #include "client/runs/sweep.h"
 #include "client/runs/workload_options.h"
-#include "client/verbs.h"
-#include "client/verbs/ingest.h"
-#include "client/verbs/worker_options.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/run.h"
 #include "extras/audit/facts.h"
@@ -113,7 +111,7 @@ static int measure(struct audit *a, size_t i, const json_t *request, json_t **re
     _cleanup_(freep) char *line = run_plan_next_line(&a->plan, i);
 
     if (a->plan.n > 1)
-        client_say(a->c, "%s", line);
+        client_note(a->c, "%s", line);
     int status = run_measure(a->c, &a->source, request, &m);
 
     if (status != EXIT_DONE)
@@ -176,7 +174,7 @@ static json_t *ask_workers(struct audit *a)
     _cleanup_json_ answer = NULL;
 
     if (source_to_query(a->c, &a->source, &path, &p) < 0 ||
-        door_call(a->c->door, "GET", path, NULL, "asking for the workers", &answer, &p) < 0)
+        connection_call(a->c->connection, "GET", path, NULL, "asking for the workers", &answer, &p) < 0)
         return json_array();
     return json_incref(json_object_get(answer, "workers"));
 }
@@ -247,7 +245,7 @@ static int write_out(struct audit *a)
         problem_set(&p, r, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(-r));
         return client_fail(a->c, &p);
     }
-    client_say(a->c, "%s", path);
+    client_note(a->c, "%s", path);
     return EXIT_DONE;
 }
 
@@ -280,7 +278,7 @@ static int serve_onnx(struct audit *a, struct problem *p)
     if (!mkdtemp(directory))
         return problem_set(p, -errno, PROBLEM_STORAGE, "cannot make %s: %s", directory, strerror(errno));
     a->profile_dir = TAKE_PTR(directory);
-    client_say(a->c, "Loading %s", a->o->onnx);
+    client_note(a->c, "Loading %s", a->o->onnx);
     int r = onnx_worker_start(a->o->onnx, a->o->tokenizer, a->profile_dir, &a->onnx, p);
     if (r < 0)
         return r;
@@ -308,7 +306,7 @@ static void end_onnx(struct audit *a)
         a->c->out.file = out;
     }
     if (rmdir(a->profile_dir) < 0)
-        client_say(a->c, "ONNX Runtime's profile is in %s", a->profile_dir);
+        client_note(a->c, "ONNX Runtime's profile is in %s", a->profile_dir);
     free(a->profile_dir);
 }
 
@@ -335,12 +333,12 @@ static int audit(struct audit *a, struct problem *p)
     make_plan(a);
     if ((!a->o->dry_run && serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
         return client_fail(a->c, p);
-    int status = a->o->dry_run ? EXIT_DONE : client_need_own_profd(a->c);
+    int status = a->o->dry_run ? EXIT_DONE : client_need_user_profd(a->c);
     if (status == EXIT_DONE)
         status = run_plan_show(a->c, a->request, a->o->dry_run, &a->plan);
     if (status != EXIT_DONE || a->o->dry_run)
         return status;
-    follow_hold_signals();
+    client_hold_signals();
     status = measure_all(a);
     return status == EXIT_DONE ? write_out(a) : status;
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/spawning.h"
 #include "client/local/program.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -293,7 +293,7 @@ int function_changes_print(struct client *c, const struct function_changes *chan
 
     if (status != EXIT_DONE)
         return status;
-    listing_page(c);
+    client_page(c);
     if (listing_has_legend(c))
         print_totals(c, changes, before, after);
     for (size_t i = 0; i < n; i++)

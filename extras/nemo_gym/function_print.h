@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 #include "extras/nemo_gym/function_diff.h"
 #include "extras/nemo_gym/function_findings.h"
 

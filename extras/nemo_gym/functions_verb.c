@@ -2,9 +2,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/cli/keys.h"
-#include "client/verbs.h"
-#include "client/verbs/worker_options.h"
+#include "client/cli/screen.h"
+#include "client/local/worker_options.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "extras/nemo_gym/baselines.h"
 #include "extras/nemo_gym/function_print.h"
@@ -71,7 +71,7 @@ static int get_session_functions(struct client *c, const char *word, json_t **re
 {
     char ref[REF_TEXT_MAX];
 
-    if (verb_ref(c, word, 's', "s", ref) < 0)
+    if (client_parse_ref(c, word, 's', "s", ref) < 0)
         return EXIT_USAGE;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/functions", ref);
     return client_get(c, path, NULL, ret);
@@ -137,7 +137,7 @@ static int print(struct client *c, const struct options *o, json_t *answer)
         return function_rows_print(c, &rows, top);
     function_reasons_print(c, answer);
     if (rows.n == 0) {
-        client_say(c, "No function ran, or none was counted.");
+        client_note(c, "No function ran, or none was counted.");
         return EXIT_DONE;
     }
     int status = function_rows_print(c, &rows, top);
@@ -154,7 +154,7 @@ static int save(struct client *c, const struct options *o, const json_t *answer)
         return usage(c, "there is no function to be saved", "Record while the server works.");
     if (baseline_save(o->save, answer, &p) < 0)
         return client_fail(c, &p);
-    client_say(c, "Saved as %s. Next: profctl functions --diff %s OTHER", o->save, o->save);
+    client_note(c, "Saved as %s. Next: profctl functions --diff %s OTHER", o->save, o->save);
     return EXIT_DONE;
 }
 
@@ -186,7 +186,7 @@ static int show_look(struct client *c, const struct options *o, const char *path
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
     _cleanup_(function_rows_done) struct function_rows rows = {0};
-    int r = door_call(c->door, "GET", path, NULL, NULL, &answer, &p), status = EXIT_DONE;
+    int r = connection_call(c->connection, "GET", path, NULL, NULL, &answer, &p), status = EXIT_DONE;
 
     *ret_left = r == -EINTR;
     if (r < 0)
@@ -338,7 +338,7 @@ const struct verb verb_functions = {
     .details =
         "Servers count from their launch; profctl start and stop make a session of what runs in between.\n"
         "With --diff: NAMEs that --save gave, or sessions.",
-    .own_kind = 's',
+    .default_kind = 's',
     .max_words = 2,
     .options = options,
     .n_options = ARRAY_SIZE(options),

@@ -3,8 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/cli/keys.h"
-#include "client/traces/output.h"
+#include "client/cli/output.h"
+#include "client/cli/screen.h"
+#include "client/local/user_profd.h"
 #include "client/views/follow.h"
 #include "client/views/session.h"
 #include "extras/nemo_gym/rollouts.h"
@@ -31,7 +32,7 @@ static int start(struct client *c, const struct source *source, int64_t longest_
 
     json_put_int(request, "duration_ns", longest_ns);
     if (source_to_json(c, source, request, &p) < 0 ||
-        door_call(c->door, "POST", "/v1/sessions", request, "starting", &session, &p) < 0)
+        connection_call(c->connection, "POST", "/v1/sessions", request, "starting", &session, &p) < 0)
         return client_fail(c, &p);
     const char *id = json_get_str(session, "session");
     if (!id || strlen(id) >= REF_TEXT_MAX)
@@ -66,9 +67,9 @@ static int send_rollouts(struct client *c, const struct rollouts *r, const json_
     if (o->output && output_open_as_is(o->output, &out, &p) < 0)
         return client_fail(c, &p);
     rollouts_send(r, workers, (size_t)o->at_once, o->output ? out.file : NULL, interrupt_fd, &outcome);
-    client_say(c, "%zu of %zu rollouts done, %zu failed%s%s%s", outcome.done, json_array_size(r->rows),
-               outcome.failed, outcome.interrupted ? ", interrupted" : "", outcome.failure ? ": " : "",
-               outcome.failure ? outcome.failure : "");
+    client_note(c, "%zu of %zu rollouts done, %zu failed%s%s%s", outcome.done, json_array_size(r->rows),
+                outcome.failed, outcome.interrupted ? ", interrupted" : "", outcome.failure ? ": " : "",
+                outcome.failure ? outcome.failure : "");
     free(outcome.failure);
     if (o->output && output_keep(&out, &p) < 0)
         return client_fail(c, &p);
@@ -82,8 +83,8 @@ static int stop(struct client *c, const char *id)
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s/stop", id);
     _cleanup_json_ session = NULL;
 
-    if (door_call(c->door, "POST", path, NULL, NULL, NULL, &p) < 0 && p.kind != PROBLEM_CONFLICT &&
-        p.kind != PROBLEM_NOT_FOUND)
+    if (connection_call(c->connection, "POST", path, NULL, NULL, NULL, &p) < 0 &&
+        p.kind != PROBLEM_CONFLICT && p.kind != PROBLEM_NOT_FOUND)
         return client_fail(c, &p);
     int status = follow_session(c, id, &c->err, INTERRUPT_LEAVES, &session);
     if (status != EXIT_DONE)
@@ -102,7 +103,7 @@ int rollout_session(struct client *c, const struct source *source, const struct 
 
     if (rollouts_read(o->file, o->agent, (size_t)o->limit, &rollouts, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_own_profd(c);
+    int status = client_need_user_profd(c);
     if (status == EXIT_DONE)
         status = get_workers(c, source, &workers);
     if (status == EXIT_DONE && rollouts_check(&rollouts, workers, &p) < 0)

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/verbs/worker_options.h"
+#include "client/local/worker_options.h"
 
 struct rollout_options {
     const char *file, *agent, *output; /* agent and output may be NULL */

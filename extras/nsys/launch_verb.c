@@ -2,11 +2,10 @@
 /* `profctl run`: a worker under nsys, and its report into the catalog when it has ended. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/spawning.h"
 #include "client/cli/text.h"
 #include "client/local/program.h"
-#include "client/verbs.h"
-#include "client/verbs/ingest.h"
-#include "client/views/follow.h"
+#include "client/verbs/verbs.h"
 #include "extras/nsys/nsys_options.h"
 #include "extras/nsys/running.h"
 #include <errno.h>
@@ -120,13 +119,13 @@ static int compose(struct run *r, int n_words, char **words, struct problem *p)
 static void say_what_begins(struct client *c, const struct run *r, bool in_unit, bool is_user)
 {
     if (in_unit)
-        client_say(c, "%s runs as %s", r->program, r->unit);
+        client_note(c, "%s runs as %s", r->program, r->unit);
     if (r->mode && r->mode->waits_for_range && in_unit)
-        client_say(c,
-                   "  It records when it is told to: profctl start %s %s --activities cuda-profiler --wait",
-                   is_user ? "--user-unit" : "--unit", r->unit);
+        client_note(c,
+                    "  It records when it is told to: profctl start %s %s --activities cuda-profiler --wait",
+                    is_user ? "--user-unit" : "--unit", r->unit);
     else if (r->mode && r->mode->waits_for_range)
-        client_say(
+        client_note(
             c,
             "  It records when it is told to: profctl start --worker URL --activities cuda-profiler --wait");
 }
@@ -142,14 +141,14 @@ static int execute(struct client *c, struct run *r, struct problem *p)
 
     if (err < 0 && must_be_unit && !r->o->plain)
         return err;
-    follow_hold_signals();
+    client_hold_signals();
     fflush(c->out.file);
     say_what_begins(c, r, err >= 0, is_user);
     if (err >= 0)
         return run_in_unit(c, &systemd, &order, &r->status, p);
     if (!r->o->plain)
-        client_say(c, "no systemd on the %s bus: %s runs as a child of profctl, and ends with it",
-                   is_user ? "user's" : "system", r->program);
+        client_note(c, "no systemd on the %s bus: %s runs as a child of profctl, and ends with it",
+                    is_user ? "user's" : "system", r->program);
     return run_as_child(c, &order, &r->status, p);
 }
 
@@ -196,7 +195,7 @@ static int collect(struct client *c, const struct run *r)
     int status_of_ingest =
         databases.n > 0 ? ingest_words(c, &o, (int)databases.n, databases.items) : EXIT_DONE;
     free(o.labels.items);
-    client_say(c, "%s", reports.n == 1 ? reports.items[0] : r->base);
+    client_note(c, "%s", reports.n == 1 ? reports.items[0] : r->base);
     return worst == EXIT_DONE && status_of_ingest == EXIT_DONE ? EXIT_DONE : EXIT_PARTIAL;
 }
 
@@ -209,7 +208,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         execute(c, &r, &p) < 0)
         return client_fail(c, &p);
     if (r.status != 0)
-        client_say(c, "%s ended with status %d", r.program, r.status);
+        client_note(c, "%s ended with status %d", r.program, r.status);
     int collected = r.mode ? collect(c, &r) : EXIT_DONE;
     return r.status != 0 ? r.status : collected;
 }

@@ -2,6 +2,7 @@
 #include "extras/nsys/nsys_options.h"
 
 #include "base/alloc.h"
+#include "base/spawning.h"
 #include "client/local/program.h"
 #include <errno.h>
 #include <glob.h>

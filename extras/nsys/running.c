@@ -166,8 +166,8 @@ static bool take_signal(int fd)
 
 static void say_interrupted(struct client *c, const char *name, unsigned n)
 {
-    client_say(c, n == 1 ? "interrupted: %s has time for its report; Ctrl-C again kills it" : "killing %s",
-               name);
+    client_note(c, n == 1 ? "interrupted: %s has time for its report; Ctrl-C again kills it" : "killing %s",
+                name);
 }
 
 /* How a unit stands. */

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "client/systemd/systemd.h"
-#include "client/verb.h"
+#include "client/local/systemd.h"
+#include "client/transport/connection.h"
 
 struct run_order {
     const char *unit;                      /* with its suffix */

@@ -2,7 +2,7 @@
 /* `profctl check-recipe`: job files of srtctl checked without a fleet, and the jobs in each listed. */
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "extras/srtctl/rules.h"
 #include "extras/srtctl/variants.h"
@@ -116,7 +116,7 @@ static void check_variant(struct checking *k, const struct recipe_variant *v)
     table_add(k->table, (const char *const[]){v->name, broken.what ? "no" : "yes", recipe_type_name(r.type),
                                               phases, load, r.backend, r.name, k->path});
     if (broken.what)
-        client_say(k->c, "%s\n  %s", broken.what, broken.remedy);
+        client_note(k->c, "%s\n  %s", broken.what, broken.remedy);
 }
 
 static void check_file(struct checking *k, const char *variant)

@@ -4,7 +4,7 @@
 #include "extras/srtctl/launch.h"
 
 #include "base/alloc.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 #include <errno.h>
 
 struct options {

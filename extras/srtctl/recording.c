@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "client/runs/measuring.h"
 #include "client/runs/result.h"
-#include "client/views/follow.h"
 #include "client/views/session_start.h"
 #include "extras/srtctl/phases.h"
 #include <errno.h>
@@ -33,9 +32,9 @@ static int record_phases(struct client *c, const struct recipe *r, const struct 
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         _cleanup_(freep) char *doubt = modes & 1u << m ? phase_doubt(r, (enum recipe_mode)m) : NULL;
         if (modes & 1u << m)
-            client_say(c, "%s/profiles/%s", folder, recipe_mode_name((enum recipe_mode)m));
+            client_note(c, "%s/profiles/%s", folder, recipe_mode_name((enum recipe_mode)m));
         if (doubt)
-            client_say(c, "  %s", doubt);
+            client_note(c, "  %s", doubt);
     }
     return session_start(c, name, request, true, NULL);
 }
@@ -72,7 +71,7 @@ static int load_only(struct client *c, const struct recipe *r, const struct reci
         worst = status == EXIT_DONE ? worst : status;
     }
     if (r->type == RECIPE_NSYS_TIME)
-        client_say(c, "nsys writes its reports when the workers end: profctl ingest takes them");
+        client_note(c, "nsys writes its reports when the workers end: profctl ingest takes them");
     return worst;
 }
 
@@ -82,7 +81,7 @@ int recipe_record(struct client *c, const struct recipe *r, const struct recipe_
     unsigned present = 0;
     int worst = EXIT_DONE;
 
-    follow_hold_signals();
+    client_hold_signals();
     if (r->type == RECIPE_NONE || r->type == RECIPE_NSYS_TIME)
         return load_only(c, r, o);
     for (int m = 0; m < _RECIPE_MODE_MAX; m++)
@@ -94,6 +93,6 @@ int recipe_record(struct client *c, const struct recipe *r, const struct recipe_
         worst = status == EXIT_DONE ? worst : status;
     }
     if (recipe_is_nsys(r))
-        client_say(c, "nsys writes its reports when the workers end: profctl ingest takes them");
+        client_note(c, "nsys writes its reports when the workers end: profctl ingest takes them");
     return worst;
 }

@@ -2,7 +2,7 @@
 /* A recipe carried out: its phases under one load, or one after another where each has a load of its own. */
 #pragma once
 
-#include "client/verbs/worker_options.h"
+#include "client/local/worker_options.h"
 #include "extras/srtctl/recipe.h"
 
 struct recipe_order {

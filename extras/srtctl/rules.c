@@ -2,7 +2,7 @@
 #include "extras/srtctl/rules.h"
 
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include <errno.h>
 #include <inttypes.h>
 

@@ -6,7 +6,7 @@
 #include "extras/srtctl/schema.h"
 
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "extras/srtctl/recipe.h"
 #include <errno.h>
 #include <inttypes.h>

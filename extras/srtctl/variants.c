@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/yaml_json.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include <errno.h>
 #include <inttypes.h>
 

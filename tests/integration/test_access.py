@@ -464,17 +464,17 @@ def test_token_files_of_profctl(tmp_path, profd, token_file):
     assert profctl("du", "--host", url, env={"HOME": str(home)}).returncode == 0
     (home / ".config/profd/token").chmod(0o640)
     loose = profctl("du", "--host", url, env={"HOME": str(home)})
-    assert loose.returncode == 1 and "is open to other users (mode 0640)" in loose.stderr and "chmod 600" in loose.stderr
+    assert loose.returncode == 1 and "is accessible by other users (mode 0640)" in loose.stderr and "chmod 600" in loose.stderr
     assert profctl("du", "--host", url, "--token-file", tmp_path / "none").returncode == 2
     two = token_file("read")
     two.write_text("two words\n")
-    assert "does not hold a token" in profctl("du", "--host", url, "--token-file", two).stderr
+    assert "is not a token file" in profctl("du", "--host", url, "--token-file", two).stderr
 
 
 def test_token_is_not_sent_in_the_open(token_file):
     for host in ("http://192.0.2.1:1", "192.0.2.1", "http://127.0.0.1.evil.example", "http://127.0.0.1@192.0.2.1/", "http://localhost.evil.example"):
         refused = profctl("du", "--host", host, "--token-file", token_file("read"))
-        assert refused.returncode == 1 and "a token is not sent to" in refused.stderr and "--plain-http" in refused.stderr, host
+        assert refused.returncode == 1 and "cannot send a token to" in refused.stderr and "--plain-http" in refused.stderr, host
     # To a port of this host that nobody listens on it would be.
     assert "cannot reach profd" in profctl("du", "--host", "http://127.0.0.1:1", "--token-file", token_file("read")).stderr
 

@@ -280,7 +280,7 @@ def test_a_profd_that_does_not_start_says_why(home):
     (home.path / "build/daemon/profd").chmod(0o755)
     r = home.run("list-traces")
     assert r.returncode == 1 and r.stdout == ""
-    assert "no profd is running, and one for this call ended at once" in r.stderr and "the disk is on fire" in r.stderr
+    assert "no profd is running, and one for this call ended immediately" in r.stderr and "the disk is on fire" in r.stderr
 
 
 def test_without_the_program_the_usual_error_is_said(home):

@@ -192,7 +192,7 @@ def test_a_home_on_the_network_is_refused_with_what_to_do(home, fleet, name, sho
     shim = shutil.copy(FAKE_STATFS, home.path)
     remote = home.directory(name)
     r = home.run("start", "--router", fleet.router, env={"LD_PRELOAD": str(shim), "XDG_STATE_HOME": str(remote)})
-    assert r.returncode == 1 and "one of your own ended at once" in r.stderr
+    assert r.returncode == 1 and "your own one ended immediately" in r.stderr
     assert f"{remote}/profd is on {shown}" in r.stderr and "XDG_STATE_HOME=/var/tmp" in r.stderr
     assert home.daemons() == [] and not (remote / "profd/catalog.db").exists()
 
@@ -359,7 +359,7 @@ def test_never_in_place_of_the_service(host, home, fleet, wants, who):
     as_who = "" if who == "root" else f"setpriv --reuid={home.user} --regid={home.user} --clear-groups "
     r = host('mkdir -p /run/systemd/system "/etc/systemd/system/${3%/*}"; ln -s /nonexistent "/etc/systemd/system/$3"; '
              f'HOME=$4 {as_who}"$1" start --router "$2"', home.profctl, fleet.router, wants, home.home)
-    assert r.returncode == 1 and "profd is a service of this host, and does not run" in r.stderr, r.stderr
+    assert r.returncode == 1 and "profd is a service of this host, and is not running" in r.stderr, r.stderr
     assert "systemctl start profd" in r.stderr and ("usermod -aG profd" in r.stderr) == (who == "user")
     assert home.daemons() == []
 

@@ -94,7 +94,7 @@ def test_no_profd(tmp_path):
 
 def test_socket_path_too_long(tmp_path):
     r = run("du", "--socket", "/" + 200 * "x")
-    assert r.returncode == 2 and "the path of a socket cannot be as long as /xxx" in r.stderr
+    assert r.returncode == 2 and "the path of the socket is too long" in r.stderr
 
 
 def test_environment_and_option(door, tmp_path):

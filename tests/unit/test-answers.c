@@ -2,8 +2,8 @@
 /* What profctl makes of profd's answers: problems, sessions. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/transport/connection.h"
 #include "client/transport/endpoint.h"
-#include "client/transport/request.h"
 #include "client/views/session.h"
 #include "tests/unit/cmocka-all.h"
 
@@ -72,23 +72,23 @@ static void test_urls(void **state)
 
 static void test_places(void **state)
 {
-    struct place place;
+    struct endpoint endpoint;
     struct problem p = {0};
 
     setenv("PROFD_SOCKET", "/run/other.sock", 1);
-    assert_int_equal(place_find("/tmp/given.sock", NULL, &place, NULL), 0);
-    assert_string_equal(place.socket, "/tmp/given.sock");
-    place_done(&place);
-    assert_int_equal(place_find(NULL, NULL, &place, NULL), 0);
-    assert_string_equal(place.socket, "/run/other.sock");
-    place_done(&place);
-    assert_int_equal(place_find(NULL, "gpu7:7070/", &place, NULL), 0);
-    assert_null(place.socket);
-    assert_string_equal(place.url, "http://gpu7:7070");
-    place_done(&place);
-    assert_int_equal(place_find(NULL, "ftp://gpu7", &place, &p), -EINVAL);
+    assert_int_equal(endpoint_find("/tmp/given.sock", NULL, &endpoint, NULL), 0);
+    assert_string_equal(endpoint.socket, "/tmp/given.sock");
+    endpoint_done(&endpoint);
+    assert_int_equal(endpoint_find(NULL, NULL, &endpoint, NULL), 0);
+    assert_string_equal(endpoint.socket, "/run/other.sock");
+    endpoint_done(&endpoint);
+    assert_int_equal(endpoint_find(NULL, "gpu7:7070/", &endpoint, NULL), 0);
+    assert_null(endpoint.socket);
+    assert_string_equal(endpoint.url, "http://gpu7:7070");
+    endpoint_done(&endpoint);
+    assert_int_equal(endpoint_find(NULL, "ftp://gpu7", &endpoint, &p), -EINVAL);
     problem_done(&p);
-    assert_int_equal(place_find("/a", "b", &place, &p), -EINVAL);
+    assert_int_equal(endpoint_find("/a", "b", &endpoint, &p), -EINVAL);
     problem_done(&p);
 }
 

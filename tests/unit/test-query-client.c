@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/cli/nearest.h"
+#include "client/cli/text.h"
 #include "client/query/result.h"
 #include "client/traces/columns_cache.h"
 #include "tests/unit/cmocka-all.h"

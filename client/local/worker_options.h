@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 struct source {
     const char *router, *router_log, *fleet, *dialect, *trace_dir;

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/verb.h"
+#include "client/transport/connection.h"
 
 struct unit_worker {
     char *url;

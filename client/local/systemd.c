@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/systemd/systemd.h"
+#include "client/local/systemd.h"
 
 #include "base/alloc.h"
 #include <errno.h>

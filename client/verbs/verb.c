@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/verbs.h"
+#include "client/verbs/verb.h"
 
 #include "base/alloc.h"
-#include "base/units.h"
-#include "client/cli/nearest.h"
 #include "client/cli/text.h"
+#include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <errno.h>
-#include <limits.h>
-#include <stdarg.h>
 
 #define SUMMARY_COLUMN 18 /* of the list of verbs */
 #define HELP_COLUMNS   80
@@ -319,50 +316,6 @@ int verb_unknown(struct client *c, const char *name)
     return client_fail(c, &p);
 }
 
-static const char *kinds_in_words(const char *kinds)
-{
-    static const struct {
-        const char *kinds, *words;
-    } table[] = {
-        {"s", "a session, such as s7"},
-        {"t", "a trace, such as t12"},
-        {"r", "a run, such as r3"},
-        {"sr", "a session or a run, such as s7 or r3"},
-        {"str", "a trace, a session or a run, such as t12, s7 or r3"},
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-        if (streq(table[i].kinds, kinds))
-            return table[i].words;
-    return "a session or a trace, such as s7 or t12";
-}
-
-char *verb_ref_path(const char *ref)
-{
-    return xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : ref[0] == 'r' ? "runs" : "traces", ref);
-}
-
-int verb_ref(struct client *c, const char *word, char own_kind, const char *kinds, char *ret)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    int64_t id;
-    char kind = parse_ref(word, own_kind, &id);
-
-    if (kind && strchr(kinds, kind)) {
-        snprintf(ret, REF_TEXT_MAX, "%c%lld", kind, (long long)id);
-        return 0;
-    }
-    _cleanup_(freep) char *clean = text_clean(word, false);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is not %s", clean, kinds_in_words(kinds));
-    if (strchr(kinds, 't') && access(word, F_OK) == 0)
-        problem_remedy(&p, "profctl query %s asks that file, profctl ingest %s takes it into the catalog.",
-                       clean, clean);
-    else
-        problem_remedy(&p, "profctl list-sessions, list-traces and list-runs show the ids.");
-    client_fail(c, &p);
-    return -EINVAL;
-}
-
 int verb_call(struct client *c, const struct verb *v, int n_words, char **words)
 {
     _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
@@ -372,153 +325,4 @@ int verb_call(struct client *c, const struct verb *v, int n_words, char **words)
     int status = v->run(c, values, n_words, words);
     options_done(&set);
     return status;
-}
-
-/* "Using s7, the newest session (complete, 4 traces, 2026-11-20 14:02:11)" */
-static void print_newest(struct client *c, const json_t *session, size_t n_newer)
-{
-    char at[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *traces =
-        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
-
-    client_say(c, "Using %s, the newest session%s (%s, %s, %s)", json_get_str(session, "session"),
-               n_newer > 0 ? " with traces" : "", json_get_str(session, "state"), traces,
-               format_time(at, json_get_int(session, "requested_at", 0)));
-}
-
-int verb_newest_session(struct client *c, bool with_traces, char *ret)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ answer = NULL;
-    const json_t *session;
-    size_t i;
-    int status = client_need_profd(c);
-
-    if (status == EXIT_DONE)
-        status = client_get(c, "/v1/sessions", NULL, &answer);
-    if (status != EXIT_DONE)
-        return status;
-    json_array_foreach(json_object_get(answer, "sessions"), i, session) {
-        int64_t id;
-        if (with_traces && json_get_int(json_object_get(session, "counts"), "traces", 0) == 0)
-            continue;
-        if (parse_ref(json_get_str(session, "session"), 's', &id) != 's')
-            continue;
-        print_newest(c, session, i);
-        snprintf(ret, REF_TEXT_MAX, "s%lld", (long long)id);
-        return EXIT_DONE;
-    }
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND,
-                with_traces ? "no session has traces" : "there is no session");
-    problem_remedy(&p,
-                   "profctl start --router URL --wait records one; profctl list-traces shows the traces that "
-                   "belong to no session.");
-    return client_fail(c, &p);
-}
-
-static int exit_status_of(enum problem_kind kind)
-{
-    switch (kind) {
-    case PROBLEM_BAD_REQUEST:
-        return EXIT_USAGE;
-    case PROBLEM_NOT_FOUND:
-    case PROBLEM_GONE:
-        return EXIT_NOT_FOUND;
-    default:
-        return EXIT_FAILED;
-    }
-}
-
-/* Where nobody looks, a line stays a line, for grep. */
-static char *wrap(const struct screen *s, const char *text, unsigned indent)
-{
-    return text_wrap(text, indent, s->is_terminal ? screen_text_width(s) : UINT_MAX);
-}
-
-/* Where a person reads it: in the pager, where one has the terminal. */
-static FILE *message_file(const struct client *c)
-{
-    return c->pager.pid > 0 && c->err.is_terminal ? c->out.file : c->err.file;
-}
-
-int client_fail(struct client *c, const struct problem *p)
-{
-    FILE *err = message_file(c);
-    _cleanup_(freep) char *what = text_clean(p->what, false), *remedy = text_clean(p->remedy, true);
-
-    _cleanup_(freep) char *line = xasprintf("profctl: %s", what ? what : "failed"),
-                          *wrapped_line = wrap(&c->err, line, 4);
-    fprintf(err, "%s%s%s\n", screen_colour(&c->err, COLOUR_BAD), wrapped_line, screen_plain(&c->err));
-    if (remedy) {
-        _cleanup_(freep) char *wrapped = wrap(&c->err, remedy, 2);
-        fprintf(err, "  %s\n", wrapped);
-    }
-    return exit_status_of(p->kind);
-}
-
-int client_refuse(struct client *c, const char *remedy, const char *format, ...)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *what = xvasprintf(format, ap);
-    va_end(ap);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    if (remedy)
-        problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
-}
-
-void client_say(struct client *c, const char *format, ...)
-{
-    if (c->quiet)
-        return;
-    va_list ap;
-    va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap), *clean = text_clean(text, true);
-    va_end(ap);
-    size_t indent = strspn(clean, " ");
-    _cleanup_(freep) char *wrapped = wrap(&c->err, clean + indent, (unsigned)indent);
-    /* In the order in which it was said, where both are one terminal. */
-    fflush(c->out.file);
-    fprintf(message_file(c), "%*s%s\n", (int)indent, "", wrapped);
-}
-
-bool client_can_ask(const struct client *c)
-{
-    return isatty(STDIN_FILENO) && c->err.is_terminal;
-}
-
-bool client_confirm(struct client *c, const char *format, ...)
-{
-    char answer[16];
-
-    va_list ap;
-    va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap), *clean = text_clean(text, false);
-    va_end(ap);
-    fflush(c->out.file);
-    fprintf(c->err.file, "%s [y/N] ", clean);
-    fflush(c->err.file);
-    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
-}
-
-int client_print_json(struct client *c, const json_t *j)
-{
-    listing_page(c);
-    screen_json(&c->out, j, c->out.is_terminal ? JSON_INDENT(2) : JSON_COMPACT);
-    fputc('\n', c->out.file);
-    return EXIT_DONE;
-}
-
-int client_get(struct client *c, const char *path, const char *doing, json_t **ret)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    json_t *j = NULL;
-
-    if (door_call(c->door, "GET", path, NULL, doing, &j, &p) < 0)
-        return client_fail(c, &p);
-    *ret = j;
-    return EXIT_DONE;
 }

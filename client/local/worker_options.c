@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/verbs/worker_options.h"
+#include "client/local/worker_options.h"
 
 #include "base/alloc.h"
 #include "base/routerlog.h"
 #include "client/cli/text.h"
-#include "client/systemd/units.h"
+#include "client/local/units.h"
 #include <errno.h>
 
 /* What is sent of a source: the log read, the directory absolute, units as workers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/traces/output.h"
+#include "client/cli/output.h"
 
 #include "base/alloc.h"
 #include "trace/export/export.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/systemd/units.h"
+#include "client/local/units.h"
 
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
-#include "client/systemd/systemd.h"
+#include "client/local/systemd.h"
 #include <errno.h>
 
 /* A host with more ports than that in its units is no host of workers. */
@@ -236,7 +236,7 @@ static int search_pattern(struct client *c, const struct systemd *systemd, const
         if (is_running(&units.items[i]))
             r = search_unit(c, systemd, survey, &units.items[i], ret, p);
         else
-            client_say(c, "  left out: %s is %s", units.items[i].name, units.items[i].active);
+            client_note(c, "  left out: %s is %s", units.items[i].name, units.items[i].active);
     }
     return r;
 }
@@ -327,7 +327,8 @@ static int ask_for_engines(struct client *c, struct unit_workers *w, struct prob
         _cleanup_json_ answer = NULL;
         for (size_t end = MIN(i + URLS_PER_CALL, w->n); i < end; i++)
             url_add(&path, "worker", w->items[i].url);
-        r = door_call(c->door, "GET", path, NULL, "asking the units' ports which is an engine's", &answer, p);
+        r = connection_call(c->connection, "GET", path, NULL, "asking the units' ports which is an engine's",
+                            &answer, p);
         json_array_extend(workers, json_object_get(answer, "workers"));
     }
     return r < 0 ? r : keep_engines(w, fleet, p);
@@ -340,9 +341,10 @@ int units_find_workers(struct client *c, const struct option_list *system, const
 
     if (system->n + user->n == 0)
         return 0;
-    if (!door_is_local(c->door)) {
+    if (!connection_is_local(c->connection)) {
         problem_set(p, -EREMOTE, PROBLEM_BAD_REQUEST,
-                    "units are those of this machine, and profd at %s is not on it", door_name(c->door));
+                    "units are those of this machine, and profd at %s is not on it",
+                    connection_name(c->connection));
         problem_remedy(p, "Run profctl there, or name workers by --worker URL.");
         return -EREMOTE;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/transport/request.h"
+#include "client/transport/connection.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -19,10 +19,10 @@
 #define EXCERPT_BYTES 200
 #define BLOCK_BYTES   (256 << 10)
 
-struct door {
-    struct place place; /* empty on a bus */
+struct connection {
+    struct endpoint endpoint; /* empty on a bus */
     struct credentials credentials;
-    struct bus_door *bus; /* NULL: by HTTP */
+    struct bus_connection *bus; /* NULL: by HTTP */
     CURL *curl;
     struct screen *talk;
     char *title; /* with its context; NULL: it has none */
@@ -30,20 +30,20 @@ struct door {
     char error[CURL_ERROR_SIZE];
 };
 
-int door_new(const char *socket, const char *host, const struct credential_options *credentials,
-             struct screen *talk, struct door **ret, struct problem *p)
+int connection_new(const char *socket, const char *host, const struct credential_options *credentials,
+                   struct screen *talk, struct connection **ret, struct problem *p)
 {
-    _cleanup_(place_done) struct place place = {0};
+    _cleanup_(endpoint_done) struct endpoint endpoint = {0};
     struct credentials shown = {0};
 
-    int r = place_find(socket, host, &place, p);
-    if (r == 0 && !place.socket && credentials)
-        r = credentials_find(credentials, place.url, &shown, p);
+    int r = endpoint_find(socket, host, &endpoint, p);
+    if (r == 0 && !endpoint.socket && credentials)
+        r = credentials_find(credentials, endpoint.url, &shown, p);
     if (r < 0)
         return r;
-    struct door *d = xcalloc(1, sizeof(*d));
-    d->place = place;
-    place = (struct place){0};
+    struct connection *d = xcalloc(1, sizeof(*d));
+    d->endpoint = endpoint;
+    endpoint = (struct endpoint){0};
     d->credentials = shown;
     d->talk = talk;
     d->curl = curl_easy_init();
@@ -53,63 +53,63 @@ int door_new(const char *socket, const char *host, const struct credential_optio
     return 0;
 }
 
-int door_new_on_bus(const char *which, struct screen *talk, struct door **ret, struct problem *p)
+int connection_new_on_bus(const char *which, struct screen *talk, struct connection **ret, struct problem *p)
 {
-    struct bus_door *bus;
-    int r = bus_door_new(which, &bus, p);
+    struct bus_connection *bus;
+    int r = bus_connection_new(which, &bus, p);
     if (r < 0)
         return r;
-    struct door *d = xcalloc(1, sizeof(*d));
-    *d = (struct door){.bus = bus, .talk = talk};
+    struct connection *d = xcalloc(1, sizeof(*d));
+    *d = (struct connection){.bus = bus, .talk = talk};
     *ret = d;
     return 0;
 }
 
-struct door *door_free(struct door *d)
+struct connection *connection_free(struct connection *d)
 {
     if (!d)
         return NULL;
-    bus_door_free(d->bus);
+    bus_connection_free(d->bus);
     curl_easy_cleanup(d->curl);
-    place_done(&d->place);
+    endpoint_done(&d->endpoint);
     credentials_done(&d->credentials);
     free(d->title);
     free(d);
     return NULL;
 }
 
-void door_set_context(struct door *d, const char *name)
+void connection_set_context(struct connection *d, const char *name)
 {
     free(d->title);
-    d->title = xasprintf("%s (context %s)", d->place.socket ? d->place.socket : d->place.url, name);
+    d->title = xasprintf("%s (context %s)", d->endpoint.socket ? d->endpoint.socket : d->endpoint.url, name);
 }
 
-const char *door_name(const struct door *d)
+const char *connection_name(const struct connection *d)
 {
     if (d->bus)
         return BUS_NAME;
     if (d->title)
         return d->title;
-    return d->place.socket ? d->place.socket : d->place.url;
+    return d->endpoint.socket ? d->endpoint.socket : d->endpoint.url;
 }
 
-bool door_is_local(const struct door *d)
+bool connection_is_local(const struct connection *d)
 {
-    return d->bus || d->place.socket;
+    return d->bus || d->endpoint.socket;
 }
 
-bool door_has_events(const struct door *d)
+bool connection_has_events(const struct connection *d)
 {
     return !d->bus;
 }
 
-void door_prepare(const struct door *d, CURL *curl, const char *path)
+void connection_prepare(const struct connection *d, CURL *curl, const char *path)
 {
-    _cleanup_(freep) char *url = xasprintf("%s%s", d->place.url, path);
+    _cleanup_(freep) char *url = xasprintf("%s%s", d->endpoint.url, path);
 
     curl_easy_setopt(curl, CURLOPT_URL, url);
-    if (d->place.socket)
-        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, d->place.socket);
+    if (d->endpoint.socket)
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, d->endpoint.socket);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -119,7 +119,7 @@ void door_prepare(const struct door *d, CURL *curl, const char *path)
 }
 
 /* What TLS, or its absence, has to do with it; NULL where it has not. */
-static const char *tls_remedy(const struct door *d, CURLcode code)
+static const char *tls_remedy(const struct connection *d, CURLcode code)
 {
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -132,16 +132,16 @@ static const char *tls_remedy(const struct door *d, CURLcode code)
         return "Does it speak TLS there? Without [http] cert_file= of profd.conf it is http://.";
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
-        return starts_with(d->place.url, "https:")
+        return starts_with(d->endpoint.url, "https:")
                    ? "It may want a certificate of yours: --cert FILE and --key FILE."
-               : d->place.socket ? NULL
-                                 : "It may speak TLS there: --host https://...";
+               : d->endpoint.socket ? NULL
+                                    : "It may speak TLS there: --host https://...";
     default:
         return NULL;
     }
 }
 
-static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, const char *text,
+static int transfer_problem(const struct connection *d, CURL *curl, CURLcode code, const char *text,
                             struct problem *p)
 {
     long os_error = 0;
@@ -152,7 +152,7 @@ static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, con
                     code == CURLE_PEER_FAILED_VERIFICATION
                         ? "it is not certain that it is profd at %s that answers: %s"
                         : "the answer of profd at %s did not arrive whole: %s",
-                    door_name(d), why);
+                    connection_name(d), why);
         const char *remedy = tls_remedy(d, code);
         if (remedy)
             problem_remedy(p, "%s", remedy);
@@ -160,15 +160,15 @@ static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, con
         return -EIO;
     }
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
-    if (d->place.socket)
-        os_error = place_socket_error(d->place.socket);
+    if (d->endpoint.socket)
+        os_error = endpoint_socket_error(d->endpoint.socket);
     if (os_error && code == CURLE_COULDNT_CONNECT)
         why = strerror((int)os_error);
-    problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd at %s: %s", door_name(d), why);
+    problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd at %s: %s", connection_name(d), why);
     if (os_error == EACCES || os_error == EPERM)
         problem_remedy(
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
-    else if (!d->place.socket)
+    else if (!d->endpoint.socket)
         problem_remedy(
             p, "profd listens on TCP only where profd.conf says so ([profd] listen=); is the port right?");
     else
@@ -179,7 +179,7 @@ static int transfer_problem(const struct door *d, CURL *curl, CURLcode code, con
 
 /* What one call gathers. */
 struct answer {
-    struct door *door;
+    struct connection *connection;
     const char *doing;
     int64_t begin_ns;
     char *data;
@@ -209,7 +209,7 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
     struct answer *a = arg;
     long status = 0;
 
-    curl_easy_getinfo(a->door->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(a->connection->curl, CURLINFO_RESPONSE_CODE, &status);
     a->error = a->write && status < 300 ? a->write(data, n, a->arg) : keep(a, data, n);
     return a->error < 0 ? 0 : n;
 }
@@ -230,9 +230,9 @@ static int tick(void *arg)
         a->error = -EINTR;
         return -EINTR;
     }
-    if (a->doing && a->door->talk && a->door->talk->is_terminal && elapsed_ns >= SHOW_AFTER_NS) {
+    if (a->doing && a->connection->talk && a->connection->talk->is_terminal && elapsed_ns >= SHOW_AFTER_NS) {
         _cleanup_(freep) char *line = xasprintf("%s (%d s)\n", a->doing, (int)(elapsed_ns / NS_PER_S));
-        screen_draw(a->door->talk, line);
+        screen_draw(a->connection->talk, line);
     }
     return 0;
 }
@@ -242,12 +242,12 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t 
     return tick(arg) < 0;
 }
 
-static CURLcode perform(struct door *d, const char *path, struct answer *a, long *ret_status)
+static CURLcode perform(struct connection *d, const char *path, struct answer *a, long *ret_status)
 {
-    a->door = d;
+    a->connection = d;
     a->begin_ns = mono_ns();
     *d->error = '\0';
-    door_prepare(d, d->curl, path);
+    connection_prepare(d, d->curl, path);
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, d->error);
     curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, a);
@@ -301,11 +301,11 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     return -EREMOTEIO;
 }
 
-static int finish(struct door *d, const struct answer *a, CURLcode code, long status, struct problem *p)
+static int finish(struct connection *d, const struct answer *a, CURLcode code, long status, struct problem *p)
 {
     if (a->error == -EFBIG)
         return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the answer of profd at %s is larger than %u MiB",
-                           door_name(d), ANSWER_BYTES_MAX >> 20);
+                           connection_name(d), ANSWER_BYTES_MAX >> 20);
     if (a->error == -EINTR)
         return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted");
     if (a->error < 0)
@@ -320,12 +320,12 @@ static int finish(struct door *d, const struct answer *a, CURLcode code, long st
 
 /* -- On a bus ----------------------------------------------------------------------------------------- */
 
-static int call_on_bus(struct door *d, const struct bus_question *q, struct answer *a, json_t **ret,
+static int call_on_bus(struct connection *d, const struct bus_request *q, struct answer *a, json_t **ret,
                        struct problem *p)
 {
-    a->door = d;
+    a->connection = d;
     a->begin_ns = mono_ns();
-    int r = bus_door_call(d->bus, q, ret, &d->status, p);
+    int r = bus_connection_call(d->bus, q, ret, &d->status, p);
     if (a->doing && d->talk)
         screen_clear(d->talk);
     return r;
@@ -348,15 +348,15 @@ static int read_file(int fd, int64_t size, struct answer *a)
     return n < 0 ? -errno : 0;
 }
 
-static int download_on_bus(struct door *d, const char *path, struct answer *a, struct problem *p)
+static int download_on_bus(struct connection *d, const char *path, struct answer *a, struct problem *p)
 {
-    const struct bus_question q = {.method = "GET", .path = path, .tick = tick, .arg = a};
+    const struct bus_request q = {.method = "GET", .path = path, .tick = tick, .arg = a};
     _cleanup_(closep) int fd = -1;
     int64_t size;
 
-    a->door = d;
+    a->connection = d;
     a->begin_ns = mono_ns();
-    int r = bus_door_open(d->bus, &q, &fd, &size, p);
+    int r = bus_connection_open(d->bus, &q, &fd, &size, p);
     if (r >= 0)
         r = read_file(fd, size, a);
     if (r < 0 && p->kind == PROBLEM_NONE)
@@ -366,15 +366,15 @@ static int download_on_bus(struct door *d, const char *path, struct answer *a, s
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
-int door_call(struct door *d, const char *method, const char *path, const json_t *body, const char *doing,
-              json_t **ret, struct problem *p)
+int connection_call(struct connection *d, const char *method, const char *path, const json_t *body,
+                    const char *doing, json_t **ret, struct problem *p)
 {
     struct answer a = {.doing = doing};
     long status = 0;
     char error[200];
 
     if (d->bus)
-        return call_on_bus(d, &(struct bus_question){method, path, body, tick, &a}, &a, ret, p);
+        return call_on_bus(d, &(struct bus_request){method, path, body, tick, &a}, &a, ret, p);
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
@@ -395,19 +395,19 @@ int door_call(struct door *d, const char *method, const char *path, const json_t
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
             r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s answered what is not JSON: %s",
-                            door_name(d), error);
+                            connection_name(d), error);
     }
     free(a.data);
     return r;
 }
 
-long door_status(const struct door *d)
+long connection_status(const struct connection *d)
 {
     return d->status;
 }
 
-int door_download(struct door *d, const char *path, int (*write)(const void *data, size_t size, void *arg),
-                  void *arg, struct problem *p)
+int connection_download(struct connection *d, const char *path,
+                        int (*write)(const void *data, size_t size, void *arg), void *arg, struct problem *p)
 {
     struct answer a = {.write = write, .arg = arg};
     long status = 0;
@@ -424,7 +424,7 @@ int door_download(struct door *d, const char *path, int (*write)(const void *dat
     return r;
 }
 
-char *door_next_page(const struct door *d)
+char *connection_next_page(const struct connection *d)
 {
     struct curl_header *link;
 
@@ -451,4 +451,27 @@ void url_add_int(char **path, const char *key, int64_t value)
     char text[24];
     snprintf(text, sizeof(text), "%lld", (long long)value);
     url_add(path, key, text);
+}
+
+char *ref_path(const char *ref)
+{
+    return xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : ref[0] == 'r' ? "runs" : "traces", ref);
+}
+
+int client_get(struct client *c, const char *path, const char *doing, json_t **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    json_t *j = NULL;
+
+    if (connection_call(c->connection, "GET", path, NULL, doing, &j, &p) < 0)
+        return client_fail(c, &p);
+    *ret = j;
+    return EXIT_DONE;
+}
+
+int client_get_ref(struct client *c, const char *ref, json_t **ret)
+{
+    _cleanup_(freep) char *path = ref_path(ref);
+
+    return client_get(c, path, NULL, ret);
 }

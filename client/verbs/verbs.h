@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every verb, and what verbs do for each other. */
+#pragma once
+
+#include "client/local/user_profd.h"
+#include "client/transport/connection.h"
+#include "client/verbs/verb.h"
+
+extern const struct verb verb_audit, verb_analyze, verb_bench, verb_check_recipe, verb_complete,
+    verb_completion, verb_context, verb_compare, verb_diff, verb_doctor, verb_du, verb_events, verb_export,
+    verb_flame, verb_functions, verb_get, verb_ingest, verb_list_runs, verb_list_sessions, verb_list_traces,
+    verb_list_workers, verb_merge, verb_nsys_command, verb_open, verb_pin, verb_query, verb_reports, verb_rm,
+    verb_run, verb_show, verb_start, verb_status, verb_stop, verb_timeline, verb_token, verb_torch_command,
+    verb_unpin, verb_vacuum;
+
+struct ingest_options {
+    struct option_list labels;
+    const char *session; /* name or id, NULL */
+    bool reference, again;
+};
+
+/* Imports files, one after another, with a line for each, as `profctl ingest` does. Starts a profd if none is
+ * running. Returns the exit status. */
+int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words);
+
+/* Runs a named query on a trace, as `profctl query --named` does. limit: rows, or OPTION_ABSENT. Returns the
+ * exit status. */
+int query_run_named(struct client *c, const char *name, const char *trace, int64_t limit);
