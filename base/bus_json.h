@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON objects as D-Bus dictionaries (a{sv}), and back: the one translation between the doors.
+ * JSON objects as D-Bus dictionaries (a{sv}), and back: the one translation between the transports.
  *
  * Text is s, whole numbers x, others d, true and false b, objects a{sv}; lists are as or aa{sv} where all
  * their elements are text or objects, else av. D-Bus has no null: such members are left out. What comes in

@@ -4,7 +4,7 @@
  * lines).
  *
  * A function that can fail in a way worth explaining takes `struct problem *p` as its last argument, fills it
- * once, at the place that knows most, and returns a negative errno value. The door renders it as
+ * once, at the place that knows most, and returns a negative errno value. The API renders it as
  * application/problem+json, profctl as two lines on stderr. A zeroed struct is an empty problem;
  * problem_done() frees what it holds.
  */

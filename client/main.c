@@ -5,6 +5,7 @@
 #include "client/transport/endpoint.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
+#include "version.h"
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>

@@ -66,7 +66,7 @@ int config_load(const struct config_overrides *overrides, struct config *ret, ch
 /* A key that only a restart changes, by its name, where both differ in it; NULL where they may be exchanged.
  */
 const char *config_fixed_change(const struct config *a, const struct config *b);
-/* Exchanges what may change while profd runs. What the rooms borrow of `live` stays where it is; what `next`
+/* Exchanges what may change while profd runs. What the modules borrow of `live` stays where it is; what `next`
  * holds afterwards is to be freed. */
 void config_exchange(struct config *live, struct config *next);
 

@@ -10,7 +10,7 @@
 #define LOOK_MAX    (30 * NS_PER_S)
 
 struct idle {
-    struct idle_rooms rooms;
+    struct idle_modules modules;
     int64_t duration_ns, since_ns; /* monotonic: when something went on last */
     uint64_t n_done;               /* of requests and files, at the last look */
     struct event *look;
@@ -20,18 +20,18 @@ struct idle {
 
 static bool something_goes_on(struct idle *idle)
 {
-    const struct idle_rooms *rooms = &idle->rooms;
-    struct door_traffic traffic;
+    const struct idle_modules *modules = &idle->modules;
+    struct api_traffic traffic;
     struct ingest_metrics files;
 
-    door_traffic(rooms->door, &traffic);
-    ingest_metrics(rooms->ingest, &files);
+    api_traffic(modules->api, &traffic);
+    ingest_metrics(modules->ingest, &files);
     uint64_t n_done = traffic.requests + files.read + files.failed + files.killed;
     bool was_done = n_done != idle->n_done;
     idle->n_done = n_done;
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
-           sessions_count(rooms->sessions) > 0 || runs_count(rooms->runs) > 0 ||
-           catalog_broken_reason(rooms->catalog);
+           sessions_count(modules->sessions) > 0 || runs_count(modules->runs) > 0 ||
+           catalog_broken_reason(modules->catalog);
 }
 
 static void look_later(struct idle *idle)
@@ -53,13 +53,14 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
         look_later(idle);
 }
 
-struct idle *idle_new(const struct idle_rooms *rooms, int64_t duration_ns, void (*done)(void *arg), void *arg)
+struct idle *idle_new(const struct idle_modules *modules, int64_t duration_ns, void (*done)(void *arg),
+                      void *arg)
 {
     struct idle *idle = xcalloc(1, sizeof(*idle));
 
     *idle = (struct idle){
-        .rooms = *rooms, .duration_ns = duration_ns, .since_ns = mono_ns(), .done = done, .arg = arg};
-    idle->look = evtimer_new(rooms->base, on_look, idle);
+        .modules = *modules, .duration_ns = duration_ns, .since_ns = mono_ns(), .done = done, .arg = arg};
+    idle->look = evtimer_new(modules->base, on_look, idle);
     look_later(idle);
     return idle;
 }

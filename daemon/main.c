@@ -3,9 +3,10 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "daemon/api/door.h"
+#include "daemon/api/api.h"
 #include "daemon/api/routes.h"
 #include "daemon/manager.h"
+#include "version.h"
 #include <errno.h>
 #include <getopt.h>
 #include <sys/prctl.h>
@@ -190,7 +191,7 @@ static int check_config(const struct config *config)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    int r = door_check_config(config, &p);
+    int r = api_check_config(config, &p);
     if (r < 0)
         log_error("%s", p.what ? p.what : strerror(-r));
     if (r < 0 && p.remedy)

@@ -11,6 +11,7 @@
 #include "daemon/reload.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
+#include "version.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -62,7 +63,7 @@ static void stop(struct manager *m, const char *why)
                    : "");
     /* One that fails is asked by /readyz why. */
     if (m->failed == 0)
-        door_stop_accepting(m->door);
+        api_stop_accepting(m->api);
     m->n_ending = 2;
     sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
     runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
@@ -168,7 +169,7 @@ static int setup_starter(struct manager *m, struct problem *p)
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--transient: stdin is no pipe");
 }
 
-/* -- The rooms ------------------------------------------------------------------------------------------ */
+/* -- The modules ---------------------------------------------------------------------------------------- */
 
 /* A program of profd's own: beside it in a build tree or where a tarball was unpacked, else where it is
  * installed. */
@@ -244,38 +245,38 @@ static int setup_ingest(struct manager *m, struct problem *p)
 static int setup_runs(struct manager *m)
 {
     _cleanup_(freep) char *program = find_program("profd-load", "load");
-    const struct runs_rooms rooms = {.base = m->base,
-                                     .catalog = m->catalog,
-                                     .finder = m->finder,
-                                     .sessions = m->sessions,
-                                     .fleet_settings = &m->config.fleet,
-                                     .network = &m->config.network,
-                                     .settings = &m->config.load,
-                                     .program = program};
+    const struct runs_rooms modules = {.base = m->base,
+                                       .catalog = m->catalog,
+                                       .finder = m->finder,
+                                       .sessions = m->sessions,
+                                       .fleet_settings = &m->config.fleet,
+                                       .network = &m->config.network,
+                                       .settings = &m->config.load,
+                                       .program = program};
 
-    int r = runs_new(&rooms, &m->runs);
+    int r = runs_new(&modules, &m->runs);
     if (r >= 0)
         sessions_set_loader(m->sessions, &runs_loader, m->runs);
     return r;
 }
 
-static int setup_door(struct manager *m, struct problem *p)
+static int setup_api(struct manager *m, struct problem *p)
 {
-    const struct door_rooms rooms = {.base = m->base,
-                                     .offload = m->offload,
-                                     .caller = m->caller,
-                                     .catalog = m->catalog,
-                                     .finder = m->finder,
-                                     .sessions = m->sessions,
-                                     .runs = m->runs,
-                                     .store = m->store,
-                                     .ingest = m->ingest,
-                                     .collector = m->collector,
-                                     .lag = m->lag,
-                                     .config = &m->config};
+    const struct api_modules modules = {.base = m->base,
+                                        .offload = m->offload,
+                                        .caller = m->caller,
+                                        .catalog = m->catalog,
+                                        .finder = m->finder,
+                                        .sessions = m->sessions,
+                                        .runs = m->runs,
+                                        .store = m->store,
+                                        .ingest = m->ingest,
+                                        .collector = m->collector,
+                                        .lag = m->lag,
+                                        .config = &m->config};
 
-    int r = door_new(&rooms, &m->door);
-    return r < 0 ? r : door_open(m->door, p);
+    int r = api_new(&modules, &m->api);
+    return r < 0 ? r : api_open(m->api, p);
 }
 
 static int open_catalog(struct manager *m, struct problem *p)
@@ -295,13 +296,13 @@ static int open_catalog(struct manager *m, struct problem *p)
 
 static struct idle *setup_idle(struct manager *m)
 {
-    const struct idle_rooms rooms = {.base = m->base,
-                                     .catalog = m->catalog,
-                                     .sessions = m->sessions,
-                                     .runs = m->runs,
-                                     .ingest = m->ingest,
-                                     .door = m->door};
-    return idle_new(&rooms, m->manner.idle_ns, on_idle, m);
+    const struct idle_modules modules = {.base = m->base,
+                                         .catalog = m->catalog,
+                                         .sessions = m->sessions,
+                                         .runs = m->runs,
+                                         .ingest = m->ingest,
+                                         .api = m->api};
+    return idle_new(&modules, m->manner.idle_ns, on_idle, m);
 }
 
 /* The journal of one that has none. In a directory that is known to be fit for it. */
@@ -315,13 +316,13 @@ static int setup_log(struct manager *m, struct problem *p)
 
 static struct notifier *setup_notifier(struct manager *m)
 {
-    const struct notifier_rooms rooms = {.base = m->base,
-                                         .offload = m->offload,
-                                         .catalog = m->catalog,
-                                         .sessions = m->sessions,
-                                         .store = m->store,
-                                         .config = &m->config};
-    return notifier_new(&rooms);
+    const struct notifier_modules modules = {.base = m->base,
+                                             .offload = m->offload,
+                                             .catalog = m->catalog,
+                                             .sessions = m->sessions,
+                                             .store = m->store,
+                                             .config = &m->config};
+    return notifier_new(&modules);
 }
 
 static void on_probe(bool at_rest, void *arg)
@@ -374,7 +375,7 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0 && !m->manner.transient)
         r = runs_recover(m->runs);
     if (r >= 0)
-        r = setup_door(m, p);
+        r = setup_api(m, p);
     if (r >= 0 && !m->manner.transient)
         collector_begin(m->collector);
     if (r >= 0 && m->manner.idle_ns)
@@ -390,7 +391,7 @@ static int let_end(struct manager *m)
 
     m->idle = idle_free(m->idle);
     notifier_close(m->notifier);
-    door_close(m->door);
+    api_close(m->api);
     if (m->collector)
         collector_close(m->collector);
     if (m->store)
@@ -405,7 +406,7 @@ static int let_end(struct manager *m)
     return r;
 }
 
-/* A negative errno value where a thread still uses what the rooms own: then that goes with the process. */
+/* A negative errno value where a thread still uses what the modules own: then that goes with the process. */
 static int take_down(struct manager *m)
 {
     sigset_t all;
@@ -423,7 +424,7 @@ static int take_down(struct manager *m)
     runs_free(m->runs);
     sessions_free(m->sessions);
     fleet_finder_free(m->finder);
-    door_free(m->door);
+    api_free(m->api);
     caller_free(m->caller);
     offload_free(m->offload);
     for (size_t i = 0; i < ARRAY_SIZE(m->signals); i++)

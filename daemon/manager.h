@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All of profd: builds the rooms in the order of the data's way, opens the door, runs the loop, and takes
+ * All of profd: builds the rooms in the order of the data's way, opens the API, runs the loop, and takes
  * everything down in the opposite order.
  *
  * A transient one serves whoever started it, for as long as that keeps its stdin open: it takes files and
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "daemon/api/door.h"
+#include "daemon/api/api.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config.h"
 #include "daemon/idle.h"
@@ -54,12 +54,12 @@ struct manager {
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
     struct ingest *ingest;
     struct collector *collector;
-    struct door *door;
+    struct api *api;
     struct notifier *notifier;
     struct idle *idle; /* NULL: it stays */
     bool stopping;
     int failed;        /* why it ends, where nobody asked it to: a negative errno value */
-    unsigned n_ending; /* rooms that have something to stop first */
+    unsigned n_ending; /* modules that have something to stop first */
 };
 
 /* What the children that read traces may need together. */

@@ -16,7 +16,7 @@
 #define RECHECK_DIVISOR 4
 
 struct notifier {
-    struct notifier_rooms rooms;
+    struct notifier_modules modules;
     bool listened; /* there is someone to tell */
     bool closed;
     char *sent;            /* the status as of now */
@@ -33,16 +33,16 @@ struct notifier {
 
 static char *make_status(struct notifier *n)
 {
-    const struct notifier_rooms *rooms = &n->rooms;
+    const struct notifier_modules *modules = &n->modules;
     struct store_usage usage = {0};
     int64_t routers = 0;
-    struct status s = {.sessions = sessions_count(rooms->sessions),
-                       .broken = catalog_broken_reason(rooms->catalog),
+    struct status s = {.sessions = sessions_count(modules->sessions),
+                       .broken = catalog_broken_reason(modules->catalog),
                        .remark = n->remark};
 
-    catalog_count_fleet(rooms->catalog, wall_ns() - SEEN_WITHIN_NS, &routers, &s.workers);
-    s.fleets = routers + (int64_t)rooms->config->fleet.n_fleets;
-    if (store_usage(rooms->store, &usage) >= 0) {
+    catalog_count_fleet(modules->catalog, wall_ns() - SEEN_WITHIN_NS, &routers, &s.workers);
+    s.fleets = routers + (int64_t)modules->config->fleet.n_fleets;
+    if (store_usage(modules->store, &usage) >= 0) {
         s.used = usage.bytes;
         s.budget = usage.max_use;
     }
@@ -96,15 +96,15 @@ static void on_answered(void *arg)
     ((struct notifier *)arg)->threads_asked_ns = 0;
 }
 
-static void ask_rooms(struct notifier *n, int64_t now)
+static void ask_modules(struct notifier *n, int64_t now)
 {
     if (n->catalog_asked_ns == 0) {
         n->catalog_asked_ns = now;
-        catalog_then(n->rooms.catalog, false, on_committed, n);
+        catalog_then(n->modules.catalog, false, on_committed, n);
     }
     if (n->threads_asked_ns == 0) {
         n->threads_asked_ns = now;
-        offload_run(n->rooms.offload, answer, on_answered, n);
+        offload_run(n->modules.offload, answer, on_answered, n);
     }
 }
 
@@ -138,7 +138,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (n->closed)
         return;
     feed(n, health_trouble(&pulse));
-    ask_rooms(n, now);
+    ask_modules(n, now);
     tick_at(n, now + (n->starving ? n->interval_ns / RECHECK_DIVISOR : n->interval_ns));
     on_refresh(-1, 0, n);
 }
@@ -150,21 +150,21 @@ static void begin_watchdog(struct notifier *n)
     if (sd_watchdog_enabled(1, &usec) <= 0)
         return;
     n->interval_ns = (int64_t)usec * NS_PER_US / 2;
-    n->tick = evtimer_new(n->rooms.base, on_tick, n);
+    n->tick = evtimer_new(n->modules.base, on_tick, n);
     tick_at(n, mono_ns() + n->interval_ns);
 }
 
 /* -- Life --------------------------------------------------------------------------------------------- */
 
-struct notifier *notifier_new(const struct notifier_rooms *rooms)
+struct notifier *notifier_new(const struct notifier_modules *modules)
 {
     struct notifier *n = xcalloc(1, sizeof(*n));
 
-    *n = (struct notifier){.rooms = *rooms, .listened = getenv("NOTIFY_SOCKET")};
-    n->refresh = evtimer_new(rooms->base, on_refresh, n);
+    *n = (struct notifier){.modules = *modules, .listened = getenv("NOTIFY_SOCKET")};
+    n->refresh = evtimer_new(modules->base, on_refresh, n);
     if (!n->listened)
         return n;
-    catalog_on_event(rooms->catalog, on_event, n);
+    catalog_on_event(modules->catalog, on_event, n);
     begin_watchdog(n);
     return n;
 }
@@ -191,7 +191,7 @@ void notifier_reloaded(struct notifier *n, const char *remark)
 void notifier_stopping(struct notifier *n, int64_t duration_ns)
 {
     sd_notifyf(0, "STOPPING=1\nSTATUS=stopping%s\nEXTEND_TIMEOUT_USEC=%" PRId64,
-               sessions_count(n->rooms.sessions) ? " the profilers of running sessions" : "",
+               sessions_count(n->modules.sessions) ? " the profilers of running sessions" : "",
                duration_ns / NS_PER_US);
 }
 

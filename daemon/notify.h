@@ -13,7 +13,7 @@
 
 struct notifier;
 
-struct notifier_rooms {
+struct notifier_modules {
     struct event_base *base;
     struct offload *offload;
     struct catalog *catalog;
@@ -23,7 +23,7 @@ struct notifier_rooms {
 };
 
 /* Copies the pointers. Reads and unsets $WATCHDOG_USEC. */
-struct notifier *notifier_new(const struct notifier_rooms *rooms);
+struct notifier *notifier_new(const struct notifier_modules *modules);
 void notifier_ready(struct notifier *n);
 void notifier_reloading(struct notifier *n);
 /* The remark (may be NULL) stays in the status line until the next reload. */

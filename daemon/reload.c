@@ -19,9 +19,9 @@ static int check_fixed(struct manager *m, const struct config *next, struct prob
                        "[profd] %s= cannot change while profd runs: restart profd", key);
 }
 
-static int reload_door(struct manager *m, const struct config *next, struct problem *p)
+static int reload_api(struct manager *m, const struct config *next, struct problem *p)
 {
-    return door_reload(m->door, next, p);
+    return api_reload(m->api, next, p);
 }
 
 /*
@@ -30,7 +30,7 @@ static int reload_door(struct manager *m, const struct config *next, struct prob
  */
 static int (*const may_refuse[])(struct manager *m, const struct config *next, struct problem *p) = {
     check_fixed,
-    reload_door,
+    reload_api,
 };
 
 static void renew_log(struct manager *m)
@@ -38,9 +38,9 @@ static void renew_log(struct manager *m)
     log_set_level(m->config.log_level);
 }
 
-static void renew_door(struct manager *m)
+static void renew_api(struct manager *m)
 {
-    door_renew_limits(m->door);
+    api_renew_limits(m->api);
 }
 
 static void renew_policy(struct manager *m)
@@ -72,7 +72,7 @@ static void renew_watches(struct manager *m)
 
 /* Rooms that keep more of the configuration than a pointer to their part. They hold the exchanged one. */
 static void (*const renew[])(struct manager *m) = {
-    renew_log, renew_door, renew_policy, renew_answers, renew_ingest, renew_watches,
+    renew_log, renew_api, renew_policy, renew_answers, renew_ingest, renew_watches,
 };
 
 /* -- Reloading ---------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "client/transport/bus.h"
 #include "client/transport/endpoint.h"
 #include "proto/bus_methods.h"
+#include "version.h"
 #include <errno.h>
 #include <signal.h>
 

@@ -73,7 +73,7 @@ static int show_session(struct client *c, const struct options *o, const char *r
     return EXIT_DONE;
 }
 
-/* "profd 0.1.0 at /run/profd/profd.sock"; "No profd is running, state in /home/anna/.local/state/profd" */
+/* "profd 0.2.0 at /run/profd/profd.sock"; "No profd is running, state in /home/anna/.local/state/profd" */
 static char *daemon_text(const struct client *c, const json_t *version)
 {
     const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
@@ -82,7 +82,7 @@ static char *daemon_text(const struct client *c, const json_t *version)
                         : xasprintf("profd %s at %s", number ? number : "?", connection_name(c->connection));
 }
 
-/* "profd 0.1.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
+/* "profd 0.2.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
 static int print_daemon(struct client *c)
 {
     _cleanup_json_ version = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what at the HTTP door; the one place that decides it.
+ * Who may do what over HTTP; the one place that decides it.
  *
  * On the Unix socket whoever can connect may do everything: its mode lets in its owner, root and the members
  * of its group, and nobody else. On TCP a request needs a token whose role has the route's right, except for

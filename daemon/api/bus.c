@@ -71,7 +71,7 @@ static void arm(struct bus *b, bool has_more)
 
     if (fd != b->io_fd || events != b->io_events) {
         event_del(b->io);
-        event_assign(b->io, b->door->rooms.base, fd, events, on_io, b);
+        event_assign(b->io, b->api->modules.base, fd, events, on_io, b);
         event_add(b->io, NULL);
         b->io_fd = fd;
         b->io_events = events;
@@ -208,12 +208,12 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 /* -- Life --------------------------------------------------------------------------------------------- */
 
-int bus_new(struct door *d, enum bus_kind kind, struct bus **ret)
+int bus_new(struct api *api, enum bus_kind kind, struct bus **ret)
 {
     struct bus *b = xcalloc(1, sizeof(*b));
-    struct event_base *base = d->rooms.base;
+    struct event_base *base = api->modules.base;
 
-    *b = (struct bus){.door = d, .kind = kind, .io_fd = -1, .retry_ns = RETRY_FIRST_NS};
+    *b = (struct bus){.api = api, .kind = kind, .io_fd = -1, .retry_ns = RETRY_FIRST_NS};
     LIST_INIT(&b->calls);
     LIST_INIT(&b->callers);
     b->io = event_new(base, -1, EV_PERSIST, on_io, b);
@@ -221,7 +221,7 @@ int bus_new(struct door *d, enum bus_kind kind, struct bus **ret)
     b->retry = evtimer_new(base, on_retry, b);
     b->tell = evtimer_new(base, bus_on_tell, b);
     bus_objects_new(b);
-    catalog_on_event(d->rooms.catalog, bus_on_event, b);
+    catalog_on_event(api->modules.catalog, bus_on_event, b);
     event_active(b->retry, EV_TIMEOUT, 0);
     *ret = b;
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A method call: its arguments become a request of the HTTP door's tables, the reply to that becomes its
+ * A method call: its arguments become a request of the HTTP API's tables, the reply to that becomes its
  * answer. A call belongs to the list of the bus until it is answered, refused, or its caller is gone.
  */
 #include "base/alloc.h"
@@ -324,8 +324,8 @@ void bus_call_run(struct bus_call *c)
         return;
     }
     b->running = c;
-    b->door->requests++;
-    c->route.route->handle(b->door, c->request, c->route.id);
+    b->api->requests++;
+    c->route.route->handle(b->api, c->request, c->route.id);
     if (b->running)
         watch_caller(c);
     b->running = NULL;

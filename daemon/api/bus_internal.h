@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the D-Bus door share: bus.c owns the connection, bus_calls.c the calls under way,
+ * What the files of the D-Bus transport share: bus.c owns the connection, bus_calls.c the calls under way,
  * bus_access.c asks whether one is allowed, bus_objects.c shows sessions and tells what changed.
  */
 #pragma once
 
+#include "daemon/api/api_internal.h"
 #include "daemon/api/bus.h"
-#include "daemon/api/door_internal.h"
 #include "daemon/api/http_foreign.h"
 #include "daemon/api/routes.h"
 #include "proto/bus_methods.h"
@@ -42,7 +42,7 @@ struct bus_told {
 };
 
 struct bus {
-    struct door *door;
+    struct api *api;
     enum bus_kind kind;
     sd_bus *connection;  /* NULL between two tries */
     sd_bus_slot *naming; /* the request of the name */

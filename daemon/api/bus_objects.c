@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/api/bus_internal.h"
 #include "daemon/catalog/records.h"
+#include "version.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
@@ -65,10 +66,10 @@ static int find_session(sd_bus *connection, const char *path, const char *interf
 
     if (id == RECORD_NONE || b->is_closing)
         return 0;
-    int r = catalog_session_json(b->door->rooms.catalog, id, false, &session);
+    int r = catalog_session_json(b->api->modules.catalog, id, false, &session);
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    sessions_describe(b->door->rooms.sessions, id, session);
+    sessions_describe(b->api->modules.sessions, id, session);
     json_decref(b->shown);
     b->shown = session;
     *ret_found = b;
@@ -119,7 +120,7 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
     size_t i;
     json_t *session;
 
-    int r = catalog_sessions_json(b->door->rooms.catalog, LISTED_SESSIONS, RECORD_NONE, NULL, &sessions);
+    int r = catalog_sessions_json(b->api->modules.catalog, LISTED_SESSIONS, RECORD_NONE, NULL, &sessions);
     if (r < 0)
         return r;
     char **paths = xcalloc(json_array_size(sessions) + 1, sizeof(*paths));
@@ -134,10 +135,10 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
 
 static struct bus_told look(const struct bus *b)
 {
-    struct bus_told now = {.sessions = sessions_count(b->door->rooms.sessions)};
+    struct bus_told now = {.sessions = sessions_count(b->api->modules.sessions)};
     struct store_usage usage;
 
-    if (store_usage(b->door->rooms.store, &usage) == 0) {
+    if (store_usage(b->api->modules.store, &usage) == 0) {
         now.traces = (uint64_t)usage.traces;
         now.bytes = (uint64_t)usage.bytes;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 
 struct waiting {
-    struct door *door;
+    struct api *api;
     struct http_request *request;
     struct discovery *discovery;
-    void (*done)(struct door *d, struct http_request *r, struct fleet *fleet, const struct problem *p);
+    void (*done)(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p);
 };
 
 static void on_client_left(struct http_request *r, void *arg)
@@ -22,11 +22,11 @@ static void on_discovered(struct fleet *fleet, const struct problem *p, void *ar
 
     free(arg);
     http_on_close(w.request, NULL, NULL);
-    w.done(w.door, w.request, fleet, p);
+    w.done(w.api, w.request, fleet, p);
 }
 
-void discover_for(struct door *d, struct http_request *r,
-                  void (*done)(struct door *d, struct http_request *r, struct fleet *fleet,
+void discover_for(struct api *api, struct http_request *r,
+                  void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
                                const struct problem *p))
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -34,13 +34,13 @@ void discover_for(struct door *d, struct http_request *r,
 
     int err = source_from_query(r, &q, &p);
     if (err == 0)
-        err = source_complete(d, &q, &p);
+        err = source_complete(api, &q, &p);
     if (err < 0) {
         http_reply_problem(r, &p);
         return;
     }
     struct waiting *w = xcalloc(1, sizeof(*w));
-    *w = (struct waiting){.door = d, .request = r, .done = done};
-    w->discovery = fleet_discover(d->rooms.finder, &q, on_discovered, w);
+    *w = (struct waiting){.api = api, .request = r, .done = done};
+    w->discovery = fleet_discover(api->modules.finder, &q, on_discovered, w);
     http_on_close(r, on_client_left, w);
 }

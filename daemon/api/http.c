@@ -105,7 +105,7 @@ struct http_conn {
 
 LIST_HEAD(conn_list, http_conn);
 
-/* Apart, so that whoever can reach the TCP door cannot shut the Unix socket, which only the permitted can
+/* Apart, so that whoever can reach the TCP port cannot shut the Unix socket, which only the permitted can
  * reach. */
 enum { SIDE_REMOTE, SIDE_LOCAL, _SIDE_MAX };
 
@@ -113,8 +113,8 @@ struct http_server {
     struct event_base *base;
     struct http_limits limits;
     struct http_handlers handlers;
-    evhtp_t **doors; /* one for each listening socket */
-    size_t n_doors, doors_cap;
+    evhtp_t **listeners; /* one for each listening socket */
+    size_t n_listeners, listeners_cap;
     SSL_CTX *tls; /* NULL: none */
     struct conn_list conns;
     struct strangers strangers;
@@ -553,8 +553,8 @@ static int side_of(const struct http_conn *c)
 
 static void accept_enable(struct http_server *s, int side, bool enable)
 {
-    for (size_t i = 0; i < s->n_doors; i++) {
-        struct evconnlistener *listener = s->doors[i]->server;
+    for (size_t i = 0; i < s->n_listeners; i++) {
+        struct evconnlistener *listener = s->apis[i]->server;
         if (!listener || http_socket_is_tcp(evconnlistener_get_fd(listener)) != (side == SIDE_REMOTE))
             continue;
         if (enable)
@@ -598,8 +598,8 @@ static void on_accept_timer(evutil_socket_t fd, short what, void *arg)
 
 static void on_accept_error(struct evconnlistener *listener, void *arg)
 {
-    evhtp_t *door = arg;
-    struct http_server *s = door->arg;
+    evhtp_t *htp = arg;
+    struct http_server *s = htp->arg;
     struct timeval retry = timeval_of(ACCEPT_RETRY_NS);
 
     log_shortage(s, strerror(errno), "clients have to wait");
@@ -644,7 +644,7 @@ static void prepare_socket(int fd, bool local)
 
 static bool may_serve(const struct http_server *s, int side)
 {
-    unsigned max = s->limits.connections_max, reserved = s->n_doors > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
+    unsigned max = s->limits.connections_max, reserved = s->n_listeners > 1 ? max / LOCAL_SHARE_DIVISOR : 0;
     unsigned n_local = s->sides[SIDE_LOCAL].n_served, n_remote = s->sides[SIDE_REMOTE].n_served;
 
     return n_local + n_remote < max && (side == SIDE_LOCAL || n_remote < max - reserved);
@@ -765,8 +765,8 @@ int http_server_listen(struct http_server *s, int take_fd)
     }
     TAKE_FD(fd);
     evconnlistener_set_error_cb(htp->server, on_accept_error);
-    VEC_GROW(s->doors, s->n_doors, s->doors_cap);
-    s->doors[s->n_doors++] = htp;
+    VEC_GROW(s->apis, s->n_listeners, s->apis_cap);
+    s->apis[s->n_listeners++] = htp;
     set_tls(s, htp);
     return 0;
 }
@@ -777,8 +777,8 @@ void http_server_set_tls(struct http_server *s, SSL_CTX *context)
         SSL_CTX_up_ref(context);
     SSL_CTX_free(s->tls);
     s->tls = context;
-    for (size_t i = 0; i < s->n_doors; i++)
-        set_tls(s, s->doors[i]);
+    for (size_t i = 0; i < s->n_listeners; i++)
+        set_tls(s, s->apis[i]);
 }
 
 void http_server_stop_accepting(struct http_server *s)
@@ -788,8 +788,8 @@ void http_server_stop_accepting(struct http_server *s)
     s->stopping = true;
     evtimer_del(s->accept_timer);
     evtimer_del(s->turn_end);
-    for (size_t i = 0; i < s->n_doors; i++)
-        evhtp_unbind_socket(s->doors[i]);
+    for (size_t i = 0; i < s->n_listeners; i++)
+        evhtp_unbind_socket(s->apis[i]);
     for (c = LIST_FIRST(&s->conns); c; c = next) {
         next = LIST_NEXT(c, link);
         if (c->phase == PHASE_HEAD && evbuffer_get_length(input(c)) == 0)
@@ -804,14 +804,14 @@ struct http_server *http_server_free(struct http_server *s)
     http_server_stop_accepting(s);
     while (!LIST_EMPTY(&s->conns))
         conn_close(LIST_FIRST(&s->conns));
-    for (size_t i = 0; i < s->n_doors; i++) {
-        s->doors[i]->ssl_ctx = NULL; /* it is ours */
-        evhtp_free(s->doors[i]);
+    for (size_t i = 0; i < s->n_listeners; i++) {
+        s->apis[i]->ssl_ctx = NULL; /* it is ours */
+        evhtp_free(s->apis[i]);
     }
     SSL_CTX_free(s->tls);
     event_free(s->accept_timer);
     event_free(s->turn_end);
-    free(s->doors);
+    free(s->apis);
     free(s);
     return NULL;
 }

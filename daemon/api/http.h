@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP door: an HTTP/1.1 server on Unix and TCP sockets, for handlers that know nothing of sockets.
+ * The HTTP transport: an HTTP/1.1 server on Unix and TCP sockets, for handlers that know nothing of sockets.
  *
  * http.c is the only file that includes evhtp.h. libevhtp 1.2.18 corrupts a request that arrives in pieces,
  * has no limits and answers no error, so nothing reaches it unchecked: bytes wait in the connection's buffer

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request that came by another door than HTTP, for the same handlers: what they reply goes to functions
+ * A request that came over another transport than HTTP, for the same handlers: what they reply goes to functions
  * instead of a socket. It has no headers, and handlers of streams must not get it.
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the HTTP door answers by itself, in the place of a handler. */
+/* What the HTTP server answers by itself, in place of a handler. */
 #include "daemon/api/http.h"
 
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes the HTTP door speak TLS: a context made of files. Knows no connection; the context is whoever's
+ * What makes the HTTP server speak TLS: a context made of files. Knows no connection; the context is whoever's
  * holds a reference to it, and never changed once it is made.
  *
  * TLS 1.2 at least, with OpenSSL's own choice of ciphers. No renegotiation and no resumed sessions: a client

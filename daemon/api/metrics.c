@@ -9,11 +9,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/api/ready.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
 #include "daemon/ingest/ingest.h"
+#include "version.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +25,7 @@
 
 /* What an answer is made of. */
 struct scrape {
-    struct door *door;
+    struct api *api;
     FILE *out;
     const struct session_metrics *sessions;
     struct session_gauges gauges;
@@ -189,7 +190,7 @@ static double traces_removed(const struct scrape *s)
 
 static double traces_skipped(const struct scrape *s)
 {
-    return (double)collector_skipped(s->door->rooms.collector);
+    return (double)collector_skipped(s->api->modules.collector);
 }
 
 static double traces(const struct scrape *s)
@@ -219,7 +220,7 @@ static double store_keep_free(const struct scrape *s)
 
 static double evictions(const struct scrape *s)
 {
-    return (double)store_evictions(s->door->rooms.store);
+    return (double)store_evictions(s->api->modules.store);
 }
 
 static double ingest_running(const struct scrape *s)
@@ -256,7 +257,7 @@ static void write_ingest_durations(const struct scrape *s, const struct family *
 
 static double catalog_writable(const struct scrape *s)
 {
-    return !catalog_is_broken(s->door->rooms.catalog);
+    return !catalog_is_broken(s->api->modules.catalog);
 }
 
 static double wal_bytes(const struct scrape *s)
@@ -270,7 +271,7 @@ static void write_commits(const struct scrape *s, const struct family *f)
     write_sample(s, f, "result=\"failed\"", (double)s->catalog.failed_commits);
 }
 
-/* -- The door and the process ------------------------------------------------------------------------- */
+/* -- The API and the process ------------------------------------------------------------------------- */
 
 static const char *const class_names[_ROUTE_CLASS_MAX] = {
     [ROUTE_CLASS_NONE] = "none",   [ROUTE_CLASS_PROBE] = "probe",   [ROUTE_CLASS_READ] = "read",
@@ -290,7 +291,7 @@ static void write_requests(const struct scrape *s, const struct family *f)
         for (int class = 2; class <= 5; class ++) {
             snprintf(labels, sizeof(labels), "method=\"%s\",route=\"%s\",code=\"%dxx\"",
                      route ? http_method_name(route->method) : "", route ? route->pattern : "", class);
-            write_sample(s, f, labels, (double)s->door->counts[i].by_class[class - 1]);
+            write_sample(s, f, labels, (double)s->api->counts[i].by_class[class - 1]);
         }
     }
 }
@@ -301,7 +302,7 @@ static void write_refusals(const struct scrape *s, const struct family *f)
 
     for (size_t i = 0; http_refusal_status(i); i++) {
         snprintf(labels, sizeof(labels), "code=\"%d\"", http_refusal_status(i));
-        write_sample(s, f, labels, (double)http_refusals(s->door->server, i));
+        write_sample(s, f, labels, (double)http_refusals(s->api->server, i));
     }
 }
 
@@ -314,13 +315,13 @@ static void write_request_durations(const struct scrape *s, const struct family 
     for (int class = 0; class < _ROUTE_CLASS_MAX; class ++)
         for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
             snprintf(labels, sizeof(labels), "class=\"%s\",code=\"%dxx\"", class_names[class], statuses[i]);
-            write_histogram(s, f, labels, &s->door->durations[class].by_class[statuses[i] - 1]);
+            write_histogram(s, f, labels, &s->api->durations[class].by_class[statuses[i] - 1]);
         }
 }
 
 static void write_denials(const struct scrape *s, const struct family *f)
 {
-    const uint64_t *denials = access_denials(s->door->access);
+    const uint64_t *denials = access_denials(s->api->access);
     char labels[64];
 
     for (int why = 0; why < _DENIAL_MAX; why++) {
@@ -331,27 +332,27 @@ static void write_denials(const struct scrape *s, const struct family *f)
 
 static double refused_calls(const struct scrape *s)
 {
-    return (double)fleet_refused_calls(s->door->rooms.finder);
+    return (double)fleet_refused_calls(s->api->modules.finder);
 }
 
 static double connections(const struct scrape *s)
 {
-    return http_connections(s->door->server);
+    return http_connections(s->api->server);
 }
 
 static double displaced(const struct scrape *s)
 {
-    return (double)http_displaced(s->door->server);
+    return (double)http_displaced(s->api->server);
 }
 
 static double connections_limit(const struct scrape *s)
 {
-    return s->door->rooms.config->connections_max;
+    return s->api->modules.config->connections_max;
 }
 
 static double loop_lag(const struct scrape *s)
 {
-    return seconds(loop_lag_take(s->door->rooms.lag));
+    return seconds(loop_lag_take(s->api->modules.lag));
 }
 
 static void write_ready(const struct scrape *s, const struct family *f)
@@ -361,7 +362,7 @@ static void write_ready(const struct scrape *s, const struct family *f)
     for (const struct ready_check *check = ready_checks; check->name; check++) {
         _cleanup_(problem_done) struct problem p = {0};
         snprintf(labels, sizeof(labels), "check=\"%s\"", check->name);
-        write_sample(s, f, labels, check->run(s->door, &p) >= 0);
+        write_sample(s, f, labels, check->run(s->api, &p) >= 0);
     }
 }
 
@@ -422,7 +423,7 @@ static double max_fds(const struct scrape *s)
 
 static double start_time(const struct scrape *s)
 {
-    return seconds(s->door->started_at);
+    return seconds(s->api->started_at);
 }
 
 static double runs_running(const struct scrape *s)
@@ -463,7 +464,7 @@ static double answer_bytes(const struct scrape *s)
 
 static double answer_limit(const struct scrape *s)
 {
-    return (double)s->door->rooms.config->answers_max;
+    return (double)s->api->modules.config->answers_max;
 }
 
 static double answers_waiting(const struct scrape *s)
@@ -540,15 +541,15 @@ static const struct family families[] = {
 
 static void take_values(struct scrape *s)
 {
-    const struct door_rooms *rooms = &s->door->rooms;
+    const struct api_modules *modules = &s->api->modules;
 
-    s->sessions = sessions_metrics(rooms->sessions);
-    sessions_gauges(rooms->sessions, &s->gauges);
-    catalog_metrics(rooms->catalog, &s->catalog);
-    ingest_metrics(rooms->ingest, &s->ingest);
-    store_usage(rooms->store, &s->store);
-    runs_metrics(rooms->runs, &s->runs);
-    s->answers = caller_answers(rooms->caller);
+    s->sessions = sessions_metrics(modules->sessions);
+    sessions_gauges(modules->sessions, &s->gauges);
+    catalog_metrics(modules->catalog, &s->catalog);
+    ingest_metrics(modules->ingest, &s->ingest);
+    store_usage(modules->store, &s->store);
+    runs_metrics(modules->runs, &s->runs);
+    s->answers = caller_answers(modules->caller);
 }
 
 static void write_family(const struct scrape *s, const struct family *f)
@@ -560,9 +561,9 @@ static void write_family(const struct scrape *s, const struct family *f)
         f->write(s, f);
 }
 
-void get_metrics(struct door *d, struct http_request *r, int64_t id)
+void get_metrics(struct api *api, struct http_request *r, int64_t id)
 {
-    struct scrape s = {.door = d};
+    struct scrape s = {.api = api};
     char *text = NULL;
     size_t size;
 

@@ -2,7 +2,7 @@
 #include "daemon/api/ready.h"
 
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/ingest/ingest.h"
 #include <errno.h>
@@ -10,9 +10,9 @@
 /* Less than that is no trace of anything. */
 #define TRACE_BYTES_MIN (INT64_C(1) << 20)
 
-static int check_catalog(struct door *d, struct problem *p)
+static int check_catalog(struct api *api, struct problem *p)
 {
-    struct catalog *c = d->rooms.catalog;
+    struct catalog *c = api->modules.catalog;
 
     /* Only while it is broken: nothing else would then write and find out that it no longer is. */
     if (!catalog_is_broken(c) || catalog_probe(c) == 0)
@@ -20,33 +20,33 @@ static int check_catalog(struct door *d, struct problem *p)
     return catalog_problem(c, catalog_error(c), p, "the catalog cannot be written");
 }
 
-int ready_check_store(struct door *d, struct problem *p)
+int ready_check_store(struct api *api, struct problem *p)
 {
-    int r = store_could_take(d->rooms.store, TRACE_BYTES_MIN);
+    int r = store_could_take(api->modules.store, TRACE_BYTES_MIN);
 
     if (r == -ENOSPC) {
         problem_set(p, r, PROBLEM_STORAGE, "the store at %s is full, and nothing in it may be removed",
-                    store_path(d->rooms.store));
+                    store_path(api->modules.store));
         problem_remedy(
             p,
             "profctl du shows its budget; free space on its file system, raise [store] max_use=, or remove "
             "traces (profctl unpin, profctl rm).");
     } else if (r < 0) {
-        problem_set(p, r, PROBLEM_STORAGE, "the store at %s cannot be used: %s", store_path(d->rooms.store),
-                    strerror(-r));
+        problem_set(p, r, PROBLEM_STORAGE, "the store at %s cannot be used: %s",
+                    store_path(api->modules.store), strerror(-r));
     }
     return r;
 }
 
-static int check_ingest(struct door *d, struct problem *p)
+static int check_ingest(struct api *api, struct problem *p)
 {
-    int r = ingest_check(d->rooms.ingest);
+    int r = ingest_check(api->modules.ingest);
 
     if (r < 0) {
         problem_set(p, r, PROBLEM_INTERNAL, "profd-ingest, which reads traces, cannot be started: %s",
                     strerror(-r));
         problem_remedy(p, "It is installed with profd; install both anew.");
-    } else if (ingest_is_full(d->rooms.ingest)) {
+    } else if (ingest_is_full(api->modules.ingest)) {
         r = problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%d files wait to be read", INGEST_WAITING_MAX);
         problem_remedy(p, "It passes by itself; [collect] children= lets more be read at a time.");
     }
@@ -71,13 +71,13 @@ static void reply_not_ready(struct http_request *r, const json_t *reasons)
     reply_problem(r, 503, &p, "reasons", reasons);
 }
 
-void get_readiness(struct door *d, struct http_request *r, int64_t id)
+void get_readiness(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_json_ reasons = json_array();
 
     for (const struct ready_check *check = ready_checks; check->name; check++) {
         _cleanup_(problem_done) struct problem p = {0};
-        if (check->run(d, &p) >= 0)
+        if (check->run(api, &p) >= 0)
             continue;
         json_t *reason = json_object();
         json_put_str(reason, "check", check->name);

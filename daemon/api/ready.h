@@ -4,12 +4,12 @@
 
 #include "base/problem.h"
 
-struct door;
+struct api;
 
 struct ready_check {
     const char *name;
-    int (*run)(struct door *d, struct problem *p); /* 0, or why not */
+    int (*run)(struct api *api, struct problem *p); /* 0, or why not */
 };
 extern const struct ready_check ready_checks[]; /* ends with an empty one */
 
-int ready_check_store(struct door *d, struct problem *p);
+int ready_check_store(struct api *api, struct problem *p);

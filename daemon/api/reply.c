@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What many handlers do: tell who asks, read parameters and bodies, reply to errors. */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/api/http_render.h"
 #include "daemon/catalog/catalog.h"
 #include "proto/names.h"
@@ -60,11 +60,11 @@ void reply_missing(struct http_request *r, char kind, int64_t id)
     reply_refused(r, PROBLEM_NOT_FOUND, remedy, "there is no %s %c%" PRId64, what, kind, id);
 }
 
-void reply_error(struct door *d, struct http_request *r, int err, const char *doing)
+void reply_error(struct api *api, struct http_request *r, int err, const char *doing)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    catalog_problem(d->rooms.catalog, err, &p, "cannot %s", doing);
+    catalog_problem(api->modules.catalog, err, &p, "cannot %s", doing);
     http_reply_problem(r, &p);
 }
 

@@ -2,13 +2,13 @@
 /* The doctor: what a discovery found, what the disks say, and how profd itself is. */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/api/ready.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/fleet/doctor.h"
 
 struct examination {
-    struct door *door;
+    struct api *api;
     struct http_request *request; /* NULL: the client left */
     struct fleet *fleet;
     struct place_spaces spaces;
@@ -25,9 +25,9 @@ static char *describe_shares(const struct store *s)
     return xasprintf("; each of %zu users has a share of %s", users.n, format_size(share, users.share));
 }
 
-static void check_profd(struct door *d, struct checks *c)
+static void check_profd(struct api *api, struct checks *c)
 {
-    const struct catalog *catalog = d->rooms.catalog;
+    const struct catalog *catalog = api->modules.catalog;
     _cleanup_(problem_done) struct problem broken = {0};
     _cleanup_(problem_done) struct problem full = {0};
     struct store_usage u;
@@ -39,11 +39,11 @@ static void check_profd(struct door *d, struct checks *c)
                         catalog_path(catalog));
         checks_add(c, CHECK_FAIL, NULL, broken.remedy, "%s", broken.what);
     }
-    if (ready_check_store(d, &full) < 0)
+    if (ready_check_store(api, &full) < 0)
         checks_add(c, CHECK_FAIL, NULL, full.remedy, "%s", full.what);
-    if (store_usage(d->rooms.store, &u) < 0)
+    if (store_usage(api->modules.store, &u) < 0)
         return;
-    shares = describe_shares(d->rooms.store);
+    shares = describe_shares(api->modules.store);
     bool is_short = u.free < u.keep_free;
     checks_add(c, is_short ? CHECK_WARN : CHECK_OK, NULL,
                is_short
@@ -77,7 +77,7 @@ static void on_looked(void *arg)
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
         fleet_check(e->fleet, &e->spaces, &checks);
-        check_profd(e->door, &checks);
+        check_profd(e->api, &checks);
         reply_checks(e->request, &checks);
     }
     place_spaces_done(&e->spaces);
@@ -85,7 +85,7 @@ static void on_looked(void *arg)
     free(e);
 }
 
-static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet, const struct problem *p)
+static void on_fleet(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p)
 {
     struct checks checks = {0};
 
@@ -95,18 +95,18 @@ static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet
     }
     if (!fleet) { /* that is what the doctor was asked */
         checks_add(&checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
-        check_profd(d, &checks);
+        check_profd(api, &checks);
         reply_checks(r, &checks);
         return;
     }
     struct examination *e = xcalloc(1, sizeof(*e));
-    *e = (struct examination){.door = d, .request = r, .fleet = fleet};
+    *e = (struct examination){.api = api, .request = r, .fleet = fleet};
     place_spaces_of(fleet, &e->spaces);
     http_on_close(r, on_client_left, e);
-    offload_run(d->rooms.offload, look_at_disks, on_looked, e);
+    offload_run(api->modules.offload, look_at_disks, on_looked, e);
 }
 
-void get_doctor(struct door *d, struct http_request *r, int64_t id)
+void get_doctor(struct api *api, struct http_request *r, int64_t id)
 {
-    discover_for(d, r, on_fleet);
+    discover_for(api, r, on_fleet);
 }

@@ -10,7 +10,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/api/routes.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
@@ -36,7 +36,7 @@ struct stream {
 };
 
 struct event_hub {
-    struct door *door;
+    struct api *api;
     LIST_HEAD(, stream) streams;
     struct event *pump, *comment;
     int64_t pump_at_ns;   /* monotonic, where the pump is pending */
@@ -81,7 +81,7 @@ static int64_t pump_stream(struct stream *s)
         return DEADLINE_NEVER;
     if (is_behind(s))
         return BEHIND_INTERVAL_NS;
-    if (catalog_events_json(s->hub->door->rooms.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
+    if (catalog_events_json(s->hub->api->modules.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
                             &events) < 0)
         return DEADLINE_NEVER;
     json_array_foreach(events, i, event) {
@@ -232,12 +232,12 @@ static int read_place(const struct http_request *r, int64_t *ret_after, struct p
     return 0;
 }
 
-void get_events(struct door *d, struct http_request *r, int64_t id)
+void get_events(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(session_record_done) struct session_record session;
     _cleanup_(run_record_done) struct run_record run;
-    int64_t session_id = RECORD_NONE, run_id = RECORD_NONE, after = d->hub->committed_id;
+    int64_t session_id = RECORD_NONE, run_id = RECORD_NONE, after = api->hub->committed_id;
 
     session_record_init(&session);
     run_record_init(&run);
@@ -245,14 +245,14 @@ void get_events(struct door *d, struct http_request *r, int64_t id)
         read_place(r, &after, &p) < 0)
         http_reply_problem(r, &p);
     else if (session_id != RECORD_NONE &&
-             catalog_get_session(d->rooms.catalog, session_id, &session) == -ENOENT)
+             catalog_get_session(api->modules.catalog, session_id, &session) == -ENOENT)
         reply_missing(r, 's', session_id);
-    else if (run_id != RECORD_NONE && catalog_get_run(d->rooms.catalog, run_id, &run) == -ENOENT)
+    else if (run_id != RECORD_NONE && catalog_get_run(api->modules.catalog, run_id, &run) == -ENOENT)
         reply_missing(r, 'r', run_id);
     else if (http_method(r) == HTTP_HEAD)
         http_reply(r, 200, "text/event-stream", NULL, 0);
     else
-        add_stream(d->hub, r, session_id, run_id, after);
+        add_stream(api->hub, r, session_id, run_id, after);
 }
 
 void event_hub_recheck(struct event_hub *h)
@@ -264,22 +264,22 @@ void event_hub_recheck(struct event_hub *h)
         struct http_request *r = s->request;
         next = LIST_NEXT(s, next);
         if (s->dropped || (route_find(http_method(r), http_path(r), &match, NULL) == 0 &&
-                           access_holds(h->door->access, r, match.route)))
+                           access_holds(h->api->access, r, match.route)))
             continue;
         leave(s);
         http_stream_end(r);
     }
 }
 
-struct event_hub *event_hub_new(struct door *d)
+struct event_hub *event_hub_new(struct api *api)
 {
     struct event_hub *h = xcalloc(1, sizeof(*h));
 
-    *h = (struct event_hub){.door = d, .committed_id = newest_event(d->rooms.catalog)};
+    *h = (struct event_hub){.api = api, .committed_id = newest_event(api->modules.catalog)};
     LIST_INIT(&h->streams);
-    h->pump = evtimer_new(d->rooms.base, on_pump, h);
-    h->comment = event_new(d->rooms.base, -1, EV_PERSIST, on_comment, h);
-    catalog_on_event(d->rooms.catalog, on_event, h);
+    h->pump = evtimer_new(api->modules.base, on_pump, h);
+    h->comment = event_new(api->modules.base, -1, EV_PERSIST, on_comment, h);
+    catalog_on_event(api->modules.catalog, on_event, h);
     return h;
 }
 

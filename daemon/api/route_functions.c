@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/names.h"
@@ -31,7 +31,7 @@ static int add_record(const struct function_record *r, void *arg)
     return 0;
 }
 
-void get_session_functions(struct door *d, struct http_request *r, int64_t id)
+void get_session_functions(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record record;
     const struct function_filter filter = {.trace_id = RECORD_NONE,
@@ -41,15 +41,15 @@ void get_session_functions(struct door *d, struct http_request *r, int64_t id)
     json_t *functions = json_array();
 
     session_record_init(&record);
-    int err = catalog_get_session(d->rooms.catalog, id, &record);
+    int err = catalog_get_session(api->modules.catalog, id, &record);
     if (err == 0)
-        err = catalog_each_function(d->rooms.catalog, &filter, add_record, functions);
+        err = catalog_each_function(api->modules.catalog, &filter, add_record, functions);
     if (err < 0) {
         json_decref(functions);
         if (err == -ENOENT)
             reply_missing(r, 's', id);
         else
-            reply_error(d, r, err, "read the functions");
+            reply_error(api, r, err, "read the functions");
         return;
     }
     _cleanup_(freep) char *name = xasprintf("s%" PRId64, id);
@@ -71,7 +71,7 @@ struct server {
 };
 
 struct asking {
-    struct door *door;
+    struct api *api;
     struct http_request *request; /* NULL: the client left */
     struct fleet *fleet;
     struct server servers[SERVERS_MAX];
@@ -198,7 +198,7 @@ static void on_stats(const struct call_result *r, void *arg)
     s->call = NULL;
     if (r->err == 0 && r->status / 100 == 2) {
         s->reading = true;
-        snapshot_read(s->asking->door->rooms.offload, s->worker, r, call_sent_at(r), on_snapshot, s);
+        snapshot_read(s->asking->api->modules.offload, s->worker, r, call_sent_at(r), on_snapshot, s);
         return;
     }
     if (r->err == 0)
@@ -226,8 +226,8 @@ static void on_client_left(struct http_request *r, void *arg)
 
 static void ask(struct server *s)
 {
-    struct door *d = s->asking->door;
-    const struct fleet_settings *settings = &d->rooms.config->fleet;
+    struct api *api = s->asking->api;
+    const struct fleet_settings *settings = &api->modules.config->fleet;
     _cleanup_(freep) char *url = url_join(s->worker->url, SNAPSHOT_PATH);
     const struct call_request request = {
         .method = "GET",
@@ -239,7 +239,7 @@ static void ask(struct server *s)
         .answer_max = SNAPSHOT_BYTES_MAX,
         .account = names_origin(s->asking->servers[0].worker->url),
     };
-    s->call = call_start(d->rooms.caller, &request, on_stats, s);
+    s->call = call_start(api->modules.caller, &request, on_stats, s);
 }
 
 static bool counts(const struct worker *w)
@@ -263,7 +263,7 @@ static void refuse(struct http_request *r, const struct fleet *fleet)
                   "none of these workers counts its functions");
 }
 
-static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet, const struct problem *p)
+static void on_fleet(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p)
 {
     struct asking *q;
 
@@ -273,7 +273,7 @@ static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet
     }
     q = xcalloc(1, sizeof(*q));
     *q = (struct asking){
-        .door = d, .request = r, .fleet = fleet, .said = json_array(), .functions = json_array()};
+        .api = api, .request = r, .fleet = fleet, .said = json_array(), .functions = json_array()};
     for (size_t i = 0; i < fleet->n_workers && q->n < SERVERS_MAX; i++)
         if (counts(&fleet->workers[i]))
             q->servers[q->n++] = (struct server){.asking = q, .worker = &fleet->workers[i]};
@@ -288,8 +288,8 @@ static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet
         ask(&q->servers[i]);
 }
 
-void get_functions(struct door *d, struct http_request *r, int64_t id)
+void get_functions(struct api *api, struct http_request *r, int64_t id)
 {
     (void)id;
-    discover_for(d, r, on_fleet);
+    discover_for(api, r, on_fleet);
 }

@@ -4,7 +4,7 @@
  * ask.
  */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 #include "daemon/collect/collector.h"
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 /* A client that leaves does not keep its file from being taken. */
 struct importing {
-    struct door *door;
+    struct api *api;
     struct http_request *request; /* NULL: the client left */
 };
 
@@ -105,10 +105,10 @@ static void on_imported(const struct import_result *result, void *arg)
     if (result->trace_id == 0)
         http_reply_problem(i.request, &result->problem);
     else
-        reply_trace(i.door, i.request, result->existed ? 200 : 201, result->trace_id);
+        reply_trace(i.api, i.request, result->existed ? 200 : 201, result->trace_id);
 }
 
-void import_trace(struct door *d, struct http_request *r, int64_t id)
+void import_trace(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *actor = request_actor(r), *labels = NULL;
@@ -135,7 +135,7 @@ void import_trace(struct door *d, struct http_request *r, int64_t id)
     order.labels = labels;
     order.actor = actor;
     struct importing *i = xcalloc(1, sizeof(*i));
-    *i = (struct importing){.door = d, .request = r};
+    *i = (struct importing){.api = api, .request = r};
     http_on_close(r, on_client_left, i);
-    collector_import(d->rooms.collector, &order, on_imported, i);
+    collector_import(api->modules.collector, &order, on_imported, i);
 }

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/csv.h"
 #include "base/text_clean.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -152,7 +152,7 @@ static void page_done(struct page *page)
     free(page->text);
 }
 
-void get_requests(struct door *d, struct http_request *r, int64_t id)
+void get_requests(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(run_record_done) struct run_record run;
@@ -165,7 +165,7 @@ void get_requests(struct door *d, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    int err = catalog_get_run(d->rooms.catalog, id, &run);
+    int err = catalog_get_run(api->modules.catalog, id, &run);
     if (err == -ENOENT) {
         reply_missing(r, 'r', id);
         return;
@@ -173,9 +173,9 @@ void get_requests(struct door *d, struct http_request *r, int64_t id)
     page.started_at = run.started_at;
     page_begin(&page, after);
     if (err >= 0)
-        err = catalog_each_request(d->rooms.catalog, id, after, limit, take_request, &page);
+        err = catalog_each_request(api->modules.catalog, id, after, limit, take_request, &page);
     if (err < 0) {
-        reply_error(d, r, err, "read the requests");
+        reply_error(api, r, err, "read the requests");
         return;
     }
     bool is_last = err == 0 && page.n < (size_t)limit;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: list, start, show, stop, remove, pin. */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <inttypes.h>
 
 /* Replies with the session as catalog and memory know it, and with what was said at its start. */
-static void reply_session(struct door *d, struct http_request *r, int status, int64_t id,
+static void reply_session(struct api *api, struct http_request *r, int status, int64_t id,
                           const json_t *remarks, const json_t *skipped)
 {
     json_t *session;
 
-    int err = catalog_session_json(d->rooms.catalog, id, true, &session);
+    int err = catalog_session_json(api->modules.catalog, id, true, &session);
     if (err == -ENOENT) {
         reply_missing(r, 's', id);
         return;
     }
     if (err < 0) {
-        reply_error(d, r, err, "read the session");
+        reply_error(api, r, err, "read the session");
         return;
     }
-    sessions_describe(d->rooms.sessions, id, session);
+    sessions_describe(api->modules.sessions, id, session);
     if (remarks)
         json_object_set(session, "remarks", (json_t *)remarks);
     if (skipped)
@@ -29,7 +29,7 @@ static void reply_session(struct door *d, struct http_request *r, int status, in
     http_reply_json(r, status, session);
 }
 
-void list_sessions(struct door *d, struct http_request *r, int64_t id)
+void list_sessions(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     int64_t limit = LIST_LIMIT_DEFAULT, before = RECORD_NONE;
@@ -41,7 +41,7 @@ void list_sessions(struct door *d, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    int err = sessions_list_json(d->rooms.sessions, limit, before, state, &sessions);
+    int err = sessions_list_json(api->modules.sessions, limit, before, state, &sessions);
     if (err == -EINVAL) {
         reply_refused(r, PROBLEM_BAD_REQUEST,
                       "It is one of requested, starting, recording, stopping, collecting, complete, partial, "
@@ -50,7 +50,7 @@ void list_sessions(struct door *d, struct http_request *r, int64_t id)
         return;
     }
     if (err < 0) {
-        reply_error(d, r, err, "list the sessions");
+        reply_error(api, r, err, "list the sessions");
         return;
     }
     json_t *body = json_object();
@@ -61,7 +61,7 @@ void list_sessions(struct door *d, struct http_request *r, int64_t id)
 /* -- Start -------------------------------------------------------------------------------------------- */
 
 struct starting {
-    struct door *door;
+    struct api *api;
     struct http_request *request;
     struct session_order *order;
 };
@@ -82,10 +82,10 @@ static void on_started(const struct session_started *started, void *arg)
     if (started->session_id == 0)
         reply_problem(s.request, 0, started->problem, "remarks", started->remarks);
     else
-        reply_session(s.door, s.request, 201, started->session_id, started->remarks, started->skipped);
+        reply_session(s.api, s.request, 201, started->session_id, started->remarks, started->skipped);
 }
 
-void start_session(struct door *d, struct http_request *r, int64_t id)
+void start_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(start_request_done) struct start_request request = {0};
@@ -96,49 +96,49 @@ void start_session(struct door *d, struct http_request *r, int64_t id)
     if (err == 0)
         err = start_request_parse(options, &request, &p);
     if (err == 0)
-        err = source_complete(d, &request.source, &p);
+        err = source_complete(api, &request.source, &p);
     if (err < 0) {
         http_reply_problem(r, &p);
         return;
     }
     struct starting *s = xcalloc(1, sizeof(*s));
-    *s = (struct starting){.door = d, .request = r};
-    s->order = sessions_start(d->rooms.sessions, &request, options, actor, on_started, s);
+    *s = (struct starting){.api = api, .request = r};
+    s->order = sessions_start(api->modules.sessions, &request, options, actor, on_started, s);
     http_on_close(r, on_client_left, s);
 }
 
 /* -- One session -------------------------------------------------------------------------------------- */
 
-void get_session(struct door *d, struct http_request *r, int64_t id)
+void get_session(struct api *api, struct http_request *r, int64_t id)
 {
-    reply_session(d, r, 200, id, NULL, NULL);
+    reply_session(api, r, 200, id, NULL, NULL);
 }
 
-void stop_session(struct door *d, struct http_request *r, int64_t id)
+void stop_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record record;
     _cleanup_(freep) char *actor = request_actor(r);
 
     session_record_init(&record);
-    if (sessions_stop(d->rooms.sessions, id, actor) == 0) {
-        reply_session(d, r, 200, id, NULL, NULL);
+    if (sessions_stop(api->modules.sessions, id, actor) == 0) {
+        reply_session(api, r, 200, id, NULL, NULL);
         return;
     }
-    int err = catalog_get_session(d->rooms.catalog, id, &record);
+    int err = catalog_get_session(api->modules.catalog, id, &record);
     if (err == -ENOENT)
         reply_missing(r, 's', id);
     else if (err < 0)
-        reply_error(d, r, err, "read the session");
+        reply_error(api, r, err, "read the session");
     else
         reply_refused(r, PROBLEM_CONFLICT, NULL, "session s%" PRId64 " is over: it is %s", id,
-                      state_name(sessions_state(d->rooms.sessions, id, record.state)));
+                      state_name(sessions_state(api->modules.sessions, id, record.state)));
 }
 
 /* -- Remove ------------------------------------------------------------------------------------------- */
 
 /* The store goes on where the client leaves. */
 struct removing {
-    struct door *door;
+    struct api *api;
     struct http_request *request; /* NULL: the client left */
     int64_t id;
 };
@@ -159,7 +159,7 @@ static void on_removed(const struct store_removed *removed, void *arg)
     if (removed->err == -ENOENT) {
         reply_missing(m.request, 's', m.id);
     } else if (removed->err < 0) {
-        reply_error(m.door, m.request, removed->err, "remove the session");
+        reply_error(m.api, m.request, removed->err, "remove the session");
     } else {
         _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
         json_t *body = json_object();
@@ -169,59 +169,59 @@ static void on_removed(const struct store_removed *removed, void *arg)
     }
 }
 
-void remove_session(struct door *d, struct http_request *r, int64_t id)
+void remove_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record record;
     _cleanup_(freep) char *actor = request_actor(r);
 
     session_record_init(&record);
-    int err = catalog_get_session(d->rooms.catalog, id, &record);
+    int err = catalog_get_session(api->modules.catalog, id, &record);
     if (err == -ENOENT) {
         reply_missing(r, 's', id);
     } else if (err < 0) {
-        reply_error(d, r, err, "read the session");
-    } else if (!state_is_final(sessions_state(d->rooms.sessions, id, record.state))) {
+        reply_error(api, r, err, "read the session");
+    } else if (!state_is_final(sessions_state(api->modules.sessions, id, record.state))) {
         _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "session s%" PRId64 " is not over: it is %s", id,
-                      state_name(sessions_state(d->rooms.sessions, id, record.state)));
-    } else if (sessions_find(d->rooms.sessions, id)) {
+                      state_name(sessions_state(api->modules.sessions, id, record.state)));
+    } else if (sessions_find(api->modules.sessions, id)) {
         reply_refused(r, PROBLEM_CONFLICT,
                       "Try again; if the catalog's file system is full, free space there first.",
                       "the catalog does not have the end of session s%" PRId64 " yet", id);
     } else {
         struct removing *m = xcalloc(1, sizeof(*m));
-        *m = (struct removing){.door = d, .request = r, .id = id};
+        *m = (struct removing){.api = api, .request = r, .id = id};
         http_on_close(r, on_remover_left, m);
-        store_remove_session(d->rooms.store, id, actor, on_removed, m);
+        store_remove_session(api->modules.store, id, actor, on_removed, m);
     }
 }
 
 /* -- Pins --------------------------------------------------------------------------------------------- */
 
-static void set_pin(struct door *d, struct http_request *r, int64_t id, bool pinned)
+static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pinned)
 {
     _cleanup_(freep) char *actor = request_actor(r);
 
-    int err = catalog_pin_session(d->rooms.catalog, id, pinned);
+    int err = catalog_pin_session(api->modules.catalog, id, pinned);
     if (err == 0)
-        err = catalog_add_event(d->rooms.catalog, pinned ? "session-pinned" : "session-unpinned", actor, id,
-                                RECORD_NONE, RECORD_NONE, "s%" PRId64, id);
+        err = catalog_add_event(api->modules.catalog, pinned ? "session-pinned" : "session-unpinned", actor,
+                                id, RECORD_NONE, RECORD_NONE, "s%" PRId64, id);
     if (err == 0)
-        err = catalog_commit(d->rooms.catalog, false);
+        err = catalog_commit(api->modules.catalog, false);
     if (err == -ENOENT)
         reply_missing(r, 's', id);
     else if (err < 0)
-        reply_error(d, r, err, "pin the session");
+        reply_error(api, r, err, "pin the session");
     else
-        reply_session(d, r, 200, id, NULL, NULL);
+        reply_session(api, r, 200, id, NULL, NULL);
 }
 
-void pin_session(struct door *d, struct http_request *r, int64_t id)
+void pin_session(struct api *api, struct http_request *r, int64_t id)
 {
-    set_pin(d, r, id, true);
+    set_pin(api, r, id, true);
 }
 
-void unpin_session(struct door *d, struct http_request *r, int64_t id)
+void unpin_session(struct api *api, struct http_request *r, int64_t id)
 {
-    set_pin(d, r, id, false);
+    set_pin(api, r, id, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what it holds, and making it smaller. */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include <errno.h>
 
 /* Of those who hold most. */
@@ -45,18 +45,18 @@ static int put_users(const struct store *s, json_t *usage)
     return r;
 }
 
-void get_usage(struct door *d, struct http_request *r, int64_t id)
+void get_usage(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_json_ j = NULL;
     struct store_usage usage;
 
-    int err = store_usage(d->rooms.store, &usage);
+    int err = store_usage(api->modules.store, &usage);
     if (err >= 0) {
         j = usage_to_json(&usage);
-        err = put_users(d->rooms.store, j);
+        err = put_users(api->modules.store, j);
     }
     if (err < 0)
-        reply_error(d, r, err, "look at the store");
+        reply_error(api, r, err, "look at the store");
     else
         http_reply_json(r, 200, json_incref(j));
 }
@@ -90,7 +90,7 @@ static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct pr
 
 /* The store goes on where the client leaves. */
 struct vacuuming {
-    struct door *door;
+    struct api *api;
     struct http_request *request; /* NULL: the client left */
 };
 
@@ -108,9 +108,9 @@ static void on_removed(const struct store_removed *removed, void *arg)
     if (!v.request)
         return;
     http_on_close(v.request, NULL, NULL);
-    int err = removed->err < 0 ? removed->err : store_usage(v.door->rooms.store, &usage);
+    int err = removed->err < 0 ? removed->err : store_usage(v.api->modules.store, &usage);
     if (err < 0) {
-        reply_error(v.door, v.request, err, "make the store smaller");
+        reply_error(v.api, v.request, err, "make the store smaller");
         return;
     }
     json_t *answer = json_object();
@@ -124,7 +124,7 @@ static void on_removed(const struct store_removed *removed, void *arg)
     http_reply_json(v.request, 200, answer);
 }
 
-void vacuum_store(struct door *d, struct http_request *r, int64_t id)
+void vacuum_store(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *actor = request_actor(r);
@@ -136,7 +136,7 @@ void vacuum_store(struct door *d, struct http_request *r, int64_t id)
         return;
     }
     struct vacuuming *v = xcalloc(1, sizeof(*v));
-    *v = (struct vacuuming){.door = d, .request = r};
+    *v = (struct vacuuming){.api = api, .request = r};
     http_on_close(r, on_client_left, v);
-    store_vacuum(d->rooms.store, &request, actor, on_removed, v);
+    store_vacuum(api->modules.store, &request, actor, on_removed, v);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces: list, show, download, remove, pin. */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/collect/reference.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
 /* 0 with the record, or the reply is given. */
-static int find_trace(struct door *d, struct http_request *r, int64_t id, struct trace_record *ret)
+static int find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
 {
     trace_record_init(ret);
-    int err = catalog_get_trace(d->rooms.catalog, id, ret);
+    int err = catalog_get_trace(api->modules.catalog, id, ret);
     if (err == -ENOENT)
         reply_missing(r, 't', id);
     else if (err < 0)
-        reply_error(d, r, err, "read the trace");
+        reply_error(api, r, err, "read the trace");
     return err;
 }
 
@@ -62,20 +62,20 @@ static int read_filter(const struct http_request *r, struct trace_filter *ret, s
 }
 
 /* A session that was never there is an error, one without traces is an empty list. */
-static int check_session(struct door *d, struct http_request *r, int64_t id)
+static int check_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record session;
 
     session_record_init(&session);
-    int err = id == RECORD_NONE ? 0 : catalog_get_session(d->rooms.catalog, id, &session);
+    int err = id == RECORD_NONE ? 0 : catalog_get_session(api->modules.catalog, id, &session);
     if (err == -ENOENT)
         reply_missing(r, 's', id);
     else if (err < 0)
-        reply_error(d, r, err, "read the session");
+        reply_error(api, r, err, "read the session");
     return err;
 }
 
-static void reply_page(struct door *d, struct http_request *r, struct page *page)
+static void reply_page(struct api *api, struct http_request *r, struct page *page)
 {
     struct store_usage usage;
     json_t *body = json_object();
@@ -85,12 +85,12 @@ static void reply_page(struct door *d, struct http_request *r, struct page *page
         _cleanup_(freep) char *next = xasprintf("t%" PRId64, page->last_id);
         json_put_str(body, "next", next);
     }
-    if (store_usage(d->rooms.store, &usage) == 0)
+    if (store_usage(api->modules.store, &usage) == 0)
         json_object_set_new(body, "usage", usage_to_json(&usage));
     http_reply_json(r, 200, body);
 }
 
-void list_traces(struct door *d, struct http_request *r, int64_t id)
+void list_traces(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
@@ -99,58 +99,58 @@ void list_traces(struct door *d, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    if (check_session(d, r, filter.session_id) < 0)
+    if (check_session(api, r, filter.session_id) < 0)
         return;
     _cleanup_json_ traces = json_array();
     struct page page = {.traces = traces, .limit = filter.limit++};
-    int err = catalog_each_trace(d->rooms.catalog, &filter, add_to_page, &page);
+    int err = catalog_each_trace(api->modules.catalog, &filter, add_to_page, &page);
     if (err == -ENOENT)
         reply_missing(r, 't', filter.before_id);
     else if (err < 0)
-        reply_error(d, r, err, "list the traces");
+        reply_error(api, r, err, "list the traces");
     else
-        reply_page(d, r, &page);
+        reply_page(api, r, &page);
 }
 
 /* -- One trace ---------------------------------------------------------------------------------------- */
 
-void reply_trace(struct door *d, struct http_request *r, int status, int64_t id)
+void reply_trace(struct api *api, struct http_request *r, int status, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(d, r, id, &t) < 0)
+    if (find_trace(api, r, id, &t) < 0)
         return;
     json_t *body = trace_record_to_json(&t);
-    int err = catalog_put_summary(d->rooms.catalog, id, body);
+    int err = catalog_put_summary(api->modules.catalog, id, body);
     if (err == 0) {
         http_reply_json(r, status, body);
         return;
     }
     json_decref(body);
-    reply_error(d, r, err, "read the trace");
+    reply_error(api, r, err, "read the trace");
 }
 
-void get_trace(struct door *d, struct http_request *r, int64_t id)
+void get_trace(struct api *api, struct http_request *r, int64_t id)
 {
-    reply_trace(d, r, 200, id);
+    reply_trace(api, r, 200, id);
 }
 
-void remove_trace(struct door *d, struct http_request *r, int64_t id)
+void remove_trace(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
 
-    if (find_trace(d, r, id, &t) < 0)
+    if (find_trace(api, r, id, &t) < 0)
         return;
-    if (t.session_id != RECORD_NONE && sessions_find(d->rooms.sessions, t.session_id)) {
+    if (t.session_id != RECORD_NONE && sessions_find(api->modules.sessions, t.session_id)) {
         _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", t.session_id);
         reply_refused(r, PROBLEM_CONFLICT, remedy,
                       "trace t%" PRId64 " is of session s%" PRId64 ", which is not over", id, t.session_id);
         return;
     }
-    int err = store_remove_trace(d->rooms.store, &t, actor);
+    int err = store_remove_trace(api->modules.store, &t, actor);
     if (err < 0) {
-        reply_error(d, r, err, "remove the trace");
+        reply_error(api, r, err, "remove the trace");
         return;
     }
     _cleanup_(freep) char *name = xasprintf("t%" PRId64, id);
@@ -160,35 +160,35 @@ void remove_trace(struct door *d, struct http_request *r, int64_t id)
     http_reply_json(r, 200, body);
 }
 
-static void set_pin(struct door *d, struct http_request *r, int64_t id, bool pinned)
+static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pinned)
 {
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
 
-    if (find_trace(d, r, id, &t) < 0)
+    if (find_trace(api, r, id, &t) < 0)
         return;
-    int err = catalog_pin_trace(d->rooms.catalog, id, pinned);
+    int err = catalog_pin_trace(api->modules.catalog, id, pinned);
     if (err == 0)
-        err = catalog_add_event(d->rooms.catalog, pinned ? "trace-pinned" : "trace-unpinned", actor,
+        err = catalog_add_event(api->modules.catalog, pinned ? "trace-pinned" : "trace-unpinned", actor,
                                 t.session_id, RECORD_NONE, id, "%s", t.name);
     if (err == 0)
-        err = catalog_commit(d->rooms.catalog, false);
+        err = catalog_commit(api->modules.catalog, false);
     if (err < 0) {
-        reply_error(d, r, err, "pin the trace");
+        reply_error(api, r, err, "pin the trace");
         return;
     }
     t.pinned = pinned;
     http_reply_json(r, 200, trace_record_to_json(&t));
 }
 
-void pin_trace(struct door *d, struct http_request *r, int64_t id)
+void pin_trace(struct api *api, struct http_request *r, int64_t id)
 {
-    set_pin(d, r, id, true);
+    set_pin(api, r, id, true);
 }
 
-void unpin_trace(struct door *d, struct http_request *r, int64_t id)
+void unpin_trace(struct api *api, struct http_request *r, int64_t id)
 {
-    set_pin(d, r, id, false);
+    set_pin(api, r, id, false);
 }
 
 /* -- Files -------------------------------------------------------------------------------------------- */
@@ -266,39 +266,39 @@ static void on_client_left(struct http_request *r, void *arg)
     ((struct opening *)arg)->request = NULL;
 }
 
-static void send_file(struct door *d, struct http_request *r, int64_t id, struct reference *take_file,
+static void send_file(struct api *api, struct http_request *r, int64_t id, struct reference *take_file,
                       const char *name)
 {
     struct opening *o = xcalloc(1, sizeof(*o));
 
     *o = (struct opening){
-        .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = d->rooms.offload};
+        .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = api->modules.offload};
     *take_file = (struct reference){0};
     http_on_close(r, on_client_left, o);
-    offload_run_in(d->rooms.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);
+    offload_run_in(api->modules.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);
 }
 
-void get_trace_file(struct door *d, struct http_request *r, int64_t id)
+void get_trace_file(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(d, r, id, &t) < 0)
+    if (find_trace(api, r, id, &t) < 0)
         return;
     struct reference file;
     reference_of(&t, &file);
-    send_file(d, r, id, &file, t.name);
+    send_file(api, r, id, &file, t.name);
 }
 
-void get_trace_columns(struct door *d, struct http_request *r, int64_t id)
+void get_trace_columns(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(d, r, id, &t) < 0)
+    if (find_trace(api, r, id, &t) < 0)
         return;
     if (t.columns) {
         struct reference file;
         reference_of_own(t.columns, &file);
-        send_file(d, r, id, &file, strrchr(t.columns, '/') + 1);
+        send_file(api, r, id, &file, strrchr(t.columns, '/') + 1);
     } else {
         reply_refused(r, PROBLEM_NOT_FOUND, "/v1/traces/{trace}/file has what it was made of.",
                       "trace t%" PRId64 " has no columns%s%s", id, t.columns_reason ? ": " : "",

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is there: the workers of a fleet, the routers seen so far. */
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 
-static void on_fleet(struct door *d, struct http_request *r, struct fleet *fleet, const struct problem *p)
+static void on_fleet(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p)
 {
     if (!fleet) {
         http_reply_problem(r, p);
         return;
     }
     /* A listing is answered also where the catalog could not take it: the write's error is its own. */
-    catalog_saw_fleet(d->rooms.catalog, fleet);
+    catalog_saw_fleet(api->modules.catalog, fleet);
     http_reply_json(r, 200, fleet_to_json(fleet));
     fleet_free(fleet);
 }
 
-void get_workers(struct door *d, struct http_request *r, int64_t id)
+void get_workers(struct api *api, struct http_request *r, int64_t id)
 {
-    discover_for(d, r, on_fleet);
+    discover_for(api, r, on_fleet);
 }
 
-void get_routers(struct door *d, struct http_request *r, int64_t id)
+void get_routers(struct api *api, struct http_request *r, int64_t id)
 {
     json_t *routers, *body;
 
-    int err = catalog_routers_json(d->rooms.catalog, &routers);
+    int err = catalog_routers_json(api->modules.catalog, &routers);
     if (err < 0) {
-        reply_error(d, r, err, "list the routers");
+        reply_error(api, r, err, "list the routers");
         return;
     }
     body = json_object();

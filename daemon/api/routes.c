@@ -2,7 +2,7 @@
 #include "daemon/api/routes.h"
 
 #include "base/words.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "proto/names.h"
 #include <errno.h>
 

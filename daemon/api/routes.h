@@ -9,7 +9,7 @@
 #include "daemon/api/http.h"
 #include "proto/names.h"
 
-struct door;
+struct api;
 
 /* Bytes of a body, where a route has no bound of its own; and of one that may bring a workload's prompts. */
 #define ROUTE_BODY_MAX     (1 << 20)
@@ -22,7 +22,7 @@ struct route {
     /* Names of the query parameters that it takes, separated by spaces; NULL: none. */
     const char *query;
     /* id is the one in the path, 0 where there is none. */
-    void (*handle)(struct door *d, struct http_request *r, int64_t id);
+    void (*handle)(struct api *api, struct http_request *r, int64_t id);
     /* Of its parameters those that name what profd will call, or look for on its host: they need
      * RIGHT_OPERATE, for an answer says whether it is there. NULL: none. */
     const char *operate;

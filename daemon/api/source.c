@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which fleet a request is about: what it names, else what is configured, else what was used last. */
 #include "base/alloc.h"
-#include "daemon/api/door_internal.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 
@@ -71,9 +71,9 @@ static int nothing_known(const struct fleet_settings *s, struct problem *p)
     return -EINVAL;
 }
 
-int source_complete(struct door *d, struct fleet_query *q, struct problem *p)
+int source_complete(struct api *api, struct fleet_query *q, struct problem *p)
 {
-    const struct fleet_settings *s = &d->rooms.config->fleet;
+    const struct fleet_settings *s = &api->modules.config->fleet;
 
     int err = check_source(q, p);
     if (err < 0 || q->router || q->fleet || q->n_workers > 0)
@@ -81,6 +81,6 @@ int source_complete(struct door *d, struct fleet_query *q, struct problem *p)
     if (s->n_fleets == 1)
         q->fleet = xstrdup(s->fleets[0].name);
     else
-        q->router = catalog_last_router(d->rooms.catalog);
+        q->router = catalog_last_router(api->modules.catalog);
     return q->fleet || q->router ? 0 : nothing_known(s, p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as the HTTP door gives them: schemas Session, Target and Trace of proto/openapi.yaml. */
+/* Rows as the API returns them: schemas Session, Target and Trace of proto/openapi.yaml. */
 #include "daemon/catalog/records.h"
 #include "daemon/catalog/rows.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of workloads, and their requests: rows, and what the HTTP door gives of them (openapi.yaml, Run). */
+/* Runs of workloads, and their requests: rows, and what the API returns of them (openapi.yaml, Run). */
 #include "base/alloc.h"
 #include "daemon/catalog/records.h"
 #include "daemon/catalog/rows.h"

@@ -11,6 +11,7 @@
 #include "daemon/fleet/excerpt.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
+#include "version.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>

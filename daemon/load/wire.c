@@ -7,6 +7,7 @@
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/curl_loop.h"
 #include "daemon/load/wire_place.h"
+#include "version.h"
 #include <errno.h>
 #include <sys/queue.h>
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "client/cli/text.h"
+#include "version.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>

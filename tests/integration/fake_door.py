@@ -137,7 +137,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class FakeDoor:
     def __init__(self, path, answers=None, events=()):
         self.path = str(path)
-        self.answers = {"GET /v1/version": {"version": "0.1.0", "pid": 1}, "GET /v1/usage": USAGE,
+        self.answers = {"GET /v1/version": {"version": "0.2.0", "pid": 1}, "GET /v1/usage": USAGE,
                         "GET /v1/sessions": {"sessions": []}, **(answers or {})}
         self.events = list(events)
         self.requests = []

@@ -487,7 +487,7 @@ def test_status_without_id(door):
     door.answers["GET /v1/sessions"] = lambda query, body: {"sessions": [] if query.get("state") == ["active"] else [session()]}
     door.answers["GET /v1/sessions/s7"] = session()
     r = run("status", door=door)
-    assert r.stdout.splitlines()[0] == f"profd 0.1.0 at {door.path}: 48 traces, 3.0 GiB of 200 GiB"
+    assert r.stdout.splitlines()[0] == f"profd 0.2.0 at {door.path}: 48 traces, 3.0 GiB of 200 GiB"
     assert "Session s7 is complete" in r.stdout
     door.answers["GET /v1/sessions"] = {"sessions": []}
     r = run("status", door=door)

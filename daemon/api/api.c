@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/api/door.h"
+#include "daemon/api/api.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/api/activation.h"
+#include "daemon/api/api_internal.h"
 #include "daemon/api/bus.h"
-#include "daemon/api/door_internal.h"
 #include "daemon/api/listen.h"
 #include "daemon/api/routes.h"
 #include <errno.h>
@@ -31,10 +31,10 @@ static void reply_method(struct http_request *r, const struct route_match *match
     reply_problem(r, 405, p, NULL, NULL);
 }
 
-static void count_for(struct door *d, struct http_request *r, const struct route *route)
+static void count_for(struct api *api, struct http_request *r, const struct route *route)
 {
     size_t i = route ? (size_t)(route - route_at(0)) : routes_count();
-    http_count_reply(r, &d->counts[i], &d->durations[route_class(route)]);
+    http_count_reply(r, &api->counts[i], &api->durations[route_class(route)]);
 }
 
 /* The server's own bound is that of the largest. */
@@ -49,14 +49,14 @@ static int check_body(const struct http_request *r, const struct route *route, s
 
 static bool admit(struct http_request *r, void *arg)
 {
-    struct door *d = arg;
+    struct api *api = arg;
     struct route_match match;
     _cleanup_(problem_done) struct problem refusal = {0};
 
-    d->requests++;
-    count_for(d, r, NULL);
+    api->requests++;
+    count_for(api, r, NULL);
     int err = route_find(http_method(r), http_path(r), &match, NULL);
-    if (access_check(d->access, r, err == 0 ? match.route : NULL, &refusal) == 0 &&
+    if (access_check(api->access, r, err == 0 ? match.route : NULL, &refusal) == 0 &&
         check_body(r, err == 0 ? match.route : NULL, &refusal) == 0)
         return true;
     http_reply_problem(r, &refusal);
@@ -65,7 +65,7 @@ static bool admit(struct http_request *r, void *arg)
 
 static void handle(struct http_request *r, void *arg)
 {
-    struct door *d = arg;
+    struct api *api = arg;
     struct route_match match;
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -73,8 +73,8 @@ static void handle(struct http_request *r, void *arg)
     if (err == 0)
         err = check_parameters(r, match.route, &p);
     if (err == 0) {
-        count_for(d, r, match.route);
-        match.route->handle(d, r, match.id);
+        count_for(api, r, match.route);
+        match.route->handle(api, r, match.id);
     } else if (err == -EOPNOTSUPP)
         reply_method(r, &match, &p);
     else
@@ -83,32 +83,32 @@ static void handle(struct http_request *r, void *arg)
 
 /* -- Life --------------------------------------------------------------------------------------------- */
 
-int door_new(const struct door_rooms *rooms, struct door **ret)
+int api_new(const struct api_modules *modules, struct api **ret)
 {
     struct http_limits limits = http_limits_default;
-    struct door *d = xcalloc(1, sizeof(*d));
-    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = d};
+    struct api *api = xcalloc(1, sizeof(*api));
+    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = api};
 
-    *d = (struct door){.rooms = *rooms, .started_at = wall_ns()};
-    limits.connections_max = (unsigned)rooms->config->connections_max;
+    *api = (struct api){.modules = *modules, .started_at = wall_ns()};
+    limits.connections_max = (unsigned)modules->config->connections_max;
     limits.body_max = ROUTE_WORKLOAD_MAX;
-    int r = http_server_new(rooms->base, &limits, &handlers, &d->server);
+    int r = http_server_new(modules->base, &limits, &handlers, &api->server);
     if (r < 0) {
-        free(d);
+        free(api);
         return r;
     }
-    d->counts = xcalloc(routes_count() + 1, sizeof(*d->counts));
+    api->counts = xcalloc(routes_count() + 1, sizeof(*api->counts));
     for (int class = 0; class < _ROUTE_CLASS_MAX; class ++)
         for (int status = 0; status < HTTP_STATUS_CLASSES; status++)
-            d->durations[class].by_class[status].scale = SCALE_ANSWERS;
-    d->hub = event_hub_new(d);
-    *ret = d;
+            api->durations[class].by_class[status].scale = SCALE_ANSWERS;
+    api->hub = event_hub_new(api);
+    *ret = api;
     return 0;
 }
 
-static int open_unix(struct door *d, struct problem *p)
+static int open_unix(struct api *api, struct problem *p)
 {
-    const struct config *c = d->rooms.config;
+    const struct config *c = api->modules.config;
     struct stat st;
     int fd;
 
@@ -116,36 +116,36 @@ static int open_unix(struct door *d, struct problem *p)
     if (r < 0)
         return r;
     if (stat(c->socket, &st) == 0) {
-        d->socket = xstrdup(c->socket);
-        d->socket_device = st.st_dev;
-        d->socket_inode = st.st_ino;
+        api->socket = xstrdup(c->socket);
+        api->socket_device = st.st_dev;
+        api->socket_inode = st.st_ino;
     }
-    r = http_server_listen(d->server, fd);
+    r = http_server_listen(api->server, fd);
     return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", c->socket, strerror(-r))
                  : 0;
 }
 
 /* From systemd. Their sockets stay when profd goes: whoever connects meanwhile waits for the next. */
-static int open_activated(struct door *d, struct activation *a, struct problem *p)
+static int open_activated(struct api *api, struct activation *a, struct problem *p)
 {
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++) {
-        r = http_server_listen(d->server, TAKE_FD(a->sockets[i].fd));
+        r = http_server_listen(api->server, TAKE_FD(a->sockets[i].fd));
         if (r < 0)
             problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on the socket of systemd: %s", strerror(-r));
     }
     return r;
 }
 
-static int open_tcp(struct door *d, const struct listen_address *address, struct problem *p)
+static int open_tcp(struct api *api, const struct listen_address *address, struct problem *p)
 {
     int fd;
 
     int r = listen_tcp(address, &fd, p);
     if (r < 0)
         return r;
-    r = http_server_listen(d->server, fd);
+    r = http_server_listen(api->server, fd);
     return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", address->text, strerror(-r))
                  : 0;
 }
@@ -167,7 +167,7 @@ static int find_addresses(const struct activation *given, const char *listen, st
     return r < 0 ? problem_set(p, r, PROBLEM_BAD_REQUEST, "listen=%s: %s", listen, reason) : 0;
 }
 
-int door_open(struct door *d, struct problem *p)
+int api_open(struct api *api, struct problem *p)
 {
     _cleanup_(activation_done) struct activation given = {0};
     struct listen_address addresses[LISTEN_MAX];
@@ -175,23 +175,23 @@ int door_open(struct door *d, struct problem *p)
 
     int r = activation_take(&given, p);
     if (r >= 0)
-        r = find_addresses(&given, d->rooms.config->listen, addresses, &n, p);
+        r = find_addresses(&given, api->modules.config->listen, addresses, &n, p);
     if (r >= 0)
-        r = access_new(d->rooms.config, addresses, n, &d->access, p);
+        r = access_new(api->modules.config, addresses, n, &api->access, p);
     if (r < 0)
         return r;
-    http_server_set_tls(d->server, access_tls(d->access));
-    r = open_activated(d, &given, p);
+    http_server_set_tls(api->server, access_tls(api->access));
+    r = open_activated(api, &given, p);
     if (r >= 0 && given.n_local == 0)
-        r = open_unix(d, p);
+        r = open_unix(api, p);
     for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++)
-        r = open_tcp(d, &addresses[i], p);
-    if (r >= 0 && d->rooms.config->bus != BUS_KIND_NONE)
-        r = bus_new(d, d->rooms.config->bus, &d->bus);
+        r = open_tcp(api, &addresses[i], p);
+    if (r >= 0 && api->modules.config->bus != BUS_KIND_NONE)
+        r = bus_new(api, api->modules.config->bus, &api->bus);
     return r;
 }
 
-int door_check_config(const struct config *c, struct problem *p)
+int api_check_config(const struct config *c, struct problem *p)
 {
     const struct activation nothing = {0};
     struct listen_address addresses[LISTEN_MAX];
@@ -205,53 +205,53 @@ int door_check_config(const struct config *c, struct problem *p)
     return r;
 }
 
-int door_reload(struct door *d, const struct config *c, struct problem *p)
+int api_reload(struct api *api, const struct config *c, struct problem *p)
 {
-    int r = access_reload(d->access, c, p);
+    int r = access_reload(api->access, c, p);
 
     if (r == 0) {
-        http_server_set_tls(d->server, access_tls(d->access));
-        event_hub_recheck(d->hub);
+        http_server_set_tls(api->server, access_tls(api->access));
+        event_hub_recheck(api->hub);
     }
     return r;
 }
 
-void door_traffic(const struct door *d, struct door_traffic *ret)
+void api_traffic(const struct api *api, struct api_traffic *ret)
 {
-    *ret = (struct door_traffic){.connections = http_connections(d->server), .requests = d->requests};
+    *ret = (struct api_traffic){.connections = http_connections(api->server), .requests = api->requests};
 }
 
-void door_renew_limits(struct door *d)
+void api_renew_limits(struct api *api)
 {
-    http_server_set_connections_max(d->server, (unsigned)d->rooms.config->connections_max);
+    http_server_set_connections_max(api->server, (unsigned)api->modules.config->connections_max);
 }
 
-void door_stop_accepting(struct door *d)
+void api_stop_accepting(struct api *api)
 {
-    http_server_stop_accepting(d->server);
-    bus_stop_accepting(d->bus);
+    http_server_stop_accepting(api->server);
+    bus_stop_accepting(api->bus);
 }
 
-void door_close(struct door *d)
+void api_close(struct api *api)
 {
-    if (!d)
+    if (!api)
         return;
-    d->server = http_server_free(d->server); /* its streams leave the hub */
-    bus_close(d->bus);
-    event_hub_close(d->hub);
-    if (d->socket)
-        listen_unix_remove(d->socket, d->socket_device, d->socket_inode);
+    api->server = http_server_free(api->server); /* its streams leave the hub */
+    bus_close(api->bus);
+    event_hub_close(api->hub);
+    if (api->socket)
+        listen_unix_remove(api->socket, api->socket_device, api->socket_inode);
 }
 
-struct door *door_free(struct door *d)
+struct api *api_free(struct api *api)
 {
-    if (!d)
+    if (!api)
         return NULL;
-    bus_free(d->bus);
-    event_hub_free(d->hub);
-    access_free(d->access);
-    free(d->counts);
-    free(d->socket);
-    free(d);
+    bus_free(api->bus);
+    event_hub_free(api->hub);
+    access_free(api->access);
+    free(api->counts);
+    free(api->socket);
+    free(api);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations door: profd's operations over HTTP, on a Unix socket and, where configured, on TCP and D-Bus
+ * The API: profd's operations over HTTP, on a Unix socket and, where configured, on TCP and D-Bus
  * (bus.h).
  *
  * It translates: parse, call a room, render. It owns its server, its sockets and the requests that wait for
@@ -16,9 +16,9 @@
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
-struct door;
+struct api;
 
-struct door_rooms {
+struct api_modules {
     struct event_base *base;
     struct offload *offload;
     struct caller *caller;
@@ -34,23 +34,23 @@ struct door_rooms {
 };
 
 /* Copies the pointers. Answers nobody yet. */
-int door_new(const struct door_rooms *rooms, struct door **ret);
-int door_open(struct door *d, struct problem *p);
-/* Whether door_open() would take the tokens, certificates and addresses of c. Opens nothing. */
-int door_check_config(const struct config *c, struct problem *p);
+int api_new(const struct api_modules *modules, struct api **ret);
+int api_open(struct api *api, struct problem *p);
+/* Whether api_open() would take the tokens, certificates and addresses of c. Opens nothing. */
+int api_check_config(const struct config *c, struct problem *p);
 /* Who is there: connections that are open, and requests so far, over D-Bus too. */
-struct door_traffic {
+struct api_traffic {
     unsigned connections;
     uint64_t requests;
 };
-void door_traffic(const struct door *d, struct door_traffic *ret);
+void api_traffic(const struct api *api, struct api_traffic *ret);
 /* The limits of its configuration have changed. */
-void door_renew_limits(struct door *d);
+void api_renew_limits(struct api *api);
 /* Reads tokens and certificates again, as c says. Where anything is wrong the former ones stay. */
-int door_reload(struct door *d, const struct config *c, struct problem *p);
+int api_reload(struct api *api, const struct config *c, struct problem *p);
 /* No new connections; requests under way are still answered. */
-void door_stop_accepting(struct door *d);
-/* Ends every connection and removes the socket. The rooms are not used from here on. */
-void door_close(struct door *d);
-/* After catalog_close(), whose last commit may still announce events to the door. */
-struct door *door_free(struct door *d);
+void api_stop_accepting(struct api *api);
+/* Ends every connection and removes the socket. The modules are not used from here on. */
+void api_close(struct api *api);
+/* After catalog_close(), whose last commit may still announce events to the API. */
+struct api *api_free(struct api *api);
