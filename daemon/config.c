@@ -55,32 +55,16 @@ void config_init(struct config *c)
     c->network.replaceable = true;
 }
 
-static void http_settings_done(struct http_settings *s)
-{
-    free(s->tokens_file);
-    free(s->cert_file);
-    free(s->key_file);
-    free(s->client_ca_file);
-    for (size_t i = 0; i < s->n_hosts; i++)
-        free(s->hosts[i]);
-    free(s->hosts);
-    free(s->open_to);
-    *s = (struct http_settings){0};
-}
-
 void config_done(struct config *c)
 {
     free(c->state_dir);
-    free(c->socket);
-    free(c->group);
-    free(c->listen);
     free(c->store.path);
     free(c->store.columns_path);
     for (size_t i = 0; i < c->collect.n_watch; i++)
         free(c->collect.watch[i]);
     free(c->collect.watch);
     fleet_settings_done(&c->fleet);
-    http_settings_done(&c->http);
+    api_settings_done(&c->api);
     network_done(&c->network);
     *c = (struct config){0};
 }
@@ -203,8 +187,13 @@ static char *next_line(char *buffer, int room, void *arg)
 
 static void refuse_key(struct parse *p, const char *name)
 {
-    const char *nearest = config_nearest_key(p->section, name);
+    const char *nearest = config_nearest_key(p->section, name),
+               *renamed = config_renamed_key(p->section, name);
 
+    if (renamed) {
+        ERROR_HERE(p, "[%s] %s: this key was renamed to %s", p->heading, name, renamed);
+        return;
+    }
     if (nearest) {
         ERROR_HERE(p, "[%s] %s: no such key; did you mean %s?", p->heading, name, nearest);
         return;
@@ -394,10 +383,10 @@ static void settle_tokens(struct config *c)
 {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");
 
-    for (size_t i = 0; directory && !c->http.tokens_file && i < ARRAY_SIZE(token_credentials); i++) {
+    for (size_t i = 0; directory && !c->api.tokens_file && i < ARRAY_SIZE(token_credentials); i++) {
         _cleanup_(freep) char *path = xasprintf("%s/%s", directory, token_credentials[i]);
         if (access(path, F_OK) == 0)
-            c->http.tokens_file = TAKE_PTR(path);
+            c->api.tokens_file = TAKE_PTR(path);
     }
 }
 
@@ -406,12 +395,13 @@ static void settle_paths(struct config *c, struct config_errors *errors)
     if (!c->state_dir)
         c->state_dir = own_state_dir();
     if (!c->state_dir) {
-        add_error(errors, "neither $XDG_STATE_HOME nor $HOME says where to keep the catalog: name a place by "
-                          "--state-dir DIR");
+        add_error(errors,
+                  "neither $XDG_STATE_HOME nor $HOME says where to keep the catalog: name a directory by "
+                  "--state-dir DIR");
         return;
     }
-    if (!c->socket)
-        c->socket = own_socket(c->state_dir);
+    if (!c->api.socket)
+        c->api.socket = own_socket(c->state_dir);
     c->store.path = xasprintf("%s/traces", c->state_dir);
     c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;
@@ -461,18 +451,16 @@ const char *config_fixed_change(const struct config *a, const struct config *b)
         (b) = _a;                                                                                            \
     } while (0)
 
-/* The paths of the store stay: a thread may be reading them. */
+/* The paths of the store stay, because a thread may be reading them. Fixed keys are equal in both. */
 void config_exchange(struct config *live, struct config *next)
 {
     EXCHANGE(live->log_level, next->log_level);
-    EXCHANGE(live->connections_max, next->connections_max);
-    EXCHANGE(live->answers_max, next->answers_max);
+    EXCHANGE(live->api, next->api);
     EXCHANGE(live->children_max, next->children_max);
     EXCHANGE(live->session, next->session);
     EXCHANGE(live->fleet, next->fleet);
     EXCHANGE(live->collect, next->collect);
     EXCHANGE(live->load, next->load);
-    EXCHANGE(live->http, next->http);
     EXCHANGE(live->network, next->network);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What profd is told: defaults, then profd.conf, then the command line, each over the one before.
+ * The configuration: defaults, then profd.conf, then the command line, each over the one before.
  *
- * One table (config.c) has every key with its section, parser, default and what is allowed; profd.conf(5),
- * etc/profd.conf and the error messages follow it. All errors of a file are reported, not only the first.
- * Parsing is pure over text; only config_load() opens a file.
+ * Each module defines the struct of its own settings; the table of config_keys.c says which key fills which
+ * field, with its section, parser, default and allowed values. profd.conf(5), etc/profd.conf and the error
+ * messages follow that table. All errors of a file are reported, not only the first. Parsing is pure over
+ * text; only config_load() opens a file.
  */
 #pragma once
 
-#include "daemon/api/access.h"
+#include "daemon/api/settings.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/store.h"
 #include "daemon/fleet/fleet.h"
@@ -19,21 +20,16 @@
 #define CONFIG_FILE_MAX   (1 << 20)
 #define CONFIG_ERRORS_MAX 50
 
-enum bus_kind { BUS_KIND_NONE, BUS_KIND_SYSTEM, BUS_KIND_SESSION };
-
 struct config {
-    char *state_dir, *socket, *group;
-    char *listen; /* "127.0.0.1:9460 [::1]:9460"; NULL: no TCP */
+    char *state_dir;
     int log_level;
-    int bus; /* enum bus_kind */
-    int64_t connections_max, children_max;
-    int64_t answers_max; /* bytes, of routers and workers together */
+    int64_t children_max; /* of profd-ingest at a time */
+    struct api_settings api;
     struct session_settings session;
     struct fleet_settings fleet;
     struct collect_settings collect;
     struct store_settings store;
     struct load_settings load;
-    struct http_settings http;
     struct network_policy network;
 };
 

@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
-#include "daemon/listen_address.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -219,7 +218,7 @@ static int add_watch(const struct config_key *key, const char *value, void *obje
 
 static int add_host(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
-    struct http_settings *s = &((struct config *)object)->http;
+    struct api_settings *s = &((struct config *)object)->api;
 
     if (!host_is_name(value))
         return -EINVAL;
@@ -230,7 +229,7 @@ static int add_host(const struct config_key *key, const char *value, void *objec
 
 static int add_range(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
-    struct http_settings *s = &((struct config *)object)->http;
+    struct api_settings *s = &((struct config *)object)->api;
     struct address_range range;
     const char *reason = NULL;
 
@@ -280,10 +279,10 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
 /* clang-format off */
 static const struct config_key keys[] = {
     {SECTION_PROFD, "state_dir", take_path, CONFIG(state_dir), .fixed = true, .allowed = ABSOLUTE},
-    {SECTION_PROFD, "socket", take_path, CONFIG(socket), .fixed = true, .allowed = ABSOLUTE},
-    {SECTION_PROFD, "group", take_name, CONFIG(group), .fixed = true, .initial = "profd", .allowed = "the name of a group"},
-    {SECTION_PROFD, "listen", take_listen, CONFIG(listen), .fixed = true, .allowed = "addresses and ports such as 127.0.0.1:9460"},
-    {SECTION_PROFD, "bus", take_word, CONFIG(bus), .fixed = true, .words = buses, FROM_TO(BUS_KIND_NONE, BUS_KIND_SESSION), .initial = "none", .allowed = "system, session or none"},
+    {SECTION_PROFD, "socket", take_path, CONFIG(api.socket), .fixed = true, .allowed = ABSOLUTE},
+    {SECTION_PROFD, "group", take_name, CONFIG(api.group), .fixed = true, .initial = "profd", .allowed = "the name of a group"},
+    {SECTION_PROFD, "listen", take_listen, CONFIG(api.listen), .fixed = true, .allowed = "addresses and ports such as 127.0.0.1:9460"},
+    {SECTION_PROFD, "bus", take_word, CONFIG(api.bus), .fixed = true, .words = buses, FROM_TO(BUS_KIND_NONE, BUS_KIND_SESSION), .initial = "none", .allowed = "system, session or none"},
     {SECTION_PROFD, "log_level", take_word, CONFIG(log_level), .words = log_levels, FROM_TO(LOG_ERR, LOG_DEBUG), .initial = "info", .allowed = "error, warning, notice, info or debug"},
 
     {SECTION_TIMEOUTS, "connect", take_duration, CONFIG(session.connect_timeout_ns), .initial = "3s", .allowed = TIMEOUT},
@@ -296,8 +295,8 @@ static const struct config_key keys[] = {
 
     {SECTION_LIMITS, "workers", take_count, CONFIG(fleet.workers_max), FROM_TO(1, 100000), .initial = "10000", .allowed = "a number from 1 to 100000"},
     {SECTION_LIMITS, "sessions", take_count, CONFIG(session.sessions_max), FROM_TO(1, 1000), .initial = "32", .allowed = "a number from 1 to 1000"},
-    {SECTION_LIMITS, "connections", take_count, CONFIG(connections_max), FROM_TO(1, 100000), .initial = "256", .allowed = "a number from 1 to 100000"},
-    {SECTION_LIMITS, "answers", take_bytes, CONFIG(answers_max), FROM_TO(1 << 20, INT64_C(1) << 40), .initial = "64M", .allowed = "a size such as 64M, from 1M to 1T"},
+    {SECTION_LIMITS, "connections", take_count, CONFIG(api.connections_max), FROM_TO(1, 100000), .initial = "256", .allowed = "a number from 1 to 100000"},
+    {SECTION_LIMITS, "response_memory", take_bytes, CONFIG(fleet.response_memory_max), FROM_TO(1 << 20, INT64_C(1) << 40), .initial = "64M", .allowed = "a size such as 64M, from 1M to 1T"},
 
     {SECTION_COLLECT, "mode", take_word, CONFIG(collect.collect_mode), .words = collect_modes, FROM_TO(COLLECT_COPY, COLLECT_REFERENCE), .initial = "copy", .allowed = "copy or reference"},
     {SECTION_COLLECT, "remove_original", take_yes_no, CONFIG(collect.remove_original), .initial = "no", .allowed = "yes or no"},
@@ -317,11 +316,11 @@ static const struct config_key keys[] = {
     {SECTION_LOAD, "requests_max", take_count, CONFIG(load.requests_max), FROM_TO(1, 10000000), .initial = "1000000", .allowed = "a number from 1 to 10000000"},
     {SECTION_LOAD, "memory", take_bytes, CONFIG(load.memory_max), FROM_TO(64 << 20, INT64_C(1) << 40), .initial = "4G", .allowed = "a size such as 4G, from 64M to 1T"},
 
-    {SECTION_HTTP, "tokens_file", take_path, CONFIG(http.tokens_file), .allowed = ABSOLUTE},
-    {SECTION_HTTP, "cert_file", take_path, CONFIG(http.cert_file), .allowed = ABSOLUTE},
-    {SECTION_HTTP, "key_file", take_path, CONFIG(http.key_file), .allowed = ABSOLUTE},
-    {SECTION_HTTP, "client_ca_file", take_path, CONFIG(http.client_ca_file), .allowed = ABSOLUTE},
-    {SECTION_HTTP, "plain_http", take_yes_no, CONFIG(http.plain_http), .initial = "no", .allowed = "yes or no"},
+    {SECTION_HTTP, "tokens_file", take_path, CONFIG(api.tokens_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "cert_file", take_path, CONFIG(api.cert_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "key_file", take_path, CONFIG(api.key_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "client_ca_file", take_path, CONFIG(api.client_ca_file), .allowed = ABSOLUTE},
+    {SECTION_HTTP, "plain_http", take_yes_no, CONFIG(api.plain_http), .initial = "no", .allowed = "yes or no"},
     {SECTION_HTTP, "host", add_host, .allowed = "the name of a host, without a port"},
     {SECTION_HTTP, "open_to", add_range, .allowed = "an address, or a range of them such as 10.0.0.0/8"},
 
@@ -394,6 +393,21 @@ const struct config_key *config_key_find(enum config_section s, const char *name
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (keys[i].section == s && streq(keys[i].name, name))
             return &keys[i];
+    return NULL;
+}
+
+static const struct {
+    enum config_section section;
+    const char *old_name, *name;
+} renamed_keys[] = {
+    {SECTION_LIMITS, "answers", "response_memory"},
+};
+
+const char *config_renamed_key(enum config_section s, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(renamed_keys); i++)
+        if (renamed_keys[i].section == s && streq(renamed_keys[i].old_name, name))
+            return renamed_keys[i].name;
     return NULL;
 }
 

@@ -48,6 +48,9 @@ const struct config_key *config_key_at(size_t i); /* NULL behind the last */
  * the next call. NULL with the reason where the name is wrong. */
 void *config_section_object(struct config *c, enum config_section s, const char *name, char **ret_reason);
 
+/* What a key of an earlier version is called today, with its section where that changed; NULL for a key that
+ * never had another name. */
+const char *config_renamed_key(enum config_section s, const char *name);
 /* The known word that looks most like this one, NULL where none does. */
 const char *config_nearest_key(enum config_section s, const char *name);
 const char *config_nearest_section(const char *heading);

@@ -191,7 +191,7 @@ static int check_config(const struct config *config)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    int r = api_check_config(config, &p);
+    int r = api_check_settings(&config->api, &p);
     if (r < 0)
         log_error("%s", p.what ? p.what : strerror(-r));
     if (r < 0 && p.remedy)
@@ -230,8 +230,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     log_set_level(config.log_level);
     if (options.manner.transient) {
-        replace_str(&config.listen, NULL);
-        config.bus = BUS_KIND_NONE;
+        replace_str(&config.api.listen, NULL);
+        config.api.bus = BUS_KIND_NONE;
     }
     int wrong = check_config(&config);
     if (wrong < 0 || options.mode == MODE_CHECK) {

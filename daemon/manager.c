@@ -273,7 +273,10 @@ static int setup_api(struct manager *m, struct problem *p)
                                         .ingest = m->ingest,
                                         .collector = m->collector,
                                         .lag = m->lag,
-                                        .config = &m->config};
+                                        .settings = &m->config.api,
+                                        .fleet_settings = &m->config.fleet,
+                                        .session_settings = &m->config.session,
+                                        .state_dir = m->config.state_dir};
 
     int r = api_new(&modules, &m->api);
     return r < 0 ? r : api_open(m->api, p);
@@ -321,7 +324,7 @@ static struct notifier *setup_notifier(struct manager *m)
                                              .catalog = m->catalog,
                                              .sessions = m->sessions,
                                              .store = m->store,
-                                             .config = &m->config};
+                                             .fleet_settings = &m->config.fleet};
     return notifier_new(&modules);
 }
 
@@ -349,7 +352,7 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         caller_set_policy(m->caller, &c->network);
     if (r >= 0)
-        caller_set_answers_max(m->caller, c->answers_max);
+        caller_set_answers_max(m->caller, c->fleet.response_memory_max);
     if (r >= 0)
         r = open_catalog(m, p);
     if (r >= 0)
@@ -446,11 +449,11 @@ static void say_ready(struct manager *m, const char *file)
     const struct config *c = &m->config;
 
     log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STARTED),
-               PROFD_VERSION " is ready: socket %s%s%s, state in %s, %s%s", c->socket,
-               !c->listen          ? ""
-               : c->http.cert_file ? ", https://"
-                                   : ", http://",
-               c->listen ? c->listen : "", c->state_dir, file ? "configured by " : "no profd.conf",
+               PROFD_VERSION " is ready: socket %s%s%s, state in %s, %s%s", c->api.socket,
+               !c->api.listen     ? ""
+               : c->api.cert_file ? ", https://"
+                                  : ", http://",
+               c->api.listen ? c->api.listen : "", c->state_dir, file ? "configured by " : "no profd.conf",
                file ? file : "");
     notifier_ready(m->notifier);
 }

@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/collect/store.h"
 #include "daemon/health.h"
+#include "daemon/session/sessions.h"
 #include "daemon/status.h"
 #include <inttypes.h>
 #include <systemd/sd-daemon.h>
@@ -41,7 +43,7 @@ static char *make_status(struct notifier *n)
                        .remark = n->remark};
 
     catalog_count_fleet(modules->catalog, wall_ns() - SEEN_WITHIN_NS, &routers, &s.workers);
-    s.fleets = routers + (int64_t)modules->config->fleet.n_fleets;
+    s.fleets = routers + (int64_t)modules->fleet_settings->n_fleets;
     if (store_usage(modules->store, &usage) >= 0) {
         s.used = usage.bytes;
         s.budget = usage.max_use;

@@ -9,8 +9,9 @@
 #pragma once
 
 #include "base/offload.h"
-#include "daemon/config.h"
 
+struct event_base;
+struct fleet_settings;
 struct notifier;
 
 struct notifier_modules {
@@ -19,7 +20,7 @@ struct notifier_modules {
     struct catalog *catalog;
     struct sessions *sessions;
     struct store *store;
-    const struct config *config;
+    const struct fleet_settings *fleet_settings;
 };
 
 /* Copies the pointers. Reads and unsets $WATCHDOG_USEC. */

@@ -21,7 +21,7 @@ static int check_fixed(struct manager *m, const struct config *next, struct prob
 
 static int reload_api(struct manager *m, const struct config *next, struct problem *p)
 {
-    return api_reload(m->api, next, p);
+    return api_reload(m->api, &next->api, p);
 }
 
 /*
@@ -50,7 +50,7 @@ static void renew_policy(struct manager *m)
 
 static void renew_answers(struct manager *m)
 {
-    caller_set_answers_max(m->caller, m->config.answers_max);
+    caller_set_answers_max(m->caller, m->config.fleet.response_memory_max);
 }
 
 static void renew_ingest(struct manager *m)

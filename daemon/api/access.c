@@ -10,7 +10,6 @@
 #include "daemon/api/http_tls.h"
 #include "daemon/api/routes.h"
 #include "daemon/api/tokens.h"
-#include "daemon/config.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -53,7 +52,7 @@ static void rules_done(struct rules *r)
     *r = (struct rules){0};
 }
 
-static void copy_lists(struct rules *r, const struct http_settings *s)
+static void copy_lists(struct rules *r, const struct api_settings *s)
 {
     r->hosts = xcalloc(s->n_hosts, sizeof(*r->hosts));
     for (; r->n_hosts < s->n_hosts; r->n_hosts++)
@@ -63,7 +62,7 @@ static void copy_lists(struct rules *r, const struct http_settings *s)
         r->open_to[r->n_open_to] = s->open_to[r->n_open_to];
 }
 
-static int load_tls(struct rules *r, const struct http_settings *s, struct problem *p)
+static int load_tls(struct rules *r, const struct api_settings *s, struct problem *p)
 {
     if (!s->cert_file && !s->key_file && !s->client_ca_file)
         return 0;
@@ -108,7 +107,7 @@ static int check_exposure(const struct access *a, const struct rules *r, bool pl
     return 0;
 }
 
-static int load(const struct access *a, const struct http_settings *s, struct rules *ret, struct problem *p)
+static int load(const struct access *a, const struct api_settings *s, struct rules *ret, struct problem *p)
 {
     _cleanup_(rules_done) struct rules rules = {0};
 
@@ -125,15 +124,15 @@ static int load(const struct access *a, const struct http_settings *s, struct ru
     return 0;
 }
 
-int access_new(const struct config *c, const struct listen_address *addresses, size_t n, struct access **ret,
-               struct problem *p)
+int access_new(const struct api_settings *s, const struct listen_address *addresses, size_t n,
+               struct access **ret, struct problem *p)
 {
     _cleanup_(access_freep) struct access *a = xcalloc(1, sizeof(*a));
 
     memcpy(a->addresses, addresses, n * sizeof(*addresses));
     a->n_addresses = n;
     if (n > 0) {
-        int r = load(a, &c->http, &a->rules, p);
+        int r = load(a, s, &a->rules, p);
         if (r < 0)
             return r;
         if (a->rules.tokens.n == 0) {
@@ -154,11 +153,11 @@ struct access *access_free(struct access *a)
     return NULL;
 }
 
-int access_reload(struct access *a, const struct config *c, struct problem *p)
+int access_reload(struct access *a, const struct api_settings *s, struct problem *p)
 {
     struct rules rules;
 
-    int r = a->n_addresses > 0 ? load(a, &c->http, &rules, p) : 0;
+    int r = a->n_addresses > 0 ? load(a, s, &rules, p) : 0;
     if (r < 0 || a->n_addresses == 0)
         return r;
     rules_done(&a->rules);

@@ -12,9 +12,8 @@
 
 #include "base/address.h"
 #include "daemon/api/http.h"
-#include "daemon/listen_address.h"
+#include "daemon/api/settings.h"
 
-struct config;
 struct route;
 struct access;
 
@@ -31,27 +30,16 @@ enum denial {
 /* How often, since it was made. */
 const uint64_t *access_denials(const struct access *a);
 
-/* [http] of profd.conf. */
-struct http_settings {
-    char *tokens_file; /* these are NULL where they are not set */
-    char *cert_file, *key_file, *client_ca_file;
-    bool plain_http; /* tokens may go over other networks than loopback unencrypted */
-    char **hosts;
-    size_t n_hosts, cap_hosts;
-    struct address_range *open_to;
-    size_t n_open_to, cap_open_to;
-};
-
 /* Reads the files, where there are TCP addresses (LISTEN_MAX at most) to guard. -EINVAL, -EPERM, ... with the
  * remedy. */
-int access_new(const struct config *c, const struct listen_address *addresses, size_t n, struct access **ret,
-               struct problem *p);
+int access_new(const struct api_settings *s, const struct listen_address *addresses, size_t n,
+               struct access **ret, struct problem *p);
 struct access *access_free(struct access *a);
 DEFINE_CLEANUP(struct access *, access_free)
 
-/* Reads them again, as the configuration says by then; all as it was where anything is wrong. The addresses
+/* Reads them again, as s says; all as it was where anything is wrong. The addresses
  * that are listened on stay those of access_new(). */
-int access_reload(struct access *a, const struct config *c, struct problem *p);
+int access_reload(struct access *a, const struct api_settings *s, struct problem *p);
 /* NULL: TCP is without TLS. */
 struct ssl_ctx_st *access_tls(const struct access *a);
 

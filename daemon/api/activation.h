@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/problem.h"
-#include "daemon/listen_address.h"
+#include "daemon/api/settings.h"
 
 #define ACTIVATION_MAX 8
 

@@ -90,7 +90,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
     const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = api};
 
     *api = (struct api){.modules = *modules, .started_at = wall_ns()};
-    limits.connections_max = (unsigned)modules->config->connections_max;
+    limits.connections_max = (unsigned)modules->settings->connections_max;
     limits.body_max = ROUTE_WORKLOAD_MAX;
     int r = http_server_new(modules->base, &limits, &handlers, &api->server);
     if (r < 0) {
@@ -108,7 +108,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
 
 static int open_unix(struct api *api, struct problem *p)
 {
-    const struct config *c = api->modules.config;
+    const struct api_settings *c = api->modules.settings;
     struct stat st;
     int fd;
 
@@ -175,9 +175,9 @@ int api_open(struct api *api, struct problem *p)
 
     int r = activation_take(&given, p);
     if (r >= 0)
-        r = find_addresses(&given, api->modules.config->listen, addresses, &n, p);
+        r = find_addresses(&given, api->modules.settings->listen, addresses, &n, p);
     if (r >= 0)
-        r = access_new(api->modules.config, addresses, n, &api->access, p);
+        r = access_new(api->modules.settings, addresses, n, &api->access, p);
     if (r < 0)
         return r;
     http_server_set_tls(api->server, access_tls(api->access));
@@ -186,12 +186,12 @@ int api_open(struct api *api, struct problem *p)
         r = open_unix(api, p);
     for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++)
         r = open_tcp(api, &addresses[i], p);
-    if (r >= 0 && api->modules.config->bus != BUS_KIND_NONE)
-        r = bus_new(api, api->modules.config->bus, &api->bus);
+    if (r >= 0 && api->modules.settings->bus != BUS_KIND_NONE)
+        r = bus_new(api, api->modules.settings->bus, &api->bus);
     return r;
 }
 
-int api_check_config(const struct config *c, struct problem *p)
+int api_check_settings(const struct api_settings *c, struct problem *p)
 {
     const struct activation nothing = {0};
     struct listen_address addresses[LISTEN_MAX];
@@ -205,7 +205,7 @@ int api_check_config(const struct config *c, struct problem *p)
     return r;
 }
 
-int api_reload(struct api *api, const struct config *c, struct problem *p)
+int api_reload(struct api *api, const struct api_settings *c, struct problem *p)
 {
     int r = access_reload(api->access, c, p);
 
@@ -223,7 +223,7 @@ void api_traffic(const struct api *api, struct api_traffic *ret)
 
 void api_renew_limits(struct api *api)
 {
-    http_server_set_connections_max(api->server, (unsigned)api->modules.config->connections_max);
+    http_server_set_connections_max(api->server, (unsigned)api->modules.settings->connections_max);
 }
 
 void api_stop_accepting(struct api *api)

@@ -11,8 +11,8 @@
 #include "base/loop_lag.h"
 #include "base/offload.h"
 #include "base/problem.h"
+#include "daemon/api/settings.h"
 #include "daemon/collect/store.h"
-#include "daemon/config.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
@@ -30,14 +30,17 @@ struct api_modules {
     struct ingest *ingest;
     struct collector *collector;
     struct loop_lag *lag;
-    const struct config *config;
+    const struct api_settings *settings;
+    const struct fleet_settings *fleet_settings;
+    const struct session_settings *session_settings;
+    const char *state_dir;
 };
 
 /* Copies the pointers. Answers nobody yet. */
 int api_new(const struct api_modules *modules, struct api **ret);
 int api_open(struct api *api, struct problem *p);
-/* Whether api_open() would take the tokens, certificates and addresses of c. Opens nothing. */
-int api_check_config(const struct config *c, struct problem *p);
+/* Whether api_open() would accept the tokens, certificates and addresses of s. Opens nothing. */
+int api_check_settings(const struct api_settings *s, struct problem *p);
 /* Who is there: connections that are open, and requests so far, over D-Bus too. */
 struct api_traffic {
     unsigned connections;
@@ -46,8 +49,8 @@ struct api_traffic {
 void api_traffic(const struct api *api, struct api_traffic *ret);
 /* The limits of its configuration have changed. */
 void api_renew_limits(struct api *api);
-/* Reads tokens and certificates again, as c says. Where anything is wrong the former ones stay. */
-int api_reload(struct api *api, const struct config *c, struct problem *p);
+/* Reads tokens and certificates again, as s says. Where anything is wrong the former ones stay. */
+int api_reload(struct api *api, const struct api_settings *s, struct problem *p);
 /* No new connections; requests under way are still answered. */
 void api_stop_accepting(struct api *api);
 /* Ends every connection and removes the socket. The modules are not used from here on. */

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "daemon/config.h"
+#include "daemon/api/settings.h"
 
 struct bus;
 struct api;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "daemon/listen_address.h"
+#include "daemon/api/settings.h"
 
 struct host_rules {
     const struct listen_address *addresses;

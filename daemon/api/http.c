@@ -554,7 +554,7 @@ static int side_of(const struct http_conn *c)
 static void accept_enable(struct http_server *s, int side, bool enable)
 {
     for (size_t i = 0; i < s->n_listeners; i++) {
-        struct evconnlistener *listener = s->apis[i]->server;
+        struct evconnlistener *listener = s->listeners[i]->server;
         if (!listener || http_socket_is_tcp(evconnlistener_get_fd(listener)) != (side == SIDE_REMOTE))
             continue;
         if (enable)
@@ -765,8 +765,8 @@ int http_server_listen(struct http_server *s, int take_fd)
     }
     TAKE_FD(fd);
     evconnlistener_set_error_cb(htp->server, on_accept_error);
-    VEC_GROW(s->apis, s->n_listeners, s->apis_cap);
-    s->apis[s->n_listeners++] = htp;
+    VEC_GROW(s->listeners, s->n_listeners, s->listeners_cap);
+    s->listeners[s->n_listeners++] = htp;
     set_tls(s, htp);
     return 0;
 }
@@ -778,7 +778,7 @@ void http_server_set_tls(struct http_server *s, SSL_CTX *context)
     SSL_CTX_free(s->tls);
     s->tls = context;
     for (size_t i = 0; i < s->n_listeners; i++)
-        set_tls(s, s->apis[i]);
+        set_tls(s, s->listeners[i]);
 }
 
 void http_server_stop_accepting(struct http_server *s)
@@ -789,7 +789,7 @@ void http_server_stop_accepting(struct http_server *s)
     evtimer_del(s->accept_timer);
     evtimer_del(s->turn_end);
     for (size_t i = 0; i < s->n_listeners; i++)
-        evhtp_unbind_socket(s->apis[i]);
+        evhtp_unbind_socket(s->listeners[i]);
     for (c = LIST_FIRST(&s->conns); c; c = next) {
         next = LIST_NEXT(c, link);
         if (c->phase == PHASE_HEAD && evbuffer_get_length(input(c)) == 0)
@@ -805,13 +805,13 @@ struct http_server *http_server_free(struct http_server *s)
     while (!LIST_EMPTY(&s->conns))
         conn_close(LIST_FIRST(&s->conns));
     for (size_t i = 0; i < s->n_listeners; i++) {
-        s->apis[i]->ssl_ctx = NULL; /* it is ours */
-        evhtp_free(s->apis[i]);
+        s->listeners[i]->ssl_ctx = NULL; /* it is ours */
+        evhtp_free(s->listeners[i]);
     }
     SSL_CTX_free(s->tls);
     event_free(s->accept_timer);
     event_free(s->turn_end);
-    free(s->apis);
+    free(s->listeners);
     free(s);
     return NULL;
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/problem.h"
-#include "daemon/listen_address.h"
+#include "daemon/api/settings.h"
 
 int listen_tcp(const struct listen_address *address, int *ret_fd, struct problem *p);
 /*

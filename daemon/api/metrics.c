@@ -347,7 +347,7 @@ static double displaced(const struct scrape *s)
 
 static double connections_limit(const struct scrape *s)
 {
-    return s->api->modules.config->connections_max;
+    return s->api->modules.settings->connections_max;
 }
 
 static double loop_lag(const struct scrape *s)
@@ -464,7 +464,7 @@ static double answer_bytes(const struct scrape *s)
 
 static double answer_limit(const struct scrape *s)
 {
-    return (double)s->api->modules.config->answers_max;
+    return (double)s->api->modules.fleet_settings->response_memory_max;
 }
 
 static double answers_waiting(const struct scrape *s)

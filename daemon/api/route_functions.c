@@ -227,7 +227,7 @@ static void on_client_left(struct http_request *r, void *arg)
 static void ask(struct server *s)
 {
     struct api *api = s->asking->api;
-    const struct fleet_settings *settings = &api->modules.config->fleet;
+    const struct fleet_settings *settings = api->modules.fleet_settings;
     _cleanup_(freep) char *url = url_join(s->worker->url, SNAPSHOT_PATH);
     const struct call_request request = {
         .method = "GET",

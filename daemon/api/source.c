@@ -73,7 +73,7 @@ static int nothing_known(const struct fleet_settings *s, struct problem *p)
 
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p)
 {
-    const struct fleet_settings *s = &api->modules.config->fleet;
+    const struct fleet_settings *s = api->modules.fleet_settings;
 
     int err = check_source(q, p);
     if (err < 0 || q->router || q->fleet || q->n_workers > 0)

@@ -48,6 +48,7 @@ struct fleet_settings {
     int64_t connect_timeout_ns;  /* 3 s */
     int64_t identify_timeout_ns; /* of each identifying call, 5 s */
     size_t workers_max;
+    int64_t response_memory_max; /* bytes for responses of routers and workers together, 64 MiB */
 };
 void fleet_settings_done(struct fleet_settings *s);
 void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *ret);

@@ -197,7 +197,7 @@ def test_answers_to_starts_and_stops(tmp_path):
             gatherings[path].wait()
         return (200, junk) if path in gatherings else identity(VLLM, path)
 
-    config = quick_config(start="2min", clean="2min", stop="2min", session="10min", more="[limits]\nanswers=1M\n")
+    config = quick_config(start="2min", clean="2min", stop="2min", session="10min", more="[limits]\nresponse_memory=1M\n")
     with server(answer) as url, Daemon(tmp_path / "profd", config) as profd:
         before = profd.memory("Rss")
         session = record(profd, [url(f"w{i}") for i in range(n)])
@@ -223,7 +223,7 @@ def test_who_answers_slowly_does_not_keep_the_others_waiting(tmp_path):
         assert held.wait(patience(60))
         return 200, [table(1000)]
 
-    config = quick_config(start="2min", stop="2min", session="10min", more="[limits]\nanswers=1M\n")
+    config = quick_config(start="2min", stop="2min", session="10min", more="[limits]\nresponse_memory=1M\n")
     with server(answer) as url, Daemon(tmp_path / "profd", config) as profd:
         session = record(profd, [url("slow"), url("quick")])
         over.set()

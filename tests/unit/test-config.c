@@ -36,8 +36,8 @@ static void test_defaults(void **state)
     _cleanup_(parsed_done) struct parsed p = parse("");
 
     assert_null(p.config.state_dir);
-    assert_null(p.config.listen);
-    assert_string_equal(p.config.group, "profd");
+    assert_null(p.config.api.listen);
+    assert_string_equal(p.config.api.group, "profd");
     assert_int_equal(p.config.log_level, LOG_INFO);
     assert_int_equal(p.config.session.connect_timeout_ns, 3 * NS_PER_S);
     assert_int_equal(p.config.fleet.identify_timeout_ns, 5 * NS_PER_S);
@@ -80,7 +80,7 @@ static void test_every_section(void **state)
         fprintf(stderr, "%s\n", p.errors.items[i]);
     assert_int_equal(p.errors.n, 0);
     assert_string_equal(c->state_dir, "/srv/a path");
-    assert_string_equal(c->listen, "localhost:9460");
+    assert_string_equal(c->api.listen, "localhost:9460");
     assert_int_equal(c->log_level, LOG_DEBUG);
     assert_int_equal(c->session.stop_timeout_ns, 5400 * NS_PER_S);
     assert_int_equal(c->fleet.workers_max, 7);
@@ -120,6 +120,7 @@ static void test_garbage(void **state)
         {"[timeouts]\nstop=0\n",
          "x.conf:2: [timeouts] stop=0: must be a duration such as 30min, from 100ms to 7d"},
         {"[timeouts]\nstopp=3s\n", "x.conf:2: [timeouts] stopp: no such key; did you mean stop?"},
+        {"[limits]\nanswers=64M\n", "x.conf:2: [limits] answers: this key was renamed to response_memory"},
         {"[store]\nxyzzy=3\n",
          "x.conf:2: [store] xyzzy: no such key; there are max_use, keep_free, per_user"},
         {"[timeots]\nstop=1s\n", "x.conf:1: [timeots]: no such section; did you mean [timeouts]?"},
@@ -289,7 +290,7 @@ static void test_load_orders(void **state)
     assert_string_equal(file, path);
     assert_string_equal(c.state_dir, expected);
     assert_string_equal(c.store.path, store);
-    assert_string_equal(c.socket, "/of/the/file.sock");
+    assert_string_equal(c.api.socket, "/of/the/file.sock");
     assert_int_equal(c.log_level, LOG_DEBUG);
     assert_int_equal(c.fleet.connect_timeout_ns, 9 * NS_PER_S);
 
@@ -297,12 +298,12 @@ static void test_load_orders(void **state)
     _cleanup_(freep) char *same_file = NULL;
     setenv("PROFD_SOCKET", "/of/the/environment.sock", 1);
     assert_int_equal(config_load(&o, &in_place, &same_file, &errors), 0);
-    assert_string_equal(in_place.socket, "/of/the/environment.sock");
+    assert_string_equal(in_place.api.socket, "/of/the/environment.sock");
     config_done(&in_place);
     replace_str(&same_file, NULL);
     o.socket = "/of/the/option.sock";
     assert_int_equal(config_load(&o, &in_place, &same_file, &errors), 0);
-    assert_string_equal(in_place.socket, "/of/the/option.sock");
+    assert_string_equal(in_place.api.socket, "/of/the/option.sock");
     unsetenv("PROFD_SOCKET");
     unlink(path);
 
@@ -328,7 +329,7 @@ static void test_exchange(void **state)
     config_exchange(&live.config, &next.config);
     assert_int_equal(live.config.log_level, LOG_DEBUG);
     assert_int_equal(live.config.session.sessions_max, 7);
-    assert_int_equal(live.config.connections_max, 9);
+    assert_int_equal(live.config.api.connections_max, 9);
     assert_int_equal(live.config.store.max_use, INT64_C(5) << 30);
     assert_string_equal(live.config.collect.watch[0], "/w");
     assert_string_equal(live.config.fleet.fleets[0].name, "east");

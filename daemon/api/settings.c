@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/listen_address.h"
+#include "daemon/api/settings.h"
 
-#include "base/address.h"
 #include "base/alloc.h"
 #include "base/words.h"
 #include <errno.h>
 #include <event2/util.h>
 #include <netdb.h>
+
+void api_settings_done(struct api_settings *s)
+{
+    char *const texts[] = {s->socket,    s->group,    s->listen,        s->tokens_file,
+                           s->cert_file, s->key_file, s->client_ca_file};
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        free(texts[i]);
+    for (size_t i = 0; i < s->n_hosts; i++)
+        free(s->hosts[i]);
+    free(s->hosts);
+    free(s->open_to);
+    *s = (struct api_settings){0};
+}
 
 static bool has_port(const struct sockaddr *address)
 {
