@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/arg_set.h"
 
+#include "trace/read/number.h"
 #include "trace/read/scan_text.h"
-#include "trace/sql/json_scalar.h"
-
 #include <errno.h>
 #include <inttypes.h>
+
+enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret_real)
+{
+    const char *end = json.p + json.size;
+    bool whole;
+
+    if ((json.size == 4 && memcmp(json.p, "true", 4) == 0) ||
+        (json.size == 5 && memcmp(json.p, "false", 5) == 0)) {
+        *ret_integer = json.size == 4;
+        return JSON_BOOL;
+    }
+    if (!number_is(json.p, end, &whole))
+        return JSON_WORD;
+    /* A whole number that does not fit keeps its digits: a double would lose some. */
+    if (whole)
+        return slice_int((struct slice){json.p, end}, ret_integer) ? JSON_INT : JSON_WORD;
+    return number_real(json.p, end, ret_real) ? JSON_REAL : JSON_WORD;
+}
 
 #define CHUNK_MIN (16 << 10)
 #define KEY_ROOT  "args"
@@ -17,7 +34,7 @@ struct arg_chunk {
 };
 
 /* The key of the value that is being read, in both forms. */
-struct path {
+struct arg_path {
     char *key, *flat;
     size_t key_size, flat_size, key_cap, flat_cap;
 };
@@ -33,7 +50,7 @@ const char *arg_type_name(enum arg_type type)
 }
 
 /* Room that stays where it is; NULL without memory or over the limit. */
-static char *room(struct arg_set *set, size_t size)
+static char *arg_set_room(struct arg_set *set, size_t size)
 {
     struct arg_chunk *c = set->chunks;
 
@@ -55,15 +72,15 @@ static char *room(struct arg_set *set, size_t size)
     return c->bytes + c->used - size;
 }
 
-/* Of the last room, its end. */
-static void give_back(struct arg_set *set, size_t size)
+/* Of the last arg_set_room, its end. */
+static void arg_set_give_back(struct arg_set *set, size_t size)
 {
     set->bytes -= size;
     set->chunks->used -= size;
 }
 
 /* Keeps one chunk for the next event. */
-static void reset(struct arg_set *set)
+static void arg_set_reset(struct arg_set *set)
 {
     while (set->chunks && set->chunks->next) {
         struct arg_chunk *next = set->chunks->next;
@@ -78,30 +95,30 @@ static void reset(struct arg_set *set)
 
 void arg_set_done(struct arg_set *set)
 {
-    reset(set);
+    arg_set_reset(set);
     free(set->chunks);
     free(set->items);
     free(set->sorted);
     *set = (struct arg_set){0};
 }
 
-static int no_room(const struct arg_set *set, size_t size)
+static int arg_set_error(const struct arg_set *set, size_t size)
 {
     return size > ARG_SET_BYTES_MAX - MIN(set->bytes, (size_t)ARG_SET_BYTES_MAX) ? -EFBIG : -ENOMEM;
 }
 
-static int keep(struct arg_set *set, struct text text, struct text *ret)
+static int arg_set_keep(struct arg_set *set, struct text text, struct text *ret)
 {
-    char *copy = room(set, MAX(text.size, (size_t)1));
+    char *copy = arg_set_room(set, MAX(text.size, (size_t)1));
 
     if (!copy)
-        return no_room(set, text.size);
+        return arg_set_error(set, text.size);
     memcpy(copy, text.p, text.size);
     *ret = (struct text){copy, text.size};
     return 0;
 }
 
-static int add(struct arg_set *set, const struct path *path, struct arg **ret)
+static int arg_set_add(struct arg_set *set, const struct arg_path *path, struct arg **ret)
 {
     struct arg *a;
     int r;
@@ -118,11 +135,11 @@ static int add(struct arg_set *set, const struct path *path, struct arg **ret)
     set->bytes += sizeof(*a);
     a = &set->items[set->n];
     *a = (struct arg){0};
-    r = keep(set, (struct text){path->key, path->key_size}, &a->key);
+    r = arg_set_keep(set, (struct text){path->key, path->key_size}, &a->key);
     if (r == 0 && path->flat_size == path->key_size)
         a->flat_key = a->key;
     else if (r == 0)
-        r = keep(set, (struct text){path->flat, path->flat_size}, &a->flat_key);
+        r = arg_set_keep(set, (struct text){path->flat, path->flat_size}, &a->flat_key);
     if (r < 0)
         return r;
     set->n++;
@@ -130,7 +147,7 @@ static int add(struct arg_set *set, const struct path *path, struct arg **ret)
     return 0;
 }
 
-static int append(char **buffer, size_t *size, size_t *cap, const char *p, size_t n)
+static int path_append(char **buffer, size_t *size, size_t *cap, const char *p, size_t n)
 {
     if (n > *cap - *size) {
         size_t grown_cap = MAX(*cap * 2, *size + n + 64);
@@ -146,36 +163,36 @@ static int append(char **buffer, size_t *size, size_t *cap, const char *p, size_
     return 0;
 }
 
-static int path_add(struct path *path, const char *p, size_t n)
+static int path_add(struct arg_path *path, const char *p, size_t n)
 {
-    int r = append(&path->key, &path->key_size, &path->key_cap, p, n);
+    int r = path_append(&path->key, &path->key_size, &path->key_cap, p, n);
 
-    return r < 0 ? r : append(&path->flat, &path->flat_size, &path->flat_cap, p, n);
+    return r < 0 ? r : path_append(&path->flat, &path->flat_size, &path->flat_cap, p, n);
 }
 
-static int path_add_index(struct path *path, uint64_t index)
+static int path_add_index(struct arg_path *path, uint64_t index)
 {
     char text[32];
     int n = snprintf(text, sizeof(text), "[%" PRIu64 "]", index);
 
-    return append(&path->key, &path->key_size, &path->key_cap, text, (size_t)n);
+    return path_append(&path->key, &path->key_size, &path->key_cap, text, (size_t)n);
 }
 
 /* What stands between the quotes, as the names of events have it. */
-static int keep_string(struct arg_set *set, struct slice s, struct text *ret)
+static int arg_set_keep_string(struct arg_set *set, struct slice s, struct text *ret)
 {
     size_t size = (size_t)(s.end - s.p), taken = MAX(size, (size_t)1) * SCAN_TEXT_GROWTH;
-    char *out = room(set, taken);
+    char *out = arg_set_room(set, taken);
     uint32_t flaws = 0;
 
     if (!out)
-        return no_room(set, taken);
+        return arg_set_error(set, taken);
     *ret = (struct text){out, scan_text_unescape(s.p, size, out, &flaws)};
-    give_back(set, taken - ret->size);
+    arg_set_give_back(set, taken - ret->size);
     return 0;
 }
 
-static int add_leaf(struct arg_set *set, const struct path *path, struct slice value)
+static int arg_set_add_leaf(struct arg_set *set, const struct arg_path *path, struct slice value)
 {
     static const enum arg_type types[] = {
         [JSON_INT] = ARG_INT,
@@ -185,29 +202,29 @@ static int add_leaf(struct arg_set *set, const struct path *path, struct slice v
     };
     struct text text = {value.p, (size_t)(value.end - value.p)};
     struct arg *a = NULL;
-    int r = add(set, path, &a);
+    int r = arg_set_add(set, path, &a);
 
     if (r < 0)
         return r;
     if (*value.p == '"') {
         a->type = ARG_STRING;
-        return keep_string(set, slice_unquoted(value), &a->text);
+        return arg_set_keep_string(set, slice_unquoted(value), &a->text);
     }
     a->type = *value.p == '{' || *value.p == '[' ? ARG_JSON : types[json_scalar(text, &a->integer, &a->real)];
-    return a->type == ARG_JSON || a->type == ARG_STRING ? keep(set, text, &a->text) : 0;
+    return a->type == ARG_JSON || a->type == ARG_STRING ? arg_set_keep(set, text, &a->text) : 0;
 }
 
-static int path_add_name(struct arg_set *set, struct path *path, struct slice name)
+static int path_add_name(struct arg_set *set, struct arg_path *path, struct slice name)
 {
     struct text text = {0};
     int r = path_add(path, ".", 1);
 
     if (r == 0)
-        r = keep_string(set, name, &text);
+        r = arg_set_keep_string(set, name, &text);
     return r < 0 ? r : path_add(path, text.p, text.size);
 }
 
-static int flatten(struct arg_set *set, struct path *path, struct slice value, unsigned depth)
+static int arg_set_flatten(struct arg_set *set, struct arg_path *path, struct slice value, unsigned depth)
 {
     bool is_object = *value.p == '{';
     struct slice rest, name, member;
@@ -218,14 +235,14 @@ static int flatten(struct arg_set *set, struct path *path, struct slice value, u
     if (slice_is(value, "null"))
         return 0;
     if ((!is_object && *value.p != '[') || depth == ARG_DEPTH_MAX)
-        return add_leaf(set, path, value);
+        return arg_set_add_leaf(set, path, value);
     rest = json_inside(value);
     while (r == 0 && json_next(&rest, &name, &member)) {
         if (slice_is(member, "null"))
             continue;
         r = is_object ? path_add_name(set, path, name) : path_add_index(path, index++);
         if (r == 0)
-            r = flatten(set, path, member, depth + 1);
+            r = arg_set_flatten(set, path, member, depth + 1);
         path->key_size = key_size;
         path->flat_size = flat_size;
     }
@@ -239,7 +256,7 @@ static int compare_keys(const struct arg *x, const struct arg *y)
     return memcmp(x->key.p, y->key.p, x->key.size);
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_arg_pointers(const void *a, const void *b)
 {
     const struct arg *x = *(struct arg *const *)a, *y = *(struct arg *const *)b;
     int r = compare_keys(x, y);
@@ -248,7 +265,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Of each key only the last stays. */
-static int drop_repeated(struct arg_set *set)
+static int arg_set_drop_repeated(struct arg_set *set)
 {
     size_t kept = 0;
 
@@ -261,7 +278,7 @@ static int drop_repeated(struct arg_set *set)
     }
     for (size_t i = 0; i < set->n; i++)
         set->sorted[i] = &set->items[i];
-    qsort(set->sorted, set->n, sizeof(set->sorted[0]), by_key);
+    qsort(set->sorted, set->n, sizeof(set->sorted[0]), compare_arg_pointers);
     for (size_t i = 1; i < set->n; i++) {
         if (compare_keys(set->sorted[i - 1], set->sorted[i]) == 0)
             set->sorted[i - 1]->key.p = NULL;
@@ -277,10 +294,10 @@ static int drop_repeated(struct arg_set *set)
 int arg_set_of_text(struct arg_set *set, struct text event)
 {
     struct slice rest = {event.p, event.p + event.size}, name, value, args = {NULL, NULL};
-    struct path path = {0};
+    struct arg_path path = {0};
     int r;
 
-    reset(set);
+    arg_set_reset(set);
     rest = json_inside(rest);
     while (json_next(&rest, &name, &value)) {
         if (slice_is(name, KEY_ROOT))
@@ -290,16 +307,16 @@ int arg_set_of_text(struct arg_set *set, struct text event)
         return 0;
     r = path_add(&path, KEY_ROOT, strlen(KEY_ROOT));
     if (r == 0)
-        r = flatten(set, &path, args, 0);
+        r = arg_set_flatten(set, &path, args, 0);
     if (r == 0)
-        r = drop_repeated(set);
+        r = arg_set_drop_repeated(set);
     free(path.key);
     free(path.flat);
     return r;
 }
 
 /* "args.grid[0]" and "args.grid", with the first of the names that an argument goes by. */
-static int path_of_known(struct path *path, const struct arg_spec *spec)
+static int path_of_known(struct arg_path *path, const struct arg_spec *spec)
 {
     int r;
 
@@ -310,15 +327,15 @@ static int path_of_known(struct path *path, const struct arg_spec *spec)
     return r < 0 || spec->array < 0 ? r : path_add_index(path, (uint64_t)spec->array);
 }
 
-static int add_known(struct arg_set *set, struct path *path, const struct columns *c,
-                     const struct arg_spec *spec, int64_t value)
+static int arg_set_add_known(struct arg_set *set, struct arg_path *path, const struct columns *c,
+                             const struct arg_spec *spec, int64_t value)
 {
     struct text text = columns_text(c, value);
     struct arg *a = NULL;
     int r = path_of_known(path, spec);
 
     if (r == 0)
-        r = add(set, path, &a);
+        r = arg_set_add(set, path, &a);
     if (r < 0)
         return r;
     switch (column_specs[spec->column].kind) {
@@ -334,15 +351,15 @@ static int add_known(struct arg_set *set, struct path *path, const struct column
         a->type = ARG_INT;
         a->integer = value;
     }
-    return a->type == ARG_STRING ? keep(set, text, &a->text) : 0;
+    return a->type == ARG_STRING ? arg_set_keep(set, text, &a->text) : 0;
 }
 
 int arg_set_of_columns(struct arg_set *set, const struct columns *c, uint64_t slice)
 {
-    struct path path = {0};
+    struct arg_path path = {0};
     int r = 0;
 
-    reset(set);
+    arg_set_reset(set);
     for (size_t i = 0; i < column_args_count && r == 0; i++) {
         enum column column = column_args[i].column;
         enum column key = arg_group_slice(column_specs[column].table);
@@ -352,7 +369,7 @@ int arg_set_of_columns(struct arg_set *set, const struct columns *c, uint64_t sl
             continue;
         int64_t value = columns_get(c, column, row);
         if (value != COLUMN_NULL)
-            r = add_known(set, &path, c, &column_args[i], value);
+            r = arg_set_add_known(set, &path, c, &column_args[i], value);
     }
     free(path.key);
     free(path.flat);

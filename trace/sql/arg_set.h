@@ -9,6 +9,7 @@
 #pragma once
 
 #include "trace/columns/columns.h"
+#include "trace/read/json_text.h"
 
 /* Values nested deeper stay one argument with their JSON as its text. */
 #define ARG_DEPTH_MAX 64
@@ -50,3 +51,12 @@ void arg_set_done(struct arg_set *set);
 
 /* "int", "real", ... */
 const char *arg_type_name(enum arg_type type);
+
+enum json_scalar {
+    JSON_INT,
+    JSON_REAL,
+    JSON_BOOL, /* the integer is 0 or 1 */
+    JSON_WORD, /* none of these: a string without its quotes, NaN, or a whole number that does not fit */
+};
+
+enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret_real);

@@ -4,8 +4,8 @@
  * extensions. Which traces there are, and where their files lie, is asked of the catalog's own view `traces`.
  */
 #include "base/fs.h"
-#include "trace/sql/api.h"
 #include "trace/sql/query.h"
+#include "trace/sql/traces.h"
 
 #include <errno.h>
 #include <fcntl.h>

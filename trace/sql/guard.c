@@ -1,13 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/sql/api.h"
+/*
+ * A connection that can only read, and the function round() as SQLite has it since 3.43, and with it
+ * trace_processor: by the number that is there, so that 0.045, which is a little less, becomes 0.04. Older
+ * SQLite answers 0.05.
+ */
+#include "base/util.h"
 #include "trace/sql/query.h"
-#include "trace/sql/round.h"
-
+#include "trace/sql/traces.h"
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <strings.h>
 
+/* -- round() -------------------------------------------------------------------------------------------- */
+
+/* What a double can have before and behind the point. */
+#define WHOLE_DIGITS    310
+#define FRACTION_DIGITS 1074
+#define PLACES_MAX      30
+/* Beyond this no double has a fraction. */
+#define FRACTION_NONE 0x1p52
+
+/* Adds one to the last digit of a number that begins with 0 and has a point in it. */
+static void digits_increment(char *digits, size_t size)
+{
+    for (char *c = digits + size; c-- > digits;) {
+        if (!isdigit((unsigned char)*c))
+            continue;
+        if (*c < '9') {
+            ++*c;
+            return;
+        }
+        *c = '0';
+    }
+}
+
+/* Halves go away from zero. */
+static double round_places(double value, int places)
+{
+    /* With a digit to carry into; the exact value, so that a half is one. */
+    char digits[WHOLE_DIGITS + FRACTION_DIGITS + 8];
+    int n = snprintf(digits, sizeof(digits), "0%.*f", FRACTION_DIGITS, fabs(value));
+    size_t end = (size_t)n - FRACTION_DIGITS + (size_t)places;
+    bool up = digits[end] >= '5';
+
+    digits[end] = '\0';
+    if (up)
+        digits_increment(digits, end);
+    return copysign(strtod(digits, NULL), value);
+}
+
+static void round_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    int64_t places = argc == 2 ? sqlite3_value_int64(argv[1]) : 0;
+    double value;
+
+    if (sqlite3_value_type(argv[0]) == SQLITE_NULL ||
+        (argc == 2 && sqlite3_value_type(argv[1]) == SQLITE_NULL))
+        return;
+    value = sqlite3_value_double(argv[0]);
+    if (fabs(value) < FRACTION_NONE)
+        value = round_places(value, (int)MAX(0, MIN(places, PLACES_MAX)));
+    sqlite3_result_double(ctx, value);
+}
+
+/* Replaces SQLite's own on this connection. An SQLite result code. */
+static int round_register(sqlite3 *db)
+{
+    int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+    int r = sqlite3_create_function_v2(db, "round", 1, flags, NULL, round_function, NULL, NULL, NULL);
+
+    return r != SQLITE_OK
+               ? r
+               : sqlite3_create_function_v2(db, "round", 2, flags, NULL, round_function, NULL, NULL, NULL);
+}
+
+/* -- The connection ------------------------------------------------------------------------------------- */
+
 /* Steps of SQLite's machine between two looks at whether the statement is over: some ten microseconds. */
-#define STEPS_PER_LOOK 1000
+#define GUARD_STEPS 1000
 
 /* Belongs to a connection; owns what the tables are registered with, and so goes when they go. */
 struct guard {
@@ -18,7 +89,7 @@ struct guard {
 
 static const struct {
     int limit, value;
-} limits[] = {
+} guard_limits[] = {
     {SQLITE_LIMIT_LENGTH, 16 << 20},          {SQLITE_LIMIT_SQL_LENGTH, 1 << 20},
     {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 4096}, {SQLITE_LIMIT_EXPR_DEPTH, 1000},
     {SQLITE_LIMIT_COMPOUND_SELECT, 500},      {SQLITE_LIMIT_ATTACHED, 0},
@@ -31,7 +102,7 @@ static const char *const harmless_pragmas[] = {
     "module_list", "pragma_list", "compile_options",
 };
 
-static bool is_harmless(const char *pragma)
+static bool pragma_is_harmless(const char *pragma)
 {
     for (size_t i = 0; i < ARRAY_SIZE(harmless_pragmas); i++) {
         if (strcasecmp(pragma, harmless_pragmas[i]) == 0)
@@ -47,7 +118,7 @@ static const char *const harmful_functions[] = {
     "sqlite_log",
 };
 
-static bool is_harmful(const char *function)
+static bool function_is_harmful(const char *function)
 {
     for (size_t i = 0; i < ARRAY_SIZE(harmful_functions); i++) {
         if (strcasecmp(function, harmful_functions[i]) == 0)
@@ -56,8 +127,8 @@ static bool is_harmful(const char *function)
     return false;
 }
 
-static int authorize(void *arg, int action, const char *first, const char *second, const char *database,
-                     const char *trigger)
+static int guard_authorize(void *arg, int action, const char *first, const char *second, const char *database,
+                           const char *trigger)
 {
     switch (action) {
     case SQLITE_SELECT:
@@ -65,9 +136,9 @@ static int authorize(void *arg, int action, const char *first, const char *secon
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
-        return is_harmful(second) ? SQLITE_DENY : SQLITE_OK;
+        return function_is_harmful(second) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
-        return is_harmless(first) ? SQLITE_OK : SQLITE_DENY;
+        return pragma_is_harmless(first) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_UPDATE:
         /* Asked where a virtual table is first used. A defensive connection lets nobody do it. */
         return strcmp(first, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
@@ -76,40 +147,39 @@ static int authorize(void *arg, int action, const char *first, const char *secon
     }
 }
 
-static int is_too_late(void *arg)
+static int guard_is_over(void *arg)
 {
     struct guard *g = arg;
 
     return g->is_over && g->is_over(g->is_over_arg);
 }
 
-static int open_guarded(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
-                        char **ret_error)
+static int guard_open(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd, char **ret_error)
 {
     struct guard *g = arg;
 
     return g->source.open(g->source.arg, trace_id, ret_columns_fd, ret_source_fd, ret_error);
 }
 
-static int list_guarded(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
+static int guard_list(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
 {
     struct guard *g = arg;
 
     return g->source.list(g->source.arg, ret_ids, ret_n, ret_error);
 }
 
-static const struct sql_place *place_guarded(void *arg, int64_t trace_id)
+static const struct sql_place *guard_place(void *arg, int64_t trace_id)
 {
     struct guard *g = arg;
 
     return g->source.place(g->source.arg, trace_id);
 }
 
-static bool is_over_guarded(void *arg)
+static bool guard_source_is_over(void *arg)
 {
     struct guard *g = arg;
 
-    return is_too_late(g) || (g->source.is_over && g->source.is_over(g->source.arg));
+    return guard_is_over(g) || (g->source.is_over && g->source.is_over(g->source.arg));
 }
 
 static void guard_free(void *arg)
@@ -121,12 +191,12 @@ static void guard_free(void *arg)
     free(g);
 }
 
-static int restrict_connection(sqlite3 *db, struct guard *g)
+static int guard_restrict(sqlite3 *db, struct guard *g)
 {
     int r = sqlite3_exec(db, "pragma temp_store = memory", NULL, NULL, NULL);
 
-    for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-        sqlite3_limit(db, limits[i].limit, limits[i].value);
+    for (size_t i = 0; i < ARRAY_SIZE(guard_limits); i++)
+        sqlite3_limit(db, guard_limits[i].limit, guard_limits[i].value);
     if (r == SQLITE_OK)
         r = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (r == SQLITE_OK)
@@ -136,8 +206,8 @@ static int restrict_connection(sqlite3 *db, struct guard *g)
     if (r == SQLITE_OK)
         r = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
     if (r == SQLITE_OK)
-        r = sqlite3_set_authorizer(db, authorize, NULL);
-    sqlite3_progress_handler(db, STEPS_PER_LOOK, is_too_late, g);
+        r = sqlite3_set_authorizer(db, guard_authorize, NULL);
+    sqlite3_progress_handler(db, GUARD_STEPS, guard_is_over, g);
     return r;
 }
 
@@ -162,17 +232,17 @@ int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over
         return r == SQLITE_NOMEM ? -ENOMEM : -EIO;
     }
     r = sql_register(db, (struct sql_source){
-                             .open = open_guarded,
-                             .list = source.list ? list_guarded : NULL,
-                             .place = source.place ? place_guarded : NULL,
-                             .is_over = is_over_guarded,
+                             .open = guard_open,
+                             .list = source.list ? guard_list : NULL,
+                             .place = source.place ? guard_place : NULL,
+                             .is_over = guard_source_is_over,
                              .free = guard_free,
                              .arg = g,
                          });
     if (r == SQLITE_OK)
         r = round_register(db);
     if (r == SQLITE_OK)
-        r = restrict_connection(db, g);
+        r = guard_restrict(db, g);
     if (r != SQLITE_OK) {
         sqlite3_close(db);
         return r == SQLITE_NOMEM ? -ENOMEM : -EIO;

@@ -2,10 +2,100 @@
 #include "trace/sql/nsys.h"
 
 #include "trace/read/clean_text.h"
-#include "trace/sql/foreign.h"
 #include "trace/sql/nsys_events.h"
 #include <errno.h>
 #include <sqlite3.h>
+
+/* -- A SQLite database of unknown origin, in memory, only read: no views, triggers, virtual tables ------ */
+
+/* nsys 2026's schema is 100 KB long; a statement of ours is far smaller. */
+#define LENGTH_SQL_MAX (1 << 20)
+
+static const struct {
+    int id, value;
+} database_limits[] = {
+    {SQLITE_LIMIT_SQL_LENGTH, LENGTH_SQL_MAX},
+    {SQLITE_LIMIT_COLUMN, 200},
+    {SQLITE_LIMIT_EXPR_DEPTH, 50},
+    {SQLITE_LIMIT_COMPOUND_SELECT, 4},
+    {SQLITE_LIMIT_FUNCTION_ARG, 16},
+    {SQLITE_LIMIT_ATTACHED, 0},
+    {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+    {SQLITE_LIMIT_WORKER_THREADS, 0},
+};
+
+static const struct {
+    int option, value;
+} database_settings[] = {
+    {SQLITE_DBCONFIG_DEFENSIVE, 1},
+    {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+    {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+    {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+};
+
+static int database_open_memory(const void *data, size_t size, sqlite3 **ret)
+{
+    sqlite3 *db = NULL;
+    int r = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+    *ret = db;
+    for (size_t i = 0; r == SQLITE_OK && i < ARRAY_SIZE(database_settings); i++)
+        r = sqlite3_db_config(db, database_settings[i].option, database_settings[i].value, NULL);
+    if (r != SQLITE_OK)
+        return r;
+    for (size_t i = 0; i < ARRAY_SIZE(database_limits); i++)
+        sqlite3_limit(db, database_limits[i].id, database_limits[i].value);
+    /* No value is longer than the file. */
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(size, (size_t)LENGTH_SQL_MAX), (size_t)INT32_MAX));
+    /* Never written through: the flag says so. */
+    r = sqlite3_deserialize(db, "main", (unsigned char *)(uintptr_t)data, (sqlite3_int64)size,
+                            (sqlite3_int64)size, SQLITE_DESERIALIZE_READONLY);
+    if (r == SQLITE_OK)
+        r = sqlite3_exec(db, "PRAGMA cell_size_check = 1; PRAGMA temp_store = 2; SELECT 1 FROM sqlite_schema",
+                         NULL, NULL, NULL);
+    return r;
+}
+
+/* data must outlive the connection. -EBADMSG with a reason, -ENOMEM. */
+static int database_open(const void *data, size_t size, sqlite3 **ret, char *ret_reason, size_t reason_size)
+{
+    sqlite3 *db = NULL;
+    int r = database_open_memory(data, size, &db);
+
+    if (r == SQLITE_OK) {
+        *ret = db;
+        return 0;
+    }
+    snprintf(ret_reason, reason_size, "the database cannot be read: %s",
+             db ? sqlite3_errmsg(db) : sqlite3_errstr(r));
+    sqlite3_close(db);
+    return r == SQLITE_NOMEM ? -ENOMEM : -EBADMSG;
+}
+
+/* True for an ordinary table. Only such ones may be named in a statement. */
+static bool database_has_table(sqlite3 *db, const char *table)
+{
+    sqlite3_stmt *s = NULL;
+    bool found = false;
+
+    /* A view or a virtual table has no page of its own. */
+    if (sqlite3_prepare_v2(db,
+                           "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0",
+                           -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
+        found = sqlite3_step(s) == SQLITE_ROW;
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
+static bool database_has_column(sqlite3 *db, const char *table, const char *column)
+{
+    return sqlite3_table_column_metadata(db, "main", table, column, NULL, NULL, NULL, NULL, NULL) ==
+           SQLITE_OK;
+}
+
+/* -- Tables of an nsys export --------------------------------------------------------------------------- */
 
 struct nsys {
     sqlite3 *db;
@@ -16,7 +106,7 @@ struct nsys {
 };
 
 /* The first column of the first row, COLUMN_NULL where there is none. */
-static int64_t ask_int(struct nsys *n, const char *sql)
+static int64_t nsys_ask_int(struct nsys *n, const char *sql)
 {
     sqlite3_stmt *s = NULL;
     int64_t value = COLUMN_NULL;
@@ -29,7 +119,7 @@ static int64_t ask_int(struct nsys *n, const char *sql)
 }
 
 /* The same as a string, 0 where there is none. */
-static uint32_t ask_text(struct nsys *n, const char *sql, int64_t key)
+static uint32_t nsys_ask_text(struct nsys *n, const char *sql, int64_t key)
 {
     sqlite3_stmt *s = NULL;
     uint32_t number = 0;
@@ -45,28 +135,28 @@ static uint32_t ask_text(struct nsys *n, const char *sql, int64_t key)
 }
 
 /* SELECT of all values and the name; what the table does not have is NULL. */
-static char *table_sql(struct nsys *n, const struct nsys_table *t)
+static char *nsys_table_sql(struct nsys *n, const struct nsys_table *t)
 {
     sqlite3_str *sql = sqlite3_str_new(n->db);
 
     sqlite3_str_appendall(sql, "SELECT ");
     for (size_t i = 0; i < _NSYS_VALUE_MAX; i++)
-        if (foreign_has_column(n->db, t->table, nsys_value_columns[i]))
+        if (database_has_column(n->db, t->table, nsys_value_columns[i]))
             sqlite3_str_appendf(sql, "t.\"%w\", ", nsys_value_columns[i]);
         else
             sqlite3_str_appendall(sql, "NULL, ");
 
     sqlite3_str_appendall(sql, "coalesce(");
-    if (t->name_text && foreign_has_column(n->db, t->table, t->name_text))
+    if (t->name_text && database_has_column(n->db, t->table, t->name_text))
         sqlite3_str_appendf(sql, "t.\"%w\", ", t->name_text);
     for (size_t i = 0; i < NSYS_NAME_IDS_MAX && t->name_ids[i]; i++)
-        if (n->has_strings && foreign_has_column(n->db, t->table, t->name_ids[i]))
+        if (n->has_strings && database_has_column(n->db, t->table, t->name_ids[i]))
             sqlite3_str_appendf(sql, "(SELECT value FROM StringIds WHERE id = t.\"%w\"), ", t->name_ids[i]);
     sqlite3_str_appendf(sql, "NULL, NULL) FROM \"%w\" AS t", t->table);
     return sqlite3_str_finish(sql);
 }
 
-static void read_row(sqlite3_stmt *s, struct nsys_row *ret)
+static void nsys_read_row(sqlite3_stmt *s, struct nsys_row *ret)
 {
     for (int i = 0; i < _NSYS_VALUE_MAX; i++)
         ret->values[i] =
@@ -78,12 +168,12 @@ static void read_row(sqlite3_stmt *s, struct nsys_row *ret)
     }
 }
 
-static int read_table(struct nsys *n, const struct nsys_table *t)
+static int nsys_read_table(struct nsys *n, const struct nsys_table *t)
 {
     struct intake *in = n->events.in;
     sqlite3_stmt *s = NULL;
     struct nsys_row row;
-    char *sql = table_sql(n, t);
+    char *sql = nsys_table_sql(n, t);
 
     if (!sql)
         return -ENOMEM;
@@ -91,7 +181,7 @@ static int read_table(struct nsys *n, const struct nsys_table *t)
     sqlite3_free(sql);
     if (r == SQLITE_OK)
         while ((r = sqlite3_step(s)) == SQLITE_ROW && in->error == 0) {
-            read_row(s, &row);
+            nsys_read_row(s, &row);
             t->take(&n->events, t, &row);
         }
     if (in->error == 0 && r != SQLITE_DONE && r != SQLITE_NOMEM) {
@@ -103,12 +193,12 @@ static int read_table(struct nsys *n, const struct nsys_table *t)
     return in->error < 0 ? in->error : r == SQLITE_NOMEM ? -ENOMEM : 0;
 }
 
-static void read_devices(struct nsys *n)
+static void nsys_read_devices(struct nsys *n)
 {
     struct nsys_events *e = &n->events;
     sqlite3_stmt *s = NULL;
 
-    if (foreign_has_table(n->db, "TARGET_INFO_CUDA_DEVICE") &&
+    if (database_has_table(n->db, "TARGET_INFO_CUDA_DEVICE") &&
         sqlite3_prepare_v2(n->db,
                            "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL",
                            -1, &s, NULL) == SQLITE_OK)
@@ -119,32 +209,32 @@ static void read_devices(struct nsys *n)
 }
 
 /* Names for the threads and processes that have events. */
-static void read_names(struct nsys *n)
+static void nsys_read_names(struct nsys *n)
 {
     static const char thread_sql[] = "SELECT (SELECT value FROM StringIds WHERE id = t.nameId) FROM "
                                      "ThreadNames AS t WHERE t.globalTid & 0xFFFFFFFFFFFF = ?1";
     static const char process_sql[] = "SELECT name FROM PROCESSES WHERE pid = ?1";
     static const char gpu_sql[] = "SELECT name FROM TARGET_INFO_GPU WHERE id = ?1";
-    bool thread_names = n->has_strings && foreign_has_table(n->db, "ThreadNames");
-    bool process_names = foreign_has_table(n->db, "PROCESSES");
-    bool gpu_names = foreign_has_table(n->db, "TARGET_INFO_GPU");
+    bool thread_names = n->has_strings && database_has_table(n->db, "ThreadNames");
+    bool process_names = database_has_table(n->db, "PROCESSES");
+    bool gpu_names = database_has_table(n->db, "TARGET_INFO_GPU");
     struct intake *in = n->events.in;
 
     for (size_t i = 0; i < in->n_threads && thread_names; i++) {
         const struct process_entry *p = &in->processes[in->threads[i].process];
         if (!nsys_is_gpu(p) && p->pid != NSYS_OVERHEAD_PROCESS)
-            in->threads[i].name = ask_text(n, thread_sql, p->pid << NSYS_ID_BITS | in->threads[i].tid);
+            in->threads[i].name = nsys_ask_text(n, thread_sql, p->pid << NSYS_ID_BITS | in->threads[i].tid);
     }
     for (size_t i = 0; i < in->n_processes; i++) {
         struct process_entry *p = &in->processes[i];
         if (nsys_is_gpu(p) ? gpu_names : process_names)
-            p->name = ask_text(n, nsys_is_gpu(p) ? gpu_sql : process_sql, p->pid);
+            p->name = nsys_ask_text(n, nsys_is_gpu(p) ? gpu_sql : process_sql, p->pid);
     }
 }
 
 /* What times are relative to. Unknown where the export moved them to the wall clock, or the start was not
  * recorded. */
-static int64_t base_time(struct nsys *n)
+static int64_t nsys_base_time(struct nsys *n)
 {
     static const char normalized_sql[] =
         "SELECT value = 'true' FROM META_DATA_EXPORT WHERE name = 'EXPORT_PARAM_TIME_NORMALIZE'";
@@ -152,19 +242,19 @@ static int64_t base_time(struct nsys *n)
         "SELECT CAST(value AS INTEGER) FROM META_DATA_EXPORT WHERE name = 'EXPORT_PARAM_TIME_SHIFT'";
     int64_t start = COLUMN_NULL, shift = COLUMN_NULL;
 
-    if (foreign_has_table(n->db, "TARGET_INFO_SESSION_START_TIME"))
-        start = ask_int(n, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
-    if (foreign_has_table(n->db, "META_DATA_EXPORT")) {
-        if (ask_int(n, normalized_sql) == 1)
+    if (database_has_table(n->db, "TARGET_INFO_SESSION_START_TIME"))
+        start = nsys_ask_int(n, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
+    if (database_has_table(n->db, "META_DATA_EXPORT")) {
+        if (nsys_ask_int(n, normalized_sql) == 1)
             return COLUMN_NULL;
-        shift = ask_int(n, shift_sql);
+        shift = nsys_ask_int(n, shift_sql);
     }
     if (start == COLUMN_NULL || (shift != COLUMN_NULL && __builtin_sub_overflow(start, shift, &start)))
         return COLUMN_NULL;
     return start;
 }
 
-static void read_meta(struct nsys *n)
+static void nsys_read_meta(struct nsys *n)
 {
     struct intake *in = n->events.in;
     int64_t gpus = 0;
@@ -172,27 +262,27 @@ static void read_meta(struct nsys *n)
     for (size_t i = 0; i < in->n_processes; i++)
         gpus += nsys_is_gpu(&in->processes[i]);
     in->meta[META_devices] = gpus;
-    in->meta[META_base_time_ns] = base_time(n);
+    in->meta[META_base_time_ns] = nsys_base_time(n);
     if (n->events.n_processes == 1)
         in->meta[META_pid] = nsys_pid(n->events.processes[0]);
-    if (foreign_has_table(n->db, "TARGET_INFO_GPU")) {
-        uint32_t name = ask_text(n, "SELECT name FROM TARGET_INFO_GPU ORDER BY id", 0);
+    if (database_has_table(n->db, "TARGET_INFO_GPU")) {
+        uint32_t name = nsys_ask_text(n, "SELECT name FROM TARGET_INFO_GPU ORDER BY id", 0);
         if (name != 0)
             in->meta[META_device_name] = name;
-        in->meta[META_sm_count] = ask_int(n, "SELECT smCount FROM TARGET_INFO_GPU ORDER BY id");
+        in->meta[META_sm_count] = nsys_ask_int(n, "SELECT smCount FROM TARGET_INFO_GPU ORDER BY id");
     }
 }
 
-static int read_all(struct nsys *n)
+static int nsys_read_all(struct nsys *n)
 {
     size_t seen = 0;
 
-    n->has_strings = foreign_has_table(n->db, "StringIds");
-    read_devices(n);
+    n->has_strings = database_has_table(n->db, "StringIds");
+    nsys_read_devices(n);
     for (size_t i = 0; i < nsys_tables_count; i++) {
-        if (!foreign_has_table(n->db, nsys_tables[i].table))
+        if (!database_has_table(n->db, nsys_tables[i].table))
             continue;
-        int r = read_table(n, &nsys_tables[i]);
+        int r = nsys_read_table(n, &nsys_tables[i]);
         if (r < 0)
             return r;
         seen++;
@@ -201,8 +291,8 @@ static int read_all(struct nsys *n)
         snprintf(n->reason, n->reason_size, "none of the tables of an nsys export is in the database");
         return -EBADMSG;
     }
-    read_names(n);
-    read_meta(n);
+    nsys_read_names(n);
+    nsys_read_meta(n);
     return n->events.in->error;
 }
 
@@ -216,9 +306,9 @@ int nsys_read(const void *data, size_t size, struct intake *intake, char *ret_re
     n->reason = ret_reason;
     n->reason_size = reason_size;
     ret_reason[0] = '\0';
-    int r = foreign_open(data, size, &n->db, ret_reason, reason_size);
+    int r = database_open(data, size, &n->db, ret_reason, reason_size);
     if (r == 0)
-        r = read_all(n);
+        r = nsys_read_all(n);
     sqlite3_close(n->db);
     return r;
 }

@@ -15,11 +15,11 @@ const char *const nsys_value_columns[_NSYS_VALUE_MAX] = {
 #undef V
 };
 
-static const char *label(const char *const *labels, size_t n, int64_t i)
+static const char *nsys_label(const char *const *labels, size_t n, int64_t i)
 {
     return i >= 0 && (size_t)i < n && labels[i] ? labels[i] : "Unknown";
 }
-#define LABEL(labels, i) label(labels, ARRAY_SIZE(labels), i)
+#define LABEL(labels, i) nsys_label(labels, ARRAY_SIZE(labels), i)
 
 static const char *const copy_kinds[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH",     "AtoA",     "AtoD",
                                          "DtoA", "DtoD", "HtoH", "PtoP", "UVM HtoD", "UVM DtoH", "UVM DtoD"};
@@ -28,13 +28,13 @@ static const char *const memory_kinds[] = {"Pageable", "Pinned",        "Device"
 static const char *const sync_kinds[] = {NULL, "Event Sync", "Stream Wait Event", "Stream Sync",
                                          "Context Sync"};
 
-static void give_up(struct nsys_events *n, int error)
+static void nsys_give_up(struct nsys_events *n, int error)
 {
     if (n->in->error == 0)
         n->in->error = error;
 }
 
-static uint32_t intern(struct nsys_events *n, const char *p)
+static uint32_t nsys_intern(struct nsys_events *n, const char *p)
 {
     return clean_text(n->in, p, strlen(p), n->place);
 }
@@ -54,7 +54,7 @@ static int64_t process_number(struct nsys_events *n, int64_t global)
         if (n->processes[i] == global)
             return (int64_t)i;
     if (n->n_processes == NSYS_PROCESSES_MAX) {
-        give_up(n, -E2BIG);
+        nsys_give_up(n, -E2BIG);
         return 0;
     }
     n->processes[n->n_processes] = global;
@@ -83,7 +83,7 @@ bool nsys_is_gpu(const struct process_entry *p)
 }
 
 /* NULL where there are too many. */
-static const struct nsys_context *find_context(struct nsys_events *n, const struct nsys_row *r)
+static const struct nsys_context *nsys_find_context(struct nsys_events *n, const struct nsys_row *r)
 {
     struct nsys_context c = {.process = r->values[NSYS_globalPid], .context = r->values[NSYS_contextId]};
 
@@ -91,7 +91,7 @@ static const struct nsys_context *find_context(struct nsys_events *n, const stru
         if (n->contexts[i].process == c.process && n->contexts[i].context == c.context)
             return &n->contexts[i];
     if (n->n_contexts == NSYS_CONTEXTS_MAX) {
-        give_up(n, -E2BIG);
+        nsys_give_up(n, -E2BIG);
         return NULL;
     }
 
@@ -110,8 +110,8 @@ static const struct nsys_context *find_context(struct nsys_events *n, const stru
 }
 
 /* False where the row has no event. */
-static bool add_event(struct nsys_events *n, const struct nsys_table *t, const struct nsys_row *r,
-                      uint32_t thread, enum event_phase phase)
+static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, const struct nsys_row *r,
+                           uint32_t thread, enum event_phase phase)
 {
     int64_t ts = r->values[NSYS_start], end = r->values[NSYS_end], dur = 0;
     uint64_t place = n->place++;
@@ -132,7 +132,7 @@ static bool add_event(struct nsys_events *n, const struct nsys_table *t, const s
     }
 
     uint32_t name = r->name ? clean_text(n->in, r->name, r->name_size, place) : 0;
-    uint32_t category = intern(n, t->category);
+    uint32_t category = nsys_intern(n, t->category);
     if (name == STRINGS_NONE || category == STRINGS_NONE)
         return false;
     *intake_event(n->in) = (struct event){.ts = ts,
@@ -163,17 +163,17 @@ static uint32_t gpu_thread(struct nsys_events *n, const struct nsys_context *c, 
     struct process_entry *process = &n->in->processes[thread->process];
     if (thread->name == 0 && is_stream(stream)) {
         snprintf(words, sizeof(words), "stream %lld ", (long long)stream);
-        thread->name = intern(n, words);
+        thread->name = nsys_intern(n, words);
     }
     if (process->labels == 0) {
         snprintf(words, sizeof(words), "GPU %lld", (long long)c->gpu);
-        process->labels = intern(n, words);
+        process->labels = nsys_intern(n, words);
         process->sort_index = (int32_t)(GPU_SORT_FIRST + (c->gpu & UINT16_MAX));
     }
     return number;
 }
 
-static void put_values(int64_t *args, const struct nsys_row *r)
+static void nsys_fill_args(int64_t *args, const struct nsys_row *r)
 {
     static const struct {
         enum column column;
@@ -203,15 +203,15 @@ static void put_values(int64_t *args, const struct nsys_row *r)
 }
 
 /* NULL where there is no event or no memory. */
-static int64_t *add_gpu(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
+static int64_t *nsys_add_gpu_event(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
-    const struct nsys_context *c = find_context(n, r);
+    const struct nsys_context *c = nsys_find_context(n, r);
 
-    if (!c || !add_event(n, t, r, gpu_thread(n, c, r->values[NSYS_streamId]), EVENT_COMPLETE))
+    if (!c || !nsys_add_event(n, t, r, gpu_thread(n, c, r->values[NSYS_streamId]), EVENT_COMPLETE))
         return NULL;
     int64_t *args = intake_args(n->in, TABLE_gpu - TABLE_ARGS_FIRST);
     if (args) {
-        put_values(args, r);
+        nsys_fill_args(args, r);
         args[arg_group_index(COL_gpu_device)] = c->gpu;
         if (!is_stream(r->values[NSYS_streamId]))
             args[arg_group_index(COL_gpu_stream)] = -1;
@@ -221,7 +221,7 @@ static int64_t *add_gpu(struct nsys_events *n, const struct nsys_table *t, struc
     return args;
 }
 
-static void name_row(struct nsys_row *r, const char *name)
+static void nsys_name_row(struct nsys_row *r, const char *name)
 {
     r->name = name;
     r->name_size = strlen(name);
@@ -229,7 +229,7 @@ static void name_row(struct nsys_row *r, const char *name)
 
 static void take_kernel(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
-    add_gpu(n, t, r);
+    nsys_add_gpu_event(n, t, r);
 }
 
 static void take_graph(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
@@ -237,8 +237,8 @@ static void take_graph(struct nsys_events *n, const struct nsys_table *t, struct
     char name[WORDS_MAX];
 
     snprintf(name, sizeof(name), "CUDA graph %lld", (long long)r->values[NSYS_graphId]);
-    name_row(r, r->values[NSYS_graphId] == COLUMN_NULL ? "CUDA graph" : name);
-    add_gpu(n, t, r);
+    nsys_name_row(r, r->values[NSYS_graphId] == COLUMN_NULL ? "CUDA graph" : name);
+    nsys_add_gpu_event(n, t, r);
 }
 
 static void take_copy(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
@@ -247,8 +247,8 @@ static void take_copy(struct nsys_events *n, const struct nsys_table *t, struct 
 
     snprintf(name, sizeof(name), "Memcpy %s (%s -> %s)", LABEL(copy_kinds, r->values[NSYS_copyKind]),
              LABEL(memory_kinds, r->values[NSYS_srcKind]), LABEL(memory_kinds, r->values[NSYS_dstKind]));
-    name_row(r, name);
-    add_gpu(n, t, r);
+    nsys_name_row(r, name);
+    nsys_add_gpu_event(n, t, r);
 }
 
 static void take_set(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
@@ -256,16 +256,16 @@ static void take_set(struct nsys_events *n, const struct nsys_table *t, struct n
     char name[WORDS_MAX];
 
     snprintf(name, sizeof(name), "Memset (%s)", LABEL(memory_kinds, r->values[NSYS_memKind]));
-    name_row(r, name);
-    add_gpu(n, t, r);
+    nsys_name_row(r, name);
+    nsys_add_gpu_event(n, t, r);
 }
 
 static void take_sync(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
-    name_row(r, LABEL(sync_kinds, r->values[NSYS_syncType]));
-    int64_t *args = add_gpu(n, t, r);
+    nsys_name_row(r, LABEL(sync_kinds, r->values[NSYS_syncType]));
+    int64_t *args = nsys_add_gpu_event(n, t, r);
     if (args)
-        args[arg_group_index(COL_gpu_sync_kind)] = intern(n, r->name);
+        args[arg_group_index(COL_gpu_sync_kind)] = nsys_intern(n, r->name);
 }
 
 static uint32_t host_thread(struct nsys_events *n, const struct nsys_row *r)
@@ -277,7 +277,7 @@ static uint32_t host_thread(struct nsys_events *n, const struct nsys_row *r)
 
 static void take_call(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
-    add_event(n, t, r, host_thread(n, r), EVENT_COMPLETE);
+    nsys_add_event(n, t, r, host_thread(n, r), EVENT_COMPLETE);
 }
 
 /* "cudaLaunchKernel_v7000" is a version of the interface that Kineto leaves out. */
@@ -297,7 +297,8 @@ static void take_runtime(struct nsys_events *n, const struct nsys_table *t, stru
 
     if (r->name)
         r->name_size = without_version(r->name, r->name_size);
-    if (!add_event(n, r->values[NSYS_eventClass] == 1 ? &driver : t, r, host_thread(n, r), EVENT_COMPLETE))
+    if (!nsys_add_event(n, r->values[NSYS_eventClass] == 1 ? &driver : t, r, host_thread(n, r),
+                        EVENT_COMPLETE))
         return;
     int64_t *args = intake_args(n->in, TABLE_runtime - TABLE_ARGS_FIRST);
     if (args)
@@ -319,7 +320,7 @@ static void take_nvtx(struct nsys_events *n, const struct nsys_table *t, struct 
     switch (r->values[NSYS_eventType]) {
     case MARK:
     case TEXT_MARK:
-        add_event(n, t, r, host_thread(n, r), EVENT_INSTANT);
+        nsys_add_event(n, t, r, host_thread(n, r), EVENT_INSTANT);
         break;
     case PUSH_POP:
     case START_END:
@@ -327,8 +328,8 @@ static void take_nvtx(struct nsys_events *n, const struct nsys_table *t, struct 
     case TEXT_START_END:
     case COLUMN_NULL:
         /* A range that was open when the recording ended. */
-        add_event(n, t, r, host_thread(n, r),
-                  r->values[NSYS_end] == COLUMN_NULL ? EVENT_BEGIN : EVENT_COMPLETE);
+        nsys_add_event(n, t, r, host_thread(n, r),
+                       r->values[NSYS_end] == COLUMN_NULL ? EVENT_BEGIN : EVENT_COMPLETE);
         break;
     default: /* names and domains */
         break;
@@ -340,7 +341,7 @@ static void take_overhead(struct nsys_events *n, const struct nsys_table *t, str
 {
     int64_t global = r->values[NSYS_globalTid];
 
-    add_event(
+    nsys_add_event(
         n, t, r,
         intake_thread(n->in, NSYS_OVERHEAD_PROCESS, 0, global == COLUMN_NULL ? 0 : global & NSYS_ID_MASK, 0),
         EVENT_COMPLETE);

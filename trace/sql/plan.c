@@ -1,7 +1,253 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/plan.h"
 
+#include <errno.h>
 #include <math.h>
+
+/* -- Terms: ranges of numbers and lists of texts -------------------------------------------------------- */
+
+#define INT64_LIMIT 0x1p63
+
+static const struct range range_empty = {1, 0};
+
+static void range_narrow_real(struct range *r, int op, double value)
+{
+    bool lower = op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
+    bool upper = op == SQLITE_INDEX_CONSTRAINT_LT || op == SQLITE_INDEX_CONSTRAINT_LE;
+    double whole = op == SQLITE_INDEX_CONSTRAINT_GT   ? floor(value) + 1
+                   : op == SQLITE_INDEX_CONSTRAINT_LT ? ceil(value) - 1
+                   : lower                            ? ceil(value)
+                                                      : floor(value);
+
+    if (op == SQLITE_INDEX_CONSTRAINT_EQ && (whole != value || fabs(value) >= INT64_LIMIT))
+        *r = range_empty;
+    else if ((lower && whole >= INT64_LIMIT) || (upper && whole < -INT64_LIMIT))
+        *r = range_empty;
+    else if (!(lower && whole < -INT64_LIMIT) && !(upper && whole >= INT64_LIMIT)) {
+        if (!upper)
+            r->min = MAX(r->min, (int64_t)whole);
+        if (!lower)
+            r->max = MIN(r->max, (int64_t)whole);
+    }
+}
+
+static void range_narrow_integer(struct range *r, int op, int64_t value)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        if (value == INT64_MAX)
+            *r = range_empty;
+        else
+            r->min = MAX(r->min, value + 1);
+        break;
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        if (value == INT64_MIN)
+            *r = range_empty;
+        else
+            r->max = MIN(r->max, value - 1);
+        break;
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        r->min = MAX(r->min, value);
+        break;
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        r->max = MIN(r->max, value);
+        break;
+    default:
+        r->min = MAX(r->min, value);
+        r->max = MIN(r->max, value);
+    }
+}
+
+void range_narrow(struct range *range, int op, sqlite3_value *value)
+{
+    /* As SQLite compares with a column of integers: a text that is a number counts as one. */
+    switch (sqlite3_value_numeric_type(value)) {
+    case SQLITE_INTEGER:
+        range_narrow_integer(range, op, sqlite3_value_int64(value));
+        break;
+    case SQLITE_FLOAT:
+        range_narrow_real(range, op, sqlite3_value_double(value));
+        break;
+    case SQLITE_NULL:
+        *range = range_empty;
+        break;
+    default: /* every number is less than a text */
+        if (op != SQLITE_INDEX_CONSTRAINT_LT && op != SQLITE_INDEX_CONSTRAINT_LE)
+            *range = range_empty;
+    }
+}
+
+static bool value_is_trace_ref(sqlite3_value *value, int64_t *ret)
+{
+    const char *text =
+        sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    char *end;
+
+    if (!text || text[0] != 't' || text[1] < '0' || text[1] > '9')
+        return false;
+    errno = 0;
+    *ret = strtoll(text + 1, &end, 10);
+    return errno == 0 && *end == '\0';
+}
+
+void range_narrow_trace(struct range *range, int op, sqlite3_value *value)
+{
+    int64_t trace_id;
+
+    if (value_is_trace_ref(value, &trace_id))
+        range_narrow_integer(range, op, trace_id);
+    else
+        range_narrow(range, op, value);
+}
+
+int texts_add(struct texts *t, sqlite3_value *value)
+{
+    int type = sqlite3_value_type(value);
+    const char *text;
+    size_t size;
+
+    /* No text equals these. */
+    if (type == SQLITE_NULL || type == SQLITE_BLOB)
+        return SQLITE_OK;
+    text = (const char *)sqlite3_value_text(value);
+    size = (size_t)sqlite3_value_bytes(value);
+    if (!text)
+        return SQLITE_NOMEM;
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 4;
+        void *items = realloc(t->items, cap * sizeof(t->items[0]));
+
+        if (!items)
+            return SQLITE_NOMEM;
+        t->items = items;
+        t->cap = cap;
+    }
+    if (!t->text || size > t->bytes_cap - t->bytes) {
+        size_t cap = MAX(t->bytes_cap * 2, t->bytes + size + 1);
+        char *grown = realloc(t->text, cap);
+
+        if (!grown)
+            return SQLITE_NOMEM;
+        t->text = grown;
+        t->bytes_cap = cap;
+    }
+    memcpy(t->text + t->bytes, text, size);
+    t->items[t->n].at = t->bytes;
+    t->items[t->n].size = size;
+    t->n++;
+    t->bytes += size;
+    return SQLITE_OK;
+}
+
+void terms_reset(struct terms *terms)
+{
+    for (size_t i = 0; i < _SEEK_NUMBER_MAX; i++) {
+        terms->numbers[i] = (struct range){INT64_MIN, INT64_MAX};
+        terms->given[i] = false;
+    }
+    terms->names.any = terms->categories.any = true;
+    terms->names.n = terms->names.bytes = terms->categories.n = terms->categories.bytes = 0;
+}
+
+void terms_done(struct terms *terms)
+{
+    free(terms->names.items);
+    free(terms->names.text);
+    free(terms->categories.items);
+    free(terms->categories.text);
+}
+
+/* -- Numbers of texts in a trace ------------------------------------------------------------------------ */
+
+/* Numbers that are compared one by one rather than searched for. */
+#define FEW_NUMBERS 8
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void sort_numbers(struct numbers *set)
+{
+    if (set->n > 1)
+        qsort(set->items, set->n, sizeof(set->items[0]), compare_numbers);
+}
+
+bool numbers_have(const struct numbers *set, int64_t number)
+{
+    if (set->any)
+        return true;
+    if (set->n > FEW_NUMBERS)
+        return bsearch(&number, set->items, set->n, sizeof(number), compare_numbers) != NULL;
+    for (size_t i = 0; i < set->n; i++) {
+        if (set->items[i] == number)
+            return true;
+    }
+    return false;
+}
+
+static int numbers_room(struct numbers *set, size_t n)
+{
+    int64_t *items = n > set->cap ? realloc(set->items, n * sizeof(*items)) : set->items;
+
+    if (n > set->cap) {
+        if (!items)
+            return SQLITE_NOMEM;
+        set->items = items;
+        set->cap = n;
+    }
+    set->n = 0;
+    return SQLITE_OK;
+}
+
+int numbers_of_texts(struct numbers *set, const struct columns *c, const struct texts *texts)
+{
+    set->any = texts->any;
+    if (numbers_room(set, texts->n) != SQLITE_OK)
+        return SQLITE_NOMEM;
+    for (size_t i = 0; i < texts->n; i++) {
+        int64_t number = columns_find_text(c, texts->text + texts->items[i].at, texts->items[i].size);
+
+        if (number >= 0)
+            set->items[set->n++] = number;
+    }
+    sort_numbers(set);
+    return SQLITE_OK;
+}
+
+int numbers_narrow(struct numbers *set, const struct columns *c, const char *const *names)
+{
+    int64_t of_table[FEW_NUMBERS];
+    size_t n = 0, kept = 0;
+
+    if (!names)
+        return SQLITE_OK;
+    for (; *names && n < ARRAY_SIZE(of_table); names++) {
+        int64_t number = columns_find_text(c, *names, strlen(*names));
+
+        if (number >= 0)
+            of_table[n++] = number;
+    }
+    if (set->any) {
+        set->any = false;
+        if (numbers_room(set, n) != SQLITE_OK)
+            return SQLITE_NOMEM;
+        for (size_t i = 0; i < n; i++)
+            set->items[set->n++] = of_table[i];
+        sort_numbers(set);
+        return SQLITE_OK;
+    }
+    for (size_t i = 0; i < set->n; i++) {
+        if (numbers_have(&(struct numbers){.n = n, .items = of_table}, set->items[i]))
+            set->items[kept++] = set->items[i];
+    }
+    set->n = kept;
+    return SQLITE_OK;
+}
+
+/* -- Plans ---------------------------------------------------------------------------------------------- */
 
 /*
  * A plan is two characters for each value, in their order: the column, and how it is compared. The number
@@ -23,7 +269,7 @@ static const struct {
 };
 #define SIGN_IN 'i' /* one of a list */
 
-static char sign_of(unsigned char op)
+static char sign_of_op(unsigned char op)
 {
     for (size_t i = 0; i < ARRAY_SIZE(comparisons); i++) {
         if (comparisons[i].op == op)
@@ -32,7 +278,7 @@ static char sign_of(unsigned char op)
     return '\0';
 }
 
-static int op_of(char sign)
+static int op_of_sign(char sign)
 {
     for (size_t i = 0; i < ARRAY_SIZE(comparisons); i++) {
         if (comparisons[i].sign == sign)
@@ -52,7 +298,7 @@ static const struct {
 };
 #define ROWS_GUESS 1e6
 
-static bool is_text(enum seek seek)
+static bool seek_is_text(enum seek seek)
 {
     return seek >= _SEEK_NUMBER_MAX;
 }
@@ -80,41 +326,41 @@ struct planning {
     char text[2 * SQL_COLUMNS_MAX * 2 + 1];
 };
 
-static bool is_relation(enum seek seek)
+static bool seek_is_relation(enum seek seek)
 {
     return seek == SEEK_DESCENDANTS || seek == SEEK_ANCESTORS;
 }
 
-static bool can_use(const struct planning *p, int i, enum seek seek, char sign)
+static bool plan_can_use(const struct planning *p, int i, enum seek seek, char sign)
 {
     if (!p->info->aConstraint[i].usable || seek == SEEK_NONE || !sign)
         return false;
-    if (p->table->whole && seek != SEEK_TRACE && !is_relation(seek))
+    if (p->table->whole && seek != SEEK_TRACE && !seek_is_relation(seek))
         return false;
     if (sign == '=') {
         /* A second text for the same column is left to SQLite. */
-        return !is_text(seek) ||
+        return !seek_is_text(seek) ||
                (!p->equal[seek] && strcmp(sqlite3_vtab_collation(p->info, i), "BINARY") == 0);
     }
     return selectivity[seek].compared > 0;
 }
 
 /* Without a slice to begin with, a table of relatives has no rows. */
-static bool lacks_argument(const struct planning *p)
+static bool plan_lacks_argument(const struct planning *p)
 {
     for (size_t i = 0; i < p->table->n_columns; i++) {
         enum seek seek = p->table->columns[i].seek;
 
-        if (is_relation(seek) && !p->equal[seek])
+        if (seek_is_relation(seek) && !p->equal[seek])
             return true;
     }
     return false;
 }
 
-static void use(struct planning *p, int i, enum seek seek, char sign)
+static void plan_use(struct planning *p, int i, enum seek seek, char sign)
 {
     int column = p->info->aConstraint[i].iColumn;
-    bool list = is_text(seek) && sqlite3_vtab_in(p->info, i, 1);
+    bool list = seek_is_text(seek) && sqlite3_vtab_in(p->info, i, 1);
 
     /* SQLite's own name for the row's number has no place in the table of columns. */
     p->text[p->n * 2] = (char)(PLAN_COLUMN_FIRST + (column < 0 ? SQL_COLUMNS_MAX - 1 : column));
@@ -131,7 +377,7 @@ static void use(struct planning *p, int i, enum seek seek, char sign)
 }
 
 /* Whether the rows can be handed out in the order asked for, and which that is. */
-static enum order order_for(struct planning *p)
+static enum order plan_order(struct planning *p)
 {
     static const enum order orders[_SEEK_MAX] = {
         [SEEK_ROW] = ORDER_ROWS,  [SEEK_SLICE] = ORDER_ROWS,        [SEEK_TS] = ORDER_ROWS,
@@ -164,7 +410,7 @@ static enum order order_for(struct planning *p)
 }
 
 /* Whether rows that agree in what is ordered by are the same to the query. */
-static bool one_of_each_will_do(const struct planning *p)
+static bool plan_needs_one_of_each(const struct planning *p)
 {
     uint64_t seen = p->fixed;
 
@@ -184,20 +430,20 @@ int plan_best_index(const struct sql_table *table, bool many, sqlite3_index_info
 
     for (int i = 0; i < info->nConstraint && p.n < 2 * SQL_COLUMNS_MAX; i++) {
         enum seek seek = seek_of(table, many, info->aConstraint[i].iColumn);
-        char sign = sign_of(info->aConstraint[i].op);
+        char sign = sign_of_op(info->aConstraint[i].op);
 
-        if (can_use(&p, i, seek, sign))
-            use(&p, i, seek, sign);
+        if (plan_can_use(&p, i, seek, sign))
+            plan_use(&p, i, seek, sign);
     }
-    if (lacks_argument(&p))
+    if (plan_lacks_argument(&p))
         return SQLITE_CONSTRAINT;
 
-    order = order_for(&p);
+    order = plan_order(&p);
     info->orderByConsumed = order != ORDER_NONE;
     info->idxNum = (int)order;
     if (order != ORDER_NONE && info->aOrderBy[0].desc)
         info->idxNum |= PLAN_DESCENDING;
-    if ((order == ORDER_NAME || order == ORDER_CATEGORY) && one_of_each_will_do(&p))
+    if ((order == ORDER_NAME || order == ORDER_CATEGORY) && plan_needs_one_of_each(&p))
         info->idxNum |= PLAN_ONE_OF_EACH;
     info->idxStr = sqlite3_mprintf("%s", p.text);
     info->needToFreeIdxStr = 1;
@@ -242,14 +488,15 @@ int plan_terms(const struct sql_table *table, int number, const char *text, sqli
         enum seek seek = column == SQL_COLUMNS_MAX - 1 ? SEEK_ROW : seek_of(table, true, column);
         int r;
 
-        if (is_text(seek)) {
+        if (seek_is_text(seek)) {
             r = texts_read(seek == SEEK_NAME ? &ret->names : &ret->categories, sign, values[i]);
             if (r != SQLITE_OK)
                 return r;
             continue;
         }
         ret->given[seek] = true;
-        (seek == SEEK_TRACE ? range_narrow_trace : range_narrow)(&ret->numbers[seek], op_of(sign), values[i]);
+        (seek == SEEK_TRACE ? range_narrow_trace : range_narrow)(&ret->numbers[seek], op_of_sign(sign),
+                                                                 values[i]);
     }
     return SQLITE_OK;
 }

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "trace/sql/api.h"
 #include "trace/sql/traces.h"
 
 struct row;

@@ -1,9 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/traces.h"
 
+#include "trace/read/checkpoint.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+
+/* -- Texts of events ------------------------------------------------------------------------------------ */
+
+/* The head that is closest before a place, or else the one that was used longest ago. */
+static size_t heads_choose(const struct heads *h, uint64_t place)
+{
+    size_t oldest = 0, closest = HEADS_MAX;
+
+    for (size_t i = 0; i < HEADS_MAX; i++) {
+        uint64_t ahead = place - h->items[i].place;
+
+        if (h->items[i].last_used < h->items[oldest].last_used)
+            oldest = i;
+        if (h->items[i].source && place >= h->items[i].place && ahead <= CHECKPOINT_SPACING &&
+            (closest == HEADS_MAX || ahead < place - h->items[closest].place))
+            closest = i;
+    }
+    return closest < HEADS_MAX ? closest : oldest;
+}
+
+int heads_text(struct heads *h, uint64_t place, struct text *ret)
+{
+    size_t i = heads_choose(h, place);
+    int r = 0;
+
+    if (h->fd < 0)
+        return -ENOENT;
+    if (!h->items[i].source)
+        r = event_source_new(h->fd, h->columns, &h->items[i].source);
+    if (r == 0)
+        r = event_source_text(h->items[i].source, place, ret);
+    if (r == -ESTALE)
+        return -ENOENT;
+    h->items[i].place = place;
+    h->items[i].last_used = ++h->clock;
+    return r;
+}
+
+void heads_done(struct heads *h)
+{
+    for (size_t i = 0; i < HEADS_MAX; i++)
+        event_source_free(h->items[i].source);
+}
+
+/* -- Open traces ---------------------------------------------------------------------------------------- */
 
 #define MAKE_AGAIN "profctl ingest --again PATH makes them again"
 
@@ -126,7 +172,7 @@ int traces_within(struct traces *t, int64_t min, int64_t max, int64_t **ret_ids,
     return 0;
 }
 
-static _printf_(1, 2) char *message(const char *format, ...)
+static _printf_(1, 2) char *trace_message(const char *format, ...)
 {
     char *text;
     va_list ap;
@@ -155,8 +201,8 @@ static int trace_open(struct traces *t, int64_t id, struct trace **ret, char **r
         return r;
     r = columns_open(fd, &trace->columns, &reason);
     if (r < 0) {
-        *ret_error = message("the columns of the trace cannot be used: %s; " MAKE_AGAIN,
-                             reason ? reason : strerror(-r));
+        *ret_error = trace_message("the columns of the trace cannot be used: %s; " MAKE_AGAIN,
+                                   reason ? reason : strerror(-r));
         return r;
     }
     trace->heads.columns = trace->columns;
@@ -165,7 +211,7 @@ static int trace_open(struct traces *t, int64_t id, struct trace **ret, char **r
 }
 
 /* Closes what was used longest ago until at most `keep` traces are open that nobody uses. */
-static void close_idle(struct traces *t, size_t keep)
+static void traces_close_idle(struct traces *t, size_t keep)
 {
     for (;;) {
         size_t idle = 0, oldest = 0;
@@ -181,7 +227,7 @@ static void close_idle(struct traces *t, size_t keep)
     }
 }
 
-static int remember(struct traces *t, struct trace *trace)
+static int traces_keep(struct traces *t, struct trace *trace)
 {
     if (t->n == t->cap) {
         size_t cap = t->cap + TRACES_IDLE_MAX;
@@ -208,7 +254,7 @@ int traces_get(struct traces *t, int64_t id, struct trace **ret, char **ret_erro
     if (!trace) {
         r = trace_open(t, id, &opened, ret_error);
         if (r == 0)
-            r = remember(t, opened);
+            r = traces_keep(t, opened);
         if (r < 0)
             return r;
         trace = TAKE_PTR(opened);
@@ -225,7 +271,7 @@ void traces_put(struct traces *t, struct trace *trace)
         return;
     trace->users--;
     if (traces_many(t))
-        close_idle(t, TRACES_IDLE_MAX);
+        traces_close_idle(t, TRACES_IDLE_MAX);
 }
 
 /* SQLite tells nobody that it was interrupted, but lets no other statement run from then on. */
@@ -264,17 +310,17 @@ static int compare_texts(struct text a, struct text b)
     return r != 0 ? r : (a.size > b.size) - (a.size < b.size);
 }
 
-struct sorting {
+struct group_sort {
     const struct trace *trace;
     uint64_t steps;
     bool over;
 };
 
 /* Once the statement is over the order does not matter any more, only that it is found soon. */
-static int compare_keys(const void *a, const void *b, void *arg)
+static int compare_group_keys(const void *a, const void *b, void *arg)
 {
     const struct group_key *x = a, *y = b;
-    struct sorting *s = arg;
+    struct group_sort *s = arg;
     int r;
 
     s->over = s->over || trace_is_over(s->trace, s->steps++);
@@ -286,7 +332,7 @@ static int compare_keys(const void *a, const void *b, void *arg)
     return r != 0 ? r : (x->row > y->row) - (x->row < y->row);
 }
 
-static struct text text_or_none(const struct columns *c, enum column column, uint64_t row)
+static struct text group_text(const struct columns *c, enum column column, uint64_t row)
 {
     int64_t number = columns_get(c, column, row);
 
@@ -301,7 +347,7 @@ int trace_groups(struct trace *trace, enum group_order order, const uint32_t **r
     };
     _cleanup_(freep) struct group_key *keys = NULL;
     _cleanup_(freep) uint32_t *rows = NULL;
-    struct sorting sorting = {.trace = trace};
+    struct group_sort sorting = {.trace = trace};
     uint64_t n = columns_rows(trace->columns, TABLE_name);
 
     *ret = trace->groups[order];
@@ -316,10 +362,10 @@ int trace_groups(struct trace *trace, enum group_order order, const uint32_t **r
     for (uint32_t i = 0; i < n; i++) {
         if (trace_is_over(trace, i))
             return SQLITE_INTERRUPT;
-        keys[i] = (struct group_key){text_or_none(trace->columns, columns[order][0], i),
-                                     text_or_none(trace->columns, columns[order][1], i), i};
+        keys[i] = (struct group_key){group_text(trace->columns, columns[order][0], i),
+                                     group_text(trace->columns, columns[order][1], i), i};
     }
-    qsort_r(keys, n, sizeof(keys[0]), compare_keys, &sorting);
+    qsort_r(keys, n, sizeof(keys[0]), compare_group_keys, &sorting);
     if (sorting.over)
         return SQLITE_INTERRUPT;
     for (uint32_t i = 0; i < n; i++)
@@ -334,5 +380,5 @@ char *trace_damage(const struct trace *trace)
 
     if (place < 0)
         return NULL;
-    return message("the columns of the trace are damaged at byte %" PRId64 "; " MAKE_AGAIN, place);
+    return trace_message("the columns of the trace are damaged at byte %" PRId64 "; " MAKE_AGAIN, place);
 }

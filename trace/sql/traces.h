@@ -9,9 +9,30 @@
 #pragma once
 
 #include "base/util.h"
-#include "trace/sql/api.h"
-#include "trace/sql/heads.h"
+#include "trace/read/event_text.h"
 #include "trace/sql/query.h"
+#include <sqlite3ext.h>
+
+#ifndef SQLITE_CORE
+extern const sqlite3_api_routines *sqlite3_api;
+#endif
+
+#define HEADS_MAX 8
+
+struct heads {
+    int fd; /* the caller's; -1: there is no original */
+    const struct columns *columns;
+    struct {
+        struct event_source *source;
+        uint64_t place; /* of the last text */
+        uint64_t last_used;
+    } items[HEADS_MAX];
+    uint64_t clock;
+};
+
+/* Valid until the next call; -ENOENT where the original is gone, or is not the file that was read. */
+int heads_text(struct heads *h, uint64_t place, struct text *ret);
+void heads_done(struct heads *h);
 
 /* Traces of a catalog that stay open while nobody uses them. */
 #define TRACES_IDLE_MAX 8

@@ -1,11 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that are worked out from a row rather than read.
+ * Values of rows: read from a trace's columns, a block at a time where rows are walked in order, and one by
+ * one elsewhere; or computed from other values of the row. Belongs to one cursor.
  */
 #pragma once
 
-#include "trace/sql/plan.h"
-#include "trace/sql/vtab.h"
+#include "trace/columns/columns.h"
+#include "trace/sql/tables.h"
+
+#define ROW_NONE UINT64_MAX
+
+struct window {
+    uint64_t first;
+    size_t n;
+    int64_t values[BLOCK_ROWS];
+};
+
+struct cells {
+    const struct columns *columns;
+    bool dense; /* most rows of a block will be looked at */
+    struct window *windows[_COLUMN_MAX];
+    uint64_t found[_TABLE_MAX]; /* where cells_of_slice() was last */
+};
+
+/* Begins with another trace, or none. */
+void cells_use(struct cells *cells, const struct columns *columns);
+void cells_done(struct cells *cells);
+int64_t cells_read(struct cells *cells, enum column column, uint64_t row);
+/* The row of a table of arguments, or of launches, that belongs to a slice; ROW_NONE. */
+uint64_t cells_of_slice(struct cells *cells, enum column_table table, uint64_t slice);
+
+static inline int64_t cells_get(struct cells *cells, enum column column, uint64_t row)
+{
+    const struct window *w = cells->windows[column];
+
+    if (w && row - w->first < w->n)
+        return w->values[row - w->first];
+    return cells_read(cells, column, row);
+}
 
 sql_value_fn value_arg_set_id, value_self_dur;
 sql_value_fn value_tid, value_pid, value_thread_name, value_process_name, value_is_main_thread,
@@ -14,23 +46,24 @@ sql_value_fn value_defect_name, value_defect_severity, value_defect_source, valu
 sql_value_fn value_meta_name, value_meta_type, value_meta_int, value_meta_text;
 sql_value_fn value_delay, value_gap_name, value_gap, value_average;
 
-/*
- * A row's number with its trace's above it: what is known by it is known in a whole catalog. Where there is
- * only one trace, whose number is 0, it is the row's. A slice's arguments are numbered so.
- */
-#define ROW_BITS 40
+/* The row that a column's value is asked for. */
+struct row {
+    const struct sql_table *table;
+    struct trace *trace;
+    struct cells *cells;
+    uint64_t number;
+    uint64_t before; /* the row that was handed out before it, ROW_NONE at first */
+    sqlite3_destructor_type text_lifetime;
+};
 
-static inline int64_t numbered_in(int64_t trace_id, uint64_t row)
-{
-    return (int64_t)((uint64_t)trace_id << ROW_BITS | row);
-}
+/* The row's slice, ROW_NONE where it has none. */
+uint64_t row_slice(const struct row *row);
+/* The text with this number; false where it is empty or none, which damage could be the reason for. */
+bool result_text(const struct row *row, sqlite3_context *ctx, int64_t number);
 
-/* The rows of a trace that are numbered from range.min to range.max. */
-static inline struct range rows_within(int64_t trace_id, struct range range)
-{
-    int64_t none = numbered_in(trace_id, 0), all = (INT64_C(1) << ROW_BITS) - 1;
-    struct range rows = {range.min > none ? range.min - none : 0,
-                         range.max < none + all ? range.max - none : all};
-
-    return range.max < none || range.min > none + all ? (struct range){1, 0} : rows;
-}
+/* The row of the column's own table that holds its value. */
+uint64_t row_of_column(const struct row *row, const struct sql_column *column);
+/* The number of a row of any table, as SQL sees it. */
+void result_row(const struct row *row, sqlite3_context *ctx, uint64_t number);
+/* False where damage could be the reason for the result. */
+bool result_value(const struct row *row, sqlite3_context *ctx, enum column column, int64_t value);

@@ -148,7 +148,7 @@ static uint64_t find_group(const struct walk *w, const char *p, size_t size, boo
     return at;
 }
 
-static bool next_name(struct walk *w)
+static bool walk_next_name(struct walk *w)
 {
     const struct texts *names = &w->terms->names;
     const char *p;
@@ -165,18 +165,18 @@ static bool next_name(struct walk *w)
 }
 
 /* Asked for each row and group that is looked at, for none of them need fit. */
-static bool is_over(struct walk *w)
+static bool walk_is_over(struct walk *w)
 {
     w->over = w->over || trace_is_over(w->trace, w->steps++);
     return w->over;
 }
 
-static bool next_group(struct walk *w)
+static bool walk_next_group(struct walk *w)
 {
     const struct columns *c = w->trace->columns;
 
     for (;;) {
-        while (w->group < w->groups_end && !is_over(w)) {
+        while (w->group < w->groups_end && !walk_is_over(w)) {
             uint64_t row = w->groups[w->terms->descending ? --w->groups_end : w->group++];
 
             w->group_category = columns_get(c, COL_name_category, row);
@@ -188,7 +188,7 @@ static bool next_group(struct walk *w)
             if (w->at < w->stop)
                 return true;
         }
-        if (w->over || !next_name(w))
+        if (w->over || !walk_next_name(w))
             return false;
     }
 }
@@ -281,7 +281,7 @@ int walk_start(struct walk *w, const struct sql_table *table, struct trace *trac
     return r;
 }
 
-static bool fits(struct walk *w, uint64_t row)
+static bool walk_row_fits(struct walk *w, uint64_t row)
 {
     if (w->table->kinds) {
         int64_t kind = cells_get(w->cells, COL_track_kind, row);
@@ -296,13 +296,13 @@ static bool fits(struct walk *w, uint64_t row)
 }
 
 /* The next of [at, stop), from the end where the order is the other way round. */
-static uint64_t step(struct walk *w)
+static uint64_t walk_step(struct walk *w)
 {
     return w->terms->descending ? --w->stop : w->at++;
 }
 
 /* Leaves out the block that begins here if no row in it is of a category that was asked for. */
-static bool skip_block(struct walk *w)
+static bool walk_skip_block(struct walk *w)
 {
     bool descending = w->terms->descending;
     int64_t min, max;
@@ -324,38 +324,38 @@ static bool skip_block(struct walk *w)
     return true;
 }
 
-static bool next_row(struct walk *w, uint64_t *ret_row)
+static bool walk_next_row(struct walk *w, uint64_t *ret_row)
 {
-    while (w->at < w->stop && !is_over(w)) {
-        if (skip_block(w))
+    while (w->at < w->stop && !walk_is_over(w)) {
+        if (walk_skip_block(w))
             continue;
-        *ret_row = step(w);
-        if (fits(w, *ret_row))
+        *ret_row = walk_step(w);
+        if (walk_row_fits(w, *ret_row))
             return true;
     }
     return false;
 }
 
-static bool next_on_track(struct walk *w, uint64_t *ret_row)
+static bool walk_next_on_track(struct walk *w, uint64_t *ret_row)
 {
-    while (w->at < w->stop && !is_over(w)) {
-        int64_t row = cells_get(w->cells, COL_by_track_slice, step(w));
+    while (w->at < w->stop && !walk_is_over(w)) {
+        int64_t row = cells_get(w->cells, COL_by_track_slice, walk_step(w));
 
         if (row < 0)
             continue;
         *ret_row = (uint64_t)row;
         if (w->depth >= 0 && cells_get(w->cells, COL_slice_depth, *ret_row) <= w->depth)
             return false;
-        if (fits(w, *ret_row))
+        if (walk_row_fits(w, *ret_row))
             return true;
     }
     return false;
 }
 
-static bool next_in_groups(struct walk *w, uint64_t *ret_row)
+static bool walk_next_in_groups(struct walk *w, uint64_t *ret_row)
 {
     for (;;) {
-        while (w->at < w->stop && !is_over(w)) {
+        while (w->at < w->stop && !walk_is_over(w)) {
             int64_t row = cells_get(w->cells, COL_by_name_slice, w->at++);
 
             if (row < 0)
@@ -367,24 +367,24 @@ static bool next_in_groups(struct walk *w, uint64_t *ret_row)
                 w->at = w->stop;
             return true;
         }
-        if (w->over || !next_group(w))
+        if (w->over || !walk_next_group(w))
             return false;
     }
 }
 
-static bool next_ancestor(struct walk *w, uint64_t *ret_row)
+static bool walk_next_ancestor(struct walk *w, uint64_t *ret_row)
 {
     int64_t parent;
 
     /* Parents come first, so that this ends whatever the file says. */
-    while (w->at < w->stop && !is_over(w)) {
+    while (w->at < w->stop && !walk_is_over(w)) {
         parent = cells_get(w->cells, COL_slice_parent, w->at);
         w->stop = w->at;
         if (parent < 0 || (uint64_t)parent >= w->stop)
             return false;
         w->at = (uint64_t)parent;
         *ret_row = w->at;
-        if (fits(w, *ret_row))
+        if (walk_row_fits(w, *ret_row))
             return true;
     }
     return false;
@@ -393,10 +393,10 @@ static bool next_ancestor(struct walk *w, uint64_t *ret_row)
 bool walk_next(struct walk *w, uint64_t *ret_row)
 {
     static bool (*const next[])(struct walk *, uint64_t *) = {
-        [WAY_ROWS] = next_row,
-        [WAY_TRACK] = next_on_track,
-        [WAY_GROUPS] = next_in_groups,
-        [WAY_ANCESTORS] = next_ancestor,
+        [WAY_ROWS] = walk_next_row,
+        [WAY_TRACK] = walk_next_on_track,
+        [WAY_GROUPS] = walk_next_in_groups,
+        [WAY_ANCESTORS] = walk_next_ancestor,
     };
 
     return next[w->way](w, ret_row);

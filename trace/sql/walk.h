@@ -5,9 +5,8 @@
  */
 #pragma once
 
-#include "trace/sql/cells.h"
-#include "trace/sql/numbers.h"
 #include "trace/sql/plan.h"
+#include "trace/sql/values.h"
 
 enum way {
     WAY_ROWS,      /* from row to row */

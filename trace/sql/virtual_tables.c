@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/sql/virtual_tables.h"
+
+#include "trace/reports/report.h"
+#include "trace/sql/args.h"
 #include "trace/sql/values.h"
 #include "trace/sql/walk.h"
-
 #include <errno.h>
 
 /* What SQLite's module is registered with. */
-struct module {
-    const struct sql_table *table;
+struct vtab_module {
+    const void *spec;
+    vtab_declare_fn *declare;
     struct traces *traces;
 };
 
-struct cursor {
+struct table_cursor {
     sqlite3_vtab_cursor base;
     struct terms terms,
-        own_terms; /* those of the query, and as they are for the trace; texts are the former's */
+        trace_terms; /* those of the query, and as they are for the trace; texts are the former's */
     struct walk walk;
     struct cells cells;
     struct row row;
@@ -22,7 +26,7 @@ struct cursor {
     size_t n_ids, next_id;
 };
 
-static struct vtab *vtab_of(struct cursor *c)
+static struct vtab *vtab_of(struct table_cursor *c)
 {
     return (struct vtab *)c->base.pVtab;
 }
@@ -36,14 +40,14 @@ int vtab_fail(sqlite3_vtab *vtab, int error, char *message)
 }
 
 /* What was damaged read as absent: nothing that was computed from it may count. */
-static int check_damage(struct cursor *c)
+static int table_check_damage(struct table_cursor *c)
 {
     char *damage = c->row.trace ? trace_damage(c->row.trace) : NULL;
 
     return damage ? vtab_fail(c->base.pVtab, -EBADMSG, damage) : SQLITE_OK;
 }
 
-static const char *type_of(const struct sql_column *column)
+static const char *column_sql_type(const struct sql_column *column)
 {
     static const char *const types[] = {
         [KIND_INT] = "integer", [KIND_NS] = "integer", [KIND_ROW] = "integer",
@@ -55,12 +59,22 @@ static const char *type_of(const struct sql_column *column)
     return column->column < _COLUMN_MAX ? types[column_specs[column->column].kind] : "integer";
 }
 
-static int declare(sqlite3 *db, const struct sql_table *table, const struct traces *traces)
+int vtab_declare(sqlite3 *db, sqlite3_str *declaration)
 {
+    char *sql = sqlite3_str_finish(declaration);
+
+    if (!sql)
+        return SQLITE_NOMEM;
+    int r = sqlite3_declare_vtab(db, sql);
+    sqlite3_free(sql);
+    return r;
+}
+
+static int table_declare(sqlite3 *db, const void *spec, const struct traces *traces)
+{
+    const struct sql_table *table = spec;
     bool many = traces_many(traces);
     sqlite3_str *s = sqlite3_str_new(db);
-    char *sql;
-    int r;
 
     sqlite3_str_appendall(s, "create table x(");
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -69,23 +83,19 @@ static int declare(sqlite3 *db, const struct sql_table *table, const struct trac
         bool taken = many && streq(column->name, "trace_id");
 
         sqlite3_str_appendf(s, "%s\"%s%s%s\" %s%s", i > 0 ? ", " : "", taken ? table->name : "",
-                            taken ? "_" : "", column->name, type_of(column), column->hidden ? " hidden" : "");
+                            taken ? "_" : "", column->name, column_sql_type(column),
+                            column->hidden ? " hidden" : "");
     }
     sqlite3_str_appendf(s, "%s)", traces_columns(traces));
-    sql = sqlite3_str_finish(s);
-    if (!sql)
-        return SQLITE_NOMEM;
-    r = sqlite3_declare_vtab(db, sql);
-    sqlite3_free(sql);
-    return r;
+    return vtab_declare(db, s);
 }
 
 int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
                  char **ret_error)
 {
-    struct module *module = aux;
+    struct vtab_module *module = aux;
     struct vtab *v;
-    int r = declare(db, module->table, module->traces);
+    int r = module->declare(db, module->spec, module->traces);
 
     if (r == SQLITE_OK)
         r = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
@@ -94,7 +104,7 @@ int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqli
     v = calloc(1, sizeof(*v));
     if (!v)
         return SQLITE_NOMEM;
-    v->table = module->table;
+    v->spec = module->spec;
     v->traces = traces_ref(module->traces);
     *ret = &v->base;
     return SQLITE_OK;
@@ -113,19 +123,18 @@ int vtab_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     struct vtab *v = (struct vtab *)vtab;
 
-    return plan_best_index(v->table, traces_many(v->traces), info);
+    return plan_best_index(v->spec, traces_many(v->traces), info);
 }
 
-static int x_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
+static int table_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 {
     struct vtab *v = (struct vtab *)vtab;
-    struct cursor *c = calloc(1, sizeof(*c));
+    struct table_cursor *c = calloc(1, sizeof(*c));
 
     if (!c)
         return SQLITE_NOMEM;
     c->at_end = true;
-    c->row.vtab = vtab;
-    c->row.table = v->table;
+    c->row.table = v->spec;
     c->row.cells = &c->cells;
     /* A mapping outlives what is asked of it only where it is never closed. */
     c->row.text_lifetime = traces_many(v->traces) ? SQLITE_TRANSIENT : SQLITE_STATIC;
@@ -133,18 +142,18 @@ static int x_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
     return SQLITE_OK;
 }
 
-static void leave_trace(struct cursor *c)
+static void table_leave_trace(struct table_cursor *c)
 {
     traces_put(vtab_of(c)->traces, c->row.trace);
     c->row.trace = NULL;
     cells_use(&c->cells, NULL);
 }
 
-static int x_close(sqlite3_vtab_cursor *cursor)
+static int table_close(sqlite3_vtab_cursor *cursor)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct table_cursor *c = (struct table_cursor *)cursor;
 
-    leave_trace(c);
+    table_leave_trace(c);
     walk_done(&c->walk);
     terms_done(&c->terms);
     cells_done(&c->cells);
@@ -156,7 +165,7 @@ static int x_close(sqlite3_vtab_cursor *cursor)
 /* What is asked for by the number of a row. */
 static const enum seek row_seeks[] = {SEEK_ROW, SEEK_SLICE, SEEK_TRACK, SEEK_DESCENDANTS, SEEK_ANCESTORS};
 
-static int enter_trace(struct cursor *c, int64_t id)
+static int table_enter_trace(struct table_cursor *c, int64_t id)
 {
     struct vtab *v = vtab_of(c);
 
@@ -164,24 +173,24 @@ static int enter_trace(struct cursor *c, int64_t id)
         char *error = NULL;
         int r;
 
-        leave_trace(c);
+        table_leave_trace(c);
         r = traces_get(v->traces, id, &c->row.trace, &error);
         if (r < 0)
             return vtab_fail(c->base.pVtab, r, error);
         cells_use(&c->cells, c->row.trace->columns);
     }
     c->row.before = c->row.number = ROW_NONE;
-    c->own_terms = c->terms;
+    c->trace_terms = c->terms;
     for (size_t i = 0; i < ARRAY_SIZE(row_seeks) && traces_are_one(v->traces); i++)
-        c->own_terms.numbers[row_seeks[i]] = rows_within(id, c->terms.numbers[row_seeks[i]]);
-    return walk_start(&c->walk, v->table, c->row.trace, &c->cells, &c->own_terms);
+        c->trace_terms.numbers[row_seeks[i]] = rows_within(id, c->terms.numbers[row_seeks[i]]);
+    return walk_start(&c->walk, c->row.table, c->row.trace, &c->cells, &c->trace_terms);
 }
 
 /* To the next row, if need be of the next trace. */
-static int advance(struct cursor *c)
+static int table_advance(struct table_cursor *c)
 {
     for (;;) {
-        int r = check_damage(c);
+        int r = table_check_damage(c);
 
         if (r != SQLITE_OK)
             return r;
@@ -190,9 +199,9 @@ static int advance(struct cursor *c)
             return SQLITE_OK;
         if (c->walk.over)
             return SQLITE_INTERRUPT;
-        r = check_damage(c);
+        r = table_check_damage(c);
         if (r == SQLITE_OK && c->next_id < c->n_ids) {
-            r = enter_trace(c, c->ids[c->next_id++]);
+            r = table_enter_trace(c, c->ids[c->next_id++]);
             if (r == SQLITE_OK)
                 continue;
         }
@@ -213,7 +222,7 @@ static struct range traces_of_rows(struct range traces, struct range rows)
     return traces;
 }
 
-static int select_traces(struct cursor *c)
+static int table_select_traces(struct table_cursor *c)
 {
     struct range wanted = c->terms.numbers[SEEK_TRACE];
     char *error = NULL;
@@ -230,130 +239,45 @@ static int select_traces(struct cursor *c)
     return r < 0 ? vtab_fail(c->base.pVtab, r, error) : SQLITE_OK;
 }
 
-static int x_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n, sqlite3_value **values)
+static int table_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n,
+                        sqlite3_value **values)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct table_cursor *c = (struct table_cursor *)cursor;
     int r = plan_terms(c->row.table, number, text, values, n, &c->terms);
 
     c->at_end = true;
     if (r == SQLITE_OK)
-        r = select_traces(c);
+        r = table_select_traces(c);
     if (r != SQLITE_OK || c->n_ids == 0)
         return r;
-    r = enter_trace(c, c->ids[c->next_id++]);
+    r = table_enter_trace(c, c->ids[c->next_id++]);
     if (r != SQLITE_OK)
         return r;
     c->at_end = false;
-    return advance(c);
+    return table_advance(c);
 }
 
-static int x_next(sqlite3_vtab_cursor *cursor)
+static int table_next(sqlite3_vtab_cursor *cursor)
 {
-    return advance((struct cursor *)cursor);
+    return table_advance((struct table_cursor *)cursor);
 }
 
-static int x_eof(sqlite3_vtab_cursor *cursor)
+static int table_eof(sqlite3_vtab_cursor *cursor)
 {
-    return ((struct cursor *)cursor)->at_end;
+    return ((struct table_cursor *)cursor)->at_end;
 }
 
-static int x_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
+static int table_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
 {
-    const struct row *row = &((struct cursor *)cursor)->row;
+    const struct row *row = &((struct table_cursor *)cursor)->row;
 
     *ret = numbered_in(row->trace->id, row->number);
     return SQLITE_OK;
 }
 
-uint64_t row_slice(const struct row *row)
+static int table_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
 {
-    int64_t slice;
-
-    if (row->table->rows == TABLE_slice)
-        return row->number;
-    slice = row->table->slice ? cells_get(row->cells, row->table->slice, row->number) : COLUMN_NULL;
-    return slice < 0 ? ROW_NONE : (uint64_t)slice;
-}
-
-/* The row of the column's own table that the value is in. */
-static uint64_t locate(const struct row *row, const struct sql_column *column)
-{
-    enum column_table table = column_specs[column->column].table;
-    uint64_t slice;
-
-    if (column->through) {
-        int64_t other = cells_get(row->cells, column->through, row->number);
-
-        slice = other < 0 ? ROW_NONE : (uint64_t)other;
-    } else if (table == row->table->rows) {
-        return row->number;
-    } else {
-        slice = row_slice(row);
-    }
-    return table == TABLE_slice || slice == ROW_NONE ? slice : cells_of_slice(row->cells, table, slice);
-}
-
-bool result_text(const struct row *row, sqlite3_context *ctx, int64_t number)
-{
-    struct text text = columns_text(row->trace->columns, number);
-
-    if (number == COLUMN_NULL)
-        return false;
-    sqlite3_result_text64(ctx, text.p ? text.p : "", text.size, row->text_lifetime, SQLITE_UTF8);
-    return text.size > 0;
-}
-
-/* Digits as they were written; what is no finite number is absent here, and a text in table args. */
-static bool result_real(const struct row *row, sqlite3_context *ctx, int64_t number)
-{
-    struct text text = columns_text(row->trace->columns, number);
-    char digits[64], *end;
-    double value;
-
-    if (text.size == 0 || text.size >= sizeof(digits))
-        return false;
-    memcpy(digits, text.p, text.size);
-    digits[text.size] = '\0';
-    value = strtod(digits, &end);
-    if (end == digits + text.size && value - value == 0)
-        sqlite3_result_double(ctx, value);
-    return true;
-}
-
-/* The number of a row of any table. */
-static void result_row(const struct row *row, sqlite3_context *ctx, uint64_t number)
-{
-    bool are_one = traces_are_one(((const struct vtab *)row->vtab)->traces);
-
-    sqlite3_result_int64(ctx, are_one ? numbered_in(row->trace->id, number) : (sqlite3_int64)number);
-}
-
-/* False where what came out may be due to damage. */
-static bool result_value(const struct row *row, sqlite3_context *ctx, enum column column, int64_t value)
-{
-    double real;
-
-    switch (column_specs[column].kind) {
-    case KIND_TEXT:
-        return result_text(row, ctx, value);
-    case KIND_REAL:
-        return result_real(row, ctx, value);
-    case KIND_FLOAT:
-        memcpy(&real, &value, sizeof(real));
-        sqlite3_result_double(ctx, real);
-        return true;
-    case KIND_ROW:
-        result_row(row, ctx, (uint64_t)value);
-        return true;
-    default:
-        sqlite3_result_int64(ctx, value);
-        return true;
-    }
-}
-
-static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
-{
-    struct cursor *c = (struct cursor *)cursor;
+    struct table_cursor *c = (struct table_cursor *)cursor;
     const struct sql_column *column = &c->row.table->columns[i];
     uint64_t row;
     int64_t value;
@@ -365,7 +289,7 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
     switch (column->column) {
     case VALUE_FUNCTION:
         column->function(&c->row, ctx);
-        return check_damage(c);
+        return table_check_damage(c);
     case VALUE_ROW:
         result_row(&c->row, ctx, c->row.number);
         return SQLITE_OK;
@@ -381,54 +305,77 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
         return SQLITE_OK;
     }
     if (!walk_knows(&c->walk, column, &value)) {
-        row = locate(&c->row, column);
+        row = row_of_column(&c->row, column);
         value = row == ROW_NONE ? COLUMN_NULL : cells_get(&c->cells, column->column, row);
     }
     if (value == COLUMN_NULL || !result_value(&c->row, ctx, column->column, value))
-        return check_damage(c);
+        return table_check_damage(c);
     return SQLITE_OK;
 }
 
-static const sqlite3_module methods_of_rows = {
+static const sqlite3_module table_methods = {
     .iVersion = 1,
     .xConnect = vtab_connect,
     .xBestIndex = vtab_best_index,
     .xDisconnect = vtab_disconnect,
-    .xOpen = x_open,
-    .xClose = x_close,
-    .xFilter = x_filter,
-    .xNext = x_next,
-    .xEof = x_eof,
-    .xColumn = x_column,
-    .xRowid = x_rowid,
+    .xOpen = table_open,
+    .xClose = table_close,
+    .xFilter = table_filter,
+    .xNext = table_next,
+    .xEof = table_eof,
+    .xColumn = table_column,
+    .xRowid = table_rowid,
 };
 
-static void module_free(void *arg)
+static void vtab_module_free(void *arg)
 {
-    struct module *m = arg;
+    struct vtab_module *m = arg;
 
     traces_unref(m->traces);
     free(m);
 }
 
-int vtab_register(sqlite3 *db, const sqlite3_module *methods, const struct sql_table *table,
-                  struct traces *traces)
+int vtab_register(sqlite3 *db, const char *name, const sqlite3_module *methods, const void *spec,
+                  vtab_declare_fn *declare, struct traces *traces)
 {
-    struct module *m = calloc(1, sizeof(*m));
+    struct vtab_module *m = calloc(1, sizeof(*m));
 
     if (!m)
         return SQLITE_NOMEM;
-    m->table = table;
+    m->spec = spec;
+    m->declare = declare ? declare : table_declare;
     m->traces = traces_ref(traces);
     /* SQLite frees m also where this fails. */
-    return sqlite3_create_module_v2(db, table->name, methods, m, module_free);
+    return sqlite3_create_module_v2(db, name, methods, m, vtab_module_free);
 }
 
-int vtab_register_tables(sqlite3 *db, struct traces *traces)
+int sql_register(sqlite3 *db, struct sql_source source)
 {
+    _cleanup_(traces_unrefp) struct traces *traces = NULL;
     int r = SQLITE_OK;
 
+    if (traces_new(db, source, &traces) < 0)
+        return SQLITE_NOMEM;
     for (size_t i = 0; i < sql_tables_count && r == SQLITE_OK; i++)
-        r = vtab_register(db, &methods_of_rows, &sql_tables[i], traces);
+        r = vtab_register(db, sql_tables[i].name, &table_methods, &sql_tables[i], NULL, traces);
+    if (r == SQLITE_OK)
+        r = args_register_table(db, traces);
+    if (r == SQLITE_OK)
+        r = args_register_function(db, traces);
+    if (r == SQLITE_OK)
+        r = report_tables_register(db, traces);
     return r;
+}
+
+const char *sql_table_name(size_t i)
+{
+    if (i < sql_tables_count)
+        return sql_tables[i].name;
+    i -= sql_tables_count;
+    if (i == 0)
+        return "args";
+    for (const char *const *name = report_table_names; *name; name++)
+        if (--i == 0)
+            return *name;
+    return NULL;
 }

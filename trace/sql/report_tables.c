@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/sql/report_table.h"
-
 #include "trace/reports/report.h"
-#include "trace/sql/terms.h"
-#include "trace/sql/vtab.h"
+#include "trace/sql/plan.h"
+#include "trace/sql/virtual_tables.h"
 #include <errno.h>
 
 /* How xBestIndex tells xFilter that one trace is asked for. */
@@ -12,19 +10,7 @@ enum { ALL_TRACES, ONE_TRACE };
 #define ROWS_ESTIMATE   100
 #define TRACES_ESTIMATE 1000
 
-/* What SQLite's module is registered with. */
-struct module {
-    const struct report *report;
-    struct traces *traces;
-};
-
-struct report_vtab {
-    sqlite3_vtab base;
-    const struct report *report;
-    struct traces *traces;
-};
-
-struct cursor {
+struct report_cursor {
     sqlite3_vtab_cursor base;
     int64_t *ids;
     size_t n_ids, next_id;
@@ -34,12 +20,17 @@ struct cursor {
     sqlite3_int64 n_before; /* rows of the traces before it */
 };
 
-static struct report_vtab *vtab_of(struct cursor *c)
+static const struct report *report_of(const struct report_cursor *c)
 {
-    return (struct report_vtab *)c->base.pVtab;
+    return ((const struct vtab *)c->base.pVtab)->spec;
 }
 
-static const char *type_of(enum report_unit unit)
+static struct traces *report_traces(const struct report_cursor *c)
+{
+    return ((const struct vtab *)c->base.pVtab)->traces;
+}
+
+static const char *unit_sql_type(enum report_unit unit)
 {
     switch (unit) {
     case UNIT_TEXT:
@@ -62,53 +53,23 @@ static bool has_rank(const struct report *report)
     return false;
 }
 
-static int declare(sqlite3 *db, const struct report *report, const struct traces *traces)
+static int report_table_declare(sqlite3 *db, const void *spec, const struct traces *traces)
 {
+    const struct report *report = spec;
     sqlite3_str *s = sqlite3_str_new(db);
 
     sqlite3_str_appendall(s, "create table x(");
     for (size_t i = 0; i < report->n_columns; i++)
         sqlite3_str_appendf(s, "%s\"%s\" %s", i > 0 ? ", " : "", report->columns[i].name,
-                            type_of(report->columns[i].unit));
+                            unit_sql_type(report->columns[i].unit));
     sqlite3_str_appendf(
         s, "%s)", traces_are_one(traces) && has_rank(report) ? ", trace_id integer" : traces_columns(traces));
-    char *sql = sqlite3_str_finish(s);
-    if (!sql)
-        return SQLITE_NOMEM;
-    int r = sqlite3_declare_vtab(db, sql);
-    sqlite3_free(sql);
-    return r;
+    return vtab_declare(db, s);
 }
 
-static int x_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
-                     char **ret_error)
+static int report_table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
-    struct module *module = aux;
-    int r = declare(db, module->report, module->traces);
-
-    if (r == SQLITE_OK)
-        r = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-    struct report_vtab *v = r == SQLITE_OK ? calloc(1, sizeof(*v)) : NULL;
-    if (!v)
-        return r == SQLITE_OK ? SQLITE_NOMEM : r;
-    v->report = module->report;
-    v->traces = traces_ref(module->traces);
-    *ret = &v->base;
-    return SQLITE_OK;
-}
-
-static int x_disconnect(sqlite3_vtab *vtab)
-{
-    struct report_vtab *v = (struct report_vtab *)vtab;
-
-    traces_unref(v->traces);
-    free(v);
-    return SQLITE_OK;
-}
-
-static int x_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-    const struct report *report = ((struct report_vtab *)vtab)->report;
+    const struct report *report = ((const struct vtab *)vtab)->spec;
 
     info->idxNum = ALL_TRACES;
     info->estimatedRows = ROWS_ESTIMATE * TRACES_ESTIMATE;
@@ -127,9 +88,9 @@ static int x_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
-static int x_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
+static int report_table_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 {
-    struct cursor *c = calloc(1, sizeof(*c));
+    struct report_cursor *c = calloc(1, sizeof(*c));
 
     if (!c)
         return SQLITE_NOMEM;
@@ -137,9 +98,9 @@ static int x_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
     return SQLITE_OK;
 }
 
-static int x_close(sqlite3_vtab_cursor *cursor)
+static int report_table_close(sqlite3_vtab_cursor *cursor)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
 
     report_rows_done(&c->rows);
     free(c->ids);
@@ -147,14 +108,14 @@ static int x_close(sqlite3_vtab_cursor *cursor)
     return SQLITE_OK;
 }
 
-static int make_rows(struct cursor *c, struct trace *trace)
+static int report_cursor_make_rows(struct report_cursor *c, struct trace *trace)
 {
     int64_t number = columns_meta(trace->columns, META_rank);
     struct rank rank = {.columns = trace->columns, .label = "", .number = number == COLUMN_NULL ? 0 : number};
     struct analysis a = {.ranks = &rank, .n = 1, .view = VIEW_ALL};
 
     report_rows_done(&c->rows);
-    int r = report_make(vtab_of(c)->report, &a, &c->rows);
+    int r = report_make(report_of(c), &a, &c->rows);
     analysis_done(&a);
     if (r == -ENODATA) {
         report_rows_done(&c->rows);
@@ -166,7 +127,7 @@ static int make_rows(struct cursor *c, struct trace *trace)
 }
 
 /* To the first row of the next trace that has one. */
-static int next_trace(struct cursor *c)
+static int report_cursor_next_trace(struct report_cursor *c)
 {
     int r = SQLITE_OK;
 
@@ -177,18 +138,19 @@ static int next_trace(struct cursor *c)
         c->n_before += (sqlite3_int64)c->row;
         c->row = 0;
         c->id = c->ids[c->next_id++];
-        int failed = traces_get(vtab_of(c)->traces, c->id, &trace, &error);
+        int failed = traces_get(report_traces(c), c->id, &trace, &error);
         if (failed < 0)
             return vtab_fail(c->base.pVtab, failed, error);
-        r = trace_look(trace) ? SQLITE_INTERRUPT : make_rows(c, trace);
-        traces_put(vtab_of(c)->traces, trace);
+        r = trace_look(trace) ? SQLITE_INTERRUPT : report_cursor_make_rows(c, trace);
+        traces_put(report_traces(c), trace);
     }
     return r;
 }
 
-static int x_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n, sqlite3_value **values)
+static int report_table_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n,
+                               sqlite3_value **values)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
     struct range ids = {INT64_MIN, INT64_MAX};
     char *error = NULL;
 
@@ -198,39 +160,39 @@ static int x_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, i
     c->n_before = 0;
     if (number == ONE_TRACE)
         range_narrow_trace(&ids, SQLITE_INDEX_CONSTRAINT_EQ, values[0]);
-    int r = traces_within(vtab_of(c)->traces, ids.min, ids.max, &c->ids, &c->n_ids, &error);
-    return r < 0 ? vtab_fail(cursor->pVtab, r, error) : next_trace(c);
+    int r = traces_within(report_traces(c), ids.min, ids.max, &c->ids, &c->n_ids, &error);
+    return r < 0 ? vtab_fail(cursor->pVtab, r, error) : report_cursor_next_trace(c);
 }
 
-static int x_next(sqlite3_vtab_cursor *cursor)
+static int report_table_next(sqlite3_vtab_cursor *cursor)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
 
     c->row++;
-    return next_trace(c);
+    return report_cursor_next_trace(c);
 }
 
-static int x_eof(sqlite3_vtab_cursor *cursor)
+static int report_table_eof(sqlite3_vtab_cursor *cursor)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
 
     return c->row == report_rows_count(&c->rows);
 }
 
-static int x_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
+static int report_table_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
 
     *ret = c->n_before + (sqlite3_int64)c->row;
     return SQLITE_OK;
 }
 
-static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
+static int report_table_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
 {
-    struct cursor *c = (struct cursor *)cursor;
+    struct report_cursor *c = (struct report_cursor *)cursor;
 
-    if (i >= (int)vtab_of(c)->report->n_columns) {
-        traces_result(vtab_of(c)->traces, c->id, i - (int)vtab_of(c)->report->n_columns, ctx);
+    if (i >= (int)report_of(c)->n_columns) {
+        traces_result(report_traces(c), c->id, i - (int)report_of(c)->n_columns, ctx);
         return SQLITE_OK;
     }
     const struct cell *cell = report_rows_at(&c->rows, c->row, (size_t)i);
@@ -250,40 +212,26 @@ static int x_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
     return SQLITE_OK;
 }
 
-static const sqlite3_module methods = {
+static const sqlite3_module report_table_methods = {
     .iVersion = 1,
-    .xConnect = x_connect,
-    .xBestIndex = x_best_index,
-    .xDisconnect = x_disconnect,
-    .xOpen = x_open,
-    .xClose = x_close,
-    .xFilter = x_filter,
-    .xNext = x_next,
-    .xEof = x_eof,
-    .xColumn = x_column,
-    .xRowid = x_rowid,
+    .xConnect = vtab_connect,
+    .xBestIndex = report_table_best_index,
+    .xDisconnect = vtab_disconnect,
+    .xOpen = report_table_open,
+    .xClose = report_table_close,
+    .xFilter = report_table_filter,
+    .xNext = report_table_next,
+    .xEof = report_table_eof,
+    .xColumn = report_table_column,
+    .xRowid = report_table_rowid,
 };
-
-static void module_free(void *arg)
-{
-    struct module *m = arg;
-
-    traces_unref(m->traces);
-    free(m);
-}
 
 int report_tables_register(sqlite3 *db, struct traces *traces)
 {
     int r = SQLITE_OK;
 
-    for (size_t i = 0; reports[i] && r == SQLITE_OK; i++) {
-        struct module *m = calloc(1, sizeof(*m));
-        if (!m)
-            return SQLITE_NOMEM;
-        m->report = reports[i];
-        m->traces = traces_ref(traces);
-        /* SQLite frees m also where this fails. */
-        r = sqlite3_create_module_v2(db, report_table_names[i], &methods, m, module_free);
-    }
+    for (size_t i = 0; reports[i] && r == SQLITE_OK; i++)
+        r = vtab_register(db, report_table_names[i], &report_table_methods, reports[i], report_table_declare,
+                          traces);
     return r;
 }
