@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "trace/export/selection.h"
+#include "trace/read/sum.h"
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -61,7 +61,7 @@ int exporting_check(struct client *c, const char *name, const struct export_trac
     int64_t first = columns_meta(t->columns, META_first_ns), last = columns_meta(t->columns, META_last_ns);
     problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no slice in what was selected", name);
     problem_remedy(&p, "It is %s long; its categories are %s.",
-                   format_duration(length, first == COLUMN_NULL ? 0 : sub_ns(last, first)), clean);
+                   format_duration(length, first == COLUMN_NULL ? 0 : difference_of(last, first)), clean);
     return client_fail(c, &p);
 }
 

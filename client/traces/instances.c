@@ -2,7 +2,7 @@
 #include "client/traces/instances.h"
 
 #include "base/alloc.h"
-#include "trace/export/align.h"
+#include "trace/export/merge.h"
 #include "trace/read/instance.h"
 #include "trace/reports/common_collectives.h"
 #include <errno.h>

@@ -9,8 +9,8 @@
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
-#include "trace/export/align.h"
-#include "trace/export/selection.h"
+#include "trace/export/merge.h"
+#include "trace/read/sum.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -57,7 +57,7 @@ static int align_start(struct client *c, struct named_ranks *ranks)
 
     for (size_t i = 0; i < ranks->n; i++) {
         int64_t first = columns_meta(ranks->items[i].columns, META_first_ns);
-        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : sub_ns(zero, first);
+        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : difference_of(zero, first);
     }
     return 0;
 }
@@ -82,11 +82,11 @@ static int move_clocks(struct client *c, struct named_ranks *ranks, bool always)
             return -ENOMSG;
         if (!always && !alignment_is_needed(&a))
             continue;
-        rank->shift_ns = add_ns(rank->shift_ns, a.shift_ns);
+        rank->shift_ns = sum_of(rank->shift_ns, a.shift_ns);
         client_note(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
                     rank->label, a.shift_ns < 0 ? "-" : "",
-                    format_duration(by, a.shift_ns < 0 ? sub_ns(0, a.shift_ns) : a.shift_ns), a.matches,
-                    first->label);
+                    format_duration(by, a.shift_ns < 0 ? difference_of(0, a.shift_ns) : a.shift_ns),
+                    a.matches, first->label);
     }
     return 0;
 }
@@ -119,10 +119,10 @@ static void say_distance(struct client *c, const struct named_ranks *ranks)
         any = any && ranks->items[i].instance == ranks->items[i - 1].instance;
         if (start == COLUMN_NULL)
             continue;
-        start = add_ns(start, ranks->items[i].shift_ns);
+        start = sum_of(start, ranks->items[i].shift_ns);
         first = any ? MIN(first, start) : start;
         last = any ? MAX(last, start) : start;
-        most = MAX(most, sub_ns(last, first));
+        most = MAX(most, difference_of(last, first));
         any = true;
     }
     if (most > APART_NS)

@@ -8,7 +8,7 @@
 #include "client/views/flame_svg.h"
 #include "client/views/markup.h"
 #include "client/views/report_format.h"
-#include "trace/export/selection.h"
+#include "trace/read/sum.h"
 #include <errno.h>
 
 /* Time bins of the plot of a GPU's use. */
@@ -193,7 +193,7 @@ static int put_use(FILE *out, struct analysis *a, size_t rank, int64_t from, int
     _cleanup_(intervals_done) struct intervals all = {0}, own = {0}, exposed = {0};
     double busy_shares[PLOT_BINS], exposed_shares[PLOT_BINS], none[PLOT_BINS] = {0};
     const struct gpu_work *work;
-    int64_t shift = a->ranks[rank].shift_ns, span = MAX(sub_ns(to, from), INT64_C(1));
+    int64_t shift = a->ranks[rank].shift_ns, span = MAX(difference_of(to, from), INT64_C(1));
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
@@ -205,8 +205,8 @@ static int put_use(FILE *out, struct analysis *a, size_t rank, int64_t from, int
         r = intervals_subtract(&all, &own, &exposed);
     if (r < 0)
         return r;
-    from = sub_ns(from, shift);
-    to = sub_ns(to, shift);
+    from = difference_of(from, shift);
+    to = difference_of(to, shift);
     intervals_shares(&own, from, to, busy_shares, PLOT_BINS);
     intervals_shares(&exposed, from, to, exposed_shares, PLOT_BINS);
     double busy = 100.0 * (double)intervals_length(&own) / (double)span,
@@ -244,8 +244,8 @@ static int put_uses(FILE *out, struct analysis *a)
         const struct gpu_work *work;
         r = analysis_gpu(a, i, &work);
         for (size_t k = 0; r >= 0 && k < work->n; k++) {
-            from = MIN(from, add_ns(work->events[k].ts, a->ranks[i].shift_ns));
-            to = MAX(to, add_ns(work->events[k].end, a->ranks[i].shift_ns));
+            from = MIN(from, sum_of(work->events[k].ts, a->ranks[i].shift_ns));
+            to = MAX(to, sum_of(work->events[k].end, a->ranks[i].shift_ns));
         }
     }
     if (r < 0 || from >= to)
@@ -254,10 +254,10 @@ static int put_uses(FILE *out, struct analysis *a)
             "<h2 id=\"use\">GPU use over %s</h2>\n<p class=\"how\"><span class=\"key busy\"></span>busy "
             "(computing or copying)<span class=\"key comm\"></span>communication with nothing else "
             "running<span class=\"key idle\"></span>idle; each bin is %s</p>\n",
-            format_duration(span, sub_ns(to, from)), format_duration(bin, sub_ns(to, from) / PLOT_BINS));
+            format_duration(span, difference_of(to, from)), format_duration(bin, difference_of(to, from) / PLOT_BINS));
     for (size_t i = 0; i < MIN(a->n, (size_t)RANKS_PLOTTED) && r >= 0; i++)
         r = put_use(out, a, i, from, to);
-    put_axis(out, sub_ns(to, from));
+    put_axis(out, difference_of(to, from));
     if (a->n > RANKS_PLOTTED)
         fprintf(out, "<p class=\"more\">%zu more ranks</p>\n", a->n - RANKS_PLOTTED);
     return r;

@@ -1,11 +1,294 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/chrome.h"
 
-#include "trace/export/formats.h"
-#include "trace/export/text_out.h"
-
+#include "trace/export/export.h"
+#include "trace/export/selection.h"
+#include "trace/export/writers.h"
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdint.h>
+
+/* -- Events from the columns ---------------------------------------------------------------------------- */
+
+void chrome_next(struct chrome_writer *w)
+{
+    fputs(w->o->any ? ",\n" : "\n", w->out);
+    w->o->any = true;
+}
+
+void chrome_put_ns(const struct chrome_writer *w, int64_t ns)
+{
+    out_us(w->out, w->place ? sum_of(ns, w->place->add_ns) : ns);
+}
+
+/* A number, or the text that stands for it. */
+static void chrome_put_id(const struct chrome_writer *w, enum column number, enum column text, int64_t row)
+{
+    int64_t name = columns_get(w->c, text, (uint64_t)row), id = columns_get(w->c, number, (uint64_t)row);
+
+    if (name != COLUMN_NULL)
+        out_json_text(w->out, columns_text(w->c, name));
+    else
+        fprintf(w->out, "%" PRId64, id == COLUMN_NULL ? 0 : id);
+}
+
+void chrome_put_pid(const struct chrome_writer *w, int64_t process)
+{
+    if (w->place)
+        fprintf(w->out, "%" PRId64, process < 0 ? 0 : w->place->pids[process]);
+    else
+        chrome_put_id(w, COL_process_pid, COL_process_pid_text, process);
+}
+
+static void chrome_put_where(struct chrome_writer *w, int64_t process, int64_t thread)
+{
+    fputs(",\"pid\":", w->out);
+    chrome_put_pid(w, process);
+    fputs(",\"tid\":", w->out);
+    chrome_put_id(w, COL_thread_tid, COL_thread_tid_text, thread);
+}
+
+static void chrome_put_track(struct chrome_writer *w, int64_t track)
+{
+    chrome_put_where(w, columns_get(w->c, COL_track_process, (uint64_t)track),
+                     columns_get(w->c, COL_track_thread, (uint64_t)track));
+}
+
+static void chrome_put_text_member(struct chrome_writer *w, const char *key, int64_t text)
+{
+    fprintf(w->out, ",\"%s\":", key);
+    out_json_text(w->out, columns_text(w->c, text));
+}
+
+/* An event that names something: {"args":{KEY:, and after that its value. */
+static void chrome_open_name(struct chrome_writer *w, const char *what, const char *key, int64_t process,
+                             int64_t thread)
+{
+    chrome_next(w);
+    fprintf(w->out, "{\"name\":\"%s\",\"ph\":\"M\"", what);
+    chrome_put_where(w, process, thread);
+    fprintf(w->out, ",\"args\":{\"%s\":", key);
+}
+
+static void chrome_close_name(struct chrome_writer *w)
+{
+    fputs("}}", w->out);
+}
+
+static void chrome_put_name(struct chrome_writer *w, const char *what, const char *key, int64_t text,
+                            int64_t process, int64_t thread)
+{
+    if (text == COLUMN_NULL)
+        return;
+    chrome_open_name(w, what, key, process, thread);
+    out_json_text(w->out, columns_text(w->c, text));
+    chrome_close_name(w);
+}
+
+static void chrome_put_order(struct chrome_writer *w, const char *what, int64_t index, int64_t process,
+                             int64_t thread)
+{
+    /* 0 is where everything lies that was given no order. */
+    if (index == COLUMN_NULL || index == 0)
+        return;
+    chrome_open_name(w, what, "sort_index", process, thread);
+    fprintf(w->out, "%" PRId64, index);
+    chrome_close_name(w);
+}
+
+static int chrome_put_merged_process(struct chrome_writer *w, int64_t process)
+{
+    _cleanup_(freep) char *name = label_process(w->c, process);
+
+    if (!name)
+        return -ENOMEM;
+    chrome_open_name(w, "process_name", "name", process, COLUMN_NULL);
+    putc('"', w->out);
+    if (w->place->label) {
+        out_json_part(w->out, text_of(w->place->label));
+        fputs(" · ", w->out);
+    }
+    out_json_part(w->out, text_of(name));
+    putc('"', w->out);
+    chrome_close_name(w);
+    chrome_put_order(w, "process_sort_index", w->place->pids[process], process, COLUMN_NULL);
+    return 0;
+}
+
+static int chrome_put_process(struct chrome_writer *w, int64_t process)
+{
+    uint64_t row = (uint64_t)process;
+    int r = 0;
+
+    if (w->place) {
+        r = chrome_put_merged_process(w, process);
+    } else {
+        chrome_put_name(w, "process_name", "name", columns_get(w->c, COL_process_name, row), process,
+                        COLUMN_NULL);
+        chrome_put_order(w, "process_sort_index", columns_get(w->c, COL_process_sort_index, row), process,
+                         COLUMN_NULL);
+    }
+    chrome_put_name(w, "process_labels", "labels", columns_get(w->c, COL_process_labels, row), process,
+                    COLUMN_NULL);
+    return r;
+}
+
+static bool chrome_has_process(const struct chrome_writer *w, int64_t process)
+{
+    return !w->place || (process >= 0 && w->place->pids[process] > 0);
+}
+
+int chrome_put_names(struct chrome_writer *w)
+{
+    uint64_t processes = columns_rows(w->c, TABLE_process), threads = columns_rows(w->c, TABLE_thread);
+    int r = 0;
+
+    for (uint64_t i = 0; i < processes && r == 0; i++)
+        r = chrome_has_process(w, (int64_t)i) ? chrome_put_process(w, (int64_t)i) : 0;
+    for (uint64_t i = 0; i < threads && r == 0; i++) {
+        int64_t process = columns_get(w->c, COL_thread_process, i);
+
+        if (!chrome_has_process(w, process))
+            continue;
+        chrome_put_name(w, "thread_name", "name", columns_get(w->c, COL_thread_name, i), process, (int64_t)i);
+        chrome_put_order(w, "thread_sort_index", columns_get(w->c, COL_thread_sort_index, i), process,
+                         (int64_t)i);
+    }
+    return r;
+}
+
+static void chrome_put_arg_value(struct chrome_writer *w, enum column_kind kind, int64_t value)
+{
+    if (value == COLUMN_NULL)
+        fputs("null", w->out);
+    else if (kind == KIND_TEXT)
+        out_json_value(w->out, columns_text(w->c, value));
+    else if (kind == KIND_REAL)
+        out_json_digits(w->out, columns_text(w->c, value));
+    else
+        fprintf(w->out, "%" PRId64, value);
+}
+
+static void chrome_put_args(struct chrome_writer *w, uint64_t row)
+{
+    const char *before = ",\"args\":{";
+    struct slice_arg a;
+
+    for (args_seek(&w->args, row); args_next(&w->args, &a); before = ",") {
+        fprintf(w->out, "%s\"%s\":%s", before, a.key, a.is_array ? "[" : "");
+        for (unsigned i = 0; i < a.n; i++) {
+            if (i > 0)
+                putc(',', w->out);
+            chrome_put_arg_value(w, a.kind, a.values[i]);
+        }
+        if (a.is_array)
+            putc(']', w->out);
+    }
+    if (streq(before, ","))
+        putc('}', w->out);
+}
+
+/* Phases by the track that a slice lies on: of one that lasts, of one that never ended, of an instant. */
+static const struct chrome_phases {
+    const char *lasting, *unfinished, *instant, *scope;
+} phases[_TRACK_KIND_MAX] = {
+    [TRACK_THREAD] = {"X", "B", "i", "t"},          [TRACK_OVERFLOW] = {"X", "B", "i", "t"},
+    [TRACK_ASYNC] = {"b", "b", "n", NULL},          [TRACK_PROCESS_INSTANTS] = {"X", "B", "i", "p"},
+    [TRACK_GLOBAL_INSTANTS] = {"X", "B", "i", "g"}, [TRACK_COUNTER] = {"X", "B", "i", "t"},
+};
+
+static void chrome_put_slice_event(struct chrome_writer *w, uint64_t row, const char *phase, int64_t ts)
+{
+    int64_t track = columns_get(w->c, COL_slice_track, row),
+            category = columns_get(w->c, COL_slice_category, row);
+
+    chrome_next(w);
+    fprintf(w->out, "{\"ph\":\"%s\"", phase);
+    if (category != COLUMN_NULL)
+        chrome_put_text_member(w, "cat", category);
+    chrome_put_text_member(w, "name", columns_get(w->c, COL_slice_name, row));
+    chrome_put_track(w, track);
+    fputs(",\"ts\":", w->out);
+    chrome_put_ns(w, ts);
+}
+
+void chrome_put_slice(struct chrome_writer *w, uint64_t row)
+{
+    int64_t track = columns_get(w->c, COL_slice_track, row),
+            kind = columns_get(w->c, COL_track_kind, (uint64_t)track);
+    int64_t ts = columns_get(w->c, COL_slice_ts, row), dur = columns_get(w->c, COL_slice_dur, row);
+    int64_t flags = columns_get(w->c, COL_slice_flags, row);
+    bool instant = flags > 0 && (flags & SLICE_INSTANT);
+    const struct chrome_phases *p = &phases[kind < 0 || kind >= _TRACK_KIND_MAX ? TRACK_THREAD : kind];
+
+    chrome_put_slice_event(w, row, instant ? p->instant : dur < 0 ? p->unfinished : p->lasting, ts);
+    if (kind == TRACK_ASYNC)
+        fprintf(w->out, ",\"id\":%" PRIu64, row + 1);
+    else if (instant)
+        fprintf(w->out, ",\"s\":\"%s\"", p->scope);
+    else if (dur >= 0) {
+        fputs(",\"dur\":", w->out);
+        out_us(w->out, dur);
+    }
+    chrome_put_args(w, row);
+    putc('}', w->out);
+    if (kind == TRACK_ASYNC && !instant && dur >= 0) {
+        chrome_put_slice_event(w, row, "e", sum_of(ts, dur));
+        fprintf(w->out, ",\"id\":%" PRIu64 "}", row + 1);
+    }
+}
+
+void chrome_put_arrows(struct chrome_writer *w, uint64_t row)
+{
+    size_t n;
+    const struct arrow_end *arrow = arrows_at(&w->arrows, row, &n);
+
+    for (; n > 0; n--, arrow++) {
+        int64_t category = columns_get(w->c, COL_flow_category, arrow->flow);
+
+        chrome_next(w);
+        fprintf(w->out, "{\"ph\":\"%s\",\"id\":%" PRIu64, arrow->arrives ? "f\",\"bp\":\"e" : "s",
+                w->o->arrows + arrow->flow + 1);
+        chrome_put_track(w, columns_get(w->c, COL_slice_track, row));
+        fputs(",\"ts\":", w->out);
+        chrome_put_ns(w, columns_get(w->c, COL_slice_ts, row));
+        if (category != COLUMN_NULL)
+            chrome_put_text_member(w, "cat", category);
+        chrome_put_text_member(w, "name", columns_get(w->c, COL_flow_name, arrow->flow));
+        putc('}', w->out);
+    }
+}
+
+void chrome_put_counter(struct chrome_writer *w, uint64_t row)
+{
+    int64_t track = columns_get(w->c, COL_counter_track, row),
+            bits = columns_get(w->c, COL_counter_value, row);
+    struct text name = columns_text(w->c, columns_get(w->c, COL_track_name, (uint64_t)track)),
+                key = {"value", 5};
+    const char *space = memrchr(name.p, ' ', name.size);
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    if (bits == COLUMN_NULL || !isfinite(value))
+        return;
+    /* A counter's track is called after the event and the argument. */
+    if (space) {
+        key = (struct text){space + 1, (size_t)(name.p + name.size - space - 1)};
+        name.size = (size_t)(space - name.p);
+    }
+    chrome_next(w);
+    fputs("{\"ph\":\"C\",\"name\":", w->out);
+    out_json_text(w->out, name);
+    chrome_put_track(w, track);
+    fputs(",\"ts\":", w->out);
+    chrome_put_ns(w, columns_get(w->c, COL_counter_ts, row));
+    fputs(",\"args\":{", w->out);
+    out_json_text(w->out, key);
+    fprintf(w->out, ":%.17g}}", value);
+}
+
+/* -- A file --------------------------------------------------------------------------------------------- */
 
 void chrome_put_facts(const struct columns *c, const char *before, FILE *out)
 {
@@ -30,7 +313,7 @@ void chrome_put_facts(const struct columns *c, const char *before, FILE *out)
 }
 
 /* What stands before the events: a member for each fact that is known. */
-static void put_head(const struct columns *c, FILE *out)
+static void chrome_put_head(const struct columns *c, FILE *out)
 {
     int64_t base = columns_meta(c, META_base_time_ns);
 
@@ -60,7 +343,7 @@ static int mark_track(const char *const *tracks, size_t n, const char *track)
 }
 
 /* Names of the process and its threads, then the marks. */
-static void put_marks(struct chrome_out *o, const struct export_trace *t, const struct selection *s)
+static void chrome_put_marks(struct chrome_out *o, const struct export_trace *t, const struct selection *s)
 {
     const char *tracks[MARK_TRACKS_MAX];
     size_t n = 0;
@@ -104,9 +387,9 @@ int export_chrome(const struct export_trace *t, const struct selection *s, FILE 
     struct chrome_out o = {.out = out};
     int r;
 
-    put_head(t->columns, out);
+    chrome_put_head(t->columns, out);
     r = chrome_put_trace(&o, t, s, NULL);
-    put_marks(&o, t, s);
+    chrome_put_marks(&o, t, s);
     fputs("\n]}\n", out);
     return r;
 }

@@ -29,3 +29,27 @@ void chrome_put_facts(const struct columns *c, const char *before, FILE *out);
 /* place: NULL where the trace is alone. */
 int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,
                      const struct chrome_place *place);
+
+struct chrome_writer {
+    struct chrome_out *o;
+    FILE *out;
+    const struct columns *c;
+    const struct selection *selection;
+    const struct chrome_place *place; /* NULL: as in the trace */
+    struct slice_args args;
+    struct arrows arrows;
+};
+
+/* Between two events. */
+void chrome_next(struct chrome_writer *w);
+/* The time of an event, moved to its place, as a value. */
+void chrome_put_ns(const struct chrome_writer *w, int64_t ns);
+/* The process of a track, as a value. */
+void chrome_put_pid(const struct chrome_writer *w, int64_t process);
+
+/* Names, labels and order of all processes and threads. -ENOMEM. */
+int chrome_put_names(struct chrome_writer *w);
+void chrome_put_slice(struct chrome_writer *w, uint64_t row);
+/* The arrows that begin or end at a slice. */
+void chrome_put_arrows(struct chrome_writer *w, uint64_t row);
+void chrome_put_counter(struct chrome_writer *w, uint64_t row);

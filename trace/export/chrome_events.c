@@ -1,32 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/export/chrome_columns.h"
-#include "trace/export/event_edit.h"
-#include "trace/export/text_out.h"
+/*
+ * Events of one trace in Chrome's format, in the order of its original, with their own text where the original
+ * exists: some members are replaced, every other byte of it stays as it is.
+ */
+#include "trace/export/chrome.h"
+#include "trace/export/writers.h"
 #include "trace/read/event_text.h"
-
+#include "trace/read/json_text.h"
+#include "trace/read/number.h"
 #include <errno.h>
 #include <inttypes.h>
 
+/* -- The text of an event ------------------------------------------------------------------------------- */
+
+struct event_edit {
+    const char *key;
+    char value[US_TEXT_MAX]; /* as JSON */
+};
+
+#define EDITS_MAX 8
+
+static struct slice event_members(struct text event)
+{
+    return json_inside((struct slice){event.p, event.p + event.size});
+}
+
+/* The value of the last member with this key; false where there is none. */
+static bool event_member(struct text event, const char *key, struct slice *ret)
+{
+    struct slice rest = event_members(event), name, value;
+    bool found = false;
+
+    while (json_next(&rest, &name, &value)) {
+        if (slice_is(name, key)) {
+            *ret = value;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Whether that value is this many nanoseconds, written as microseconds. */
+static bool event_has_ns(struct text event, const char *key, int64_t ns)
+{
+    struct slice value;
+    int64_t number;
+
+    if (!event_member(event, key, &value))
+        return false;
+    value = slice_unquoted(value);
+    switch (number_scaled(value.p, value.end, 3, &number)) {
+    case NUMBER_EXACT:
+    case NUMBER_ROUNDED:
+        return number == ns;
+    default:
+        return false;
+    }
+}
+
+static const struct event_edit *event_find_edit(const struct event_edit *edits, size_t n, struct slice key,
+                                                bool *done)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (slice_is(key, edits[i].key)) {
+            done[i] = true;
+            return &edits[i];
+        }
+    }
+    return NULL;
+}
+
+static void event_put(FILE *out, const char *from, const char *to)
+{
+    fwrite(from, 1, (size_t)(to - from), out);
+}
+
+/* Members that are missing are added at the end. At most EDITS_MAX. */
+static void event_write(FILE *out, struct text event, const struct event_edit *edits, size_t n)
+{
+    struct slice rest = event_members(event), key, value;
+    const char *copied = event.p, *behind = rest.p;
+    bool done[EDITS_MAX] = {false}, any = false;
+
+    while (json_next(&rest, &key, &value)) {
+        const struct event_edit *edit = event_find_edit(edits, n, key, done);
+
+        any = true;
+        behind = value.end;
+        if (!edit)
+            continue;
+        event_put(out, copied, value.p);
+        fputs(edit->value, out);
+        copied = value.end;
+    }
+    event_put(out, copied, behind);
+    for (size_t i = 0; i < n; i++) {
+        if (!done[i])
+            fprintf(out, "%s\"%s\": %s", any ? ", " : "", edits[i].key, edits[i].value);
+        any = any || !done[i];
+    }
+    event_put(out, behind, event.p + event.size);
+}
+
+/* -- Events in the order of the original ---------------------------------------------------------------- */
+
 /* A slice or a sample, in the order of the original's text. */
-struct item {
+struct chrome_item {
     uint64_t place;
     uint64_t row : 63;
     uint64_t is_counter : 1;
 };
 
-struct items {
-    struct item *list;
+struct chrome_items {
+    struct chrome_item *list;
     size_t n;
 };
 
 static int compare_items(const void *pa, const void *pb)
 {
-    const struct item *a = pa, *b = pb;
+    const struct chrome_item *a = pa, *b = pb;
 
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-static int collect(struct items *items, const struct selection *s)
+static int chrome_collect(struct chrome_items *items, const struct selection *s)
 {
     uint64_t counters = s->everything ? columns_rows(s->c, TABLE_counter) : 0, n = counters;
 
@@ -38,35 +135,36 @@ static int collect(struct items *items, const struct selection *s)
     for (uint64_t row = 0; row < s->end && items->n < n; row++) {
         if (selection_has(s, row))
             items->list[items->n++] =
-                (struct item){(uint64_t)columns_get(s->c, COL_slice_place, row), row, 0};
+                (struct chrome_item){(uint64_t)columns_get(s->c, COL_slice_place, row), row, 0};
     }
     for (uint64_t row = 0; row < counters && items->n < n; row++) {
         if (selection_has_time(s, columns_get(s->c, COL_counter_ts, row)))
             items->list[items->n++] =
-                (struct item){(uint64_t)columns_get(s->c, COL_counter_place, row), row, 1};
+                (struct chrome_item){(uint64_t)columns_get(s->c, COL_counter_place, row), row, 1};
     }
     return 0;
 }
 
 /* What every event is told that goes among those of other traces. */
-static size_t edit_place(const struct chrome_writer *w, int64_t process, int64_t ts, struct edit *edits)
+static size_t chrome_edit_merged(const struct chrome_writer *w, int64_t process, int64_t ts,
+                                 struct event_edit *edits)
 {
     if (!w->place)
         return 0;
-    edits[0] = (struct edit){.key = "pid"};
+    edits[0] = (struct event_edit){.key = "pid"};
     snprintf(edits[0].value, sizeof(edits[0].value), "%" PRId64, process < 0 ? 0 : w->place->pids[process]);
-    edits[1] = (struct edit){.key = "ts"};
-    us_text(add_ns(ts, w->place->add_ns), edits[1].value);
+    edits[1] = (struct event_edit){.key = "ts"};
+    us_text(sum_of(ts, w->place->add_ns), edits[1].value);
     return 2;
 }
 
-static int64_t process_of(const struct chrome_writer *w, int64_t track)
+static int64_t chrome_track_process(const struct chrome_writer *w, int64_t track)
 {
     return columns_get(w->c, COL_track_process, (uint64_t)track);
 }
 
 /* The end of an asynchronous slice, with what the text of its beginning is known by. */
-static void put_async_end(struct chrome_writer *w, struct text begin, const char *phase, uint64_t row)
+static void chrome_put_async_end(struct chrome_writer *w, struct text begin, const char *phase, uint64_t row)
 {
     static const char *const keys[] = {"cat", "name", "id", "id2", "scope", "pid", "tid"};
     struct slice value;
@@ -79,38 +177,39 @@ static void put_async_end(struct chrome_writer *w, struct text begin, const char
             continue;
         fprintf(w->out, ",\"%s\":", keys[i]);
         if (w->place && streq(keys[i], "pid"))
-            chrome_put_pid(w, process_of(w, columns_get(w->c, COL_slice_track, row)));
+            chrome_put_pid(w, chrome_track_process(w, columns_get(w->c, COL_slice_track, row)));
         else
             out_text(w->out, (struct text){value.p, (size_t)(value.end - value.p)});
     }
     putc('}', w->out);
 }
 
-static void put_slice_text(struct chrome_writer *w, struct text event, uint64_t row)
+static void chrome_put_slice_text(struct chrome_writer *w, struct text event, uint64_t row)
 {
     int64_t dur = columns_get(w->c, COL_slice_dur, row), ts = columns_get(w->c, COL_slice_ts, row);
-    struct edit edits[EDITS_MAX];
-    size_t n = edit_place(w, process_of(w, columns_get(w->c, COL_slice_track, row)), ts, edits);
+    struct event_edit edits[EDITS_MAX];
+    size_t n =
+        chrome_edit_merged(w, chrome_track_process(w, columns_get(w->c, COL_slice_track, row)), ts, edits);
     struct slice phase = {0};
 
     event_member(event, "ph", &phase);
     phase = slice_unquoted(phase);
     if (slice_is(phase, "B") && dur >= 0) {
-        edits[n++] = (struct edit){"ph", "\"X\""};
-        edits[n] = (struct edit){.key = "dur"};
+        edits[n++] = (struct event_edit){"ph", "\"X\""};
+        edits[n] = (struct event_edit){.key = "dur"};
         us_text(dur, edits[n++].value);
     }
     chrome_next(w);
     event_write(w->out, event, edits, n);
     if (slice_is(phase, "b") && dur >= 0)
-        put_async_end(w, event, "e", row);
+        chrome_put_async_end(w, event, "e", row);
     else if (slice_is(phase, "S") && dur >= 0)
-        put_async_end(w, event, "F", row);
+        chrome_put_async_end(w, event, "F", row);
 }
 
 /* The original's text of an event; false where there is none, or it is another event's. */
-static bool read_text(struct event_source *source, const struct item *item, int64_t ts, int *error,
-                      struct text *ret)
+static bool chrome_read_text(struct event_source *source, const struct chrome_item *item, int64_t ts,
+                             int *error, struct text *ret)
 {
     int r = source ? event_source_text(source, item->place, ret) : -ENOENT;
 
@@ -119,13 +218,14 @@ static bool read_text(struct event_source *source, const struct item *item, int6
     return r == 0 && event_has_ns(*ret, "ts", ts);
 }
 
-static int put_slice(struct chrome_writer *w, struct event_source *source, const struct item *item)
+static int chrome_put_slice_item(struct chrome_writer *w, struct event_source *source,
+                                 const struct chrome_item *item)
 {
     struct text event;
     int error = 0;
 
-    if (read_text(source, item, columns_get(w->c, COL_slice_ts, item->row), &error, &event))
-        put_slice_text(w, event, item->row);
+    if (chrome_read_text(source, item, columns_get(w->c, COL_slice_ts, item->row), &error, &event))
+        chrome_put_slice_text(w, event, item->row);
     else
         chrome_put_slice(w, item->row);
     chrome_put_arrows(w, item->row);
@@ -133,20 +233,20 @@ static int put_slice(struct chrome_writer *w, struct event_source *source, const
 }
 
 /* Samples that one event holds have its place in common: its text is written for the first. */
-static int put_counter(struct chrome_writer *w, struct event_source *source, const struct item *item,
-                       uint64_t *written)
+static int chrome_put_counter_item(struct chrome_writer *w, struct event_source *source,
+                                   const struct chrome_item *item, uint64_t *written)
 {
     int64_t ts = columns_get(w->c, COL_counter_ts, item->row);
-    int64_t process = process_of(w, columns_get(w->c, COL_counter_track, item->row));
-    struct edit edits[EDITS_MAX];
+    int64_t process = chrome_track_process(w, columns_get(w->c, COL_counter_track, item->row));
+    struct event_edit edits[EDITS_MAX];
     struct text event;
     int error = 0;
 
     if (*written == item->place)
         return 0;
-    if (read_text(source, item, ts, &error, &event)) {
+    if (chrome_read_text(source, item, ts, &error, &event)) {
         chrome_next(w);
-        event_write(w->out, event, edits, edit_place(w, process, ts, edits));
+        event_write(w->out, event, edits, chrome_edit_merged(w, process, ts, edits));
         *written = item->place;
     } else {
         chrome_put_counter(w, item->row);
@@ -154,18 +254,19 @@ static int put_counter(struct chrome_writer *w, struct event_source *source, con
     return error;
 }
 
-static int put_items(struct chrome_writer *w, struct event_source *source)
+static int chrome_put_items(struct chrome_writer *w, struct event_source *source)
 {
-    struct items items = {0};
+    struct chrome_items items = {0};
     uint64_t counter_written = UINT64_MAX;
-    int r = collect(&items, w->selection);
+    int r = chrome_collect(&items, w->selection);
 
     if (r == 0 && source)
         qsort(items.list, items.n, sizeof(items.list[0]), compare_items);
     for (size_t i = 0; i < items.n && r == 0; i++) {
-        const struct item *item = &items.list[i];
+        const struct chrome_item *item = &items.list[i];
 
-        r = item->is_counter ? put_counter(w, source, item, &counter_written) : put_slice(w, source, item);
+        r = item->is_counter ? chrome_put_counter_item(w, source, item, &counter_written)
+                             : chrome_put_slice_item(w, source, item);
     }
     free(items.list);
     return r;
@@ -185,7 +286,7 @@ int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const s
     if (r == 0)
         r = chrome_put_names(&w);
     if (r == 0)
-        r = put_items(&w, source);
+        r = chrome_put_items(&w, source);
     o->arrows += columns_rows(t->columns, TABLE_flow);
     arrows_done(&w.arrows);
     return r;

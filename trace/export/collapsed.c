@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks in one line each, "thread;outer;inner nanoseconds", as flame graphs are made from. */
-#include "trace/export/formats.h"
+#include "trace/export/export.h"
 #include "trace/export/stacks.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
 /* A name must not look like the end of a frame or of a line. */
-static void put_frame(FILE *out, struct text name)
+static void collapsed_put_frame(FILE *out, struct text name)
 {
     for (size_t i = 0; i < name.size; i++) {
         unsigned char c = (unsigned char)name.p[i];
@@ -16,8 +16,8 @@ static void put_frame(FILE *out, struct text name)
     }
 }
 
-static void put_stack(FILE *out, const struct columns *c, const struct stacks *st, uint32_t node,
-                      uint32_t *path)
+static void collapsed_put_stack(FILE *out, const struct columns *c, const struct stacks *st, uint32_t node,
+                                uint32_t *path)
 {
     int64_t self = st->nodes[node].self;
     const char *root = st->roots[st->nodes[node].root];
@@ -25,10 +25,10 @@ static void put_stack(FILE *out, const struct columns *c, const struct stacks *s
 
     for (uint32_t i = node; i != STACK_NONE; i = st->nodes[i].parent)
         path[n++] = i;
-    put_frame(out, (struct text){root, strlen(root)});
+    collapsed_put_frame(out, (struct text){root, strlen(root)});
     while (n-- > 0) {
         putc(';', out);
-        put_frame(out, columns_text(c, st->nodes[path[n]].name));
+        collapsed_put_frame(out, columns_text(c, st->nodes[path[n]].name));
     }
     fprintf(out, " %" PRId64 "\n", self);
 }
@@ -46,7 +46,7 @@ int export_collapsed(const struct export_trace *t, const struct selection *s, FI
         return -ENOMEM;
     for (uint32_t i = 0; i < st.n; i++) {
         if (st.nodes[i].self > 0)
-            put_stack(out, t->columns, &st, i, path);
+            collapsed_put_stack(out, t->columns, &st, i, path);
     }
     return 0;
 }

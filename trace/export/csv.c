@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One line for each slice, by RFC 4180. */
 #include "base/csv.h"
-#include "trace/export/formats.h"
+#include "trace/export/export.h"
 #include "trace/export/selection.h"
 
 #include <inttypes.h>
 
 /* No text is an empty field. */
-static void put_text(FILE *out, struct text t)
+static void csv_put_text(FILE *out, struct text t)
 {
     if (t.size > 0)
         csv_write_sized(out, t.p, t.size);
 }
 
-static void put_number(FILE *out, int64_t value)
+static void csv_put_number(FILE *out, int64_t value)
 {
     if (value != COLUMN_NULL)
         fprintf(out, "%" PRId64, value);
 }
 
 /* A number, or the text that stands for it. */
-static void put_id(FILE *out, const struct columns *c, enum column number, enum column text, int64_t row)
+static void csv_put_id(FILE *out, const struct columns *c, enum column number, enum column text, int64_t row)
 {
     if (row < 0)
         return;
     if (columns_get(c, text, (uint64_t)row) != COLUMN_NULL)
-        put_text(out, columns_text(c, columns_get(c, text, (uint64_t)row)));
+        csv_put_text(out, columns_text(c, columns_get(c, text, (uint64_t)row)));
     else
-        put_number(out, columns_get(c, number, (uint64_t)row));
+        csv_put_number(out, columns_get(c, number, (uint64_t)row));
 }
 
-static void put_slice(FILE *out, const struct columns *c, uint64_t row)
+static void csv_put_slice(FILE *out, const struct columns *c, uint64_t row)
 {
     int64_t track = columns_get(c, COL_slice_track, row);
     int64_t thread = columns_get(c, COL_track_thread, (uint64_t)track);
@@ -38,25 +38,25 @@ static void put_slice(FILE *out, const struct columns *c, uint64_t row)
     int64_t dur = columns_get(c, COL_slice_dur, row), child = columns_get(c, COL_slice_child, row);
 
     fprintf(out, "%" PRIu64 ",", row);
-    put_number(out, columns_get(c, COL_slice_ts, row));
+    csv_put_number(out, columns_get(c, COL_slice_ts, row));
     putc(',', out);
-    put_number(out, dur);
+    csv_put_number(out, dur);
     putc(',', out);
-    put_text(out, columns_text(c, columns_get(c, COL_slice_name, row)));
+    csv_put_text(out, columns_text(c, columns_get(c, COL_slice_name, row)));
     putc(',', out);
-    put_text(out, columns_text(c, columns_get(c, COL_slice_category, row)));
+    csv_put_text(out, columns_text(c, columns_get(c, COL_slice_category, row)));
     putc(',', out);
-    put_id(out, c, COL_process_pid, COL_process_pid_text, process);
+    csv_put_id(out, c, COL_process_pid, COL_process_pid_text, process);
     putc(',', out);
-    put_id(out, c, COL_thread_tid, COL_thread_tid_text, thread);
+    csv_put_id(out, c, COL_thread_tid, COL_thread_tid_text, thread);
     putc(',', out);
-    put_number(out, track);
+    csv_put_number(out, track);
     putc(',', out);
-    put_number(out, columns_get(c, COL_slice_depth, row));
+    csv_put_number(out, columns_get(c, COL_slice_depth, row));
     putc(',', out);
-    put_number(out, columns_get(c, COL_slice_parent, row));
+    csv_put_number(out, columns_get(c, COL_slice_parent, row));
     putc(',', out);
-    put_number(out, dur < 0 || child < 0 ? COLUMN_NULL : dur - child);
+    csv_put_number(out, dur < 0 || child < 0 ? COLUMN_NULL : dur - child);
     fputs("\r\n", out);
 }
 
@@ -65,7 +65,7 @@ int export_csv(const struct export_trace *t, const struct selection *s, FILE *ou
     fputs("id,ts,dur,name,category,pid,tid,track_id,depth,parent_id,self\r\n", out);
     for (uint64_t row = 0; row < s->end; row++) {
         if (selection_has(s, row))
-            put_slice(out, t->columns, row);
+            csv_put_slice(out, t->columns, row);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/export/formats.h"
+#include "trace/export/export.h"
 #include "trace/export/selection.h"
 
 #include <errno.h>

@@ -67,3 +67,15 @@ int export_merge(const struct export_trace *traces, size_t n, const struct expor
 /* What is written to it comes out of `out` compressed. Close it first, and see whether that failed; `out`
  * stays the caller's. NULL with errno. */
 FILE *export_gzip(FILE *out);
+
+/* -- For the formats alone ------------------------------------------------------------------------------ */
+
+int export_chrome(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_perfetto(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_speedscope(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_collapsed(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_pprof(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_csv(const struct export_trace *t, const struct selection *s, FILE *out);
+
+/* The error of a writer, or of its FILE, or that of damaged columns. */
+int export_outcome(int error, const struct export_trace *traces, size_t n, FILE *out);

@@ -1,13 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/export/chrome.h"
-#include "trace/export/formats.h"
-#include "trace/export/text_out.h"
+#include "trace/export/merge.h"
 
+#include "trace/export/chrome.h"
+#include "trace/export/export.h"
+#include "trace/export/writers.h"
 #include <errno.h>
 #include <inttypes.h>
 
+/* -- Clocks --------------------------------------------------------------------------------------------- */
+
+/* September 2001: smaller stamps are relative to something. */
+#define EPOCH_PLAUSIBLE_NS INT64_C(1000000000000000000)
+
+struct collective_end {
+    struct text group, name;
+    int64_t number; /* as the process group counts them, or in order of appearance */
+    int64_t end;
+};
+
+struct collective_ends {
+    struct collective_end *items;
+    size_t n;
+};
+
+static void collective_ends_done(struct collective_ends *m)
+{
+    free(m->items);
+}
+
+static int compare_text(struct text a, struct text b)
+{
+    int r = memcmp(a.p, b.p, MIN(a.size, b.size));
+    return r != 0 ? r : (a.size > b.size) - (a.size < b.size);
+}
+
+static int compare_kind(const struct collective_end *a, const struct collective_end *b)
+{
+    int r = compare_text(a->group, b->group);
+    return r != 0 ? r : compare_text(a->name, b->name);
+}
+
+static int compare_collective_ends(const void *x, const void *y)
+{
+    const struct collective_end *a = x, *b = y;
+    int r = compare_kind(a, b);
+
+    if (r == 0)
+        r = (a->number > b->number) - (a->number < b->number);
+    return r != 0 ? r : (a->end > b->end) - (a->end < b->end);
+}
+
+static int compare_int64(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Two ranks meet in a collective; a send and its receive have their own names and partners. */
+static bool is_common_collective(const struct columns *c, uint64_t row, int64_t slice)
+{
+    struct text category = columns_text(c, columns_get(c, COL_slice_category, (uint64_t)slice));
+    struct text name = columns_text(c, columns_get(c, COL_collective_name, row));
+
+    return text_is(category, "kernel") && name.size > 0 && !text_is(name, "send") && !text_is(name, "recv");
+}
+
+/* Where the group does not count, the order of appearance does. */
+static void number_collectives(struct collective_ends *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        bool follows = i > 0 && compare_kind(&m->items[i], &m->items[i - 1]) == 0;
+        if (m->items[i].number == COLUMN_NULL)
+            m->items[i].number = follows ? m->items[i - 1].number + 1 : 0;
+    }
+}
+
+static int find_collective_ends(const struct columns *c, int64_t shift_ns, struct collective_ends *ret)
+{
+    uint64_t rows = columns_rows(c, TABLE_collective);
+
+    *ret = (struct collective_ends){.items = calloc(MAX(rows, (uint64_t)1), sizeof(struct collective_end))};
+    if (!ret->items)
+        return -ENOMEM;
+    for (uint64_t row = 0; row < rows; row++) {
+        int64_t slice = columns_get(c, COL_collective_slice, row), end;
+        if (slice == COLUMN_NULL || !is_common_collective(c, row, slice))
+            continue;
+        int64_t ts = columns_get(c, COL_slice_ts, (uint64_t)slice);
+        int64_t dur = columns_get(c, COL_slice_dur, (uint64_t)slice);
+        if (__builtin_add_overflow(ts, dur, &end) || __builtin_add_overflow(end, shift_ns, &end))
+            continue;
+        ret->items[ret->n++] = (struct collective_end){
+            .group = columns_text(c, columns_get(c, COL_collective_group_name, row)),
+            .name = columns_text(c, columns_get(c, COL_collective_name, row)),
+            .number = columns_get(c, COL_collective_seq, row),
+            .end = end,
+        };
+    }
+    qsort(ret->items, ret->n, sizeof(struct collective_end), compare_collective_ends);
+    number_collectives(ret);
+    return 0;
+}
+
+static int64_t median(int64_t *values, size_t n)
+{
+    qsort(values, n, sizeof(*values), compare_int64);
+    return values[n / 2];
+}
+
+static int compare_collectives(const struct collective_end *a, const struct collective_end *b)
+{
+    int r = compare_kind(a, b);
+    return r != 0 ? r : (a->number > b->number) - (a->number < b->number);
+}
+
+/* How much later each meeting of both ended by the reference's clock; both lists are in order. */
+static size_t compare_ends(const struct collective_ends *a, const struct collective_ends *b,
+                           int64_t *ret_later)
+{
+    size_t n = 0;
+
+    for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
+        int r = compare_collectives(&a->items[i], &b->items[j]);
+        if (r == 0 && !__builtin_sub_overflow(a->items[i].end, b->items[j].end, &ret_later[n]))
+            n++;
+        i += r <= 0;
+        j += r >= 0;
+    }
+    return n;
+}
+
+int align_collectives(const struct columns *reference, int64_t reference_shift_ns,
+                      const struct columns *other, int64_t other_shift_ns, struct alignment *ret)
+{
+    _cleanup_(collective_ends_done) struct collective_ends a = {0}, b = {0};
+
+    *ret = (struct alignment){0};
+    if (find_collective_ends(reference, reference_shift_ns, &a) < 0 ||
+        find_collective_ends(other, other_shift_ns, &b) < 0)
+        return -ENOMEM;
+    _cleanup_(freep) int64_t *later = calloc(MIN(a.n, b.n) + 1, sizeof(*later));
+    if (!later)
+        return -ENOMEM;
+    ret->matches = compare_ends(&a, &b, later);
+    if (ret->matches < ALIGN_MATCHES_MIN)
+        return 0;
+    ret->shift_ns = median(later, ret->matches);
+    for (size_t i = 0; i < ret->matches; i++) {
+        int64_t distance;
+        bool far = __builtin_sub_overflow(later[i], ret->shift_ns, &distance) || distance == INT64_MIN;
+        later[i] = far ? INT64_MAX : llabs(distance);
+    }
+    ret->spread_ns = median(later, ret->matches);
+    return 0;
+}
+
+bool alignment_is_needed(const struct alignment *a)
+{
+    int64_t shift = a->shift_ns == INT64_MIN ? INT64_MAX : llabs(a->shift_ns);
+    return a->matches >= ALIGN_MATCHES_MIN && shift > ALIGN_TOLERANCE_NS && a->spread_ns < shift / 4;
+}
+
+int64_t align_wall_shift(const struct columns *c)
+{
+    int64_t base = columns_meta(c, META_base_time_ns), first = columns_meta(c, META_first_ns), wall;
+
+    if (first == COLUMN_NULL)
+        return 0;
+    if (first >= EPOCH_PLAUSIBLE_NS)
+        return 0;
+    if (base == COLUMN_NULL || __builtin_add_overflow(first, base, &wall) || wall < EPOCH_PLAUSIBLE_NS)
+        return COLUMN_NULL;
+    return base;
+}
+
+/* -- One file ------------------------------------------------------------------------------------------- */
+
 /* The earliest slice of all: what the merged stamps are relative to. */
-static int find_start(const struct export_trace *traces, size_t n, int64_t *ret)
+static int merge_find_start(const struct export_trace *traces, size_t n, int64_t *ret)
 {
     bool any = false;
 
@@ -25,14 +195,14 @@ static int find_start(const struct export_trace *traces, size_t n, int64_t *ret)
     return 0;
 }
 
-struct process_order {
+struct merge_order {
     int64_t sort_index;
     uint64_t process;
 };
 
 static int compare_processes(const void *pa, const void *pb)
 {
-    const struct process_order *a = pa, *b = pb;
+    const struct merge_order *a = pa, *b = pb;
 
     if (a->sort_index != b->sort_index)
         return a->sort_index < b->sort_index ? -1 : 1;
@@ -40,10 +210,10 @@ static int compare_processes(const void *pa, const void *pb)
 }
 
 /* Numbers for the processes that did something, in the order in which viewers show them; 0 for the others. */
-static int number_processes(const struct columns *c, int64_t *next, int64_t **ret)
+static int merge_number_processes(const struct columns *c, int64_t *next, int64_t **ret)
 {
     uint64_t n = columns_rows(c, TABLE_process), tracks = columns_rows(c, TABLE_track);
-    _cleanup_(freep) struct process_order *order = calloc(n + 1, sizeof(*order));
+    _cleanup_(freep) struct merge_order *order = calloc(n + 1, sizeof(*order));
     _cleanup_(freep) int64_t *pids = calloc(n + 1, sizeof(*pids));
 
     if (!order || !pids)
@@ -51,7 +221,7 @@ static int number_processes(const struct columns *c, int64_t *next, int64_t **re
     for (uint64_t i = 0; i < n; i++) {
         int64_t index = columns_get(c, COL_process_sort_index, i);
 
-        order[i] = (struct process_order){index == COLUMN_NULL ? 0 : index, i};
+        order[i] = (struct merge_order){index == COLUMN_NULL ? 0 : index, i};
     }
     qsort(order, n, sizeof(order[0]), compare_processes);
     for (uint64_t track = 0; track < tracks; track++) {
@@ -75,14 +245,14 @@ struct merge {
     int64_t next_pid;
 };
 
-static int put_trace(struct merge *m, const struct export_trace *t, const int64_t *pids)
+static int merge_put_trace(struct merge *m, const struct export_trace *t, const int64_t *pids)
 {
     _cleanup_(selection_done) struct selection s = {0};
     struct chrome_place place = {.label = t->label};
-    int64_t zero = sub_ns(m->options->relative ? m->start : 0, t->shift_ns);
+    int64_t zero = difference_of(m->options->relative ? m->start : 0, t->shift_ns);
     int r;
 
-    place.add_ns = sub_ns(t->shift_ns, m->start);
+    place.add_ns = difference_of(t->shift_ns, m->start);
     place.pids = pids;
     r = selection_init(&s, t->columns, selection_bound(m->options->from, zero),
                        selection_bound(m->options->to, zero), m->options->only);
@@ -90,12 +260,12 @@ static int put_trace(struct merge *m, const struct export_trace *t, const int64_
 }
 
 /* The processes of each trace, which have numbers in a row. */
-struct numbered {
+struct merged_processes {
     int64_t *pids;
     int64_t first, last;
 };
 
-static void free_numbered(struct numbered *all, size_t n)
+static void merged_processes_free(struct merged_processes *all, size_t n)
 {
     for (size_t i = 0; all && i < n; i++)
         free(all[i].pids);
@@ -103,7 +273,8 @@ static void free_numbered(struct numbered *all, size_t n)
 }
 
 /* Which trace each process is of, and the heads of the traces, so that they can be read as they were. */
-static void put_parts(const struct export_trace *traces, const struct numbered *numbered, size_t n, FILE *out)
+static void merge_put_parts(const struct export_trace *traces, const struct merged_processes *numbered,
+                            size_t n, FILE *out)
 {
     fputs(",\n\"profdMerged\":[", out);
     for (size_t i = 0; i < n; i++) {
@@ -126,23 +297,23 @@ static void put_parts(const struct export_trace *traces, const struct numbered *
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options, FILE *out)
 {
     struct merge m = {.o.out = out, .options = options, .next_pid = 1};
-    struct numbered *numbered = calloc(n + 1, sizeof(*numbered));
-    int r = numbered ? find_start(traces, n, &m.start) : -ENOMEM;
+    struct merged_processes *numbered = calloc(n + 1, sizeof(*numbered));
+    int r = numbered ? merge_find_start(traces, n, &m.start) : -ENOMEM;
 
     for (size_t i = 0; i < n && r >= 0; i++) {
         numbered[i].first = m.next_pid;
-        r = number_processes(traces[i].columns, &m.next_pid, &numbered[i].pids);
+        r = merge_number_processes(traces[i].columns, &m.next_pid, &numbered[i].pids);
         numbered[i].last = m.next_pid - 1;
     }
     if (r >= 0) {
         fprintf(out, "{\n\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRId64, m.start);
-        put_parts(traces, numbered, n, out);
+        merge_put_parts(traces, numbered, n, out);
         fputs(",\n\"traceEvents\":[", out);
         for (size_t i = 0; i < n && r == 0; i++)
-            r = put_trace(&m, &traces[i], numbered[i].pids);
+            r = merge_put_trace(&m, &traces[i], numbered[i].pids);
         fputs("\n]}\n", out);
         r = export_outcome(r, traces, n, out);
     }
-    free_numbered(numbered, n);
+    merged_processes_free(numbered, n);
     return r;
 }

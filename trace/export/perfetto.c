@@ -3,14 +3,10 @@
  * https://perfetto.dev/docs/reference/synthetic-track-event: track descriptors, then the slices of each track
  * in the order in which they begin and end, with their known arguments and arrows, then counters.
  */
-#include "trace/export/args.h"
-#include "trace/export/arrows.h"
-#include "trace/export/formats.h"
-#include "trace/export/labels.h"
-#include "trace/export/numbering.h"
-#include "trace/export/playback.h"
-#include "trace/export/proto_out.h"
-#include "trace/export/text_out.h"
+#include "trace/export/export.h"
+#include "trace/export/selection.h"
+#include "trace/export/stacks.h"
+#include "trace/export/writers.h"
 
 #include <errno.h>
 
@@ -84,7 +80,7 @@ enum { OF_PROCESS = 1, OF_THREAD, OF_TRACK };
  */
 #define PID_MADE_UP (1 << 22)
 
-struct writer {
+struct perfetto_writer {
     FILE *out;
     const struct columns *c;
     const struct selection *selection;
@@ -92,12 +88,12 @@ struct writer {
     struct numbering names, categories, texts; /* of slices and arguments */
     bool known_keys[_COLUMN_MAX];              /* of arguments */
     struct arrows arrows;
-    struct args args;
+    struct slice_args args;
     int64_t zero; /* stamps are not negative in this format */
     int64_t uuid; /* of the track that is written */
 };
 
-static size_t open_packet(struct writer *w)
+static size_t perfetto_open_packet(struct perfetto_writer *w)
 {
     size_t packet = proto_open(&w->proto, TRACE_PACKET);
 
@@ -105,13 +101,13 @@ static size_t open_packet(struct writer *w)
     return packet;
 }
 
-static int close_packet(struct writer *w, size_t packet)
+static int perfetto_close_packet(struct perfetto_writer *w, size_t packet)
 {
     proto_close(&w->proto, packet);
     return proto_flush(&w->proto, w->out);
 }
 
-static void put_text(struct writer *w, unsigned field, enum column column, uint64_t row)
+static void perfetto_put_text(struct perfetto_writer *w, unsigned field, enum column column, uint64_t row)
 {
     struct text t = columns_text(w->c, columns_get(w->c, column, row));
 
@@ -119,13 +115,13 @@ static void put_text(struct writer *w, unsigned field, enum column column, uint6
         proto_text(&w->proto, field, t);
 }
 
-static void put_int32(struct writer *w, unsigned field, int64_t value)
+static void perfetto_put_int32(struct perfetto_writer *w, unsigned field, int64_t value)
 {
     if (value >= INT32_MIN && value <= INT32_MAX)
         proto_int(&w->proto, field, value);
 }
 
-static int64_t pid_of(const struct writer *w, uint64_t process)
+static int64_t perfetto_pid(const struct perfetto_writer *w, uint64_t process)
 {
     int64_t pid = columns_get(w->c, COL_process_pid, process);
     bool real =
@@ -134,48 +130,48 @@ static int64_t pid_of(const struct writer *w, uint64_t process)
     return real ? pid : PID_MADE_UP + (int64_t)process;
 }
 
-static int put_process(struct writer *w, uint64_t process)
+static int perfetto_put_process(struct perfetto_writer *w, uint64_t process)
 {
-    size_t packet = open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
+    size_t packet = perfetto_open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
     _cleanup_(freep) char *label = label_process(w->c, (int64_t)process);
 
     if (!label)
         return -ENOMEM;
     proto_int(&w->proto, TRACK_UUID, UUID(OF_PROCESS, process));
     message = proto_open(&w->proto, TRACK_IS_PROCESS);
-    put_int32(w, PROCESS_PID, pid_of(w, process));
+    perfetto_put_int32(w, PROCESS_PID, perfetto_pid(w, process));
     proto_text(&w->proto, PROCESS_NAME, text_of(label));
-    put_text(w, PROCESS_LABELS, COL_process_labels, process);
-    put_int32(w, PROCESS_SORT_INDEX, columns_get(w->c, COL_process_sort_index, process));
+    perfetto_put_text(w, PROCESS_LABELS, COL_process_labels, process);
+    perfetto_put_int32(w, PROCESS_SORT_INDEX, columns_get(w->c, COL_process_sort_index, process));
     proto_close(&w->proto, message);
     proto_close(&w->proto, track);
-    return close_packet(w, packet);
+    return perfetto_close_packet(w, packet);
 }
 
-static int put_thread(struct writer *w, uint64_t thread)
+static int perfetto_put_thread(struct perfetto_writer *w, uint64_t thread)
 {
     int64_t process = columns_get(w->c, COL_thread_process, thread),
             tid = columns_get(w->c, COL_thread_tid, thread);
-    size_t packet = open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
+    size_t packet = perfetto_open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
     _cleanup_(freep) char *label = label_thread(w->c, (int64_t)thread);
 
     if (!label)
         return -ENOMEM;
     proto_int(&w->proto, TRACK_UUID, UUID(OF_THREAD, thread));
     message = proto_open(&w->proto, TRACK_IS_THREAD);
-    put_int32(w, THREAD_PID, pid_of(w, (uint64_t)process));
+    perfetto_put_int32(w, THREAD_PID, perfetto_pid(w, (uint64_t)process));
     if (tid == COLUMN_NULL || columns_get(w->c, COL_thread_tid_text, thread) != COLUMN_NULL)
         tid = PID_MADE_UP + (int64_t)thread;
     proto_int(&w->proto, THREAD_TID, tid);
     proto_text(&w->proto, THREAD_NAME, text_of(label));
-    put_int32(w, THREAD_SORT_INDEX, columns_get(w->c, COL_thread_sort_index, thread));
+    perfetto_put_int32(w, THREAD_SORT_INDEX, columns_get(w->c, COL_thread_sort_index, thread));
     proto_close(&w->proto, message);
     proto_close(&w->proto, track);
-    return close_packet(w, packet);
+    return perfetto_close_packet(w, packet);
 }
 
 /* A thread's own track, and the one of a process, is that of its descriptor. */
-static int64_t uuid_of(const struct columns *c, uint64_t track)
+static int64_t perfetto_uuid(const struct columns *c, uint64_t track)
 {
     int64_t thread = columns_get(c, COL_track_thread, track),
             process = columns_get(c, COL_track_process, track);
@@ -188,16 +184,16 @@ static int64_t uuid_of(const struct columns *c, uint64_t track)
     return UUID(OF_TRACK, track);
 }
 
-static int put_track(struct writer *w, uint64_t number)
+static int perfetto_put_track(struct perfetto_writer *w, uint64_t number)
 {
-    int64_t uuid = uuid_of(w->c, number), thread = columns_get(w->c, COL_track_thread, number);
+    int64_t uuid = perfetto_uuid(w->c, number), thread = columns_get(w->c, COL_track_thread, number);
     int64_t process = columns_get(w->c, COL_track_process, number);
     size_t packet, track;
     _cleanup_(freep) char *label = NULL;
 
     if (uuid != UUID(OF_TRACK, number))
         return 0;
-    packet = open_packet(w);
+    packet = perfetto_open_packet(w);
     track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR);
     proto_int(&w->proto, TRACK_UUID, uuid);
     if (thread != COLUMN_NULL)
@@ -205,7 +201,7 @@ static int put_track(struct writer *w, uint64_t number)
     else if (process != COLUMN_NULL)
         proto_int(&w->proto, TRACK_PARENT, UUID(OF_PROCESS, process));
     if (columns_get(w->c, COL_track_name, number) != COLUMN_NULL) {
-        put_text(w, TRACK_NAME, COL_track_name, number);
+        perfetto_put_text(w, TRACK_NAME, COL_track_name, number);
     } else {
         label = thread != COLUMN_NULL ? label_thread(w->c, thread) : label_track(w->c, number);
         if (!label)
@@ -216,26 +212,26 @@ static int put_track(struct writer *w, uint64_t number)
         proto_close(&w->proto, proto_open(&w->proto, TRACK_IS_COUNTER));
     proto_int(&w->proto, TRACK_SIBLING_MERGING, SIBLING_MERGING_NONE);
     proto_close(&w->proto, track);
-    return close_packet(w, packet);
+    return perfetto_close_packet(w, packet);
 }
 
-static int put_descriptors(struct writer *w)
+static int perfetto_put_descriptors(struct perfetto_writer *w)
 {
-    size_t packet = open_packet(w);
+    size_t packet = perfetto_open_packet(w);
     int r;
 
     proto_int(&w->proto, PACKET_SEQUENCE_FLAGS, SEQUENCE_CLEARED);
-    r = close_packet(w, packet);
+    r = perfetto_close_packet(w, packet);
     for (uint64_t i = 0; i < columns_rows(w->c, TABLE_process) && r == 0; i++)
-        r = put_process(w, i);
+        r = perfetto_put_process(w, i);
     for (uint64_t i = 0; i < columns_rows(w->c, TABLE_thread) && r == 0; i++)
-        r = put_thread(w, i);
+        r = perfetto_put_thread(w, i);
     for (uint64_t i = 0; i < columns_rows(w->c, TABLE_track) && r == 0; i++)
-        r = put_track(w, i);
+        r = perfetto_put_track(w, i);
     return r;
 }
 
-static void put_interned(struct writer *w, unsigned field, int64_t iid, struct text text)
+static void perfetto_put_interned(struct perfetto_writer *w, unsigned field, int64_t iid, struct text text)
 {
     size_t interned = proto_open(&w->proto, PACKET_INTERNED), entry = proto_open(&w->proto, field);
 
@@ -246,13 +242,14 @@ static void put_interned(struct writer *w, unsigned field, int64_t iid, struct t
 }
 
 /* What a string is called from here on: where it is the first time, the packet says which string it is. */
-static int64_t intern(struct writer *w, struct numbering *numbers, unsigned field, int64_t text)
+static int64_t perfetto_intern(struct perfetto_writer *w, struct numbering *numbers, unsigned field,
+                               int64_t text)
 {
     uint32_t known = numbers->n;
     int64_t iid = numbering_of(numbers, text) + INT64_C(1);
 
     if (numbers->n > known)
-        put_interned(w, field, iid, columns_text(w->c, text));
+        perfetto_put_interned(w, field, iid, columns_text(w->c, text));
     return iid;
 }
 
@@ -269,20 +266,20 @@ static bool is_real(struct text t, double *ret)
 }
 
 /* The strings of an event's arguments: the packet names them before the event. */
-static void intern_args(struct writer *w, uint64_t row)
+static void perfetto_intern_args(struct perfetto_writer *w, uint64_t row)
 {
-    struct arg a;
+    struct slice_arg a;
 
     for (args_seek(&w->args, row); args_next(&w->args, &a);) {
         if (!w->known_keys[a.column])
-            put_interned(w, INTERNED_ANNOTATION_NAMES, a.column + 1, text_of(a.key));
+            perfetto_put_interned(w, INTERNED_ANNOTATION_NAMES, a.column + 1, text_of(a.key));
         w->known_keys[a.column] = true;
         for (unsigned i = 0; i < a.n && (a.kind == KIND_TEXT || a.kind == KIND_REAL); i++)
-            intern(w, &w->texts, INTERNED_ANNOTATION_TEXTS, a.values[i]);
+            perfetto_intern(w, &w->texts, INTERNED_ANNOTATION_TEXTS, a.values[i]);
     }
 }
 
-static void put_annotation_value(struct writer *w, enum column_kind kind, int64_t value)
+static void perfetto_put_annotation_value(struct perfetto_writer *w, enum column_kind kind, int64_t value)
 {
     double real;
 
@@ -294,27 +291,27 @@ static void put_annotation_value(struct writer *w, enum column_kind kind, int64_
         proto_int(&w->proto, ANNOTATION_TEXT_IID, numbering_of(&w->texts, value) + INT64_C(1));
 }
 
-static void put_annotation(struct writer *w, const struct arg *arg)
+static void perfetto_put_annotation(struct perfetto_writer *w, const struct slice_arg *arg)
 {
     size_t annotation = proto_open(&w->proto, EVENT_DEBUG_ANNOTATIONS);
 
     proto_int(&w->proto, ANNOTATION_NAME_IID, arg->column + 1);
     if (!arg->is_array)
-        put_annotation_value(w, arg->kind, arg->values[0]);
+        perfetto_put_annotation_value(w, arg->kind, arg->values[0]);
     for (unsigned i = 0; arg->is_array && i < arg->n; i++) {
         size_t element = proto_open(&w->proto, ANNOTATION_ARRAY);
 
-        put_annotation_value(w, arg->kind, arg->values[i]);
+        perfetto_put_annotation_value(w, arg->kind, arg->values[i]);
         proto_close(&w->proto, element);
     }
     proto_close(&w->proto, annotation);
 }
 
-static size_t open_event(struct writer *w, int64_t ts, int type)
+static size_t perfetto_open_event(struct perfetto_writer *w, int64_t ts, int type)
 {
     size_t event;
 
-    proto_int(&w->proto, PACKET_TIMESTAMP, sub_ns(ts, w->zero));
+    proto_int(&w->proto, PACKET_TIMESTAMP, difference_of(ts, w->zero));
     proto_int(&w->proto, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDED);
     event = proto_open(&w->proto, PACKET_TRACK_EVENT);
     proto_int(&w->proto, EVENT_TYPE, type);
@@ -322,59 +319,60 @@ static size_t open_event(struct writer *w, int64_t ts, int type)
     return event;
 }
 
-static bool is_instant(const struct writer *w, uint64_t row)
+static bool slice_is_instant(const struct perfetto_writer *w, uint64_t row)
 {
     int64_t flags = columns_get(w->c, COL_slice_flags, row);
 
     return flags > 0 && (flags & SLICE_INSTANT);
 }
 
-static int begin_track(void *arg, uint64_t track)
+static int perfetto_begin_track(void *arg, uint64_t track)
 {
-    struct writer *w = arg;
+    struct perfetto_writer *w = arg;
 
-    w->uuid = uuid_of(w->c, track);
+    w->uuid = perfetto_uuid(w->c, track);
     return 0;
 }
 
-static int begin(void *arg, struct playing *slice, const struct playing *around)
+static int perfetto_begin_slice(void *arg, struct playing *slice, const struct playing *around)
 {
-    struct writer *w = arg;
+    struct perfetto_writer *w = arg;
     int64_t category = columns_get(w->c, COL_slice_category, slice->row), name_iid, category_iid = 0;
-    size_t packet = open_packet(w), event, n;
+    size_t packet = perfetto_open_packet(w), event, n;
     const struct arrow_end *arrow = arrows_at(&w->arrows, slice->row, &n);
-    struct arg a;
+    struct slice_arg a;
 
-    name_iid = intern(w, &w->names, INTERNED_NAMES, columns_get(w->c, COL_slice_name, slice->row));
+    name_iid = perfetto_intern(w, &w->names, INTERNED_NAMES, columns_get(w->c, COL_slice_name, slice->row));
     if (category != COLUMN_NULL)
-        category_iid = intern(w, &w->categories, INTERNED_CATEGORIES, category);
-    intern_args(w, slice->row);
-    event = open_event(w, slice->begin, is_instant(w, slice->row) ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
+        category_iid = perfetto_intern(w, &w->categories, INTERNED_CATEGORIES, category);
+    perfetto_intern_args(w, slice->row);
+    event = perfetto_open_event(w, slice->begin,
+                                slice_is_instant(w, slice->row) ? TYPE_INSTANT : TYPE_SLICE_BEGIN);
     proto_int(&w->proto, EVENT_NAME_IID, name_iid);
     if (category_iid > 0)
         proto_int(&w->proto, EVENT_CATEGORY_IIDS, category_iid);
     for (args_seek(&w->args, slice->row); args_next(&w->args, &a);)
-        put_annotation(w, &a);
+        perfetto_put_annotation(w, &a);
     for (; n > 0; n--, arrow++)
         proto_fixed64(&w->proto, arrow->arrives ? EVENT_TERMINATING_FLOWS : EVENT_FLOWS, arrow->flow + 1);
     proto_close(&w->proto, event);
-    return close_packet(w, packet);
+    return perfetto_close_packet(w, packet);
 }
 
-static int end(void *arg, const struct playing *slice)
+static int perfetto_end_slice(void *arg, const struct playing *slice)
 {
-    struct writer *w = arg;
+    struct perfetto_writer *w = arg;
     size_t packet;
 
     /* One that never ended is shown as such. */
-    if (slice->unfinished || is_instant(w, slice->row))
+    if (slice->unfinished || slice_is_instant(w, slice->row))
         return 0;
-    packet = open_packet(w);
-    proto_close(&w->proto, open_event(w, slice->end, TYPE_SLICE_END));
-    return close_packet(w, packet);
+    packet = perfetto_open_packet(w);
+    proto_close(&w->proto, perfetto_open_event(w, slice->end, TYPE_SLICE_END));
+    return perfetto_close_packet(w, packet);
 }
 
-static int put_counters(struct writer *w)
+static int perfetto_put_counters(struct perfetto_writer *w)
 {
     uint64_t rows = w->selection->everything ? columns_rows(w->c, TABLE_counter) : 0;
     int r = 0;
@@ -387,21 +385,24 @@ static int put_counters(struct writer *w)
 
         if (track == COLUMN_NULL || bits == COLUMN_NULL || !selection_has_time(w->selection, ts))
             continue;
-        w->uuid = uuid_of(w->c, (uint64_t)track);
-        packet = open_packet(w);
-        event = open_event(w, ts, TYPE_COUNTER);
+        w->uuid = perfetto_uuid(w->c, (uint64_t)track);
+        packet = perfetto_open_packet(w);
+        event = perfetto_open_event(w, ts, TYPE_COUNTER);
         /* The bits of a double are what is stored. */
         proto_fixed64(&w->proto, EVENT_DOUBLE_COUNTER_VALUE, (uint64_t)bits);
         proto_close(&w->proto, event);
-        r = close_packet(w, packet);
+        r = perfetto_close_packet(w, packet);
     }
     return r;
 }
 
-static int put_all(struct writer *w)
+static int perfetto_put_all(struct perfetto_writer *w)
 {
-    struct playback play = {
-        .selection = w->selection, .track_begin = begin_track, .begin = begin, .end = end, .arg = w};
+    struct playback play = {.selection = w->selection,
+                            .track_begin = perfetto_begin_track,
+                            .begin = perfetto_begin_slice,
+                            .end = perfetto_end_slice,
+                            .arg = w};
     int r = numbering_init(&w->names, w->c);
 
     if (r == 0)
@@ -411,15 +412,15 @@ static int put_all(struct writer *w)
     if (r == 0)
         r = arrows_init(&w->arrows, w->selection);
     if (r == 0)
-        r = put_descriptors(w);
+        r = perfetto_put_descriptors(w);
     if (r == 0)
         r = playback_run(&play);
-    return r == 0 ? put_counters(w) : r;
+    return r == 0 ? perfetto_put_counters(w) : r;
 }
 
 int export_perfetto(const struct export_trace *t, const struct selection *s, FILE *out)
 {
-    struct writer w = {.out = out, .c = t->columns, .selection = s, .args.c = t->columns};
+    struct perfetto_writer w = {.out = out, .c = t->columns, .selection = s, .args.c = t->columns};
     int64_t first_slice = columns_get(w.c, COL_slice_ts, 0),
             first_sample = columns_get(w.c, COL_counter_ts, 0);
     int r;
@@ -428,7 +429,7 @@ int export_perfetto(const struct export_trace *t, const struct selection *s, FIL
         w.zero = MIN(w.zero, first_slice);
     if (first_sample != COLUMN_NULL)
         w.zero = MIN(w.zero, first_sample);
-    r = put_all(&w);
+    r = perfetto_put_all(&w);
     numbering_done(&w.names);
     numbering_done(&w.categories);
     numbering_done(&w.texts);

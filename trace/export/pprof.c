@@ -3,11 +3,10 @@
  * https://github.com/google/pprof/blob/main/proto/profile.proto, compressed: how often and how long each
  * stack, with its thread as a label.
  */
-#include "trace/export/formats.h"
-#include "trace/export/numbering.h"
-#include "trace/export/proto_out.h"
+#include "trace/export/export.h"
+#include "trace/export/selection.h"
 #include "trace/export/stacks.h"
-#include "trace/export/text_out.h"
+#include "trace/export/writers.h"
 
 #include <errno.h>
 
@@ -41,7 +40,7 @@ enum {
 static const char *const words[] = {"", "slices", "count", "time", "nanoseconds", "thread"};
 enum { WORD_NONE, WORD_SLICES, WORD_COUNT, WORD_TIME, WORD_NANOSECONDS, WORD_THREAD };
 
-struct profile {
+struct pprof {
     FILE *out;
     const struct columns *c;
     struct stacks stacks;
@@ -49,7 +48,7 @@ struct profile {
     struct proto proto;
 };
 
-static void put_value_type(struct proto *p, int type, int unit)
+static void pprof_put_value_type(struct proto *p, int type, int unit)
 {
     size_t message = proto_open(p, PROFILE_SAMPLE_TYPE);
 
@@ -58,7 +57,7 @@ static void put_value_type(struct proto *p, int type, int unit)
     proto_close(p, message);
 }
 
-static void put_sample(struct profile *f, const struct stack_node *node)
+static void pprof_put_sample(struct pprof *f, const struct stack_node *node)
 {
     struct proto *p = &f->proto;
     size_t message = proto_open(p, PROFILE_SAMPLE), part = proto_open(p, SAMPLE_LOCATIONS);
@@ -80,7 +79,7 @@ static void put_sample(struct profile *f, const struct stack_node *node)
     proto_close(p, message);
 }
 
-static void put_function(struct profile *f, uint32_t number)
+static void pprof_put_function(struct pprof *f, uint32_t number)
 {
     struct proto *p = &f->proto;
     int64_t id = number + INT64_C(1);
@@ -98,7 +97,7 @@ static void put_function(struct profile *f, uint32_t number)
     proto_close(p, message);
 }
 
-static int put_strings(struct profile *f, const int64_t *names)
+static int pprof_put_strings(struct pprof *f, const int64_t *names)
 {
     int r = 0;
 
@@ -113,25 +112,25 @@ static int put_strings(struct profile *f, const int64_t *names)
     return r;
 }
 
-static int put_profile(struct profile *f, const struct selection *s)
+static int pprof_put_profile(struct pprof *f, const struct selection *s)
 {
     _cleanup_(freep) int64_t *names = NULL;
     int64_t first = MAX(columns_get(f->c, COL_slice_ts, 0), s->from),
             base = columns_meta(f->c, META_base_time_ns);
     int r = 0;
 
-    put_value_type(&f->proto, WORD_SLICES, WORD_COUNT);
-    put_value_type(&f->proto, WORD_TIME, WORD_NANOSECONDS);
+    pprof_put_value_type(&f->proto, WORD_SLICES, WORD_COUNT);
+    pprof_put_value_type(&f->proto, WORD_TIME, WORD_NANOSECONDS);
     if (first != COLUMN_NULL) {
-        proto_int(&f->proto, PROFILE_TIME_NS, add_ns(first, base == COLUMN_NULL ? 0 : base));
-        proto_int(&f->proto, PROFILE_DURATION_NS, MAX(sub_ns(MIN(s->last, s->to), first), 0));
+        proto_int(&f->proto, PROFILE_TIME_NS, sum_of(first, base == COLUMN_NULL ? 0 : base));
+        proto_int(&f->proto, PROFILE_DURATION_NS, MAX(difference_of(MIN(s->last, s->to), first), 0));
     }
     for (size_t i = 0; i < f->stacks.n && r == 0; i++) {
-        put_sample(f, &f->stacks.nodes[i]);
+        pprof_put_sample(f, &f->stacks.nodes[i]);
         r = proto_flush(&f->proto, f->out);
     }
     for (uint32_t i = 0; i < f->functions.n && r == 0; i++) {
-        put_function(f, i);
+        pprof_put_function(f, i);
         r = proto_flush(&f->proto, f->out);
     }
     if (r < 0)
@@ -139,19 +138,19 @@ static int put_profile(struct profile *f, const struct selection *s)
     names = numbering_list(&f->functions);
     if (!names)
         return -ENOMEM;
-    r = put_strings(f, names);
+    r = pprof_put_strings(f, names);
     return r < 0 ? r : proto_flush(&f->proto, f->out);
 }
 
 int export_pprof(const struct export_trace *t, const struct selection *s, FILE *out)
 {
-    struct profile f = {.out = export_gzip(out), .c = t->columns};
+    struct pprof f = {.out = export_gzip(out), .c = t->columns};
     int r = f.out ? numbering_init(&f.functions, t->columns) : -errno;
 
     if (r == 0)
         r = stacks_collect(&f.stacks, s);
     if (r == 0)
-        r = put_profile(&f, s);
+        r = pprof_put_profile(&f, s);
     stacks_done(&f.stacks);
     numbering_done(&f.functions);
     proto_done(&f.proto);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* https://www.speedscope.app/file-format-schema.json: one evented profile for each track. */
-#include "trace/export/formats.h"
-#include "trace/export/labels.h"
-#include "trace/export/numbering.h"
-#include "trace/export/playback.h"
-#include "trace/export/text_out.h"
+#include "trace/export/export.h"
+#include "trace/export/selection.h"
+#include "trace/export/stacks.h"
+#include "trace/export/writers.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-struct profiles {
+struct speedscope {
     FILE *out;
     const struct columns *c;
     int64_t zero;  /* what times are relative to: a double does not hold a stamp since the epoch */
@@ -19,9 +18,9 @@ struct profiles {
     int64_t last;
 };
 
-static int begin_profile(void *arg, uint64_t track)
+static int speedscope_begin_profile(void *arg, uint64_t track)
 {
-    struct profiles *p = arg;
+    struct speedscope *p = arg;
     bool overlapping = columns_get(p->c, COL_track_kind, track) == TRACK_OVERFLOW;
     _cleanup_(freep) char *label = label_track(p->c, track);
 
@@ -36,38 +35,38 @@ static int begin_profile(void *arg, uint64_t track)
     return 0;
 }
 
-static int end_profile(void *arg, uint64_t track)
+static int speedscope_end_profile(void *arg, uint64_t track)
 {
-    struct profiles *p = arg;
+    struct speedscope *p = arg;
 
     fprintf(p->out, "\n],\"endValue\":%" PRId64 "}", p->last);
     return 0;
 }
 
-static void put_event(struct profiles *p, const char *type, uint32_t frame, int64_t at)
+static void speedscope_put_event(struct speedscope *p, const char *type, uint32_t frame, int64_t at)
 {
-    p->last = sub_ns(at, p->zero);
+    p->last = difference_of(at, p->zero);
     fprintf(p->out, "%s\n{\"type\":\"%s\",\"frame\":%" PRIu32 ",\"at\":%" PRId64 "}", p->any_event ? "," : "",
             type, frame, p->last);
     p->any_event = true;
 }
 
-static int begin(void *arg, struct playing *slice, const struct playing *around)
+static int speedscope_begin(void *arg, struct playing *slice, const struct playing *around)
 {
-    struct profiles *p = arg;
+    struct speedscope *p = arg;
 
     slice->node = numbering_of(&p->frames, columns_get(p->c, COL_slice_name, slice->row));
-    put_event(arg, "O", slice->node, slice->begin);
+    speedscope_put_event(arg, "O", slice->node, slice->begin);
     return 0;
 }
 
-static int end(void *arg, const struct playing *slice)
+static int speedscope_end(void *arg, const struct playing *slice)
 {
-    put_event(arg, "C", slice->node, slice->end);
+    speedscope_put_event(arg, "C", slice->node, slice->end);
     return 0;
 }
 
-static int put_frames(const struct profiles *p)
+static int speedscope_put_frames(const struct speedscope *p)
 {
     _cleanup_(freep) int64_t *names = numbering_list(&p->frames);
 
@@ -79,14 +78,14 @@ static int put_frames(const struct profiles *p)
     return names ? 0 : -ENOMEM;
 }
 
-static int put_all(struct profiles *p, const struct selection *s)
+static int speedscope_put_all(struct speedscope *p, const struct selection *s)
 {
     struct playback play = {.selection = s,
                             .cut = true,
-                            .track_begin = begin_profile,
-                            .track_end = end_profile,
-                            .begin = begin,
-                            .end = end,
+                            .track_begin = speedscope_begin_profile,
+                            .track_end = speedscope_end_profile,
+                            .begin = speedscope_begin,
+                            .end = speedscope_end,
                             .arg = p};
     int r;
 
@@ -97,20 +96,20 @@ static int put_all(struct profiles *p, const struct selection *s)
     if (r < 0)
         return r;
     fputs("\n],\"shared\":{\"frames\":[", p->out);
-    r = put_frames(p);
+    r = speedscope_put_frames(p);
     fputs("\n]}}\n", p->out);
     return r;
 }
 
 int export_speedscope(const struct export_trace *t, const struct selection *s, FILE *out)
 {
-    struct profiles p = {.out = out, .c = t->columns};
+    struct speedscope p = {.out = out, .c = t->columns};
     int r = numbering_init(&p.frames, t->columns);
 
     p.zero = MAX(columns_get(t->columns, COL_slice_ts, 0), -INT64_MAX);
-    p.start = sub_ns(MAX(s->from, p.zero), p.zero);
+    p.start = difference_of(MAX(s->from, p.zero), p.zero);
     if (r == 0)
-        r = put_all(&p, s);
+        r = speedscope_put_all(&p, s);
     numbering_done(&p.frames);
     return r;
 }

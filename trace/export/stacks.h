@@ -1,11 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time of a selection's slices, summed up by what they lie in: one node for each different stack of names
- * in a thread.
+ * The selected slices played back in time, track by track: within a track each begins after those around it
+ * and ends before they do, whatever the columns contain, and time never runs backwards. And their time summed
+ * up by what they lie in: one node for each different stack of names in a thread.
  */
 #pragma once
 
 #include "trace/export/selection.h"
+
+struct playing {
+    uint64_t row;
+    int64_t begin, end;
+    bool unfinished; /* it never ended; end is that of the trace */
+    int64_t inside;  /* time of the selected slices directly in it; known when it ends */
+    int64_t depth;   /* in the trace, with those that are not selected */
+    uint32_t node;   /* the listener's */
+};
+
+struct playback {
+    const struct selection *selection;
+    bool cut; /* slices are cut to the time that is selected */
+    /* Of tracks with a selected slice; either may be NULL. */
+    int (*track_begin)(void *arg, uint64_t track);
+    int (*track_end)(void *arg, uint64_t track);
+    /* around: the selected slice it lies directly in, or NULL. */
+    int (*begin)(void *arg, struct playing *slice, const struct playing *around);
+    int (*end)(void *arg, const struct playing *slice);
+    void *arg;
+};
+
+/* 0, -ENOMEM, what a listener answered, or -EBADMSG where tracks share slices. */
+int playback_run(const struct playback *p);
 
 #define STACK_NONE UINT32_MAX
 

@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of Protocol Buffers, field by field into a buffer that grows. Without memory, what follows is lost
- * and `failed` says so.
+ * What export formats are written with: texts and JSON into a FILE, whose errors are checked at the end, and
+ * messages of Protocol Buffers, field by field into a buffer that grows. Without memory the rest of a message
+ * is lost and `failed` is set.
  */
 #pragma once
 
 #include "trace/columns/columns.h"
+
+static inline struct text text_of(const char *s)
+{
+    return (struct text){s, strlen(s)};
+}
+
+void out_text(FILE *out, struct text t);
+/* Escaped; with its quotes, or as a part of a string. */
+void out_json_text(FILE *out, struct text t);
+void out_json_part(FILE *out, struct text t);
+/* As it stands where it is an array or object of JSON, otherwise as a string. */
+void out_json_value(FILE *out, struct text t);
+/* As it stands where it is a number of JSON, otherwise as a string. */
+void out_json_digits(FILE *out, struct text t);
+#define US_TEXT_MAX 32
+/* In microseconds with three decimals. */
+void us_text(int64_t ns, char ret[static US_TEXT_MAX]);
+void out_us(FILE *out, int64_t ns);
 
 struct proto {
     uint8_t *p;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the clocks of ranks are apart, by what they did together: no rank leaves a collective before the
- * last has entered it, so the same collective ends nearly at once everywhere.
- *
- * Pure functions over columns.
+ * How far the clocks of ranks are apart, measured by collectives: no rank leaves a collective before the
+ * last one has entered it, so the same collective ends at almost the same time on every rank. Pure functions
+ * over columns. The merged trace itself is export_merge() of export.h.
  */
 #pragma once
 
