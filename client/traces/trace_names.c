@@ -5,7 +5,7 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/views/report_format.h"
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 
 #define NAMES_SHOWN 10
 

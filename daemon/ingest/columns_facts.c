@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "proto/ingest.h"
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include <errno.h>
 
 /* Of all names together, and of all categories: escaped they still fit into the answer. */

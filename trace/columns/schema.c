@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/schema.h"
 
+#include "base/util.h"
+
 const struct column_spec column_specs[_COLUMN_MAX] = {
 #define C(table, column, kind) [COL_##table##_##column] = {#column, TABLE_##table, KIND_##kind},
     COLUMN_CORE(C)
@@ -77,4 +79,35 @@ const char *meta_name(enum meta_key key)
 int meta_is_text(enum meta_key key)
 {
     return metas[key].is_text;
+}
+
+/* -- Categories ----------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *old_name;
+    bool is_gpu_work;
+} categories[] = {
+    {CATEGORY_KERNEL, true}, {CATEGORY_MEMCPY, true},   {CATEGORY_MEMSET, true},
+    {CATEGORY_OP, false},    {CATEGORY_RUNTIME, false},
+};
+
+static bool category_is(const char *word, const char *name, size_t size)
+{
+    return size == strlen(word) && memcmp(word, name, size) == 0;
+}
+
+const char *category_old_name(const char *name, size_t size)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        if (category_is(categories[i].name, name, size))
+            return categories[i].old_name;
+    return NULL;
+}
+
+bool category_is_gpu_work(const char *name, size_t size)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        if (category_is(categories[i].name, name, size) || category_is(categories[i].old_name, name, size))
+            return categories[i].is_gpu_work;
+    return false;
 }

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -244,3 +245,18 @@ const char *defect_text(enum defect_kind kind);
 int defect_loses_data(enum defect_kind kind);
 const char *meta_name(enum meta_key key);
 int meta_is_text(enum meta_key key);
+
+/*
+ * Categories of events that have two names: torch renamed them after 1.9. Columns keep the name of the trace;
+ * a query for a category means both names. The name, and its older one; items of an array of words.
+ */
+#define CATEGORY_KERNEL  "kernel", "Kernel"
+#define CATEGORY_MEMCPY  "gpu_memcpy", "Memcpy"
+#define CATEGORY_MEMSET  "gpu_memset", "Memset"
+#define CATEGORY_OP      "cpu_op", "Operator"
+#define CATEGORY_RUNTIME "cuda_runtime", "Runtime"
+
+/* The older name of a category, NULL where it has none. */
+const char *category_old_name(const char *name, size_t size);
+/* By either name: what a GPU did itself. */
+bool category_is_gpu_work(const char *name, size_t size);

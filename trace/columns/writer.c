@@ -2,10 +2,158 @@
 #include "trace/columns/writer.h"
 
 #include "base/whole.h"
-#include "trace/columns/conveyor.h"
 #include "trace/columns/layout.h"
-
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* -- Asynchronous writer -------------------------------------------------------------------------------- */
+
+/* The worker is woken for so many at a time: waking costs more than packing a block. */
+#define WAKE_BLOCKS 128
+
+/* Blocks in flight at most. */
+#define ASYNC_BLOCKS 1024
+
+/*
+ * Blocks of values on their way to one worker thread, in order. The thread that hands them over goes on
+ * meanwhile, and waits only where ASYNC_BLOCKS are in flight. If no thread can be created, blocks are written
+ * at once.
+ */
+struct async_block {
+    unsigned column;
+    size_t n;
+    int64_t values[BLOCK_ROWS];
+};
+
+struct async_writer {
+    void (*work)(void *arg, unsigned column, const int64_t *values, size_t n);
+    void *arg;
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t to_do, done;
+    atomic_size_t put, worked; /* loads so far; put is the caller's, worked the worker's */
+    bool ends;
+    struct async_block loads[ASYNC_BLOCKS];
+};
+
+/* How many there are; no more than were worked off at the end. */
+static size_t async_writer_wait_for_blocks(struct async_writer *c, size_t worked)
+{
+    if (c->put > worked)
+        return c->put;
+    pthread_mutex_lock(&c->lock);
+    while (c->put == worked && !c->ends)
+        pthread_cond_wait(&c->to_do, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    return c->put;
+}
+
+static void async_writer_wake(struct async_writer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_signal(&c->to_do);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Waits until no more than so many are under way. */
+static void async_writer_wait(struct async_writer *c, size_t under_way)
+{
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_signal(&c->to_do);
+    while (c->put - c->worked > under_way)
+        pthread_cond_wait(&c->done, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *async_writer_run(void *arg)
+{
+    struct async_writer *c = arg;
+
+    for (size_t first = 0, behind; (behind = async_writer_wait_for_blocks(c, first)) > first;
+         first = behind) {
+        behind = MIN(behind, first + WAKE_BLOCKS);
+        for (size_t i = first; i < behind; i++) {
+            const struct async_block *l = &c->loads[i % ASYNC_BLOCKS];
+            c->work(c->arg, l->column, l->values, l->n);
+        }
+        pthread_mutex_lock(&c->lock);
+        c->worked = behind;
+        pthread_cond_signal(&c->done);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return NULL;
+}
+
+/* work() gets what was handed over, on the worker thread. */
+static int async_writer_new(void (*work)(void *arg, unsigned column, const int64_t *values, size_t n),
+                            void *arg, struct async_writer **ret)
+{
+    struct async_writer *c = malloc(sizeof(*c));
+
+    if (!c)
+        return -ENOMEM;
+    c->work = work;
+    c->arg = arg;
+    atomic_init(&c->put, 0);
+    atomic_init(&c->worked, 0);
+    c->ends = false;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->to_do, NULL);
+    pthread_cond_init(&c->done, NULL);
+    c->has_thread = pthread_create(&c->thread, NULL, async_writer_run, c) == 0;
+    *ret = c;
+    return 0;
+}
+
+/* Blocks in flight are written first. */
+static struct async_writer *async_writer_free(struct async_writer *c)
+{
+    if (!c)
+        return NULL;
+    if (c->has_thread) {
+        pthread_mutex_lock(&c->lock);
+        c->ends = true;
+        pthread_cond_signal(&c->to_do);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(c->thread, NULL);
+    }
+    pthread_cond_destroy(&c->done);
+    pthread_cond_destroy(&c->to_do);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    return NULL;
+}
+
+/* At most BLOCK_ROWS values; they are copied. */
+static void async_writer_put(struct async_writer *c, unsigned column, const int64_t *values, size_t n)
+{
+    if (!c->has_thread)
+        return c->work(c->arg, column, values, n);
+
+    if (c->put - c->worked == ASYNC_BLOCKS)
+        async_writer_wait(c, ASYNC_BLOCKS - 1);
+
+    /* The worker does not look at it before it is counted. */
+    struct async_block *l = &c->loads[c->put % ASYNC_BLOCKS];
+    l->column = column;
+    l->n = n;
+    memcpy(l->values, values, n * sizeof(*values));
+
+    if (++c->put % WAKE_BLOCKS == 0)
+        async_writer_wake(c);
+}
+
+/* Waits until no block is in flight: from then until the next async_writer_put() the caller may touch what
+ * work() does. */
+static void async_writer_drain(struct async_writer *c)
+{
+    if (c->has_thread)
+        async_writer_wait(c, 0);
+}
+
+/* -- The file ------------------------------------------------------------------------------------------- */
 
 /* What is written for one column in one go: large enough that reading a single column seldom meets others. */
 #define CHUNK     (256 << 10)
@@ -33,19 +181,19 @@ struct columns_writer {
     size_t n_sums, sums_cap;
     /* Packs and writes: while blocks are under way, what it touches is its own (all but values and n of the
      * columns). */
-    struct conveyor *conveyor;
+    struct async_writer *async;
     struct column_buffer columns[_LAYOUT_COLUMN_MAX];
     uint8_t out[OUT_BYTES];
 };
 
-static void fail(struct columns_writer *w, int error)
+static void writer_fail(struct columns_writer *w, int error)
 {
     if (w->error == 0)
         w->error = error;
 }
 
 /* Makes room for one more element. */
-static bool grow(struct columns_writer *w, void **items, size_t n, size_t *cap, size_t size)
+static bool writer_grow(struct columns_writer *w, void **items, size_t n, size_t *cap, size_t size)
 {
     size_t wanted = *cap ? *cap * 2 : 64;
     void *grown;
@@ -54,7 +202,7 @@ static bool grow(struct columns_writer *w, void **items, size_t n, size_t *cap, 
         return true;
     grown = reallocarray(*items, wanted, size);
     if (!grown) {
-        fail(w, -ENOMEM);
+        writer_fail(w, -ENOMEM);
         return false;
     }
     *items = grown;
@@ -63,30 +211,30 @@ static bool grow(struct columns_writer *w, void **items, size_t n, size_t *cap, 
 }
 
 /* Writes what is in the buffer, which is whole pages but at the end of what the page sums cover. */
-static void flush(struct columns_writer *w)
+static void writer_flush(struct columns_writer *w)
 {
     int r;
 
     for (size_t at = 0; at < w->out_size && w->error == 0; at += LAYOUT_PAGE) {
-        if (!grow(w, (void **)&w->sums, w->n_sums, &w->sums_cap, sizeof(w->sums[0])))
+        if (!writer_grow(w, (void **)&w->sums, w->n_sums, &w->sums_cap, sizeof(w->sums[0])))
             break;
         w->sums[w->n_sums++] = layout_sum(0, w->out + at, MIN(w->out_size - at, LAYOUT_PAGE));
     }
     if (w->error == 0) {
         r = pwrite_whole(w->fd, w->out, w->out_size, w->written);
         if (r < 0)
-            fail(w, r);
+            writer_fail(w, r);
     }
     w->written += w->out_size;
     w->out_size = 0;
 }
 
-static uint64_t place_of_next(const struct columns_writer *w)
+static uint64_t writer_offset(const struct columns_writer *w)
 {
     return w->written + w->out_size;
 }
 
-static void append(struct columns_writer *w, const void *data, size_t size)
+static void writer_append(struct columns_writer *w, const void *data, size_t size)
 {
     const uint8_t *from = data;
 
@@ -98,35 +246,35 @@ static void append(struct columns_writer *w, const void *data, size_t size)
         from += n;
         size -= n;
         if (w->out_size == OUT_BYTES)
-            flush(w);
+            writer_flush(w);
     }
-    if (place_of_next(w) > LAYOUT_PLACE_MAX)
-        fail(w, -EFBIG);
+    if (writer_offset(w) > LAYOUT_PLACE_MAX)
+        writer_fail(w, -EFBIG);
 }
 
-static void flush_chunk(struct columns_writer *w, struct column_buffer *c)
+static void writer_flush_chunk(struct columns_writer *w, struct column_buffer *c)
 {
-    uint64_t place = place_of_next(w);
+    uint64_t place = writer_offset(w);
 
     for (; c->n_placed < c->n_blocks; c->n_placed++)
         c->blocks[c->n_placed].packing += place;
-    append(w, c->chunk, c->chunk_size);
+    writer_append(w, c->chunk, c->chunk_size);
     c->chunk_size = 0;
 }
 
-static void pack(void *arg, unsigned column, const int64_t *values, size_t n)
+static void writer_pack(void *arg, unsigned column, const int64_t *values, size_t n)
 {
     struct columns_writer *w = arg;
     struct column_buffer *c = &w->columns[column];
     struct block b;
     uint64_t place = c->chunk_size;
 
-    if (w->error || !grow(w, (void **)&c->blocks, c->n_blocks, &c->blocks_cap, sizeof(c->blocks[0])))
+    if (w->error || !writer_grow(w, (void **)&c->blocks, c->n_blocks, &c->blocks_cap, sizeof(c->blocks[0])))
         return;
     if (!c->chunk) {
         c->chunk = malloc(CHUNK + BLOCK_BYTES_MAX);
         if (!c->chunk)
-            return fail(w, -ENOMEM);
+            return writer_fail(w, -ENOMEM);
     }
     c->chunk_size += block_pack(values, n, &b, c->chunk + c->chunk_size);
     c->blocks[c->n_blocks++] = (struct layout_block){
@@ -134,29 +282,29 @@ static void pack(void *arg, unsigned column, const int64_t *values, size_t n)
         .packing = place | (uint64_t)b.width << LAYOUT_PLACE_BITS | (uint64_t)b.nulls << LAYOUT_NULLS_SHIFT,
     };
     if (c->chunk_size >= CHUNK)
-        flush_chunk(w, c);
+        writer_flush_chunk(w, c);
 }
 
-static void flush_block(struct columns_writer *w, unsigned column)
+static void writer_flush_block(struct columns_writer *w, unsigned column)
 {
     struct column_buffer *c = &w->columns[column];
 
-    conveyor_put(w->conveyor, column, c->values, c->n);
+    async_writer_put(w->async, column, c->values, c->n);
     c->n = 0;
 }
 
-static void put(struct columns_writer *w, unsigned column, int64_t value)
+static void writer_put(struct columns_writer *w, unsigned column, int64_t value)
 {
     struct column_buffer *c = &w->columns[column];
 
     c->values[c->n++] = value;
     if (__builtin_expect(c->n == BLOCK_ROWS, 0))
-        flush_block(w, column);
+        writer_flush_block(w, column);
 }
 
 void columns_put(struct columns_writer *w, enum column column, int64_t value)
 {
-    put(w, column, value);
+    writer_put(w, column, value);
 }
 
 void columns_put_many(struct columns_writer *w, enum column column, const int64_t *values, size_t n)
@@ -166,13 +314,13 @@ void columns_put_many(struct columns_writer *w, enum column column, const int64_
     for (size_t some; n > 0; values += some, n -= some) {
         some = MIN(n, BLOCK_ROWS - c->n);
         if (some == BLOCK_ROWS) {
-            conveyor_put(w->conveyor, column, values, BLOCK_ROWS);
+            async_writer_put(w->async, column, values, BLOCK_ROWS);
             continue;
         }
         memcpy(c->values + c->n, values, some * sizeof(values[0]));
         c->n += some;
         if (c->n == BLOCK_ROWS)
-            flush_block(w, column);
+            writer_flush_block(w, column);
     }
 }
 
@@ -180,46 +328,46 @@ uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t si
 {
     uint64_t place;
 
-    conveyor_drain(w->conveyor);
-    place = place_of_next(w);
-    append(w, data, size);
+    async_writer_drain(w->async);
+    place = writer_offset(w);
+    writer_append(w, data, size);
     return place;
 }
 
 void columns_put_text(struct columns_writer *w, const char *text, size_t size)
 {
-    put(w, LAYOUT_TEXT_PLACE, (int64_t)columns_put_bytes(w, text, size));
-    put(w, LAYOUT_TEXT_SIZE, (int64_t)size);
+    writer_put(w, LAYOUT_TEXT_PLACE, (int64_t)columns_put_bytes(w, text, size));
+    writer_put(w, LAYOUT_TEXT_SIZE, (int64_t)size);
 }
 
-static uint64_t rows_of(const struct column_buffer *c)
+static uint64_t buffer_rows(const struct column_buffer *c)
 {
     return c->n_blocks == 0 ? 0 : (c->n_blocks - 1) * (uint64_t)BLOCK_ROWS + (c->n ? c->n : BLOCK_ROWS);
 }
 
 /* Packs what is left, keeping the number of rows of the last block in n. */
-static void finish_columns(struct columns_writer *w)
+static void writer_finish_columns(struct columns_writer *w)
 {
     for (unsigned i = 0; i < _LAYOUT_COLUMN_MAX; i++) {
         struct column_buffer *c = &w->columns[i];
         size_t left = c->n;
 
         if (left > 0) {
-            flush_block(w, i);
+            writer_flush_block(w, i);
             c->n = left;
         }
     }
-    conveyor_drain(w->conveyor);
+    async_writer_drain(w->async);
     for (unsigned i = 0; i < _LAYOUT_COLUMN_MAX; i++)
-        flush_chunk(w, &w->columns[i]);
+        writer_flush_chunk(w, &w->columns[i]);
 }
 
-static int check_lengths(const struct columns_writer *w)
+static int writer_check_lengths(const struct columns_writer *w)
 {
     uint64_t rows[_TABLE_MAX] = {0};
 
     for (size_t i = 0; i < _COLUMN_MAX; i++) {
-        uint64_t n = rows_of(&w->columns[i]), *of_table = &rows[column_specs[i].table];
+        uint64_t n = buffer_rows(&w->columns[i]), *of_table = &rows[column_specs[i].table];
 
         if (n > 0 && *of_table > 0 && n != *of_table)
             return -EINVAL;
@@ -228,7 +376,7 @@ static int check_lengths(const struct columns_writer *w)
     return 0;
 }
 
-static void append_directory(struct columns_writer *w, struct layout_trailer *t)
+static void writer_append_directory(struct columns_writer *w, struct layout_trailer *t)
 {
     struct layout_column records[_LAYOUT_COLUMN_MAX] = {0};
 
@@ -236,26 +384,26 @@ static void append_directory(struct columns_writer *w, struct layout_trailer *t)
         struct column_buffer *c = &w->columns[i];
         struct layout_column *record = &records[t->n_columns];
 
-        if (rows_of(c) == 0)
+        if (buffer_rows(c) == 0)
             continue;
         layout_column_name(i, record->name);
         record->kind = i < _COLUMN_MAX ? column_specs[i].kind : KIND_INT;
-        record->rows = rows_of(c);
-        record->blocks = place_of_next(w);
-        append(w, c->blocks, c->n_blocks * sizeof(c->blocks[0]));
+        record->rows = buffer_rows(c);
+        record->blocks = writer_offset(w);
+        writer_append(w, c->blocks, c->n_blocks * sizeof(c->blocks[0]));
         t->n_columns++;
     }
-    t->columns = place_of_next(w);
-    append(w, records, t->n_columns * sizeof(records[0]));
+    t->columns = writer_offset(w);
+    writer_append(w, records, t->n_columns * sizeof(records[0]));
 }
 
-static void append_end(struct columns_writer *w, struct layout_trailer *t)
+static void writer_append_end(struct columns_writer *w, struct layout_trailer *t)
 {
     size_t size;
     int r;
 
-    t->sums = place_of_next(w);
-    flush(w);
+    t->sums = writer_offset(w);
+    writer_flush(w);
     t->n_sums = (uint32_t)w->n_sums;
     t->version = COLUMNS_VERSION;
     if (w->error)
@@ -268,7 +416,7 @@ static void append_end(struct columns_writer *w, struct layout_trailer *t)
     if (r == 0)
         r = pwrite_whole(w->fd, t, sizeof(*t), w->written + size);
     if (r < 0)
-        fail(w, r);
+        writer_fail(w, r);
     w->written += size + sizeof(*t);
 }
 
@@ -281,10 +429,10 @@ int columns_writer_new(int fd, struct columns_writer **ret)
     if (!w)
         return -ENOMEM;
     w->fd = fd;
-    r = conveyor_new(pack, w, &w->conveyor);
+    r = async_writer_new(writer_pack, w, &w->async);
     if (r < 0)
         return r;
-    append(w, &head, sizeof(head));
+    writer_append(w, &head, sizeof(head));
     *ret = TAKE_PTR(w);
     return 0;
 }
@@ -293,7 +441,7 @@ struct columns_writer *columns_writer_free(struct columns_writer *w)
 {
     if (!w)
         return NULL;
-    conveyor_free(w->conveyor);
+    async_writer_free(w->async);
     for (size_t i = 0; i < _LAYOUT_COLUMN_MAX; i++) {
         free(w->columns[i].chunk);
         free(w->columns[i].blocks);
@@ -308,13 +456,13 @@ int columns_writer_finish(struct columns_writer *w, bool sync, uint64_t *ret_siz
     static const uint8_t zeros[LAYOUT_ALIGN];
     struct layout_trailer trailer = {0};
 
-    finish_columns(w);
+    writer_finish_columns(w);
     if (w->error == 0)
-        w->error = check_lengths(w);
-    append(w, zeros, -place_of_next(w) % LAYOUT_ALIGN);
-    trailer.payload_end = place_of_next(w);
-    append_directory(w, &trailer);
-    append_end(w, &trailer);
+        w->error = writer_check_lengths(w);
+    writer_append(w, zeros, -writer_offset(w) % LAYOUT_ALIGN);
+    trailer.payload_end = writer_offset(w);
+    writer_append_directory(w, &trailer);
+    writer_append_end(w, &trailer);
     if (w->error == 0 && sync && fsync(w->fd) < 0)
         w->error = -errno;
     if (w->error == 0 && ret_size)

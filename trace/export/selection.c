@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/selection.h"
 
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

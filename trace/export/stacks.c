@@ -11,7 +11,7 @@ struct playback_state {
     struct playing *open; /* from the outermost to the innermost */
     size_t n, cap;
     bool entered;  /* the track has begun */
-    int64_t clock; /* of its last playback_begin or end */
+    int64_t clock; /* of its last begin or end */
 };
 
 static int playback_end_innermost(struct playback_state *s, int64_t latest)

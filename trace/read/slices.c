@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/slices.h"
 
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/read/order.h"
 #include "trace/read/sum.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gpu.h"
 
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/reports/array.h"
 #include "trace/reports/hta.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/hta_gaps.h"
 
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include <errno.h>
 
 /* Its consecutive_kernel_delay: 30, which its documentation calls nanoseconds and its code compares with

@@ -3,7 +3,7 @@
  * The summaries of `nsys stats`, by its names and definitions, of any trace that has what they sum up. They
  * differ in what is summed and under which label.
  */
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/slice_sums.h"
 #include <errno.h>

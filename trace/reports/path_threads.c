@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the host: what lies in what on a thread, and what follows what. */
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/reports/path_graph.h"
 #include <errno.h>
 

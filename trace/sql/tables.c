@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/tables.h"
 
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/sql/values.h"
 
 #define FUNCTION(name, fn, type_)                                                                            \

@@ -2,7 +2,7 @@
 /* What the recording itself costs: Python frames, each of which is written down, and what Kineto says it did.
  */
 #include "base/units.h"
-#include "trace/columns/category.h"
+#include "trace/columns/schema.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/rules/claims.h"
