@@ -254,7 +254,8 @@ static int put_uses(FILE *out, struct analysis *a)
             "<h2 id=\"use\">GPU use over %s</h2>\n<p class=\"how\"><span class=\"key busy\"></span>busy "
             "(computing or copying)<span class=\"key comm\"></span>communication with nothing else "
             "running<span class=\"key idle\"></span>idle; each bin is %s</p>\n",
-            format_duration(span, difference_of(to, from)), format_duration(bin, difference_of(to, from) / PLOT_BINS));
+            format_duration(span, difference_of(to, from)),
+            format_duration(bin, difference_of(to, from) / PLOT_BINS));
     for (size_t i = 0; i < MIN(a->n, (size_t)RANKS_PLOTTED) && r >= 0; i++)
         r = put_use(out, a, i, from, to);
     put_axis(out, difference_of(to, from));
