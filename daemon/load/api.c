@@ -1,7 +1,403 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/api.h"
 
+#include "base/alloc.h"
+#include <errno.h>
+#include <inttypes.h>
 #include <strings.h>
+
+#define POINTER_MAX 256
+
+static void api_event_init(struct api_event *e)
+{
+    *e = (struct api_event){.input_tokens = -1, .output_tokens = -1};
+}
+
+/* An error is a text, or an object that may have a message. */
+static void api_put_error(struct api_event *e, const struct json_found *error,
+                          const struct json_found *message)
+{
+    if (json_found_text(message))
+        e->error = *message;
+    else if (json_found_text(error) || error->kind == JSON_SCAN_OBJECT)
+        e->error = *error;
+}
+
+/* An output of exactly osl tokens is an extension that all engines have. */
+static void api_put_output_length(json_t *j, const char *most, const char *least, int64_t osl)
+{
+    if (osl == 0)
+        return;
+    json_put_int(j, most, osl);
+    json_put_int(j, least, osl);
+    json_put_bool(j, "ignore_eos", true);
+}
+
+json_t *api_tokenize_prompt(const struct api_request *q)
+{
+    json_t *body = json_object();
+
+    json_put_str(body, "model", q->model);
+    json_put_str(body, "prompt", q->prompt);
+    return body;
+}
+
+/* -- OpenAI's completions and chat, as vLLM, SGLang and routers serve them ----------------------------- */
+
+static json_t *openai_body(const struct api_request *q)
+{
+    json_t *body = json_object();
+
+    json_put_str(body, "model", q->model);
+    json_object_set_new(body, "temperature", json_integer(0));
+    api_put_output_length(body, "max_tokens", "min_tokens", q->osl);
+    json_put_bool(body, "stream", q->workload->stream);
+    if (q->workload->stream)
+        json_object_set_new(body, "stream_options", json_pack("{sb}", "include_usage", 1));
+    return body;
+}
+
+static json_t *messages_of(const struct api_request *q)
+{
+    return q->messages ? json_incref((json_t *)q->messages)
+                       : json_pack("[{ssso}]", "role", "user", "content", json_text(q->prompt));
+}
+
+static json_t *completions_body(const struct api_request *q)
+{
+    json_t *body = openai_body(q);
+    json_put_str(body, "prompt", q->prompt);
+    return body;
+}
+
+static json_t *chat_body(const struct api_request *q)
+{
+    json_t *body = openai_body(q);
+    json_object_set_new(body, "messages", messages_of(q));
+    return body;
+}
+
+/* Counted with the chat's template applied. */
+static json_t *chat_tokenize_body(const struct api_request *q)
+{
+    json_t *body = json_object();
+
+    json_put_str(body, "model", q->model);
+    json_object_set_new(body, "messages", messages_of(q));
+    return body;
+}
+
+enum openai_field {
+    OPENAI_TEXT,
+    OPENAI_DELTA,
+    OPENAI_DELTA_REASONING,
+    OPENAI_DELTA_REASONING_CONTENT,
+    OPENAI_DELTA_ARGUMENTS,
+    OPENAI_DELTA_FUNCTION,
+    OPENAI_MESSAGE,
+    OPENAI_MESSAGE_REASONING_CONTENT,
+    OPENAI_MESSAGE_ARGUMENTS,
+    OPENAI_MESSAGE_FUNCTION,
+    OPENAI_REASON,
+    OPENAI_INPUT,
+    OPENAI_OUTPUT,
+    OPENAI_ERROR,
+    OPENAI_ERROR_MESSAGE,
+    _OPENAI_FIELD_MAX,
+};
+
+static const struct json_wanted openai_fields[_OPENAI_FIELD_MAX] = {
+    [OPENAI_TEXT] = {{"choices", "0", "text"}},
+    [OPENAI_DELTA] = {{"choices", "0", "delta", "content"}},
+    [OPENAI_DELTA_REASONING] = {{"choices", "0", "delta", "reasoning"}},
+    [OPENAI_DELTA_REASONING_CONTENT] = {{"choices", "0", "delta", "reasoning_content"}},
+    /* The tokens of a response that only calls tools. */
+    [OPENAI_DELTA_ARGUMENTS] = {{"choices", "0", "delta", "tool_calls", "0", "function", "arguments"}},
+    [OPENAI_DELTA_FUNCTION] = {{"choices", "0", "delta", "tool_calls", "0", "function", "name"}},
+    [OPENAI_MESSAGE] = {{"choices", "0", "message", "content"}},
+    [OPENAI_MESSAGE_REASONING_CONTENT] = {{"choices", "0", "message", "reasoning_content"}},
+    [OPENAI_MESSAGE_ARGUMENTS] = {{"choices", "0", "message", "tool_calls", "0", "function", "arguments"}},
+    [OPENAI_MESSAGE_FUNCTION] = {{"choices", "0", "message", "tool_calls", "0", "function", "name"}},
+    [OPENAI_REASON] = {{"choices", "0", "finish_reason"}},
+    [OPENAI_INPUT] = {{"usage", "prompt_tokens"}},
+    [OPENAI_OUTPUT] = {{"usage", "completion_tokens"}},
+    [OPENAI_ERROR] = {{"error"}},
+    [OPENAI_ERROR_MESSAGE] = {{"error", "message"}},
+};
+
+static int openai_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
+{
+    struct json_found found[_OPENAI_FIELD_MAX];
+
+    api_event_init(ret);
+    if (json_scan(text, size, openai_fields, _OPENAI_FIELD_MAX, found) < 0)
+        return -EINVAL;
+    for (int i = OPENAI_TEXT; i <= OPENAI_MESSAGE_FUNCTION && !json_found_text(&ret->text); i++)
+        ret->text = found[i];
+    ret->finished = json_found_text(&found[OPENAI_REASON]);
+    ret->input_tokens = json_found_count(&found[OPENAI_INPUT]);
+    ret->output_tokens = json_found_count(&found[OPENAI_OUTPUT]);
+    api_put_error(ret, &found[OPENAI_ERROR], &found[OPENAI_ERROR_MESSAGE]);
+    return 0;
+}
+
+const struct api api_completions = {
+    .name = "completions",
+    .path = "/v1/completions",
+    .tokenize_path = "/tokenize",
+    .body = completions_body,
+    .tokenize_body = api_tokenize_prompt,
+    .event = openai_event,
+};
+
+const struct api api_chat = {
+    .name = "chat",
+    .path = "/v1/chat/completions",
+    .tokenize_path = "/tokenize",
+    .body = chat_body,
+    .tokenize_body = chat_tokenize_body,
+    .event = openai_event,
+};
+
+/* -- SGLang's /generate: each event has the text so far, and its number of tokens --------------------- */
+
+static json_t *sglang_body(const struct api_request *q)
+{
+    json_t *sampling = json_pack("{si}", "temperature", 0), *body = json_object();
+
+    api_put_output_length(sampling, "max_new_tokens", "min_new_tokens", q->osl);
+    json_put_str(body, "text", q->prompt);
+    json_object_set_new(body, "sampling_params", sampling);
+    json_put_bool(body, "stream", q->workload->stream);
+    return body;
+}
+
+enum sglang_field {
+    SGLANG_TEXT,
+    SGLANG_REASON,
+    SGLANG_INPUT,
+    SGLANG_OUTPUT,
+    SGLANG_ERROR,
+    SGLANG_ERROR_MESSAGE,
+    _SGLANG_FIELD_MAX,
+};
+
+static const struct json_wanted sglang_fields[_SGLANG_FIELD_MAX] = {
+    [SGLANG_TEXT] = {{"text"}},
+    [SGLANG_REASON] = {{"meta_info", "finish_reason"}},
+    [SGLANG_INPUT] = {{"meta_info", "prompt_tokens"}},
+    [SGLANG_OUTPUT] = {{"meta_info", "completion_tokens"}},
+    [SGLANG_ERROR] = {{"error"}},
+    [SGLANG_ERROR_MESSAGE] = {{"error", "message"}},
+};
+
+static int sglang_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
+{
+    struct json_found found[_SGLANG_FIELD_MAX];
+
+    api_event_init(ret);
+    if (json_scan(text, size, sglang_fields, _SGLANG_FIELD_MAX, found) < 0)
+        return -EINVAL;
+    ret->text = found[SGLANG_TEXT];
+    ret->is_cumulative = true;
+    /* An object with the reason; older versions have a text. */
+    ret->finished = found[SGLANG_REASON].kind == JSON_SCAN_OBJECT || json_found_text(&found[SGLANG_REASON]);
+    ret->input_tokens = json_found_count(&found[SGLANG_INPUT]);
+    ret->output_tokens = json_found_count(&found[SGLANG_OUTPUT]);
+    api_put_error(ret, &found[SGLANG_ERROR], &found[SGLANG_ERROR_MESSAGE]);
+    return 0;
+}
+
+const struct api api_generate = {
+    .name = "generate",
+    .path = "/generate",
+    .tokenize_path = "/tokenize",
+    .body = sglang_body,
+    .tokenize_body = api_tokenize_prompt,
+    .event = sglang_event,
+};
+
+/* -- RTP-LLM, at the root of its server: each event has the text so far. A value of a prompt may be a list of one,
+ * as for several prompts. ----------------------------------------------------------------------------- */
+
+static json_t *rtp_llm_body(const struct api_request *q)
+{
+    json_t *config = json_object(), *body = json_object();
+
+    json_put_bool(config, "is_streaming", q->workload->stream);
+    json_put_bool(config, "yield_generator", q->workload->stream);
+    api_put_output_length(config, "max_new_tokens", "min_new_tokens", q->osl);
+    json_put_str(body, "prompt", q->prompt);
+    json_object_set_new(body, "generate_config", config);
+    return body;
+}
+
+enum rtp_llm_field {
+    RTP_LLM_TEXT,
+    RTP_LLM_FIRST_TEXT,
+    RTP_LLM_FINISHED,
+    RTP_LLM_INPUT,
+    RTP_LLM_FIRST_INPUT,
+    RTP_LLM_OUTPUT,
+    RTP_LLM_FIRST_OUTPUT,
+    RTP_LLM_ERROR,
+    RTP_LLM_MESSAGE,
+    _RTP_LLM_FIELD_MAX,
+};
+
+static const struct json_wanted rtp_llm_fields[_RTP_LLM_FIELD_MAX] = {
+    [RTP_LLM_TEXT] = {{"response"}},
+    [RTP_LLM_FIRST_TEXT] = {{"response", "0"}},
+    [RTP_LLM_FINISHED] = {{"finished"}},
+    [RTP_LLM_INPUT] = {{"aux_info", "input_len"}},
+    [RTP_LLM_FIRST_INPUT] = {{"aux_info", "0", "input_len"}},
+    [RTP_LLM_OUTPUT] = {{"aux_info", "output_len"}},
+    [RTP_LLM_FIRST_OUTPUT] = {{"aux_info", "0", "output_len"}},
+    [RTP_LLM_ERROR] = {{"error"}},
+    [RTP_LLM_MESSAGE] = {{"message"}},
+};
+
+static int rtp_llm_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
+{
+    struct json_found found[_RTP_LLM_FIELD_MAX];
+
+    api_event_init(ret);
+    if (json_scan(text, size, rtp_llm_fields, _RTP_LLM_FIELD_MAX, found) < 0)
+        return -EINVAL;
+    ret->text = found[found[RTP_LLM_TEXT].kind == JSON_SCAN_ARRAY ? RTP_LLM_FIRST_TEXT : RTP_LLM_TEXT];
+    ret->is_cumulative = true;
+    ret->finished = found[RTP_LLM_FINISHED].kind == JSON_SCAN_BOOL && *found[RTP_LLM_FINISHED].at == 't';
+    ret->input_tokens = json_found_count(
+        &found[found[RTP_LLM_INPUT].kind == JSON_ABSENT ? RTP_LLM_FIRST_INPUT : RTP_LLM_INPUT]);
+    ret->output_tokens = json_found_count(
+        &found[found[RTP_LLM_OUTPUT].kind == JSON_ABSENT ? RTP_LLM_FIRST_OUTPUT : RTP_LLM_OUTPUT]);
+    /* {"error_code": 514, "message": ...} */
+    api_put_error(ret, &found[RTP_LLM_ERROR],
+                  found[RTP_LLM_TEXT].kind == JSON_ABSENT ? &found[RTP_LLM_MESSAGE] : &found[RTP_LLM_ERROR]);
+    return 0;
+}
+
+const struct api api_rtp_llm = {
+    .name = "rtp-llm",
+    .path = "/",
+    .tokenize_path = "/tokenizer/encode",
+    .body = rtp_llm_body,
+    .tokenize_body = api_tokenize_prompt,
+    .event = rtp_llm_event,
+};
+
+/* -- Any API that takes a JSON object and responds with texts ------------------------------------------
+ *
+ * The body is the workload's template, in whose strings {prompt}, {model} and {max_tokens} are replaced. A string
+ * that is only "{max_tokens}" becomes a number.
+ */
+
+static json_t *template_fill_text(const char *text, const struct api_request *q)
+{
+    char max_tokens[24] = "";
+
+    if (q->osl > 0)
+        snprintf(max_tokens, sizeof(max_tokens), "%" PRId64, q->osl);
+    if (streq(text, "{max_tokens}"))
+        return q->osl > 0 ? json_integer(q->osl) : json_null();
+    const struct {
+        const char *name, *value;
+    } fields[] = {
+        {"{prompt}", q->prompt}, {"{model}", q->model ? q->model : ""}, {"{max_tokens}", max_tokens}};
+    char *out = NULL;
+    size_t size, i;
+    FILE *f = xmemstream(&out, &size);
+
+    while (*text) {
+        for (i = 0; i < ARRAY_SIZE(fields) && !starts_with(text, fields[i].name); i++)
+            ;
+        if (i < ARRAY_SIZE(fields)) {
+            fputs(fields[i].value, f);
+            text += strlen(fields[i].name);
+        } else {
+            fputc(*text++, f);
+        }
+    }
+    fclose(f);
+    json_t *value = json_text(out);
+    free(out);
+    return value;
+}
+
+/* jansson bounds the depth of a parsed workload. */
+static json_t *template_fill(const json_t *v, const struct api_request *q)
+{
+    const char *key;
+    json_t *value, *copy;
+    size_t i;
+
+    if (json_is_string(v))
+        return template_fill_text(json_string_value(v), q);
+    if (json_is_object(v)) {
+        copy = json_object();
+        json_object_foreach((json_t *)v, key, value)
+            json_object_set_new(copy, key, template_fill(value, q));
+        return copy;
+    }
+    if (json_is_array(v)) {
+        copy = json_array();
+        json_array_foreach((json_t *)v, i, value)
+            json_array_append_new(copy, template_fill(value, q));
+        return copy;
+    }
+    return json_deep_copy(v);
+}
+
+static json_t *template_body(const struct api_request *q)
+{
+    return template_fill(q->workload->template, q);
+}
+
+/* The steps of a JSON pointer like "/choices/0/text", stored in buf. False where they are too many. */
+static bool template_split_pointer(const char *pointer, char buf[static POINTER_MAX], struct json_wanted *ret)
+{
+    size_t n = 0;
+
+    if (strlen(pointer) >= POINTER_MAX)
+        return false;
+    strcpy(buf, pointer);
+    *ret = (struct json_wanted){0};
+    for (char *p = buf; *p == '/'; n++) {
+        if (n == JSON_SCAN_STEPS_MAX)
+            return false;
+        *p++ = '\0';
+        ret->steps[n] = p;
+        p += strcspn(p, "/");
+    }
+    return true;
+}
+
+static int template_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
+{
+    static const struct json_wanted errors[] = {{{"error"}}, {{"error", "message"}}};
+    struct json_found found[ARRAY_SIZE(errors)];
+    char steps[POINTER_MAX];
+    struct json_wanted wanted;
+
+    api_event_init(ret);
+    if (json_scan(text, size, errors, ARRAY_SIZE(errors), found) < 0)
+        return -EINVAL;
+    api_put_error(ret, &found[0], &found[1]);
+    if (!w->template_text)
+        json_scan_any_string(text, size, &ret->text);
+    else if (template_split_pointer(w->template_text, steps, &wanted))
+        json_scan(text, size, &wanted, 1, &ret->text);
+    return 0;
+}
+
+const struct api api_template = {
+    .name = "template",
+    .path = "/",
+    .body = template_body,
+    .event = template_event,
+};
+
+/* -- The table ---------------------------------------------------------------------------------------- */
 
 static const struct api *const apis[_LOAD_API_MAX] = {
     [LOAD_API_COMPLETIONS] = &api_completions, [LOAD_API_CHAT] = &api_chat,
@@ -9,7 +405,7 @@ static const struct api *const apis[_LOAD_API_MAX] = {
     [LOAD_API_TEMPLATE] = &api_template,
 };
 
-/* Every other engine and router speaks completions. */
+/* All other engines and routers serve completions. */
 static const struct {
     const char *engine;
     const struct api *api;
@@ -30,29 +426,6 @@ const struct api *api_of(enum load_api api, const char *engine)
 bool api_is_last(const char *data)
 {
     return strcasecmp(data, "[done]") == 0;
-}
-
-void api_event_init(struct api_event *e)
-{
-    *e = (struct api_event){.input_tokens = -1, .output_tokens = -1};
-}
-
-void api_put_error(struct api_event *e, const struct json_found *text,
-                   const struct json_found *object_message)
-{
-    if (json_found_text(object_message))
-        e->error = *object_message;
-    else if (json_found_text(text) || text->kind == JSON_SCAN_OBJECT)
-        e->error = *text;
-}
-
-json_t *api_tokenize_prompt(const struct api_request *q)
-{
-    json_t *body = json_object();
-
-    json_put_str(body, "model", q->model);
-    json_put_str(body, "prompt", q->prompt);
-    return body;
 }
 
 /* vLLM and SGLang count; RTP-LLM lists. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The APIs that a workload can speak: one file for each, one table of them. Pure: a request's body out of
- * plain data, and what one event or answer says.
+ * The APIs of servers that a workload can use: one table, with the body of a request and what an event or response
+ * contains. Pure.
  */
 #pragma once
 
@@ -13,25 +13,25 @@ struct api_request {
     const char *model; /* NULL where the server names none */
     const char *prompt;
     const json_t *messages; /* of a chat, instead of the prompt; NULL: none */
-    int64_t osl;            /* 0: as the server likes */
+    int64_t osl;            /* 0: up to the model */
 };
 
-/* Of one event of a stream, or of a whole answer. Texts are of the event, as JSON has them escaped. */
+/* Of one event of a stream, or of a complete response. Texts point into it, JSON-escaped. */
 struct api_event {
     struct json_found text;              /* absent or empty: no token for the user */
-    bool whole_text;                     /* all of it so far, not what is new */
+    bool is_cumulative;                  /* the text is all of it so far, not only the new part */
     bool finished;                       /* the generation's last event that may carry text */
-    int64_t input_tokens, output_tokens; /* as far as the server counted; -1 */
-    struct json_found error;             /* a message, where the event says that the generation failed */
+    int64_t input_tokens, output_tokens; /* as counted by the server; -1 */
+    struct json_found error;             /* message of a failed generation */
 };
 
 struct api {
-    const char *name;
+    const char *name; /* as in workloads */
     const char *path;
     const char *tokenize_path;                             /* NULL: none that is known */
     json_t *(*body)(const struct api_request *q);          /* the caller's */
     json_t *(*tokenize_body)(const struct api_request *q); /* the caller's */
-    /* -EINVAL where it is no JSON object. */
+    /* -EINVAL where it is not a JSON object. */
     int (*event)(const struct workload *w, const char *text, size_t size, struct api_event *ret);
 };
 
@@ -39,13 +39,8 @@ extern const struct api api_completions, api_chat, api_generate, api_rtp_llm, ap
 
 /* LOAD_API_AUTO by the engine of the target, which may be NULL. */
 const struct api *api_of(enum load_api api, const char *engine);
-/* The words behind the last event of a stream, where an API has them: "[DONE]". */
+/* Whether data is what ends a stream, where an API has that: "[DONE]". */
 bool api_is_last(const char *data);
-/* How many tokens an answer of `tokenize_path` counts; -1. */
+/* The number of tokens in a response of `tokenize_path`; -1. */
 int64_t api_token_count(const char *text, size_t size);
-
-/* For the files of APIs. */
-void api_event_init(struct api_event *e);
-void api_put_error(struct api_event *e, const struct json_found *text,
-                   const struct json_found *object_message);
 json_t *api_tokenize_prompt(const struct api_request *q); /* {"model", "prompt"} */

@@ -15,8 +15,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-/* The records of a run are half of it (records.h); the rest is for answers that are worse than any that
- * engines give. */
+/* Half of it is for the records of a run (records.h), the rest for responses that are worse than those of any engine. */
 #define MEMORY_MAX ((rlim_t)8 << 30)
 
 #define SOCKET_TYPE(arg, type)                                                                               \
@@ -45,8 +44,8 @@
         }                                                                                                    \
     }
 
-static const struct filter_rule rules[] = {
-    /* What is open: commands, lines, the sampler, connections. F_SETOWN would send signals. */
+static const struct filter_rule confine_rules[] = {
+    /* Open descriptors: commands, lines, the sampler, connections. F_SETOWN would send signals. */
     {SCMP_SYS(read)},
     {SCMP_SYS(readv)},
     {SCMP_SYS(write)},
@@ -56,7 +55,7 @@ static const struct filter_rule rules[] = {
     DESCRIPTOR_COMMAND(F_SETFD),
     DESCRIPTOR_COMMAND(F_GETFL),
     DESCRIPTOR_COMMAND(F_SETFL),
-    /* Waiting for it: libevent's loop and timer, libcurl's looks at a single socket. */
+    /* Waiting: libevent's loop and timer, libcurl's polls of a single socket. */
     {SCMP_SYS(epoll_ctl)},
     {SCMP_SYS(epoll_wait)},
     {SCMP_SYS(epoll_pwait)},
@@ -64,12 +63,12 @@ static const struct filter_rule rules[] = {
     {SCMP_SYS(timerfd_settime)},
     {SCMP_SYS(poll)},
     {SCMP_SYS(ppoll)},
-    /* What each of libcurl's multi handles wakes itself with, by its version. */
+    /* By which libcurl's multi handles wake up, depending on its version. */
     {SCMP_SYS(socketpair), 2, {FILTER_EQUAL(0, AF_UNIX), SOCKET_TYPE(1, SOCK_STREAM)}},
     {SCMP_SYS(pipe2)},
     {SCMP_SYS(eventfd2)},
     /* TCP. sendmsg() and recvmsg() would pass descriptors on; with an address, and by MSG_FASTOPEN, sendto()
-     * connects behind Landlock's back; filters are programs that run in the kernel. */
+     * bypasses Landlock; filters are programs that run in the kernel. */
     TCP_SOCKET(AF_INET, 0),
     TCP_SOCKET(AF_INET, IPPROTO_TCP),
     TCP_SOCKET(AF_INET6, 0),
@@ -87,7 +86,7 @@ static const struct filter_rule rules[] = {
     {SCMP_SYS(sendto), 2, {FILTER_WITHOUT(3, MSG_FASTOPEN), FILTER_EQUAL(4, 0)}},
     {SCMP_SYS(recvfrom)},
     {SCMP_SYS(shutdown)},
-    /* Keys of TLS, and the process numbers that its generator is told apart by. */
+    /* Keys of TLS, whose generator depends on the process id. */
     {SCMP_SYS(getrandom)},
     {SCMP_SYS(getpid)},
     {SCMP_SYS(gettid)},
@@ -95,25 +94,25 @@ static const struct filter_rule rules[] = {
     {SCMP_SYS(geteuid)},
     {SCMP_SYS(getgid)},
     {SCMP_SYS(getegid)},
-    /* Time as older interfaces tell it. */
+    /* Older interfaces for the time. */
     {SCMP_SYS(gettimeofday)},
     {SCMP_SYS(time)},
     /* Its own signals, and the wait for the sampler. */
     {SCMP_SYS(rt_sigaction)},
     {SCMP_SYS(rt_sigprocmask)},
     {SCMP_SYS(wait4)},
-    /* How many files may be open: asked, not changed. */
+    /* The limit of open files, read only. */
     {SCMP_SYS(prlimit64), 2, {FILTER_EQUAL(0, 0), FILTER_EQUAL(2, 0)}},
     {SCMP_SYS(getrlimit)},
 };
 
-static int load_filter(void)
+static int confine_load_filter(void)
 {
     /* abort() */
     const struct filter_rule own_signal = {SCMP_SYS(tgkill), 1, {FILTER_EQUAL(0, getpid())}};
     scmp_filter_ctx filter = filter_new(SCMP_ACT_ERRNO(EPERM));
 
-    int r = filter ? filter_allow(filter, rules, ARRAY_SIZE(rules)) : -ENOMEM;
+    int r = filter ? filter_allow(filter, confine_rules, ARRAY_SIZE(confine_rules)) : -ENOMEM;
     if (r >= 0)
         r = filter_allow(filter, &own_signal, 1);
     if (r >= 0)
@@ -126,8 +125,8 @@ static int load_filter(void)
     return r;
 }
 
-/* Unless whoever started it allows less. */
-static int bound_memory(void)
+/* A lower limit of the parent stays. */
+static int confine_memory(void)
 {
     struct rlimit limit;
 
@@ -137,15 +136,15 @@ static int bound_memory(void)
     return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }
 
-/* The order has been read; stderr is profd's own, whose flags and log are not to be spoilt. */
-static int leave_descriptors(void)
+/* The job has been read; stderr belongs to profd, whose log and file flags must not be changed. */
+static int confine_descriptors(void)
 {
     _cleanup_(closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     return null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ? -errno : 0;
 }
 
-static int leave_rights(const uint16_t *ports, size_t n_ports)
+static int confine_rights(const uint16_t *ports, size_t n_ports)
 {
     int r = privileges_drop(true);
 
@@ -153,7 +152,7 @@ static int leave_rights(const uint16_t *ports, size_t n_ports)
         r = landlock_enter(ports, n_ports);
     if (r < 0)
         return r;
-    /* The kernel forgets the one, and the other where a program allows it, when the user changes. */
+    /* The kernel resets both when the user changes. */
     return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno
                                                                                                    : 0;
 }
@@ -166,10 +165,10 @@ int confine(const uint16_t *ports, size_t n_ports)
         return -errno;
     if (SANDBOX_WITHOUT_FILTER)
         return 0;
-    int r = bound_memory();
+    int r = confine_memory();
     if (r >= 0)
-        r = leave_descriptors();
+        r = confine_descriptors();
     if (r >= 0)
-        r = leave_rights(ports, n_ports);
-    return r < 0 ? r : load_filter();
+        r = confine_rights(ports, n_ports);
+    return r < 0 ? r : confine_load_filter();
 }

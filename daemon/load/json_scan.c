@@ -4,7 +4,7 @@
 #include "base/util.h"
 #include <errno.h>
 
-/* Ten million of them, added up, are no number that overflows. */
+/* The sum over ten million requests does not overflow. */
 #define COUNT_DIGITS_MAX 9
 #define INDEX_TEXT_MAX   12
 
@@ -15,14 +15,14 @@ struct scan {
     bool any; /* the first string counts */
 };
 
-static void skip_space(struct scan *s)
+static void scan_skip_space(struct scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
         s->p++;
 }
 
-/* From behind the opening quote to behind the closing one. */
-static int take_string(struct scan *s, struct json_found *ret)
+/* Begins after the opening quote, ends after the closing one. */
+static int scan_string(struct scan *s, struct json_found *ret)
 {
     const char *begin = s->p, *end = s->end, *p = begin;
 
@@ -35,15 +35,15 @@ static int take_string(struct scan *s, struct json_found *ret)
     return 0;
 }
 
-/* Whatever it is, to its end; brackets are counted, not matched. */
-static int skip_nested(struct scan *s)
+/* To the end of an object or array; brackets are counted, not matched. */
+static int scan_skip_nested(struct scan *s)
 {
     struct json_found ignored;
     size_t depth = 0;
 
     while (s->p < s->end) {
         char c = *s->p++;
-        if (c == '"' && take_string(s, &ignored) < 0)
+        if (c == '"' && scan_string(s, &ignored) < 0)
             return -EINVAL;
         depth += c == '{' || c == '[';
         if ((c == '}' || c == ']') && --depth == 0)
@@ -52,7 +52,7 @@ static int skip_nested(struct scan *s)
     return -EINVAL;
 }
 
-static enum json_kind kind_of(char c)
+static enum json_kind scan_kind(char c)
 {
     switch (c) {
     case '{':
@@ -81,20 +81,21 @@ static bool is_word(const char *text, size_t size)
     return false;
 }
 
-static int take_plain(struct scan *s, struct json_found *ret)
+static int scan_plain(struct scan *s, struct json_found *ret)
 {
     const char *begin = s->p;
 
     while (s->p < s->end && *s->p != ',' && *s->p != '}' && *s->p != ']' && (unsigned char)*s->p > ' ')
         s->p++;
-    ret->kind = kind_of(*begin);
+    ret->kind = scan_kind(*begin);
     ret->at = begin;
     ret->size = (size_t)(s->p - begin);
     return ret->kind == JSON_SCAN_NUMBER || is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
-/* Those of the set whose next step has this name. */
-static unsigned following(const struct scan *s, unsigned set, unsigned depth, const char *name, size_t size)
+/* The subset whose next step has this name. */
+static unsigned scan_following(const struct scan *s, unsigned set, unsigned depth, const char *name,
+                               size_t size)
 {
     unsigned left = 0;
 
@@ -108,16 +109,16 @@ static unsigned following(const struct scan *s, unsigned set, unsigned depth, co
     return left;
 }
 
-static int take_value(struct scan *s, unsigned set, unsigned depth);
+static int scan_value(struct scan *s, unsigned set, unsigned depth);
 
-static int take_members(struct scan *s, unsigned set, unsigned depth)
+static int scan_members(struct scan *s, unsigned set, unsigned depth)
 {
     bool array = *s->p++ == '[';
     char close = array ? ']' : '}', index[INDEX_TEXT_MAX];
 
     for (unsigned i = 0;; i++) {
         struct json_found name = {JSON_SCAN_STRING, index, 0};
-        skip_space(s);
+        scan_skip_space(s);
         if (s->p < s->end && *s->p == close && i == 0) {
             s->p++;
             return 0;
@@ -125,14 +126,14 @@ static int take_members(struct scan *s, unsigned set, unsigned depth)
         if (array) {
             name.size = (size_t)snprintf(index, sizeof(index), "%u", i);
         } else {
-            if (s->p == s->end || *s->p++ != '"' || take_string(s, &name) < 0)
+            if (s->p == s->end || *s->p++ != '"' || scan_string(s, &name) < 0)
                 return -EINVAL;
-            skip_space(s);
+            scan_skip_space(s);
             if (s->p == s->end || *s->p++ != ':')
                 return -EINVAL;
         }
-        int r = take_value(s, following(s, set, depth, name.at, name.size), depth + 1);
-        skip_space(s);
+        int r = scan_value(s, scan_following(s, set, depth, name.at, name.size), depth + 1);
+        scan_skip_space(s);
         if (r < 0 || s->p == s->end)
             return -EINVAL;
         if (*s->p == close) {
@@ -144,7 +145,7 @@ static int take_members(struct scan *s, unsigned set, unsigned depth)
     }
 }
 
-static void note(struct scan *s, unsigned set, unsigned depth, struct json_found value)
+static void scan_note(struct scan *s, unsigned set, unsigned depth, struct json_found value)
 {
     for (unsigned i = 0; set >> i; i++)
         if (set >> i & 1 && !s->wanted[i].steps[depth])
@@ -153,28 +154,29 @@ static void note(struct scan *s, unsigned set, unsigned depth, struct json_found
         *s->found = value;
 }
 
-/* set: those wanted that this value may hold, or be. */
-static int take_value(struct scan *s, unsigned set, unsigned depth)
+/* set: the paths that lead to this value or into it. */
+static int scan_value(struct scan *s, unsigned set, unsigned depth)
 {
     struct json_found value = {0};
     int r;
 
-    skip_space(s);
+    scan_skip_space(s);
     if (s->p == s->end || depth >= JSON_SCAN_DEPTH_MAX)
         return -EINVAL;
-    value.kind = kind_of(*s->p);
+    value.kind = scan_kind(*s->p);
     value.at = s->p;
     if (value.kind == JSON_SCAN_STRING) {
         s->p++;
-        r = take_string(s, &value);
+        r = scan_string(s, &value);
     } else if (value.kind == JSON_SCAN_OBJECT || value.kind == JSON_SCAN_ARRAY) {
-        r = (set || s->any) && depth < JSON_SCAN_STEPS_MAX ? take_members(s, set, depth) : skip_nested(s);
+        r = (set || s->any) && depth < JSON_SCAN_STEPS_MAX ? scan_members(s, set, depth)
+                                                           : scan_skip_nested(s);
         value.size = (size_t)(s->p - value.at);
     } else {
-        r = take_plain(s, &value);
+        r = scan_plain(s, &value);
     }
     if (r == 0)
-        note(s, set, depth, value);
+        scan_note(s, set, depth, value);
     return r;
 }
 
@@ -184,7 +186,7 @@ int json_scan(const char *text, size_t size, const struct json_wanted *wanted, s
     struct scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
 
     memset(ret, 0, n * sizeof(*ret));
-    return take_value(&s, (1U << n) - 1, 0);
+    return scan_value(&s, (1U << n) - 1, 0);
 }
 
 bool json_scan_any_string(const char *text, size_t size, struct json_found *ret)
@@ -192,7 +194,7 @@ bool json_scan_any_string(const char *text, size_t size, struct json_found *ret)
     struct scan s = {.p = text, .end = text + size, .found = ret, .any = true};
 
     *ret = (struct json_found){0};
-    take_value(&s, 0, 0);
+    scan_value(&s, 0, 0);
     return ret->kind != JSON_ABSENT;
 }
 

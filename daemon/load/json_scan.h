@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands at a few places of a JSON text, in one pass and without building it: an answer of ten thousand
- * events a second is looked at, not read. Pure; allocates nothing.
+ * Finds values at a few paths of a JSON text in one pass, without building a tree: streams have ten thousand events a
+ * second. Pure; allocates nothing.
  *
- * The text is not validated beyond what finding needs: what is no JSON gives -EINVAL or nothing found.
+ * The text is validated only as far as the search needs: a text that is not JSON gives -EINVAL or finds nothing.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ enum json_kind {
     JSON_SCAN_NULL,
     JSON_SCAN_BOOL,
     JSON_SCAN_NUMBER,
-    JSON_SCAN_STRING, /* `at` and `size` are of what stands between the quotes, escaped as it is */
+    JSON_SCAN_STRING, /* `at` and `size` are of the escaped text between the quotes */
     JSON_SCAN_OBJECT,
     JSON_SCAN_ARRAY,
 };
@@ -32,15 +32,15 @@ struct json_found {
 };
 
 struct json_wanted {
-    const char
-        *steps[JSON_SCAN_STEPS_MAX + 1]; /* names of members, indexes of arrays; NULL behind the last */
+    /* names of members, indexes of arrays; NULL after the last */
+    const char *steps[JSON_SCAN_STEPS_MAX + 1];
 };
 
-/* ret: n of them, of the n <= JSON_SCAN_WANTED_MAX wanted. Of equal members the last counts. */
+/* ret: one for each of the n <= JSON_SCAN_WANTED_MAX paths. Of members with the same name the last counts. */
 int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
               struct json_found *ret);
 /* The first string that is a value and not empty. */
 bool json_scan_any_string(const char *text, size_t size, struct json_found *ret);
 bool json_found_text(const struct json_found *f); /* a string, and not empty */
-/* -1 where it is no whole number, 0 to 2^53. */
+/* A non-negative integer of at most nine digits; -1 otherwise. */
 int64_t json_found_count(const struct json_found *f);

@@ -3,43 +3,163 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/load/live.h"
+#include "daemon/load/messages.h"
 #include <errno.h>
 
-/* A server that refuses at once is asked again a hundred times a second and place, not ten thousand. */
+/* A server that refuses at once gets a hundred requests a second and slot, not ten thousand. */
 #define ERROR_REST_NS (10 * NS_PER_MS)
 
-enum state {
-    WAITING,
-    LOADING,
-    DRAINING,
-    ENDED,
+/* -- Warm-up ------------------------------------------------------------------------------------------ */
+
+struct warmup_worker {
+    struct warmup *warmup;
+    struct load_target *target;
+    int64_t sent, failed, sum_ns;
+};
+
+struct warmup {
+    struct load_setup setup;
+    struct warmup_worker *workers;
+    size_t busy;
+    int64_t succeeded;
+    char *error;
+};
+
+static void warmup_send_next(struct warmup_worker *k);
+
+static void warmup_report(const struct warmup_worker *k)
+{
+    int64_t ok = k->sent - k->failed;
+    json_t *line = json_object();
+
+    json_put_str(line, "t", "warmed");
+    json_put_str(line, "url", k->target->url);
+    json_put_int(line, "sent", k->sent);
+    json_put_int(line, "failed", k->failed);
+    json_object_set_new(line, "mean_ms",
+                        ok > 0 ? json_real((double)k->sum_ns / (double)ok / (double)NS_PER_MS) : json_null());
+    if (ok == 0)
+        json_put_str(line, "error", k->warmup->error);
+    messages_send(k->warmup->setup.messages, line);
+}
+
+static void warmup_worker_end(struct warmup_worker *k)
+{
+    struct warmup *w = k->warmup;
+
+    if (k->sent > 0)
+        warmup_report(k);
+    if (--w->busy == 0)
+        w->setup.done(w->setup.arg);
+}
+
+static void warmup_on_done(struct request *r, void *arg)
+{
+    struct warmup_worker *k = arg;
+    bool ok = r->record.outcome == OUTCOME_SUCCESS;
+
+    k->failed += !ok;
+    k->warmup->succeeded += ok;
+    k->sum_ns += ok ? r->record.end_ns - r->record.sent_ns : 0;
+    if (!ok)
+        replace_str(&k->warmup->error, r->record.error);
+    request_free(r);
+    warmup_send_next(k);
+}
+
+static void warmup_send_next(struct warmup_worker *k)
+{
+    const struct load_setup *s = &k->warmup->setup;
+    const struct workload *w = s->prompts->workload;
+    int64_t of_worker = k - k->warmup->workers;
+
+    if (k->sent >= w->warmup) {
+        warmup_worker_end(k);
+        return;
+    }
+    struct request_setup o = {.target = k->target,
+                              .prompts = s->prompts,
+                              .model = s->model,
+                              .index = -1 - (of_worker * w->warmup + k->sent),
+                              .intended_ns = mono_ns(),
+                              .done = warmup_on_done,
+                              .arg = k};
+    k->sent++;
+    int r = request_send(s->pool, &o);
+    if (r < 0) {
+        k->failed++;
+        replace_str(&k->warmup->error, strerror(-r));
+        warmup_worker_end(k);
+    }
+}
+
+struct warmup *warmup_start(const struct load_setup *setup)
+{
+    struct warmup *w = xcalloc(1, sizeof(*w));
+
+    w->setup = *setup;
+    w->workers = xcalloc(setup->n_targets, sizeof(*w->workers));
+    w->busy = setup->n_targets;
+    for (size_t i = 0; i < setup->n_targets; i++)
+        w->workers[i] = (struct warmup_worker){.warmup = w, .target = &setup->targets[i]};
+    for (size_t i = 0; i < setup->n_targets; i++)
+        warmup_send_next(&w->workers[i]);
+    return w;
+}
+
+struct warmup *warmup_free(struct warmup *w)
+{
+    if (!w)
+        return NULL;
+    free(w->workers);
+    free(w->error);
+    free(w);
+    return NULL;
+}
+
+int64_t warmup_succeeded(const struct warmup *w)
+{
+    return w->succeeded;
+}
+
+const char *warmup_error(const struct warmup *w)
+{
+    return w->error;
+}
+
+/* -- The load ----------------------------------------------------------------------------------------- */
+
+enum load_state {
+    LOAD_WAITING,
+    LOAD_SENDING,
+    LOAD_DRAINING,
+    LOAD_ENDED,
 };
 
 struct load {
     struct load_setup setup;
     const struct workload *workload;
-    enum state state;
+    enum load_state state;
     struct schedule schedule; /* of an open loop */
-    int64_t *places;          /* of a closed one: a ring of when each free place became free */
-    size_t n_places, first_place;
+    int64_t *slots;           /* of a closed one: a ring of the moments when free slots became free */
+    size_t n_slots, first_slot;
     int64_t planned, in_flight_max; /* planned: 0 unknown */
     int64_t sent, in_flight;
     int64_t started_ns, ended_ns;
     size_t next_target;
     struct event *due, *over, *drain, *ended;
     struct records records;
-    struct live live;
+    struct progress progress;
 };
 
-static void pump(struct load *l);
+static void load_pump(struct load *l);
 
-static bool is_closed(const struct load *l)
+static bool load_is_closed(const struct load *l)
 {
-    return l->places != NULL;
+    return l->slots != NULL;
 }
 
-static void set_timer(struct event *timer, int64_t deadline_ns)
+static void load_set_timer(struct event *timer, int64_t deadline_ns)
 {
     struct timeval tv = timeval_until(deadline_ns);
     event_add(timer, &tv);
@@ -47,91 +167,91 @@ static void set_timer(struct event *timer, int64_t deadline_ns)
 
 /* -- The end ------------------------------------------------------------------------------------------ */
 
-static void end_when_empty(struct load *l)
+static void load_end_when_empty(struct load *l)
 {
-    if (l->state != DRAINING || l->in_flight > 0)
+    if (l->state != LOAD_DRAINING || l->in_flight > 0)
         return;
-    l->state = ENDED;
+    l->state = LOAD_ENDED;
     l->ended_ns = mono_ns();
     event_del(l->drain);
     event_active(l->ended, EV_TIMEOUT, 0);
 }
 
-static void on_ended(evutil_socket_t fd, short what, void *arg)
+static void load_on_ended(evutil_socket_t fd, short what, void *arg)
 {
     struct load *l = arg;
-    l->setup.ended(l->setup.arg);
+    l->setup.done(l->setup.arg);
 }
 
-static void begin_drain(struct load *l, bool bounded)
+static void load_drain(struct load *l, bool bounded)
 {
-    if (l->state != LOADING)
+    if (l->state != LOAD_SENDING)
         return;
-    l->state = DRAINING;
+    l->state = LOAD_DRAINING;
     event_del(l->due);
     event_del(l->over);
     if (bounded)
-        set_timer(l->drain, mono_ns() + l->workload->drain_ns);
-    end_when_empty(l);
+        load_set_timer(l->drain, mono_ns() + l->workload->drain_ns);
+    load_end_when_empty(l);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *arg)
+static void load_on_drain(evutil_socket_t fd, short what, void *arg)
 {
     struct load *l = arg;
-    wires_cut(l->setup.wires, "cut by the end of the run");
+    http_pool_cancel(l->setup.pool, "cut by the end of the run");
 }
 
-static void on_over(evutil_socket_t fd, short what, void *arg)
+static void load_on_over(evutil_socket_t fd, short what, void *arg)
 {
-    begin_drain(arg, true);
+    load_drain(arg, true);
 }
 
 void load_stop(struct load *l)
 {
-    if (l->state == DRAINING) /* of a run that had no deadline */
-        set_timer(l->drain, mono_ns() + l->workload->drain_ns);
-    begin_drain(l, true);
+    if (l->state == LOAD_DRAINING) /* of a run without a deadline */
+        load_set_timer(l->drain, mono_ns() + l->workload->drain_ns);
+    load_drain(l, true);
 }
 
 /* -- What is due -------------------------------------------------------------------------------------- */
 
-static void free_place(struct load *l, int64_t at_ns)
+static void load_free_slot(struct load *l, int64_t at_ns)
 {
-    if (!is_closed(l))
+    if (!load_is_closed(l))
         return;
-    l->places[(l->first_place + l->n_places) % (size_t)l->in_flight_max] = at_ns;
-    l->n_places++;
+    l->slots[(l->first_slot + l->n_slots) % (size_t)l->in_flight_max] = at_ns;
+    l->n_slots++;
 }
 
-/* False: nothing until something ends. */
-static bool next_due(const struct load *l, int64_t *ret_ns)
+/* False: nothing is due until a request ends. */
+static bool load_next_due(const struct load *l, int64_t *ret_ns)
 {
     if (l->in_flight >= l->in_flight_max)
         return false;
-    if (!is_closed(l))
+    if (!load_is_closed(l))
         *ret_ns = l->started_ns + l->schedule.at_ns[l->sent];
-    else if (l->n_places > 0)
-        *ret_ns = l->places[l->first_place];
-    return !is_closed(l) || l->n_places > 0;
+    else if (l->n_slots > 0)
+        *ret_ns = l->slots[l->first_slot];
+    return !load_is_closed(l) || l->n_slots > 0;
 }
 
-static void take_due(struct load *l)
+static void load_take_due(struct load *l)
 {
-    if (is_closed(l)) {
-        l->first_place = (l->first_place + 1) % (size_t)l->in_flight_max;
-        l->n_places--;
+    if (load_is_closed(l)) {
+        l->first_slot = (l->first_slot + 1) % (size_t)l->in_flight_max;
+        l->n_slots--;
     }
     l->sent++;
 }
 
-/* In turn, without those that rest; NULL with when the first of them does no longer. */
-static struct target *next_target(struct load *l, int64_t now_ns, int64_t *ret_ns)
+/* Round robin over the targets that do not rest; NULL, with the moment when the first of them is available again. */
+static struct load_target *load_next_target(struct load *l, int64_t now_ns, int64_t *ret_ns)
 {
     size_t n = l->setup.n_targets;
 
     *ret_ns = DEADLINE_NEVER;
     for (size_t i = 0; i < n; i++) {
-        struct target *t = &l->setup.targets[(l->next_target + i) % n];
+        struct load_target *t = &l->setup.targets[(l->next_target + i) % n];
         if (t->rest_until_ns <= now_ns) {
             l->next_target = (l->next_target + i + 1) % n;
             return t;
@@ -143,7 +263,7 @@ static struct target *next_target(struct load *l, int64_t now_ns, int64_t *ret_n
 
 /* -- Sending ------------------------------------------------------------------------------------------ */
 
-static void take_end(struct load *l, struct request *r)
+static void load_request_ended(struct load *l, struct request *r)
 {
     bool failed = r->record.outcome == OUTCOME_ERROR;
     int64_t end_ns = r->record.end_ns;
@@ -151,24 +271,24 @@ static void take_end(struct load *l, struct request *r)
     l->in_flight--;
     if (r->retry_after_ns > 0)
         r->target->rest_until_ns = end_ns + r->retry_after_ns;
-    live_add(&l->live, &r->record, answer_tokens_seen(&r->answer));
+    progress_add(&l->progress, &r->record, response_tokens_seen(&r->response));
     records_add(&l->records, r, l->started_ns);
     request_free(r);
-    records_tell(&l->records, l->setup.emit, l->setup.targets);
-    free_place(l, failed ? end_ns + ERROR_REST_NS : end_ns);
+    records_write(&l->records, l->setup.messages, l->setup.targets);
+    load_free_slot(l, failed ? end_ns + ERROR_REST_NS : end_ns);
 }
 
-static void on_done(struct request *r, void *arg)
+static void load_on_done(struct request *r, void *arg)
 {
     struct load *l = arg;
 
-    take_end(l, r);
-    pump(l);
-    end_when_empty(l);
+    load_request_ended(l, r);
+    load_pump(l);
+    load_end_when_empty(l);
 }
 
-/* What could not even begin is a request that failed, too. */
-static void fail_request(struct load *l, const struct request_order *o, int err)
+/* A request that could not be sent is one that failed, too. */
+static void load_fail_request(struct load *l, const struct request_setup *o, int err)
 {
     struct request *r = xcalloc(1, sizeof(*r));
 
@@ -185,83 +305,84 @@ static void fail_request(struct load *l, const struct request_order *o, int err)
                                         .output_tokens = -1,
                                         .outcome = OUTCOME_ERROR,
                                         .error = strerror(-err)};
-    take_end(l, r);
+    load_request_ended(l, r);
 }
 
-static void send_next(struct load *l, struct target *t, int64_t intended_ns)
+static void load_send_next(struct load *l, struct load_target *t, int64_t intended_ns)
 {
-    struct request_order o = {.target = t,
+    struct request_setup o = {.target = t,
                               .target_index = (int32_t)(t - l->setup.targets),
                               .prompts = l->setup.prompts,
                               .model = l->setup.model,
                               .index = l->sent,
                               .intended_ns = intended_ns,
-                              .tokens_seen = &l->live.tokens_seen,
-                              .done = on_done,
+                              .tokens_seen = &l->progress.tokens_seen,
+                              .done = load_on_done,
                               .arg = l};
 
-    take_due(l);
+    load_take_due(l);
     l->in_flight++;
-    int r = request_send(l->setup.wires, &o);
+    int r = request_send(l->setup.pool, &o);
     t->is_known = true;
     if (r < 0)
-        fail_request(l, &o, r);
+        load_fail_request(l, &o, r);
 }
 
-static void pump(struct load *l)
+static void load_pump(struct load *l)
 {
     int64_t now_ns = mono_ns(), due_ns, rested_ns;
 
-    while (l->state == LOADING) {
-        if ((l->planned > 0 || !is_closed(l)) && l->sent >= l->planned) {
-            begin_drain(l, l->workload->duration_ns > 0);
+    while (l->state == LOAD_SENDING) {
+        if ((l->planned > 0 || !load_is_closed(l)) && l->sent >= l->planned) {
+            load_drain(l, l->workload->duration_ns > 0);
             return;
         }
         if (records_full(&l->records)) {
-            emit_note(l->setup.emit, "the records of the requests fill 4 GiB: nothing more is sent",
-                      "make the run shorter, or split it into several");
-            begin_drain(l, true);
+            messages_send_note(l->setup.messages,
+                               "the records of the requests fill 4 GiB: no more requests are sent",
+                               "shorten the run, or split it into several");
+            load_drain(l, true);
             return;
         }
-        if (!next_due(l, &due_ns))
+        if (!load_next_due(l, &due_ns))
             return;
         if (due_ns > now_ns) {
-            set_timer(l->due, due_ns);
+            load_set_timer(l->due, due_ns);
             return;
         }
-        struct target *t = next_target(l, now_ns, &rested_ns);
+        struct load_target *t = load_next_target(l, now_ns, &rested_ns);
         if (!t) {
-            set_timer(l->due, rested_ns);
+            load_set_timer(l->due, rested_ns);
             return;
         }
-        send_next(l, t, due_ns);
+        load_send_next(l, t, due_ns);
     }
 }
 
-static void on_due(evutil_socket_t fd, short what, void *arg)
+static void load_on_due(evutil_socket_t fd, short what, void *arg)
 {
-    pump(arg);
+    load_pump(arg);
 }
 
 void load_start(struct load *l)
 {
     const struct workload *w = l->workload;
 
-    if (l->state != WAITING)
+    if (l->state != LOAD_WAITING)
         return;
-    l->state = LOADING;
+    l->state = LOAD_SENDING;
     l->started_ns = mono_ns();
-    if (is_closed(l))
+    if (load_is_closed(l))
         for (int64_t i = 0; i < l->in_flight_max; i++)
-            free_place(l, l->started_ns);
+            load_free_slot(l, l->started_ns);
     if (w->duration_ns > 0)
-        set_timer(l->over, l->started_ns + w->duration_ns);
-    pump(l);
+        load_set_timer(l->over, l->started_ns + w->duration_ns);
+    load_pump(l);
 }
 
 /* -- Its life ----------------------------------------------------------------------------------------- */
 
-static int plan(struct load *l)
+static int load_plan(struct load *l)
 {
     const struct workload *w = l->workload;
 
@@ -269,7 +390,7 @@ static int plan(struct load *l)
         w->concurrency > 0 ? MIN(w->concurrency, l->setup.in_flight_max) : l->setup.in_flight_max;
     l->planned = w->requests;
     if (w->arrival == ARRIVAL_CLOSED) {
-        l->places = xcalloc((size_t)l->in_flight_max, sizeof(*l->places));
+        l->slots = xcalloc((size_t)l->in_flight_max, sizeof(*l->slots));
         return 0;
     }
     int r = schedule_make(w, &l->schedule);
@@ -283,11 +404,11 @@ int load_new(const struct load_setup *setup, struct load **ret)
 
     l->setup = *setup;
     l->workload = setup->prompts->workload;
-    l->due = evtimer_new(setup->base, on_due, l);
-    l->over = evtimer_new(setup->base, on_over, l);
-    l->drain = evtimer_new(setup->base, on_drain, l);
-    l->ended = evtimer_new(setup->base, on_ended, l);
-    int r = l->due && l->over && l->drain && l->ended ? plan(l) : -ENOMEM;
+    l->due = evtimer_new(setup->base, load_on_due, l);
+    l->over = evtimer_new(setup->base, load_on_over, l);
+    l->drain = evtimer_new(setup->base, load_on_drain, l);
+    l->ended = evtimer_new(setup->base, load_on_ended, l);
+    int r = l->due && l->over && l->drain && l->ended ? load_plan(l) : -ENOMEM;
     if (r < 0) {
         load_free(l);
         return r;
@@ -305,7 +426,7 @@ struct load *load_free(struct load *l)
         if (timers[i])
             event_free(timers[i]);
     schedule_done(&l->schedule);
-    free(l->places);
+    free(l->slots);
     records_done(&l->records);
     free(l);
     return NULL;
@@ -326,9 +447,9 @@ int64_t load_ended_ns(const struct load *l)
     return l->ended_ns;
 }
 
-json_t *load_live(struct load *l)
+json_t *load_progress(struct load *l)
 {
-    json_t *line = live_line(&l->live, mono_ns() - l->started_ns);
+    json_t *line = progress_line(&l->progress, mono_ns() - l->started_ns);
 
     json_put_int(line, "sent", l->sent);
     json_put_int(line, "in_flight", l->in_flight);

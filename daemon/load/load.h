@@ -1,33 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The load itself: keeps so many requests under way (closed loop), or sends each at its moment (open loop),
- * until all were sent, the time is over or somebody asks for the end, and then waits for what is under way.
+ * Warm-up, and the load itself: keeps a number of requests in flight (closed loop), or sends each at its moment (open
+ * loop), until all were sent, the duration is over or load_stop(), and then waits for those in flight.
  *
- * A closed loop's request should leave when the one before it in its place ended, an open loop's by the
- * schedule: what keeps it from that is lateness of the sender. A target that answers 429 is left alone as
- * long as it asks for; what should have gone there goes elsewhere, or waits.
+ * A request of a closed loop is due when the previous one of its slot ended, one of an open loop by the schedule: the
+ * delay beyond that is lateness of the sender. A target that responds 429 gets nothing for as long as it asks for;
+ * its requests go to other targets, or wait.
  */
 #pragma once
 
-#include "daemon/load/records.h"
+#include "daemon/load/request.h"
 #include "daemon/load/schedule.h"
 
-struct load;
+struct messages;
 
 struct load_setup {
     struct event_base *base;
-    struct wires *wires;
-    struct emit *emit;
+    struct http_pool *pool;
+    struct messages *messages;
     const struct prompts *prompts; /* and so the workload */
     const char *model;
-    struct target *targets;
+    struct load_target *targets;
     size_t n_targets;
-    int64_t in_flight_max;    /* of this process */
-    void (*ended)(void *arg); /* in a later turn of the loop; nothing is under way */
+    int64_t in_flight_max; /* of this process; not of warm-up */
+    /* Of warm-up: once, may come before warmup_start() returns. Of a load: in a later iteration of the loop, once
+     * nothing is in flight. */
+    void (*done)(void *arg);
     void *arg;
 };
 
-/* Borrows what setup names. The schedule is made here: -ENOMEM. */
+/* -- Warm-up: a few requests to each worker, one after another, all workers in parallel. They are no part of the run,
+ * and their result is sent once for each worker. -- */
+
+struct warmup;
+
+struct warmup *warmup_start(const struct load_setup *setup);
+/* After http_pool_free(): nothing of it may be in flight. */
+struct warmup *warmup_free(struct warmup *w);
+/* Of all workers together, after done(). */
+int64_t warmup_succeeded(const struct warmup *w);
+const char *warmup_error(const struct warmup *w); /* of the last that failed; NULL */
+
+/* -- The load ----------------------------------------------------------------------------------------- */
+
+struct load;
+
+/* Borrows the members of setup. The schedule is computed here: -ENOMEM. */
 int load_new(const struct load_setup *setup, struct load **ret);
 struct load *load_free(struct load *l);
 void load_start(struct load *l);
@@ -36,4 +54,4 @@ void load_stop(struct load *l);
 struct records *load_records(struct load *l);
 int64_t load_started_ns(const struct load *l);
 int64_t load_ended_ns(const struct load *l);
-json_t *load_live(struct load *l);
+json_t *load_progress(struct load *l);

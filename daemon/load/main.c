@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-load: sends a workload's requests and measures them. See proto/load.h for how profd starts it. It
+ * profd-load: sends the requests of a workload and measures them. proto/load.h describes how profd starts it. It
  * writes no file and starts no program.
+ *
+ * A benchmark run from its job to its last line: resolve, sample memory, give up rights, ask for the model, measure
+ * prompts, warm up, "ready", the load, count tokens, the summary. Owns the loop and everything on it.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "daemon/load/run.h"
+#include "daemon/fleet/credentials.h"
+#include "daemon/load/confine.h"
+#include "daemon/load/load.h"
+#include "daemon/load/messages.h"
+#include "daemon/load/sampler.h"
+#include "daemon/load/server_metrics.h"
+#include "daemon/load/summary.h"
+#include "daemon/load/tokenizer.h"
 #include "proto/load.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,24 +25,485 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define CHUNK (1 << 16)
+#define JOB_CHUNK (1 << 16)
+/* Descriptors that are not connections of the load. */
+#define OTHER_FILES        64
+#define FILES_DEFAULT      1024
+#define FLUSH_NS           (30 * NS_PER_S)
+#define PROGRESS_PERIOD_NS NS_PER_S
 
-static int read_order(char **ret, size_t *ret_size)
+struct benchmark {
+    struct load_job job;
+    struct event_base *base;
+    struct messages *messages;
+    struct caller *caller;
+    struct http_pool *pool;
+    struct event *progress;
+    struct load_target *targets, *warm_targets;
+    char *model;
+    struct prompts prompts;
+    struct calibration *calibration;
+    struct token_counts *output_lengths, *record_tokens;
+    struct server_metrics_watch *server;
+    struct sampler_process *sampler;
+    struct resolved_hosts *hosts;
+    struct warmup *warmup;
+    struct load *load;
+    bool ready, loading, ended;
+    bool counted; /* records change no more */
+    int result;
+};
+
+/* -- The end ------------------------------------------------------------------------------------------ */
+
+/* Takes the last line; only the first end counts. */
+static void benchmark_finish(struct benchmark *b, json_t *line, int result)
 {
-    size_t size = 0, room = 0;
+    if (!b->ended) {
+        messages_send(b->messages, line);
+        b->result = result;
+    } else {
+        json_decref(line);
+    }
+    b->ended = true;
+    event_base_loopbreak(b->base);
+}
+
+static json_t *failed_line(const char *text, const char *remedy)
+{
+    json_t *line = json_object();
+
+    json_put_str(line, "t", "failed");
+    json_put_str(line, "text", text);
+    json_put_str(line, "remedy", remedy);
+    return line;
+}
+
+static void benchmark_fail(struct benchmark *b, const char *remedy, const char *format, ...) _printf_(3, 4);
+static void benchmark_fail(struct benchmark *b, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
+    benchmark_finish(b, failed_line(text, remedy), -ECANCELED);
+}
+
+static void benchmark_complete(struct benchmark *b)
+{
+    const struct records *records = load_records(b->load);
+    _cleanup_json_ memory = b->sampler ? sampler_process_result(b->sampler) : NULL;
+    _cleanup_json_ server = server_metrics_result(b->server);
+    const struct summary_input input = {.records = records->items,
+                                        .n = records->n,
+                                        .workload = &b->job.workload,
+                                        .started_ns = load_started_ns(b->load),
+                                        .ended_ns = load_ended_ns(b->load),
+                                        .memory = memory,
+                                        .server = server};
+    json_t *line = json_object();
+
+    json_put_str(line, "t", "end");
+    json_object_set_new(line, "summary", summary_make(&input));
+    benchmark_finish(b, line, 0);
+}
+
+/* Requests are written as fast as the reader takes them; the end follows the last. */
+static void benchmark_write_requests(struct benchmark *b)
+{
+    if (records_write(load_records(b->load), b->messages, b->targets) && b->counted)
+        benchmark_complete(b);
+}
+
+static void on_writable(void *arg)
+{
+    struct benchmark *b = arg;
+
+    if (messages_are_broken(b->messages) && !b->ended) {
+        b->result = -EPIPE;
+        b->ended = true;
+        event_base_loopbreak(b->base);
+    } else if (b->loading && !b->ended) {
+        benchmark_write_requests(b);
+    }
+}
+
+/* -- The load ----------------------------------------------------------------------------------------- */
+
+static void on_progress(evutil_socket_t fd, short what, void *arg)
+{
+    struct benchmark *b = arg;
+    messages_send(b->messages, load_progress(b->load));
+}
+
+/* Runs are compared by their output length: warn where it is not the requested one. */
+static void benchmark_note_short_outputs(struct benchmark *b)
+{
+    const struct records *records = load_records(b->load);
+    int64_t n_short = 0, n = 0;
+
+    for (size_t i = 0; i < records->n; i++) {
+        const struct request_record *record = &records->items[i];
+        int64_t osl = prompts_osl(&b->prompts, record->prompt);
+        bool is_counted = record->output_source == TOKENS_USAGE || record->output_source == TOKENS_TOKENIZED;
+        if (record->outcome != OUTCOME_SUCCESS || osl == 0 || !is_counted)
+            continue;
+        n++;
+        n_short += record->output_tokens < osl;
+    }
+    if (n_short == 0)
+        return;
+    _cleanup_(freep) char *text =
+        xasprintf("%lld of %lld responses are shorter than the requested output length", (long long)n_short,
+                  (long long)n);
+    messages_send_note(
+        b->messages, text,
+        "the server ends them early (ignore_eos is not honoured, or prompt and output exceed the "
+        "model's maximum length): compare this run only with runs of the same output tokens");
+}
+
+static void on_records_counted(bool counted, void *arg)
+{
+    struct benchmark *b = arg;
+
+    benchmark_note_short_outputs(b);
+    b->counted = true;
+    benchmark_write_requests(b);
+}
+
+static struct tokenizer benchmark_tokenizer(struct benchmark *b)
+{
+    return (struct tokenizer){
+        .caller = b->caller, .job = &b->job, .target = &b->warm_targets[0], .model = b->model};
+}
+
+static void on_server_after(void *arg)
+{
+    struct benchmark *b = arg;
+    struct tokenizer tokenizer = benchmark_tokenizer(b);
+
+    b->record_tokens =
+        record_tokens_count(&tokenizer, load_records(b->load), b->targets, on_records_counted, b);
+}
+
+static void on_load_done(void *arg)
+{
+    struct benchmark *b = arg;
+
+    event_del(b->progress);
+    messages_send(b->messages, load_progress(b->load));
+    server_metrics_after(b->server, on_server_after, b);
+}
+
+static void on_go(void *arg)
+{
+    struct benchmark *b = arg;
+    struct timeval period = timeval_of(PROGRESS_PERIOD_NS);
+
+    if (!b->ready || b->loading)
+        return;
+    b->loading = true;
+    event_add(b->progress, &period);
+    server_metrics_during(b->server);
+    load_start(b->load);
+}
+
+static void on_stop(void *arg)
+{
+    struct benchmark *b = arg;
+
+    if (b->loading)
+        load_stop(b->load);
+    else
+        benchmark_fail(b, NULL, "the run was stopped before it began");
+}
+
+static void on_server_before(void *arg)
+{
+    struct benchmark *b = arg;
+    json_t *line = json_object();
+
+    b->ready = true;
+    json_put_str(line, "t", "ready");
+    json_put_str(line, "model", b->model);
+    messages_send(b->messages, line);
+}
+
+/* The limit of open files; each of libcurl's handles has a pair of sockets in addition to its connections. */
+static int64_t in_flight_max(void)
+{
+    struct rlimit limit;
+    int64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : FILES_DEFAULT;
+
+    return MAX(MIN((files - OTHER_FILES) * HTTP_POOL_EXCHANGES / (HTTP_POOL_EXCHANGES + 2),
+                   (int64_t)WORKLOAD_CONCURRENCY_MAX),
+               INT64_C(1));
+}
+
+static struct load_setup benchmark_load_setup(struct benchmark *b, void (*done)(void *arg))
+{
+    return (struct load_setup){.base = b->base,
+                               .pool = b->pool,
+                               .messages = b->messages,
+                               .prompts = &b->prompts,
+                               .model = b->model,
+                               .targets = b->targets,
+                               .n_targets = b->job.targets.n,
+                               .in_flight_max = in_flight_max(),
+                               .done = done,
+                               .arg = b};
+}
+
+static void benchmark_prepare_load(struct benchmark *b)
+{
+    const struct workload *w = &b->job.workload;
+    struct load_setup setup = benchmark_load_setup(b, on_load_done);
+
+    if (w->concurrency > setup.in_flight_max) {
+        _cleanup_(freep) char *text =
+            xasprintf("at most %d requests are in flight, not %d: the limit of open files",
+                      (int)setup.in_flight_max, (int)w->concurrency);
+        messages_send_note(b->messages, text,
+                           "raise the limit of open files (LimitNOFILE= of profd.service, ulimit -n)");
+    }
+    if (load_new(&setup, &b->load) < 0)
+        benchmark_fail(b, "reduce the number of requests of the run",
+                       "not enough memory for the run's schedule");
+    else
+        server_metrics_before(b->server, on_server_before, b);
+}
+
+/* -- Before it ---------------------------------------------------------------------------------------- */
+
+static void on_warmed(void *arg)
+{
+    struct benchmark *b = arg;
+    const struct warmup *w = b->warmup;
+
+    if (b->job.workload.warmup > 0 && w && warmup_succeeded(w) == 0)
+        benchmark_fail(b, "check that the worker responds, and api and path of the workload",
+                       "no request of the warm-up succeeded: %s",
+                       warmup_error(w) ? warmup_error(w) : "no response");
+    else
+        benchmark_prepare_load(b);
+}
+
+static void benchmark_warm_up(struct benchmark *b)
+{
+    struct load_setup setup = benchmark_load_setup(b, on_warmed);
+
+    setup.targets = b->warm_targets;
+    setup.n_targets = b->job.warm.n;
+    b->warmup = warmup_start(&setup);
+}
+
+static void on_calibrated(bool exact, void *arg)
+{
+    struct benchmark *b = arg;
+
+    if (!exact)
+        messages_send_note(
+            b->messages,
+            "the length of synthetic prompts is estimated: the worker's tokenizer does not respond",
+            "compare input_tokens, which the server counts where it sends usage");
+    benchmark_warm_up(b);
+}
+
+static void on_output_lengths(bool counted, void *arg)
+{
+    struct benchmark *b = arg;
+
+    if (counted)
+        benchmark_warm_up(b);
+    else
+        benchmark_fail(
+            b, "give the output length of all prompts (osl of the workload, profctl --osl N)",
+            "the tokens of the answers in the prompts, which are the output lengths, cannot be counted: "
+            "the worker's tokenizer does not respond");
+}
+
+/* Prompts are made for all workers with the tokenizer of the first: they serve one model. */
+static void benchmark_measure_prompts(struct benchmark *b)
+{
+    struct tokenizer tokenizer = benchmark_tokenizer(b);
+    const struct workload *w = &b->job.workload;
+    bool has_tokenizer = tokenizer.target->api->tokenize_path != NULL;
+
+    if (w->has_answers && !has_tokenizer)
+        on_output_lengths(false, b);
+    else if (w->has_answers)
+        b->output_lengths = output_lengths_count(&tokenizer, on_output_lengths, b);
+    else if (w->prompts || !has_tokenizer)
+        benchmark_warm_up(b);
+    else
+        b->calibration = calibration_start(&tokenizer, &b->prompts, on_calibrated, b);
+}
+
+static void on_model(const char *model, const char *error, void *arg)
+{
+    struct benchmark *b = arg;
+
+    b->model = xstrdup(model);
+    if (!model)
+        messages_send_note(b->messages, "no server names its model: requests are sent without one",
+                           "set model in the workload if the server requires it");
+    benchmark_measure_prompts(b);
+}
+
+static void benchmark_begin(struct benchmark *b)
+{
+    const struct workload *w = &b->job.workload;
+
+    prompts_init(&b->prompts, w, (uint64_t)wall_ns());
+    if (w->model) {
+        b->model = xstrdup(w->model);
+        benchmark_measure_prompts(b);
+    } else {
+        model_ask(b->caller, &b->job, b->warm_targets[0].url, on_model, b);
+    }
+}
+
+/* -- Setting up --------------------------------------------------------------------------------------- */
+
+static int benchmark_make_targets(struct benchmark *b)
+{
+    struct load_job *job = &b->job;
+    _cleanup_(freep) char *error = NULL;
+
+    b->hosts = hosts_resolve(job);
+    hosts_fix_names(b->hosts, b->caller);
+    int r = credentials_keep(&job->credentials, hosts_have_tls(b->hosts), &error);
+    if (r == 0)
+        r = load_targets_new(job, b->hosts, &job->targets, &b->targets, &error);
+    if (r == 0)
+        r = load_targets_new(job, b->hosts, &job->warm, &b->warm_targets, &error);
+    if (r < 0)
+        benchmark_fail(b, "check token_file, ca_file, cert_file and key_file of the fleet in profd.conf",
+                       "%s", error ? error : strerror(-r));
+    return r;
+}
+
+static int benchmark_sample_memory(struct benchmark *b)
+{
+    const struct load_workers *watched = &b->job.watched;
+    _cleanup_(freep) struct sampler_target *targets = xcalloc(watched->n, sizeof(*targets));
+
+    for (size_t i = 0; i < watched->n; i++)
+        targets[i] = (struct sampler_target){.url = watched->items[i].url, .pid = watched->items[i].pid};
+    return sampler_process_new(targets, watched->n, &b->sampler);
+}
+
+static int benchmark_confine(struct benchmark *b)
+{
+    size_t n_ports;
+    const uint16_t *ports = hosts_ports(b->hosts, &n_ports);
+
+    int r = confine(ports, n_ports);
+    if (r < 0)
+        benchmark_fail(b, "check that the kernel has seccomp, and that the service's own filter allows it",
+                       "profd-load cannot give up its rights: %s", strerror(-r));
+    return r;
+}
+
+/* Requests are sent at their microsecond: epoll alone counts milliseconds. */
+static struct event_base *precise_base(void)
+{
+    struct event_config *config = event_config_new();
+    struct event_base *base = NULL;
+
+    if (config && event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+        base = event_base_new_with_config(config);
+    if (config)
+        event_config_free(config);
+    return base;
+}
+
+static int benchmark_set_up(struct benchmark *b)
+{
+    static const struct messages_ops ops = {.writable = on_writable, .go = on_go, .stop = on_stop};
+
+    b->base = precise_base();
+    if (!b->base)
+        return -ENOMEM;
+    int r = messages_new(b->base, LOAD_FD_LINES, LOAD_FD_COMMANDS, &ops, b, &b->messages);
+    if (r == 0)
+        r = caller_new(b->base, &b->caller);
+    if (r == 0)
+        r = http_pool_new(b->base, &b->job.policy, &request_ops, &b->pool);
+    if (r == 0)
+        r = server_metrics_new(b->base, b->caller, &b->job, &b->server);
+    if (r == 0 && !(b->progress = event_new(b->base, -1, EV_PERSIST, on_progress, b)))
+        r = -ENOMEM;
+    if (r == 0)
+        caller_set_policy(b->caller, &b->job.policy);
+    return r;
+}
+
+static void benchmark_done(struct benchmark *b)
+{
+    http_pool_free(b->pool);
+    caller_free(b->caller);
+    server_metrics_free(b->server);
+    calibration_free(b->calibration);
+    token_counts_free(b->output_lengths);
+    token_counts_free(b->record_tokens);
+    sampler_process_free(b->sampler);
+    hosts_free(b->hosts);
+    load_free(b->load);
+    warmup_free(b->warmup);
+    if (b->progress)
+        event_free(b->progress);
+    messages_free(b->messages);
+    load_targets_free(b->targets, b->job.targets.n);
+    load_targets_free(b->warm_targets, b->job.warm.n);
+    free(b->model);
+    load_job_done(&b->job);
+    if (b->base)
+        event_base_free(b->base);
+}
+
+/* Takes the job. 0 where the run came to its "end", a negative errno where it is "failed". */
+static int benchmark_run(struct load_job job)
+{
+    struct benchmark b = {.job = job};
+    int sampled = benchmark_sample_memory(&b);
+    int r = benchmark_set_up(&b);
+
+    if (r == 0) {
+        /* A run without figures of memory is still a run. */
+        if (sampled < 0)
+            messages_send_note(b.messages,
+                               "memory of the workers is not measured: the sampler does not start", NULL);
+        if (benchmark_make_targets(&b) == 0 && benchmark_confine(&b) == 0)
+            benchmark_begin(&b);
+        if (!b.ended)
+            event_base_dispatch(b.base);
+        messages_flush(b.messages, mono_ns() + FLUSH_NS);
+        r = b.result;
+    }
+    benchmark_done(&b);
+    return r;
+}
+
+/* -- The process -------------------------------------------------------------------------------------- */
+
+static int read_job(char **ret, size_t *ret_size)
+{
+    size_t size = 0, cap = 0;
     char *text = NULL;
 
     for (;;) {
-        if (size + CHUNK > room) {
-            room = MAX(2 * room, (size_t)2 * CHUNK);
-            text = xrealloc(text, room, 1);
+        if (size + JOB_CHUNK > cap) {
+            cap = MAX(2 * cap, (size_t)2 * JOB_CHUNK);
+            text = xrealloc(text, cap, 1);
         }
-        ssize_t n = read(LOAD_FD_ORDER, text + size, CHUNK);
+        ssize_t n = read(LOAD_FD_JOB, text + size, JOB_CHUNK);
         if (n == 0)
             break;
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 || size + (size_t)n > LOAD_ORDER_MAX) {
+        if (n < 0 || size + (size_t)n > LOAD_JOB_MAX) {
             int r = n < 0 ? -errno : -EFBIG;
             free(text);
             return r;
@@ -44,61 +515,46 @@ static int read_order(char **ret, size_t *ret_size)
     return 0;
 }
 
-static void say_failed(const struct problem *p)
-{
-    _cleanup_json_ line = json_object();
-
-    json_put_str(line, "t", "failed");
-    json_put_str(line, "text", p->what);
-    json_put_str(line, "remedy", p->remedy);
-    _cleanup_(freep) char *text = json_dumps(line, JSON_COMPACT);
-    if (text && write_all(LOAD_FD_LINES, text, strlen(text)) == 0)
-        write_all(LOAD_FD_LINES, "\n", 1);
-}
-
-/* A connection each: as many as the system gives. */
-static void raise_open_files(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-static int run(void)
+static int profd_load(void)
 {
     struct problem problem = {0};
-    struct order order;
+    struct load_job job;
     char *text = NULL;
     size_t size = 0;
 
-    int r = read_order(&text, &size);
+    int r = read_job(&text, &size);
     if (r < 0) {
-        log_error("profd-load: cannot read its order: %s", strerror(-r));
+        log_error("profd-load: cannot read its job: %s", strerror(-r));
         return r;
     }
-    r = order_parse(text, size, &order, &problem);
+    r = load_job_parse(text, size, &job, &problem);
     free(text);
-    if (r < 0) {
-        say_failed(&problem);
-        problem_done(&problem);
-        return r;
-    }
-    return run_order(&order, LOAD_FD_LINES, LOAD_FD_COMMANDS);
+    if (r == 0)
+        return benchmark_run(job);
+    _cleanup_json_ line = failed_line(problem.what, problem.remedy);
+    _cleanup_(freep) char *dumped = json_dumps(line, JSON_COMPACT);
+    if (dumped && write_all(LOAD_FD_LINES, dumped, strlen(dumped)) == 0)
+        write_all(LOAD_FD_LINES, "\n", 1);
+    problem_done(&problem);
+    return r;
 }
 
 int main(int argc, char **argv)
 {
+    struct rlimit files;
+
     if (argc != 1 || fcntl(LOAD_FD_COMMANDS, F_GETFD) < 0) {
-        fprintf(stderr, "usage: profd-load < ORDER\nprofd starts it, with commands on descriptor 3\n");
+        fprintf(stderr, "usage: profd-load < JOB\nprofd starts it, with commands on descriptor 3\n");
         return 2;
     }
-    /* Nothing is sent that nobody measures. */
+    /* No load without profd, which measures it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
-    log_set_level(LOG_ERR); /* what is worth a word is a line of its own */
-    raise_open_files();
-    return run() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    log_set_level(LOG_ERR); /* everything else is a line of its own */
+    /* Each request in flight is a connection. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    return profd_load() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

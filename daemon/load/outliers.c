@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/load/outliers.h"
+#include "daemon/load/summary.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/statistics.h"
 
-/* What explains at least so much of the time above the median is the reason. */
+/* A cause that explains at least this share of the time above the median is the reason. */
 #define REASON_SHARE 0.5
-/* Lengths and numbers under way count as large from so many times the usual. */
+/* Lengths and concurrency are large from this multiple of the median. */
 #define LARGE 1.5
 
 struct outlier {
@@ -16,14 +16,14 @@ struct outlier {
     int64_t value, median;
 };
 
-/* What is usual in the run. */
-struct scene {
+/* Medians of the run, which reasons compare with. */
+struct outlier_context {
     const struct concurrency *concurrency;
-    int64_t input_tokens, output_tokens, under_way;
-    int64_t first_wave_ns; /* who was to leave before came together with others; -1 where none did */
+    int64_t input_tokens, output_tokens, in_flight;
+    int64_t first_wave_ns; /* requests due earlier started simultaneously; -1 where none did */
 };
 
-static bool was_late(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_was_late(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
     int64_t late = o->r->sent_ns - o->r->intended_ns;
 
@@ -33,7 +33,7 @@ static bool was_late(const struct outlier *o, const struct scene *s, char **ret)
     return true;
 }
 
-static bool was_retried(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_was_retried(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
     if (!o->r->error)
         return false;
@@ -41,7 +41,7 @@ static bool was_retried(const struct outlier *o, const struct scene *s, char **r
     return true;
 }
 
-static bool was_stalled(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_was_stalled(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
     uint32_t longest = 0;
     double excess = (double)(o->value - o->median);
@@ -56,107 +56,98 @@ static bool was_stalled(const struct outlier *o, const struct scene *s, char **r
     return true;
 }
 
-static bool had_long_input(const struct outlier *o, const struct scene *s, char **ret)
+static bool tokens_are_large(const char *what, int64_t tokens, int64_t median, char **ret)
 {
-    if (o->figure == FIGURE_TPOT || s->input_tokens <= 0 ||
-        (double)o->r->input_tokens < LARGE * (double)s->input_tokens)
+    if (median <= 0 || (double)tokens < LARGE * (double)median)
         return false;
-    *ret = xasprintf("long input: %lld tokens, %lld are usual", (long long)o->r->input_tokens,
-                     (long long)s->input_tokens);
+    *ret = xasprintf("long %s: %lld tokens, the median is %lld", what, (long long)tokens, (long long)median);
     return true;
 }
 
-static bool had_long_output(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_had_long_input(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
-    if (o->figure != FIGURE_E2E || s->output_tokens <= 0 ||
-        (double)o->r->output_tokens < LARGE * (double)s->output_tokens)
-        return false;
-    *ret = xasprintf("long output: %lld tokens, %lld are usual", (long long)o->r->output_tokens,
-                     (long long)s->output_tokens);
-    return true;
+    return o->figure != FIGURE_TPOT && tokens_are_large("input", o->r->input_tokens, s->input_tokens, ret);
 }
 
-static bool was_in_first_wave(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_had_long_output(const struct outlier *o, const struct outlier_context *s, char **ret)
+{
+    return o->figure == FIGURE_E2E && tokens_are_large("output", o->r->output_tokens, s->output_tokens, ret);
+}
+
+static bool outlier_was_in_first_wave(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
     if (o->figure == FIGURE_TPOT || o->r->intended_ns >= s->first_wave_ns)
         return false;
-    *ret = xstrdup("queued at the start: the first requests came all at once");
+    *ret = xstrdup("queued at the start: the first requests were sent simultaneously");
     return true;
 }
 
-static bool was_crowded(const struct outlier *o, const struct scene *s, char **ret)
+static bool outlier_was_crowded(const struct outlier *o, const struct outlier_context *s, char **ret)
 {
     size_t others = concurrency_at(s->concurrency, o->r->sent_ns) - 1;
 
-    if ((double)others < LARGE * (double)s->under_way || s->under_way <= 0)
+    if ((double)others < LARGE * (double)s->in_flight || s->in_flight <= 0)
         return false;
-    *ret = xasprintf("%zu others were under way, %lld are usual", others, (long long)s->under_way);
+    *ret =
+        xasprintf("%zu other requests were in flight, the median is %lld", others, (long long)s->in_flight);
     return true;
 }
 
-/* The first that holds. */
-static bool (*const reasons[])(const struct outlier *, const struct scene *, char **) = {
-    was_late, was_retried, was_stalled, had_long_input, had_long_output, was_in_first_wave, was_crowded,
+/* The first that applies. */
+static bool (*const reasons[])(const struct outlier *, const struct outlier_context *, char **) = {
+    outlier_was_late,        outlier_was_retried,       outlier_was_stalled, outlier_had_long_input,
+    outlier_had_long_output, outlier_was_in_first_wave, outlier_was_crowded,
 };
 
-static char *reason_of(const struct outlier *o, const struct scene *s)
+static char *outlier_reason(const struct outlier *o, const struct outlier_context *s)
 {
     char *text;
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
         if (reasons[i](o, s, &text))
             return text;
-    return xstrdup("not seen from outside: a recording of the worker shows what it did");
+    return xstrdup("not visible to the client: record the worker to see what it did");
 }
 
-static int64_t input_tokens_of(const struct scene *s, const struct request_record *r)
+static int64_t median_of_requests(int64_t *values, size_t n)
 {
-    return r->input_tokens;
+    sort_ns(values, n);
+    return percentile(values, n, 50);
 }
 
-static int64_t output_tokens_of(const struct scene *s, const struct request_record *r)
+static struct outlier_context outlier_context_of(const struct sample *e2e, const struct concurrency *c)
 {
-    return r->output_tokens;
+    size_t n = e2e->n_requests;
+    _cleanup_(freep) int64_t *input = xcalloc(n, sizeof(*input));
+    _cleanup_(freep) int64_t *output = xcalloc(n, sizeof(*output));
+    _cleanup_(freep) int64_t *in_flight = xcalloc(n, sizeof(*in_flight));
+
+    for (size_t i = 0; i < n; i++) {
+        const struct request_record *r = e2e->requests[i];
+        input[i] = r->input_tokens;
+        output[i] = r->output_tokens;
+        in_flight[i] = (int64_t)concurrency_at(c, r->sent_ns) - 1;
+    }
+    return (struct outlier_context){
+        .concurrency = c,
+        .input_tokens = median_of_requests(input, n),
+        .output_tokens = median_of_requests(output, n),
+        .in_flight = median_of_requests(in_flight, n),
+        .first_wave_ns = c->n > 0 && concurrency_at(c, c->ends[0] - 1) > 1 ? c->ends[0] : -1,
+    };
 }
 
-static int64_t under_way_of(const struct scene *s, const struct request_record *r)
-{
-    return (int64_t)concurrency_at(s->concurrency, r->sent_ns) - 1;
-}
-
-static int64_t usual(const struct scene *s, const struct sample *of,
-                     int64_t (*value)(const struct scene *, const struct request_record *))
-{
-    _cleanup_(freep) int64_t *values = xcalloc(of->n_requests, sizeof(*values));
-
-    for (size_t i = 0; i < of->n_requests; i++)
-        values[i] = value(s, of->requests[i]);
-    sort_ns(values, of->n_requests);
-    return percentile(values, of->n_requests, 50);
-}
-
-static struct scene scene_of(const struct sample *e2e, const struct concurrency *c)
-{
-    struct scene s = {.concurrency = c};
-
-    s.input_tokens = usual(&s, e2e, input_tokens_of);
-    s.output_tokens = usual(&s, e2e, output_tokens_of);
-    s.under_way = usual(&s, e2e, under_way_of);
-    s.first_wave_ns = c->n > 0 && concurrency_at(c, c->ends[0] - 1) > 1 ? c->ends[0] : -1;
-    return s;
-}
-
-static double farness(const struct outlier *o)
+static double outlier_multiple(const struct outlier *o)
 {
     return (double)o->value / (double)MAX(o->median, 1);
 }
 
-/* The worst so far, in order; what does not fit falls off at the end. */
-static void keep(struct outlier *worst, size_t *n, struct outlier o)
+/* Keeps the worst OUTLIERS_MAX in order. */
+static void outliers_keep(struct outlier *worst, size_t *n, struct outlier o)
 {
     size_t at = *n;
 
-    while (at > 0 && farness(&o) > farness(&worst[at - 1]))
+    while (at > 0 && outlier_multiple(&o) > outlier_multiple(&worst[at - 1]))
         at--;
     if (at == OUTLIERS_MAX)
         return;
@@ -165,24 +156,24 @@ static void keep(struct outlier *worst, size_t *n, struct outlier o)
     worst[at] = o;
 }
 
-static void look(const struct sample *s, struct outlier *worst, size_t *n)
+static void outliers_find(const struct sample *s, struct outlier *worst, size_t *n)
 {
     int64_t median = percentile(s->sorted, s->n, 50);
-    int64_t matters = (int64_t)(OUTLIER_SHARE * (double)median);
-    /* Values from some point on lie apart: where that is, is found once in the sorted ones. */
+    int64_t distance_min = (int64_t)(OUTLIER_SHARE * (double)median);
+    /* All values from some rank on are outliers: search it once in the sorted values. */
     size_t from = s->n;
 
     while (from > 0 && s->sorted[from - 1] > median &&
-           is_outlier(s->sorted, s->n, s->sorted[from - 1], matters) && s->n - from < OUTLIERS_MAX)
+           is_outlier(s->sorted, s->n, s->sorted[from - 1], distance_min) && s->n - from < OUTLIERS_MAX)
         from--;
     for (size_t i = 0; from < s->n && i < s->n_requests; i++)
         if (s->values[i] >= s->sorted[from])
-            keep(worst, n, (struct outlier){s->requests[i], s->figure, s->values[i], median});
+            outliers_keep(worst, n, (struct outlier){s->requests[i], s->figure, s->values[i], median});
 }
 
-static json_t *outlier_json(const struct outlier *o, const struct scene *s)
+static json_t *outlier_json(const struct outlier *o, const struct outlier_context *s)
 {
-    _cleanup_(freep) char *reason = reason_of(o, s);
+    _cleanup_(freep) char *reason = outlier_reason(o, s);
     json_t *j = json_pack("{s: I, s: i, s: s, s: f, s: f}", "index", (json_int_t)o->r->index, "target",
                           o->r->target, "figure", figure_name(o->figure), "value",
                           (double)o->value / NS_PER_MS, "median", (double)o->median / NS_PER_MS);
@@ -193,14 +184,14 @@ static json_t *outlier_json(const struct outlier *o, const struct scene *s)
 
 json_t *outliers_json(const struct sample samples[static _FIGURE_MAX], const struct concurrency *c)
 {
-    static const enum figure looked_at[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
-    struct scene s = scene_of(&samples[FIGURE_E2E], c);
+    static const enum figure figures[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
+    struct outlier_context s = outlier_context_of(&samples[FIGURE_E2E], c);
     struct outlier worst[OUTLIERS_MAX];
     json_t *list = json_array();
     size_t n = 0;
 
-    for (size_t i = 0; i < ARRAY_SIZE(looked_at); i++)
-        look(&samples[looked_at[i]], worst, &n);
+    for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
+        outliers_find(&samples[figures[i]], worst, &n);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, outlier_json(&worst[i], &s));
     return list;

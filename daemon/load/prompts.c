@@ -7,7 +7,7 @@
 #define STREAM_OF_PREFIX  2
 #define STREAM_OF_PROMPTS (UINT64_C(1) << 32)
 #define BYTES_PER_TOKEN   4
-/* Below it, whether so many tokens can be had of words is looked up; above, whatever is left can be. */
+/* Up to this number of remaining tokens, a table says which can be made of words; larger numbers always can. */
 #define REST_MAX 64
 
 static const char *const words[PROMPT_WORDS] = {
@@ -16,8 +16,8 @@ static const char *const words[PROMPT_WORDS] = {
     " table", " paper", " music", " river", " summer", " window", " morning", " between",
 };
 
-/* What can be had of the words that there are. */
-struct rests {
+/* Which numbers of tokens can be made of words. */
+struct prompt_rests {
     bool can[REST_MAX + 1];
 };
 
@@ -42,12 +42,12 @@ void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t rep
     if (!adds_up || once < p->cost[word])
         return;
     p->exact = true;
-    p->beside = once - p->cost[word];
+    p->extra = once - p->cost[word];
 }
 
-static struct rests rests_of(const struct prompts *p)
+static struct prompt_rests prompt_rests_of(const struct prompts *p)
 {
-    struct rests r = {.can = {true}};
+    struct prompt_rests r = {.can = {true}};
 
     for (int64_t rest = 1; rest <= REST_MAX; rest++)
         for (size_t i = 0; i < PROMPT_WORDS; i++)
@@ -55,8 +55,9 @@ static struct rests rests_of(const struct prompts *p)
     return r;
 }
 
-/* Any word that leaves what words can fill; where there is none, -1. */
-static int pick(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left)
+/* A random word after which the rest can be made of words; -1 without one. */
+static int prompt_pick_word(const struct prompts *p, const struct prompt_rests *rests, struct random *r,
+                            int64_t left)
 {
     uint64_t first = random_below(r, PROMPT_WORDS);
 
@@ -69,28 +70,28 @@ static int pick(const struct prompts *p, const struct rests *rests, struct rando
     return -1;
 }
 
-/* How many tokens of the wanted ones could not be had. */
-static int64_t add_words(const struct prompts *p, const struct rests *rests, struct random *r, int64_t left,
-                         FILE *out)
+/* Returns the number of tokens that could not be made. */
+static int64_t prompt_add_words(const struct prompts *p, const struct prompt_rests *rests, struct random *r,
+                                int64_t left, FILE *out)
 {
-    for (int word; left > 0 && (word = pick(p, rests, r, left)) >= 0; left -= p->cost[word])
+    for (int word; left > 0 && (word = prompt_pick_word(p, rests, r, left)) >= 0; left -= p->cost[word])
         fputs(words[word], out);
     return left;
 }
 
-static char *synthetic(const struct prompts *p, int64_t prompt, int64_t *ret_tokens)
+static char *prompt_synthetic(const struct prompts *p, int64_t prompt, int64_t *ret_tokens)
 {
     const struct workload *w = p->workload;
-    struct rests rests = rests_of(p);
+    struct prompt_rests rests = prompt_rests_of(p);
     struct random r;
     char *text = NULL;
     size_t size;
     FILE *out = xmemstream(&text, &size);
 
     random_init(&r, p->seed, STREAM_OF_PREFIX);
-    int64_t left = add_words(p, &rests, &r, w->shared_prefix, out);
+    int64_t left = prompt_add_words(p, &rests, &r, w->shared_prefix, out);
     random_init(&r, p->seed, STREAM_OF_PROMPTS + (uint64_t)prompt);
-    left = add_words(p, &rests, &r, left + MAX(w->isl - w->shared_prefix - p->beside, INT64_C(1)), out);
+    left = prompt_add_words(p, &rests, &r, left + MAX(w->isl - w->shared_prefix - p->extra, INT64_C(1)), out);
     fclose(out);
     *ret_tokens = w->isl - left;
     return text;
@@ -108,7 +109,7 @@ char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
 
     if (!w->prompts) {
         *ret_source = p->exact ? TOKENS_TOKENIZED : TOKENS_ESTIMATED;
-        return synthetic(p, prompt, ret_tokens);
+        return prompt_synthetic(p, prompt, ret_tokens);
     }
     *ret_tokens = -1;
     *ret_source = TOKENS_UNKNOWN;
@@ -125,8 +126,8 @@ const json_t *prompts_messages(const struct prompts *p, int64_t prompt)
 int64_t prompts_osl(const struct prompts *p, int64_t prompt)
 {
     const struct workload *w = p->workload;
-    int64_t own = w->prompts && prompt >= 0 ? w->prompts[prompt].osl : 0;
-    return own ? own : w->osl;
+    int64_t of_prompt = w->prompts && prompt >= 0 ? w->prompts[prompt].osl : 0;
+    return of_prompt ? of_prompt : w->osl;
 }
 
 int64_t estimated_tokens(size_t bytes)

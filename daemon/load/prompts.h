@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked: the workload's prompts in turn, or synthetic ones of an exact number of tokens. Pure.
+ * The prompts of requests: the workload's in turn, or synthetic ones of an exact number of tokens. Pure.
  *
- * A synthetic prompt is made of words whose tokens add up: each costs what it costs wherever it stands, for
- * tokenizers do not merge over the space before a word. What a word costs is measured with the worker's
- * tokenizer (calibrate.h); until then each is one token, and the length an estimate. Prompts differ from each
- * other from their first word on (after shared_prefix tokens), so that no prefix cache answers them.
+ * A synthetic prompt consists of words whose tokens add up: each costs the same everywhere, because tokenizers do not
+ * merge over the space before a word. The cost of a word is measured with the worker's tokenizer (tokenizer.h);
+ * until then each is one token, and the length an estimate. Prompts differ from each other from their first word on
+ * (after shared_prefix tokens), so that no prefix cache serves them.
  */
 #pragma once
 
-#include "daemon/load/record.h"
+#include "daemon/load/records.h"
 #include "daemon/load/workload.h"
 
 #define PROMPT_WORDS 24
@@ -18,24 +18,24 @@ struct prompts {
     const struct workload *workload; /* borrowed */
     uint64_t seed;
     bool exact;
-    int64_t beside;             /* tokens that are no word's: begin of text, a chat's template */
+    int64_t extra;              /* tokens that belong to no word: begin of text, a chat's template */
     int64_t cost[PROMPT_WORDS]; /* 0: not usable */
 };
 
-/* nonce: of prompts that differ from run to run, where the workload has no seed. */
+/* nonce: the seed of a workload that has none; its prompts differ from run to run. */
 void prompts_init(struct prompts *p, const struct workload *w, uint64_t nonce);
 const char *prompts_word(size_t i); /* with the space before it */
-/* What the tokenizer said of a word alone and of PROMPT_REPEATS of it. */
+/* The tokens of one word, and of the word repeated PROMPT_REPEATS times. */
 #define PROMPT_REPEATS 9
 void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t repeated);
 
-/* Which prompt a request has; the caller frees the text. Its tokens are -1 where nobody counted them. Warm-up
- * has numbers below 0. */
+/* The prompt of a request, whose index is negative in warm-up; the caller frees the text. Its tokens are -1 where
+ * they are not counted. */
 int64_t prompts_of_request(const struct prompts *p, int64_t request);
 char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
                    enum token_source *ret_source);
-/* What the API chat sends in place of the text, borrowed; NULL: nothing else. */
+/* What the API chat sends instead of the text, borrowed; NULL: nothing else. */
 const json_t *prompts_messages(const struct prompts *p, int64_t prompt);
 int64_t prompts_osl(const struct prompts *p, int64_t prompt);
-/* Of a text that nobody counts: four bytes a token, as English has them. */
+/* The estimate for English text: four bytes a token. */
 int64_t estimated_tokens(size_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers that look random and are the same for the same seed, on every machine: schedules and prompts are
- * made of them. Not for secrets. Pure.
+ * Pseudo-random numbers that are the same for the same seed on every machine: for schedules, prompts and the
+ * bootstrap. Not for secrets. Pure.
  */
 #pragma once
 
@@ -11,7 +11,7 @@ struct random {
     uint64_t state;
 };
 
-/* Of one seed there are as many streams as there are numbers for them. */
+/* Different streams of one seed are independent. */
 void random_init(struct random *r, uint64_t seed, uint64_t stream);
 uint64_t random_next(struct random *r);
 /* 0 to n - 1; n > 0 and far below 2^64, where the bias of a remainder is too small to be seen. */

@@ -1,40 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request to one target, from its body to its record: what wire.h carries, answer.h reads.
- *
- * Moments in its record are of the monotonic clock until the caller counts them from the run's start.
+ * One request to one target, from its body to its record, and what is learned of its response while the bytes arrive:
+ * when its tokens came, how many there are, whether it ended properly.
  */
 #pragma once
 
-#include "daemon/load/answer.h"
+#include "base/sse.h"
+#include "daemon/load/http_pool.h"
 #include "daemon/load/prompts.h"
-#include "daemon/load/target.h"
-#include "daemon/load/wire.h"
+
+/* -- The response: pure, the caller passes bytes and the time ----------------------------------------- */
+
+#define RESPONSE_BYTES_MAX (64u << 20)
+#define RESPONSE_TEXT_MAX  (64u << 10) /* kept to count its tokens */
+#define RESPONSE_ERROR_MAX 300
+#define RESPONSE_GAPS_MAX  WORKLOAD_TOKENS_MAX
+
+enum response_form {
+    RESPONSE_COMPLETE, /* one object, or the text of an error */
+    RESPONSE_EVENTS,   /* text/event-stream */
+    RESPONSE_LINES,    /* one object a line */
+};
+
+/* Bounded by its bytes here, and by time elsewhere. A zeroed one with api and workload is ready for its head. */
+struct response {
+    const struct api *api;
+    const struct workload *workload;
+    bool keep_text;
+
+    enum response_form form;
+    int status;
+    size_t bytes;
+    struct sse sse;
+    char *body; /* of a complete response, or the unfinished line */
+    size_t body_size, body_cap;
+
+    int64_t first_ns, last_ns; /* 0: no token */
+    uint32_t *gaps_us;
+    uint32_t n_gaps, gaps_cap;
+    int64_t input_tokens, output_tokens; /* counted by the server; 0: not counted */
+    bool finished, last_event;
+    size_t text_bytes; /* of all text so far */
+    char *text;        /* JSON-escaped, without quotes */
+    size_t text_size, text_cap;
+    char error[RESPONSE_ERROR_MAX];
+    int64_t now_ns; /* when the bytes being read arrived */
+};
+
+void response_done(struct response *a);
+/* content_type may be NULL. */
+void response_head(struct response *a, int status, const char *content_type);
+/* False: stop reading, see a->error. */
+bool response_feed(struct response *a, const char *bytes, size_t size, int64_t now_ns);
+/* The server ended it as HTTP requires. */
+void response_end(struct response *a);
+/* Of an ended response; where it is not a success, a->error is the reason. */
+enum outcome response_outcome(struct response *a);
+/* Events that carried tokens; 0 of a response that is not streamed. */
+int64_t response_tokens_seen(const struct response *a);
+/* The number of output tokens, and who counted them. */
+int64_t response_output_tokens(const struct response *a, enum token_source *ret);
+
+/* -- The request -------------------------------------------------------------------------------------- */
 
 struct request {
-    struct target *target;
-    struct request_record record;
-    struct answer answer;
-    int64_t *tokens_seen;                       /* the order's */
-    int64_t retry_after_ns;                     /* what the server asked for; 0 */
-    void (*done)(struct request *r, void *arg); /* owns it then */
+    struct load_target *target;
+    struct request_record record; /* its moments are of CLOCK_MONOTONIC */
+    struct response response;
+    int64_t *tokens_seen;                       /* of the setup */
+    int64_t retry_after_ns;                     /* asked for by the server; 0 */
+    void (*done)(struct request *r, void *arg); /* then owns it */
     void *arg;
 };
 
-struct request_order {
-    struct target *target;
+struct request_setup {
+    struct load_target *target;
     int32_t target_index; /* for the record */
     const struct prompts *prompts;
     const char *model;
     int64_t index, intended_ns;
-    int64_t *tokens_seen; /* grows as tokens come; NULL where nobody looks */
+    int64_t *tokens_seen; /* grows as tokens arrive; may be NULL */
     void (*done)(struct request *r, void *arg);
     void *arg;
 };
 
-extern const struct wire_ops request_ops;
+/* For the pool that requests are sent by. */
+extern const struct http_pool_ops request_ops;
 
-/* Ends in done(), never before it returns; a negative errno where it could not begin, and then nothing
- * follows. */
-int request_send(struct wires *wires, const struct request_order *order);
+/* Ends in done(), never before it returns; on a negative errno nothing follows. */
+int request_send(struct http_pool *pool, const struct request_setup *setup);
 void request_free(struct request *r);

@@ -8,24 +8,24 @@
 
 #define STREAM_OF_ARRIVALS 1
 
-struct pace {
-    double rate, slope; /* requests a second, and how that grows */
+struct request_rate {
+    double rate, slope; /* requests a second, and its change a second */
 };
 
-static struct pace pace_of(const struct workload *w)
+static struct request_rate request_rate_of(const struct workload *w)
 {
     double end_s = (double)w->duration_ns / (double)NS_PER_S;
 
     if (w->rate_to == 0)
-        return (struct pace){w->rate, 0};
+        return (struct request_rate){w->rate, 0};
     if (w->duration_ns == 0)
         end_s = 2 * (double)w->requests / (w->rate + w->rate_to);
-    return (struct pace){w->rate, (w->rate_to - w->rate) / end_s};
+    return (struct request_rate){w->rate, (w->rate_to - w->rate) / end_s};
 }
 
-/* When so many requests are expected. A rate that falls reaches at most rate^2 / -2 slope of them: what is
- * beyond never comes. */
-static double moment_s(const struct pace *p, double expected)
+/* When the expected number of requests is reached. A falling rate reaches at most rate^2 / -2 slope of them: later
+ * ones never happen. */
+static double schedule_moment_s(const struct request_rate *p, double expected)
 {
     if (p->slope == 0)
         return expected / p->rate;
@@ -33,7 +33,7 @@ static double moment_s(const struct pace *p, double expected)
     return root < 0 ? INFINITY : 2 * expected / (p->rate + sqrt(root));
 }
 
-static double next_gap(const struct workload *w, struct random *r)
+static double schedule_next_gap(const struct workload *w, struct random *r)
 {
     switch (w->arrival) {
     case ARRIVAL_POISSON:
@@ -45,7 +45,7 @@ static double next_gap(const struct workload *w, struct random *r)
     }
 }
 
-/* Of prompts that name their moments; the first leaves at once. */
+/* By the timestamps of prompts; the first is sent at once. */
 static int schedule_replay(const struct workload *w, struct schedule *ret)
 {
     size_t n = w->requests > 0 ? MIN((size_t)w->requests, w->n_prompts) : w->n_prompts;
@@ -67,7 +67,7 @@ int schedule_make(const struct workload *w, struct schedule *ret)
 {
     size_t max = w->requests > 0 ? (size_t)w->requests : WORKLOAD_REQUESTS_MAX, cap = 0;
     double end_s = w->duration_ns > 0 ? (double)w->duration_ns / (double)NS_PER_S : INFINITY;
-    struct pace pace = pace_of(w);
+    struct request_rate request_rate = request_rate_of(w);
     struct schedule s = {0};
     struct random r;
     double sum = 0;
@@ -77,7 +77,7 @@ int schedule_make(const struct workload *w, struct schedule *ret)
 
     random_init(&r, (uint64_t)w->seed, STREAM_OF_ARRIVALS);
     while (s.n < max) {
-        double at_s = moment_s(&pace, sum);
+        double at_s = schedule_moment_s(&request_rate, sum);
         if (!(at_s < MIN(end_s, (double)(INT64_MAX / NS_PER_S))))
             break;
         if (s.n == cap) {
@@ -90,7 +90,7 @@ int schedule_make(const struct workload *w, struct schedule *ret)
             s.at_ns = more;
         }
         s.at_ns[s.n++] = (int64_t)(at_s * (double)NS_PER_S);
-        sum += next_gap(w, &r);
+        sum += schedule_next_gap(w, &r);
     }
     *ret = s;
     return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the requests of an open loop should leave: fixed before the first of them does, and the same for the
- * same workload. Nothing that a server does can move a moment. Pure.
+ * The moments at which the requests of an open loop are due: fixed before the first is sent, and the same for the same
+ * workload. No server can influence them. Pure.
  *
  * Arrivals are a renewal process of mean 1 (constant: 1; Poisson: exponential; gamma: of shape and scale
  * burstiness and its inverse) whose time is stretched by the rate: arrival k is where the expected number of
  * requests, rate * t, or rate * t + (rate_to - rate) * t^2 / 2T for a ramp, reaches the k-th sum. T is the
- * duration, or how long the requests take. Prompts that name their moments leave at these.
+ * duration, or the time that the requests take. Prompts with timestamps are sent at these.
  */
 #pragma once
 

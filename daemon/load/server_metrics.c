@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/server_metrics.h"
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/prometheus.h"
-
+#include "daemon/fleet/url.h"
+#include <errno.h>
 #include <math.h>
 
 #define MS_PER_S       1000
@@ -10,16 +13,15 @@
 #define NAMES_MAX      3
 #define PART_MAX       128
 
-/* One figure under the names that engines and their versions have for it; the first that a text has counts.
- */
-struct named {
+/* The names of one figure in engines and their versions; the first one that exists counts. */
+struct server_figure {
     const char *name;
     const char *metrics[NAMES_MAX];
 };
 
-static const struct named histogram_names[SERVER_HISTOGRAMS] = {
+static const struct server_figure histogram_names[SERVER_HISTOGRAMS] = {
     {"ttft_ms", {"vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds"}},
-    /* vLLM's older name for gaps, which it calls time per output token. */
+    /* vLLM's older name for gaps is time per output token. */
     {"itl_ms",
      {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds",
       "sglang:inter_token_latency_seconds"}},
@@ -28,7 +30,7 @@ static const struct named histogram_names[SERVER_HISTOGRAMS] = {
     {"queue_ms", {"vllm:request_queue_time_seconds", "sglang:queue_time_seconds"}},
 };
 
-static const struct named counter_names[SERVER_COUNTERS] = {
+static const struct server_figure counter_names[SERVER_COUNTERS] = {
     {"prompt_tokens", {"vllm:prompt_tokens_total", "sglang:prompt_tokens_total"}},
     {"generation_tokens", {"vllm:generation_tokens_total", "sglang:generation_tokens_total"}},
     {"preemptions", {"vllm:num_preemptions_total"}},
@@ -39,7 +41,7 @@ static const struct named counter_names[SERVER_COUNTERS] = {
 static const char *const cache_names[] = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
                                           "sglang:token_usage"};
 
-static double bound_of(const struct prometheus_sample *sample)
+static double bucket_bound(const struct prometheus_sample *sample)
 {
     char text[BOUND_TEXT_MAX];
     const char *label;
@@ -54,8 +56,8 @@ static double bound_of(const struct prometheus_sample *sample)
     return end == text || *end ? NAN : bound;
 }
 
-/* In order of bounds; equal ones are one. Beyond SERVER_BUCKETS_MAX nothing is added. */
-static void add_bucket(struct server_histogram *h, double bound, double count)
+/* Sorted by bound; equal bounds share a bucket. Beyond SERVER_BUCKETS_MAX nothing is added. */
+static void histogram_add_bucket(struct server_histogram *h, double bound, double count)
 {
     size_t at = h->n;
 
@@ -72,7 +74,8 @@ static void add_bucket(struct server_histogram *h, double bound, double count)
     h->n++;
 }
 
-static void add_sample(struct server_histogram *h, const struct prometheus_sample *sample, const char *part)
+static void histogram_add_sample(struct server_histogram *h, const struct prometheus_sample *sample,
+                                 const char *part)
 {
     double bound;
 
@@ -82,20 +85,20 @@ static void add_sample(struct server_histogram *h, const struct prometheus_sampl
         h->count += sample->value;
         h->is_known = true;
     } else if (streq(part, "_bucket") && sample->value >= 0) {
-        bound = bound_of(sample);
+        bound = bucket_bound(sample);
         if (!isnan(bound))
-            add_bucket(h, bound, sample->value);
+            histogram_add_bucket(h, bound, sample->value);
     }
 }
 
-/* Series of different bounds, added up, may fall where they must rise; Prometheus mends that so, too. */
-static void make_rising(struct server_histogram *h)
+/* The sum of series with different bounds may decrease; Prometheus corrects it in the same way. */
+static void histogram_make_monotonic(struct server_histogram *h)
 {
     for (size_t i = 1; i < h->n; i++)
         h->buckets[i].count = fmax(h->buckets[i].count, h->buckets[i - 1].count);
 }
 
-static struct server_histogram read_histogram(struct prometheus_text text, const char *metric)
+static struct server_histogram histogram_read(struct prometheus_text text, const char *metric)
 {
     struct server_histogram h = {0};
     struct prometheus_sample sample;
@@ -108,24 +111,24 @@ static struct server_histogram read_histogram(struct prometheus_text text, const
             continue;
         memcpy(part, sample.name + n, sample.name_len - n);
         part[sample.name_len - n] = '\0';
-        add_sample(&h, &sample, part);
+        histogram_add_sample(&h, &sample, part);
     }
-    make_rising(&h);
+    histogram_make_monotonic(&h);
     return h;
 }
 
-static double plus(double sum, double value)
+static double fold_sum(double sum, double value)
 {
     return isnan(sum) ? value : sum + value;
 }
 
-static double larger(double highest, double value)
+static double fold_max(double highest, double value)
 {
     return fmax(highest, value);
 }
 
-/* All samples of a metric as one; NAN where there are none. */
-static double read_samples(struct prometheus_text text, const char *metric,
+/* All samples of a metric folded into one; NAN without samples. */
+static double samples_fold(struct prometheus_text text, const char *metric,
                            double (*fold)(double so_far, double value))
 {
     struct prometheus_sample sample;
@@ -137,45 +140,45 @@ static double read_samples(struct prometheus_text text, const char *metric,
     return all;
 }
 
-static double read_cache(struct prometheus_text text)
+static double cache_read(struct prometheus_text text)
 {
     double use = NAN;
 
     for (size_t i = 0; i < ARRAY_SIZE(cache_names) && isnan(use); i++)
-        use = read_samples(text, cache_names[i], larger);
+        use = samples_fold(text, cache_names[i], fold_max);
     return use;
 }
 
 struct server_metrics server_metrics_parse(const char *text, size_t size)
 {
     struct prometheus_text samples = prometheus_text(text, size);
-    struct server_metrics m = {.kv_cache_use = read_cache(samples)};
+    struct server_metrics m = {.kv_cache_use = cache_read(samples)};
 
     m.kv_cache_peak = m.kv_cache_use;
     for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
         for (size_t k = 0; k < NAMES_MAX && histogram_names[i].metrics[k] && !m.histograms[i].is_known; k++)
-            m.histograms[i] = read_histogram(samples, histogram_names[i].metrics[k]);
+            m.histograms[i] = histogram_read(samples, histogram_names[i].metrics[k]);
     for (size_t i = 0; i < SERVER_COUNTERS; i++) {
         m.counters[i] = NAN;
         for (size_t k = 0; k < NAMES_MAX && counter_names[i].metrics[k] && isnan(m.counters[i]); k++)
-            m.counters[i] = read_samples(samples, counter_names[i].metrics[k], plus);
+            m.counters[i] = samples_fold(samples, counter_names[i].metrics[k], fold_sum);
     }
     return m;
 }
 
 void server_metrics_see_cache(struct server_metrics *m, const char *text, size_t size)
 {
-    m->kv_cache_peak = fmax(m->kv_cache_peak, read_cache(prometheus_text(text, size)));
+    m->kv_cache_peak = fmax(m->kv_cache_peak, cache_read(prometheus_text(text, size)));
 }
 
-/* False where the worker has no such histogram, changed its bounds, or counts less than before. */
-static bool subtract(const struct server_histogram *before, const struct server_histogram *after,
-                     struct server_histogram *ret)
+/* False where the worker has no such histogram, its bounds changed, or its counts decreased. */
+static bool histogram_subtract(const struct server_histogram *before, const struct server_histogram *after,
+                               struct server_histogram *ret)
 {
     *ret = *after;
     if (!after->is_known)
         return false;
-    /* A worker that had answered nothing may have shown no series. */
+    /* A worker without requests may have no series. */
     if (!before->is_known)
         return true;
     if (before->n != after->n)
@@ -187,12 +190,12 @@ static bool subtract(const struct server_histogram *before, const struct server_
     }
     ret->sum -= before->sum;
     ret->count -= before->count;
-    make_rising(ret);
+    histogram_make_monotonic(ret);
     return ret->count >= 0;
 }
 
-/* Linear within the bucket, from 0 in the first; of the one without a bound, the highest bound. */
-static double quantile(const struct server_histogram *h, double q)
+/* Linear within the bucket, from 0 in the first; in the infinite one, the highest bound. */
+static double histogram_quantile(const struct server_histogram *h, double q)
 {
     double total = h->n > 0 ? h->buckets[h->n - 1].count : 0, rank = q * total;
     size_t i = 0;
@@ -214,14 +217,14 @@ static json_t *histogram_json(const struct server_histogram *before, const struc
 {
     struct server_histogram h;
 
-    if (!subtract(before, after, &h) || h.count <= 0)
+    if (!histogram_subtract(before, after, &h) || h.count <= 0)
         return json_null();
     return json_pack("{s: o, s: o, s: o, s: o}", "mean", json_number(MS_PER_S * h.sum / h.count), "p50",
-                     json_number(MS_PER_S * quantile(&h, 0.50)), "p99",
-                     json_number(MS_PER_S * quantile(&h, 0.99)), "count", json_number(h.count));
+                     json_number(MS_PER_S * histogram_quantile(&h, 0.50)), "p99",
+                     json_number(MS_PER_S * histogram_quantile(&h, 0.99)), "count", json_number(h.count));
 }
 
-static bool began_anew(const struct server_metrics *before, const struct server_metrics *after)
+static bool server_restarted(const struct server_metrics *before, const struct server_metrics *after)
 {
     for (size_t i = 0; i < SERVER_COUNTERS; i++)
         if (after->counters[i] < before->counters[i])
@@ -232,7 +235,7 @@ static bool began_anew(const struct server_metrics *before, const struct server_
     return false;
 }
 
-static bool says_anything(const struct server_metrics *m)
+static bool server_has_metrics(const struct server_metrics *m)
 {
     bool any = !isnan(m->kv_cache_use);
 
@@ -245,7 +248,7 @@ static bool says_anything(const struct server_metrics *m)
 
 json_t *server_metrics_difference(const struct server_metrics *before, const struct server_metrics *after)
 {
-    if (!says_anything(after) || began_anew(before, after))
+    if (!server_has_metrics(after) || server_restarted(before, after))
         return NULL;
     json_t *j = json_object();
     for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
@@ -262,4 +265,178 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
                                         "after", json_number(after->kv_cache_use), "peak",
                                         json_number(fmax(before->kv_cache_peak, after->kv_cache_peak))));
     return j;
+}
+
+/* -- Asking the workers of a run ---------------------------------------------------------------------- */
+
+#define SCRAPE_TIMEOUT_NS (5 * NS_PER_S)
+#define SCRAPE_MAX        (4u << 20)
+#define SCRAPE_PERIOD_NS  (5 * NS_PER_S)
+
+struct scraped_worker {
+    struct server_metrics_watch *owner;
+    char *url, *metrics_url;
+    bool has_before, has_after, busy; /* busy: a scrape during the run is in flight */
+    struct server_metrics before, after;
+};
+
+struct server_metrics_watch {
+    struct caller *caller;
+    const struct credentials *credentials;
+    struct event *period;
+    struct scraped_worker *workers;
+    size_t n, pending;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+static void worker_scrape(struct scraped_worker *k, void (*fn)(const struct call_result *r, void *arg))
+{
+    call_start(k->owner->caller,
+               &(struct call_request){.method = "GET",
+                                      .url = k->metrics_url,
+                                      .credentials = k->owner->credentials,
+                                      .deadline_ns = mono_ns() + SCRAPE_TIMEOUT_NS,
+                                      .answer_max = SCRAPE_MAX},
+               fn, k);
+}
+
+static bool result_has_metrics(const struct call_result *r)
+{
+    return r->err == 0 && r->status == 200 && r->body_size > 0;
+}
+
+static void worker_responded(struct server_metrics_watch *s)
+{
+    if (--s->pending == 0)
+        s->done(s->arg);
+}
+
+static void worker_on_before(const struct call_result *r, void *arg)
+{
+    struct scraped_worker *k = arg;
+
+    k->has_before = result_has_metrics(r);
+    if (k->has_before)
+        k->before = server_metrics_parse(r->body, r->body_size);
+    k->after = k->before;
+    worker_responded(k->owner);
+}
+
+static void worker_on_after(const struct call_result *r, void *arg)
+{
+    struct scraped_worker *k = arg;
+    double peak = k->after.kv_cache_peak;
+
+    k->has_after = result_has_metrics(r);
+    if (k->has_after) {
+        k->after = server_metrics_parse(r->body, r->body_size);
+        if (!(k->after.kv_cache_peak >= peak))
+            k->after.kv_cache_peak = peak;
+    }
+    worker_responded(k->owner);
+}
+
+static void worker_on_during(const struct call_result *r, void *arg)
+{
+    struct scraped_worker *k = arg;
+
+    k->busy = false;
+    if (result_has_metrics(r))
+        server_metrics_see_cache(&k->after, r->body, r->body_size);
+}
+
+static void workers_on_period(evutil_socket_t fd, short what, void *arg)
+{
+    struct server_metrics_watch *s = arg;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (!s->workers[i].has_before || s->workers[i].busy)
+            continue;
+        s->workers[i].busy = true;
+        worker_scrape(&s->workers[i], worker_on_during);
+    }
+}
+
+int server_metrics_new(struct event_base *base, struct caller *caller, const struct load_job *job,
+                       struct server_metrics_watch **ret)
+{
+    struct server_metrics_watch *s = xcalloc(1, sizeof(*s));
+
+    *s = (struct server_metrics_watch){.caller = caller, .credentials = &job->credentials};
+    s->n = MIN(job->watched.n, (size_t)SERVER_METRICS_WORKERS_MAX);
+    s->workers = xcalloc(s->n, sizeof(*s->workers));
+    s->period = event_new(base, -1, EV_PERSIST, workers_on_period, s);
+    for (size_t i = 0; i < s->n; i++)
+        s->workers[i] =
+            (struct scraped_worker){.owner = s,
+                                    .url = xstrdup(job->watched.items[i].url),
+                                    .metrics_url = url_join(job->watched.items[i].url, "/metrics")};
+    if (!s->period) {
+        server_metrics_free(s);
+        return -ENOMEM;
+    }
+    *ret = s;
+    return 0;
+}
+
+struct server_metrics_watch *server_metrics_free(struct server_metrics_watch *s)
+{
+    if (!s)
+        return NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        free(s->workers[i].url);
+        free(s->workers[i].metrics_url);
+    }
+    if (s->period)
+        event_free(s->period);
+    free(s->workers);
+    free(s);
+    return NULL;
+}
+
+static void workers_scrape(struct server_metrics_watch *s, void (*fn)(const struct call_result *r, void *arg),
+                           void (*done)(void *arg), void *arg)
+{
+    s->done = done;
+    s->arg = arg;
+    s->pending = s->n;
+    for (size_t i = 0; i < s->n; i++)
+        worker_scrape(&s->workers[i], fn);
+}
+
+void server_metrics_before(struct server_metrics_watch *s, void (*done)(void *arg), void *arg)
+{
+    workers_scrape(s, worker_on_before, done, arg);
+}
+
+void server_metrics_during(struct server_metrics_watch *s)
+{
+    struct timeval period = timeval_of(SCRAPE_PERIOD_NS);
+    event_add(s->period, &period);
+}
+
+void server_metrics_after(struct server_metrics_watch *s, void (*done)(void *arg), void *arg)
+{
+    event_del(s->period);
+    workers_scrape(s, worker_on_after, done, arg);
+}
+
+json_t *server_metrics_result(const struct server_metrics_watch *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct scraped_worker *k = &s->workers[i];
+        json_t *difference =
+            k->has_before && k->has_after ? server_metrics_difference(&k->before, &k->after) : NULL;
+        if (!difference)
+            continue;
+        json_put_str(difference, "url", k->url);
+        json_array_append_new(list, difference);
+    }
+    if (json_array_size(list) > 0)
+        return json_pack("{so}", "workers", list);
+    json_decref(list);
+    return NULL;
 }

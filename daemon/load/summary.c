@@ -3,24 +3,18 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/load/by_prompt.h"
-#include "daemon/load/concurrency.h"
-#include "daemon/load/correlation.h"
-#include "daemon/load/distribution.h"
-#include "daemon/load/errors.h"
-#include "daemon/load/goodput.h"
-#include "daemon/load/outliers.h"
-#include "daemon/load/timeline.h"
-#include "daemon/load/trend.h"
-
+#include "daemon/load/sampler.h"
+#include "daemon/load/statistics.h"
 #include <math.h>
 
-/* A trend that is less improbable than this is none: several figures are looked at in every run. */
+/* Significance level: stricter than usual, because every run tests several figures. */
 #define DRIFT_LEVEL 0.01
 
-struct whole {
+struct summary {
     const struct summary_input *in;
     struct sample warm[_FIGURE_MAX];
+    struct moment *moments; /* of workers and GPUs */
+    size_t n_moments;
     struct concurrency concurrency;
     double duration_s;
 };
@@ -35,7 +29,7 @@ static bool is_cold(const struct request_record *r)
     return r->outcome == OUTCOME_SUCCESS && r->cold;
 }
 
-static json_t *requests_json(const struct whole *w)
+static json_t *requests_json(const struct summary *w)
 {
     json_int_t count[_OUTCOME_MAX] = {0};
 
@@ -54,12 +48,12 @@ static json_t *distributions_json(const struct sample samples[static _FIGURE_MAX
     return j;
 }
 
-static json_t *metrics_json(const struct whole *w)
+static json_t *metrics_json(const struct summary *w)
 {
     return distributions_json(w->warm, w->in->workload->seed);
 }
 
-static json_t *cold_json(const struct whole *w)
+static json_t *cold_json(const struct summary *w)
 {
     struct sample cold[_FIGURE_MAX];
 
@@ -72,8 +66,8 @@ static json_t *cold_json(const struct whole *w)
     return j;
 }
 
-/* Tokens a second that one user sees once tokens come: the mean of what each request had. */
-static double per_user(const struct sample *tpot)
+/* Tokens a second that one user sees after the first token: the mean over requests. */
+static double output_rate_per_user(const struct sample *tpot)
 {
     double sum = 0;
     size_t n = 0;
@@ -86,7 +80,7 @@ static double per_user(const struct sample *tpot)
     return n > 0 ? sum / (double)n : NAN;
 }
 
-static json_t *throughput_json(const struct whole *w)
+static json_t *throughput_json(const struct summary *w)
 {
     double requests = 0, input = 0, output = 0;
 
@@ -103,20 +97,66 @@ static json_t *throughput_json(const struct whole *w)
                      json_number(input / w->duration_s), "output_tokens_per_s",
                      json_number(output / w->duration_s), "total_tokens_per_s",
                      json_number((input + output) / w->duration_s), "output_tokens_per_s_per_user",
-                     json_number(per_user(&w->warm[FIGURE_TPOT])));
+                     json_number(output_rate_per_user(&w->warm[FIGURE_TPOT])));
 }
 
-static json_t *goodput(const struct whole *w)
+/* -- Goodput ------------------------------------------------------------------------------------------ */
+
+struct goodput_goal {
+    enum figure figure;
+    int64_t ns; /* 0: none */
+    uint64_t met;
+};
+
+/* A response of one token has no TPOT, and meets any goal; a request without another figure misses its goal. */
+static bool goodput_goal_is_met(const struct goodput_goal *g, const struct request_record *r)
 {
-    json_t *j = goodput_json(w->in->records, w->in->n, &w->in->workload->goal, w->duration_s);
+    int64_t value;
 
-    return j ? j : json_null();
+    if (g->ns == 0)
+        return true;
+    if (r->outcome != OUTCOME_SUCCESS)
+        return false;
+    if (g->figure == FIGURE_TPOT && r->output_tokens >= 0 && r->output_tokens < 2)
+        return true;
+    return figure_of(g->figure, r, &value) && value <= g->ns;
 }
 
-static json_t *peak_json(const struct whole *w)
+/* Requests that met every goal of the workload (DistServe, 2024; vLLM's bench computes the same):
+ * {"requests_per_s", "share", "good", "goals": {"ttft_ms": {"goal", "share"}}}. Shares are of all requests, because
+ * a failed one served nobody. */
+static json_t *goodput_json(const struct summary *w)
 {
-    return json_integer((json_int_t)concurrency_peak(&w->concurrency));
+    const struct workload_goal *goal = &w->in->workload->goal;
+    struct goodput_goal goals[] = {
+        {FIGURE_TTFT, goal->ttft_ns, 0}, {FIGURE_TPOT, goal->tpot_ns, 0}, {FIGURE_E2E, goal->e2e_ns, 0}};
+    double n = (double)MAX(w->in->n, (size_t)1);
+    uint64_t good = 0;
+
+    if (goal->ttft_ns == 0 && goal->tpot_ns == 0 && goal->e2e_ns == 0)
+        return json_null();
+    for (size_t i = 0; i < w->in->n; i++) {
+        const struct request_record *r = &w->in->records[i];
+        bool all = r->outcome == OUTCOME_SUCCESS;
+        for (size_t g = 0; g < ARRAY_SIZE(goals); g++) {
+            bool met = goodput_goal_is_met(&goals[g], r);
+            goals[g].met += met;
+            all = all && met;
+        }
+        good += all;
+    }
+    json_t *by_goal = json_object();
+    for (size_t g = 0; g < ARRAY_SIZE(goals); g++)
+        if (goals[g].ns != 0)
+            json_object_set_new(by_goal, figure_name(goals[g].figure),
+                                json_pack("{s: f, s: f}", "goal", (double)goals[g].ns / NS_PER_MS, "share",
+                                          (double)goals[g].met / n));
+    return json_pack("{s: f, s: f, s: I, s: o}", "requests_per_s",
+                     w->duration_s > 0 ? (double)good / w->duration_s : 0.0, "share", (double)good / n,
+                     "good", (json_int_t)good, "goals", by_goal);
 }
+
+/* -- Drift -------------------------------------------------------------------------------------------- */
 
 static json_t *trend_json(const struct moment_value *values, size_t n)
 {
@@ -138,74 +178,61 @@ static json_t *latency_trend(const struct sample *s)
     return trend_json(values, s->n_requests);
 }
 
-static const struct resource {
-    const char *name;
-    size_t place;
-} resources[] = {
-    {"rss_bytes", offsetof(struct moment, rss_bytes)},
-    {"gpu_bytes", offsetof(struct moment, gpu_bytes)},
-    {"sm_clock_mhz", offsetof(struct moment, sm_clock_mhz)},
-};
-
-/* While the load lasted: what came before and after moves for other reasons. */
-static json_t *resource_trend(const struct whole *w, const struct resource *r, const struct moment *moments,
-                              size_t n)
+/* During the load only: before and after it resources change for other reasons. */
+static json_t *resource_trend(const struct summary *w, size_t offset)
 {
-    _cleanup_(freep) struct moment_value *values = xcalloc(n, sizeof(*values));
-    size_t n_values = 0;
+    _cleanup_(freep) struct moment_value *values = xcalloc(w->n_moments, sizeof(*values));
+    size_t n = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        int64_t value = *(const int64_t *)((const char *)&moments[i] + r->place);
-        if (value >= 0 && moments[i].at_ns >= w->in->started_ns && moments[i].at_ns <= w->in->ended_ns)
-            values[n_values++] = (struct moment_value){moments[i].at_ns, (double)value};
+    for (size_t i = 0; i < w->n_moments; i++) {
+        const struct moment *m = &w->moments[i];
+        int64_t value = *(const int64_t *)((const char *)m + offset);
+        if (value >= 0 && m->at_ns >= w->in->started_ns && m->at_ns <= w->in->ended_ns)
+            values[n++] = (struct moment_value){m->at_ns, (double)value};
     }
-    return trend_json(values, n_values);
+    return trend_json(values, n);
 }
 
-static json_t *drift_json(const struct whole *w)
-{
-    static const enum figure looked_at[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
-    _cleanup_(freep) struct moment *moments = NULL;
-    size_t n_moments = timeline_read(w->in->memory, &moments);
+static const enum figure latencies[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
 
-    /* Under a load that rises all else rises too. */
+static json_t *drift_json(const struct summary *w)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } resources[] = {
+        {"rss_bytes", offsetof(struct moment, rss_bytes)},
+        {"gpu_bytes", offsetof(struct moment, gpu_bytes)},
+        {"sm_clock_mhz", offsetof(struct moment, sm_clock_mhz)},
+    };
+
+    /* Under a rising load everything else rises too. */
     if (w->in->workload->rate_to != 0)
         return json_null();
     json_t *j = json_pack("{s: f}", "level", DRIFT_LEVEL);
-    for (size_t i = 0; i < ARRAY_SIZE(looked_at); i++)
-        json_object_set_new(j, figure_name(looked_at[i]), latency_trend(&w->warm[looked_at[i]]));
+    for (size_t i = 0; i < ARRAY_SIZE(latencies); i++)
+        json_object_set_new(j, figure_name(latencies[i]), latency_trend(&w->warm[latencies[i]]));
     for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
-        json_object_set_new(j, resources[i].name, resource_trend(w, &resources[i], moments, n_moments));
+        json_object_set_new(j, resources[i].name, resource_trend(w, resources[i].offset));
     return j;
 }
 
-static json_t *outliers(const struct whole *w)
-{
-    return outliers_json(w->warm, &w->concurrency);
-}
+/* -- Correlation, errors, tokens ---------------------------------------------------------------------- */
 
-static int64_t input_tokens(const struct request_record *r)
+static json_t *correlation_json(const struct summary *w)
 {
-    return r->input_tokens;
-}
-
-static int64_t output_tokens(const struct request_record *r)
-{
-    return r->output_tokens;
-}
-
-static const struct pair {
-    const char *name, *name_of_ranks, *name_of_count;
-    int64_t (*tokens)(const struct request_record *r);
-    enum figure figure;
-} pairs[] = {
-    {"input_tokens_ttft", "input_tokens_ttft_rank", "input_tokens_ttft_n", input_tokens, FIGURE_TTFT},
-    {"input_tokens_e2e", "input_tokens_e2e_rank", "input_tokens_e2e_n", input_tokens, FIGURE_E2E},
-    {"output_tokens_e2e", "output_tokens_e2e_rank", "output_tokens_e2e_n", output_tokens, FIGURE_E2E},
-};
-
-static json_t *correlation_json(const struct whole *w)
-{
+    static const struct {
+        const char *name, *name_of_ranks, *name_of_count;
+        size_t tokens;
+        enum figure figure;
+    } pairs[] = {
+#define TOKENS(member) offsetof(struct request_record, member)
+        {"input_tokens_ttft", "input_tokens_ttft_rank", "input_tokens_ttft_n", TOKENS(input_tokens),
+         FIGURE_TTFT},
+        {"input_tokens_e2e", "input_tokens_e2e_rank", "input_tokens_e2e_n", TOKENS(input_tokens), FIGURE_E2E},
+        {"output_tokens_e2e", "output_tokens_e2e_rank", "output_tokens_e2e_n", TOKENS(output_tokens),
+         FIGURE_E2E},
+    };
     json_t *j = json_object();
 
     for (size_t k = 0; k < ARRAY_SIZE(pairs); k++) {
@@ -213,11 +240,13 @@ static json_t *correlation_json(const struct whole *w)
         _cleanup_(freep) double *x = xcalloc(s->n_requests, sizeof(*x));
         _cleanup_(freep) double *y = xcalloc(s->n_requests, sizeof(*y));
         size_t n = 0;
-        for (size_t i = 0; i < s->n_requests; i++)
-            if (pairs[k].tokens(s->requests[i]) >= 0) {
-                x[n] = (double)pairs[k].tokens(s->requests[i]);
-                y[n++] = (double)s->values[i];
-            }
+        for (size_t i = 0; i < s->n_requests; i++) {
+            int64_t tokens = *(const int64_t *)((const char *)s->requests[i] + pairs[k].tokens);
+            if (tokens < 0)
+                continue;
+            x[n] = (double)tokens;
+            y[n++] = (double)s->values[i];
+        }
         json_object_set_new(j, pairs[k].name, json_number(correlation(x, y, n)));
         json_object_set_new(j, pairs[k].name_of_ranks, json_number(rank_correlation(x, y, n)));
         json_put_int(j, pairs[k].name_of_count, (int64_t)n);
@@ -225,17 +254,61 @@ static json_t *correlation_json(const struct whole *w)
     return j;
 }
 
-static json_t *errors(const struct whole *w)
-{
-    return errors_json(w->in->records, w->in->n);
-}
-
-static const char *const source_words[] = {
-    [TOKENS_UNKNOWN] = "unknown", [TOKENS_USAGE] = "usage",         [TOKENS_TOKENIZED] = "tokenized",
-    [TOKENS_CHUNKS] = "chunks",   [TOKENS_ESTIMATED] = "estimated",
+struct error_kind {
+    const char *text;
+    int status;
+    enum outcome outcome;
+    uint64_t count;
 };
 
-static json_t *tokens_json(const struct whole *w)
+static int compare_error_kinds(const void *x, const void *y)
+{
+    const struct error_kind *a = x, *b = y;
+
+    return (a->count < b->count) - (a->count > b->count);
+}
+
+/* NULL where the table is full. */
+static struct error_kind *error_kind_of(struct error_kind *kinds, size_t *n, const struct request_record *r)
+{
+    const char *text = r->error ? r->error : "no reason given";
+
+    for (size_t i = 0; i < *n; i++)
+        if (kinds[i].status == r->status && kinds[i].outcome == r->outcome && streq(kinds[i].text, text))
+            return &kinds[i];
+    if (*n == SUMMARY_ERROR_KINDS_MAX)
+        return NULL;
+    kinds[*n] = (struct error_kind){text, r->status, r->outcome, 0};
+    return &kinds[(*n)++];
+}
+
+json_t *errors_json(const struct request_record *records, size_t n)
+{
+    struct error_kind kinds[SUMMARY_ERROR_KINDS_MAX] = {0};
+    uint64_t others = 0;
+    size_t n_kinds = 0;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        if (records[i].outcome == OUTCOME_SUCCESS)
+            continue;
+        struct error_kind *kind = error_kind_of(kinds, &n_kinds, &records[i]);
+        ++*(kind ? &kind->count : &others);
+    }
+    qsort(kinds, n_kinds, sizeof(*kinds), compare_error_kinds);
+    for (size_t i = 0; i < n_kinds; i++) {
+        json_t *j = json_pack("{s: o, s: I, s: s}", "text", json_text(kinds[i].text), "count",
+                              (json_int_t)kinds[i].count, "outcome", outcome_words[kinds[i].outcome]);
+        if (kinds[i].status > 0)
+            json_put_int(j, "status", kinds[i].status);
+        json_array_append_new(list, j);
+    }
+    if (others > 0)
+        json_array_append_new(list, json_pack("{s: s, s: I}", "text", "others", "count", (json_int_t)others));
+    return list;
+}
+
+static json_t *tokens_json(const struct summary *w)
 {
     const char *input_source = NULL, *output_source = NULL;
     int64_t input = 0, output = 0;
@@ -244,7 +317,7 @@ static json_t *tokens_json(const struct whole *w)
         const struct request_record *r = &w->in->records[i];
         if (r->outcome != OUTCOME_SUCCESS)
             continue;
-        const char *in = source_words[r->input_source], *out = source_words[r->output_source];
+        const char *in = token_source_words[r->input_source], *out = token_source_words[r->output_source];
         input += MAX(r->input_tokens, 0);
         output += MAX(r->output_tokens, 0);
         input_source = !input_source || streq(input_source, in) ? in : "mixed";
@@ -255,60 +328,139 @@ static json_t *tokens_json(const struct whole *w)
                      output_source ? output_source : "unknown");
 }
 
-static json_t *memory_json(const struct whole *w)
-{
-    return w->in->memory ? json_incref(w->in->memory) : json_null();
-}
+/* -- By prompt: for workloads that name their prompts --------------------------------------------------- */
 
-static json_t *server_json(const struct whole *w)
-{
-    return w->in->server ? json_incref(w->in->server) : json_null();
-}
-
-static json_t *prompts(const struct whole *w)
-{
-    return by_prompt_json(w->in->records, w->in->n, w->in->workload->n_prompts, w->in->memory,
-                          w->in->started_ns);
-}
-
-static json_t *duration_json(const struct whole *w)
-{
-    return json_real(w->duration_s);
-}
-
-static const struct member {
-    const char *name;
-    json_t *(*make)(const struct whole *w);
-} members[] = {
-    {"duration_s", duration_json},
-    {"requests", requests_json},
-    {"metrics", metrics_json},
-    {"throughput", throughput_json},
-    {"goodput", goodput},
-    {"cold", cold_json},
-    {"peak_concurrency", peak_json},
-    {"drift", drift_json},
-    {"outliers", outliers},
-    {"correlation", correlation_json},
-    {"errors", errors},
-    {"tokens", tokens_json},
-    {"prompts", prompts},
-    {"memory", memory_json},
-    {"server", server_json},
+struct prompt_figures {
+    struct series latencies[ARRAY_SIZE(latencies)], input_tokens, output_tokens, rss, gpu;
 };
+
+/* Index of the first moment not before one. */
+static size_t moments_from(const struct moment *moments, size_t n, int64_t at_ns)
+{
+    size_t from = 0;
+
+    while (n > 0) {
+        size_t half = n / 2;
+        if (moments[from + half].at_ns < at_ns) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return from;
+}
+
+static void prompt_add(struct prompt_figures *p, const struct request_record *r, const struct summary *w)
+{
+    int64_t value, sent_ns = w->in->started_ns + r->sent_ns, end_ns = w->in->started_ns + r->end_ns;
+
+    for (size_t f = 0; f < ARRAY_SIZE(latencies); f++)
+        if (figure_of(latencies[f], r, &value))
+            series_add(&p->latencies[f], value);
+    series_add(&p->input_tokens, r->input_tokens);
+    series_add(&p->output_tokens, r->output_tokens);
+    for (size_t i = moments_from(w->moments, w->n_moments, sent_ns);
+         i < w->n_moments && w->moments[i].at_ns <= end_ns; i++) {
+        series_add(&p->rss, w->moments[i].rss_bytes);
+        series_add(&p->gpu, w->moments[i].gpu_bytes);
+    }
+}
+
+static json_t *prompt_mean_json(const struct series *s)
+{
+    return s->n > 0 ? json_real(s->sum / (double)s->n) : json_null();
+}
+
+static json_t *prompt_peak_json(const struct series *s, int64_t baseline)
+{
+    return s->n > 0 ? json_pack("{s: I, s: I}", "peak", (json_int_t)s->peak, "difference",
+                                (json_int_t)(s->peak - baseline))
+                    : json_null();
+}
+
+static json_t *prompt_json(const struct prompt_figures *p, size_t index, const struct moment *baseline)
+{
+    json_t *j = json_pack("{s: I, s: I}", "prompt", (json_int_t)index, "requests",
+                          (json_int_t)p->latencies[ARRAY_SIZE(latencies) - 1].n);
+
+    for (size_t f = 0; f < ARRAY_SIZE(latencies); f++) {
+        const struct series *s = &p->latencies[f];
+        json_object_set_new(
+            j, figure_name(latencies[f]),
+            s->n == 0 ? json_null()
+                      : json_pack("{s: f, s: f, s: f}", "mean", s->sum / (double)s->n / NS_PER_MS, "min",
+                                  (double)s->low / NS_PER_MS, "max", (double)s->peak / NS_PER_MS));
+    }
+    json_object_set_new(j, "input_tokens", prompt_mean_json(&p->input_tokens));
+    json_object_set_new(j, "output_tokens", prompt_mean_json(&p->output_tokens));
+    json_object_set_new(j, "rss_bytes", prompt_peak_json(&p->rss, baseline->rss_bytes));
+    json_object_set_new(j, "gpu_bytes", prompt_peak_json(&p->gpu, baseline->gpu_bytes));
+    return j;
+}
+
+/*
+ * [{"prompt", "requests", "ttft_ms", "tpot_ms", "e2e_ms": {"mean", "min", "max"}, "input_tokens",
+ * "output_tokens": means, "rss_bytes", "gpu_bytes": {"peak", "difference"}}] of the first SUMMARY_PROMPTS_MAX
+ * prompts; figures are of warm successful requests, null without any.
+ *
+ * Memory is that of all workers and GPUs while a request of the prompt was in flight, whatever else was: its peak,
+ * and the difference from the first sample of the run. Null where no sample was taken meanwhile.
+ */
+static json_t *prompts_json(const struct summary *w)
+{
+    static const struct moment nothing = {0};
+    const struct moment *baseline = w->n_moments > 0 ? w->moments : &nothing;
+    size_t n_listed = MIN(w->in->workload->n_prompts, SUMMARY_PROMPTS_MAX);
+    _cleanup_(freep) struct prompt_figures *prompts = xcalloc(n_listed, sizeof(*prompts));
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < w->in->n; i++) {
+        const struct request_record *r = &w->in->records[i];
+        if (is_warm(r) && r->prompt >= 0 && (size_t)r->prompt < n_listed)
+            prompt_add(&prompts[r->prompt], r, w);
+    }
+    for (size_t i = 0; i < n_listed; i++)
+        json_array_append_new(list, prompt_json(&prompts[i], i, baseline));
+    return list;
+}
+
+/* -- The summary -------------------------------------------------------------------------------------- */
 
 json_t *summary_make(const struct summary_input *in)
 {
-    struct whole w = {.in = in, .duration_s = (double)(in->ended_ns - in->started_ns) / NS_PER_S};
-    json_t *j = json_object();
+    struct summary w = {.in = in, .duration_s = (double)(in->ended_ns - in->started_ns) / NS_PER_S};
 
+    w.n_moments = timeline_read(in->memory, &w.moments);
     for (enum figure f = 0; f < _FIGURE_MAX; f++)
         sample_of(f, in->records, in->n, is_warm, &w.warm[f]);
     concurrency_of(in->records, in->n, &w.concurrency);
+    const struct {
+        const char *name;
+        json_t *value;
+    } members[] = {
+        {"duration_s", json_real(w.duration_s)},
+        {"requests", requests_json(&w)},
+        {"metrics", metrics_json(&w)},
+        {"throughput", throughput_json(&w)},
+        {"goodput", goodput_json(&w)},
+        {"cold", cold_json(&w)},
+        {"peak_concurrency", json_integer((json_int_t)concurrency_peak(&w.concurrency))},
+        {"drift", drift_json(&w)},
+        {"outliers", outliers_json(w.warm, &w.concurrency)},
+        {"correlation", correlation_json(&w)},
+        {"errors", errors_json(in->records, in->n)},
+        {"tokens", tokens_json(&w)},
+        {"prompts", prompts_json(&w)},
+        {"memory", in->memory ? json_incref(in->memory) : json_null()},
+        {"server", in->server ? json_incref(in->server) : json_null()},
+    };
+    json_t *j = json_object();
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        json_object_set_new(j, members[i].name, members[i].make(&w));
+        json_object_set_new(j, members[i].name, members[i].value);
     concurrency_done(&w.concurrency);
     for (enum figure f = 0; f < _FIGURE_MAX; f++)
         sample_done(&w.warm[f]);
+    free(w.moments);
     return j;
 }

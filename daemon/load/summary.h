@@ -1,26 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run says as a whole: the records of all its requests in, one object out (docs/figures.md says how
- * each figure is computed, and after whom). Pure.
+ * The summary of a benchmark run: the records of all its requests in, one object out (docs/figures.md explains how
+ * each figure is computed, and by which method). Pure.
  *
- * Success, incomplete and error are separate populations: figures are of what succeeded. The first request to
- * each worker is cold, and stands apart. Cost grows with requests and gaps, a few passes over each; gaps are
- * not copied.
+ * Success, incomplete and error are separate populations: figures are of successful requests. The first request to
+ * each worker is cold, and has figures of its own. The cost grows with requests and gaps, a few passes over each;
+ * gaps are not copied.
  */
 #pragma once
 
-#include "base/json.h"
-#include "daemon/load/record.h"
+#include "daemon/load/sample.h"
 #include "daemon/load/workload.h"
 
-/* Borrowed, all of it. */
+/* All borrowed. */
 struct summary_input {
     const struct request_record *records; /* by index */
     size_t n;
     const struct workload *workload;
-    /* Of CLOCK_MONOTONIC; records count from the first. */
-    int64_t started_ns, ended_ns;
-    json_t *memory, *server; /* of sampler_result(), server_metrics_difference(); may be NULL */
+    int64_t started_ns, ended_ns; /* of CLOCK_MONOTONIC; records count from started_ns */
+    json_t *memory, *server;      /* sampler_result(), server_metrics_difference(); may be NULL */
 };
 
 json_t *summary_make(const struct summary_input *in);
+
+/* -- Parts of it -------------------------------------------------------------------------------------- */
+
+#define SUMMARY_PROMPTS_MAX     1000
+#define SUMMARY_ERROR_KINDS_MAX 32
+#define OUTLIERS_MAX            20
+/* An outlier is by Iglewicz and Hoaglin's modified z-score (base/statistics.h) and at least this share of the
+ * median above it: where most values are equal, every difference has a high score. */
+#define OUTLIER_SHARE 0.25
+
+/* [{"text", "count", "outcome", "status"}], the most frequent first; beyond SUMMARY_ERROR_KINDS_MAX kinds the rest
+ * is one line. */
+json_t *errors_json(const struct request_record *records, size_t n);
+
+/* The worst OUTLIERS_MAX of all figures: [{"index", "target", "figure", "value", "median", "reason"}], in
+ * milliseconds, the largest multiple of its median first; the reason as far as a client can see it. `samples` by
+ * figure, of the same requests. */
+json_t *outliers_json(const struct sample samples[static _FIGURE_MAX], const struct concurrency *c);

@@ -1,41 +1,197 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/target.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/fleet/credentials.h"
 #include "daemon/fleet/url.h"
+#include <errno.h>
 
-static int target_init(struct target *t, const struct order *order, const struct hosts *hosts,
-                       const struct order_worker *worker, char **ret_error)
+#define RESOLVE_NS (60 * NS_PER_S)
+#define PORTS      (1 << 16)
+
+/* -- Host names and ports ----------------------------------------------------------------------------- */
+
+struct resolved_host {
+    char name[HOST_SIZE_MAX + 3];
+    struct name_answer answer;
+};
+
+struct resolved_hosts {
+    struct resolved_host *hosts; /* sorted by name */
+    size_t n, cap;
+    uint16_t *ports;
+    size_t n_ports;
+    bool has_port[PORTS];
+    bool has_tls;
+};
+
+static int compare_host_names(const void *a, const void *b)
 {
-    const struct workload *w = &order->workload;
-
-    t->url = xstrdup(worker->url);
-    t->pid = worker->pid;
-    t->api = api_of(w->api, worker->engine);
-    _cleanup_(freep) char *at = url_join(t->url, w->path ? w->path : t->api->path);
-    return wire_place_new(at, hosts, &order->credentials, &t->place, ret_error);
+    return strcmp(((const struct resolved_host *)a)->name, ((const struct resolved_host *)b)->name);
 }
 
-int targets_new(const struct order *order, const struct hosts *hosts, const struct order_worker *workers,
-                size_t n, struct target **ret, char **ret_error)
+static void hosts_add(struct resolved_hosts *h, const struct load_workers *workers)
 {
-    struct target *targets = xcalloc(n, sizeof(*targets));
+    for (size_t i = 0; i < workers->n; i++) {
+        struct in6_addr address;
+        const char *reason;
+        struct url url;
+
+        if (url_parse(workers->items[i].url, &url, &reason) < 0)
+            continue;
+        h->n_ports += !h->has_port[url.port];
+        h->has_port[url.port] = true;
+        h->has_tls = h->has_tls || streq(url.scheme, "https");
+        if (address_of_host(url.host, &address))
+            continue;
+        VEC_GROW(h->hosts, h->n, h->cap);
+        snprintf(h->hosts[h->n++].name, sizeof(h->hosts->name), "%s", url.host);
+    }
+}
+
+struct resolved_hosts *hosts_resolve(const struct load_job *job)
+{
+    struct resolved_hosts *h = xcalloc(1, sizeof(*h));
+    int64_t deadline_ns = mono_ns() + RESOLVE_NS;
+    size_t n_names = 0, n_ports = 0;
+
+    hosts_add(h, &job->targets);
+    hosts_add(h, &job->warm);
+    hosts_add(h, &job->watched);
+    if (h->n > 0)
+        qsort(h->hosts, h->n, sizeof(*h->hosts), compare_host_names);
+    for (size_t i = 0; i < h->n; i++)
+        if (n_names == 0 || !streq(h->hosts[n_names - 1].name, h->hosts[i].name))
+            h->hosts[n_names++] = h->hosts[i];
+    h->n = n_names;
+    h->ports = xcalloc(h->n_ports, sizeof(*h->ports));
+    for (size_t port = 0; port < PORTS; port++)
+        if (h->has_port[port])
+            h->ports[n_ports++] = (uint16_t)port;
+    for (size_t i = 0; i < h->n; i++)
+        if (mono_ns() < deadline_ns)
+            name_look_up(h->hosts[i].name, &h->hosts[i].answer);
+        else
+            h->hosts[i].answer = (struct name_answer){.err = -ETIMEDOUT};
+    return h;
+}
+
+struct resolved_hosts *hosts_free(struct resolved_hosts *h)
+{
+    if (!h)
+        return NULL;
+    free(h->hosts);
+    free(h->ports);
+    free(h);
+    return NULL;
+}
+
+void hosts_fix_names(const struct resolved_hosts *h, struct caller *c)
+{
+    for (size_t i = 0; i < h->n; i++)
+        caller_fix_name(c, h->hosts[i].name, &h->hosts[i].answer);
+}
+
+const uint16_t *hosts_ports(const struct resolved_hosts *h, size_t *ret_n)
+{
+    *ret_n = h->n_ports;
+    return h->ports;
+}
+
+bool hosts_have_tls(const struct resolved_hosts *h)
+{
+    return h->has_tls;
+}
+
+/* -- Targets ------------------------------------------------------------------------------------------ */
+
+static void slist_add(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (longer)
+        *list = longer;
+}
+
+/* libcurl reports a name without addresses with the first request. */
+static void load_target_resolve(struct load_target *t, const struct resolved_hosts *hosts)
+{
+    char *line = NULL, address[ADDRESS_TEXT_SIZE];
+    struct resolved_host key = {0};
+    const char *reason;
+    struct url url;
+    size_t size;
+
+    if (url_parse(t->request_url, &url, &reason) < 0)
+        return;
+    snprintf(key.name, sizeof(key.name), "%s", url.host);
+    const struct resolved_host *host =
+        hosts->n > 0 ? bsearch(&key, hosts->hosts, hosts->n, sizeof(key), compare_host_names) : NULL;
+    t->is_unresolved = host && host->answer.n == 0;
+    if (!host || t->is_unresolved)
+        return;
+    FILE *out = xmemstream(&line, &size);
+    fprintf(out, "%s:%d:", url.host, url.port);
+    for (size_t i = 0; i < host->answer.n; i++) {
+        address_format(&host->answer.addresses[i], address);
+        fprintf(out, "%s%s", i > 0 ? "," : "", address);
+    }
+    fclose(out);
+    slist_add(&t->addresses, line);
+    free(line);
+}
+
+static int load_target_init(struct load_target *t, const struct load_job *job,
+                            const struct resolved_hosts *hosts, const struct load_worker *worker,
+                            char **ret_error)
+{
+    const struct workload *w = &job->workload;
+    const struct api *api = api_of(w->api, worker->engine);
+    CURL *probe = curl_easy_init();
+    char *token = NULL;
+
+    *t = (struct load_target){.url = xstrdup(worker->url),
+                              .request_url = url_join(worker->url, w->path ? w->path : api->path),
+                              .pid = worker->pid,
+                              .api = api,
+                              .credentials = &job->credentials};
+    slist_add(&t->headers, "Expect:");
+    slist_add(&t->headers, "Content-Type: application/json");
+    load_target_resolve(t, hosts);
+    int r = probe ? credentials_use(&job->credentials, false, probe, &token, ret_error) : -ENOMEM;
+    if (r == 0 && token) {
+        char *line = xasprintf("Authorization: Bearer %s", token);
+        slist_add(&t->headers, line);
+        secret_free(line);
+    }
+    secret_free(token);
+    curl_easy_cleanup(probe);
+    return r;
+}
+
+int load_targets_new(const struct load_job *job, const struct resolved_hosts *hosts,
+                     const struct load_workers *workers, struct load_target **ret, char **ret_error)
+{
+    struct load_target *targets = xcalloc(workers->n, sizeof(*targets));
     int r = 0;
 
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = target_init(&targets[i], order, hosts, &workers[i], ret_error);
+    for (size_t i = 0; i < workers->n && r == 0; i++)
+        r = load_target_init(&targets[i], job, hosts, &workers->items[i], ret_error);
     if (r < 0)
-        targets_free(targets, n);
+        load_targets_free(targets, workers->n);
     else
         *ret = targets;
     return r;
 }
 
-void targets_free(struct target *targets, size_t n)
+void load_targets_free(struct load_target *targets, size_t n)
 {
     for (size_t i = 0; i < n && targets; i++) {
         free(targets[i].url);
-        wire_place_free(targets[i].place);
+        free(targets[i].request_url);
+        curl_slist_free_all(targets[i].headers);
+        curl_slist_free_all(targets[i].addresses);
     }
     free(targets);
 }

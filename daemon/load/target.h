@@ -1,24 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is sent requests, by which API, and what is known of him meanwhile. */
+/*
+ * The targets of requests: URL, API, addresses and headers. Host names are resolved and credentials read once,
+ * before the process gives up the rights that this needs; later no file is opened and no name server asked.
+ */
 #pragma once
 
+#include "daemon/fleet/names.h"
 #include "daemon/load/api.h"
-#include "daemon/load/order.h"
-#include "daemon/load/wire_place.h"
+#include "daemon/load/job.h"
+#include <curl/curl.h>
 
-struct target {
-    char *url;
+/* -- Host names and ports of a job -------------------------------------------------------------------- */
+
+struct resolved_hosts;
+
+/* Waits for the name servers, for a minute in all: names that are not resolved by then have no addresses. */
+struct resolved_hosts *hosts_resolve(const struct load_job *job);
+struct resolved_hosts *hosts_free(struct resolved_hosts *h);
+void hosts_fix_names(const struct resolved_hosts *h, struct caller *c);
+/* The ports that the job connects to. */
+const uint16_t *hosts_ports(const struct resolved_hosts *h, size_t *ret_n);
+bool hosts_have_tls(const struct resolved_hosts *h);
+
+/* -- Targets ------------------------------------------------------------------------------------------ */
+
+struct load_target {
+    char *url; /* of the worker */
     const struct api *api;
-    struct wire_place *place;
     pid_t pid;
+
+    /* Of its requests: */
+    char *request_url;
+    struct curl_slist *headers;
+    struct curl_slist *addresses; /* of its name, as for CURLOPT_RESOLVE; NULL: the host is an address */
+    bool is_unresolved;           /* a name without addresses */
+    const struct credentials *credentials; /* the job's, the same for all targets */
+
+    /* State: */
     bool is_known;         /* has been sent a request of the run */
-    bool counts;           /* an answer of it had a usage: texts need not be kept */
+    bool counts_tokens;    /* one of its responses had a usage: texts need not be kept */
     int64_t rest_until_ns; /* it asked for a pause (429) */
 };
 
-/* Of these workers of the order, which they borrow. -EACCES with words in *ret_error where its credentials
- * cannot be used. */
-int targets_new(const struct order *order, const struct hosts *hosts, const struct order_worker *workers,
-                size_t n, struct target **ret, char **ret_error);
+/* One for each worker, which they do not borrow; they borrow the job's credentials. -EACCES with a text in
+ * *ret_error where these cannot be used. */
+int load_targets_new(const struct load_job *job, const struct resolved_hosts *hosts,
+                     const struct load_workers *workers, struct load_target **ret, char **ret_error);
 /* NULL is fine. */
-void targets_free(struct target *targets, size_t n);
+void load_targets_free(struct load_target *targets, size_t n);

@@ -16,28 +16,20 @@
 #define DRAIN_NS        (30 * NS_PER_S)
 #define WARMUP_DEFAULT  2
 
-static const char *const apis[_LOAD_API_MAX] = {
+static const char *const apis[_LOAD_API_MAX + 1] = {
     [LOAD_API_AUTO] = "auto",       [LOAD_API_COMPLETIONS] = "completions",
     [LOAD_API_CHAT] = "chat",       [LOAD_API_GENERATE] = "generate",
     [LOAD_API_RTP_LLM] = "rtp-llm", [LOAD_API_TEMPLATE] = "template",
 };
 
-static const char *const arrivals[_ARRIVAL_MAX] = {
+static const char *const arrivals[_ARRIVAL_MAX + 1] = {
     [ARRIVAL_CLOSED] = "closed", [ARRIVAL_CONSTANT] = "constant",     [ARRIVAL_POISSON] = "poisson",
     [ARRIVAL_GAMMA] = "gamma",   [ARRIVAL_TIMESTAMPS] = "timestamps",
 };
 
-static int wrong(struct problem *p, const char *member, const char *expected)
+static int workload_wrong(struct problem *p, const char *member, const char *expected)
 {
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s of the workload must be %s", member, expected);
-}
-
-static int word_of(const char *const *words, size_t n, const json_t *v)
-{
-    for (size_t i = 0; i < n; i++)
-        if (json_is_string(v) && streq(words[i], json_string_value(v)))
-            return (int)i;
-    return -EINVAL;
 }
 
 /* -- One function for each type of member --------------------------------------------------------------- */
@@ -48,23 +40,25 @@ struct member {
     const char *name;
     take_fn *take;
     size_t offset;
-    double least, most; /* of numbers */
+    double least, most;       /* of numbers */
+    const char *const *words; /* of enumerations, in order */
+    const char *expected;
 };
 
-#define PLACE(w, m, type) ((type *)(void *)((char *)(w) + (m)->offset))
+#define MEMBER(w, m, type) ((type *)(void *)((char *)(w) + (m)->offset))
 
 static int take_text(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
     if (!json_is_string(v) || json_string_length(v) == 0)
-        return wrong(p, m->name, "a text that is not empty");
-    replace_str(PLACE(w, m, char *), json_string_value(v));
+        return workload_wrong(p, m->name, "a text that is not empty");
+    replace_str(MEMBER(w, m, char *), json_string_value(v));
     return 0;
 }
 
 static int take_path(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
     if (!json_is_string(v) || *json_string_value(v) != '/')
-        return wrong(p, m->name, "a text that begins with /");
+        return workload_wrong(p, m->name, "a text that begins with /");
     return take_text(m, v, w, p);
 }
 
@@ -76,10 +70,10 @@ static int take_count(const struct member *m, const json_t *v, struct workload *
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                     "%s of the workload must be a whole number, %.0f to %.0f", m->name, m->least, m->most);
         if (streq(m->name, "osl") && json_is_integer(v) && value == 0)
-            problem_remedy(p, "leave osl out to let the server end its answers as it likes");
+            problem_remedy(p, "leave osl out: outputs are as long as the model makes them");
         return -EINVAL;
     }
-    *PLACE(w, m, int64_t) = json_integer_value(v);
+    *MEMBER(w, m, int64_t) = json_integer_value(v);
     return 0;
 }
 
@@ -88,15 +82,15 @@ static int take_number(const struct member *m, const json_t *v, struct workload 
     if (!json_is_number(v) || json_number_value(v) < m->least || json_number_value(v) > m->most)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s of the workload must be a number, %g to %g",
                            m->name, m->least, m->most);
-    *PLACE(w, m, double) = json_number_value(v);
+    *MEMBER(w, m, double) = json_number_value(v);
     return 0;
 }
 
 static int take_bool(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
     if (!json_is_boolean(v))
-        return wrong(p, m->name, "true or false");
-    *PLACE(w, m, bool) = json_is_true(v);
+        return workload_wrong(p, m->name, "true or false");
+    *MEMBER(w, m, bool) = json_is_true(v);
     return 0;
 }
 
@@ -117,42 +111,35 @@ static bool duration_of(const json_t *v, int64_t *ret)
 
 static int take_duration(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
-    return duration_of(v, PLACE(w, m, int64_t))
+    return duration_of(v, MEMBER(w, m, int64_t))
                ? 0
-               : wrong(p, m->name, "a duration, as \"60s\", of at most a week");
+               : workload_wrong(p, m->name, "a duration, as \"60s\", of at most a week");
 }
 
-static int take_api(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+/* Enumerations are stored as int. */
+static int take_word(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
-    int api = word_of(apis, _LOAD_API_MAX, v);
+    _Static_assert(sizeof(w->api) == sizeof(int) && sizeof(w->arrival) == sizeof(int), "as stored");
 
-    if (api < 0)
-        return wrong(p, m->name, "auto, completions, chat, generate, rtp-llm or template");
-    w->api = (enum load_api)api;
-    return 0;
-}
-
-static int take_arrival(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
-{
-    int arrival = word_of(arrivals, _ARRIVAL_MAX, v);
-
-    if (arrival < 0)
-        return wrong(p, m->name, "closed, constant, poisson, gamma or timestamps");
-    w->arrival = (enum arrival)arrival;
-    return 0;
+    for (size_t i = 0; json_is_string(v) && m->words[i]; i++)
+        if (streq(m->words[i], json_string_value(v))) {
+            *MEMBER(w, m, int) = (int)i;
+            return 0;
+        }
+    return workload_wrong(p, m->name, m->expected);
 }
 
 static int take_template(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
 {
     if (!json_is_object(v))
-        return wrong(p, m->name, "an object, the body of a request");
+        return workload_wrong(p, m->name, "an object, the body of a request");
     json_decref(w->template);
     w->template = json_deep_copy(v);
     return 0;
 }
 
-/* The texts of messages, a line each; false where one is no message. What else a message has (tool calls,
- * parts that are no text) is sent as it is. */
+/* Writes the texts of messages, a line each, for estimates; false where one is not a message. Other members of
+ * messages (tool calls, parts without text) are sent unchanged. */
 static bool write_messages(const json_t *messages, FILE *out)
 {
     size_t i, k;
@@ -180,7 +167,7 @@ static int take_messages(const json_t *messages, struct workload_prompt *prompt,
 
     fclose(out);
     if (!are_messages)
-        return wrong(p, "messages of a prompt", "a list of objects with a role, at least one");
+        return workload_wrong(p, "messages of a prompt", "a list of objects with a role, at least one");
     prompt->messages = json_incref((json_t *)messages);
     return 0;
 }
@@ -197,8 +184,8 @@ static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
     *prompt = (struct workload_prompt){.at_ns = -1};
     w->n_prompts++;
     if (messages ? text != NULL : !json_is_string(text) || json_string_length(text) == 0)
-        return wrong(p, "prompts",
-                     "a list of texts, or of objects with a prompt or messages, none of them empty");
+        return workload_wrong(p, "prompts",
+                              "a list of texts, or of objects with a prompt or messages, none of them empty");
     if (messages) {
         int r = take_messages(messages, prompt, p);
         if (r < 0)
@@ -210,18 +197,19 @@ static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
     if (osl) {
         if (!json_is_integer(osl) || json_integer_value(osl) < 1 ||
             json_integer_value(osl) > WORKLOAD_TOKENS_MAX)
-            return wrong(p, "osl of a prompt", "a whole number of tokens, at least 1");
+            return workload_wrong(p, "osl of a prompt", "a whole number of tokens, at least 1");
         prompt->osl = json_integer_value(osl);
     }
     if (answer) {
         if (osl || !json_is_string(answer) || json_string_length(answer) == 0)
-            return wrong(p, "answer of a prompt", "a text that is not empty, and comes without an osl");
+            return workload_wrong(p, "answer of a prompt",
+                                  "a text that is not empty, and comes without an osl");
         prompt->answer = xstrdup(json_string_value(answer));
         w->has_answers = true;
     }
     if (at_ms) {
         if (!json_is_number(at_ms) || json_number_value(at_ms) < 0 || json_number_value(at_ms) > AT_MS_MAX)
-            return wrong(p, "at_ms of a prompt", "a number of milliseconds within a week");
+            return workload_wrong(p, "at_ms of a prompt", "a number of milliseconds within a week");
         prompt->at_ns = (int64_t)(json_number_value(at_ms) * (double)NS_PER_MS);
     }
     return 0;
@@ -233,10 +221,10 @@ static int take_prompts(const struct member *m, const json_t *v, struct workload
     int r = 0;
 
     if (!json_is_array(v) || n > WORKLOAD_PROMPTS_MAX)
-        return wrong(p, m->name, "a list of at most 1000000 texts");
+        return workload_wrong(p, m->name, "a list of at most 1000000 texts");
     if (n == 0) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the workload has an empty list of prompts");
-        problem_remedy(p, "give at least one prompt, or isl for synthetic ones of that many tokens");
+        problem_remedy(p, "give at least one prompt, or isl, the length of synthetic ones in tokens");
         return -EINVAL;
     }
     w->prompts = xcalloc(n, sizeof(*w->prompts));
@@ -257,18 +245,19 @@ static int take_goodput(const struct member *m, const json_t *v, struct workload
         const json_t *goal = json_object_get(v, goals[i].name);
         n += goal != NULL;
         if (goal && !duration_of(goal, goals[i].ns))
-            return wrong(p, m->name, "an object of durations, as {\"ttft\": \"200ms\"}");
+            return workload_wrong(p, m->name, "an object of durations, as {\"ttft\": \"200ms\"}");
     }
     return json_is_object(v) && n == json_object_size(v)
                ? 0
-               : wrong(p, m->name, "an object of ttft, tpot and e2e");
+               : workload_wrong(p, m->name, "an object of ttft, tpot and e2e");
 }
 
 #define AT(f) offsetof(struct workload, f)
 
 static const struct member members[] = {
     {"model", take_text, AT(model)},
-    {"api", take_api},
+    {"api", take_word, AT(api), .words = apis,
+     .expected = "auto, completions, chat, generate, rtp-llm or template"},
     {"path", take_path, AT(path)},
     {"template", take_template},
     {"template_text", take_path, AT(template_text)},
@@ -280,7 +269,8 @@ static const struct member members[] = {
     {"duration", take_duration, AT(duration_ns)},
     {"repeat", take_count, AT(repeat), 1, REPEAT_MAX},
     {"concurrency", take_count, AT(concurrency), 1, WORKLOAD_CONCURRENCY_MAX},
-    {"arrival", take_arrival},
+    {"arrival", take_word, AT(arrival), .words = arrivals,
+     .expected = "closed, constant, poisson, gamma or timestamps"},
     {"rate", take_number, AT(rate), 1e-3, RATE_MAX},
     {"rate_to", take_number, AT(rate_to), 1e-3, RATE_MAX},
     {"burstiness", take_number, AT(burstiness), BURSTINESS_MIN, BURSTINESS_MAX},
@@ -292,7 +282,7 @@ static const struct member members[] = {
     {"goodput", take_goodput},
 };
 
-static int take_members(const json_t *j, struct workload *w, struct problem *p)
+static int workload_take_members(const json_t *j, struct workload *w, struct problem *p)
 {
     const char *key;
     json_t *value;
@@ -411,12 +401,12 @@ static const struct {
     const char *what, *remedy;
 } combinations[] = {
     {lacks_prompts, "the workload has no prompts",
-     "give prompts, or isl for synthetic ones of that many tokens"},
+     "give prompts, or isl, the length of synthetic ones in tokens"},
     {has_both_prompts, "the workload has both prompts and isl",
      "isl is the length of synthetic prompts: leave one out"},
     {prefix_without_isl, "shared_prefix of the workload must be less than isl",
-     "what is left of isl differs from prompt to prompt"},
-    {lacks_end, "the workload does not say when it ends", "give requests or duration"},
+     "the rest of isl differs from prompt to prompt"},
+    {lacks_end, "the workload has no end", "give requests or duration"},
     {rate_of_closed, "the workload has a rate, and its arrival is closed",
      "leave out rate, or set arrival to constant, poisson or gamma"},
     {lacks_rate, "the workload's arrival needs a rate", "give rate, in requests a second"},
@@ -427,14 +417,14 @@ static const struct {
     {timestamps_descend, "at_ms of the prompts must not descend", "sort the prompts by at_ms"},
     {messages_without_chat, "prompts with messages need the API chat",
      "set api to chat, or give each prompt as one text"},
-    {burstiness_without_gamma, "burstiness is of the arrival gamma",
+    {burstiness_without_gamma, "burstiness requires the arrival gamma",
      "set arrival to gamma, or leave burstiness out"},
-    {repeat_without_prompts, "repeat is of given prompts", "give requests instead"},
-    {template_without_api, "template and the api template belong together", "give both, or neither"},
+    {repeat_without_prompts, "repeat requires given prompts", "give requests instead"},
+    {template_without_api, "template and the API template require each other", "give both, or neither"},
     {too_many, "the workload has more than 10000000 requests", "shorten it, or split it into several"},
 };
 
-static int check(const struct workload *w, struct problem *p)
+static int workload_check(const struct workload *w, struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(combinations); i++) {
         if (!combinations[i].is_wrong(w))
@@ -446,7 +436,7 @@ static int check(const struct workload *w, struct problem *p)
     return 0;
 }
 
-static void set_defaults(const json_t *j, struct workload *w)
+static void workload_set_defaults(const json_t *j, struct workload *w)
 {
     if (!json_object_get(j, "arrival"))
         w->arrival = w->burstiness != 0 ? ARRIVAL_GAMMA : w->rate != 0 ? ARRIVAL_POISSON : ARRIVAL_CLOSED;
@@ -456,8 +446,8 @@ static void set_defaults(const json_t *j, struct workload *w)
         w->api = LOAD_API_CHAT;
 }
 
-/* Once it is known that all fits together. */
-static void complete(struct workload *w)
+/* Fills in defaults that depend on other members, of a valid workload. */
+static void workload_complete(struct workload *w)
 {
     if (w->repeat == 0)
         w->repeat = 1;
@@ -476,16 +466,16 @@ int workload_parse(const json_t *j, struct workload *ret, struct problem *p)
 
     if (!json_is_object(j))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "a workload is an object");
-    int r = take_members(j, &w, p);
+    int r = workload_take_members(j, &w, p);
     if (r == 0) {
-        set_defaults(j, &w);
-        r = check(&w, p);
+        workload_set_defaults(j, &w);
+        r = workload_check(&w, p);
     }
     if (r < 0) {
         workload_done(&w);
         return r;
     }
-    complete(&w);
+    workload_complete(&w);
     *ret = w;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workload: which requests are sent, and when (proto/workload.schema.json), parsed and checked. Pure: JSON
+ * A workload: the requests to send, and when (proto/workload.schema.json), parsed and checked. Pure: JSON
  * in, a plain struct out.
  *
  * The struct borrows nothing from the JSON; workload_done() frees what it holds.
@@ -26,11 +26,11 @@ enum load_api {
 };
 
 enum arrival {
-    ARRIVAL_CLOSED, /* `concurrency` requests under way */
+    ARRIVAL_CLOSED, /* `concurrency` requests in flight */
     ARRIVAL_CONSTANT,
     ARRIVAL_POISSON,
     ARRIVAL_GAMMA,      /* of `burstiness`: 1 is Poisson, less is burstier */
-    ARRIVAL_TIMESTAMPS, /* each prompt at its own at_ms */
+    ARRIVAL_TIMESTAMPS, /* each prompt at its at_ms */
     _ARRIVAL_MAX,
 };
 
@@ -49,18 +49,18 @@ struct workload_prompt {
 struct workload {
     char *model; /* NULL: the first that /v1/models names */
     enum load_api api;
-    char *path;          /* NULL: the API's own */
+    char *path;          /* NULL: the API's */
     json_t *template;    /* body of LOAD_API_TEMPLATE: "{prompt}", "{model}", "{max_tokens}" are filled in */
-    char *template_text; /* JSON pointer to the text in an answer or event, NULL: any first string */
+    char *template_text; /* JSON pointer to the text in a response or event, NULL: the first string */
     /* NULL: synthetic ones of isl tokens */
     struct workload_prompt *prompts;
     size_t n_prompts;
     bool has_answers, has_messages; /* of any prompt */
-    int64_t isl, osl;               /* osl 0: as the server likes */
+    int64_t isl, osl;               /* osl 0: up to the model */
     int64_t shared_prefix;          /* tokens that synthetic prompts have in common */
     int64_t requests;               /* 0: until duration_ns has passed */
     int64_t duration_ns;            /* 0: until all requests ended */
-    int64_t repeat;                 /* each prompt so many times, 1 */
+    int64_t repeat;                 /* times that each prompt is sent, 1 */
     int64_t concurrency; /* of ARRIVAL_CLOSED; the most in flight otherwise, 0: no bound but the limit */
     enum arrival arrival;
     double rate, rate_to; /* requests a second; rate_to != 0: a ramp over the run */
@@ -69,7 +69,7 @@ struct workload {
     int64_t seed;         /* 0: synthetic prompts differ from run to run; the schedule is that of 0 */
     bool stream;          /* true */
     int64_t timeout_ns;   /* of one request, 10 min */
-    int64_t drain_ns;     /* of all that are under way after the last was sent, 30 s with a duration */
+    int64_t drain_ns;     /* of requests in flight after the last was sent, 30 s with a duration */
     struct workload_goal goal;
 };
 

@@ -169,7 +169,7 @@ static int spawn(struct load_child *c, const char *program, int64_t memory_max, 
     int fds[LOAD_FD_COMMANDS + 1] = {-1, -1, -1, -1};
     pid_t pid;
 
-    int r = order_file(order, size, &fds[LOAD_FD_ORDER]);
+    int r = order_file(order, size, &fds[LOAD_FD_JOB]);
     if (r >= 0)
         r = pipe_ends(&c->lines_fd, &fds[LOAD_FD_LINES]);
     if (r >= 0)

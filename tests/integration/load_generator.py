@@ -20,7 +20,7 @@ COMMANDS_FD = 3
 
 
 class Generator:
-    """A profd-load with its order. Lines are read as they come; go() and stop() are commands."""
+    """A profd-load with its job. Lines are read as they come; go() and stop() are commands."""
 
     def __init__(self, order, files_max=None):
         def prepare():

@@ -165,7 +165,7 @@ def test_answers_shorter_than_asked_for_are_noted():
         as_asked = run(order_of(server.url, requests=3, osl=3))
     assert outcomes(generator) == (3, 0, 0) and not any("shorter" in line["text"] for line in as_asked.of("note"))
     [note] = [line for line in generator.of("note") if "shorter" in line["text"]]
-    assert note["text"].startswith("3 of 3 answers")
+    assert note["text"].startswith("3 of 3 responses")
 
 
 # Timing
@@ -295,10 +295,10 @@ def test_resets_at_a_thousand():
 
 
 def test_open_files_run_out():
-    """The limit is said, and what was planned is done with fewer connections."""
+    """A note names the limit, and all requests are sent over fewer connections."""
     with ByteServer(lambda _connection, _number: GOOD) as server:
         generator = run(order_of(server.url, requests=200, concurrency=100), files_max=100)
-    note = next(line for line in generator.of("note") if "so many files" in line["text"])
+    note = next(line for line in generator.of("note") if "limit of open files" in line["text"])
     assert "at most 34 requests" in note["text"] and "LimitNOFILE" in note["remedy"]
     assert outcomes(generator) == (200, 0, 0) and generator.summary["peak_concurrency"] <= 34
 
@@ -321,7 +321,7 @@ def test_a_warm_up_that_fails_says_why():
 # Orders and commands
 
 @pytest.mark.parametrize("order, word", [
-    (b"", "no JSON"), (b"[]", "no JSON object"), (order_of("http://127.0.0.1:1", requests=1, osl=0), "osl"),
+    (b"", "not a JSON object"), (b"[]", "not a JSON object"), (order_of("http://127.0.0.1:1", requests=1, osl=0), "osl"),
     (order_of("http://127.0.0.1:1", prompts=[]), "empty list"), (order_of("ftp://h", requests=1), "url of a target")])
 def test_bad_order(order, word):
     generator = Generator(order)

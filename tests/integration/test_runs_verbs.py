@@ -207,9 +207,9 @@ def test_partial_and_failed_have_their_status(door):
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
     assert "Run r3 is failed\n" in r.stdout and "2 sent, 2 failed; not counted" in r.stdout and "Throughput" not in r.stdout
     assert r.returncode == 1 and "no model: /v1/models answered 404" in r.stdout and "--model names one" in r.stdout
-    door.answers["POST /v1/runs"] = problem(400, "bad-request", "the workload does not say when it ends", "give requests or duration")
+    door.answers["POST /v1/runs"] = problem(400, "bad-request", "the workload has no end", "give requests or duration")
     r = run("bench", "--worker", "http://w:1", "--isl", "8", door=door)
-    assert r.returncode == 2 and "does not say when it ends" in r.stderr and "give requests" in r.stderr
+    assert r.returncode == 2 and "has no end" in r.stderr and "give requests" in r.stderr
 
 
 def test_json_is_the_run(door):

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "daemon/load/record.h"
+#include "daemon/load/records.h"
 #include "tests/unit/cmocka-all.h"
 
 #include <math.h>

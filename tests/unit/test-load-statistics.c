@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run's figures are computed by, against what numpy and the tests' authors say. */
 #include "base/alloc.h"
-#include "daemon/load/bootstrap.h"
-#include "daemon/load/concurrency.h"
-#include "daemon/load/correlation.h"
-#include "daemon/load/distribution.h"
-#include "daemon/load/trend.h"
+#include "daemon/load/sample.h"
+#include "daemon/load/statistics.h"
 #include "tests/unit/run-room.h"
 
 static bool always(const struct request_record *r)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run's summary: populations apart, throughput, goodput, drift, outliers with their reason, errors. */
 #include "base/alloc.h"
-#include "daemon/load/errors.h"
-#include "daemon/load/outliers.h"
+#include "daemon/load/sampler.h"
 #include "daemon/load/summary.h"
-#include "daemon/load/timeline.h"
 #include "tests/unit/run-room.h"
 
 static json_t *summary_of(const struct request_record *records, size_t n, const struct workload *w,
@@ -180,7 +178,7 @@ static void test_outliers_have_reasons(void **state)
     assert_reason(records, 40, "ttft_ms", "retried after: HTTP 429");
     records[20].first_ns += MS(300);
     records[20].input_tokens = 1000;
-    assert_reason(records, 40, "ttft_ms", "long input: 1000 tokens, 100 are usual");
+    assert_reason(records, 40, "ttft_ms", "long input: 1000 tokens, the median is 100");
     records[20].end_ns += MS(900);
     records[20].gaps_us = gaps;
     records[20].n_gaps = 9;
@@ -189,7 +187,7 @@ static void test_outliers_have_reasons(void **state)
     records[20].output_tokens = 1000;
     assert_reason(records, 40, "e2e_ms", "long output: 1000 tokens");
     records[20].first_ns += MS(300);
-    assert_reason(records, 40, "ttft_ms", "not seen from outside");
+    assert_reason(records, 40, "ttft_ms", "not visible to the client");
     for (size_t i = 0; i < 3; i++)
         records[i] = request_at((int64_t)i, 0, 100 + (double)i, 1);
     assert_reason(records, 40, "ttft_ms", "queued at the start");
@@ -198,7 +196,7 @@ static void test_outliers_have_reasons(void **state)
         records[i] = request_at((int64_t)i, (double)i * 15, 10 + (double)(i % 5) / 10, 1);
     for (size_t i = 20; i < 24; i++)
         records[i] = request_at((int64_t)i, 20 * 15 + (double)(i - 20), i == 23 ? 300 : 10, 1);
-    assert_reason(records, 40, "ttft_ms", "others were under way");
+    assert_reason(records, 40, "ttft_ms", "other requests were in flight");
 }
 
 static void test_outliers_are_few_and_the_worst(void **state)
@@ -230,11 +228,11 @@ static void test_errors_are_bounded(void **state)
         records[KINDS + i] = (struct request_record){.outcome = OUTCOME_ERROR, .error = texts[7]};
     }
     _cleanup_json_ j = errors_json(records, 2 * KINDS);
-    assert_int_equal(json_array_size(j), ERROR_KINDS_MAX + 1);
+    assert_int_equal(json_array_size(j), SUMMARY_ERROR_KINDS_MAX + 1);
     assert_text(j, "0/text", "error 7");
     assert_near(j, "0/count", KINDS + 1, 0);
     assert_text(j, "32/text", "others");
-    assert_near(j, "32/count", KINDS - ERROR_KINDS_MAX, 0);
+    assert_near(j, "32/count", KINDS - SUMMARY_ERROR_KINDS_MAX, 0);
 }
 
 static void test_correlation(void **state)

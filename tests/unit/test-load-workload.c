@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "daemon/load/order.h"
+#include "daemon/load/job.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 
@@ -80,7 +80,7 @@ static const struct {
 } wrong[] = {
     {"[]", "object"},
     {"{}", "no prompts"},
-    {"{\"isl\": 1}", "when it ends"},
+    {"{\"isl\": 1}", "has no end"},
     {"{\"isl\": 0, \"requests\": 1}", "isl"},
     {"{\"isl\": 1, \"requests\": 1, \"osl\": 0}", "osl"},
     {"{\"isl\": 1.5, \"requests\": 1}", "isl"},
@@ -131,7 +131,7 @@ static void test_wrong(void **state)
     }
 }
 
-static void test_osl_zero_says_what_to_do(void **state)
+static void test_osl_zero_has_a_remedy(void **state)
 {
     _cleanup_json_ j = json_pack("{sisisi}", "isl", 4, "requests", 1, "osl", 0);
     struct problem p = {0};
@@ -139,35 +139,35 @@ static void test_osl_zero_says_what_to_do(void **state)
 
     assert_int_equal(workload_parse(j, &w, &p), -EINVAL);
     assert_string_equal(p.what, "osl of the workload must be a whole number, 1 to 1048576");
-    assert_string_equal(p.remedy, "leave osl out to let the server end its answers as it likes");
+    assert_string_equal(p.remedy, "leave osl out: outputs are as long as the model makes them");
     problem_done(&p);
 }
 
 #define WORKLOAD "\"workload\": {\"isl\": 4, \"requests\": 1}"
 
-static void test_order(void **state)
+static void test_job(void **state)
 {
     static const char text[] =
         "{" WORKLOAD ", \"targets\": [{\"url\": \"HTTP://Host:80/\", \"engine\": \"vllm\", \"pid\": 12}],"
         " \"network\": {\"allow\": \"10.0.0.0/8\"}, \"credentials\": {\"token_file\": \"/t\"}}";
     struct problem p = {0};
-    struct order o;
+    struct load_job o;
 
-    assert_int_equal(order_parse(text, strlen(text), &o, &p), 0);
-    assert_int_equal(o.n_targets, 1);
-    assert_string_equal(o.targets[0].url, "http://host:80");
-    assert_string_equal(o.targets[0].engine, "vllm");
-    assert_int_equal(o.targets[0].pid, 12);
-    assert_int_equal(o.n_warm, 1);
-    assert_string_equal(o.warm[0].url, "http://host:80");
+    assert_int_equal(load_job_parse(text, strlen(text), &o, &p), 0);
+    assert_int_equal(o.targets.n, 1);
+    assert_string_equal(o.targets.items[0].url, "http://host:80");
+    assert_string_equal(o.targets.items[0].engine, "vllm");
+    assert_int_equal(o.targets.items[0].pid, 12);
+    assert_int_equal(o.warm.n, 1);
+    assert_string_equal(o.warm.items[0].url, "http://host:80");
     assert_string_equal(o.credentials.token_file, "/t");
     struct in6_addr outside;
     assert_int_equal(address_parse("192.168.0.1", &outside), 0);
     assert_false(network_allows(&o.policy, &outside));
-    order_done(&o);
+    load_job_done(&o);
 }
 
-static void test_wrong_orders(void **state)
+static void test_wrong_jobs(void **state)
 {
     static const char *const texts[] = {
         "",
@@ -185,8 +185,8 @@ static void test_wrong_orders(void **state)
     };
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         struct problem p = {0};
-        struct order o;
-        assert_int_equal(order_parse(texts[i], strlen(texts[i]), &o, &p), -EINVAL);
+        struct load_job o;
+        assert_int_equal(load_job_parse(texts[i], strlen(texts[i]), &o, &p), -EINVAL);
         assert_non_null(p.what);
         problem_done(&p);
     }
@@ -196,8 +196,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_members), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_wrong),       cmocka_unit_test(test_osl_zero_says_what_to_do),
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_wrong_orders),
+        cmocka_unit_test(test_wrong),       cmocka_unit_test(test_osl_zero_has_a_remedy),
+        cmocka_unit_test(test_job),         cmocka_unit_test(test_wrong_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
