@@ -15,18 +15,15 @@ import unicodedata
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from real_traces import TRACES
 from terminal import on_terminal, plain
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
 LINE = 100
 SVG = "{http://www.w3.org/2000/svg}"
 XHTML = "{http://www.w3.org/1999/xhtml}"
 HOSTILE = '<script>alert("1")</script>&\x1b[31m;\u202e'
-
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture
@@ -240,7 +237,6 @@ def test_rows_of_ranks_name_their_rank(profctl, tmp_path):
     assert status == 0 and any("RANK" in line for line in shown) and all(columns_of(line) <= LINE for line in shown), shown
 
 
-@real
 def test_findings_are_sentences_where_they_are_asked_for(profctl):
     directory = TRACES / "sglang_decode_8rank"
     text = " ".join(profctl("analyze", directory, "--report", "findings").split())
@@ -251,8 +247,6 @@ def test_findings_are_sentences_where_they_are_asked_for(profctl):
 
 def test_advice_is_whole_on_a_page(profctl, tmp_path):
     directory = TRACES / "sglang_decode_8rank"
-    if not directory.is_dir():
-        pytest.skip("no real traces at ../shared/traces")
     profctl("analyze", directory, "--report", "findings", "--html", tmp_path / "page.html")
     text = "".join(Page((tmp_path / "page.html").read_text()).text)
     found = rows(profctl("analyze", directory, "--report", "findings", "--json"))
@@ -268,7 +262,6 @@ def test_every_report_is_described(profctl):
         assert one["columns"] and all(re.fullmatch("[a-z0-9_]+", column["name"]) and column["meaning"] for column in one["columns"])
 
 
-@real
 def test_reports_are_tables(profctl):
     path = next((TRACES / "sglang_decode_8rank").glob("*rank3*"))
     for report in ("temporal", "kernels"):
@@ -397,7 +390,6 @@ def browse(tmp_path, path, width, script):
     return json.loads(html.unescape(found[1]))
 
 
-@real
 @in_browser
 def test_nothing_scrolls_sideways(profctl, tmp_path):
     profctl("analyze", TRACES / "torchrec_sst4_4rank", "--html", "page.html")
@@ -442,7 +434,6 @@ def test_a_difference_knows_both_sides(profctl, three_steps, trace, tmp_path):
     assert "(40 us before)" in text or "(40.0 us before)" in text, re.findall(r"\(.*? before\)", text)
 
 
-@real
 @pytest.mark.parametrize("name", ["sglang_decode_8rank", "tracelens/xdit_flux_aiter_sage_rank0.json.gz", "hta/trace_diff_test.json.gz"])
 @pytest.mark.parametrize("columns", [80, LINE, 140])
 def test_lines_are_short_enough(name, columns, tmp_path):
@@ -457,7 +448,6 @@ def test_lines_are_short_enough(name, columns, tmp_path):
     assert [line for line in shown if columns_of(line) > columns] == []
 
 
-@real
 @pytest.mark.parametrize("by", ["op", "stack", "kernel"])
 def test_real_flames(profctl, by, tmp_path):
     profctl("flame", TRACES / "hta/trace_diff_test.json.gz", "--by", by, "-o", tmp_path / "f.svg")

@@ -11,9 +11,8 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
-ORACLE = SOURCE / "../shared/oracle"
+from real_traces import ORACLE, TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 
 SETS = {
@@ -47,9 +46,6 @@ DOUBLES_NS = {"hta_ns_resolution": 250}
 TRITON_OPERATOR = "tl_b200_eager"
 # Work without a call in the trace: HTA takes the trace's first event for it.
 FIRST_EVENT_AS_CALL = {"tl_h100_qwen", "tl_mi300_qwen"}
-
-pytestmark = pytest.mark.skipif(not ORACLE.is_dir() or not TRACES.is_dir(),
-                                reason="no real traces at ../shared/traces or no figures at ../shared/oracle")
 
 
 @pytest.fixture(scope="module")
@@ -343,8 +339,6 @@ def round_inwards(events):
 # -- TraceLens ---------------------------------------------------------------------------------------------------------
 
 def tracelens_sets():
-    if not ORACLE.is_dir():
-        return {}
     return json.loads((ORACLE / "tracelens/gpu_timeline.json").read_text())["result"]
 
 

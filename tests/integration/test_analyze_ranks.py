@@ -7,12 +7,10 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
+from real_traces import TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
-
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture
@@ -149,7 +147,6 @@ def test_a_single_trace_has_no_ranks(tmp_path):
     assert r.returncode == 4 and b"nothing of it" in r.stderr
 
 
-@real
 @pytest.mark.parametrize("name", ["sglang_decode_8rank", "lightllm_decode_8rank", "torchrec_sst4_4rank"])
 def test_real_ranks(analyze, name):
     rows = analyze(TRACES / name, "--report", "stragglers")

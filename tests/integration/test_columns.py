@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from daemon import ROOT, Daemon, FaultFleet, wait_for
+from real_traces import ORACLE, TRACES
 from test_collect import INGEST, MIB, NAME, config, dense_trace, made_trace, record, unclaimed
 from test_store import check_agreement, column_files, room_of, vacuum
 from patience import patience
 
-TRACES, ORACLE = ROOT / "../shared/traces", ROOT / "../shared/oracle/trace_processor"
 SHORT = 100_000_000
 MAGIC = b"PROFD COLUMNS\n"
 
@@ -44,9 +44,7 @@ def fleet(tmp_path):
 # Collected
 
 def real_trace(name):
-    if not (TRACES / name).exists():
-        pytest.skip(f"no {TRACES / name} here")
-    return TRACES / name, json.loads((ORACLE / f"{name.replace('/', '__')}.json").read_text())
+    return TRACES / name, json.loads((ORACLE / f"trace_processor/{name.replace('/', '__')}.json").read_text())
 
 
 @pytest.mark.parametrize("name", ["sglang_decode_8rank/rank0.pt.trace.json.gz", "tracelens/h100_qwen15.json.gz",

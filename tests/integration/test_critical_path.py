@@ -7,13 +7,10 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
-ORACLE = SOURCE / "../shared/oracle/hta/hta_alexnet_cp.default.json"
+from real_traces import ORACLE, TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
-
-real = pytest.mark.skipif(not ORACLE.exists(), reason="no real traces and figures at ../shared")
 
 
 @pytest.fixture
@@ -102,9 +99,8 @@ def test_no_path_without_a_host(profctl, tmp_path):
     assert "Chrome's format alone" in profctl("export", "trace.json", "--critical-path", "--format", "csv", status=2).stderr
 
 
-@real
 def test_it_is_that_of_holistic_trace_analysis(profctl):
-    expected = json.loads(ORACLE.read_text())["critical_path"]["result"]
+    expected = json.loads((ORACLE / "hta/hta_alexnet_cp.default.json").read_text())["critical_path"]["result"]
     path = TRACES / "hta/critical_path_alexnet.json.gz"
     rows = json.loads(profctl("query", path, "--json", "select ts - (select min(ts) from slice) as ts, dur from slice where name = "
                               f"'{expected['annotation']}' order by ts").stdout)
@@ -115,7 +111,6 @@ def test_it_is_that_of_holistic_trace_analysis(profctl):
     assert shares == pytest.approx({bound: share for bound, share in expected["summary"].items() if share})
 
 
-@real
 @pytest.mark.parametrize("name", ["hta/trace_diff_test.json.gz", "tracelens/h100_qwen15.json.gz", "hta/event_sync_multi_stream.json.gz"])
 def test_the_path_is_marked_and_never_in_two_places(profctl, tmp_path, name):
     profctl("export", TRACES / name, "--critical-path", "-o", "out.json")

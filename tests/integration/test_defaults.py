@@ -12,6 +12,7 @@ import pytest
 
 from daemon import BUILD, Daemon, FaultFleet, quick_config
 from fake_door import FakeDoor, session
+from real_traces import TRACES
 
 PROFCTL = BUILD / "client" / "profctl"
 PERFETTO = "https://ui.perfetto.dev"
@@ -389,9 +390,7 @@ def test_sql_over_all_ranks_is_the_sum_of_them(profctl, profd):
 
 
 def test_joins_over_real_ranks_are_the_sum_of_them(profctl):
-    folder = BUILD.parent.parent / "shared" / "traces" / "sglang_decode_8rank"
-    if not folder.exists():
-        pytest.skip(f"{folder} is not there")
+    folder = TRACES / "sglang_decode_8rank"
     for sql in JOINS:
         each = [answers(profctl("query", file, sql, "--json"))[0][0] for file in sorted(folder.glob("*.json.gz"))]
         assert len(each) == 8 and answers(profctl("query", folder, sql, "--json")) == [(sum(each),)] and min(each) > 0, sql

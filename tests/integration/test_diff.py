@@ -16,13 +16,11 @@ import termios
 import numpy
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
+from real_traces import TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
 STEPS = 12
-
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture
@@ -155,7 +153,6 @@ def test_nothing_is_measured_of_a_gpu_that_did_nothing(diff, steps):
     assert "gpu." not in diff(host, host).stdout
 
 
-@real
 @pytest.mark.parametrize("name", ["sglang_decode_8rank", "hta/trace_diff_test.json.gz"])
 def test_nothing_differs_from_itself(diff, name):
     done = diff(TRACES / name, TRACES / name, "--json")
@@ -176,7 +173,6 @@ def launched_in_steps(path):
     return len(steps), len(within), len(work)
 
 
-@real
 def test_sums_agree_with_the_traces(diff):
     """Calls by name, of both sides, are those that the traces' steps launched; the others are told apart."""
     pair = [TRACES / f"hta/trace_diff_{side}.json.gz" for side in ("control", "test")]

@@ -11,13 +11,11 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
+from real_traces import TRACES
+
 NCCL = TRACES / "hta/nccl_data_rank0.json.gz"
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 US = 1000
-
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture
@@ -43,7 +41,6 @@ def ns(microseconds):
     return round(float(microseconds) * US)
 
 
-@real
 def test_chrome_keeps_every_event(profctl):
     with gzip.open(NCCL) as f:
         before = json.load(f)
@@ -57,7 +54,6 @@ def test_chrome_keeps_every_event(profctl):
     assert collections.Counter(e["ph"] for e in after["traceEvents"] if e["ph"] in "sf") == {"s": arrows, "f": arrows}
 
 
-@real
 def test_a_part_of_a_trace(profctl):
     with gzip.open(NCCL) as f:
         events = complete(json.load(f)["traceEvents"])
@@ -69,7 +65,6 @@ def test_a_part_of_a_trace(profctl):
     assert sorted(e["args"]["correlation"] for e in got) == sorted(e["args"]["correlation"] for e in kernels)
 
 
-@real
 def test_csv_has_every_slice(profctl):
     rows = list(csv.DictReader(io.StringIO(profctl("export", NCCL, "--format", "csv").stdout.decode())))
     with gzip.open(NCCL) as f:
@@ -78,7 +73,6 @@ def test_csv_has_every_slice(profctl):
     assert sum(int(r["dur"]) for r in rows if r["category"] == "kernel") == sum(ns(e["dur"]) for e in kernels)
 
 
-@real
 def test_stacks_add_up_to_the_same_time(profctl):
     collapsed = profctl("export", NCCL, "--format", "collapsed").stdout.decode().splitlines()
     rows = csv.DictReader(io.StringIO(profctl("export", NCCL, "--format", "csv").stdout.decode()))
@@ -86,7 +80,6 @@ def test_stacks_add_up_to_the_same_time(profctl):
     assert sum(int(line.rsplit(" ", 1)[1]) for line in collapsed) == own
 
 
-@real
 @pytest.mark.parametrize("name", ["chrome", "perfetto", "speedscope", "collapsed", "pprof", "csv"])
 def test_every_format_appears_whole_under_its_name(profctl, tmp_path, name):
     profctl("export", NCCL, "--format", name, "-o", f"made.{name}.gz")
@@ -103,7 +96,6 @@ def test_unknown_format_and_times_are_refused(profctl, tmp_path):
     assert b"No such file or directory" in profctl("export", "nothere.json", status=4).stderr
 
 
-@real
 def test_what_holds_nothing_is_not_written(profctl, tmp_path):
     for words in (["--only", "kernal"], ["--from", "100s"]):
         r = profctl("export", NCCL, *words, "-o", "nothing.json", status=4)
@@ -111,7 +103,6 @@ def test_what_holds_nothing_is_not_written(profctl, tmp_path):
     assert not (tmp_path / "nothing.json").exists()
 
 
-@real
 def test_merge_takes_directories_and_no_trace_twice(profctl):
     ranks = TRACES / "lightllm_decode_8rank"
     assert len({e["pid"] for e in complete(events_of(profctl("merge", ranks).stdout))}) >= 16
@@ -168,7 +159,6 @@ def test_clocks_that_nothing_joins(profctl, tmp_path):
     assert len({e["ts"] for e in complete(events_of(r.stdout))}) == 1
 
 
-@real
 def test_eight_real_ranks(profctl, tmp_path):
     ranks = sorted((TRACES / "lightllm_decode_8rank").glob("*.gz"))
     profctl("merge", *ranks, "-o", "all.json.gz")

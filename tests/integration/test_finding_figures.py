@@ -11,7 +11,7 @@ import re
 import pytest
 
 import raw_trace as raw
-from test_findings import TRACES, findings, profctl, pytestmark, run  # noqa: F401 (fixtures)
+from test_findings import TRACES, findings, profctl, run  # noqa: F401 (fixtures)
 
 US, MS = 1000, 1000 * 1000
 

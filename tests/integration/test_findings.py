@@ -9,13 +9,10 @@ import subprocess
 import pytest
 
 import raw_trace as raw
+from real_traces import TRACES
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 MS = 1000 * 1000
-
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,10 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
+from real_traces import TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 ONNX_RUNTIME = """[
 {"cat" : "Session","pid" :417,"tid" :417,"dur" :1893,"ts" :5,"ph" : "X","name" :"model_loading_uri","args" : {}},
@@ -75,7 +74,6 @@ def test_torch_before_kineto(tmp_path, query):
                        " join process p using (upid)") == [{"name": "CPU functions"}]
 
 
-@real
 @pytest.mark.parametrize("name", ["kineto/resnet50_2021_workers0.json.gz", "tracelens/b200_eager_rank0.json.gz",
                                   "hta/nccl_data_rank0.json.gz", "tracelens/mi210_gpu_only.json.gz"])
 def test_kineto_of_every_age(query, name):
@@ -88,7 +86,6 @@ def test_kineto_of_every_age(query, name):
         assert found[category] == (len(of), sum(round(float(e["dur"]) * 1000) for e in of)), category
 
 
-@real
 @pytest.mark.parametrize("name, words", [("hta/memory_timeline.raw.json.gz", "memory timeline"),
                                          ("ao/memory_timeline.json.gz", "memory timeline"),
                                          ("tracelens/rocprofv3_908_results.json.gz", "rocprof")])
@@ -107,7 +104,6 @@ PACKINGS = {
 }
 
 
-@real
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_every_packing_gives_the_same(tmp_path, query, packing):
     if packing == "zstd" and not shutil.which("zstd"):
@@ -122,7 +118,6 @@ def test_every_packing_gives_the_same(tmp_path, query, packing):
     assert len(one) == 3
 
 
-@real
 def test_a_trace_that_was_cut_off_keeps_what_it_has(query):
     for name in ("truncated.json.gz", "truncated_gz.json.gz", "truncated_before_gzip.json.gz"):
         rows = query(TRACES / "malformed" / name, "select name, value from stats where value > 0")

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon import END_S, PROFD, READY_S, ROOT, Daemon, FaultFleet, free_port, token_line, wait_for, write_tokens
+from daemon import END_S, PROFD, READY_S, Daemon, FaultFleet, free_port, token_line, wait_for, write_tokens
+from real_traces import TRACES
 from test_collect import NAME, config, made_trace, record, sha256
 from test_store import check_agreement, column_files, files
 
-MALFORMED = ROOT / "../shared/traces/malformed"
+MALFORMED = TRACES / "malformed"
 
 
 def named(profd, path, status=201, **more):
@@ -134,7 +135,6 @@ def test_damage_is_told(profd, tmp_path):
     assert trace["state"] == "truncated" and trace["reason"] == "truncated after 1 events" and trace["slices"] == 1
 
 
-@pytest.mark.skipif(not MALFORMED.exists(), reason=f"no {MALFORMED} here")
 def test_every_malformed_trace_is_taken(profd):
     for file in sorted(MALFORMED.iterdir()):
         trace = named(profd, file)

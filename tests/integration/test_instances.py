@@ -15,14 +15,12 @@ import urllib.request
 import pytest
 
 from daemon import Daemon, quick_config, wait_for
+from real_traces import TRACES
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 WALL_US = 1_700_000_000_000_000  # a wall clock in microseconds
 US = 1000
-
-real = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture
@@ -169,7 +167,6 @@ def two_jobs(tmp_path):
     return directory
 
 
-@real
 def test_a_directory_with_two_jobs(rows, profctl, two_jobs):
     found = {row["instance"]: row for row in rows(two_jobs, "--report", "instances")}
     assert sorted(found) == ["sst4", "sst5"]
@@ -196,7 +193,6 @@ def test_a_directory_with_two_jobs(rows, profctl, two_jobs):
         assert re.search(rf"^ -  Not evaluated: (?:.*\n)+?    Instance: {job}$", screen, re.M), screen
 
 
-@real
 @pytest.mark.parametrize("name", ["lightllm_decode_8rank", "sglang_decode_8rank", "torchrec_sst4_4rank", "torchrec_resnet18_2rank"])
 def test_ranks_of_one_job_stay_one_instance(rows, name):
     n = len(list((TRACES / name).iterdir()))
@@ -206,7 +202,6 @@ def test_ranks_of_one_job_stay_one_instance(rows, name):
     assert "instance" not in rows(TRACES / name, "--report", "temporal")[0]
 
 
-@real
 def test_two_engines_of_one_world_size(rows, tmp_path):
     """Eight ranks each, rank numbers and world the same; the names tell nothing."""
     for engine in ("lightllm", "sglang"):
@@ -217,7 +212,6 @@ def test_two_engines_of_one_world_size(rows, tmp_path):
     assert len(rows(tmp_path, "--report", "stragglers")) == 16
 
 
-@real
 def test_single_rank_traces_of_strangers(rows, tmp_path):
     for name in ("vllm_decode_full_graph", "vllm_piecewise_graph", "sglang_qwen3_8b_decode"):
         shutil.copy(TRACES / f"tracelens/{name}.json.gz", tmp_path)
@@ -236,7 +230,6 @@ def same(rows):
             if row.get("rule") != "not_evaluated"]
 
 
-@real
 @pytest.mark.parametrize("suffix", [".json.gz", ".json"])
 def test_a_merged_trace_has_the_same_ranks(rows, profctl, tmp_path, suffix):
     traces, merged = TRACES / "lightllm_decode_8rank", tmp_path / f"all{suffix}"
@@ -247,10 +240,9 @@ def test_a_merged_trace_has_the_same_ranks(rows, profctl, tmp_path, suffix):
     # Merged once more, also with another.
     profctl("merge", merged, "-o", tmp_path / f"again{suffix}")
     assert same(rows(tmp_path / f"again{suffix}", "--report", "ranks")) == same(rows(traces, "--report", "ranks"))
-    assert str(TRACES.resolve().parent) not in (gzip.open if suffix.endswith("gz") else open)(merged, "rt").read(10000)
+    assert str(TRACES.path.parent) not in (gzip.open if suffix.endswith("gz") else open)(merged, "rt").read(10000)
 
 
-@real
 def test_a_merged_trace_has_the_same_instances(rows, profctl, two_jobs, tmp_path):
     profctl("merge", two_jobs, "-o", tmp_path / "both.json.gz")
     for report in ("instances", "stragglers", "collectives"):

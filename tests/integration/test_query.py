@@ -20,17 +20,14 @@ import time
 
 import pytest
 
-from daemon import BUILD, ROOT, wait_for
+from daemon import BUILD, wait_for
 from fake_door import FakeDoor, trace
 from patience import patience
+from real_traces import ORACLE, TRACES
 
 PROFCTL = BUILD / "client" / "profctl"
-TRACES = ROOT.parent / "shared" / "traces"
-ORACLE = ROOT.parent / "shared" / "oracle" / "trace_processor"
 
 IS_SANITIZED = b"__asan_init" in PROFCTL.read_bytes()
-
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no real traces in {TRACES}")
 
 
 class Place:
@@ -747,11 +744,10 @@ def test_rows_too_wide_for_a_terminal_are_shown_value_by_value(place):
 # Real traces
 
 
-@needs_traces
 @pytest.mark.parametrize("name", ["tracelens/h100_qwen15.json.gz", "hta/critical_path_alexnet.json.gz",
                                   "sglang_decode_8rank/rank0.pt.trace.json.gz", "lightllm_decode_8rank/rank3.pt.trace.json.gz"])
 def test_named_queries_give_what_trace_processor_does(place, name):
-    oracle = json.loads((ORACLE / f"{name.replace('/', '__')}.json").read_text())
+    oracle = json.loads((ORACLE / f"trace_processor/{name.replace('/', '__')}.json").read_text())
     kernels = place.rows(TRACES / name, "--named", "kernels")
     expected = [(float(r[0]), int(r[1]), int(r[2]), float(r[3]), float(r[4]), int(r[5]), r[6]) for r in oracle["kernel_latencies"]["rows"]]
     assert sorted(tuple(k.values()) for k in kernels) == sorted(expected)
@@ -763,7 +759,6 @@ def test_named_queries_give_what_trace_processor_does(place, name):
     assert categories == {tuple(r[:2]) for r in oracle["by_category"]["rows"]}
 
 
-@needs_traces
 def test_named_queries_know_the_categories_of_old_traces(place):
     """torch 1.9 wrote Kernel and Memcpy, which trace_processor's statements do not ask for."""
     trace = TRACES / "kineto/resnet50_2021_workers0.json.gz"
@@ -773,7 +768,6 @@ def test_named_queries_know_the_categories_of_old_traces(place):
     assert len(place.rows(trace, "--named", "gaps", "-n", "20")) == 20
 
 
-@needs_traces
 def test_files_that_are_recognised_and_refused(place):
     for name in ("ao/memory_timeline.json.gz", "tracelens/rocprofv3_908_results.json.gz"):
         r = place.run("query", TRACES / name, "select 1")

@@ -12,15 +12,12 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
-HTA = SOURCE / "../shared/oracle/hta"
+from real_traces import ORACLE, TRACES
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 SYSTEM_PYTHON = "/usr/bin/python3"  # Debian's, which python3-torch belongs to
 GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 RUNTIME = ("cuda_runtime", "cuda_driver")
-
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +61,10 @@ def launches(all_events):
 # -- Gaps ---------------------------------------------------------------------------------------------------------------------
 
 def oracle(name):
-    path = HTA / f"{name}.nons.json"
+    path = ORACLE / f"hta/{name}.nons.json"
     return json.loads(path.read_text())["idle_time_breakdown"]["result"]["idle"]["rows"]
 
 
-@pytest.mark.skipif(not HTA.is_dir(), reason="no results of HTA at ../shared/oracle/hta")
 @pytest.mark.parametrize("name, path", [
     ("tl_vllm_decode_full", "tracelens/vllm_decode_full_graph.json.gz"),
     ("tl_xdit_flux", "tracelens/xdit_flux_aiter_sage_rank0.json.gz"),
@@ -82,7 +78,6 @@ def test_gaps_are_those_of_hta(report, name, path):
         assert abs(ours.get((rank, stream, cause), 0) - us * 1000) <= 20, (rank, stream, cause)
 
 
-@pytest.mark.skipif(not HTA.is_dir(), reason="no results of HTA at ../shared/oracle/hta")
 @pytest.mark.parametrize("name", ["lightllm_decode_8rank", "sglang_decode_8rank"])
 def test_gaps_of_eight_ranks_are_those_of_hta(report, name):
     """HTA subtracts where kernels overlap (less than a microsecond here): ours are never less."""

@@ -9,11 +9,9 @@ import subprocess
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TRACES = SOURCE / "../shared/traces"
-PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
+from real_traces import TRACES
 
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="no real traces at ../shared/traces")
+PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 
 
 @pytest.fixture(scope="module")

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real traces beside the checkout, for tests that are skipped where there are none. */
+/*
+ * Real traces for tests, by names relative to TRACES_DIR: the complete set where there is one, else those of
+ * tests/traces, of which the largest are left out (tests/traces/README.md).
+ */
 #pragma once
 
-#include "base/fs.h"
-#include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
-#include <fcntl.h>
+#include "base/alloc.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
 
-static inline void skip_without_traces(void)
+static inline bool has_real_trace(const char *name)
 {
-    if (access(TRACES_DIR, R_OK) == 0)
-        return;
-    print_message("skipped: there are no traces at %s\n", TRACES_DIR);
-    skip();
-}
+    _cleanup_(freep) char *path = xasprintf("%s/%s", TRACES_DIR, name);
 
-static inline char *load(const char *name, size_t *ret_size)
-{
-    char path[4096], *data = NULL;
-
-    snprintf(path, sizeof(path), "%s/%s", TRACES_DIR, name);
-    assert_int_equal(read_file(AT_FDCWD, path, ROOM_FILE_MAX, &data, ret_size), 0);
-    return data;
-}
-
-static inline char *load_text(const char *name, size_t *ret_size)
-{
-    size_t size;
-    _cleanup_(freep) char *data = load(name, &size);
-
-    return unpack(data, size, ret_size);
+    if (access(path, R_OK) == 0)
+        return true;
+    printf("%s is not in %s\n", name, TRACES_DIR);
+    return false;
 }

@@ -244,7 +244,6 @@ static void test_real_traces_read_again(void **state)
     static const char *const names[] = {"lightllm_decode_8rank/rank0.pt.trace.json.gz",
                                         "hta/nccl_data_rank0.json.gz",
                                         "kineto/resnet50_2021_workers0.json.gz"};
-    size_t found = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         char path[512];
@@ -252,16 +251,10 @@ static void test_real_traces_read_again(void **state)
 
         snprintf(path, sizeof(path), "%s/%s", TRACES_DIR, names[i]);
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            continue;
+        assert_true(fd >= 0);
         _cleanup_(trace_done) struct trace t = read_trace(fd);
         check_read_again(t.columns, t.source_fd);
         check_read_again(t.columns, -1);
-        found++;
-    }
-    if (found == 0) {
-        print_message("no real traces in %s\n", TRACES_DIR);
-        skip();
     }
 }
 

@@ -2,7 +2,7 @@
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
 #include "tests/unit/read-room.h"
-#include "tests/unit/real-traces.h"
+#include "tests/unit/real-trace-texts.h"
 #include "trace/read/event_text.h"
 #include "trace/read/scan.h"
 
@@ -36,8 +36,9 @@ static void test_whole_traces(void **state)
         {"kineto/chrome_generic_phases.json", "chrome", 4735, 18, COLUMN_NULL, COLUMN_NULL, COLUMN_NULL},
     };
 
-    skip_without_traces();
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        if (!has_real_trace(cases[i].name))
+            continue;
         struct read_room r = read_named(cases[i].name, DEFAULTS);
         assert_int_equal(r.result, 0);
         assert_int_equal(r.sum.state, READ_COMPLETE);
@@ -78,8 +79,9 @@ static void test_refused_files(void **state)
         {"nsys/mock.sqlite.gz", "nsys-sqlite", "a database that nsys exported"},
     };
 
-    skip_without_traces();
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        if (!has_real_trace(cases[i].name))
+            continue;
         struct read_room r = read_named(cases[i].name, DEFAULTS);
         assert_refused(&r, cases[i].format, cases[i].reason);
     }
@@ -155,7 +157,6 @@ static void test_truncated_traces(void **state)
         {"malformed/truncated_gz.json.gz", "gzip ends after 200000 bytes"},
     };
 
-    skip_without_traces();
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct read_room r = read_named(cases[i].name, DEFAULTS);
         assert_int_equal(r.sum.state, READ_TRUNCATED);
@@ -170,7 +171,6 @@ static void test_truncated_traces(void **state)
 static void test_damaged_gzip(void **state)
 {
     size_t size;
-    skip_without_traces();
     _cleanup_(freep) char *data = load("hta/nccl_data_rank0.json.gz", &size);
 
     data[size / 2] ^= 0x40;
@@ -288,8 +288,7 @@ static void check_witness(const void *data, size_t size)
 static void test_tap_and_progress(void **state)
 {
     size_t size, text_size;
-    skip_without_traces();
-    _cleanup_(freep) char *data = load("hta/df_index_resolver.json.gz", &size);
+    _cleanup_(freep) char *data = load("kineto/resnet50_2021_workers0.json.gz", &size);
     _cleanup_(freep) char *text = unpack(data, size, &text_size);
 
     check_witness(data, size);
@@ -303,8 +302,7 @@ static void test_too_little_memory(void **state)
         int result;
     } cases[] = {{UINT64_C(4) << 20, -ENOMEM}, {UINT64_C(256) << 20, 0}};
     size_t size;
-    skip_without_traces();
-    _cleanup_(freep) char *data = load("hta/df_index_resolver.json.gz", &size);
+    _cleanup_(freep) char *data = load("kineto/resnet50_2021_workers0.json.gz", &size);
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(closep) int source = memory_file(data, size), columns = memory_file("", 0);
@@ -318,10 +316,9 @@ static void test_too_little_memory(void **state)
 
 static void test_spilled(void **state)
 {
-    skip_without_traces();
-    struct read_room roomy = read_named("hta/df_index_resolver.json.gz", DEFAULTS);
+    struct read_room roomy = read_named("kineto/resnet50_2021_workers0.json.gz", DEFAULTS);
     struct read_room tight =
-        read_named("hta/df_index_resolver.json.gz", (struct read_options){.memory_max = 96 << 20});
+        read_named("kineto/resnet50_2021_workers0.json.gz", (struct read_options){.memory_max = 96 << 20});
 
     assert_int_equal(tight.result, 0);
     assert_true(same_columns(&roomy, &tight));
@@ -378,7 +375,6 @@ static int refuse_database(const void *data, size_t size, struct intake *intake,
 
 static void test_database_of_nsys(void **state)
 {
-    skip_without_traces();
     struct read_room r =
         read_named("nsys/h100_2gpu_1s.sqlite.gz", (struct read_options){.read_sqlite = read_database});
 
@@ -424,7 +420,6 @@ static void check_texts(const struct read_room *r)
 static void test_texts_of_slices(void **state)
 {
     size_t size;
-    skip_without_traces();
     _cleanup_(freep) char *text = load_text("param/linear_kineto.json.gz", &size);
 
     struct read_room r = read_named("param/linear_kineto.json.gz", DEFAULTS);
