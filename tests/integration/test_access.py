@@ -117,6 +117,7 @@ def test_every_route_wants_its_role(profd, method, path, right):
     assert profd.request(method, path).status not in (401, 403) if path != "/v1/events" else True
 
 
+@pytest.mark.smoke
 def test_some_routes_want_each_role():
     assert {right for *_, right in routes()} == set(RANK)
 

@@ -89,6 +89,7 @@ def test_json_says_which_report_of_what(profctl, three_steps):
     assert {"temporal", "kernels"} <= {one["report"] for one in json.loads(profctl("analyze", three_steps, "--json"))}
 
 
+@pytest.mark.smoke
 def test_kernels_of_a_known_trace(profctl, three_steps):
     first, second = rows(profctl("analyze", three_steps, "--report", "kernels", "--json"))
     assert {first["name"], second["name"]} == {"gemm_kernel", HOSTILE}

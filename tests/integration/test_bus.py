@@ -92,6 +92,7 @@ def test_the_document_is_what_it_shows(stage):
     assert len(shown[MANAGER]) > 20
 
 
+@pytest.mark.smoke
 def test_every_operation_of_http_is_there(stage):
     """But those that are streams or of HTTP itself."""
     methods = (ROOT / "proto/bus_methods.c").read_text()

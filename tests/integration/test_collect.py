@@ -94,6 +94,7 @@ def test_a_damaged_trace_is_kept_and_named(tmp_path, fault, state, reason, failu
         check_copies(profd, traces)
 
 
+@pytest.mark.smoke
 def test_a_missing_rank_is_named(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--ranks", "4", "--fault", "missing-rank") as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:

@@ -64,6 +64,7 @@ class Shell:
         return "'" + text.replace("'", "\\'") + "'"
 
 
+@pytest.mark.smoke
 def test_verbs_and_options(shell):
     assert shell.complete("profctl list-") == {"list-workers", "list-sessions", "list-traces", "list-runs"}
     assert {"--router", "--router-log", "--role"} == shell.complete("profctl start --ro")

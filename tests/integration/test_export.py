@@ -41,6 +41,7 @@ def ns(microseconds):
     return round(float(microseconds) * US)
 
 
+@pytest.mark.smoke
 def test_chrome_keeps_every_event(profctl):
     with gzip.open(NCCL) as f:
         before = json.load(f)

@@ -183,6 +183,7 @@ def small_file(tmp_path):
 # Whole requests.
 
 
+@pytest.mark.smoke
 def test_echo(server):
     r = server.once(request("POST", "/a%20b/c?k=v+1&k=%C3%A9&e=&f", "X-Test:  t \t", body=b"hello"))
     assert r.status == 200 and r.headers["content-type"] == "application/json"

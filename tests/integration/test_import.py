@@ -41,6 +41,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.smoke
 def test_a_file_is_taken(profd, file):
     trace = named(profd, file, labels={"run": "a"})
     assert trace["trace"] == "t1" and trace["kind"] == "trace" and trace["state"] == "complete"

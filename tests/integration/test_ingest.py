@@ -41,6 +41,7 @@ def run(profd, *args, **more):
 # Into a profd that runs
 
 
+@pytest.mark.smoke
 def test_a_file(profd, tmp_path):
     path = write_trace(tmp_path / "a.pt.trace.json")
     r = run(profd, "ingest", path)

@@ -56,6 +56,7 @@ def golden_names():
 # What is there
 
 
+@pytest.mark.smoke
 def test_golden(tmp_path):
     """Names, types, help and labels are an interface: dashboards and alerts are made of them."""
     with Daemon(tmp_path / "profd") as profd:

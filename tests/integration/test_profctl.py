@@ -61,6 +61,7 @@ def test_usage_errors(words, door):
     assert door.requests == []
 
 
+@pytest.mark.smoke
 def test_every_verb_refuses_an_unknown_option():
     for verb in verbs():
         r = run(verb, "--no-such-option")

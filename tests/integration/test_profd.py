@@ -50,6 +50,7 @@ def finished(profd, fleet):
 # The door
 
 
+@pytest.mark.smoke
 def test_health_and_version(profd):
     health = profd.request("GET", "/healthz")
     assert (health.status, health.body) == (200, b"ok\n")
@@ -109,6 +110,7 @@ def test_method_not_allowed_says_which_are(profd):
     assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD, DELETE")
 
 
+@pytest.mark.smoke
 def test_workers(profd, fleet):
     answer = profd.get("/v1/workers", router=fleet.router)
     assert answer["dialect"] == "vllm-router"

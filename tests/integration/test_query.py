@@ -82,6 +82,7 @@ def test_table_is_aligned_and_talk_is_apart(place):
     assert (bare.stdout, bare.stderr) == ("1\n", "")
 
 
+@pytest.mark.smoke
 def test_null_and_empty_text_differ(place):
     sql = "select null as a, '' as b, 'x' as c, -1.5 as d"
     assert place.run("query", place.trace, sql).stdout.split("\n")[1].split() == ["NULL", "x", "-1.5"]

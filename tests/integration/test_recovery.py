@@ -123,6 +123,7 @@ def test_recording_goes_on(tmp_path, engine):
         settled(profd, fleet, 1)
 
 
+@pytest.mark.smoke
 def test_recording_that_should_have_ended(tmp_path):
     with house(tmp_path, "vllm", 3) as (fleet, profd):
         session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]

@@ -134,6 +134,7 @@ def test_the_host_in_the_longest_gaps(report, name):
     assert n_inside > 10
 
 
+@pytest.mark.smoke
 def test_gap_list_sums_to_gaps(report):
     path = TRACES / "tracelens/b200_eager_rank0.json.gz"
     sums = collections.Counter()

@@ -85,6 +85,7 @@ def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.smoke
 def test_a_run_and_what_is_known_of_it(profd, fleet):
     run = profd.start_run(router=fleet.router, workload={"isl": 8, "requests": 5, "osl": 3}, labels={"team": "rl"})
     with profd.events(f"/v1/events?run=r{run}&after=0") as stream:

@@ -51,6 +51,7 @@ def house(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.smoke
 def test_a_session_is_complete(house, engine):
     fleet = house.fleet(engine, 3, "--ranks", "2")
     profd = house.profd(fleet)

@@ -81,6 +81,7 @@ def test_sqlite3_finds_the_extension_by_its_name(catalog):
 
 
 @needs_extensions
+@pytest.mark.smoke
 def test_traces_with_columns(catalog):
     db = load(catalog)
     assert rows(db, "select trace_id, name from kernel order by 1") == [(1, "gemm1"), (3, "gemm3")]

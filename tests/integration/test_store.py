@@ -63,6 +63,7 @@ def fleet(tmp_path):
 
 # Removing
 
+@pytest.mark.smoke
 def test_remove_a_trace_and_a_session(tmp_path, fleet):
     with Daemon(tmp_path / "profd", config()) as profd:
         for _ in range(3):
