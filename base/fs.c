@@ -117,6 +117,20 @@ bool is_remote_fs(const char *path)
     return false;
 }
 
+int path_take_component(char *path, char *name)
+{
+    const char *begin = path + strspn(path, "/");
+    size_t n = strcspn(begin, "/");
+
+    if (n > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, begin, n);
+    name[n] = '\0';
+    const char *rest = begin + n + strspn(begin + n, "/");
+    memmove(path, rest, strlen(rest) + 1);
+    return 0;
+}
+
 bool is_plain_name(const char *name)
 {
     size_t n = strlen(name);

@@ -25,6 +25,9 @@ int open_regular(int dir_fd, const char *path, struct stat *ret_st);
 bool is_remote_fs(const char *path);
 /* A file name safe to store under: no slash, no control byte, not "." or "..", at most 255 bytes. */
 bool is_plain_name(const char *name);
+/* Removes the first component from a path, with the slashes around it: into name, NAME_MAX + 1 bytes, which is
+ * empty at the path's end. 0 or -ENAMETOOLONG. */
+int path_take_component(char *path, char *name);
 /* Where what is large and passing goes: $TMPDIR where it is absolute, else /var/tmp, which is no memory.
  * Borrowed. */
 const char *temp_dir(void);

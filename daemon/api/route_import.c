@@ -42,7 +42,7 @@ static int read_labels(const json_t *labels, struct problem *p)
 #define SESSION_NAME_BYTES_MAX 128
 
 /* "s7" is a session that is there; every other name may be that of a new one, unless it looks like an id. */
-static int read_session(const json_t *value, struct import_order *ret, struct problem *p)
+static int read_session(const json_t *value, struct import_request *ret, struct problem *p)
 {
     const char *name = json_string_value(value);
     int64_t id;
@@ -62,7 +62,7 @@ static int read_session(const json_t *value, struct import_order *ret, struct pr
     return 0;
 }
 
-static int check_members(const json_t *body, struct import_order *order, struct problem *p)
+static int check_members(const json_t *body, struct import_request *order, struct problem *p)
 {
     const char *name;
     json_t *value;
@@ -122,7 +122,7 @@ void import_trace(struct api *api, struct http_request *r, int64_t id)
             "only profd's own user may name files for it to open");
         return;
     }
-    struct import_order order = {.session_id = RECORD_NONE};
+    struct import_request order = {.session_id = RECORD_NONE};
     if (body_object(r, &body, &p) < 0 || check_members(body, &order, &p) < 0) {
         http_reply_problem(r, &p);
         return;

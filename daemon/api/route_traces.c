@@ -2,7 +2,7 @@
 /* Traces: list, show, download, remove, pin. */
 #include "base/alloc.h"
 #include "daemon/api/api_internal.h"
-#include "daemon/collect/reference.h"
+#include "daemon/collect/safe_open.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -197,7 +197,7 @@ void unpin_trace(struct api *api, struct http_request *r, int64_t id)
 struct opening {
     struct http_request *request; /* NULL: the client left */
     int64_t id;
-    struct reference file;
+    struct file_reference file;
     char *name;
     struct offload *offload;
     int fd; /* or a negative errno value */
@@ -238,7 +238,7 @@ static void reply_opened(struct opening *o)
                                     .size = o->st.st_size,
                                     .content_type = "application/octet-stream",
                                     .name = o->name,
-                                    .offload = o->file.own ? NULL : o->offload,
+                                    .offload = o->file.in_store ? NULL : o->offload,
                                     .lane = offload_lane_of_file(o->file.path),
                                 });
 }
@@ -266,14 +266,14 @@ static void on_client_left(struct http_request *r, void *arg)
     ((struct opening *)arg)->request = NULL;
 }
 
-static void send_file(struct api *api, struct http_request *r, int64_t id, struct reference *take_file,
+static void send_file(struct api *api, struct http_request *r, int64_t id, struct file_reference *take_file,
                       const char *name)
 {
     struct opening *o = xcalloc(1, sizeof(*o));
 
     *o = (struct opening){
         .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = api->modules.offload};
-    *take_file = (struct reference){0};
+    *take_file = (struct file_reference){0};
     http_on_close(r, on_client_left, o);
     offload_run_in(api->modules.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);
 }
@@ -284,7 +284,7 @@ void get_trace_file(struct api *api, struct http_request *r, int64_t id)
 
     if (find_trace(api, r, id, &t) < 0)
         return;
-    struct reference file;
+    struct file_reference file;
     reference_of(&t, &file);
     send_file(api, r, id, &file, t.name);
 }
@@ -296,8 +296,8 @@ void get_trace_columns(struct api *api, struct http_request *r, int64_t id)
     if (find_trace(api, r, id, &t) < 0)
         return;
     if (t.columns) {
-        struct reference file;
-        reference_of_own(t.columns, &file);
+        struct file_reference file;
+        reference_of_stored(t.columns, &file);
         send_file(api, r, id, &file, strrchr(t.columns, '/') + 1);
     } else {
         reply_refused(r, PROBLEM_NOT_FOUND, "/v1/traces/{trace}/file has what it was made of.",

@@ -1,111 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The columnar file of a trace: written by profd-ingest into a file that nobody sees, given its name when its
- * row has a number, in one transaction with what was read out of it. A trace is as good without it.
+ * The columnar file of a trace, <state>/columns/t12.columns, for traces in the store and those left in place:
+ * profd-ingest writes it into a draft, a file without a row, which gets its name when the trace's row has a
+ * number, in one transaction with the row's summary. A trace is complete without it: columns that are lost can
+ * be made again, so only the files themselves are synced.
  */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "daemon/collect/bringing.h"
+#include "daemon/collect/pipeline.h"
+#include "daemon/collect/store_internal.h"
 #include "proto/ingest.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 
-void columns_open_draft(struct collector *c, struct ingest_columns *ret, char **ret_draft)
+#define COLUMNS_SUFFIX ".columns"
+
+bool columns_trace_of(const char *file_name, int64_t *ret_trace_id)
 {
-    int r = store_columns_incoming(c->store, &ret->fd, &ret->spill_fd, ret_draft);
+    _cleanup_(freep) char *id = NULL;
+
+    if (!ends_with(file_name, COLUMNS_SUFFIX))
+        return false;
+    id = xstrndup(file_name, strlen(file_name) - strlen(COLUMNS_SUFFIX));
+    return parse_ref(id, 't', ret_trace_id) == 't';
+}
+
+int store_drop_columns(struct store *s, int64_t trace_id)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    int r = catalog_get_trace(s->catalog, trace_id, &t);
+    if (r >= 0) {
+        replace_str(&t.columns, NULL);
+        t.columns_size = RECORD_NONE;
+        replace_str(&t.columns_reason, "removed for the store's budget");
+        r = catalog_save_trace(s->catalog, &t);
+    }
+    trace_record_done(&t);
+    return r;
+}
+
+/* -- The draft -- */
+
+void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n_readers,
+                        struct ingest_columns *ret)
+{
+    struct store_usage u;
+
+    draft->store = s;
+    int r = store_open_incoming(s, s->settings->columns_path, &ret->fd, &draft->path);
     if (r < 0)
-        log_warning("cannot write columns below %s: %s", store_columns_path(c->store), strerror(-r));
-    ret->room = store_lend_columns(c->store, ingest_children_max(c->ingest));
+        log_warning("cannot write columns below %s: %s", s->settings->columns_path, strerror(-r));
+    else
+        /* Without it, rows that do not fit into memory are an error, which is reported. */
+        ret->spill_fd = open(s->settings->columns_path, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    /* The limit is far above the usual size: half of the free space stays for other incoming files. */
+    int64_t room = store_usage(s, &u) < 0 ? 0 : u.free - u.keep_free - s->incoming_bytes - s->lent_bytes;
+    draft->lent_bytes = ret->room = MAX(room, INT64_C(0)) / 2 / n_readers;
+    s->lent_bytes += draft->lent_bytes;
 }
 
-void columns_drop(char **draft)
+/* The file; the space that was lent stays. */
+static void columns_unlink_draft(struct columns_draft *draft)
 {
-    if (*draft)
-        unlink(*draft);
-    free(*draft);
-    *draft = NULL;
+    if (draft->path)
+        unlink(draft->path);
+    free(TAKE_PTR(draft->path));
 }
 
-static void forget(char **draft, const char *reason, struct trace_record *row)
+void columns_drop_draft(struct columns_draft *draft)
 {
-    columns_drop(draft);
+    columns_unlink_draft(draft);
+    if (draft->store)
+        draft->store->lent_bytes -= draft->lent_bytes;
+    draft->lent_bytes = 0;
+}
+
+static void columns_refuse(struct columns_draft *draft, const char *reason, struct trace_record *row)
+{
+    columns_unlink_draft(draft);
     row->columns_size = RECORD_NONE;
     replace_str(&row->columns_reason, reason);
 }
 
-/* Whether the child came to an end with it, good or bad, or used up all that it may: so would the next one.
- * Where it died otherwise the next start of profd tries again. */
-static bool was_tried(const json_t *facts, bool used_up)
-{
-    return used_up || json_object_get(facts, "columns") || json_object_get(facts, "columns_reason");
-}
-
-static bool has_size(const char *path, int64_t size)
+static bool columns_have_size(const char *path, int64_t size)
 {
     struct stat st;
     return lstat(path, &st) == 0 && st.st_size == size;
 }
 
-static int make_room(struct collector *c, const struct trace_record *row, int64_t displaces_until)
-{
-    int64_t holder = store_holder(c->store, row->owner_uid, row->worker_url);
-    return store_make_room_for_columns(c->store, holder, row->columns_size, displaces_until);
-}
-
-void columns_settle(struct collector *c, char **draft, const json_t *facts, const char *reason, bool used_up,
+void columns_settle(struct columns_draft *draft, struct store *s, const struct columns_result *result,
                     int64_t displaces_until, struct trace_record *row)
 {
-    row->columns_version = was_tried(facts, used_up) ? INGEST_COLUMNS_VERSION : RECORD_NONE;
+    const char *reason = result->reason ? result->reason : json_get_str(result->facts, "columns_reason");
+    /* Where the child came to an end, good or bad, or used up its limits, the next one would as well. Where it
+     * died otherwise the next start of profd tries again. */
+    bool is_final = result->used_up || json_object_get(result->facts, "columns") ||
+                    json_object_get(result->facts, "columns_reason");
+
+    row->columns_version = is_final ? INGEST_COLUMNS_VERSION : RECORD_NONE;
     replace_str(&row->columns_reason, NULL);
-    if (!reason)
-        reason = json_get_str(facts, "columns_reason");
-    if (reason || !*draft || row->columns_size == RECORD_NONE)
-        forget(draft, reason, row);
-    else if (!has_size(*draft, row->columns_size))
-        forget(draft, "profd-ingest wrote columns of another size than it says", row);
-    else if (make_room(c, row, displaces_until) < 0)
-        forget(draft, "no room in the store (see profctl du)", row);
+    if (reason || !draft->path || row->columns_size == RECORD_NONE)
+        columns_refuse(draft, reason, row);
+    else if (!columns_have_size(draft->path, row->columns_size))
+        columns_refuse(draft, "profd-ingest reported another size of the columns than they have", row);
+    else if (store_make_room_for_columns(s, store_holder(s, row->owner_uid, row->worker_url),
+                                         row->columns_size, displaces_until) < 0)
+        columns_refuse(draft, "no room in the store (see profctl du)", row);
 }
 
-int columns_keep(struct collector *c, char **draft, const json_t *facts, struct trace_record *row)
+/* -- In the row -- */
+
+int columns_publish(struct columns_draft *draft, struct store *s, const json_t *facts,
+                    struct trace_record *row)
 {
-    if (!*draft)
-        return catalog_set_summary(c->catalog, row->trace_id, facts);
-    int r = store_place_columns(c->store, *draft, row->trace_id, &row->columns);
+    if (!draft->path)
+        return catalog_set_summary(s->catalog, row->trace_id, facts);
+    _cleanup_(freep) char *path =
+        xasprintf("%s/t%" PRId64 COLUMNS_SUFFIX, s->settings->columns_path, row->trace_id);
+    int r = rename(draft->path, path) < 0 ? -errno : 0;
     if (r < 0) {
         log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = row->trace_id),
                    "cannot keep the columns of t%" PRId64 ": %s", row->trace_id, strerror(-r));
-        forget(draft, strerror(-r), row);
+        columns_refuse(draft, strerror(-r), row);
     } else {
-        free(*draft);
-        *draft = NULL;
-        r = catalog_set_summary(c->catalog, row->trace_id, facts);
+        free(TAKE_PTR(draft->path));
+        free(row->columns);
+        row->columns = TAKE_PTR(path);
+        r = catalog_set_summary(s->catalog, row->trace_id, facts);
     }
-    int saved = catalog_save_trace(c->catalog, row);
+    int saved = catalog_save_trace(s->catalog, row);
     return r < 0 ? r : saved;
 }
 
-void columns_take_back(struct collector *c, char **draft, struct trace_record *row)
+void columns_unpublish(struct columns_draft *draft, struct store *s, struct trace_record *row)
 {
-    if (*draft || !row->columns)
+    if (draft->path || !row->columns)
         return;
-    if (store_take_columns_back(c->store, row->columns, draft) < 0)
-        forget(draft, "the file was gone", row);
+    _cleanup_(freep) char *path = store_incoming_path(s, s->settings->columns_path);
+    if (rename(row->columns, path) < 0)
+        columns_refuse(draft, "the file was gone", row);
+    else
+        draft->path = TAKE_PTR(path);
     replace_str(&row->columns, NULL);
 }
 
-int columns_renew(struct collector *c, char **draft, const json_t *facts, const char *reason, bool used_up,
+int columns_renew(struct columns_draft *draft, struct store *s, const struct columns_result *result,
                   struct trace_record *row)
 {
     _cleanup_(freep) char *outdated = TAKE_PTR(row->columns);
 
-    if (!reason)
-        facts_to_row(facts, row);
-    columns_settle(c, draft, facts, reason, used_up, row->collected_at, row);
-    int r = *draft ? columns_keep(c, draft, facts, row) : catalog_save_trace(c->catalog, row);
+    if (!result->reason)
+        row_set_facts(row, result->facts);
+    columns_settle(draft, s, result, row->collected_at, row);
+    int r = draft->path ? columns_publish(draft, s, result->facts, row) : catalog_save_trace(s->catalog, row);
     if (r >= 0)
-        r = catalog_commit(c->catalog, false);
+        r = catalog_commit(s->catalog, false);
     if (r >= 0 && outdated && !row->columns)
         store_unlink(outdated);
     return r;

@@ -1,334 +1,454 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that somebody names: opened off the loop, read as any other, and kept as a trace of no session or of
- * the one that it was named for, unless its bytes are in the catalog: then that trace gets the columns, if it
- * has none, or if they are to be made again, and becomes part of the session if it is of none. What is no
- * trace is refused, and nothing of it is kept.
+ * The import job, from an open file to its row:
+ *
+ *   room in the store -> profd-ingest (check, hash, copy, columns) -> accept -> attribute -> copy gets its
+ *   name, synced -> row -> done()
+ *
+ * A job that cannot be stored (store full, read-only) is cataloged where its file lies: nothing is lost.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/collect/bringing.h"
-#include "daemon/collect/place.h"
-#include "proto/ingest.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "daemon/collect/pipeline.h"
 #include "trace/read/format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
-struct import {
-    struct collector *collector;
-    char *path, *labels, *actor, *session_name;
-    int64_t session_id;
-    bool reference, again;
-    struct import_result result;
-    void (*done)(const struct import_result *result, void *arg);
-    void *arg;
-    int fd; /* or a negative errno value */
-    struct stat st;
-    int64_t holes;
-    int64_t process_started;
-};
+#define RESAVE_INTERVAL_NS (2 * NS_PER_S)
+/* The data of a copy is rounded up to it on the disk. */
+#define COPY_BLOCK_BYTES INT64_C(4096)
 
-static void end(struct import *m)
+struct import_job *import_job_new(struct collector *c, enum import_source source, const char *path,
+                                  void (*done)(struct import_job *job))
 {
-    m->done(&m->result, m->arg);
-    problem_done(&m->result.problem);
-    free(m->path);
-    free(m->labels);
-    free(m->actor);
-    free(m->session_name);
-    free(m);
+    struct import_job *job = xcalloc(1, sizeof(*job));
+    const char *slash = strrchr(path, '/');
+
+    *job = (struct import_job){.collector = c,
+                               .source = source,
+                               .done = done,
+                               .dir_path = xstrndup(path, (size_t)(slash - path)),
+                               .name = xstrdup(slash + 1),
+                               .origin = xstrdup(path),
+                               .process_started = RECORD_NONE,
+                               .fd = -1};
+    trace_record_init(&job->row);
+    return job;
 }
 
-/* -- What came of it ---------------------------------------------------------------------------------- */
-
-static const char *remedy_of(const json_t *facts)
+void import_job_free(struct import_job *job)
 {
-    const char *remedy = json_get_str(facts, "remedy");
-    return remedy
-               ? remedy
-               : "profctl ingest takes traces of torch.profiler and other Chrome traces, .json, .gz or .zst, "
-                 "and databases of nsys export --type sqlite.";
+    struct collector *c = job->collector;
+
+    if (job->incoming)
+        unlink(job->incoming);
+    if (job->started) {
+        store_incoming_done(c->store, job->holder, job->expected_bytes);
+        c->n_importing--;
+    }
+    columns_drop_draft(&job->columns);
+    trace_record_done(&job->row);
+    json_decref(job->facts);
+    problem_done(&job->problem);
+    location_done(&job->location);
+    reference_done(&job->reference);
+    closep(&job->fd);
+    char *const texts[] = {job->dir_path,       job->name,           job->origin,
+                           job->refusal,        job->actor,          job->queue_user,
+                           job->holder_url,     job->store_note,     job->incoming,
+                           job->store_dir,      job->outdated_path,  job->outdated_columns,
+                           job->columns_reason, job->options.labels, job->options.session_name};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        free(texts[i]);
+    free(job);
+    event_active(c->background, EV_TIMEOUT, 0);
 }
 
-static void refuse(struct import *m, const struct bringing *b, const struct ingest_result *r)
+static void import_end(struct import_job *job, enum import_outcome outcome)
 {
-    const char *why = json_get_str(r->facts, "columns_reason");
+    job->outcome = outcome;
+    job->done(job);
+    import_job_free(job);
+}
 
+/* -- The row -- */
+
+static void import_save(struct import_job *job);
+
+static void import_save_later(struct import_job *job)
+{
+    struct collector *c = job->collector;
+    struct timeval interval = timeval_of(RESAVE_INTERVAL_NS);
+
+    row_unsave(job);
+    if (TAILQ_EMPTY(&c->unsaved))
+        log_error("the catalog cannot save the row of %s; profd tries again until it can", job->origin);
+    TAILQ_INSERT_TAIL(&c->unsaved, job, next_unsaved);
+    event_add(c->resave, &interval);
+}
+
+/* A write that succeeded can still be lost with the commit of its batch. */
+static void import_on_committed(int err, void *arg)
+{
+    struct import_job *job = arg;
+    struct trace_record *row = &job->row;
+    bool is_complete = row->state == TRACE_COMPLETE || row->state == TRACE_DUPLICATE;
+
+    if (err < 0 && !job->collector->closing) {
+        import_save_later(job);
+        return;
+    }
+    job->err = job->err < 0 ? job->err : err;
+    if (job->err < 0) {
+        log_error("cannot catalog %s: %s", row->path, strerror(-job->err));
+        import_end(job, IMPORT_UNSAVED);
+        return;
+    }
+    if (row->state == TRACE_UNREADABLE)
+        log_struct(LOG_WARNING,
+                   LOG_FIELDS(.session_id = row->session_id, .trace_id = row->trace_id,
+                              .worker = row->worker_url, .message_id = MESSAGE_TRACE_UNREADABLE),
+                   "trace t%" PRId64 ": %s cannot be read: %s", row->trace_id,
+                   row->origin ? row->origin : row->path, row->reason ? row->reason : "no reason");
+    row_committed(job);
+    if (job->remove_original && row->stored && is_complete)
+        original_remove(job);
+    import_end(job, IMPORT_SAVED);
+}
+
+static void import_save(struct import_job *job)
+{
+    /* Two clients may name the same bytes at a time. */
+    int r = job->source == IMPORT_REQUESTED ? row_find_same(job) : 0;
+
+    if (r != 0) {
+        if (job->row.stored && !job->in_place)
+            store_unlink(job->row.path);
+        import_end(job, r < 0 ? IMPORT_REFUSED : IMPORT_EXISTED);
+        return;
+    }
+    job->err = row_save(job);
+    catalog_then(job->collector->catalog, false, import_on_committed, job);
+}
+
+static void import_resave(evutil_socket_t fd, short what, void *arg)
+{
+    struct collector *c = arg;
+    struct import_job_list again = TAILQ_HEAD_INITIALIZER(again);
+    struct import_job *job;
+
+    TAILQ_CONCAT(&again, &c->unsaved, next_unsaved);
+    while ((job = TAILQ_FIRST(&again))) {
+        TAILQ_REMOVE(&again, job, next_unsaved);
+        import_save(job);
+    }
+}
+
+void import_init(struct collector *c)
+{
+    TAILQ_INIT(&c->unsaved);
+    c->resave = event_new(c->base, -1, 0, import_resave, c);
+}
+
+/* Their files are recovered at the next start, or found where they lie. */
+void import_close(struct collector *c)
+{
+    struct import_job *job;
+
+    event_del(c->resave);
+    while ((job = TAILQ_FIRST(&c->unsaved))) {
+        TAILQ_REMOVE(&c->unsaved, job, next_unsaved);
+        import_end(job, IMPORT_CANCELLED);
+    }
+}
+
+/* -- Into the store -- */
+
+static void import_leave_in_place(struct import_job *job, const char *why)
+{
+    struct trace_record *row = &job->row;
+
+    row->stored = false;
+    row->disk_size = 0;
+    replace_str(&row->path, job->origin);
     if (!why)
-        why = b->row.reason ? b->row.reason : "it holds no trace";
-    problem_set(&m->result.problem, -EBADMSG, PROBLEM_UNSUPPORTED, "cannot take %s: %s", m->path, why);
-    problem_remedy(&m->result.problem, "%s", remedy_of(r->facts));
+        return;
+    log_struct(LOG_WARNING,
+               LOG_FIELDS(.session_id = row->session_id, .worker = row->worker_url,
+                          .message_id = MESSAGE_STORE_FULL),
+               "%s is left in place: %s", job->origin, why);
+    char *reason =
+        xasprintf("%s%sleft in place: %s", row->reason ? row->reason : "", row->reason ? "; " : "", why);
+    free(row->reason);
+    row->reason = reason;
 }
 
-static bool is_trace(const struct bringing *b)
+static void import_publish(void *arg)
 {
-    int format = b->row.format ? format_from_name(b->row.format) : -1;
-    return b->row.columns_size != RECORD_NONE ||
+    struct import_job *job = arg;
+
+    job->err = store_publish(job->collector->store, job->incoming, job->store_dir, job->name, &job->row.path);
+    if (!job->row.path)
+        return;
+    if (job->err < 0)
+        unlink(job->row.path);
+    free(TAKE_PTR(job->incoming));
+}
+
+static void import_on_published(void *arg)
+{
+    struct import_job *job = arg;
+
+    if (job->err < 0)
+        import_leave_in_place(job, strerror(-job->err));
+    import_save(job);
+}
+
+/* File systems may report fewer bytes of a file than its copy takes. */
+static bool import_still_fits(struct import_job *job)
+{
+    struct store *store = job->collector->store;
+    int64_t more = job->row.disk_size - job->expected_bytes;
+    int r = more > 0 ? store_make_room(store, job->holder, more, job->displaces_until) : 0;
+
+    if (r < 0)
+        job->store_note = store_refusal(store, job->holder, r);
+    return r >= 0;
+}
+
+static void import_into_store(struct import_job *job)
+{
+    struct collector *c = job->collector;
+    struct trace_record *row = &job->row;
+
+    if (job->in_place) {
+        row->path = xstrdup(job->origin);
+        row->stored = store_holds(c->store, job->origin);
+        import_save(job);
+        return;
+    }
+    /* Without a hash the file was not read to its end, and so not copied to its end either. */
+    if (!job->incoming || !row->sha256 || !import_still_fits(job)) {
+        import_leave_in_place(job, job->store_note);
+        import_save(job);
+        return;
+    }
+    if (!is_plain_name(job->name)) {
+        import_leave_in_place(job, "its name contains control characters");
+        import_save(job);
+        return;
+    }
+    row->stored = true;
+    job->store_dir = row->session_id == RECORD_NONE ? xstrdup(STORE_UNCLAIMED_DIR)
+                                                    : xasprintf("s%" PRId64, row->session_id);
+    offload_run(c->offload, import_publish, import_on_published, job);
+}
+
+/* -- Reading -- */
+
+static bool import_is_trace(const struct import_job *job)
+{
+    int format = job->row.format ? format_from_name(job->row.format) : -1;
+    return job->row.columns_size != RECORD_NONE ||
            (format >= 0 && format_is_trace_json((enum trace_format)format));
 }
 
-static bool has_columns(const struct trace_record *t)
+static void import_explain_no_trace(struct import_job *job)
 {
-    return t->columns && t->columns_version == INGEST_COLUMNS_VERSION && access(t->columns, F_OK) == 0;
+    const char *why = json_get_str(job->facts, "columns_reason");
+    const char *remedy = json_get_str(job->facts, "remedy");
+
+    if (!why)
+        why = job->row.reason ? job->row.reason : "it contains no trace";
+    problem_set(&job->problem, -EBADMSG, PROBLEM_UNSUPPORTED, "cannot import %s: %s", job->origin, why);
+    problem_remedy(&job->problem, "%s",
+                   remedy ? remedy
+                          : "profctl ingest takes traces of torch.profiler and other Chrome traces, .json, "
+                            ".gz or .zst, and databases of nsys export --type sqlite.");
 }
 
-/* They come from the same bytes as those that the trace has, or has not. */
-static void renew_columns(struct bringing *b, struct trace_record *same)
+static bool import_postpone(struct import_job *job, enum import_postponed why)
 {
-    struct import *m = b->import;
-    int r;
-
-    if (!b->columns || (has_columns(same) && !m->again))
-        return;
-    r = columns_renew(b->collector, &b->columns, b->facts, b->columns_reason, b->columns_used_up, same);
-    if (r < 0) {
-        catalog_problem(b->collector->catalog, r, &m->result.problem, "cannot catalog the columns of %s",
-                        m->path);
-        m->result.trace_id = 0;
-    }
-}
-
-/* -- The session that it is for ----------------------------------------------------------------------- */
-
-/* A session in which nothing was recorded: it is complete, and has no targets. */
-static int add_session(struct import *m)
-{
-    struct catalog *catalog = m->collector->catalog;
-    struct session_record s;
-
-    session_record_init(&s);
-    s.state = STATE_COMPLETE;
-    s.options = (char *)"{}";
-    s.labels = m->labels ? m->labels : (char *)"{}";
-    s.requested_at = s.finished_at = wall_ns();
-    s.requested_by = m->actor;
-    s.name = m->session_name;
-    int r = catalog_add_session(catalog, &s);
-    if (r >= 0)
-        r = catalog_add_event(catalog, "session-ingested", m->actor, s.session_id, RECORD_NONE, RECORD_NONE,
-                              "%s", m->session_name);
-    m->session_id = s.session_id;
-    return r;
-}
-
-/* Sets m->session_id, where it is for a session. 0 or the problem. */
-static int find_session(struct import *m)
-{
-    struct catalog *catalog = m->collector->catalog;
-    struct problem *p = &m->result.problem;
-    struct session_record s;
-    int r;
-
-    if (!m->session_name && m->session_id == RECORD_NONE)
-        return 0;
-    r = m->session_name ? catalog_find_session_by_name(catalog, m->session_name, &s)
-                        : catalog_get_session(catalog, m->session_id, &s);
-    if (r == -ENOENT && m->session_name)
-        r = add_session(m);
-    else if (r == -ENOENT)
-        return problem_set(p, r, PROBLEM_NOT_FOUND, "there is no session s%" PRId64, m->session_id);
-    else if (r >= 0) {
-        m->session_id = s.session_id;
-        bool is_over = state_is_final(s.state);
-        session_record_done(&s);
-        if (!is_over)
-            return problem_set(p, -EBUSY, PROBLEM_CONFLICT, "session s%" PRId64 " is still being recorded",
-                               m->session_id);
-    }
-    return r < 0 ? catalog_problem(catalog, r, p, "cannot catalog the session of %s", m->path) : 0;
-}
-
-/* A trace that was there before, of no session, becomes part of it. */
-static void join_session(struct import *m, struct trace_record *same)
-{
-    struct catalog *catalog = m->collector->catalog;
-
-    if (m->result.trace_id == 0 || m->session_id == RECORD_NONE || same->session_id != RECORD_NONE)
-        return;
-    same->session_id = m->session_id;
-    int r = catalog_save_trace(catalog, same);
-    if (r >= 0)
-        r = catalog_commit(catalog, false);
-    if (r >= 0)
-        return;
-    catalog_problem(catalog, r, &m->result.problem, "cannot catalog the session of %s", m->path);
-    m->result.trace_id = 0;
-}
-
-/* A hash is what profd-ingest says; the size of the file is not. */
-static bool find_same(struct bringing *b, const char *sha256)
-{
-    struct import *m = b->import;
-    struct trace_record same;
-
-    if (catalog_find_trace_by_sha256(m->collector->catalog, sha256, &same) < 0)
-        return false;
-    m->result.existed = same.size == m->st.st_size;
-    if (m->result.existed) {
-        m->result.trace_id = same.trace_id;
-        renew_columns(b, &same);
-        join_session(m, &same);
-    }
-    trace_record_done(&same);
-    return m->result.existed;
-}
-
-static bool judge(struct bringing *b, const struct ingest_result *r)
-{
-    struct import *m = b->import;
-    bool full = r->err == -ENOSPC || r->err == -EDQUOT;
-
-    if (r->err < 0)
-        problem_set(&m->result.problem, r->err, full ? PROBLEM_STORAGE : PROBLEM_INTERNAL,
-                    "cannot take %s: %s", m->path, r->reason ? r->reason : strerror(-r->err));
-    else if (!b->row.sha256 || !is_trace(b))
-        refuse(m, b, r);
-    else if (find_session(m) == 0 && !find_same(b, b->row.sha256)) {
-        b->row.kind = TRACE_KIND_TRACE;
-        b->row.session_id = m->session_id;
-        replace_str(&b->row.labels, m->labels);
-        return true;
-    }
+    job->outcome = IMPORT_POSTPONED;
+    job->postponed = why;
     return false;
 }
 
-/* Two clients may name the same bytes at a time. */
-static bool overtaken(struct bringing *b)
+/* Whether the file that was read is to be cataloged; sets the outcome where it is not. */
+static bool import_accept(struct import_job *job, const struct ingest_result *r)
 {
-    return find_same(b, b->row.sha256);
+    if (job->source == IMPORT_REQUESTED) {
+        bool is_full = r->err == -ENOSPC || r->err == -EDQUOT;
+        job->outcome = IMPORT_REFUSED;
+        if (r->err < 0)
+            problem_set(&job->problem, r->err, is_full ? PROBLEM_STORAGE : PROBLEM_INTERNAL,
+                        "cannot import %s: %s", job->origin, r->reason ? r->reason : strerror(-r->err));
+        else if (!job->row.sha256 || !import_is_trace(job))
+            import_explain_no_trace(job);
+        return !job->problem.what;
+    }
+    if (r->err == -EAGAIN)
+        return import_postpone(job, POSTPONED_BUSY);
+    if (job->source == IMPORT_RECOVERED)
+        return true;
+    if (json_get_int(r->facts, "error", 0) > 0)
+        return import_postpone(job, POSTPONED_STORE_FAILED);
+    if (job->changed)
+        return import_postpone(job, POSTPONED_CHANGED);
+    if (job->may_be_unfinished && job->row.state != TRACE_COMPLETE)
+        return import_postpone(job, POSTPONED_UNFINISHED);
+    if (job->check_first && job->row.state == TRACE_COMPLETE)
+        return import_postpone(job, POSTPONED_WORTHWHILE);
+    return true;
 }
 
-static void saved(struct bringing *b, int err)
-{
-    struct import *m = b->import;
+static void import_read(struct import_job *job, int source_fd, int dest_fd);
 
-    if (err < 0)
-        catalog_problem(b->collector->catalog, err, &m->result.problem, "cannot catalog %s", m->path);
+/* A file whose columns cost profd-ingest its life is read once more, without columns. */
+static bool import_read_without_columns(struct import_job *job, const struct ingest_result *r)
+{
+    if (!job->columns.path || r->err < 0 || json_object_size(r->facts) > 0)
+        return false;
+    /* The file that was opened, whichever has its name by now. */
+    _cleanup_(closep) int source_fd = fcntl(r->source_fd, F_DUPFD_CLOEXEC, 0);
+    _cleanup_(closep) int dest_fd = r->dest_fd >= 0 ? fcntl(r->dest_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (source_fd < 0 || (r->dest_fd >= 0 && (dest_fd < 0 || ftruncate(dest_fd, 0) < 0)))
+        return false;
+    log_warning("%s is read without columns: %s", job->origin, r->reason ? r->reason : "no reason");
+    columns_drop_draft(&job->columns);
+    job->no_columns = true;
+    job->columns_reason = xstrdup(r->reason);
+    job->columns_used_up = r->used_up;
+    import_read(job, TAKE_FD(source_fd), TAKE_FD(dest_fd));
+    return true;
+}
+
+static void import_on_read(const struct ingest_result *r, void *arg)
+{
+    struct import_job *job = arg;
+
+    if (job->collector->closing) {
+        import_end(job, IMPORT_CANCELLED);
+        return;
+    }
+    if (import_read_without_columns(job, r))
+        return;
+    row_fill(job, r);
+    if (!import_accept(job, r)) {
+        import_end(job, job->outcome);
+        return;
+    }
+    int e = attribute_job(job);
+    if (e == 0 && job->source == IMPORT_REQUESTED)
+        e = row_find_same(job);
+    if (e == 0)
+        import_into_store(job);
     else
-        m->result.trace_id = b->row.trace_id;
-    end(m);
+        import_end(job, e < 0 ? IMPORT_REFUSED : IMPORT_EXISTED);
 }
 
-static void dropped(struct bringing *b)
+static void import_open_columns(struct ingest_columns *ret, void *arg)
 {
-    struct import *m = b->import;
-
-    if (!m->result.existed)
-        problem_set(&m->result.problem, -ECANCELED, PROBLEM_CONFLICT, "profd ends");
-    end(m);
+    struct import_job *job = arg;
+    struct collector *c = job->collector;
+    columns_open_draft(&job->columns, c->store, ingest_children_max(c->ingest), ret);
 }
 
-static const struct bringing_kind imported_kind = {
-    .judge = judge, .overtaken = overtaken, .saved = saved, .dropped = dropped};
-
-/* -- The beginning ------------------------------------------------------------------------------------ */
-
-static void open_source(void *arg)
+static void import_drop_columns(void *arg)
 {
-    struct import *m = arg;
-    m->fd = reference_open_new(m->path, &m->st, &m->process_started);
-    if (m->fd >= 0)
-        m->holes = place_holes(m->fd, &m->st);
+    columns_drop_draft(&((struct import_job *)arg)->columns);
 }
 
-static int explain_unopened(struct import *m)
+/* The result that profd-ingest would report after spending the time. */
+static void import_refuse_holes(struct import_job *job, int source_fd)
 {
-    struct problem *p = &m->result.problem;
+    _cleanup_(freep) char *reason =
+        xasprintf("more than %d MiB of it were never written (holes)", (int)(FILE_HOLES_MAX >> 20));
+    _cleanup_json_ facts = json_object();
+    _cleanup_(closep) int fd = source_fd;
 
-    if (m->fd == -ENOENT || m->fd == -ENOTDIR)
-        return problem_set(p, m->fd, PROBLEM_NOT_FOUND, "there is no file %s", m->path);
-    if (m->fd == -EINVAL || m->fd == -ELOOP || m->fd == -ENXIO)
-        return problem_set(p, m->fd, PROBLEM_BAD_REQUEST, "%s is not a regular file", m->path);
-    problem_set(p, m->fd, m->fd == -EACCES ? PROBLEM_DENIED : PROBLEM_STORAGE, "profd cannot read %s: %s",
-                m->path, strerror(-m->fd));
-    if (m->fd == -EACCES)
-        problem_remedy(p, "Let profd's user read it and the directories above it.");
-    return m->fd;
+    json_put_str(facts, "remedy",
+                 "Copy the file again once its writer has finished; du prints its size on the disk.");
+    import_on_read(
+        &(const struct ingest_result){
+            .state = TRACE_CORRUPT, .reason = reason, .facts = facts, .source_fd = fd, .dest_fd = -1},
+        job);
 }
 
-static char *directory_of(const struct import *m)
+/* Takes the descriptors. */
+static void import_read(struct import_job *job, int source_fd, int dest_fd)
 {
-    return xstrndup(m->path, (size_t)(strrchr(m->path, '/') - m->path));
-}
+    struct collector *c = job->collector;
 
-static int check_limits(struct import *m)
-{
-    const struct collector *c = m->collector;
-    struct problem *p = &m->result.problem;
-
-    if (m->fd < 0)
-        return explain_unopened(m);
-    if (c->closing)
-        return problem_set(p, -ECANCELED, PROBLEM_CONFLICT, "profd ends");
-    if (m->st.st_size > c->settings->file_max) {
-        problem_set(p, -EFBIG, PROBLEM_TOO_LARGE, "%s is larger than profd takes", m->path);
-        problem_remedy(p, "[collect] file_max= in profd.conf sets the limit.");
-        return -EFBIG;
+    if (job->holes > FILE_HOLES_MAX) {
+        import_refuse_holes(job, source_fd);
+        return;
     }
-    _cleanup_(freep) char *dir = directory_of(m);
-    if (!ingest_has_room(c->ingest, m->actor, dir)) {
-        problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "too many files wait to be read");
-        problem_remedy(p, "Ask again when some of them are read.");
-        return -EAGAIN;
-    }
+    const struct ingest_request request = {.source_fd = source_fd,
+                                           .source_size = job->size,
+                                           .dest_fd = dest_fd,
+                                           .open_columns = job->no_columns ? NULL : import_open_columns,
+                                           .drop_columns = job->no_columns ? NULL : import_drop_columns,
+                                           .user = job->queue_user,
+                                           .source = job->dir_path,
+                                           .size_max = c->settings->file_max,
+                                           .memory_max = c->settings->columns_memory};
+    ingest_run(c->ingest, &request, import_on_read, job);
+}
+
+/* -- The start -- */
+
+/* Opens a copy in the store, for which older traces are removed; where there is no room, store_note says why.
+ * -EMFILE, -ENFILE, -EBUSY: not now. */
+static int import_open_copy(struct import_job *job, int *ret_dest_fd)
+{
+    struct store *store = job->collector->store;
+    int64_t data = job->size - job->holes;
+    int64_t expected = (data + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+
+    if (job->holes > FILE_HOLES_MAX)
+        return 0;
+    int r = store_make_room(store, job->holder, expected, job->displaces_until);
+    if (r >= 0)
+        r = store_incoming(store, job->holder, expected, ret_dest_fd, &job->incoming);
+    /* Temporary: descriptors, and the catalog's lock, which the removal of other traces needs. */
+    if (r == -EMFILE || r == -ENFILE || r == -EBUSY)
+        return r;
+    if (r >= 0)
+        job->expected_bytes = expected;
+    else
+        job->store_note = store_refusal(store, job->holder, r);
     return 0;
 }
 
-static void begin(struct import *m)
+char *import_queue_user(uid_t owner)
 {
-    _cleanup_(freep) char *dir = directory_of(m);
-    const char *name = strrchr(m->path, '/') + 1;
-    struct bringing *b = bringing_new(m->collector, &imported_kind, dir, name, &m->st);
+    return xasprintf("uid %u", owner);
+}
+
+void import_start(struct import_job *job)
+{
+    struct collector *c = job->collector;
+    const struct stat *st = &job->st;
     int dest_fd = -1;
 
-    b->import = m;
-    b->displaces_until = INT64_MAX;
-    b->process_started = m->process_started;
-    b->holes = m->holes;
-    replace_str(&b->actor, m->actor);
-    replace_str(&b->user, m->actor);
-    b->stays = store_holds(m->collector->store, m->path);
-    int r = b->stays || m->reference ? 0 : bringing_into_store(b, &dest_fd);
-    if (r < 0) {
-        if (r == -EBUSY)
-            catalog_problem(m->collector->catalog, r, &m->result.problem, "cannot take %s now", m->path);
-        else
-            problem_set(&m->result.problem, r, PROBLEM_TOO_MANY, "cannot take %s now: %s", m->path,
-                        strerror(-r));
-        close(m->fd);
-        bringing_drop(b);
+    job->started = true;
+    c->n_importing++;
+    job->size = st->st_size;
+    job->mtime_ns = st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
+    job->displaces_until = job->displaces_newer ? INT64_MAX : job->mtime_ns;
+    job->holder = store_holder(c->store, st->st_uid, job->holder_url);
+    job->no_columns = job->no_columns || !c->settings->columns;
+    job->actor = job->actor ? job->actor : xstrdup("profd");
+    job->queue_user = job->queue_user ? job->queue_user : import_queue_user(st->st_uid);
+    job->err = job->copy ? import_open_copy(job, &dest_fd) : 0;
+    if (job->err < 0) {
+        import_postpone(job, POSTPONED_BUSY);
+        import_end(job, IMPORT_POSTPONED);
         return;
     }
-    bringing_start(b, m->fd, dest_fd);
-}
-
-static void on_opened(void *arg)
-{
-    struct import *m = arg;
-
-    if (check_limits(m) == 0) {
-        begin(m);
-    } else {
-        closep(&m->fd);
-        end(m);
-    }
-}
-
-void collector_import(struct collector *c, const struct import_order *order,
-                      void (*done)(const struct import_result *result, void *arg), void *arg)
-{
-    struct import *m = xcalloc(1, sizeof(*m));
-
-    *m = (struct import){.collector = c,
-                         .path = xstrdup(order->path),
-                         .labels = xstrdup(order->labels),
-                         .actor = xstrdup(order->actor),
-                         .reference = order->reference,
-                         .again = order->again,
-                         .session_id = order->session_id,
-                         .session_name = xstrdup(order->session_name),
-                         .done = done,
-                         .arg = arg};
-    offload_run_in(c->offload, offload_lane_of_file(m->path), open_source, on_opened, m);
+    import_read(job, TAKE_FD(job->fd), dest_fd);
 }

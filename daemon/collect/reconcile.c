@@ -1,54 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When profd starts, store and catalog are compared in portions beside everything else: first the files,
- * those without a row are adopted; then the rows, those without a file become missing, and what is there
- * again is read again, and what a file takes on the disk is measured; then the columns, of which those that
- * no row knows are removed. Last, traces without columns are read.
+ * When profd starts, store and catalog are compared in portions while everything else runs: first the files,
+ * those without a row are recovered; then the rows, those without a file become missing, a file that exists
+ * again is read again, and sizes on the disk are updated; then the columns, of which those without a row are
+ * removed. Last, traces without columns, or with columns of an older version, are read: one at a time, the
+ * newest first, at the lowest priority, each once in the life of profd.
  *
- * What may block (directories, the existence of files) runs on the offload, one portion at a time; the
- * catalog is asked on the loop in between. The directory of a session that is not over is left alone: its
- * files are being collected from where the worker wrote them. When such sessions are over, all is compared
- * once more: what a crash left behind of them may be all that there is of a trace.
+ * Blocking work (directories, the existence of files) runs on the offload, one portion at a time; the catalog
+ * is asked on the loop in between. The directory of a session that is not over is skipped: its files are being
+ * collected from where the worker wrote them. When such sessions are over, all is compared once more: the
+ * remains of a crash may be all there is of a trace.
  */
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "daemon/collect/internal.h"
+#include "daemon/collect/pipeline.h"
+#include "proto/ingest.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/stat.h>
 
-#define PORTION            256
-#define ADOPTING_MAX       4 /* at a time, so that sessions need not wait behind them */
+#define RECONCILE_PORTION  256
+#define RECOVERING_MAX     4 /* jobs at a time, so that sessions need not wait for them */
 #define MISSING_LOGGED_MAX 5
 
-enum phase { PHASE_FILES, PHASE_ROWS, PHASE_COLUMNS, _PHASE_MAX };
+enum reconcile_phase { PHASE_FILES, PHASE_ROWS, PHASE_COLUMNS, _PHASE_MAX };
 
-struct item {
+struct reconcile_item {
     int64_t trace_id; /* of a row, or of the name of columns */
     char *path;
     char *columns;
     bool was_missing;
-    int err, columns_err; /* 0: the file is there */
-    int64_t disk_size,
-        known_disk_size; /* what it takes, and what the row says; RECORD_NONE: it is not stored */
+    int err, columns_err;    /* 0: the file is there */
+    int64_t disk_size;       /* on the disk */
+    int64_t known_disk_size; /* in the row; RECORD_NONE: it is not stored */
 };
 
 struct reconcile {
     struct collector *collector;
-    enum phase phase;
+    enum reconcile_phase phase;
     DIR *root, *dir, *columns;
     char *dir_path;
     struct trace_position at;
-    struct item items[PORTION];
+    struct reconcile_item items[RECONCILE_PORTION];
     size_t n, next;
-    bool waiting; /* for files that are being adopted, or removed */
-    size_t n_missing, n_adopted;
+    bool waiting; /* for recovery jobs, or removals */
+    size_t n_missing;
 };
 
-static void on_portion(void *arg);
+static void reconcile_on_portion(void *arg);
 
 static void drop_items(struct reconcile *r)
 {
@@ -68,10 +69,8 @@ static void close_dir(struct reconcile *r)
     r->dir_path = NULL;
 }
 
-struct reconcile *reconcile_free(struct reconcile *r)
+static void reconcile_drop(struct reconcile *r)
 {
-    if (!r)
-        return NULL;
     drop_items(r);
     close_dir(r);
     if (r->root)
@@ -79,10 +78,9 @@ struct reconcile *reconcile_free(struct reconcile *r)
     if (r->columns)
         closedir(r->columns);
     free(r);
-    return NULL;
 }
 
-/* -- Files: on the offload ------------------------------------------------------------------------------ */
+/* -- Files: on the offload -- */
 
 static bool next_dir(struct reconcile *r)
 {
@@ -105,7 +103,7 @@ static void take_file(struct reconcile *r, const char *name)
 
     if (name[0] == '.' || fstatat(dirfd(r->dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
         return;
-    r->items[r->n++] = (struct item){.path = xasprintf("%s/%s", r->dir_path, name)};
+    r->items[r->n++] = (struct reconcile_item){.path = xasprintf("%s/%s", r->dir_path, name)};
 }
 
 static void list_files(void *arg)
@@ -113,7 +111,7 @@ static void list_files(void *arg)
     struct reconcile *r = arg;
     struct dirent *entry;
 
-    while (r->root && r->n < PORTION) {
+    while (r->root && r->n < RECONCILE_PORTION) {
         if (!r->dir && !next_dir(r))
             return;
         entry = readdir(r->dir);
@@ -124,7 +122,7 @@ static void list_files(void *arg)
     }
 }
 
-/* -- Files: on the loop --------------------------------------------------------------------------------- */
+/* -- Files: on the loop -- */
 
 static bool is_of_living_session(const struct reconcile *r, const char *path)
 {
@@ -134,55 +132,94 @@ static bool is_of_living_session(const struct reconcile *r, const char *path)
 
     if (name[0] != 's' || parse_ref(name, 's', &id) != 's')
         return false;
-    /* One that the catalog has yet to hear the end of brings in nothing more. */
+    /* A session whose end the catalog could not save yet collects nothing more. */
     const struct session *s = sessions_find(r->collector->sessions, id);
     return s && !s->finished_unsaved;
 }
 
-static bool has_row(const struct reconcile *r, const char *path)
+static void recover_on_done(struct import_job *job)
 {
-    struct trace_record known;
-
-    trace_record_init(&known);
-    int e = catalog_find_trace_by_path(r->collector->catalog, path, &known);
-    trace_record_done(&known);
-    return e != -ENOENT;
+    job->collector->n_recovering--;
 }
 
-/* False where it must wait for others: a removal, too, may be about to remove it. */
-static bool adopt(struct reconcile *r, const struct item *item)
+static void recover_open(void *arg)
 {
-    const char *path = item->path;
+    struct import_job *job = arg;
 
-    if (has_row(r, path))
+    job->fd = reference_open(&job->reference, &job->st);
+    if (job->fd >= 0)
+        job->holes = file_holes(job->fd, &job->st);
+}
+
+static void recover_on_opened(void *arg)
+{
+    struct import_job *job = arg;
+
+    if (job->fd >= 0 && !job->collector->closing) {
+        import_start(job);
+        return;
+    }
+    recover_on_done(job);
+    import_job_free(job);
+}
+
+/* Into the catalog as it lies. A file that was left in place may be on a server that does not respond. Takes
+ * the reference. */
+static void recover_file(struct collector *c, struct file_reference *take_reference)
+{
+    struct import_job *job = import_job_new(c, IMPORT_RECOVERED, take_reference->path, recover_on_done);
+
+    job->reference = *take_reference;
+    job->process_started = take_reference->process_started;
+    job->in_place = true;
+    *take_reference = (struct file_reference){0};
+    c->n_recovering++;
+    offload_run_in(c->offload, offload_lane_of_file(job->origin), recover_open, recover_on_opened, job);
+}
+
+static bool can_recover(const struct collector *c)
+{
+    return c->n_recovering < RECOVERING_MAX && !ingest_is_full(c->ingest);
+}
+
+/* False where it must wait: for a removal, too, which may be about to remove the file. */
+static bool reconcile_file(struct reconcile *r, const struct reconcile_item *item)
+{
+    struct collector *c = r->collector;
+    struct trace_record known;
+    struct file_reference reference;
+
+    trace_record_init(&known);
+    int e = catalog_find_trace_by_path(c->catalog, item->path, &known);
+    trace_record_done(&known);
+    if (e != -ENOENT)
         return true;
-    if (store_is_removing(r->collector->store))
+    if (store_is_removing(c->store))
         return false;
-    if (is_of_living_session(r, path)) {
-        r->collector->left_alone = true;
+    if (is_of_living_session(r, item->path)) {
+        c->skipped_session = true;
         return true;
     }
-    if (r->collector->n_adopting >= ADOPTING_MAX || ingest_is_full(r->collector->ingest))
+    if (!can_recover(r->collector))
         return false;
-    log_notice("%s is in the store and not in the catalog: adopted", path);
-    struct reference own;
-    reference_of_own(path, &own);
-    adopt_file(r->collector, &own);
+    log_notice("%s is in the store and not in the catalog: recovered", item->path);
+    reference_of_stored(item->path, &reference);
+    recover_file(r->collector, &reference);
     return true;
 }
 
-/* -- Rows ----------------------------------------------------------------------------------------------- */
+/* -- Rows -- */
 
 static int take_row(const struct trace_record *t, void *arg)
 {
     struct reconcile *r = arg;
 
     r->at = (struct trace_position){t->recorded_at, t->trace_id};
-    r->items[r->n++] = (struct item){.trace_id = t->trace_id,
-                                     .path = xstrdup(t->path),
-                                     .columns = xstrdup(t->columns),
-                                     .was_missing = t->state == TRACE_MISSING,
-                                     .known_disk_size = t->stored ? t->disk_size : RECORD_NONE};
+    r->items[r->n++] = (struct reconcile_item){.trace_id = t->trace_id,
+                                               .path = xstrdup(t->path),
+                                               .columns = xstrdup(t->columns),
+                                               .was_missing = t->state == TRACE_MISSING,
+                                               .known_disk_size = t->stored ? t->disk_size : RECORD_NONE};
     return 0;
 }
 
@@ -192,10 +229,10 @@ static void take_rows(struct reconcile *r)
                                   .since = RECORD_NONE,
                                   .until = r->at.at,
                                   .before_id = r->at.trace_id,
-                                  .limit = PORTION};
+                                  .limit = RECONCILE_PORTION};
 
     int e = catalog_each_trace(r->collector->catalog, &filter, take_row, r);
-    if (e == -ENOENT) { /* the row was removed meanwhile: its time still tells the place */
+    if (e == -ENOENT) { /* the row was removed meanwhile: its time is still a position */
         filter.before_id = RECORD_NONE;
         catalog_each_trace(r->collector->catalog, &filter, take_row, r);
     }
@@ -206,7 +243,7 @@ static void look_for_files(void *arg)
     struct reconcile *r = arg;
 
     for (size_t i = 0; i < r->n; i++) {
-        struct item *item = &r->items[i];
+        struct reconcile_item *item = &r->items[i];
         struct stat st;
         item->err = stat(item->path, &st) < 0 ? -errno : 0;
         item->disk_size = item->err == 0 ? st.st_blocks * STAT_BLOCK_BYTES : 0;
@@ -215,7 +252,7 @@ static void look_for_files(void *arg)
 }
 
 /* They are made again, if the trace is there. */
-static void forget_columns(struct reconcile *r, const struct item *item)
+static void forget_columns(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
 
@@ -232,7 +269,7 @@ static void forget_columns(struct reconcile *r, const struct item *item)
     trace_record_done(&t);
 }
 
-static void mark_missing(struct reconcile *r, const struct item *item)
+static void mark_missing(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
 
@@ -257,24 +294,24 @@ static bool is_gone(int err)
     return err == -ENOENT || err == -ENOTDIR;
 }
 
-/* A missing trace is not said to be stored, wherever its file was. */
-static void adopt_again(struct reconcile *r, const struct item *item)
+/* The row of a missing trace has stored = false, wherever its file was. */
+static void recover_again(struct reconcile *r, const struct reconcile_item *item)
 {
-    struct reference reference;
+    struct file_reference reference;
     struct trace_record t;
 
     trace_record_init(&t);
     if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 && streq(t.path, item->path)) {
-        log_notice("%s is there again", item->path);
+        log_notice("%s exists again", item->path);
         reference_of(&t, &reference);
-        reference.own = store_holds(r->collector->store, t.path);
-        adopt_file(r->collector, &reference);
+        reference.in_store = store_holds(r->collector->store, t.path);
+        recover_file(r->collector, &reference);
     }
     trace_record_done(&t);
 }
 
 /* False where it must wait for others. */
-static bool judge_row(struct reconcile *r, const struct item *item)
+static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item)
 {
     if (is_gone(item->columns_err))
         forget_columns(r, item);
@@ -284,13 +321,13 @@ static bool judge_row(struct reconcile *r, const struct item *item)
         mark_missing(r, item);
     if (!item->was_missing || item->err != 0)
         return true;
-    if (r->collector->n_adopting >= ADOPTING_MAX || ingest_is_full(r->collector->ingest))
+    if (!can_recover(r->collector))
         return false;
-    adopt_again(r, item);
+    recover_again(r, item);
     return true;
 }
 
-/* -- Columns ------------------------------------------------------------------------------------------ */
+/* -- Columns -- */
 
 static void list_columns(void *arg)
 {
@@ -300,90 +337,244 @@ static void list_columns(void *arg)
 
     if (!r->columns)
         r->columns = opendir(store_columns_path(r->collector->store));
-    while (r->columns && r->n < PORTION && (entry = readdir(r->columns)))
-        if (store_columns_owner(entry->d_name, &id))
-            r->items[r->n++] = (struct item){
+    while (r->columns && r->n < RECONCILE_PORTION && (entry = readdir(r->columns)))
+        if (columns_trace_of(entry->d_name, &id))
+            r->items[r->n++] = (struct reconcile_item){
                 .trace_id = id,
                 .path = xasprintf("%s/%s", store_columns_path(r->collector->store), entry->d_name)};
 }
 
-/* Those of a trace that came meanwhile have a row as well: they get their name in the same turn. */
-static bool judge_columns(struct reconcile *r, const struct item *item)
+/* Columns of a trace that was imported meanwhile have a row as well: both are made in one turn of the loop. */
+static bool reconcile_columns(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
 
     trace_record_init(&t);
     int e = catalog_get_trace(r->collector->catalog, item->trace_id, &t);
     if (e == -ENOENT || (e == 0 && !streq(t.columns, item->path))) {
-        log_notice("%s is of no trace: removed", item->path);
+        log_notice("%s belongs to no trace: removed", item->path);
         store_unlink(item->path);
     }
     trace_record_done(&t);
     return true;
 }
 
-/* -- The whole ------------------------------------------------------------------------------------------ */
+/* -- Traces without columns -- */
 
-static void end(struct reconcile *r)
+struct reread {
+    struct collector *collector;
+    int64_t at;   /* the trace that is being read, or was last; RECORD_NONE none yet */
+    bool reading; /* or its file is being opened */
+    struct columns_draft draft;
+    size_t n_read;
+    struct file_reference reference; /* to the file that a thread opens */
+    int fd;                          /* or a negative errno value */
+    struct stat st;
+};
+
+static void reread_drop(struct reread *r)
 {
-    if (r->n_missing > MISSING_LOGGED_MAX)
-        log_warning("%zu traces are missing in all; profctl list-traces shows them", r->n_missing);
+    columns_drop_draft(&r->draft);
+    reference_done(&r->reference);
+    free(r);
+}
+
+/* The columns of a file with other bytes than the catalog's are refused. */
+static const char *reread_refusal(const struct trace_record *t, const struct ingest_result *result)
+{
+    const char *sha256 = json_get_str(result->facts, "sha256");
+
+    if (json_object_size(result->facts) == 0)
+        return result->reason ? result->reason : "profd-ingest failed";
+    if ((t->sha256 && sha256 && !streq(t->sha256, sha256)) ||
+        json_get_int(result->facts, "size", t->size) != t->size)
+        return "its file has changed";
+    return NULL;
+}
+
+static void reread_save(struct reread *r, const struct ingest_result *result)
+{
     struct collector *c = r->collector;
+    struct trace_record t;
+
+    trace_record_init(&t);
+    if (catalog_get_trace(c->catalog, r->at, &t) == 0) {
+        const struct columns_result columns = {
+            .facts = result->facts, .reason = reread_refusal(&t, result), .used_up = result->used_up};
+        int e = columns_renew(&r->draft, c->store, &columns, &t);
+        r->n_read += e >= 0 && t.columns;
+        if (e < 0)
+            log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = r->at), "cannot catalog the columns of t%" PRId64,
+                       r->at);
+    }
+    trace_record_done(&t);
+}
+
+static void reread_next(struct reread *r);
+
+static void reread_on_read(const struct ingest_result *result, void *arg)
+{
+    struct reread *r = arg;
+
+    r->reading = false;
+    /* A job that failed is no fault of the trace: the next start of profd tries again. */
+    if (result->err == 0 && !r->collector->closing)
+        reread_save(r, result);
+    columns_drop_draft(&r->draft);
+    reread_next(r);
+}
+
+static void reread_open_columns(struct ingest_columns *ret, void *arg)
+{
+    struct reread *r = arg;
+    struct collector *c = r->collector;
+    columns_open_draft(&r->draft, c->store, ingest_children_max(c->ingest), ret);
+}
+
+static void reread_drop_columns(void *arg)
+{
+    columns_drop_draft(&((struct reread *)arg)->draft);
+}
+
+static void reread_open(void *arg)
+{
+    struct reread *r = arg;
+    r->fd = reference_open(&r->reference, &r->st);
+}
+
+static void reread_on_opened(void *arg)
+{
+    struct reread *r = arg;
+    const struct collect_settings *s = r->collector->settings;
+
+    if (r->fd < 0 || r->collector->closing) {
+        closep(&r->fd);
+        r->reading = false;
+        reread_next(r);
+        return;
+    }
+    const struct ingest_request request = {.source_fd = TAKE_FD(r->fd),
+                                           .source_size = r->st.st_size,
+                                           .dest_fd = -1,
+                                           .open_columns = reread_open_columns,
+                                           .drop_columns = reread_drop_columns,
+                                           .size_max = s->file_max,
+                                           .memory_max = s->columns_memory,
+                                           .background = true};
+    ingest_run(r->collector->ingest, &request, reread_on_read, r);
+}
+
+/* Waits for import jobs: continues when they have ended. */
+static void reread_next(struct reread *r)
+{
+    struct collector *c = r->collector;
+    struct trace_record t;
+
+    if (r->reading || c->closing || c->n_importing > 0)
+        return;
+    if (catalog_find_trace_without_columns(c->catalog, r->at, INGEST_COLUMNS_VERSION, &t) < 0) {
+        if (r->n_read > 0)
+            log_notice("%zu trace%s read into columns", r->n_read, r->n_read == 1 ? " was" : "s were");
+        c->reread = NULL;
+        reread_drop(r);
+        return;
+    }
+    r->at = t.trace_id;
+    r->reading = true;
+    reference_done(&r->reference);
+    reference_of(&t, &r->reference);
+    trace_record_done(&t);
+    offload_run_in(c->offload, offload_lane_of_file(r->reference.path), reread_open, reread_on_opened, r);
+}
+
+/* -- The phases -- */
+
+static void reconcile_end(struct reconcile *r)
+{
+    struct collector *c = r->collector;
+
+    if (r->n_missing > MISSING_LOGGED_MAX)
+        log_warning("%zu traces are missing in total; profctl list-traces lists them", r->n_missing);
     c->reconcile = NULL;
-    reconcile_free(r);
-    if (c->settings->columns && !c->reread)
-        reread_begin(c);
-    reconcile_left(c);
+    reconcile_drop(r);
+    if (c->settings->columns && !c->reread) {
+        c->reread = xcalloc(1, sizeof(*c->reread));
+        *c->reread = (struct reread){.collector = c, .at = RECORD_NONE, .fd = -1};
+        reread_next(c->reread);
+    }
+    reconcile_skipped(c);
 }
 
 /* Work runs on the offload, the others on the loop. */
 static const struct {
     void (*prepare)(struct reconcile *r); /* may be NULL */
     void (*work)(void *arg);
-    bool (*judge)(struct reconcile *r, const struct item *item); /* false: must wait for others */
+    bool (*compare)(struct reconcile *r, const struct reconcile_item *item); /* false: must wait */
 } phases[_PHASE_MAX] = {
-    [PHASE_FILES] = {NULL, list_files, adopt},
-    [PHASE_ROWS] = {take_rows, look_for_files, judge_row},
-    [PHASE_COLUMNS] = {NULL, list_columns, judge_columns},
+    [PHASE_FILES] = {NULL, list_files, reconcile_file},
+    [PHASE_ROWS] = {take_rows, look_for_files, reconcile_row},
+    [PHASE_COLUMNS] = {NULL, list_columns, reconcile_columns},
 };
 
-static void next_portion(struct reconcile *r)
-{
-    r->phase += r->n < PORTION;
-    drop_items(r);
-    if (r->phase == _PHASE_MAX) {
-        end(r);
-        return;
-    }
-    if (phases[r->phase].prepare)
-        phases[r->phase].prepare(r);
-    offload_run(r->collector->offload, phases[r->phase].work, on_portion, r);
-}
-
-static void work_off(struct reconcile *r)
+static void reconcile_continue(struct reconcile *r)
 {
     r->waiting = false;
     for (; r->next < r->n; r->next++) {
-        if (!phases[r->phase].judge(r, &r->items[r->next])) {
+        if (!phases[r->phase].compare(r, &r->items[r->next])) {
             r->waiting = true;
             return;
         }
     }
-    next_portion(r);
+    r->phase += r->n < RECONCILE_PORTION;
+    drop_items(r);
+    if (r->phase == _PHASE_MAX) {
+        reconcile_end(r);
+        return;
+    }
+    if (phases[r->phase].prepare)
+        phases[r->phase].prepare(r);
+    offload_run(r->collector->offload, phases[r->phase].work, reconcile_on_portion, r);
 }
 
-static void on_portion(void *arg)
+static void reconcile_on_portion(void *arg)
 {
     struct reconcile *r = arg;
 
     if (!r->collector->closing)
-        work_off(r);
+        reconcile_continue(r);
 }
 
-void reconcile_go_on(struct collector *c)
+/* An import job, or the last large removal, has ended. */
+static void reconcile_on_background(evutil_socket_t fd, short what, void *arg)
 {
-    if (c->reconcile && c->reconcile->waiting && !c->closing)
-        work_off(c->reconcile);
+    struct collector *c = arg;
+
+    if (c->closing)
+        return;
+    if (c->reconcile && c->reconcile->waiting)
+        reconcile_continue(c->reconcile);
+    if (c->reread)
+        reread_next(c->reread);
+}
+
+static void reconcile_on_store_idle(void *arg)
+{
+    event_active(((struct collector *)arg)->background, EV_TIMEOUT, 0);
+}
+
+void reconcile_init(struct collector *c)
+{
+    c->background = event_new(c->base, -1, 0, reconcile_on_background, c);
+    store_on_idle(c->store, reconcile_on_store_idle, c);
+}
+
+void reconcile_free(struct collector *c)
+{
+    if (c->reconcile)
+        reconcile_drop(c->reconcile);
+    if (c->reread)
+        reread_drop(c->reread);
+    event_free(c->background);
 }
 
 void reconcile_begin(struct collector *c)
@@ -393,12 +584,13 @@ void reconcile_begin(struct collector *c)
     *r = (struct reconcile){.collector = c, .at = {RECORD_NONE, RECORD_NONE}};
     r->root = opendir(store_path(c->store));
     c->reconcile = r;
-    c->left_alone = c->forgotten = false;
-    offload_run(c->offload, list_files, on_portion, r);
+    c->skipped_session = c->session_ended = false;
+    offload_run(c->offload, list_files, reconcile_on_portion, r);
 }
 
-void reconcile_left(struct collector *c)
+void reconcile_skipped(struct collector *c)
 {
-    if (c->left_alone && c->forgotten && TAILQ_EMPTY(&c->collections) && !c->reconcile && !c->closing)
+    if (c->skipped_session && c->session_ended && TAILQ_EMPTY(&c->collections) && !c->reconcile &&
+        !c->closing)
         reconcile_begin(c);
 }

@@ -9,13 +9,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* The group is handed on by the state directory, not asked for. */
+/* The group is inherited from the state directory. */
 #define STORE_DIR_MODE    0750
 #define STORE_FILE_MODE   0640
 #define INCOMING_PREFIX   ".incoming-"
 #define NAME_VARIANTS_MAX 1000
 
-static int remove_leftovers(const char *path)
+static int store_clean(const char *path)
 {
     DIR *dir = opendir(path);
     struct dirent *entry;
@@ -29,18 +29,18 @@ static int remove_leftovers(const char *path)
     return 0;
 }
 
-static int open_directory(const char *path, struct problem *p)
+static int store_open_directory(const char *path, struct problem *p)
 {
     int r = make_dirs(path, STORE_DIR_MODE);
 
     if (r >= 0)
-        r = remove_leftovers(path);
+        r = store_clean(path);
     if (r >= 0 && access(path, W_OK) < 0)
         r = -errno;
     if (r < 0) {
         problem_set(p, r, PROBLEM_STORAGE, "cannot use the store %s: %s", path, strerror(-r));
-        problem_remedy(
-            p, "Make it writable for profd, or name another place: [profd] state_dir= or --state-dir.");
+        problem_remedy(p, "Make it writable for profd, or choose another directory: [profd] state_dir= or "
+                          "--state-dir.");
     }
     return r;
 }
@@ -48,9 +48,9 @@ static int open_directory(const char *path, struct problem *p)
 int store_new(const struct store_settings *settings, struct catalog *catalog, struct offload *offload,
               struct store **ret, struct problem *p)
 {
-    int r = open_directory(settings->path, p);
+    int r = store_open_directory(settings->path, p);
     if (r >= 0)
-        r = open_directory(settings->columns_path, p);
+        r = store_open_directory(settings->columns_path, p);
     if (r < 0)
         return r;
     struct store *s = xcalloc(1, sizeof(*s));
@@ -98,14 +98,14 @@ bool store_holds(const struct store *s, const char *path)
     return starts_with(path, s->settings->path) && path[strlen(s->settings->path)] == '/';
 }
 
-char *incoming_path(struct store *s, const char *dir)
+char *store_incoming_path(struct store *s, const char *dir)
 {
     return xasprintf("%s/" INCOMING_PREFIX "%d-%" PRIu64, dir, getpid(), s->n_incoming++);
 }
 
-int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path)
+int store_open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path)
 {
-    _cleanup_(freep) char *path = incoming_path(s, dir);
+    _cleanup_(freep) char *path = store_incoming_path(s, dir);
 
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, STORE_FILE_MODE);
     if (fd < 0)
@@ -117,19 +117,19 @@ int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path
 
 int store_incoming(struct store *s, int64_t holder, int64_t bytes, int *ret_fd, char **ret_path)
 {
-    int r = open_incoming(s, s->settings->path, ret_fd, ret_path);
+    int r = store_open_incoming(s, s->settings->path, ret_fd, ret_path);
     if (r >= 0)
-        budget_incoming(s, holder, bytes);
+        store_count_incoming(s, holder, bytes);
     return r;
 }
 
 void store_incoming_done(struct store *s, int64_t holder, int64_t bytes)
 {
-    budget_incoming(s, holder, -bytes);
+    store_count_incoming(s, holder, -bytes);
 }
 
-int store_place(const struct store *s, const char *incoming, const char *dir, const char *name,
-                char **ret_path)
+int store_publish(const struct store *s, const char *incoming, const char *dir, const char *name,
+                  char **ret_path)
 {
     _cleanup_(freep) char *directory = xasprintf("%s/%s", s->settings->path, dir);
 
@@ -151,9 +151,9 @@ int store_place(const struct store *s, const char *incoming, const char *dir, co
     return -EEXIST;
 }
 
-/* -- Removing ----------------------------------------------------------------------------------------- */
+/* -- Removing -- */
 
-int remove_row(struct store *s, const struct trace_record *t, const char *actor)
+int store_remove_row(struct store *s, const struct trace_record *t, const char *actor)
 {
     int r = catalog_remove_trace(s->catalog, t->trace_id);
     if (r >= 0)
@@ -168,7 +168,7 @@ void store_unlink(const char *path)
         log_warning("cannot remove %s: %s", path, strerror(errno));
 }
 
-void unlink_files(const struct store *s, const struct trace_record *t)
+void store_unlink_files(const struct store *s, const struct trace_record *t)
 {
     if (t->stored && store_holds(s, t->path))
         store_unlink(t->path);
@@ -176,15 +176,15 @@ void unlink_files(const struct store *s, const struct trace_record *t)
         store_unlink(t->columns);
 }
 
-/* The row goes first and is committed: a file without a row is adopted again at the next start, the reverse
- * would be a lie. */
+/* The row goes first and is committed: a file without a row is recovered at the next start, while a row without
+ * a file would be wrong. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor)
 {
-    int r = remove_row(s, t, actor);
+    int r = store_remove_row(s, t, actor);
     if (r >= 0)
         r = catalog_commit(s->catalog, false);
     if (r < 0)
         return r;
-    unlink_files(s, t);
+    store_unlink_files(s, t);
     return 0;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of the store: what it may hold, in whose share a trace counts, and which traces go for one that
- * comes in. Who gives way is decided by retention.h, which knows numbers only; here they are gathered, and
- * what was decided is done. What counts is what files take on the disk.
+ * The budget of the store: its size, in whose share a trace counts, and which traces are removed for an
+ * incoming one. Bytes are those that files take on the disk.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "daemon/collect/retention.h"
 #include "daemon/collect/store_internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -17,9 +15,31 @@
 #define DEFAULT_USE_DIVISOR  10
 #define DEFAULT_FREE_PERCENT 15
 #define DEFAULT_FREE_MAX     (INT64_C(4) << 30)
-/* A worker whose files say nothing of their owner has a share of its own until no discovery has seen it for
- * that long: addresses of workers come and go, and the traces of those that are gone share one share. */
+/* A worker whose files have no known owner has a share of its own until no discovery has seen it for that
+ * long: addresses of workers change, and the traces of workers that are gone share one share. */
 #define WORKER_SEEN_NS (INT64_C(86400) * NS_PER_S)
+
+/* -- The policy -- */
+
+int64_t retention_share(int64_t capacity, size_t n, int64_t per_user)
+{
+    int64_t equal = MAX(capacity, INT64_C(0)) / (int64_t)MAX(n, (size_t)1);
+
+    return per_user > 0 ? MIN(per_user, equal) : equal;
+}
+
+ssize_t retention_next(const struct retention_holder *holders, size_t n, int64_t share)
+{
+    ssize_t most = -1;
+
+    for (size_t i = 0; i < n; i++)
+        if (holders[i].removable && holders[i].used > share &&
+            (most < 0 || holders[i].used > holders[most].used))
+            most = (ssize_t)i;
+    return most;
+}
+
+/* -- Holders -- */
 
 int store_usage(const struct store *s, struct store_usage *ret)
 {
@@ -40,14 +60,12 @@ int store_usage(const struct store *s, struct store_usage *ret)
     return 0;
 }
 
-int64_t room_of(const struct trace_record *t)
+int64_t store_trace_bytes(const struct trace_record *t)
 {
     return (t->stored ? t->disk_size : 0) + MAX(t->columns_size, INT64_C(0));
 }
 
-/* -- Holders ------------------------------------------------------------------------------------------ */
-
-static int64_t seen_since(void)
+static int64_t holder_seen_since(void)
 {
     return wall_ns() - WORKER_SEEN_NS;
 }
@@ -56,11 +74,11 @@ int64_t store_holder(const struct store *s, int64_t owner_uid, const char *worke
 {
     int64_t holder = HOLDER_OTHERS;
 
-    catalog_find_holder(s->catalog, owner_uid, worker_url, seen_since(), &holder);
+    catalog_find_holder(s->catalog, owner_uid, worker_url, holder_seen_since(), &holder);
     return holder;
 }
 
-void budget_incoming(struct store *s, int64_t holder, int64_t bytes)
+void store_count_incoming(struct store *s, int64_t holder, int64_t bytes)
 {
     size_t i = 0;
 
@@ -69,7 +87,7 @@ void budget_incoming(struct store *s, int64_t holder, int64_t bytes)
         i++;
     if (i == s->n_incoming_holders) {
         VEC_GROW(s->incoming, s->n_incoming_holders, s->cap_incoming);
-        s->incoming[s->n_incoming_holders++] = (struct incoming){.holder = holder};
+        s->incoming[s->n_incoming_holders++] = (struct incoming_bytes){.holder = holder};
     }
     s->incoming[i].bytes += bytes;
     if (s->incoming[i].bytes <= 0)
@@ -77,7 +95,7 @@ void budget_incoming(struct store *s, int64_t holder, int64_t bytes)
 }
 
 /* [store] per_user= in bytes; 0: not set. */
-static int64_t per_user_of(const struct store *s, int64_t max_use)
+static int64_t store_per_user(const struct store *s, int64_t max_use)
 {
     int64_t setting = s->settings->per_user;
     return setting < 0 ? max_use / 100 * -setting + max_use % 100 * -setting / 100 : setting;
@@ -90,9 +108,9 @@ int store_list_users(const struct store *s, struct store_users *ret)
     *ret = (struct store_users){0};
     int r = store_usage(s, &u);
     if (r >= 0)
-        r = catalog_list_holders(s->catalog, seen_since(), &ret->users, &ret->n);
+        r = catalog_list_holders(s->catalog, holder_seen_since(), &ret->users, &ret->n);
     if (r >= 0)
-        ret->share = retention_share(u.max_use, ret->n, per_user_of(s, u.max_use));
+        ret->share = retention_share(u.max_use, ret->n, store_per_user(s, u.max_use));
     return r;
 }
 
@@ -108,7 +126,7 @@ char *store_user_name(int64_t holder, const char *worker_url)
                         : xstrdup("others");
 }
 
-/* -- Who gives way ------------------------------------------------------------------------------------ */
+/* -- Choosing what is removed -- */
 
 struct eviction {
     struct store *store;
@@ -129,9 +147,9 @@ static void eviction_done(struct eviction *e)
     free(e->ids);
 }
 
-/* By how much these additional bytes, with the copies under way, exceed the budget. Some may be on the disk
- * already. */
-static int64_t excess(const struct store *s, const struct store_usage *u, int64_t bytes, int64_t written)
+/* Bytes by which these additional ones, with the copies being written, exceed the budget. */
+static int64_t store_excess(const struct store *s, const struct store_usage *u, int64_t bytes,
+                            int64_t written)
 {
     int64_t used, needed, over;
 
@@ -147,10 +165,10 @@ static int64_t excess(const struct store *s, const struct store_usage *u, int64_
 bool store_has_room(const struct store *s, int64_t bytes)
 {
     struct store_usage u = {0};
-    return store_usage(s, &u) >= 0 && excess(s, &u, bytes, 0) <= 0;
+    return store_usage(s, &u) >= 0 && store_excess(s, &u, bytes, 0) <= 0;
 }
 
-static void add_use(struct eviction *e, int64_t number, int64_t bytes)
+static void eviction_count(struct eviction *e, int64_t number, int64_t bytes)
 {
     size_t i = 0;
 
@@ -168,37 +186,37 @@ static void add_use(struct eviction *e, int64_t number, int64_t bytes)
     e->holders[i].used += bytes;
 }
 
-static int gather_holders(struct eviction *e, const struct store_usage *u, int64_t holder, int64_t bytes)
+static int eviction_gather(struct eviction *e, const struct store_usage *u, int64_t holder, int64_t bytes)
 {
     const struct store *s = e->store;
     struct holder_usage *list;
     int64_t total = 0, capacity;
     size_t n;
 
-    int r = catalog_list_holders(s->catalog, seen_since(), &list, &n);
+    int r = catalog_list_holders(s->catalog, holder_seen_since(), &list, &n);
     if (r < 0)
         return r;
     for (size_t i = 0; i < n; i++)
-        add_use(e, list[i].holder, list[i].bytes);
+        eviction_count(e, list[i].holder, list[i].bytes);
     holder_usage_free(list, n);
     for (size_t i = 0; i < s->n_incoming_holders; i++)
-        add_use(e, s->incoming[i].holder, s->incoming[i].bytes);
-    add_use(e, holder, bytes);
+        eviction_count(e, s->incoming[i].holder, s->incoming[i].bytes);
+    eviction_count(e, holder, bytes);
     for (size_t i = 0; i < e->n_holders; i++)
         total += e->holders[i].used;
-    /* What is to be left free on the disk may be what limits the store. */
+    /* The space to be left free on the disk may be what limits the store. */
     if (__builtin_sub_overflow(total, e->goal, &capacity))
         capacity = 0;
-    e->share = retention_share(MIN(capacity, u->max_use), e->n_holders, per_user_of(s, u->max_use));
+    e->share = retention_share(MIN(capacity, u->max_use), e->n_holders, store_per_user(s, u->max_use));
     return 0;
 }
 
-/* Whether something of the holder may go after what was chosen of it; that is added where it is to go. */
-static int next_of(struct eviction *e, size_t i, bool choose)
+/* Finds the holder's next removable trace after those that were chosen, and chooses it where asked to. */
+static int eviction_next(struct eviction *e, size_t i, bool choose)
 {
     struct trace_record t;
 
-    int r = catalog_next_evictable_of(e->store->catalog, e->numbers[i], seen_since(), &e->at[i], &t);
+    int r = catalog_next_evictable_of(e->store->catalog, e->numbers[i], holder_seen_since(), &e->at[i], &t);
     if (r == -ENOENT)
         e->holders[i].removable = false;
     if (r < 0)
@@ -208,18 +226,18 @@ static int next_of(struct eviction *e, size_t i, bool choose)
         VEC_GROW(e->ids, e->n, e->cap);
         e->ids[e->n++] = t.trace_id;
         e->at[i] = (struct trace_position){t.collected_at, t.trace_id};
-        e->freed += room_of(&t);
-        e->holders[i].used -= room_of(&t);
+        e->freed += store_trace_bytes(&t);
+        e->holders[i].used -= store_trace_bytes(&t);
     }
     trace_record_done(&t);
     return 0;
 }
 
 /* -EDQUOT where only the shares of others are in the way, else -ENOSPC. */
-static int refusal_of(struct eviction *e)
+static int eviction_refusal(struct eviction *e)
 {
     for (size_t i = 0; i < e->n_holders; i++) {
-        int r = e->holders[i].removable ? next_of(e, i, false) : 0;
+        int r = e->holders[i].removable ? eviction_next(e, i, false) : 0;
         if (r < 0 || e->holders[i].removable)
             return r < 0 ? r : -EDQUOT;
     }
@@ -227,7 +245,7 @@ static int refusal_of(struct eviction *e)
 }
 
 /* Which traces would have to be removed for additional bytes of a holder. */
-static int choose_victims(struct eviction *e, int64_t holder, int64_t bytes, int64_t written)
+static int eviction_choose(struct eviction *e, int64_t holder, int64_t bytes, int64_t written)
 {
     const struct store *s = e->store;
     struct store_usage u = {0};
@@ -235,34 +253,24 @@ static int choose_victims(struct eviction *e, int64_t holder, int64_t bytes, int
     int r = store_usage(s, &u);
     if (r < 0)
         return r;
-    e->goal = excess(s, &u, bytes, written);
+    e->goal = store_excess(s, &u, bytes, written);
     if (e->goal <= 0)
         return 0;
     if (bytes > u.max_use - s->incoming_bytes)
         return -ENOSPC;
-    r = gather_holders(e, &u, holder, bytes);
+    r = eviction_gather(e, &u, holder, bytes);
     while (r >= 0 && e->freed < e->goal) {
         ssize_t next = retention_next(e->holders, e->n_holders, e->share);
         if (next < 0)
-            return refusal_of(e);
-        r = next_of(e, (size_t)next, true);
+            return eviction_refusal(e);
+        r = eviction_next(e, (size_t)next, true);
     }
     return r;
 }
 
-/* -- What goes ---------------------------------------------------------------------------------------- */
+/* -- Removing it -- */
 
-static int give_up_columns(struct store *s, const struct trace_record *t)
-{
-    int r = drop_columns(s, t->trace_id);
-    if (r >= 0)
-        r = catalog_commit(s->catalog, false);
-    if (r >= 0)
-        store_unlink(t->columns);
-    return r;
-}
-
-static int remove_victim(struct store *s, int64_t id)
+static int store_evict(struct store *s, int64_t id)
 {
     struct trace_record t;
 
@@ -274,19 +282,29 @@ static int remove_victim(struct store *s, int64_t id)
                               .message_id = MESSAGE_STORE_FULL),
                    "%st%" PRId64 " (%s) %s removed: the store is at its budget",
                    t.stored ? "" : "the columns of ", id, t.name, t.stored ? "is" : "are");
-        r = t.stored ? store_remove_trace(s, &t, "profd, for the store's budget") : give_up_columns(s, &t);
+        if (t.stored) {
+            r = store_remove_trace(s, &t, "profd, for the store's budget");
+        } else {
+            r = store_drop_columns(s, t.trace_id);
+            if (r >= 0)
+                r = catalog_commit(s->catalog, false);
+            if (r >= 0)
+                store_unlink(t.columns);
+        }
     }
     trace_record_done(&t);
     return r;
 }
 
-static int make_room(struct store *s, int64_t holder, int64_t bytes, int64_t written, int64_t collected_until)
+/* written: of the bytes, those that are on the disk already. */
+static int store_evict_for(struct store *s, int64_t holder, int64_t bytes, int64_t written,
+                           int64_t collected_until)
 {
     _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = collected_until};
 
-    int r = choose_victims(&e, holder, bytes, written);
+    int r = eviction_choose(&e, holder, bytes, written);
     for (size_t i = 0; i < e.n && r >= 0; i++) {
-        r = remove_victim(s, e.ids[i]);
+        r = store_evict(s, e.ids[i]);
         s->n_evictions += r >= 0;
     }
     return r;
@@ -294,30 +312,21 @@ static int make_room(struct store *s, int64_t holder, int64_t bytes, int64_t wri
 
 int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
 {
-    return make_room(s, holder, bytes, 0, collected_until);
+    return store_evict_for(s, holder, bytes, 0, collected_until);
 }
 
 int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
 {
-    return make_room(s, holder, bytes, bytes, collected_until);
+    return store_evict_for(s, holder, bytes, bytes, collected_until);
 }
 
 int store_could_take(struct store *s, int64_t bytes)
 {
     _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = INT64_MAX};
 
-    /* Of somebody who has nothing yet. Where that is more than a share, others can still replace their own.
-     */
-    int r = choose_victims(&e, INT64_MAX, bytes, 0);
+    /* For a holder without traces. Where that is more than a share, others can still replace their own. */
+    int r = eviction_choose(&e, INT64_MAX, bytes, 0);
     return r == -EDQUOT ? 0 : r;
-}
-
-static const char *url_of(const struct store_users *users, int64_t holder)
-{
-    for (size_t i = 0; i < users->n; i++)
-        if (users->users[i].holder == holder)
-            return users->users[i].worker_url;
-    return holder < 0 ? "this worker" : NULL;
 }
 
 char *store_refusal(const struct store *s, int64_t holder, int err)
@@ -329,7 +338,11 @@ char *store_refusal(const struct store *s, int64_t holder, int err)
         return xstrdup("no room in the store (see profctl du)");
     if (err != -EDQUOT || store_list_users(s, &users) < 0)
         return xstrdup(strerror(-err));
-    _cleanup_(freep) char *name = store_user_name(holder, url_of(&users, holder));
+    const char *url = holder < 0 ? "this worker" : NULL;
+    for (size_t i = 0; i < users.n; i++)
+        if (users.users[i].holder == holder)
+            url = users.users[i].worker_url;
+    _cleanup_(freep) char *name = store_user_name(holder, url);
     return xasprintf("no room in the store for %s beyond a share of %s ([store] per_user=; see profctl du)",
                      name, format_size(share, users.share));
 }

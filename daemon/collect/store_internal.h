@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What store.c, store_budget.c, store_columns.c and remove.c share. */
+/* The store's struct, and what its files share: store.c, store_budget.c, store_removal.c, columns.c. */
 #pragma once
 
 #include "daemon/collect/store.h"
 
-/* What is on its way into the store, of one holder. */
-struct incoming {
+/* Bytes on their way into the store, of one holder. */
+struct incoming_bytes {
     int64_t holder, bytes;
 };
 
@@ -14,28 +14,46 @@ struct store {
     struct catalog *catalog;
     struct offload *offload;
     uint64_t n_incoming;
-    int64_t incoming_bytes; /* of the files that are on their way in */
-    struct incoming *incoming;
+    int64_t incoming_bytes; /* of all holders */
+    struct incoming_bytes *incoming;
     size_t n_incoming_holders, cap_incoming;
     int64_t lent_bytes;  /* of the disk, to columns that are being written */
-    unsigned n_removals; /* of large files, in progress */
+    unsigned n_removals; /* large ones, in progress */
     uint64_t n_evictions;
     void (*idle)(void *arg);
     void *idle_arg;
     bool closing;
 };
 
-/* The name of a fresh file in that directory. */
-char *incoming_path(struct store *s, const char *dir);
-/* A fresh file in that directory, which store_new() removes where it is left behind. */
-int open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
-/* store_budget.c: adds bytes, or removes them if negative, to what is being written for a holder. */
-void budget_incoming(struct store *s, int64_t holder, int64_t bytes);
-/* What goes with a trace that a budget takes: all of it, or only what is profd's own. */
-int64_t room_of(const struct trace_record *t);
-/* Not committed: the columns go from the row, whose trace stays where it is. */
-int drop_columns(struct store *s, int64_t trace_id);
-/* What a row that is gone leaves behind. */
-void unlink_files(const struct store *s, const struct trace_record *t);
+/* Path of a new file in that directory, which store_new() removes where it is left over. */
+char *store_incoming_path(struct store *s, const char *dir);
+int store_open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
+/* Adds bytes, or removes them if negative, to those being written for a holder. */
+void store_count_incoming(struct store *s, int64_t holder, int64_t bytes);
+/* Bytes of the budget that a trace takes: its columns, and its file where that is in the store. */
+int64_t store_trace_bytes(const struct trace_record *t);
+/* As store_make_room(), for columns that are on the disk already. */
+int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until);
+/* Not committed: removes the columns from a row whose trace stays. */
+int store_drop_columns(struct store *s, int64_t trace_id);
+/* The files of a row that was removed. */
+void store_unlink_files(const struct store *s, const struct trace_record *t);
 /* The row and its event, not committed. */
-int remove_row(struct store *s, const struct trace_record *t, const char *actor);
+int store_remove_row(struct store *s, const struct trace_record *t, const char *actor);
+
+/*
+ * Who loses a trace when the store is full: a policy over numbers alone, without I/O.
+ *
+ * Each holder (a user; a worker where owners are unknown) has a share. The holder that is most above its share
+ * loses its oldest trace, also to a file of its own; one within its share loses nothing to others. While the
+ * store is not full a share limits nobody.
+ */
+struct retention_holder {
+    int64_t used;   /* bytes, with those of the incoming file if it is the holder's */
+    bool removable; /* it has a trace that is not pinned, of a session that is over */
+};
+/* The share of each of n holders in a store of that capacity: an equal part, or per_user bytes where that is
+ * less. per_user 0: not set. */
+int64_t retention_share(int64_t capacity, size_t n, int64_t per_user);
+/* The holder whose oldest trace goes next; -1: none, and the file is refused. */
+ssize_t retention_next(const struct retention_holder *holders, size_t n, int64_t share);

@@ -167,21 +167,11 @@ static int step(struct walk *w, const char *name)
 
 static int walk(struct walk *w)
 {
+    char name[NAME_MAX + 1];
     int r = begin_at_root(w);
 
-    while (r == 0) {
-        char name[NAME_MAX + 1];
-        const char *p = w->rest + strspn(w->rest, "/");
-        size_t n = strcspn(p, "/");
-        if (n == 0)
-            return 0;
-        if (n > NAME_MAX)
-            return -ENAMETOOLONG;
-        memcpy(name, p, n);
-        name[n] = '\0';
-        memmove(w->rest, p + n, strlen(p + n) + 1);
+    while (r == 0 && (r = path_take_component(w->rest, name)) == 0 && name[0])
         r = step(w, name);
-    }
     return r;
 }
 

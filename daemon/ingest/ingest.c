@@ -484,7 +484,7 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns)
     ingest->queue.slice_ns = duration_ns;
 }
 
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *order,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *order,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg)
 {
     struct ingest_job *job = xcalloc(1, sizeof(*job));

@@ -27,7 +27,7 @@ struct ingest_columns {
 };
 
 /* What is to be done with a file; the meaning of each descriptor is that of proto/ingest.h. */
-struct ingest_order {
+struct ingest_request {
     int source_fd;
     int64_t source_size; /* when it was opened: to ask its file system anew could block */
     int dest_fd;         /* -1 where not wanted */
@@ -85,7 +85,7 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns);
  * Takes both descriptors, also where it fails. done() runs later on the loop, exactly once; the result is
  * borrowed and the job gone when it returns.
  */
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_order *order,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *order,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg);
 /* done() runs with -ECANCELED, later on the loop. */
 void ingest_cancel(struct ingest_job *job);

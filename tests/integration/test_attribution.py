@@ -141,7 +141,7 @@ def test_workers_that_cannot_be_told_apart(tmp_path):
         assert session["state"] == "partial"
         for target in session["targets"]:
             assert target["state"] == "partial"
-            assert target["failure"] == (f"2 traces in {tmp_path / 'fleet'} may be its own or another worker's")
+            assert target["failure"] == (f"2 traces in {tmp_path / 'fleet'} may belong to this or another worker")
             assert target["remedy"] == "Give each worker a directory of its own."
         traces = profd.traces(session=session["session"])
         assert [trace["state"] for trace in traces] == ["complete"] * 2  # and nobody's duplicate

@@ -72,7 +72,7 @@ def check_copies(profd, traces):
 # Bad traces
 
 FAULTS = [  # fault, states of its two traces, their reason, words of the target
-    ("zero-byte", "empty", "^0 bytes$", "none of its 2 traces is whole; t[12] is empty: 0 bytes"),
+    ("zero-byte", "empty", "^0 bytes$", "none of its 2 traces is complete; t[12] is empty: 0 bytes"),
     ("truncated", "truncated", r"^truncated after \d+ events: gzip ends after \d+ bytes", r"t[12] is truncated after \d+ events"),
     ("truncated-json", "truncated", r"^truncated after \d+ events$", r"t[12] is truncated after \d+ events$"),
     ("corrupt-crc", "corrupt", "checksum", r"t[12] is corrupt: damaged after \d+ events: gzip checksum"),
@@ -87,7 +87,7 @@ def test_a_damaged_trace_is_kept_and_named(tmp_path, fault, state, reason, failu
         target, traces = session["targets"][0], profd.traces(session=session["session"])
         assert session["state"] == target["state"] == "partial"
         assert re.search(failure, target["failure"]), target
-        assert target["remedy"] == "profctl list-traces says what is wrong with each."
+        assert target["remedy"] == "profctl list-traces prints the state of each."
         assert [trace["state"] for trace in traces] == [state, state]
         assert all(re.search(reason, trace["reason"]) for trace in traces), traces
         assert {trace["worker"] for trace in traces} == {fleet.workers[0]}

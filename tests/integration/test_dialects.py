@@ -195,7 +195,7 @@ def test_a_limit_for_what_nobody_asked_for(house, tmp_path):
     wait_for(skipped)
     house.profd.stop()
     said = house.profd.log()
-    assert "4 traces that an engine wrote unasked were not collected" in said and "unclaimed_per_minute=" in said
+    assert "4 traces that an engine wrote without a request were not collected" in said and "unclaimed_per_minute=" in said
     assert house.profd.rows("select text from events where kind = 'traces-skipped'")
     assert len(list(Path(unasked).iterdir())) == 9  # they stay where they are
     house.profd.start()

@@ -40,7 +40,7 @@ def skipped(reason):
 
 
 COMPLETE = ends("complete")
-NOT_WHOLE = ends("partial", "none of its 2 traces is whole")
+NOT_WHOLE = ends("partial", "none of its 2 traces is complete")
 UNKNOWN = skipped("not an engine that profd knows")
 
 # Fault: what it comes to on both engines, or on each.

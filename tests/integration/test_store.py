@@ -624,7 +624,7 @@ def test_a_trace_that_the_catalog_cannot_take_is_not_forgotten(tmp_path, small_s
                 while balloon.write(bytes(4096)) == 4096:
                     pass
                 raise OSError
-        wait_for(lambda: "the catalog cannot take what came of" in profd.log(), why=profd.log)
+        wait_for(lambda: "the catalog cannot save the row of" in profd.log(), why=profd.log)
         (small_state_disk / "balloon").unlink()
         assert profd.wait_session(session)["state"] == "complete"
         traces = profd.traces(session=session)

@@ -112,7 +112,7 @@ static void wait_for(struct fixture *f, struct outcome *o)
 static struct ingest_job *begin(struct ingest *ingest, int source_fd, int dest_fd, int64_t size_max,
                                 struct outcome *o)
 {
-    const struct ingest_order order = {.source_fd = source_fd, .dest_fd = dest_fd, .size_max = size_max};
+    const struct ingest_request order = {.source_fd = source_fd, .dest_fd = dest_fd, .size_max = size_max};
     return ingest_run(ingest, &order, on_done, o);
 }
 
@@ -156,7 +156,7 @@ static void open_small(struct ingest_columns *ret, void *arg)
 static struct outcome run_into_columns(struct fixture *f, const void *data, size_t size, int64_t memory_max)
 {
     struct outcome o = {.base = f->base, .fixture = f};
-    const struct ingest_order order = {.source_fd = new_file(f, "source", data, size, 0600),
+    const struct ingest_request order = {.source_fd = new_file(f, "source", data, size, 0600),
                                        .dest_fd = new_file(f, "dest", NULL, 0, 0600),
                                        .open_columns = open_columns,
                                        .size_max = SIZE_LIMIT,
@@ -406,7 +406,7 @@ static void test_columns_without_memory(void **state)
 static void check_not_written(struct fixture *f, void (*open)(struct ingest_columns *ret, void *arg))
 {
     struct outcome o = {.base = f->base, .fixture = f};
-    const struct ingest_order order = {.source_fd = new_file(f, "source", trace, strlen(trace), 0600),
+    const struct ingest_request order = {.source_fd = new_file(f, "source", trace, strlen(trace), 0600),
                                        .dest_fd = new_file(f, "dest", NULL, 0, 0600),
                                        .open_columns = open,
                                        .size_max = SIZE_LIMIT,
@@ -685,7 +685,7 @@ static void test_background_waits(void **state)
     struct fixture *f = *state;
     struct outcome first = {0}, background = {.base = f->base}, last = {0};
     _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, "exit 3", 1);
-    const struct ingest_order order = {.source_fd = new_file(f, "source", "x", 1, 0600),
+    const struct ingest_request order = {.source_fd = new_file(f, "source", "x", 1, 0600),
                                        .dest_fd = -1,
                                        .size_max = SIZE_LIMIT,
                                        .background = true};
@@ -715,7 +715,7 @@ static void open_nothing(struct ingest_columns *ret, void *arg)
 static struct ingest_job *begin_endless(struct fixture *f, struct ingest *ingest, struct outcome *o)
 {
     o->base = f->base;
-    const struct ingest_order order = {.source_fd = new_file(f, "endless", "xx", 2, 0600),
+    const struct ingest_request order = {.source_fd = new_file(f, "endless", "xx", 2, 0600),
                                        .source_size = 2,
                                        .dest_fd = -1,
                                        .size_max = SIZE_LIMIT,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/collect/retention.h"
+#include "daemon/collect/store_internal.h"
 #include "tests/unit/cmocka-all.h"
 
 static void test_shares(void **state)

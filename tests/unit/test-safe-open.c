@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/collect/place.h"
+#include "daemon/collect/safe_open.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 /* A directory of the test's own, which is the working directory meanwhile. */
 static int setup(void **state)
 {
-    char template[] = "/tmp/test-place-XXXXXX";
+    char template[] = "/tmp/test-safe-open-XXXXXX";
     assert_non_null(mkdtemp(template));
     assert_int_equal(chdir(template), 0);
     *state = xstrdup(template);
@@ -39,13 +39,14 @@ struct opened {
 };
 
 /* What comes of opening base/path, and whether that is what is truly at `expected`. */
-static struct opened open_at(const char *base, const char *path, struct place *at, const char *expected)
+static struct opened open_at(const char *base, const char *path, struct dir_location *at,
+                             const char *expected)
 {
     _cleanup_(freep) char *full = xasprintf("%s/%s", base, path);
     struct opened o = {0};
     struct stat a, b;
 
-    int fd = place_open(full, at, &o.refusal);
+    int fd = safe_open_dir(full, at, &o.refusal);
     o.r = MIN(fd, 0);
     o.same = fd >= 0 && fstat(fd, &a) == 0 && stat(expected, &b) == 0 && a.st_ino == b.st_ino;
     closep(&fd);
@@ -55,7 +56,7 @@ static struct opened open_at(const char *base, const char *path, struct place *a
 
 static void check(const char *base, const char *path, const char *expected)
 {
-    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
     struct opened o = open_at(base, path, &at, expected);
     if (o.r < 0 || !o.same)
         fail_msg("%s/%s: %d %s", base, path, o.r, o.refusal ? o.refusal : "");
@@ -65,7 +66,7 @@ static void check(const char *base, const char *path, const char *expected)
 
 static void check_error(const char *base, const char *path, int error)
 {
-    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
     struct opened o = open_at(base, path, &at, "/");
     assert_int_equal(o.r, error);
     free(o.refusal);
@@ -102,7 +103,7 @@ static void test_anchor(void **state)
     _cleanup_(freep) char *root = xasprintf("/proc/%d/root", (int)getpid());
     _cleanup_(freep) char *base = xasprintf("%s%s", root, (char *)*state);
     _cleanup_(freep) char *absolute = xasprintf("%s/dir", (char *)*state);
-    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
 
     assert_int_equal(symlink(absolute, "absolute"), 0);
     check(base, "dir/sub", "dir/sub");
@@ -117,28 +118,28 @@ static void test_anchor(void **state)
 static void test_a_process_that_is_another_one(void **state)
 {
     _cleanup_(freep) char *base = xasprintf("/proc/%d/root%s", (int)getpid(), (char *)*state);
-    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
     int64_t started;
 
     assert_true(open_at(base, "dir", &at, "dir").same);
-    assert_int_equal(place_process_started(base, &started), 0);
+    assert_int_equal(path_process_started(base, &started), 0);
     assert_int_not_equal(started, RECORD_NONE);
     assert_int_equal(at.process_started, started);
     at.process_started--;
     struct opened o = open_at(base, "dir", &at, "dir");
     assert_int_equal(o.r, -ELOOP);
-    assert_non_null(strstr(o.refusal, "the process whose it was has ended"));
+    assert_non_null(strstr(o.refusal, "the process that it belonged to has ended"));
     free(o.refusal);
-    assert_int_equal(place_process_started(*state, &started), 0);
+    assert_int_equal(path_process_started(*state, &started), 0);
     assert_int_equal(started, RECORD_NONE);
-    assert_true(place_process_started("/proc/999999999/root/tmp", &started) < 0);
+    assert_true(path_process_started("/proc/999999999/root/tmp", &started) < 0);
 }
 
 static void test_a_directory_that_is_swapped(void **state)
 {
     const char *base = *state;
-    _cleanup_(place_done) struct place at = {0};
-    _cleanup_(place_done) struct place of_missing = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
+    _cleanup_(location_done) struct dir_location of_missing = {0};
 
     assert_int_equal(mkdir("other", 0755), 0);
     assert_true(open_at(base, "dir", &at, "dir").same);
@@ -161,7 +162,7 @@ static void test_a_directory_that_is_swapped(void **state)
 static void test_links_of_others(void **state)
 {
     const char *base = *state;
-    _cleanup_(place_done) struct place at = {0};
+    _cleanup_(location_done) struct dir_location at = {0};
 
     if (geteuid() != 0)
         skip();
@@ -185,7 +186,7 @@ static void check_no_file(int dir, const char *name, int error, const char *kind
     const char *what = NULL;
     struct stat st;
 
-    assert_int_equal(place_open_file(dir, name, &st, &what), error);
+    assert_int_equal(safe_open_file(dir, name, &st, &what), error);
     if (!streq(what, kind))
         fail_msg("%s is %s", name, what ? what : "not told");
 }
@@ -199,7 +200,7 @@ static void test_files(void **state)
     FILE *f = fopen("dir/file", "w");
     fputs("hello", f);
     fclose(f);
-    _cleanup_(closep) int fd = place_open_file(dir, "file", &st, &what);
+    _cleanup_(closep) int fd = safe_open_file(dir, "file", &st, &what);
     assert_true(fd >= 0);
     assert_int_equal(st.st_size, 5);
     assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -240,7 +241,7 @@ static int64_t count_holes(int64_t size, int64_t written)
     for (int64_t at = 0; at < written; at += (int64_t)sizeof(block))
         assert_int_equal(pwrite(fd, block, sizeof(block), 2 * at), sizeof(block));
     assert_int_equal(fstat(fd, &st), 0);
-    int64_t holes = place_holes(fd, &st);
+    int64_t holes = file_holes(fd, &st);
     assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
     return holes;
 }
@@ -250,13 +251,13 @@ static void test_holes(void **state)
     enum { MIB = 1 << 20 };
 
     assert_int_equal(count_holes(0, 0), 0);
-    assert_int_equal(count_holes(PLACE_HOLES_MAX, 0), PLACE_HOLES_MAX);
-    assert_true(count_holes(PLACE_HOLES_MAX + 1, 0) > PLACE_HOLES_MAX);
-    assert_true(count_holes(INT64_C(60) << 30, 0) > PLACE_HOLES_MAX);
+    assert_int_equal(count_holes(FILE_HOLES_MAX, 0), FILE_HOLES_MAX);
+    assert_true(count_holes(FILE_HOLES_MAX + 1, 0) > FILE_HOLES_MAX);
+    assert_true(count_holes(INT64_C(60) << 30, 0) > FILE_HOLES_MAX);
     /* Many small holes: as many bytes in all. */
     assert_int_equal(count_holes(2 * MIB, MIB), MIB);
-    assert_int_equal(count_holes(PLACE_HOLES_MAX, 4 * MIB), PLACE_HOLES_MAX - 4 * MIB);
-    assert_true(count_holes(PLACE_HOLES_MAX + 5 * MIB, 4 * MIB) > PLACE_HOLES_MAX);
+    assert_int_equal(count_holes(FILE_HOLES_MAX, 4 * MIB), FILE_HOLES_MAX - 4 * MIB);
+    assert_true(count_holes(FILE_HOLES_MAX + 5 * MIB, 4 * MIB) > FILE_HOLES_MAX);
 }
 
 int main(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Removals that may be large. A portion is: a few rows, their commit, then their files on the offload; then
- * the next portion. The rows of a portion go before its files: a file without a row is adopted again at the
- * next start, the reverse would be a lie.
+ * the next portion. The rows of a portion go before its files: a file without a row is recovered at the next
+ * start, while a row without a file would be wrong.
  *
- * A session's row goes with its last traces. Where they are more than a portion, an event goes before them:
- * whoever finds that and the session goes on with the removal.
+ * A session's row goes with its last traces. Where they are more than a portion, an event is written first: a
+ * start of profd that finds the event and the session resumes the removal.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -16,9 +16,9 @@
 #include <inttypes.h>
 
 /* Rows of a portion: their deletion takes some milliseconds. */
-#define PORTION 100
+#define REMOVAL_PORTION 100
 
-struct removal {
+struct store_removal {
     struct store *store;
     char *actor;
     store_removed_fn done;
@@ -28,28 +28,18 @@ struct removal {
     int64_t session_id;       /* RECORD_NONE: a vacuum */
     int64_t goal;             /* of a vacuum: bytes to be freed */
     int64_t collected_until;  /* of a vacuum */
-    struct trace_position at; /* of a vacuum: how far it came */
+    struct trace_position at; /* of a vacuum: the last trace that was chosen */
     bool dry_run;
 
-    struct trace_record *portion; /* with what is needed of each */
+    struct trace_record *portion; /* with the fields that the removal needs */
     size_t n;
     bool announced;
-    char *directory; /* to be removed when all is; NULL not yet */
+    char *directory; /* the session's, to be removed with the last portion; NULL before */
 };
 
-static void log_vacuum(const struct removal *m)
-{
-    char size[UNIT_TEXT_MAX];
+/* -- The report of a vacuum -- */
 
-    if (m->session_id == RECORD_NONE && !m->dry_run && m->removed.bytes > 0)
-        log_struct(LOG_NOTICE, LOG_FIELDS(.message_id = MESSAGE_STORE_FULL),
-                   "vacuum of the store by %s: %" PRId64 " traces went, %s", m->actor, m->removed.traces,
-                   format_size(size, m->removed.bytes));
-}
-
-/* -- What vacuum reports -- */
-
-static json_t *list_item(const struct trace_record *t)
+static json_t *removal_list_item(const struct trace_record *t)
 {
     char ref[32];
     json_t *j = json_object();
@@ -62,14 +52,14 @@ static json_t *list_item(const struct trace_record *t)
     }
     json_put_str(j, "worker", t->worker_url);
     json_put_str(j, "name", t->name);
-    json_put_int(j, "size", room_of(t));
+    json_put_int(j, "size", store_trace_bytes(t));
     json_put_int(j, "collected_at", t->collected_at);
     if (!t->stored)
         json_put_bool(j, "columns_only", true);
     return j;
 }
 
-static const char *why_kept(struct removal *m, const struct trace_record *t)
+static const char *removal_kept_reason(struct store_removal *m, const struct trace_record *t)
 {
     struct session_record s;
     bool pinned;
@@ -82,33 +72,37 @@ static const char *why_kept(struct removal *m, const struct trace_record *t)
     return pinned ? "session-pinned" : "session-running";
 }
 
-static int take_kept(const struct trace_record *t, void *arg)
+static int removal_add_kept(const struct trace_record *t, void *arg)
 {
-    struct removal *m = arg;
-    json_t *item = list_item(t);
+    struct store_removal *m = arg;
+    json_t *item = removal_list_item(t);
 
-    json_put_str(item, "reason", why_kept(m, t));
+    json_put_str(item, "reason", removal_kept_reason(m, t));
     json_array_append_new(m->removed.kept, item);
     return 0;
 }
 
-/* What would have been taken before the last that was, or, if the goal is not reached, to reach it. */
-static void list_kept(struct removal *m)
+/* Traces older than the last one that was removed, or, if the goal is not reached, all that would help. */
+static void removal_list_kept(struct store_removal *m)
 {
     if (m->session_id != RECORD_NONE || m->goal <= 0)
         return;
     int64_t until = m->removed.bytes >= m->goal ? m->at.at : m->collected_until;
-    catalog_each_protected(m->store->catalog, until, STORE_LISTED_MAX, take_kept, m);
+    catalog_each_protected(m->store->catalog, until, STORE_LISTED_MAX, removal_add_kept, m);
 }
 
-static void end(struct removal *m, int err)
+static void removal_end(struct store_removal *m, int err)
 {
     struct store *s = m->store;
+    char size[UNIT_TEXT_MAX];
 
-    log_vacuum(m);
+    if (m->session_id == RECORD_NONE && !m->dry_run && m->removed.bytes > 0)
+        log_struct(LOG_NOTICE, LOG_FIELDS(.message_id = MESSAGE_STORE_FULL),
+                   "vacuum of the store by %s: %" PRId64 " traces removed, %s", m->actor, m->removed.traces,
+                   format_size(size, m->removed.bytes));
     m->removed.err = err;
     s->n_removals--;
-    list_kept(m);
+    removal_list_kept(m);
     m->removed.collected_until = m->at.at;
     m->done(&m->removed, m->arg);
     json_decref(m->removed.removed);
@@ -121,23 +115,23 @@ static void end(struct removal *m, int err)
     free(m);
 }
 
-/* Of a trace that lies elsewhere a vacuum only has the columns. */
-static bool goes_whole(const struct removal *m, const struct trace_record *t)
+/* A vacuum removes only the columns of a trace that was left in place. */
+static bool removes_trace(const struct store_removal *m, const struct trace_record *t)
 {
     return m->session_id != RECORD_NONE || t->stored;
 }
 
-static int take(const struct trace_record *t, void *arg)
+static int removal_add_trace(const struct trace_record *t, void *arg)
 {
-    struct removal *m = arg;
+    struct store_removal *m = arg;
 
     if (m->session_id == RECORD_NONE && (m->removed.bytes >= m->goal || t->collected_at > m->collected_until))
         return 1;
     m->at = (struct trace_position){t->collected_at, t->trace_id};
     if (m->removed.removed && json_array_size(m->removed.removed) < STORE_LISTED_MAX)
-        json_array_append_new(m->removed.removed, list_item(t));
-    m->removed.traces += goes_whole(m, t);
-    m->removed.bytes += room_of(t);
+        json_array_append_new(m->removed.removed, removal_list_item(t));
+    m->removed.traces += removes_trace(m, t);
+    m->removed.bytes += store_trace_bytes(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
                                                .session_id = t->session_id,
                                                .name = xstrdup(t->name),
@@ -147,48 +141,48 @@ static int take(const struct trace_record *t, void *arg)
     return 0;
 }
 
-static int choose(struct removal *m)
+static int removal_choose(struct store_removal *m)
 {
     struct trace_filter filter = {.session_id = m->session_id,
                                   .since = RECORD_NONE,
                                   .until = RECORD_NONE,
                                   .before_id = RECORD_NONE,
-                                  .limit = PORTION};
+                                  .limit = REMOVAL_PORTION};
 
     int r = m->session_id != RECORD_NONE
-                ? catalog_each_trace(m->store->catalog, &filter, take, m)
-                : catalog_evictable_after(m->store->catalog, &m->at, PORTION, take, m);
+                ? catalog_each_trace(m->store->catalog, &filter, removal_add_trace, m)
+                : catalog_evictable_after(m->store->catalog, &m->at, REMOVAL_PORTION, removal_add_trace, m);
     return MIN(r, 0);
 }
 
-static int remove_rows(struct removal *m)
+static int removal_remove_rows(struct store_removal *m)
 {
     int r = 0;
 
     for (size_t i = 0; i < m->n && r >= 0; i++) {
         const struct trace_record *t = &m->portion[i];
         r = m->session_id != RECORD_NONE ? catalog_remove_trace(m->store->catalog, t->trace_id)
-            : goes_whole(m, t)           ? remove_row(m->store, t, m->actor)
-                                         : drop_columns(m->store, t->trace_id);
+            : removes_trace(m, t)        ? store_remove_row(m->store, t, m->actor)
+                                         : store_drop_columns(m->store, t->trace_id);
     }
     return r;
 }
 
-static void remove_files(void *arg)
+static void removal_remove_files(void *arg)
 {
-    struct removal *m = arg;
+    struct store_removal *m = arg;
 
     for (size_t i = 0; i < m->n; i++)
-        unlink_files(m->store, &m->portion[i]);
+        store_unlink_files(m->store, &m->portion[i]);
     if (!m->directory)
         return;
     rmdir(m->directory);
     job_prune(store_path(m->store));
 }
 
-static void go_on(struct removal *m);
+static void removal_continue(struct store_removal *m);
 
-static void drop_portion(struct removal *m)
+static void removal_drop_portion(struct store_removal *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         free(m->portion[i].name);
@@ -198,21 +192,21 @@ static void drop_portion(struct removal *m)
     m->n = 0;
 }
 
-static void on_files_removed(void *arg)
+static void removal_on_files_removed(void *arg)
 {
-    struct removal *m = arg;
+    struct store_removal *m = arg;
 
-    drop_portion(m);
+    removal_drop_portion(m);
     if (m->directory || m->removed.err < 0)
-        end(m, m->removed.err);
+        removal_end(m, m->removed.err);
     else if (m->store->closing)
-        end(m, -ECANCELED);
+        removal_end(m, -ECANCELED);
     else
-        go_on(m);
+        removal_continue(m);
 }
 
 /* The session's own row, with its last traces. */
-static int remove_session(struct removal *m)
+static int removal_remove_session(struct store_removal *m)
 {
     int r = catalog_remove_session(m->store->catalog, m->session_id);
     if (r < 0)
@@ -222,66 +216,66 @@ static int remove_session(struct removal *m)
                              RECORD_NONE, "%" PRId64 " traces", m->removed.traces);
 }
 
-static int announce(struct removal *m)
+static int removal_announce(struct store_removal *m)
 {
     if (m->announced)
         return 0;
     m->announced = true;
     return catalog_add_event(m->store->catalog, "session-removing", m->actor, m->session_id, RECORD_NONE,
-                             RECORD_NONE, "more than %d traces", PORTION);
+                             RECORD_NONE, "more than %d traces", REMOVAL_PORTION);
 }
 
-static int write_portion(struct removal *m)
+static int removal_write_portion(struct store_removal *m)
 {
-    int r = remove_rows(m);
+    int r = removal_remove_rows(m);
 
     if (r >= 0 && m->session_id != RECORD_NONE)
-        r = m->n < PORTION ? remove_session(m) : announce(m);
+        r = m->n < REMOVAL_PORTION ? removal_remove_session(m) : removal_announce(m);
     return r < 0 ? r : catalog_commit(m->store->catalog, false);
 }
 
-static void go_on(struct removal *m)
+static void removal_continue(struct store_removal *m)
 {
-    int r = choose(m);
+    int r = removal_choose(m);
 
     if (r >= 0 && !m->dry_run)
-        r = write_portion(m);
+        r = removal_write_portion(m);
     if (r < 0 || (m->n == 0 && !m->directory)) {
-        drop_portion(m);
-        end(m, r);
+        removal_drop_portion(m);
+        removal_end(m, r);
         return;
     }
     if (m->dry_run)
-        drop_portion(m);
-    offload_run(m->store->offload, remove_files, on_files_removed, m);
+        removal_drop_portion(m);
+    offload_run(m->store->offload, removal_remove_files, removal_on_files_removed, m);
 }
 
-static struct removal *removal_new(struct store *s, int64_t session_id, const char *actor,
-                                   store_removed_fn done, void *arg)
+static struct store_removal *removal_new(struct store *s, int64_t session_id, const char *actor,
+                                         store_removed_fn done, void *arg)
 {
-    struct removal *m = xcalloc(1, sizeof(*m));
+    struct store_removal *m = xcalloc(1, sizeof(*m));
 
-    *m = (struct removal){.store = s,
-                          .actor = xstrdup(actor),
-                          .done = done,
-                          .arg = arg,
-                          .session_id = session_id,
-                          .at = {RECORD_NONE, 0},
-                          .portion = xcalloc(PORTION, sizeof(*m->portion))};
+    *m = (struct store_removal){.store = s,
+                                .actor = xstrdup(actor),
+                                .done = done,
+                                .arg = arg,
+                                .session_id = session_id,
+                                .at = {RECORD_NONE, 0},
+                                .portion = xcalloc(REMOVAL_PORTION, sizeof(*m->portion))};
     return m;
 }
 
 /* With an empty portion: done() is not called before the caller returns. */
-static void begin(struct removal *m)
+static void removal_begin(struct store_removal *m)
 {
     m->store->n_removals++;
-    offload_run(m->store->offload, remove_files, on_files_removed, m);
+    offload_run(m->store->offload, removal_remove_files, removal_on_files_removed, m);
 }
 
 void store_vacuum(struct store *s, const struct vacuum_request *request, const char *actor,
                   store_removed_fn done, void *arg)
 {
-    struct removal *m = removal_new(s, RECORD_NONE, actor, done, arg);
+    struct store_removal *m = removal_new(s, RECORD_NONE, actor, done, arg);
     struct store_usage u = {.bytes = 0};
 
     m->removed.err = store_usage(s, &u);
@@ -290,29 +284,29 @@ void store_vacuum(struct store *s, const struct vacuum_request *request, const c
     m->goal = request->keep == RECORD_NONE ? INT64_MAX : u.bytes - request->keep;
     m->collected_until = request->collected_until;
     m->dry_run = request->dry_run;
-    begin(m);
+    removal_begin(m);
 }
 
 void store_remove_session(struct store *s, int64_t session_id, const char *actor, store_removed_fn done,
                           void *arg)
 {
-    begin(removal_new(s, session_id, actor, done, arg));
+    removal_begin(removal_new(s, session_id, actor, done, arg));
 }
 
-static void on_gone_on(const struct store_removed *removed, void *arg)
+static void removal_on_resumed(const struct store_removed *removed, void *arg)
 {
     if (removed->err < 0 && removed->err != -ECANCELED)
-        log_error("a removal that was cut short could not go on: %s", strerror(-removed->err));
+        log_error("cannot resume an interrupted removal: %s", strerror(-removed->err));
 }
 
-static int go_on_with(const struct session_record *r, void *arg)
+static int removal_resume(const struct session_record *r, void *arg)
 {
-    log_notice("the removal of s%" PRId64 " was cut short and goes on", r->session_id);
-    store_remove_session(arg, r->session_id, "profd", on_gone_on, NULL);
+    log_notice("resuming the interrupted removal of s%" PRId64, r->session_id);
+    store_remove_session(arg, r->session_id, "profd", removal_on_resumed, NULL);
     return 0;
 }
 
-int store_go_on_removing(struct store *s)
+int store_resume_removals(struct store *s)
 {
-    return catalog_each_half_removed(s->catalog, go_on_with, s);
+    return catalog_each_half_removed(s->catalog, removal_resume, s);
 }
