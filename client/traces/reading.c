@@ -3,12 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/spawning.h"
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/local/program.h"
 #include "client/traces/columns_cache.h"
-#include "proto/ingest.h"
+#include "proto/ingest_child.h"
 #include "trace/read/reader.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +15,8 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* Processor time that profd-ingest may use: far more than a file of that size takes; one that does not end
  * meets it. */
@@ -31,13 +28,10 @@
 /* Each has three threads of its own. */
 #define AT_ONCE_MAX 8
 
-struct child {
+struct reading_child {
     struct reading *reading;
     int64_t size; /* of the source */
-    pid_t pid;
-    int pid_fd, answer_fd, progress_fd;
-    char *answer;
-    size_t answer_size;
+    struct ingest_child ingest;
     char line[PROGRESS_LINE_MAX]; /* of progress, not whole yet */
     size_t line_size;
     int64_t done, all, events; /* what progress said last */
@@ -46,7 +40,7 @@ struct child {
 /* All that is read together. */
 struct readings {
     struct client *client;
-    struct child *children; /* in the order in which they start */
+    struct reading_child *children; /* in the order in which they start */
     size_t n, n_started, n_ended;
     size_t at_once;
     int64_t memory_max; /* of each; OPTION_ABSENT */
@@ -55,30 +49,10 @@ struct readings {
     bool interrupted;
 };
 
-/* The child's descriptors, by the numbers they get. */
-struct child_fds {
-    int fds[INGEST_FD_PROGRESS + 1];
-};
-
-static void child_fds_done(struct child_fds *f)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(f->fds); i++)
-        closep(&f->fds[i]);
-}
-
-static void child_done(struct child *ch)
-{
-    closep(&ch->pid_fd);
-    closep(&ch->answer_fd);
-    closep(&ch->progress_fd);
-    ch->pid_fd = ch->answer_fd = ch->progress_fd = -1;
-    free(TAKE_PTR(ch->answer));
-}
-
 static void readings_done(struct readings *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        child_done(&r->children[i]);
+        ingest_child_done(&r->children[i].ingest);
     free(r->children);
     closep(&r->signal_fd);
 }
@@ -95,100 +69,54 @@ static sigset_t ending_signals(void)
 
 /* -- Starting the child ------------------------------------------------------------------------------- */
 
-static int copy_of(int fd)
+static int start(struct reading_child *ch, int64_t memory_max)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    return copy < 0 ? -errno : copy;
-}
-
-static int open_pipe(int *ret_read, int *ret_write)
-{
-    int fds[2];
-
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
-    *ret_read = fds[0];
-    *ret_write = fds[1];
-    return fcntl(*ret_read, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int gather_fds(const struct reading *reading, struct child *ch, struct child_fds *ret)
-{
-    int *fds = ret->fds;
-
-    int r = open_pipe(&ch->answer_fd, &fds[INGEST_FD_RESULT]);
-    if (r >= 0)
-        r = open_pipe(&ch->progress_fd, &fds[INGEST_FD_PROGRESS]);
-    if (r >= 0)
-        r = fds[INGEST_FD_SOURCE] = copy_of(reading->source_fd);
-    if (r >= 0)
-        r = fds[INGEST_FD_COLUMNS] = copy_of(reading->columns_fd);
-    /* Without it, what does not fit into memory is an error that the child reports. */
-    fds[INGEST_FD_SPILL] = nameless_file();
-    return MIN(r, 0);
-}
-
-static int spawn(struct child *ch, const char *program, int64_t memory, struct child_fds *f)
-{
-    const struct merged_part *part = &ch->reading->part;
-    char size_max[24], cpu_s[24], memory_max[24], part_texts[3][24];
-    bool has_part = part->number > 0, has_memory = memory != OPTION_ABSENT || has_part;
-    char *argv[] = {"profd-ingest",
-                    size_max,
-                    cpu_s,
-                    has_memory ? memory_max : NULL,
-                    has_part ? size_max : NULL, /* no limit to columns either */
-                    part_texts[0],
-                    part_texts[1],
-                    part_texts[2],
-                    NULL};
-    char *environment[] = {"LC_ALL=C", NULL};
-
-    snprintf(size_max, sizeof(size_max), "%" PRId64, INT64_MAX);
-    snprintf(cpu_s, sizeof(cpu_s), "%" PRId64, CPU_S + ch->size / BYTES_PER_CPU_S);
-    snprintf(memory_max, sizeof(memory_max), "%" PRId64,
-             memory != OPTION_ABSENT ? memory : (int64_t)READ_MEMORY_DEFAULT);
-    const int64_t of_part[] = {part->number, part->first_pid, part->last_pid};
-    for (size_t i = 0; i < ARRAY_SIZE(of_part); i++)
-        snprintf(part_texts[i], sizeof(part_texts[i]), "%" PRId64, of_part[i]);
-    /* In a group of its own: the terminal's Ctrl-C is for profctl, which ends it in order. */
-    return spawn_with(program, f->fds, (int)ARRAY_SIZE(f->fds), argv, environment, POSIX_SPAWN_SETPGROUP,
-                      &ch->pid, &ch->pid_fd);
-}
-
-static int start(struct child *ch, int64_t memory_max)
-{
-    _cleanup_(child_fds_done) struct child_fds f = {.fds = {[0 ... INGEST_FD_PROGRESS] = -1}};
-    struct problem *p = &ch->reading->problem;
-    _cleanup_(freep) char *program = program_find(PROGRAM_INGEST, p);
+    struct reading *reading = ch->reading;
+    struct ingest_child *c = &ch->ingest;
+    _cleanup_(freep) char *program = program_find(PROGRAM_INGEST, &reading->problem);
 
     if (!program)
         return -ENOENT;
-    ch->answer = xcalloc(INGEST_RESULT_MAX, 1);
-    int r = gather_fds(ch->reading, ch, &f);
+    c->size_max = INT64_MAX;
+    c->cpu_s = CPU_S + ch->size / BYTES_PER_CPU_S;
+    c->memory_max = memory_max != OPTION_ABSENT ? memory_max
+                    : reading->part.number > 0  ? (int64_t)READ_MEMORY_DEFAULT
+                                                : 0;
+    c->part[0] = reading->part.number;
+    c->part[1] = reading->part.first_pid;
+    c->part[2] = reading->part.last_pid;
+    /* The terminal's Ctrl-C is for profctl, which ends the child in order. */
+    c->own_group = c->with_progress = true;
+    c->fds[INGEST_FD_SOURCE] = fcntl(reading->source_fd, F_DUPFD_CLOEXEC, 0);
+    c->fds[INGEST_FD_COLUMNS] = fcntl(reading->columns_fd, F_DUPFD_CLOEXEC, 0);
+    int r = c->fds[INGEST_FD_SOURCE] < 0 || c->fds[INGEST_FD_COLUMNS] < 0 ? -errno : 0;
+    /* Without it, rows that do not fit into memory are an error that the child reports. */
+    c->fds[INGEST_FD_SPILL] = nameless_file();
     if (r >= 0)
-        r = spawn(ch, program, memory_max, &f);
-    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot start %s: %s", program, strerror(-r)) : 0;
+        r = ingest_child_start(c, program);
+    return r < 0 ? problem_set(&reading->problem, r, PROBLEM_INTERNAL, "cannot start %s: %s", program,
+                               strerror(-r))
+                 : 0;
 }
 
 /* Until as many are under way as may be. */
 static void start_next(struct readings *r)
 {
     while (r->n_started < r->n && r->n_started - r->n_ended < r->at_once) {
-        struct child *ch = &r->children[r->n_started++];
+        struct reading_child *ch = &r->children[r->n_started++];
         ch->reading->result = start(ch, r->memory_max);
         if (ch->reading->result == 0)
             continue;
-        child_done(ch);
+        ingest_child_done(&ch->ingest);
         r->n_ended++;
     }
 }
 
 /* -- Watching them ------------------------------------------------------------------------------------ */
 
-static bool is_under_way(const struct child *ch)
+static bool is_under_way(const struct reading_child *ch)
 {
-    return ch->pid_fd >= 0;
+    return ch->ingest.pid_fd >= 0;
 }
 
 /* "reading trace.json  45 %  1,234,567 events  120 MiB/s" */
@@ -202,7 +130,7 @@ static void show(struct readings *r)
     if (c->quiet || !c->err.is_terminal || elapsed < SHOW_AFTER_NS)
         return;
     for (size_t i = 0; i < r->n; i++) {
-        const struct child *ch = &r->children[i];
+        const struct reading_child *ch = &r->children[i];
         bool is_over = i < r->n_started && !is_under_way(ch);
         all += ch->size;
         done += is_over ? ch->size : MIN(ch->done, ch->size);
@@ -221,12 +149,12 @@ static void show(struct readings *r)
     screen_draw(&c->err, line);
 }
 
-static void take_progress(struct child *ch)
+static void take_progress(struct reading_child *ch)
 {
     char buf[512];
     ssize_t n;
 
-    while ((n = read(ch->progress_fd, buf, sizeof(buf))) > 0)
+    while ((n = read(ch->ingest.progress_fd, buf, sizeof(buf))) > 0)
         for (ssize_t i = 0; i < n; i++) {
             if (buf[i] != '\n' && ch->line_size < PROGRESS_LINE_MAX - 1) {
                 ch->line[ch->line_size++] = buf[i];
@@ -237,74 +165,32 @@ static void take_progress(struct child *ch)
             sscanf(ch->line, "%" SCNd64 " %" SCNd64 " %" SCNd64, &ch->done, &ch->all, &ch->events);
         }
     if (n == 0) {
-        close(ch->progress_fd);
-        ch->progress_fd = -1;
+        close(ch->ingest.progress_fd);
+        ch->ingest.progress_fd = -1;
     }
-}
-
-/* 0 or -EFBIG. */
-static int take_answer(struct child *ch)
-{
-    ssize_t n = 1;
-
-    while (ch->answer_fd >= 0 && ch->answer_size < INGEST_RESULT_MAX && n > 0) {
-        n = read(ch->answer_fd, ch->answer + ch->answer_size, INGEST_RESULT_MAX - ch->answer_size);
-        ch->answer_size += (size_t)MAX(n, 0);
-    }
-    if (n == 0) {
-        close(ch->answer_fd);
-        ch->answer_fd = -1;
-    }
-    return ch->answer_size < INGEST_RESULT_MAX ? 0 : -EFBIG;
-}
-
-static siginfo_t reap(struct child *ch)
-{
-    siginfo_t end = {0};
-
-    while (waitid(P_PIDFD, (id_t)ch->pid_fd, &end, WEXITED) < 0 && errno == EINTR)
-        continue;
-    take_answer(ch);
-    return end;
-}
-
-static void kill_child(const struct child *ch)
-{
-    pidfd_send_signal(ch->pid_fd, SIGKILL, NULL, 0);
 }
 
 /* -- What came of it ---------------------------------------------------------------------------------- */
 
-static int died(const siginfo_t *end, const char *name, struct problem *p)
+static int died(const siginfo_t *end, const char *failure, const char *name, struct problem *p)
 {
-    const char *signal_name = end->si_code == CLD_EXITED ? NULL : sigabbrev_np(end->si_status);
-
-    if (end->si_code != CLD_EXITED && end->si_status == SIGXCPU)
-        problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot read %s: profd-ingest used up its processor time",
-                    name);
-    else if (end->si_code == CLD_EXITED)
-        problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot read %s: profd-ingest ended with status %d", name,
-                    end->si_status);
-    else
-        problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot read %s: profd-ingest was killed by SIG%s", name,
-                    signal_name ? signal_name : "?");
+    problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot read %s: %s", name, failure);
     if (end->si_code != CLD_EXITED && end->si_status == SIGKILL)
         problem_remedy(p,
                        "The kernel may have done so for want of memory: --memory-limit makes it use less.");
     return -EIO;
 }
 
-static int judge(const struct child *ch, const char *name, struct problem *p)
+static int judge(const struct reading_child *ch, const char *name, struct problem *p)
 {
-    char error[200];
-    _cleanup_json_ facts = json_parse(ch->answer, ch->answer_size, error);
+    _cleanup_(freep) char *why = NULL;
+    _cleanup_json_ facts = ingest_child_parse(&ch->ingest, &why);
     const char *none = json_get_str(facts, "columns_reason"), *remedy = json_get_str(facts, "remedy");
     const char *reason = none ? none : json_get_str(facts, "reason");
     int err = (int)json_get_int(facts, "error", 0);
 
-    if (!json_is_object(facts))
-        return problem_set(p, -EPROTO, PROBLEM_INTERNAL, "cannot read %s: profd-ingest answered no object",
-                           name);
+    if (!facts)
+        return problem_set(p, -EPROTO, PROBLEM_INTERNAL, "cannot read %s: %s", name, why);
     if (json_is_object(json_object_get(facts, "columns")))
         return 0;
     if (err > 0)
@@ -317,19 +203,20 @@ static int judge(const struct child *ch, const char *name, struct problem *p)
     return -EBADMSG;
 }
 
-static void finish(struct readings *r, struct child *ch)
+static void finish(struct readings *r, struct reading_child *ch)
 {
     struct reading *reading = ch->reading;
-    siginfo_t end = reap(ch);
+    siginfo_t end = ingest_child_reap(&ch->ingest);
+    _cleanup_(freep) char *failure = ingest_child_failure(&end);
 
     if (r->interrupted)
         reading->result = problem_set(&reading->problem, -EINTR, PROBLEM_INTERNAL,
                                       "interrupted while reading %s", reading->name);
-    else if (end.si_code != CLD_EXITED || end.si_status != 0)
-        reading->result = died(&end, reading->name, &reading->problem);
+    else if (failure)
+        reading->result = died(&end, failure, reading->name, &reading->problem);
     else
         reading->result = judge(ch, reading->name, &reading->problem);
-    child_done(ch);
+    ingest_child_done(&ch->ingest);
     r->n_ended++;
 }
 
@@ -337,14 +224,15 @@ static void finish(struct readings *r, struct child *ch)
 static void wait_for_any(struct readings *r)
 {
     struct pollfd fds[1 + 3 * AT_ONCE_MAX] = {{.fd = r->signal_fd, .events = POLLIN}};
-    struct child *children[AT_ONCE_MAX];
+    struct reading_child *children[AT_ONCE_MAX];
     size_t n = 0;
 
     for (size_t i = 0; i < r->n_started; i++) {
-        struct child *ch = &r->children[i];
+        struct reading_child *ch = &r->children[i];
         if (!is_under_way(ch))
             continue;
-        const int of_child[] = {ch->pid_fd, ch->answer_fd, ch->progress_fd};
+        const int of_child[] = {ch->ingest.pid_fd, ch->ingest.answered ? -1 : ch->ingest.answer_fd,
+                                ch->ingest.progress_fd};
         for (size_t k = 0; k < ARRAY_SIZE(of_child); k++)
             fds[1 + 3 * n + k] = (struct pollfd){.fd = of_child[k], .events = POLLIN};
         children[n++] = ch;
@@ -354,8 +242,9 @@ static void wait_for_any(struct readings *r)
     for (size_t i = 0; i < n; i++) {
         if (fds[1 + 3 * i + 2].revents)
             take_progress(children[i]);
-        if (take_answer(children[i]) < 0 || r->interrupted)
-            kill_child(children[i]);
+        struct ingest_child *c = &children[i]->ingest;
+        if ((ingest_child_take_answer(c) && c->answer_size == INGEST_RESULT_MAX) || r->interrupted)
+            ingest_child_kill(c);
         if (fds[1 + 3 * i].revents || r->interrupted)
             finish(r, children[i]);
     }
@@ -402,8 +291,8 @@ void readings_run(struct client *c, struct reading *readings, size_t n, int64_t 
     for (size_t i = 0; i < n; i++) {
         struct stat st = {0};
         fstat(readings[i].source_fd, &st);
-        r.children[i] = (struct child){
-            .reading = &readings[i], .size = st.st_size, .pid_fd = -1, .answer_fd = -1, .progress_fd = -1};
+        r.children[i] = (struct reading_child){.reading = &readings[i], .size = st.st_size};
+        ingest_child_init(&r.children[i].ingest);
     }
     sigprocmask(SIG_BLOCK, &set, &before);
     run_all(&r);

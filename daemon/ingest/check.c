@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/ingest/check_internal.h"
+#include "daemon/ingest/check.h"
 
 #include "base/alloc.h"
 #include "base/whole.h"
+#include "proto/names.h"
 #include "trace/read/ends.h"
+#include "trace/read/format.h"
+#include "trace/read/reader.h"
+#include "trace/read/span.h"
+#include "trace/read/stream.h"
+#include "trace/read/window.h"
+#include "trace/sql/nsys.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/fs.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sqlite3.h>
 #include <sys/ioctl.h>
@@ -20,6 +28,24 @@
 #define THREADS_MAX 4
 /* September 2001. A smaller stamp is relative to something that the file does not name. */
 #define EPOCH_PLAUSIBLE_NS INT64_C(1000000000000000000)
+#define READ_SIZE          (256 << 10)
+
+struct check {
+    struct check_request request;
+    int read_fd;  /* the source, or the destination once it is a clone of it */
+    int write_fd; /* -1 where nothing is to be written, or the clone did it */
+    unsigned threads;
+    int64_t size;
+    EVP_MD_CTX *hash;
+    struct stream *stream;
+    struct window *window;
+    struct span span;
+    int error; /* of the destination */
+    enum trace_state state;
+    char *reason, *remedy;
+    char *columns_reason; /* why there are none */
+    uint8_t buffer[READ_SIZE];
+};
 
 static int start_hash(struct check *c)
 {
@@ -32,16 +58,16 @@ static unsigned count_processors(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : THREADS_MAX;
 }
 
-int check_new(const struct check_order *order, struct check **ret)
+int check_new(const struct check_request *request, struct check **ret)
 {
     _cleanup_(check_freep) struct check *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
-    *c = (struct check){.order = *order,
-                        .read_fd = order->source_fd,
-                        .write_fd = order->dest_fd,
+    *c = (struct check){.request = *request,
+                        .read_fd = request->source_fd,
+                        .write_fd = request->dest_fd,
                         .threads = MIN(count_processors(), THREADS_MAX)};
-    /* The configuration file is not ours, and errors of it would be. */
+    /* Errors of OpenSSL's configuration file must not matter here. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
     c->hash = EVP_MD_CTX_new();
     int r = c->hash ? start_hash(c) : -ENOMEM;
@@ -72,7 +98,7 @@ struct check *check_free(struct check *c)
     return NULL;
 }
 
-/* -- The bytes ---------------------------------------------------------------------------------------- */
+/* -- The bytes -- */
 
 static int unreadable(struct check *c, int r, char *reason)
 {
@@ -97,7 +123,7 @@ static int copy_failed(struct check *c, int err)
     return unreadable(c, err, xasprintf("cannot write the copy: %s", strerror(-err)));
 }
 
-/* As many bytes as are to be written, or to be left as a hole, from that place of the file on. */
+/* Number of bytes, from that offset of the file on, to be written, or to be left as a hole. */
 static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_hole)
 {
     size_t n = 0;
@@ -113,7 +139,7 @@ static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_
     return n;
 }
 
-/* Blocks of zeros are not written: holes of the source stay holes. check_sync_copy() gives the copy its
+/* Blocks of zeros are not written: holes of the source stay holes. sync_copy() gives the copy its
  * length. */
 static int write_at(struct check *c, const uint8_t *data, size_t size)
 {
@@ -131,13 +157,13 @@ static int write_at(struct check *c, const uint8_t *data, size_t size)
     return r < 0 ? copy_failed(c, r) : 0;
 }
 
-int check_take(const void *data, size_t size, void *arg)
+static int take_bytes(const void *data, size_t size, void *arg)
 {
     struct check *c = arg;
 
-    if ((int64_t)size > c->order.size_max - c->size)
+    if ((int64_t)size > c->request.size_max - c->size)
         return unreadable(c, -EFBIG,
-                          xasprintf("larger than the limit of %" PRId64 " bytes", c->order.size_max));
+                          xasprintf("larger than the limit of %" PRId64 " bytes", c->request.size_max));
     if (c->write_fd >= 0 && write_at(c, data, size) < 0)
         return -c->error;
     EVP_DigestUpdate(c->hash, data, size);
@@ -145,7 +171,7 @@ int check_take(const void *data, size_t size, void *arg)
     return 0;
 }
 
-int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t *data, size_t size))
+static int take_rest(struct check *c, void (*each)(struct check *c, const uint8_t *data, size_t size))
 {
     for (;;) {
         ssize_t n = pread(c->read_fd, c->buffer, READ_SIZE, c->size);
@@ -155,7 +181,7 @@ int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t
             return unreadable(c, -errno, xasprintf("cannot be read: %s", strerror(errno)));
         if (n == 0)
             return 0;
-        int r = check_take(c->buffer, (size_t)n, c);
+        int r = take_bytes(c->buffer, (size_t)n, c);
         if (r < 0)
             return r;
         if (each)
@@ -163,17 +189,17 @@ int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t
     }
 }
 
-int check_sync_copy(struct check *c)
+static int sync_copy(struct check *c)
 {
     if (c->write_fd >= 0 && ftruncate(c->write_fd, c->size) < 0)
         return copy_failed(c, -errno);
-    if (c->order.dest_fd < 0 || fsync(c->order.dest_fd) == 0)
+    if (c->request.dest_fd < 0 || fsync(c->request.dest_fd) == 0)
         return 0;
     c->error = errno;
     return unreadable(c, -errno, xasprintf("cannot sync the copy: %s", strerror(errno)));
 }
 
-/* What a pass took is forgotten, for the next one. */
+/* Discards the bytes that a pass took, for the next one. */
 static int start_over(struct check *c)
 {
     c->size = 0;
@@ -182,7 +208,7 @@ static int start_over(struct check *c)
     return start_hash(c);
 }
 
-/* -- What is said of it ------------------------------------------------------------------------------- */
+/* -- Facts -- */
 
 static void put_hash(struct check *c, json_t *facts)
 {
@@ -207,7 +233,7 @@ static void put_known_str(json_t *facts, const char *key, const char *value)
         json_put_str(facts, key, value);
 }
 
-void check_put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
+static void put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
 {
     int64_t first, last, span, base = MAX(base_ns, INT64_C(0));
 
@@ -220,7 +246,7 @@ void check_put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t ba
     json_put_int(facts, "last_ts_ns", last);
 }
 
-void check_put_file(struct check *c, enum stream_coding coding, enum trace_format format, json_t *facts)
+static void put_file(struct check *c, enum stream_coding coding, enum trace_format format, json_t *facts)
 {
     json_put_int(facts, "size", c->size);
     put_hash(c, facts);
@@ -228,7 +254,129 @@ void check_put_file(struct check *c, enum stream_coding coding, enum trace_forma
     json_put_str(facts, "format", format_name(format));
 }
 
-/* -- A pass without columns --------------------------------------------------------------------------- */
+/* -- A pass into columns -- */
+
+static int report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64_t events, void *arg)
+{
+    const struct check *c = arg;
+
+    if (c->request.progress_fd >= 0)
+        dprintf(c->request.progress_fd, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", bytes_done, bytes_all,
+                events);
+    return 0;
+}
+
+static void put_columns_summary(const struct read_summary *sum, json_t *facts)
+{
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"size", sum->columns_bytes},
+        {"slices", sum->columns.slices},
+        {"gpu_slices", sum->columns.gpu_slices},
+        {"threads", sum->columns.threads},
+        {"flows", sum->columns.flows},
+        {"counters", sum->columns.counters},
+    };
+    json_t *columns = json_object();
+
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+        json_put_int(columns, numbers[i].key, (int64_t)numbers[i].value);
+    json_object_set_new(facts, "columns", columns);
+}
+
+/* Reads the columns back: the facts are those that are in them. */
+static int put_columns(struct check *c, const struct read_summary *sum, json_t *facts)
+{
+    static const enum trace_state states[] = {
+        [READ_COMPLETE] = TRACE_COMPLETE,
+        [READ_TRUNCATED] = TRACE_TRUNCATED,
+        [READ_CORRUPT] = TRACE_CORRUPT,
+    };
+    _cleanup_(columns_closep) struct columns *columns = NULL;
+    _cleanup_(freep) char *reason = NULL;
+    _cleanup_json_ found = json_object();
+
+    int r = columns_open(c->request.columns_fd, &columns, &reason);
+    if (r >= 0)
+        r = columns_facts_put(columns, found);
+    if (r < 0) {
+        c->columns_reason = xasprintf("the columns cannot be read back: %s", reason ? reason : strerror(-r));
+        return r;
+    }
+    c->state = states[sum->state];
+    c->reason = sum->reason[0] ? xstrdup(sum->reason) : NULL;
+    json_object_update(facts, found);
+    put_columns_summary(sum, facts);
+    if (sum->columns.slices > 0)
+        put_span(facts, sum->columns.first_ns, sum->columns.last_ns, json_get_int(found, "base_time_ns", -1));
+    return 0;
+}
+
+static void *sync_columns(void *arg)
+{
+    const struct check *c = arg;
+    return (void *)(intptr_t)(fsync(c->request.columns_fd) < 0 ? -errno : 0);
+}
+
+/* Copy and columns: a disk syncs both at once in little more than the time of one. */
+static int sync_all(struct check *c)
+{
+    pthread_t thread;
+    void *result;
+
+    bool has_thread = pthread_create(&thread, NULL, sync_columns, c) == 0;
+    sync_copy(c);
+    if (has_thread)
+        pthread_join(thread, &result);
+    else
+        result = sync_columns(c);
+    int r = (int)(intptr_t)result;
+    if (r < 0)
+        c->columns_reason = xasprintf("cannot sync the columns: %s", strerror(-r));
+    return r;
+}
+
+static void explain_no_columns(struct check *c, const struct read_summary *sum, int err)
+{
+    c->columns_reason = xstrdup(sum->reason[0] ? sum->reason : err < 0 ? strerror(-err) : "holds no events");
+    c->remedy = sum->remedy[0] ? xstrdup(sum->remedy) : NULL;
+}
+
+static bool read_into_columns(struct check *c, json_t *facts)
+{
+    const struct read_options options = {.source_fd = c->read_fd,
+                                         .columns_fd = c->request.columns_fd,
+                                         .spill_fd = c->request.spill_fd,
+                                         .memory_max = (uint64_t)c->request.memory_max,
+                                         .threads = c->threads,
+                                         .part = c->request.part,
+                                         .tap = take_bytes,
+                                         .progress = report_progress,
+                                         .read_sqlite = nsys_read,
+                                         .arg = c};
+    struct read_summary sum = {0};
+
+    int r = trace_read(&options, &sum);
+    if (c->state == TRACE_UNREADABLE)
+        return true;
+    if (r < 0 || sum.state == READ_EMPTY || sum.state == READ_REFUSED) {
+        explain_no_columns(c, &sum, r);
+        return false;
+    }
+    if (take_rest(c, NULL) < 0)
+        return true;
+    r = sync_all(c);
+    if (c->state == TRACE_UNREADABLE)
+        return true;
+    if (r < 0 || put_columns(c, &sum, facts) < 0)
+        return false;
+    put_file(c, sum.stream.coding, sum.format, facts);
+    return true;
+}
+
+/* -- A pass without columns -- */
 
 static void decode(struct check *c, const uint8_t *data, size_t size)
 {
@@ -248,7 +396,7 @@ static void decode(struct check *c, const uint8_t *data, size_t size)
     } while (io.in_size > 0 || filled);
 }
 
-static void judge(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
+static void classify(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
 {
     static const enum trace_state states[] = {
         [STREAM_COMPLETE] = TRACE_COMPLETE, [STREAM_TRUNCATED] = TRACE_TRUNCATED,
@@ -305,24 +453,24 @@ static void put_content(struct check *c, json_t *facts)
     in.head = window_head(c->window, &in.head_size);
     in.tail = window_tail(c->window, &in.tail_size);
     ends_read(&in, &ends);
-    judge(c, &sum, &ends);
-    check_put_file(c, sum.coding, ends.format, facts);
+    classify(c, &sum, &ends);
+    put_file(c, sum.coding, ends.format, facts);
     json_put_int(facts, "uncompressed", (int64_t)sum.out);
     put_ends(facts, &ends);
     if (!format_is_trace_json(ends.format))
         return;
     json_put_int(facts, "events", (int64_t)c->span.events);
     if (c->span.events > 0)
-        check_put_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
+        put_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
 }
 
-/* -- The whole ---------------------------------------------------------------------------------------- */
+/* -- Both passes -- */
 
 static void read_without_columns(struct check *c, json_t *facts)
 {
     if (c->columns_reason && start_over(c) < 0)
         return;
-    if (check_take_rest(c, decode) == 0 && check_sync_copy(c) == 0)
+    if (take_rest(c, decode) == 0 && sync_copy(c) == 0)
         put_content(c, facts);
 }
 
@@ -331,7 +479,7 @@ json_t *check_run(struct check *c)
     json_t *facts = json_object();
 
     try_clone(c);
-    if (c->order.columns_fd < 0 || !check_into_columns(c, facts))
+    if (c->request.columns_fd < 0 || !read_into_columns(c, facts))
         read_without_columns(c, facts);
     if (c->error)
         json_put_int(facts, "error", c->error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/ingest/columns_facts.h"
+#include "daemon/ingest/check.h"
 
 #include "base/alloc.h"
 #include "proto/ingest.h"
@@ -12,7 +12,7 @@
 /* Of a text that is one fact. */
 #define FACT_BYTES_MAX 512
 
-/* -- The facts ---------------------------------------------------------------------------------------- */
+/* -- The facts -- */
 
 static const struct {
     enum meta_key meta;
@@ -68,22 +68,22 @@ static void put_defects(const struct columns *c, json_t *facts)
     json_object_set_new(facts, "defects", list);
 }
 
-/* -- Names and categories ----------------------------------------------------------------------------- */
+/* -- Names and categories -- */
 
 /* A group of slices. */
-struct group {
+struct slice_group {
     uint64_t row; /* of the table of names */
     int64_t category, count, sum;
 };
 
 /* The groups with most time, the longest first. */
-struct ranking {
-    struct group best[INGEST_NAMES_MAX];
+struct slice_ranking {
+    struct slice_group best[INGEST_NAMES_MAX];
     size_t n;
 };
 _Static_assert(INGEST_CATEGORIES_MAX <= INGEST_NAMES_MAX, "a ranking holds them");
 
-static void consider(struct ranking *r, size_t max, const struct group *g)
+static void consider(struct slice_ranking *r, size_t max, const struct slice_group *g)
 {
     size_t at;
 
@@ -95,9 +95,9 @@ static void consider(struct ranking *r, size_t max, const struct group *g)
     r->best[at] = *g;
 }
 
-struct overview {
+struct slice_overview {
     const struct columns *columns;
-    struct ranking gpu, rest, categories;
+    struct slice_ranking gpu, rest, categories;
 };
 
 static bool is_gpu_work(const struct columns *c, int64_t category)
@@ -107,18 +107,18 @@ static bool is_gpu_work(const struct columns *c, int64_t category)
     return category_is_gpu_work(text.p, text.size);
 }
 
-static void add(int64_t *sum, int64_t value)
+static void add_saturated(int64_t *sum, int64_t value)
 {
     if (__builtin_add_overflow(*sum, value, sum))
         *sum = INT64_MAX;
 }
 
 /* The table of names is ordered by category. */
-static void read_overview(struct overview *o)
+static void read_overview(struct slice_overview *o)
 {
     const struct columns *c = o->columns;
     int64_t category[BLOCK_ROWS], count[BLOCK_ROWS], sum[BLOCK_ROWS];
-    struct group whole = {.category = COLUMN_NULL};
+    struct slice_group all = {.category = COLUMN_NULL};
     bool is_gpu = false;
     size_t n;
 
@@ -127,24 +127,24 @@ static void read_overview(struct overview *o)
         columns_block(c, COL_name_count, first, n, count);
         columns_block(c, COL_name_sum, first, n, sum);
         for (size_t i = 0; i < n; i++) {
-            /* What lies in a damaged page is null. */
-            struct group g = {
+            /* Values of a damaged page are null. */
+            struct slice_group g = {
                 .row = first + i, .category = category[i], .count = MAX(count[i], 0), .sum = MAX(sum[i], 0)};
-            if (g.category != whole.category) {
-                consider(&o->categories, INGEST_CATEGORIES_MAX, &whole);
-                whole = (struct group){.category = g.category};
+            if (g.category != all.category) {
+                consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
+                all = (struct slice_group){.category = g.category};
                 is_gpu = is_gpu_work(c, g.category);
             }
             consider(is_gpu ? &o->gpu : &o->rest, INGEST_NAMES_MAX, &g);
-            add(&whole.count, g.count);
-            add(&whole.sum, g.sum);
+            add_saturated(&all.count, g.count);
+            add_saturated(&all.sum, g.sum);
         }
     }
-    consider(&o->categories, INGEST_CATEGORIES_MAX, &whole);
+    consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
 }
 
 /* A group with its category, where that still fits. */
-static json_t *group_new(const struct columns *c, const struct group *g, size_t *left)
+static json_t *group_new(const struct columns *c, const struct slice_group *g, size_t *left)
 {
     struct text category = columns_text(c, g->category);
 
@@ -161,7 +161,7 @@ static json_t *group_new(const struct columns *c, const struct group *g, size_t 
     return object;
 }
 
-static void put_categories(const struct overview *o, json_t *facts)
+static void put_categories(const struct slice_overview *o, json_t *facts)
 {
     size_t left = CATEGORIES_BYTES_MAX;
     json_t *list = json_array(), *object;
@@ -178,14 +178,14 @@ static void put_extreme(json_t *object, const char *key, int64_t value)
         json_put_int(object, key, value);
 }
 
-static void put_names(const struct overview *o, const struct ranking *r, json_t *list)
+static void put_names(const struct slice_overview *o, const struct slice_ranking *r, json_t *list)
 {
     const struct columns *c = o->columns;
     size_t left = NAMES_BYTES_MAX / 2;
     json_t *object;
 
     for (size_t i = 0; i < r->n; i++) {
-        const struct group *g = &r->best[i];
+        const struct slice_group *g = &r->best[i];
         struct text name = columns_text(c, columns_get(c, COL_name_name, g->row));
         if (name.size > left || !(object = group_new(c, g, &left)))
             continue;
@@ -199,7 +199,7 @@ static void put_names(const struct overview *o, const struct ranking *r, json_t 
 
 int columns_facts_put(const struct columns *c, json_t *facts)
 {
-    struct overview o = {.columns = c};
+    struct slice_overview o = {.columns = c};
     json_t *names = json_array();
 
     put_known(c, facts);

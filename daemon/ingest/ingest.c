@@ -3,19 +3,18 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/ingest/child.h"
 #include "daemon/ingest/queue.h"
+#include "proto/ingest_child.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/queue.h>
-#include <sys/wait.h>
 
-/* A slow disk under a busy host, and a child that shares its processor with the engine. */
+/* A slow disk of a busy host, and a child that shares a slow processor with the engine. */
 #define INGEST_DEADLINE    (120 * NS_PER_S)
 #define INGEST_BYTES_PER_S (INT64_C(1) << 20)
+#define CPU_S              30
+#define BYTES_PER_CPU_S    (INT64_C(2) << 20)
 /* Kept open for the start of a child: files that wait may have taken all others. */
 #define RESERVE_FDS 8
 
@@ -24,17 +23,15 @@ struct ingest_job {
     struct queue_file place; /* in the queue; not of a job that ends without a child */
     bool queued;
     struct ingest *ingest;
-    struct child_order child;
+    struct ingest_child child;
+    int64_t source_size;
     void (*open_columns)(struct ingest_columns *ret, void *arg);
     void (*drop_columns)(void *arg);
     void (*done)(const struct ingest_result *result, void *arg);
     void *arg;
 
     int64_t begun_ns; /* its first turn; 0: it had none */
-    int pid_fd, answer_fd;
     struct event *on_answer, *on_exit, *on_time;
-    char *answer;
-    size_t answer_size;
 
     int err;    /* what ends the job, whatever the child says */
     char *fate; /* why profd itself gave up on the child */
@@ -62,19 +59,6 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void free_event(struct event **event)
-{
-    if (*event)
-        event_free(*event);
-    *event = NULL;
-}
-
-static void kill_child(struct ingest_job *job)
-{
-    if (job->pid_fd >= 0)
-        pidfd_send_signal(job->pid_fd, SIGKILL, NULL, 0);
-}
-
 static void give_up(struct ingest_job *job, int err, char *fate)
 {
     if (job->fate || job->err) {
@@ -83,36 +67,17 @@ static void give_up(struct ingest_job *job, int err, char *fate)
     }
     job->err = err;
     job->fate = fate;
-    kill_child(job);
-}
-
-/* What a child's end says, where it is not a good one. */
-static char *describe_end(const siginfo_t *end)
-{
-    if (end->si_code != CLD_EXITED) {
-        const char *name = sigabbrev_np(end->si_status);
-        return end->si_status == SIGXCPU ? xstrdup("profd-ingest used up its processor time")
-                                         : xasprintf("profd-ingest was killed by SIG%s", name ? name : "?");
-    }
-    return end->si_status != 0 ? xasprintf("profd-ingest ended with status %d", end->si_status) : NULL;
-}
-
-/* The kernel kills where memory or the last of the processor time is gone, profd where the deadline is. */
-static bool is_used_up(const siginfo_t *end)
-{
-    return end->si_code != CLD_EXITED && (end->si_status == SIGXCPU || end->si_status == SIGKILL);
+    ingest_child_kill(&job->child);
 }
 
 /* Reads the child's object into the result; the reason of a bad one. */
 static char *read_answer(const struct ingest_job *job, struct ingest_result *result)
 {
-    char error[200];
-    json_t *facts = json_parse(job->answer, job->answer_size, error);
+    char *why = NULL;
+    json_t *facts = ingest_child_parse(&job->child, &why);
 
-    if (!json_is_object(facts)) {
-        json_decref(facts);
-        return xasprintf("profd-ingest answered no JSON object: %s", facts ? "another value" : error);
-    }
+    if (!facts)
+        return why;
     json_decref(result->facts);
     result->facts = facts;
     int64_t destination_error = json_get_int(facts, "error", 0);
@@ -127,15 +92,21 @@ static char *read_answer(const struct ingest_job *job, struct ingest_result *res
     return reason ? xstrdup(reason) : NULL;
 }
 
+static void free_events(struct ingest_job *job)
+{
+    struct event **const events[] = {&job->on_answer, &job->on_exit, &job->on_time};
+
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+        if (*events[i])
+            event_free(*events[i]);
+        *events[i] = NULL;
+    }
+}
+
 static void free_job(struct ingest_job *job)
 {
-    free_event(&job->on_answer);
-    free_event(&job->on_exit);
-    free_event(&job->on_time);
-    child_order_done(&job->child);
-    close_fd(&job->answer_fd);
-    close_fd(&job->pid_fd);
-    free(job->answer);
+    free_events(job);
+    ingest_child_done(&job->child);
     free(job->fate);
     free(job);
 }
@@ -155,7 +126,7 @@ static void count(struct ingest_metrics *m, const struct ingest_job *job, const 
         m->failed++;
     else
         m->read++;
-    m->bytes += (uint64_t)job->child.source_size;
+    m->bytes += (uint64_t)job->source_size;
     histogram_add(&m->durations, mono_ns() - job->begun_ns);
 }
 
@@ -169,8 +140,8 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
                                    .source_fd = job->child.fds[INGEST_FD_SOURCE],
                                    .dest_fd = job->child.fds[INGEST_FD_DEST]};
 
-    result.reason = job->fate ? xstrdup(job->fate) : end ? describe_end(end) : NULL;
-    result.used_up = result.err == 0 && end && is_used_up(end);
+    result.reason = job->fate ? xstrdup(job->fate) : end ? ingest_child_failure(end) : NULL;
+    result.used_up = result.err == 0 && end && ingest_child_hit_limit(end);
     if (!result.reason && result.err == 0)
         result.reason = read_answer(job, &result);
     if (job->place.running)
@@ -183,22 +154,14 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
     free_job(job);
 }
 
-/* Takes what the pipe holds; true at its end. */
+/* True when nothing more comes. */
 static bool take_answer(struct ingest_job *job)
 {
-    for (;;) {
-        ssize_t n =
-            read(job->answer_fd, job->answer + job->answer_size, INGEST_RESULT_MAX - job->answer_size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n == 0 || errno != EAGAIN;
-        job->answer_size += (size_t)n;
-        if (job->answer_size == INGEST_RESULT_MAX) {
-            give_up(job, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
-            return true;
-        }
-    }
+    bool is_complete = ingest_child_take_answer(&job->child);
+
+    if (job->child.answer_size == INGEST_RESULT_MAX)
+        give_up(job, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
+    return is_complete;
 }
 
 static void on_answer(evutil_socket_t fd _unused_, short what _unused_, void *arg)
@@ -208,19 +171,13 @@ static void on_answer(evutil_socket_t fd _unused_, short what _unused_, void *ar
         event_del(job->on_answer);
 }
 
-/* What a turn left is forgotten. 0, or why there cannot be another one. */
+/* Discards the results of a turn. 0, or why there cannot be another one. */
 static int clear_turn(struct ingest_job *job)
 {
     int dest_fd = job->child.fds[INGEST_FD_DEST];
 
-    free_event(&job->on_answer);
-    free_event(&job->on_exit);
-    free_event(&job->on_time);
-    close_fd(&job->answer_fd);
-    close_fd(&job->pid_fd);
-    free(job->answer);
-    job->answer = NULL;
-    job->answer_size = 0;
+    free_events(job);
+    ingest_child_clear(&job->child);
     if (job->drop_columns)
         job->drop_columns(job->arg);
     return dest_fd >= 0 && ftruncate(dest_fd, 0) < 0 ? -errno : 0;
@@ -244,10 +201,8 @@ static void put_back(struct ingest_job *job)
 /* One that was about to end by itself when it was killed has ended. */
 static void reap(struct ingest_job *job)
 {
-    siginfo_t end = {0};
+    siginfo_t end = ingest_child_reap(&job->child);
 
-    while (waitid(P_PIDFD, (id_t)job->pid_fd, &end, WEXITED) < 0 && errno == EINTR)
-        ;
     if (!job->fate)
         take_answer(job);
     if (job->place.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
@@ -291,14 +246,6 @@ static void end_without_child(struct ingest_job *job)
 
 static int start_child(struct ingest_job *job)
 {
-    int fds[2];
-
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
-    job->answer_fd = fds[0];
-    job->child.fds[INGEST_FD_RESULT] = fds[1];
-    if (fcntl(job->answer_fd, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
     /* One that cannot join is bounded by its own limits all the same. */
     job->child.fds[INGEST_FD_GROUP] =
         job->ingest->group_fd >= 0 ? fcntl(job->ingest->group_fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -309,7 +256,7 @@ static int start_child(struct ingest_job *job)
         job->child.fds[INGEST_FD_SPILL] = columns.spill_fd;
         job->child.columns_room = columns.room;
     }
-    return child_start(job->ingest->program, &job->child, &job->pid_fd);
+    return ingest_child_start(&job->child, job->ingest->program);
 }
 
 static void fill_reserve(struct ingest *ingest)
@@ -327,24 +274,15 @@ static void use_reserve(struct ingest *ingest)
 static void watch_child(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
-    int64_t more_ns = job->child.source_size / INGEST_BYTES_PER_S * NS_PER_S;
+    int64_t more_ns = job->source_size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
-    job->answer = xcalloc(INGEST_RESULT_MAX, 1);
-    job->on_answer = event_new(ingest->base, job->answer_fd, EV_READ | EV_PERSIST, on_answer, job);
-    job->on_exit = event_new(ingest->base, job->pid_fd, EV_READ, on_exit_of_child, job);
+    job->on_answer = event_new(ingest->base, job->child.answer_fd, EV_READ | EV_PERSIST, on_answer, job);
+    job->on_exit = event_new(ingest->base, job->child.pid_fd, EV_READ, on_exit_of_child, job);
     job->on_time = evtimer_new(ingest->base, on_time, job);
     event_add(job->on_answer, NULL);
     event_add(job->on_exit, NULL);
     event_add(job->on_time, &deadline);
-}
-
-/* What the child has by now. Its files stay open: who ordered it may want them again. */
-static void close_given(struct ingest_job *job)
-{
-    for (int i = 0; i < (int)ARRAY_SIZE(job->child.fds); i++)
-        if (i != INGEST_FD_SOURCE && i != INGEST_FD_DEST)
-            close_fd(&job->child.fds[i]);
 }
 
 static void start(struct ingest_job *job, int64_t now_ns)
@@ -355,7 +293,6 @@ static void start(struct ingest_job *job, int64_t now_ns)
     int r = start_child(job);
     if (r == 0)
         watch_child(job);
-    close_given(job);
     fill_reserve(ingest);
     if (r < 0) {
         ingest->metrics.failed++;
@@ -381,7 +318,7 @@ static void take_turns(struct ingest *ingest)
     while ((place = ingest_queue_next(&ingest->queue, now)))
         start(job_of(place), now);
     if ((place = ingest_queue_yield(&ingest->queue, now)))
-        kill_child(job_of(place));
+        ingest_child_kill(&job_of(place)->child);
     int64_t due = ingest_queue_due(&ingest->queue, now);
     struct timeval left = timeval_until(due);
     if (due == INT64_MAX)
@@ -484,27 +421,26 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns)
     ingest->queue.slice_ns = duration_ns;
 }
 
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *order,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *request,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg)
 {
     struct ingest_job *job = xcalloc(1, sizeof(*job));
     bool full = ingest_is_full(ingest);
 
     *job = (struct ingest_job){.ingest = ingest,
-                               .child = {.fds = {[0 ... INGEST_FD_GROUP] = -1},
-                                         .source_size = order->source_size,
-                                         .size_max = order->size_max,
-                                         .memory_max = order->memory_max,
-                                         .background = order->background},
-                               .open_columns = order->open_columns,
-                               .drop_columns = order->drop_columns,
-                               .place = {.background = order->background},
+                               .source_size = request->source_size,
+                               .open_columns = request->open_columns,
+                               .drop_columns = request->drop_columns,
+                               .place = {.background = request->background},
                                .done = done,
-                               .arg = arg,
-                               .pid_fd = -1,
-                               .answer_fd = -1};
-    job->child.fds[INGEST_FD_SOURCE] = order->source_fd;
-    job->child.fds[INGEST_FD_DEST] = order->dest_fd;
+                               .arg = arg};
+    ingest_child_init(&job->child);
+    job->child.size_max = request->size_max;
+    job->child.memory_max = request->memory_max;
+    job->child.cpu_s = CPU_S + request->source_size / BYTES_PER_CPU_S;
+    job->child.background = request->background;
+    job->child.fds[INGEST_FD_SOURCE] = request->source_fd;
+    job->child.fds[INGEST_FD_DEST] = request->dest_fd;
     TAILQ_INSERT_TAIL(&ingest->jobs, job, next);
     if (full) {
         give_up(job, -EAGAIN, xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
@@ -512,7 +448,7 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request
         return job;
     }
     job->queued = true;
-    ingest_queue_add(&ingest->queue, &job->place, order->user, order->source, order->source_size);
+    ingest_queue_add(&ingest->queue, &job->place, request->user, request->source, request->source_size);
     take_turns(ingest);
     return job;
 }

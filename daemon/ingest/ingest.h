@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd's side of profd-ingest: files to look at, in the order of queue.h, read by a bounded number of
+ * profd's side of profd-ingest: files to read, in the order of queue.h, by a bounded number of
  * children.
  *
  * A child gets a few descriptors, no rights, and a deadline that grows with the file; one that outlives it is
@@ -49,7 +49,7 @@ struct ingest_result {
     char *reason;           /* NULL where there is nothing to say */
     bool used_up;           /* the child's time or memory was, and it was killed for that */
     json_t *facts;          /* as proto/ingest.h describes them; an empty object where there are none */
-    int source_fd, dest_fd; /* the order's, for whoever tries again; closed when done() returns */
+    int source_fd, dest_fd; /* of the request, for another try; closed when done() returns */
 };
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret);
@@ -85,7 +85,7 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns);
  * Takes both descriptors, also where it fails. done() runs later on the loop, exactly once; the result is
  * borrowed and the job gone when it returns.
  */
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *order,
+struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *request,
                               void (*done)(const struct ingest_result *result, void *arg), void *arg);
 /* done() runs with -ECANCELED, later on the loop. */
 void ingest_cancel(struct ingest_job *job);

@@ -19,18 +19,18 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-/* Beside what reading into columns is allowed: buffers, stacks, the answer. */
-#define MEMORY_BESIDE (INT64_C(512) << 20)
-/* What columns and spilled rows may take on the disk: real ones are one to ten times as large as a compressed
+/* In addition to the memory for columns: buffers, stacks, the answer. */
+#define MEMORY_BASE (INT64_C(512) << 20)
+/* Limit of columns and spilled rows on the disk: real ones are one to ten times as large as a compressed
  * trace. */
 #define COLUMNS_BYTES_PER_BYTE 32
 #define COLUMNS_BYTES_MIN      (INT64_C(64) << 20)
 /* The machine serves requests: reading traces comes after that. */
 #define NICENESS 10
 
-/* The order of a file, and the limits of the process that carries it out. */
-struct command {
-    struct check_order order;
+/* The arguments: the file's request, and the limits of the process. */
+struct ingest_command {
+    struct check_request request;
     int64_t cpu_s;
     int64_t columns_room; /* bytes that columns and spilled rows may take together */
 };
@@ -68,19 +68,19 @@ static bool has_starter(void)
 }
 
 /* The limit is each file's. The copy has its room already: it is as large as the source. */
-static int64_t file_size_max(const struct command *command)
+static int64_t file_size_max(const struct ingest_command *command)
 {
-    const struct check_order *order = &command->order;
+    const struct check_request *request = &command->request;
     struct stat st;
     int64_t columns_max;
 
-    if (order->columns_fd < 0)
-        return order->size_max;
-    int64_t size = fstat(order->source_fd, &st) == 0 ? st.st_size : 0;
+    if (request->columns_fd < 0)
+        return request->size_max;
+    int64_t size = fstat(request->source_fd, &st) == 0 ? st.st_size : 0;
     if (__builtin_mul_overflow(size, COLUMNS_BYTES_PER_BYTE, &columns_max))
         columns_max = INT64_MAX;
     columns_max = MIN(MAX(columns_max, COLUMNS_BYTES_MIN), command->columns_room / 2);
-    return order->dest_fd < 0 ? columns_max : MAX(columns_max, size);
+    return request->dest_fd < 0 ? columns_max : MAX(columns_max, size);
 }
 
 /* Before anything is read: what is read counts where the reader is. */
@@ -105,16 +105,16 @@ static void setup_process(void)
     mallopt(M_ARENA_MAX, 1);
 }
 
-static int run(const struct command *command)
+static int run_command(const struct ingest_command *command)
 {
-    const struct check_order *order = &command->order;
-    bool columns = order->columns_fd >= 0;
+    const struct check_request *request = &command->request;
+    bool columns = request->columns_fd >= 0;
     _cleanup_(check_freep) struct check *check = NULL;
     struct sandbox sandbox = {
         .fds = INGEST_FD_PROGRESS + 1,
         .cpu_s = command->cpu_s,
         .file_size = file_size_max(command),
-        .memory = MEMORY_BESIDE + (columns ? MIN(order->memory_max, INT64_MAX - MEMORY_BESIDE) : 0),
+        .memory = MEMORY_BASE + (columns ? MIN(request->memory_max, INT64_MAX - MEMORY_BASE) : 0),
         .threads = columns,
         .clone_from_fd = INGEST_FD_SOURCE,
         .clone_to_fd = INGEST_FD_DEST,
@@ -125,7 +125,7 @@ static int run(const struct command *command)
         sandbox_bound_threads(INGEST_THREADS_MAX);
     if (!has_starter())
         return -EPIPE;
-    int r = check_new(order, &check);
+    int r = check_new(request, &check);
     if (r >= 0)
         r = sandbox_enter(&sandbox);
     if (r < 0) {
@@ -136,12 +136,12 @@ static int run(const struct command *command)
     return print_result(facts);
 }
 
-static bool parse_arguments(int argc, char **argv, struct command *command)
+static bool parse_arguments(int argc, char **argv, struct ingest_command *command)
 {
-    int64_t *const values[] = {&command->order.size_max,     &command->cpu_s,
-                               &command->order.memory_max,   &command->columns_room,
-                               &command->order.part.number,  &command->order.part.first_pid,
-                               &command->order.part.last_pid};
+    int64_t *const values[] = {&command->request.size_max,     &command->cpu_s,
+                               &command->request.memory_max,   &command->columns_room,
+                               &command->request.part.number,  &command->request.part.first_pid,
+                               &command->request.part.last_pid};
     bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values) && (argc <= 5 || argc == 8);
 
     for (int i = 1; i < argc && ok; i++)
@@ -151,13 +151,13 @@ static bool parse_arguments(int argc, char **argv, struct command *command)
 
 int main(int argc, char **argv)
 {
-    struct command command = {.order = {.source_fd = INGEST_FD_SOURCE,
-                                        .dest_fd = given(INGEST_FD_DEST),
-                                        .columns_fd = given(INGEST_FD_COLUMNS),
-                                        .spill_fd = given(INGEST_FD_SPILL),
-                                        .progress_fd = given(INGEST_FD_PROGRESS),
-                                        .memory_max = READ_MEMORY_DEFAULT},
-                              .columns_room = INT64_MAX};
+    struct ingest_command command = {.request = {.source_fd = INGEST_FD_SOURCE,
+                                                 .dest_fd = given(INGEST_FD_DEST),
+                                                 .columns_fd = given(INGEST_FD_COLUMNS),
+                                                 .spill_fd = given(INGEST_FD_SPILL),
+                                                 .progress_fd = given(INGEST_FD_PROGRESS),
+                                                 .memory_max = READ_MEMORY_DEFAULT},
+                                     .columns_room = INT64_MAX};
 
     if (!parse_arguments(argc, argv, &command)) {
         fprintf(
@@ -168,5 +168,5 @@ int main(int argc, char **argv)
     }
     /* Not exit(): what libraries and instruments do there opens files, which the sandbox answers by killing.
      */
-    _exit(run(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+    _exit(run_command(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

@@ -149,7 +149,7 @@ def test_nothing_recorded(tmp_path):
         assert session["state"] == target["state"] == "failed"
         assert target["failure"].startswith("recorded nothing: it was stopped, and no trace appeared in "
                                             f"{tmp_path / 'fleet/w0'} within 1.0s")
-        assert "The worker's log says why" in target["remedy"]
+        assert "The worker's log has the reason" in target["remedy"]
         assert profd.traces() == []
 
 
@@ -493,7 +493,7 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path):
         session = record(profd, fleet)
         good, bad = session["targets"]
         assert good["state"] == "complete" and bad["state"] == "failed"
-        assert bad["failure"].endswith("is larger than profd collects")
+        assert bad["failure"].endswith("exceeds the size limit of a trace")
         assert bad["remedy"] == "[collect] file_max= in profd.conf sets the limit."
         assert len(profd.traces()) == 1
 

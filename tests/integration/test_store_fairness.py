@@ -125,7 +125,7 @@ def test_what_exceeds_a_share_is_left_in_place(tmp_path, places):
                                    " ([store] per_user=; see profctl du)")
         assert len(stored_of(profd, victim)) == 5 and len(stored_of(profd, greedy)) == 1
         # It is one event of the log, and the file is not read again and again.
-        assert profd.log().count("is left where it is: no room in the store for uid") == 1
+        assert profd.log().count("is left in place: no room in the store for uid") == 1
 
 
 @needs_root
