@@ -112,8 +112,8 @@ static void wait_for(struct fixture *f, struct outcome *o)
 static struct ingest_job *begin(struct ingest *ingest, int source_fd, int dest_fd, int64_t size_max,
                                 struct outcome *o)
 {
-    const struct ingest_request order = {.source_fd = source_fd, .dest_fd = dest_fd, .size_max = size_max};
-    return ingest_run(ingest, &order, on_done, o);
+    const struct ingest_request request = {.source_fd = source_fd, .dest_fd = dest_fd, .size_max = size_max};
+    return ingest_run(ingest, &request, on_done, o);
 }
 
 /* A file that a child is content with, or is not looked at. */
@@ -156,12 +156,12 @@ static void open_small(struct ingest_columns *ret, void *arg)
 static struct outcome run_into_columns(struct fixture *f, const void *data, size_t size, int64_t memory_max)
 {
     struct outcome o = {.base = f->base, .fixture = f};
-    const struct ingest_request order = {.source_fd = new_file(f, "source", data, size, 0600),
-                                       .dest_fd = new_file(f, "dest", NULL, 0, 0600),
-                                       .open_columns = open_columns,
-                                       .size_max = SIZE_LIMIT,
-                                       .memory_max = memory_max};
-    ingest_run(f->ingest, &order, on_done, &o);
+    const struct ingest_request request = {.source_fd = new_file(f, "source", data, size, 0600),
+                                           .dest_fd = new_file(f, "dest", NULL, 0, 0600),
+                                           .open_columns = open_columns,
+                                           .size_max = SIZE_LIMIT,
+                                           .memory_max = memory_max};
+    ingest_run(f->ingest, &request, on_done, &o);
     wait_for(f, &o);
     return o;
 }
@@ -406,13 +406,13 @@ static void test_columns_without_memory(void **state)
 static void check_not_written(struct fixture *f, void (*open)(struct ingest_columns *ret, void *arg))
 {
     struct outcome o = {.base = f->base, .fixture = f};
-    const struct ingest_request order = {.source_fd = new_file(f, "source", trace, strlen(trace), 0600),
-                                       .dest_fd = new_file(f, "dest", NULL, 0, 0600),
-                                       .open_columns = open,
-                                       .size_max = SIZE_LIMIT,
-                                       .memory_max = SIZE_LIMIT};
+    const struct ingest_request request = {.source_fd = new_file(f, "source", trace, strlen(trace), 0600),
+                                           .dest_fd = new_file(f, "dest", NULL, 0, 0600),
+                                           .open_columns = open,
+                                           .size_max = SIZE_LIMIT,
+                                           .memory_max = SIZE_LIMIT};
 
-    ingest_run(f->ingest, &order, on_done, &o);
+    ingest_run(f->ingest, &request, on_done, &o);
     wait_for(f, &o);
     check_facts(&o);
     check_copy(f, trace, strlen(trace));
@@ -685,13 +685,13 @@ static void test_background_waits(void **state)
     struct fixture *f = *state;
     struct outcome first = {0}, background = {.base = f->base}, last = {0};
     _cleanup_(ingest_freep) struct ingest *ingest = misbehaving(f, "exit 3", 1);
-    const struct ingest_request order = {.source_fd = new_file(f, "source", "x", 1, 0600),
-                                       .dest_fd = -1,
-                                       .size_max = SIZE_LIMIT,
-                                       .background = true};
+    const struct ingest_request request = {.source_fd = new_file(f, "source", "x", 1, 0600),
+                                           .dest_fd = -1,
+                                           .size_max = SIZE_LIMIT,
+                                           .background = true};
 
     begin_any(f, ingest, &first);
-    ingest_run(ingest, &order, on_done, &background);
+    ingest_run(ingest, &request, on_done, &background);
     begin_any(f, ingest, &last);
     wait_for(f, &last);
     assert_int_equal(background.times, 0);
@@ -715,14 +715,14 @@ static void open_nothing(struct ingest_columns *ret, void *arg)
 static struct ingest_job *begin_endless(struct fixture *f, struct ingest *ingest, struct outcome *o)
 {
     o->base = f->base;
-    const struct ingest_request order = {.source_fd = new_file(f, "endless", "xx", 2, 0600),
-                                       .source_size = 2,
-                                       .dest_fd = -1,
-                                       .size_max = SIZE_LIMIT,
-                                       .open_columns = open_nothing,
-                                       .drop_columns = count_drop,
-                                       .user = "a"};
-    return ingest_run(ingest, &order, on_done, o);
+    const struct ingest_request request = {.source_fd = new_file(f, "endless", "xx", 2, 0600),
+                                           .source_size = 2,
+                                           .dest_fd = -1,
+                                           .size_max = SIZE_LIMIT,
+                                           .open_columns = open_nothing,
+                                           .drop_columns = count_drop,
+                                           .user = "a"};
+    return ingest_run(ingest, &request, on_done, o);
 }
 
 static void test_files_of_others_do_not_wait_for_endless_ones(void **state)
