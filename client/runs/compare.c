@@ -8,10 +8,10 @@
 
 #include <math.h>
 
-/* Of more gaps every second, third, ... is taken: their distribution is the same. */
+/* Of more gaps every second, third, ... is used: their distribution is the same. */
 #define GAPS_MAX 4000000
 
-/* -- What is compared --------------------------------------------------------------------------------- */
+/* -- Figures --------------------------------------------------------------------------------- */
 
 /* One value of a request in the metric's unit; NAN: none. */
 static double ttft_ms(const json_t *row)
@@ -39,7 +39,7 @@ static double tokens_per_s(const json_t *row)
     return 1 / row_seconds(row, "tpot_ns");
 }
 
-static const struct latency {
+static const struct compared_latency {
     const char *metric;
     double (*of)(const json_t *row); /* NULL: the gaps between tokens */
 } latencies[] = {
@@ -50,15 +50,15 @@ static const struct latency {
     {"send_lateness_ms", lateness_ms},
 };
 
-static const struct point {
+static const struct compared_point {
     const char *name;
     double fraction;
 } points[] = {{"mean", FRACTION_MEAN}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
 
-/* What a request adds to a throughput. */
+/* The quantity of a request that a throughput adds up. */
 enum flow { FLOW_NONE, FLOW_REQUESTS, FLOW_INPUT, FLOW_OUTPUT, FLOW_TOKENS };
 
-static const struct single {
+static const struct compared_single {
     const char *group, *metric;
     const char *object, *member; /* of the run; object NULL: its own member */
     const char *outcome;         /* a count of requests with it */
@@ -78,20 +78,20 @@ static const struct single {
     {"throughput", "peak_concurrency", NULL, "peak_concurrency", NULL, FLOW_NONE, NULL},
 };
 
-/* -- The only run of a side: its spread between blocks of requests ------------------------------------- */
+/* -- A single run: its spread between blocks of requests ------------------------------------- */
 
 struct values {
     struct timed_value *items;
     size_t n, n_requests;
 };
 
-static void add_value(struct values *v, double value, unsigned block)
+static void values_add(struct values *v, double value, unsigned block)
 {
     if (isfinite(value))
         v->items[v->n++] = (struct timed_value){value, block};
 }
 
-static bool is_counted(const json_t *row, double (*of)(const json_t *row))
+static bool row_is_counted(const json_t *row, double (*of)(const json_t *row))
 {
     return row_is_warm(row) && (!of || isfinite(of(row)));
 }
@@ -104,15 +104,15 @@ static struct values values_of(const json_t *rows, double (*of)(const json_t *ro
     size_t i, at = 0;
 
     json_array_foreach(rows, i, row)
-        v.n_requests += is_counted(row, of);
+        v.n_requests += row_is_counted(row, of);
     json_array_foreach(rows, i, row)
-        if (is_counted(row, of))
-            add_value(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
+        if (row_is_counted(row, of))
+            values_add(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
     timed_values_sort(v.items, v.n);
     return v;
 }
 
-static size_t count_gaps(const json_t *rows, size_t *ret_requests)
+static size_t rows_count_gaps(const json_t *rows, size_t *ret_requests)
 {
     const json_t *row;
     size_t i, n = 0;
@@ -129,7 +129,7 @@ static size_t count_gaps(const json_t *rows, size_t *ret_requests)
 
 static struct values values_of_gaps(const json_t *rows)
 {
-    size_t n_requests, n = count_gaps(rows, &n_requests), stride = n / GAPS_MAX + 1, i, at = 0, seen = 0;
+    size_t n_requests, n = rows_count_gaps(rows, &n_requests), stride = n / GAPS_MAX + 1, i, at = 0, seen = 0;
     struct values v = {xcalloc(n / stride + 2, sizeof(*v.items)), 0, n_requests};
     const json_t *row;
 
@@ -139,8 +139,8 @@ static struct values values_of_gaps(const json_t *rows)
             size_t n_gaps = json_array_size(gaps);
             for (size_t k = 0; k < n_gaps; k++)
                 if (seen++ % stride == 0)
-                    add_value(&v, json_number_value(json_array_get(gaps, k)) / 1e3,
-                              block_of(at, n_requests, COMPARE_BLOCKS));
+                    values_add(&v, json_number_value(json_array_get(gaps, k)) / 1e3,
+                               block_of(at, n_requests, COMPARE_BLOCKS));
             at += n_gaps > 0;
         }
     timed_values_sort(v.items, v.n);
@@ -148,7 +148,7 @@ static struct values values_of_gaps(const json_t *rows)
 }
 
 /* The part of [from, to) that lies in a window. */
-static double overlap(double from, double to, double window_from, double window_to)
+static double interval_overlap(double from, double to, double window_from, double window_to)
 {
     double length = to - from;
 
@@ -157,7 +157,7 @@ static double overlap(double from, double to, double window_from, double window_
     return fmax(0, fmin(to, window_to) - fmax(from, window_from)) / length;
 }
 
-/* What a request adds comes in evenly while it is in flight. */
+/* A request adds its quantity evenly while it is in flight. */
 static double flow_of(const json_t *row, enum flow flow)
 {
     double input = json_get_number(row, "input_tokens", 0), output = json_get_number(row, "output_tokens", 0);
@@ -168,14 +168,15 @@ static double flow_of(const json_t *row, enum flow flow)
                                  : input + output;
 }
 
-static void add_flow(const json_t *row, enum flow flow, double from, double part, struct ratio_sums *blocks)
+static void flow_add(const json_t *row, enum flow flow, double from, double part, struct ratio_sums *blocks)
 {
     double sent = row_seconds(row, "intended_ns"), end = sent + row_seconds(row, "e2e_ns");
 
     if (!row_has_outcome(row, "success") || !isfinite(end))
         return;
     for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
-        blocks[b].above += flow_of(row, flow) * overlap(sent, end, from + b * part, from + (b + 1) * part);
+        blocks[b].above +=
+            flow_of(row, flow) * interval_overlap(sent, end, from + b * part, from + (b + 1) * part);
 }
 
 /* The rate in equal parts of the time in which requests are sent; afterwards, the load runs out. */
@@ -197,7 +198,7 @@ static struct estimate estimate_flow(const json_t *rows, enum flow flow)
     for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
         blocks[b].below = part;
     json_array_foreach(rows, i, row)
-        add_flow(row, flow, from, part, blocks);
+        flow_add(row, flow, from, part, blocks);
     return ratio_as_run(blocks, COMPARE_BLOCKS);
 }
 
@@ -217,7 +218,8 @@ static struct estimate estimate_outcome(const json_t *rows, const char *outcome)
     return e;
 }
 
-static struct estimate estimate_single(const json_t *rows, const struct single *s, size_t *ret_requests)
+static struct estimate estimate_single(const json_t *rows, const struct compared_single *s,
+                                       size_t *ret_requests)
 {
     *ret_requests = json_array_size(rows);
     if (s->outcome)
@@ -235,17 +237,17 @@ static struct estimate estimate_single(const json_t *rows, const struct single *
 
 /* -- Figures of runs ---------------------------------------------------------------------------------- */
 
-static double figure_of(const json_t *run, const char *object, const char *member)
+static double run_number(const json_t *run, const char *object, const char *member)
 {
     return json_get_number(object ? json_object_get(run, object) : run, member, NAN);
 }
 
-static double latency_of(const json_t *run, const char *metric, const struct point *point)
+static double latency_of(const json_t *run, const char *metric, const struct compared_point *point)
 {
     return run_metric_figure(json_object_get(json_object_get(run, "metrics"), metric), point->name);
 }
 
-/* The figures of all runs of a side, each a unit; of a single one the spread is what its requests show. */
+/* The figures of all runs of a side, each a unit; the spread of a single run is estimated from its requests. */
 struct side_figure {
     double *values;
     size_t n;
@@ -264,7 +266,7 @@ static struct estimate estimate_side(const struct side_figure *f)
     return e;
 }
 
-static void conclude(struct compared_figure *f)
+static void figure_conclude(struct compared_figure *f)
 {
     f->difference = estimate_contrast(&f->a, &f->b, 1);
     if (isfinite(f->difference.value) && f->difference.value != 0)
@@ -276,16 +278,15 @@ static void conclude(struct compared_figure *f)
                                                : COMPARED_UNCLEAR;
 }
 
-/* Next to several runs a single one is taken to vary as they do, unless it drifts more than that by itself.
- */
-static void borrow_spread(struct estimate *single, const struct estimate *several)
+/* Compared with several runs, a single one is assumed to vary as they do, unless it drifts more. */
+static void estimate_borrow_spread(struct estimate *single, const struct estimate *several)
 {
     if (single->n == 1 && several->n > 1 && !(single->unit_sd > several->unit_sd))
         single->unit_sd = NAN;
 }
 
-static void add_figure(struct runs_comparison *c, const char *group, const char *metric, const char *figure,
-                       const struct side_figure *a, const struct side_figure *b)
+static void comparison_add(struct runs_comparison *c, const char *group, const char *metric,
+                           const char *figure, const struct side_figure *a, const struct side_figure *b)
 {
     struct compared_figure *f = &c->figures[c->n];
 
@@ -296,12 +297,12 @@ static void add_figure(struct runs_comparison *c, const char *group, const char 
     bool knows_runs = f->a.n > 1 || f->b.n > 1;
     f->n_a = knows_runs ? f->a.n : a->n_requests;
     f->n_b = knows_runs ? f->b.n : b->n_requests;
-    borrow_spread(&f->a, &f->b);
-    borrow_spread(&f->b, &f->a);
+    estimate_borrow_spread(&f->a, &f->b);
+    estimate_borrow_spread(&f->b, &f->a);
     if (!knows_runs && ((isfinite(f->a.unit_sd) && a->n_requests < COMPARE_REQUESTS_MIN) ||
                         (isfinite(f->b.unit_sd) && b->n_requests < COMPARE_REQUESTS_MIN)))
         f->requests_min = COMPARE_REQUESTS_MIN;
-    conclude(f);
+    figure_conclude(f);
     c->n++;
 }
 
@@ -311,34 +312,36 @@ static void side_figure_init(struct side_figure *f, const struct compared_side *
                               ESTIMATE_UNKNOWN, 0};
 }
 
-/* Runs that lack the figure are no units. */
+/* Runs without the figure are not units. */
 static void side_figure_add(struct side_figure *f, double value)
 {
     if (isfinite(value))
         f->values[f->n++] = value;
 }
 
-static void gather_single(const struct compared_side *side, const struct single *s, struct side_figure *ret)
+static void side_gather_single(const struct compared_side *side, const struct compared_single *s,
+                               struct side_figure *ret)
 {
     const json_t *run;
     size_t i;
 
     side_figure_init(ret, side);
     json_array_foreach(side->runs, i, run)
-        side_figure_add(ret, figure_of(run, s->object, s->member));
+        side_figure_add(ret, run_number(run, s->object, s->member));
     if (side->requests)
         ret->of_rows = estimate_single(side->requests, s, &ret->n_requests);
 }
 
-static struct values latency_values(const struct compared_side *side, const struct latency *l)
+static struct values latency_values(const struct compared_side *side, const struct compared_latency *l)
 {
     if (!side->requests)
         return (struct values){0};
     return l->of ? values_of(side->requests, l->of) : values_of_gaps(side->requests);
 }
 
-static void gather_latency(const struct compared_side *side, const struct values *v, const struct latency *l,
-                           const struct point *point, struct side_figure *ret)
+static void side_gather_latency(const struct compared_side *side, const struct values *v,
+                                const struct compared_latency *l, const struct compared_point *point,
+                                struct side_figure *ret)
 {
     const json_t *run;
     size_t i;
@@ -352,15 +355,15 @@ static void gather_latency(const struct compared_side *side, const struct values
 }
 
 static void compare_latency(const struct compared_side *a, const struct compared_side *b,
-                            const struct latency *l, struct runs_comparison *ret)
+                            const struct compared_latency *l, struct runs_comparison *ret)
 {
     struct values of_a = latency_values(a, l), of_b = latency_values(b, l);
 
     for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
         struct side_figure x, y;
-        gather_latency(a, &of_a, l, &points[i], &x);
-        gather_latency(b, &of_b, l, &points[i], &y);
-        add_figure(ret, "latency", l->metric, points[i].name, &x, &y);
+        side_gather_latency(a, &of_a, l, &points[i], &x);
+        side_gather_latency(b, &of_b, l, &points[i], &y);
+        comparison_add(ret, "latency", l->metric, points[i].name, &x, &y);
         free(x.values);
         free(y.values);
     }
@@ -370,7 +373,7 @@ static void compare_latency(const struct compared_side *a, const struct compared
 
 /* -- Workloads ---------------------------------------------------------------------------------------- */
 
-static void note_difference(json_t *list, const char *member, const json_t *a, const json_t *b)
+static void workload_note_difference(json_t *list, const char *member, const json_t *a, const json_t *b)
 {
     if (a == b || json_equal(a, b))
         return;
@@ -383,12 +386,12 @@ static json_t *workload_json(json_t *run_a, json_t *run_b)
            *b = json_object_get(run_b, "workload"), *value;
     const char *member;
 
-    note_difference(list, "model", json_object_get(run_a, "model"), json_object_get(run_b, "model"));
+    workload_note_difference(list, "model", json_object_get(run_a, "model"), json_object_get(run_b, "model"));
     json_object_foreach(a, member, value)
-        note_difference(list, member, value, json_object_get(b, member));
+        workload_note_difference(list, member, value, json_object_get(b, member));
     json_object_foreach(b, member, value)
         if (!json_object_get(a, member))
-            note_difference(list, member, NULL, value);
+            workload_note_difference(list, member, NULL, value);
     return list;
 }
 
@@ -418,9 +421,9 @@ void runs_compare(const struct compared_side *a, const struct compared_side *b, 
     };
     for (size_t i = 0; i < ARRAY_SIZE(singles); i++) {
         struct side_figure x, y;
-        gather_single(a, &singles[i], &x);
-        gather_single(b, &singles[i], &y);
-        add_figure(ret, singles[i].group, singles[i].metric, NULL, &x, &y);
+        side_gather_single(a, &singles[i], &x);
+        side_gather_single(b, &singles[i], &y);
+        comparison_add(ret, singles[i].group, singles[i].metric, NULL, &x, &y);
         free(x.values);
         free(y.values);
     }
@@ -438,7 +441,7 @@ void runs_comparison_done(struct runs_comparison *c)
 }
 
 /* "ttft" of "ttft_ms" too. */
-static bool is_metric(const struct compared_figure *f, const char *name, size_t n)
+static bool figure_is_metric(const struct compared_figure *f, const char *name, size_t n)
 {
     return strncmp(f->metric, name, n) == 0 && (f->metric[n] == '\0' || streq(f->metric + n, "_ms"));
 }
@@ -449,7 +452,7 @@ const struct compared_figure *runs_comparison_find(const struct runs_comparison 
     const char *figure = name[n] == '.' ? name + n + 1 : NULL;
 
     for (size_t i = 0; i < c->n; i++)
-        if (is_metric(&c->figures[i], name, n) && streq(c->figures[i].figure, figure))
+        if (figure_is_metric(&c->figures[i], name, n) && streq(c->figures[i].figure, figure))
             return &c->figures[i];
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two groups of benchmark runs, each of one or several: how far each figure moved, and whether that is more
- * than runs differ by themselves. Pure.
+ * than repeated runs differ. Pure.
  *
  * Several runs of a group are the units of the sample. A single run is one unit, whatever the number of its
  * requests: its figures are taken to drift from run to run as they do from block to block within it, with
@@ -21,15 +21,15 @@
 
 struct compared_side {
     json_t *runs;     /* a list of runs as profd gives them */
-    json_t *requests; /* the rows of the only run's requests; NULL: not at hand, or several runs */
+    json_t *requests; /* the rows of the only run's requests; NULL: unknown, or several runs */
 };
 
 enum compared_result {
     COMPARED_HIGHER,
     COMPARED_LOWER,
     COMPARED_UNCLEAR,    /* the interval includes no difference */
-    COMPARED_TOO_FEW,    /* too few runs or requests to tell */
-    COMPARED_NOT_TESTED, /* nothing is known of how the figure varies */
+    COMPARED_TOO_FEW,    /* too few runs or requests */
+    COMPARED_NOT_TESTED, /* the variation of the figure is unknown */
 };
 
 struct compared_figure {
@@ -37,8 +37,8 @@ struct compared_figure {
     const char *metric; /* "ttft_ms" */
     const char *figure; /* "mean", "p50", ...; NULL: the metric has only one */
     struct estimate a, b;
-    size_t n_a, n_b;     /* requests of single runs that were looked at, else runs */
-    size_t requests_min; /* of a run, so that the figure can be told; 0: there are enough */
+    size_t n_a, n_b;     /* requests of single runs, else runs */
+    size_t requests_min; /* that a run needs for this figure; 0: there are enough */
     enum compared_result result;
     struct contrast difference;
     size_t runs_needed; /* of each side, to show a difference of this size; 0: unknown or very many */

@@ -9,19 +9,20 @@
 
 #define VALUES_OF_ENTRY_MAX 100000
 
-struct reader {
+struct prompt_reader {
     FILE *in;
     const char *name;
     enum prompts_format format;
     int64_t limit, bytes;
-    size_t entry; /* the line, or the place in the list, from 1 */
+    size_t entry; /* the line, or the position in the list, from 1 */
     char *text;   /* of the entry */
-    size_t size, room;
+    size_t size, cap;
     json_t *prompts;
     bool is_timed; /* prompts have timestamps: all, or none */
 };
 
-static _printf_(3, 4) int refuse(const struct reader *r, struct problem *p, const char *format, ...)
+static _printf_(3, 4) int prompt_refuse(const struct prompt_reader *r, struct problem *p, const char *format,
+                                        ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -33,17 +34,17 @@ static _printf_(3, 4) int refuse(const struct reader *r, struct problem *p, cons
 
 /* -- Entries ------------------------------------------------------------------------------------------ */
 
-static int put(struct reader *r, int c, struct problem *p)
+static int reader_put(struct prompt_reader *r, int c, struct problem *p)
 {
     if (r->size >= PROMPT_ENTRY_MAX)
-        return refuse(r, p, "it is longer than %d MiB", PROMPT_ENTRY_MAX >> 20);
-    VEC_GROW(r->text, r->size, r->room);
+        return prompt_refuse(r, p, "it is longer than %d MiB", PROMPT_ENTRY_MAX >> 20);
+    VEC_GROW(r->text, r->size, r->cap);
     r->text[r->size++] = (char)c;
     return 0;
 }
 
-/* Each of these reads the next entry: 1, 0 where there is none, or the problem. */
-static int next_line(struct reader *r, struct problem *p)
+/* Each of these reads the next entry: 1, 0 at the end, or the problem. */
+static int reader_next_line(struct prompt_reader *r, struct problem *p)
 {
     int c = getc(r->in), err = 0;
 
@@ -52,13 +53,13 @@ static int next_line(struct reader *r, struct problem *p)
     r->size = 0;
     r->entry++;
     for (; c != EOF && c != '\n' && err == 0; c = getc(r->in))
-        err = put(r, c, p);
+        err = reader_put(r, c, p);
     if (r->size > 0 && r->text[r->size - 1] == '\r')
         r->size--;
     return err < 0 ? err : 1;
 }
 
-static int skip_space(FILE *in)
+static int reader_skip_space(FILE *in)
 {
     int c;
     while ((c = getc(in)) == ' ' || c == '\t' || c == '\n' || c == '\r')
@@ -66,8 +67,8 @@ static int skip_space(FILE *in)
     return c;
 }
 
-/* The text of a value up to the comma or bracket that ends it; whether it is JSON is seen later. */
-static int take_element(struct reader *r, int c, struct problem *p)
+/* The text of a value up to the comma or bracket that ends it; it is parsed later. */
+static int reader_take_element(struct prompt_reader *r, int c, struct problem *p)
 {
     int depth = 0, err = 0;
     bool quoted = false, escaped = false;
@@ -82,15 +83,15 @@ static int take_element(struct reader *r, int c, struct problem *p)
         if (c == '"' && !escaped)
             quoted = !quoted;
         escaped = quoted && c == '\\' && !escaped;
-        if ((err = put(r, c, p)) < 0)
+        if ((err = reader_put(r, c, p)) < 0)
             return err;
     }
-    return refuse(r, p, "the list does not end");
+    return prompt_refuse(r, p, "the list does not end");
 }
 
-static int next_element(struct reader *r, struct problem *p)
+static int reader_next_element(struct prompt_reader *r, struct problem *p)
 {
-    int c = skip_space(r->in);
+    int c = reader_skip_space(r->in);
 
     r->size = 0;
     if (r->entry == 0) {
@@ -100,16 +101,16 @@ static int next_element(struct reader *r, struct problem *p)
             return problem_set(p, -EBADMSG, PROBLEM_BAD_REQUEST,
                                "%s is not a list in JSON; values on lines of their own make a .jsonl",
                                r->name);
-        c = skip_space(r->in);
+        c = reader_skip_space(r->in);
         if (c == ']')
             return 0;
     } else if (c == ']') {
         return 0;
     } else if (c == ',') {
-        c = skip_space(r->in);
+        c = reader_skip_space(r->in);
     }
     r->entry++;
-    int err = take_element(r, c, p);
+    int err = reader_take_element(r, c, p);
     return err < 0 ? err : 1;
 }
 
@@ -123,8 +124,8 @@ static const struct {
                 {"assistant", "assistant"},
                 {"system", "system"}};
 
-/* The role of a turn of ShareGPT's; NULL for a speaker that is not known. */
-static const char *turn_role(const json_t *turn)
+/* The role of a turn of ShareGPT's; NULL for an unknown speaker. */
+static const char *conversation_role(const json_t *turn)
 {
     for (size_t i = 0; i < ARRAY_SIZE(speakers); i++)
         if (streq(speakers[i].from, json_get_str(turn, "from")))
@@ -133,20 +134,21 @@ static const char *turn_role(const json_t *turn)
 }
 
 /*
- * A conversation of ShareGPT's, as vLLM's and SGLang's clients read it: the first that a person says is the
- * prompt, the answer to it is as long as the answer is to be. A system prompt before it is kept.
+ * A conversation of ShareGPT's, as vLLM's and SGLang's clients read it: the first text of a person is the
+ * prompt, and the length of its answer the output length. A system prompt before it is kept.
  */
-static int take_conversation(const struct reader *r, const json_t *turns, json_t *entry, struct problem *p)
+static int prompt_take_conversation(const struct prompt_reader *r, const json_t *turns, json_t *entry,
+                                    struct problem *p)
 {
     const char *system = NULL, *question = NULL, *answer = NULL;
     size_t i;
     json_t *turn;
 
     json_array_foreach(turns, i, turn) {
-        const char *role = turn_role(turn), *text = json_get_str(turn, "value");
+        const char *role = conversation_role(turn), *text = json_get_str(turn, "value");
         if (!role || !text)
-            return refuse(r, p, "turn %zu of its conversation has no known speaker (from) or no text (value)",
-                          i + 1);
+            return prompt_refuse(
+                r, p, "turn %zu of its conversation has no known speaker (from) or no text (value)", i + 1);
         if (question && streq(role, "assistant")) {
             answer = text;
             break;
@@ -169,15 +171,16 @@ static int take_conversation(const struct reader *r, const json_t *turns, json_t
     return 1;
 }
 
-/* All of a chat up to the last that a person or a tool says; what the model answered to that is not sent. */
-static int take_messages(const struct reader *r, const json_t *messages, json_t *entry, struct problem *p)
+/* A chat up to the last message of a person or a tool; the answer of the model to it is not sent. */
+static int prompt_take_messages(const struct prompt_reader *r, const json_t *messages, json_t *entry,
+                                struct problem *p)
 {
     size_t n = json_array_size(messages), i;
     json_t *message;
 
     json_array_foreach(messages, i, message) {
         if (!json_get_str(message, "role"))
-            return refuse(r, p, "message %zu has no role", i + 1);
+            return prompt_refuse(r, p, "message %zu has no role", i + 1);
     }
     while (n > 0 && streq(json_get_str(json_array_get(messages, n - 1), "role"), "assistant"))
         n--;
@@ -190,13 +193,12 @@ static int take_messages(const struct reader *r, const json_t *messages, json_t 
     return 1;
 }
 
-/* Whoever measures must know what is not sent; other members (ids, labels, sources) say nothing of a request.
- */
+/* Members that change a request and are not sent are refused; others (ids, labels, sources) are ignored. */
 static const struct {
     const char *name, *remedy;
 } unsupported[] = {
-    {"max_tokens", "it limits an output and is no output length: name it osl, or give --osl N"},
-    {"max_completion_tokens", "it limits an output and is no output length: name it osl, or give --osl N"},
+    {"max_tokens", "it is a limit, not an output length: name it osl, or give --osl N"},
+    {"max_completion_tokens", "it is a limit, not an output length: name it osl, or give --osl N"},
     {"turns", "sessions of several turns are not replayed: give each turn as messages with its history"},
     {"texts", "one prompt in each element: text or prompt"},
     {"image", "images are not sent: give messages with image_url parts"},
@@ -209,7 +211,7 @@ static const struct {
     {"delay", "delays between turns are not kept: give each prompt a timestamp, in milliseconds"},
 };
 
-static int refuse_unsupported(const struct reader *r, const json_t *value, struct problem *p)
+static int prompt_refuse_unsupported(const struct prompt_reader *r, const json_t *value, struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(unsupported); i++) {
         const json_t *member = json_object_get(value, unsupported[i].name);
@@ -217,23 +219,24 @@ static int refuse_unsupported(const struct reader *r, const json_t *value, struc
             ((json_is_array(member) || json_is_object(member)) &&
              json_array_size(member) + json_object_size(member) == 0))
             continue;
-        refuse(r, p, "%s is not supported", unsupported[i].name);
+        prompt_refuse(r, p, "%s is not supported", unsupported[i].name);
         problem_remedy(p, "Remove %s; %s.", unsupported[i].name, unsupported[i].remedy);
         return -EBADMSG;
     }
     if (!json_object_get(value, "hash_ids") && !json_object_get(value, "input_length"))
         return 0;
-    refuse(r, p, "the trace has lengths and hashes of its prompts (input_length, hash_ids), not their texts");
+    prompt_refuse(
+        r, p, "the trace has lengths and hashes of its prompts (input_length, hash_ids), not their texts");
     problem_remedy(p, "Send synthetic prompts of such lengths: --isl N --osl N, with --rate.");
     return -EBADMSG;
 }
 
-/* Output length and moment, by the names that data sets have: profd's own, vLLM's custom data set, Mooncake's
+/* Output length and timestamp, by the names in data sets: profd's own, vLLM's custom data set, Mooncake's
  * traces and AIPerf. */
 static const struct {
     const char *name, *member;
     double least, most;
-    bool is_whole;
+    bool is_integer;
 } numbers[] = {
     {"osl", "osl", 1, PROMPT_TOKENS_MAX, true},
     {"output_tokens", "osl", 1, PROMPT_TOKENS_MAX, true},
@@ -243,17 +246,18 @@ static const struct {
     {"timestamp", "at_ms", 0, PROMPT_MS_MAX, false},
 };
 
-static int take_numbers(const struct reader *r, const json_t *value, json_t *entry, struct problem *p)
+static int prompt_take_numbers(const struct prompt_reader *r, const json_t *value, json_t *entry,
+                               struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         const json_t *number = json_object_get(value, numbers[i].name);
         double n = json_number_value(number);
         if (!number || json_is_null(number) || json_object_get(entry, numbers[i].member))
             continue;
-        if (!(numbers[i].is_whole ? json_is_integer(number) : json_is_number(number)) ||
+        if (!(numbers[i].is_integer ? json_is_integer(number) : json_is_number(number)) ||
             !(n >= numbers[i].least) || n > numbers[i].most)
-            return refuse(r, p, "%s is not a %snumber from %.0f to %.0f", numbers[i].name,
-                          numbers[i].is_whole ? "whole " : "", numbers[i].least, numbers[i].most);
+            return prompt_refuse(r, p, "%s is not a %snumber from %.0f to %.0f", numbers[i].name,
+                                 numbers[i].is_integer ? "whole " : "", numbers[i].least, numbers[i].most);
         json_object_set(entry, numbers[i].member, (json_t *)number);
     }
     if (json_object_get(entry, "osl"))
@@ -261,19 +265,20 @@ static int take_numbers(const struct reader *r, const json_t *value, json_t *ent
     return 0;
 }
 
-/* 1 with what is sent in entry, 0 of a conversation in which nobody asks anything, which data sets have. */
-static int take_content(const struct reader *r, const json_t *value, json_t *entry, struct problem *p)
+/* 1 with the content in entry, 0 for a conversation without a question, which data sets have. */
+static int prompt_take_content(const struct prompt_reader *r, const json_t *value, json_t *entry,
+                               struct problem *p)
 {
     static const struct {
         const char *name;
-        int (*take)(const struct reader *r, const json_t *list, json_t *entry,
+        int (*take)(const struct prompt_reader *r, const json_t *list, json_t *entry,
                     struct problem *p); /* NULL: a text */
     } contents[] = {
         {"prompt"},
         {"text"},
-        {"messages", take_messages},
-        {"conversations", take_conversation},
-        {"conversation", take_conversation},
+        {"messages", prompt_take_messages},
+        {"conversations", prompt_take_conversation},
+        {"conversation", prompt_take_conversation},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(contents); i++) {
@@ -285,17 +290,17 @@ static int take_content(const struct reader *r, const json_t *value, json_t *ent
             return 1;
         }
     }
-    int err = refuse_unsupported(r, value, p);
+    int err = prompt_refuse_unsupported(r, value, p);
     if (err < 0)
         return err;
-    refuse(r, p, "it contains no prompt");
+    prompt_refuse(r, p, "it contains no prompt");
     problem_remedy(p, "A prompt is a text, or a member prompt, text, messages or conversations.");
     return -EBADMSG;
 }
 
-static int add(struct reader *r, json_t *entry, struct problem *p)
+static int prompts_add(struct prompt_reader *r, json_t *entry, struct problem *p)
 {
-    /* Most prompts are nothing but a text. */
+    /* Most prompts are only a text. */
     json_t *text = json_object_size(entry) == 1 ? json_object_get(entry, "prompt") : NULL;
     _cleanup_json_ value = json_incref(text ? text : entry);
 
@@ -311,45 +316,46 @@ static int add(struct reader *r, json_t *entry, struct problem *p)
     return 0;
 }
 
-static int add_text(struct reader *r, struct problem *p)
+static int prompts_add_text(struct prompt_reader *r, struct problem *p)
 {
     if (r->size > 0 && memchr(r->text, '\0', r->size))
-        return refuse(r, p, "it contains a byte of zero, so it is no text");
+        return prompt_refuse(r, p, "it contains a zero byte, so it is not text");
     _cleanup_(freep) char *text = xstrndup(r->text, r->size);
     json_t *valid = json_string(text);
-    return valid ? add(r, json_pack("{so}", "prompt", valid), p) : refuse(r, p, "it is not UTF-8");
+    return valid ? prompts_add(r, json_pack("{so}", "prompt", valid), p)
+                 : prompt_refuse(r, p, "it is not UTF-8");
 }
 
-static int add_value(struct reader *r, struct problem *p)
+static int prompts_add_value(struct prompt_reader *r, struct problem *p)
 {
     char error[200];
     _cleanup_json_ value = json_parse_bounded(r->text, r->size, VALUES_OF_ENTRY_MAX, error);
     _cleanup_json_ entry = json_object();
 
     if (!value)
-        return refuse(r, p, "not JSON: %s", error);
+        return prompt_refuse(r, p, "not JSON: %s", error);
     if (json_string_length(value) > 0) {
         json_object_set(entry, "prompt", value);
     } else {
         /* A line of OpenAI's batches is a request around its body. */
         const json_t *body = json_object_get(value, "body"), *request = json_is_object(body) ? body : value;
-        int err = take_content(r, request, entry, p);
+        int err = prompt_take_content(r, request, entry, p);
         if (err <= 0)
             return err;
-        err = refuse_unsupported(r, request, p);
+        err = prompt_refuse_unsupported(r, request, p);
         if (err == 0)
-            err = take_numbers(r, request, entry, p);
+            err = prompt_take_numbers(r, request, entry, p);
         if (err < 0)
             return err;
     }
     bool is_timed = json_object_get(entry, "at_ms") != NULL;
     if (json_array_size(r->prompts) > 0 && is_timed != r->is_timed)
-        return refuse(r, p, "some prompts have a timestamp and others have none");
+        return prompt_refuse(r, p, "some prompts have a timestamp and others have none");
     r->is_timed = is_timed;
-    return add(r, TAKE_PTR(entry), p);
+    return prompts_add(r, TAKE_PTR(entry), p);
 }
 
-static bool is_blank(const struct reader *r)
+static bool entry_is_blank(const struct prompt_reader *r)
 {
     for (size_t i = 0; i < r->size; i++)
         if (r->text[i] != ' ' && r->text[i] != '\t')
@@ -357,15 +363,15 @@ static bool is_blank(const struct reader *r)
     return true;
 }
 
-static int read_all(struct reader *r, struct problem *p)
+static int reader_read_all(struct prompt_reader *r, struct problem *p)
 {
     static const struct {
-        int (*next)(struct reader *r, struct problem *p);
-        int (*add)(struct reader *r, struct problem *p);
+        int (*next)(struct prompt_reader *r, struct problem *p);
+        int (*prompts_add)(struct prompt_reader *r, struct problem *p);
     } formats[] = {
-        [PROMPTS_TEXT] = {next_line, add_text},
-        [PROMPTS_JSONL] = {next_line, add_value},
-        [PROMPTS_JSON] = {next_element, add_value},
+        [PROMPTS_TEXT] = {reader_next_line, prompts_add_text},
+        [PROMPTS_JSONL] = {reader_next_line, prompts_add_value},
+        [PROMPTS_JSON] = {reader_next_element, prompts_add_value},
     };
     int err = 0;
 
@@ -373,9 +379,9 @@ static int read_all(struct reader *r, struct problem *p)
         err = formats[r->format].next(r, p);
         if (err <= 0)
             break;
-        if (r->format != PROMPTS_JSON && is_blank(r))
+        if (r->format != PROMPTS_JSON && entry_is_blank(r))
             continue;
-        err = formats[r->format].add(r, p);
+        err = formats[r->format].prompts_add(r, p);
         if (err < 0)
             break;
     }
@@ -385,7 +391,7 @@ static int read_all(struct reader *r, struct problem *p)
 }
 
 /* Data sets are sorted by user as often as by time. */
-static void sort_by_moment(json_t *prompts)
+static void prompts_sort_by_time(json_t *prompts)
 {
     size_t n = json_array_size(prompts);
     _cleanup_(freep) struct order_key *keys = xcalloc(n + 1, sizeof(*keys));
@@ -403,8 +409,9 @@ static void sort_by_moment(json_t *prompts)
 int prompts_parse(FILE *in, enum prompts_format format, const char *name, int64_t limit, json_t **ret,
                   struct problem *p)
 {
-    struct reader r = {.in = in, .name = name, .format = format, .limit = limit, .prompts = json_array()};
-    int err = read_all(&r, p);
+    struct prompt_reader r = {
+        .in = in, .name = name, .format = format, .limit = limit, .prompts = json_array()};
+    int err = reader_read_all(&r, p);
 
     if (err >= 0 && json_array_size(r.prompts) == 0) {
         err = problem_set(p, -ENODATA, PROBLEM_BAD_REQUEST, "%s contains no prompt", name);
@@ -414,14 +421,14 @@ int prompts_parse(FILE *in, enum prompts_format format, const char *name, int64_
     }
     free(r.text);
     if (err >= 0 && r.is_timed)
-        sort_by_moment(r.prompts);
+        prompts_sort_by_time(r.prompts);
     if (err >= 0)
         *ret = TAKE_PTR(r.prompts);
     json_decref(r.prompts);
     return err < 0 ? err : 0;
 }
 
-/* Files whose bytes are no prompts, and how they become such. */
+/* Formats that are not prompts, and commands that convert them. */
 static const struct {
     const char *ending, *convert;
 } convertible[] = {
@@ -438,7 +445,7 @@ static const struct {
     {".xlsx", "save it as .csv, then convert that to .jsonl"},
 };
 
-static int refuse_format(const char *path, struct problem *p)
+static int prompts_refuse_format(const char *path, struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(convertible); i++)
         if (ends_with(path, convertible[i].ending)) {
@@ -462,7 +469,7 @@ enum prompts_format prompts_format_of(const char *path)
 int prompts_read(const char *path, int64_t limit, json_t **ret, struct problem *p)
 {
     bool is_stdin = streq(path, "-");
-    int r = refuse_format(path, p);
+    int r = prompts_refuse_format(path, p);
     if (r < 0)
         return r;
     _cleanup_(fclosep) FILE *file = is_stdin ? NULL : fopen(path, "re");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of prompts as people have them: lines of text, lines of JSON, a list in JSON (ShareGPT's), as the
- * "prompts" of a workload. Read from their beginning and never further than is needed: a data set has more
- * conversations than a run sends.
+ * Files of prompts: lines of text, lines of JSON, a list in JSON (ShareGPT's), as the "prompts" of a workload.
+ * Only as many are read as a run sends: a data set has more conversations.
  */
 #pragma once
 
@@ -37,11 +36,11 @@ enum prompts_format prompts_format_of(const char *path);
  *
  * In addition it may have an output length (osl, output_tokens, output_length, ...) and a timestamp in
  * milliseconds ("at_ms"), by which prompts are then sorted. Members that would change what is sent and are
- * not supported (images, tools, turns, max_tokens, ...) are refused by name; conversations in which nobody
- * asks are left out. name stands in errors, with the line, or the place in the list from 1.
+ * not supported (images, tools, turns, max_tokens, ...) are refused by name; conversations without a question
+ * are left out. name is printed in errors, with the line, or the position in the list from 1.
  */
 int prompts_parse(FILE *in, enum prompts_format format, const char *name, int64_t limit, json_t **ret,
                   struct problem *p);
-/* The same from a file; "-" is standard input, as text. Formats that are no text are refused with a command
+/* The same from a file; "-" is standard input, as text. Other formats are refused with a command
  * that converts them. */
 int prompts_read(const char *path, int64_t limit, json_t **ret, struct problem *p);

@@ -3,58 +3,61 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
+#include "client/runs/save_as.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include <errno.h>
+#include <sys/stat.h>
 
 #define PAGE_ROWS 10000
 
-static char *path_of(const char *run, const char *format)
+static char *requests_path(const char *run, const char *format)
 {
     return xasprintf("/v1/runs/%s/requests?format=%s&limit=%d", run, format, PAGE_ROWS);
 }
 
-/* -- CSV, as profd sends it --------------------------------------------------------------------------- */
+/* -- CSV of profd --------------------------------------------------------------------------- */
 
-static int write_on(const void *data, size_t size, void *arg)
+static int write_to_file(const void *data, size_t size, void *arg)
 {
     return fwrite(data, 1, size, arg) == size ? 0 : -EIO;
 }
 
-/* A page is kept in memory where it has to be cleaned. */
-static int pass_page_on(struct client *c, const char *path, struct problem *p)
+/* On a terminal a page is kept in memory, and control characters are removed. */
+static int csv_page(struct client *c, const char *path, struct problem *p)
 {
     _cleanup_(freep) char *text = NULL;
     size_t size;
 
     if (!c->out.is_tty)
-        return connection_download(c->connection, path, write_on, c->out.file, p);
+        return connection_download(c->connection, path, write_to_file, c->out.file, p);
     FILE *page = xmemstream(&text, &size);
-    int r = connection_download(c->connection, path, write_on, page, p);
+    int r = connection_download(c->connection, path, write_to_file, page, p);
     fclose(page);
     _cleanup_(freep) char *clean = text_clean(text, true);
     fputs(clean, c->out.file);
     return r;
 }
 
-static int pass_csv_on(struct client *c, const char *run)
+static int csv_print(struct client *c, const char *run)
 {
-    char *path = connection_has_events(c->connection) ? path_of(run, "csv") : NULL;
+    char *path = connection_has_events(c->connection) ? requests_path(run, "csv") : NULL;
     int status = EXIT_DONE;
 
     if (!path) {
         _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "requests are not offered on D-Bus as CSV");
-        problem_remedy(&p, "Leave --bus out, or take --jsonl.");
+        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "D-Bus has no CSV of requests");
+        problem_remedy(&p, "Omit --bus, or use --jsonl.");
         return client_fail(c, &p);
     }
     while (path && status == EXIT_DONE) {
         _cleanup_(problem_done) struct problem p = {0};
-        int r = pass_page_on(c, path, &p);
+        int r = csv_page(c, path, &p);
         free(path);
         path = r == 0 ? connection_next_page(c->connection) : NULL;
-        /* Who reads no further is no failure, and a full disk is told when all is flushed. */
+        /* A closed pipe is not a failure, and a full disk is reported by the last flush. */
         if (r < 0 && !ferror(c->out.file))
             status = client_fail(c, &p);
     }
@@ -65,12 +68,12 @@ static int pass_csv_on(struct client *c, const char *run)
 /* -- Pages of JSON ------------------------------------------------------------------------------------- */
 
 /* Calls fn for each page, a list. An exit status. */
-static int each_page(struct client *c, const char *run, void (*fn)(const json_t *page, void *arg), void *arg)
+static int pages_each(struct client *c, const char *run, void (*fn)(const json_t *page, void *arg), void *arg)
 {
     int64_t after = -1;
 
     for (;;) {
-        _cleanup_(freep) char *path = path_of(run, "json");
+        _cleanup_(freep) char *path = requests_path(run, "json");
         _cleanup_json_ answer = NULL;
         if (after >= 0)
             url_add_int(&path, "after", after);
@@ -85,15 +88,15 @@ static int each_page(struct client *c, const char *run, void (*fn)(const json_t 
     }
 }
 
-struct printing {
+struct page_printer {
     const struct screen *out;
     const char *before, *between, *after; /* of requests */
     size_t n;
 };
 
-static void print_page(const json_t *page, void *arg)
+static void page_print(const json_t *page, void *arg)
 {
-    struct printing *p = arg;
+    struct page_printer *p = arg;
     size_t i;
     json_t *request;
 
@@ -103,30 +106,30 @@ static void print_page(const json_t *page, void *arg)
     }
 }
 
-static int print_as(struct client *c, const char *run, struct printing printing)
+static int pages_print(struct client *c, const char *run, struct page_printer printing)
 {
     printing.out = &c->out;
-    int status = each_page(c, run, print_page, &printing);
+    int status = pages_each(c, run, page_print, &printing);
     if (status == EXIT_DONE)
         fputs(printing.n > 0 ? printing.after : "", c->out.file);
     return status;
 }
 
-static int print_lines(struct client *c, const char *run)
+static int jsonl_print(struct client *c, const char *run)
 {
-    return print_as(c, run, (struct printing){.before = "", .between = "\n", .after = "\n"});
+    return pages_print(c, run, (struct page_printer){.before = "", .between = "\n", .after = "\n"});
 }
 
-static int print_json(struct client *c, const char *run)
+static int json_print(struct client *c, const char *run)
 {
     fputs("{\"requests\":[", c->out.file);
-    int status = print_as(c, run, (struct printing){.before = "\n", .between = ",\n", .after = "\n"});
+    int status = pages_print(c, run, (struct page_printer){.before = "\n", .between = ",\n", .after = "\n"});
     if (status == EXIT_DONE)
         fputs("]}\n", c->out.file);
     return status;
 }
 
-static void keep_page(const json_t *page, void *arg)
+static void page_keep(const json_t *page, void *arg)
 {
     json_array_extend(arg, (json_t *)page);
 }
@@ -134,14 +137,14 @@ static void keep_page(const json_t *page, void *arg)
 int requests_get(struct client *c, const char *run, json_t **ret)
 {
     _cleanup_json_ all = json_array();
-    int status = each_page(c, run, keep_page, all);
+    int status = pages_each(c, run, page_keep, all);
 
     if (status == EXIT_DONE)
         *ret = TAKE_PTR(all);
     return status;
 }
 
-/* -- For people ---------------------------------------------------------------------------------------- */
+/* -- The table ---------------------------------------------------------------------------------------- */
 
 enum column_kind { COLUMN_OF_TEXT, COLUMN_OF_COUNT, COLUMN_OF_MS };
 
@@ -149,7 +152,7 @@ static const struct request_column {
     struct table_column table;
     const char *key;
     enum column_kind kind;
-} columns[] = {
+} request_columns[] = {
     {{"REQUEST", COLUMN_RIGHT, IMPORTANCE_KEY, "index"}, "index", COLUMN_OF_COUNT},
     {{"AT ms", COLUMN_RIGHT, IMPORTANCE_NORMAL, "intended_ns"}, "intended_ns", COLUMN_OF_MS},
     {{"LATE", COLUMN_RIGHT, IMPORTANCE_EXTRA, "lateness_ns"}, "lateness_ns", COLUMN_OF_MS},
@@ -163,9 +166,9 @@ static const struct request_column {
     {{"ERROR", COLUMN_SHORTEN, .least = 16}, "error", COLUMN_OF_TEXT},
 };
 
-#define N_COLUMNS ARRAY_SIZE(columns)
+#define N_COLUMNS ARRAY_SIZE(request_columns)
 
-static const char *cell_of(const struct request_column *column, const json_t *request, char *buf)
+static const char *request_cell(const struct request_column *column, const json_t *request, char *buf)
 {
     int64_t n = json_get_int(request, column->key, -1);
 
@@ -180,20 +183,20 @@ static const char *cell_of(const struct request_column *column, const json_t *re
     return figure_text(buf, figure_at(request, column->key) / NS_PER_MS);
 }
 
-static void add_request(struct table *table, const json_t *request)
+static void request_add(struct table *table, const json_t *request)
 {
     char numbers[N_COLUMNS][32];
     const char *cells[N_COLUMNS];
 
     for (size_t i = 0; i < N_COLUMNS; i++)
-        cells[i] = cell_of(&columns[i], request, numbers[i]);
+        cells[i] = request_cell(&request_columns[i], request, numbers[i]);
     table_add(table, cells);
     for (size_t i = 0; i < N_COLUMNS; i++)
-        if (columns[i].kind != COLUMN_OF_TEXT)
-            table_set_real(table, i, figure_at(request, columns[i].key));
+        if (request_columns[i].kind != COLUMN_OF_TEXT)
+            table_set_real(table, i, figure_at(request, request_columns[i].key));
 }
 
-static int print_table(struct client *c, const char *run)
+static int requests_print_table(struct client *c, const char *run)
 {
     struct table_column headings[N_COLUMNS];
     _cleanup_(table_freep) struct table *table = NULL;
@@ -202,14 +205,14 @@ static int print_table(struct client *c, const char *run)
     json_t *request;
 
     for (i = 0; i < N_COLUMNS; i++)
-        headings[i] = columns[i].table;
+        headings[i] = request_columns[i].table;
     int status = listing_table(c, headings, N_COLUMNS, &table);
     if (status == EXIT_DONE)
         status = requests_get(c, run, &list);
     if (status != EXIT_DONE)
         return status;
     json_array_foreach(list, i, request)
-        add_request(table, request);
+        request_add(table, request);
     listing_print(c, table);
     return EXIT_DONE;
 }
@@ -217,9 +220,94 @@ static int print_table(struct client *c, const char *run)
 int requests_print(struct client *c, const char *run, bool as_lines)
 {
     if (as_lines)
-        return print_lines(c, run);
+        return jsonl_print(c, run);
     if (c->json)
-        return print_json(c, run);
-    /* All that was recorded of a request is in profd's own CSV. */
-    return c->format == TABLE_CSV && !c->columns && !c->no_legend ? pass_csv_on(c, run) : print_table(c, run);
+        return json_print(c, run);
+    /* Only the CSV of profd has all request_columns. */
+    return c->format == TABLE_CSV && !c->columns && !c->no_legend ? csv_print(c, run)
+                                                                  : requests_print_table(c, run);
+}
+
+/* -- --save-as ---------------------------------------------------------------------------------------- */
+
+int save_as_check(const struct save_as_options *s, struct problem *p)
+{
+    if (!s->format)
+        return s->output ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--output requires --save-as") : 0;
+    for (size_t i = 0; save_as_formats[i]; i++)
+        if (streq(save_as_formats[i], s->format))
+            return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--save-as: unknown format %s", s->format);
+    problem_remedy(p, "--save-as vllm-bench or --save-as aiperf, with --output FILE");
+    return -EINVAL;
+}
+
+static int save_json(const char *path, const json_t *j, struct problem *p)
+{
+    _cleanup_(output_done) struct output out = {0};
+    int r = output_open(path, &out, p);
+
+    if (r < 0)
+        return r;
+    if (json_dumpf(j, out.file, JSON_INDENT(2)) < 0 || fputc('\n', out.file) == EOF)
+        return problem_set(p, -EIO, PROBLEM_STORAGE, "cannot write %s", path);
+    return output_keep(&out, p);
+}
+
+static int save_records(const char *path, const json_t *run, const json_t *requests, struct problem *p)
+{
+    _cleanup_(output_done) struct output out = {0};
+    size_t i;
+    json_t *row;
+    int r = output_open(path, &out, p);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(requests, i, row) {
+        _cleanup_json_ record = save_as_aiperf_record(run, row);
+        if (json_dumpf(record, out.file, JSON_COMPACT) < 0 || fputc('\n', out.file) == EOF)
+            return problem_set(p, -EIO, PROBLEM_STORAGE, "cannot write %s", path);
+    }
+    return output_keep(&out, p);
+}
+
+/* The directory that AIPerf writes, with the file names that its plotter expects. */
+static int save_aiperf_directory(const char *directory, const json_t *j, const json_t *run,
+                                 const json_t *requests, struct problem *p)
+{
+    _cleanup_(freep) char *summary = xasprintf("%s/profile_export_aiperf.json", directory),
+                          *records = xasprintf("%s/profile_export.jsonl", directory);
+
+    if (mkdir(directory, 0777) < 0 && errno != EEXIST)
+        return problem_set(p, -errno, PROBLEM_STORAGE, "cannot create the directory %s: %s", directory,
+                           strerror(errno));
+    int r = save_json(summary, j, p);
+    return r < 0 ? r : save_records(records, run, requests, p);
+}
+
+int save_as_write(struct client *c, const struct save_as_options *s, const json_t *run)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ requests = NULL;
+    char ref[RUN_REF_MAX];
+    int status = requests_get(c, run_ref(ref, run), &requests);
+
+    if (status != EXIT_DONE)
+        return status;
+    _cleanup_json_ j = save_as(s->format, run, requests, &p);
+    bool is_file = !streq(s->format, "aiperf") ||
+                   (s->output && (streq(s->output, "-") || ends_with(s->output, ".json")));
+    _cleanup_(freep) char *path =
+        s->output ? xstrdup(s->output) : xasprintf("%s.%s%s", ref, s->format, is_file ? ".json" : "");
+    int r = !j        ? -ENODATA
+            : is_file ? save_json(path, j, &p)
+                      : save_aiperf_directory(path, j, run, requests, &p);
+    if (r < 0)
+        return client_fail(c, &p);
+    if (!is_file)
+        client_note(c, "%s: %s for `aiperf plot %s` (profile_export_aiperf.json, profile_export.jsonl)", path,
+                    ref, path);
+    else if (!streq(path, "-"))
+        client_note(c, "%s: %s in the format of %s", path, ref, s->format);
+    return EXIT_DONE;
 }

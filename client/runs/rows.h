@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request of a run as profd gives it: a row of the view `requests`. Pure, tolerant readers. */
+/* Readers of a request of a benchmark run, a row of the view `requests`; tolerant of missing members. Pure. */
 #pragma once
 
 #include "base/json.h"
 
-/* Whether it succeeded and was not the first to its worker: what a run's metrics are of. */
+/* Whether it succeeded and was not the first to its worker: these count in a run's metrics. */
 bool row_is_warm(const json_t *row);
 bool row_has_outcome(const json_t *row, const char *outcome);
 /* A duration in seconds; NAN where there is none. */

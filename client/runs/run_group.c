@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/words.h"
 #include "client/cli/text.h"
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
 #include "client/views/run.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static bool has_figures(const json_t *run)
 
 /* -- By ids ------------------------------------------------------------------------------------------- */
 
-static bool holds(const json_t *runs, const char *ref)
+static bool runs_contain(const json_t *runs, const char *ref)
 {
     char known[RUN_REF_MAX];
     const json_t *run;
@@ -30,7 +30,7 @@ static bool holds(const json_t *runs, const char *ref)
     return false;
 }
 
-static int add_by_ref(struct client *c, const char *word, json_t *runs)
+static int runs_add(struct client *c, const char *word, json_t *runs)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ run = NULL;
@@ -38,9 +38,9 @@ static int add_by_ref(struct client *c, const char *word, json_t *runs)
 
     if (client_parse_ref(c, word, 'r', "r", ref) < 0)
         return EXIT_USAGE;
-    if (holds(runs, ref) || json_array_size(runs) == RUN_GROUP_MAX) {
+    if (runs_contain(runs, ref) || json_array_size(runs) == RUN_GROUP_MAX) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    holds(runs, ref) ? "%s is listed twice" : "%s is one run too many", ref);
+                    runs_contain(runs, ref) ? "%s is listed twice" : "%s is one run too many", ref);
         return client_fail(c, &p);
     }
     int status = run_get(c, ref, &run);
@@ -50,26 +50,26 @@ static int add_by_ref(struct client *c, const char *word, json_t *runs)
         json_array_append(runs, run);
         return EXIT_DONE;
     }
-    problem_set(&p, -ENODATA, PROBLEM_CONFLICT, "%s has measured nothing to compare", ref);
+    problem_set(&p, -ENODATA, PROBLEM_CONFLICT, "%s has no measurements to compare", ref);
     problem_remedy(&p, "profctl show %s prints its state.", ref);
     return client_fail(c, &p);
 }
 
-static int get_by_refs(struct client *c, const char *word, json_t *runs)
+static int runs_get_by_refs(struct client *c, const char *word, json_t *runs)
 {
     const char *rest = word, *start;
     int status = EXIT_DONE;
 
     for (size_t size; status == EXIT_DONE && (size = words_next(&rest, &start)) > 0;) {
         _cleanup_(freep) char *one = xstrndup(start, size);
-        status = add_by_ref(c, one, runs);
+        status = runs_add(c, one, runs);
     }
-    return status == EXIT_DONE && json_array_size(runs) == 0 ? add_by_ref(c, word, runs) : status;
+    return status == EXIT_DONE && json_array_size(runs) == 0 ? runs_add(c, word, runs) : status;
 }
 
 /* -- By labels ---------------------------------------------------------------------------------------- */
 
-static bool has_value(const json_t *value, const char *wanted)
+static bool json_has_text(const json_t *value, const char *wanted)
 {
     _cleanup_(freep) char *text =
         json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -78,7 +78,7 @@ static bool has_value(const json_t *value, const char *wanted)
 }
 
 /* All of "key=value,key=value". */
-static bool matches(const json_t *run, const char *word)
+static bool run_matches(const json_t *run, const char *word)
 {
     const char *rest = word, *start;
 
@@ -89,13 +89,13 @@ static bool matches(const json_t *run, const char *word)
             return false;
         *value++ = '\0';
         const json_t *label = json_object_get(json_object_get(run, "labels"), one);
-        if (!has_value(label ? label : json_object_get(json_object_get(run, "workload"), one), value))
+        if (!json_has_text(label ? label : json_object_get(json_object_get(run, "workload"), one), value))
             return false;
     }
     return true;
 }
 
-static int get_by_labels(struct client *c, const char *word, json_t *runs)
+static int runs_get_by_labels(struct client *c, const char *word, json_t *runs)
 {
     _cleanup_(problem_done) struct problem p = {0};
     char last[RUN_REF_MAX] = "";
@@ -113,8 +113,8 @@ static int get_by_labels(struct client *c, const char *word, json_t *runs)
         const json_t *page = json_object_get(answer, "runs");
         json_array_foreach(page, i, run) {
             char ref[RUN_REF_MAX];
-            /* A list that repeats itself ends. */
-            if (has_figures(run) && matches(run, word) && !holds(runs, run_ref(ref, run)) &&
+            /* A page that repeats runs must not loop forever. */
+            if (has_figures(run) && run_matches(run, word) && !runs_contain(runs, run_ref(ref, run)) &&
                 json_array_size(runs) < RUN_GROUP_MAX)
                 json_array_insert(runs, 0, run);
         }
@@ -134,7 +134,7 @@ static int get_by_labels(struct client *c, const char *word, json_t *runs)
 /* ----------------------------------------------------------------------------------------------------- */
 
 /* The first member in which the workloads of two runs differ, or NULL. */
-static const char *differs_in(const json_t *run_a, const json_t *run_b)
+static const char *workload_difference(const json_t *run_a, const json_t *run_b)
 {
     json_t *a = json_object_get(run_a, "workload"), *b = json_object_get(run_b, "workload"), *value;
     const char *member;
@@ -150,7 +150,7 @@ static const char *differs_in(const json_t *run_a, const json_t *run_b)
     return NULL;
 }
 
-static int check_workloads(struct client *c, const char *word, const json_t *runs)
+static int runs_check_workloads(struct client *c, const char *word, const json_t *runs)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const json_t *first = json_array_get(runs, 0), *run;
@@ -159,7 +159,7 @@ static int check_workloads(struct client *c, const char *word, const json_t *run
     size_t i;
 
     json_array_foreach(runs, i, run) {
-        if (!(member = differs_in(first, run)))
+        if (!(member = workload_difference(first, run)))
             continue;
         problem_set(&p, -EINVAL, PROBLEM_CONFLICT,
                     "the runs of '%s' have different workloads: %s of %s and %s", word, member,
@@ -175,16 +175,16 @@ static int check_workloads(struct client *c, const char *word, const json_t *run
 int run_group_get(struct client *c, const char *word, json_t **ret)
 {
     _cleanup_json_ runs = json_array();
-    int status = strchr(word, '=') ? get_by_labels(c, word, runs) : get_by_refs(c, word, runs);
+    int status = strchr(word, '=') ? runs_get_by_labels(c, word, runs) : runs_get_by_refs(c, word, runs);
 
     if (status == EXIT_DONE)
-        status = check_workloads(c, word, runs);
+        status = runs_check_workloads(c, word, runs);
     if (status == EXIT_DONE)
         *ret = TAKE_PTR(runs);
     return status;
 }
 
-static char *join_refs(const json_t *runs, const char *separator)
+static char *runs_join(const json_t *runs, const char *separator)
 {
     char ref[RUN_REF_MAX], *text = xstrdup("");
     const json_t *run;
@@ -200,10 +200,10 @@ static char *join_refs(const json_t *runs, const char *separator)
 
 char *run_group_text(const json_t *runs)
 {
-    return join_refs(runs, ", ");
+    return runs_join(runs, ", ");
 }
 
 char *run_group_words(const json_t *runs)
 {
-    return join_refs(runs, ",");
+    return runs_join(runs, ",");
 }

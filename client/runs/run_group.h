@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The benchmark runs that one word names: "r3", "r3,r4,r5", or the labels that they carry, "job=nightly". A
- * name that is no label is a member of the workload: "job=nightly,concurrency=8".
+ * The benchmark runs that one argument names: "r3", "r3,r4,r5", or by labels, "job=nightly". A name that is not a
+ * label is a member of the workload: "job=nightly,concurrency=8".
  */
 #pragma once
 
@@ -11,6 +11,6 @@
 
 /* A list of runs that have figures, all of one workload, the caller's. An exit status. */
 int run_group_get(struct client *c, const char *word, json_t **ret);
-/* "r3, r4, r5" for people; "r3,r4,r5" as a word for profctl. The caller's. */
+/* "r3, r4, r5" as text; "r3,r4,r5" as an argument of profctl. The caller's. */
 char *run_group_text(const json_t *runs);
 char *run_group_words(const json_t *runs);

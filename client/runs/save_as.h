@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run in the JSON of other load generators, for what reads theirs. Pure.
+ * A benchmark run in the JSON of other load generators, for programs that read theirs. Pure.
  *
  *     vllm-bench    what `vllm bench serve --save-result --save-detailed` writes (vllm/benchmarks/serve.py)
  *     aiperf        profile_export_aiperf.json, schema 1.1 (docs/reference/json-export-schema.md of AIPerf)
  *
- * Where a tool computes a figure otherwise than profd, its key gets the figure that is nearest, as
- * docs/figures.md says; what profd does not know is absent, or null where readers expect the key.
+ * Where a tool computes a figure differently from profd, its key gets the closest figure (docs/figures.md); what
+ * profd does not know is absent, or null where readers expect the key.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 /* The formats' names, NULL at the end. */
 extern const char *const save_as_formats[];
 
-/* Of a run and the rows of its requests (NULL or empty: without what is told of each). The caller's; NULL
+/* Of a run and the rows of its requests (NULL or empty: without lists of requests). The caller's; NULL
  * with a problem where the format is unknown or the run has no figures. */
 json_t *save_as(const char *format, const json_t *run, const json_t *requests, struct problem *p);
 

@@ -2,56 +2,55 @@
 #include "base/alloc.h"
 #include "client/cli/text.h"
 #include "client/local/worker_options.h"
-#include "client/runs/measuring.h"
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
+#include "client/runs/requests.h"
 #include "client/runs/run_group.h"
-#include "client/runs/saving.h"
-#include "client/runs/workload_options.h"
+#include "client/runs/workload.h"
 #include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/run.h"
 #include <errno.h>
 
-struct options {
+struct bench_options {
     struct source source;
     struct workload_options workload;
     const char *sweep, *through, *role;
     int64_t count, repeat_runs;
-    struct saving saving;
+    struct save_as_options save_as;
     struct option_list labels;
     bool wait, detach, dry_run;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct bench_options, member)
 
 /* clang-format off */
 static const struct option_def options[] = {
-    WORKER_OPTIONS(struct options),
-    {"through", 0, "WHAT", OPTION_TEXT, AT(through), "router: send to the router (the default where there is one); workers: to each worker"},
-    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
+    WORKER_OPTIONS(struct bench_options),
+    {"through", 0, "TARGET", OPTION_TEXT, AT(through), "Where to send requests: router (default, if there is one), or workers: to each worker directly"},
+    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "Only workers of this role: prefill, decode, encode, regular"},
     {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
-    WORKLOAD_OPTIONS(struct options, workload),
-    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "one run after another: concurrency=1,2,4,8, or of rate, isl, osl"},
-    {"repeat-runs", 0, "N", OPTION_COUNT, AT(repeat_runs), "Number of runs of the same workload, one after another, that show how much runs differ (default: 1)"},
-    SAVING_OPTIONS(struct options, saving),
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the run (repeatable)"},
-    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C ends it with what it has (the default)"},
-    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
-    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "print the run's id, and do not wait"},
+    WORKLOAD_OPTIONS(struct bench_options, workload),
+    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "Values of concurrency, rate, isl or osl, each a run: concurrency=1,2,4,8"},
+    {"repeat-runs", 0, "N", OPTION_COUNT, AT(repeat_runs), "Number of runs of the same workload, to measure how much runs differ (default: 1)"},
+    SAVE_AS_OPTIONS(struct bench_options, save_as),
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the run (repeatable)"},
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "Follow the run to its end (default); Ctrl-C stops it and keeps its measurements"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print the plan with an estimate of the duration, and send nothing"},
+    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "Print the run's id and return without waiting"},
 };
 /* clang-format on */
 
-static size_t count_rounds(const struct options *o)
+static size_t count_rounds(const struct bench_options *o)
 {
     return o->repeat_runs == OPTION_ABSENT ? 1 : (size_t)o->repeat_runs;
 }
 
-static bool has_several_runs(const struct options *o)
+static bool has_several_runs(const struct bench_options *o)
 {
     return o->sweep || count_rounds(o) > 1;
 }
 
-static int check_sweep(const struct options *o, const struct sweep *sweep, struct problem *p)
+static int bench_check_sweep(const struct bench_options *o, const struct sweep *sweep, struct problem *p)
 {
     const struct workload_options *w = &o->workload;
     bool is_given = (streq(sweep->member, "concurrency") && w->concurrency != OPTION_ABSENT) ||
@@ -60,20 +59,20 @@ static int check_sweep(const struct options *o, const struct sweep *sweep, struc
                     (streq(sweep->member, "osl") && w->osl != OPTION_ABSENT);
 
     if (is_given)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep sets %s: leave its own option out",
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep sets %s: omit the option for it",
                            sweep->member);
     return 0;
 }
 
-static int make_request(struct client *c, const struct options *o, json_t *request, struct sweep *sweep,
-                        struct problem *p)
+static int bench_request(struct client *c, const struct bench_options *o, json_t *request,
+                         struct sweep *sweep, struct problem *p)
 {
     json_t *workload = NULL;
 
     if (o->wait && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
     if (o->through && !streq(o->through, "router") && !streq(o->through, "workers"))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is router or workers, not %s",
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through must be router or workers, not %s",
                            o->through);
     if (has_several_runs(o) && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
@@ -81,14 +80,15 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
                            o->sweep ? "--sweep" : "--repeat-runs");
     if (count_rounds(o) > RUN_GROUP_MAX)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--repeat-runs is at most %d", RUN_GROUP_MAX);
-    if (o->saving.format && (has_several_runs(o) || o->detach))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "--save-as is of one run that ended: profctl show r3 --save-as has it of any");
-    int r = saving_check(&o->saving, p);
+    if (o->save_as.format && (has_several_runs(o) || o->detach))
+        return problem_set(
+            p, -EINVAL, PROBLEM_BAD_REQUEST,
+            "--save-as requires a single run that ends: later, profctl show r3 --save-as writes any");
+    int r = save_as_check(&o->save_as, p);
     if (r == 0 && o->sweep)
         r = sweep_parse(o->sweep, sweep, p);
     if (r == 0 && o->sweep)
-        r = check_sweep(o, sweep, p);
+        r = bench_check_sweep(o, sweep, p);
     if (r == 0)
         r = workload_of_options(&o->workload, &workload, p);
     if (r < 0)
@@ -102,15 +102,15 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
-static void set_swept(json_t *request, const struct sweep *sweep, size_t i)
+static void bench_set_swept(json_t *request, const struct sweep *sweep, size_t i)
 {
     double value = sweep->values[i];
 
     json_object_set_new(json_object_get(request, "workload"), sweep->member,
-                        sweep->is_whole ? json_integer((json_int_t)value) : json_real(value));
+                        sweep->is_integer ? json_integer((json_int_t)value) : json_real(value));
 }
 
-static int run_detached(struct client *c, const struct options *o, const json_t *request)
+static int bench_detached(struct client *c, const struct bench_options *o, const json_t *request)
 {
     _cleanup_json_ answer = NULL;
     char ref[RUN_REF_MAX];
@@ -124,19 +124,19 @@ static int run_detached(struct client *c, const struct options *o, const json_t 
     return EXIT_DONE;
 }
 
-static int run_once(struct client *c, const struct options *o, const json_t *request)
+static int bench_once(struct client *c, const struct bench_options *o, const json_t *request)
 {
     struct measured m = {0};
     char ref[RUN_REF_MAX];
     int status = run_measure(c, &o->source, request, &m);
 
     if (status == EXIT_DONE)
-        status = m.was_left                     ? EXIT_FAILED
-                 : streq(o->saving.output, "-") ? run_exit_status(m.run)
-                                                : run_show_result(c, m.run);
+        status = m.was_left                      ? EXIT_FAILED
+                 : streq(o->save_as.output, "-") ? run_exit_status(m.run)
+                                                 : run_show_result(c, m.run);
     fflush(c->out.file);
-    if (o->saving.format && m.run && !m.was_left) {
-        int saved = saving_write(c, &o->saving, m.run);
+    if (o->save_as.format && m.run && !m.was_left) {
+        int saved = save_as_write(c, &o->save_as, m.run);
         status = saved != EXIT_DONE ? saved : status;
     }
     if (m.run && !m.was_left && status != EXIT_FAILED)
@@ -146,14 +146,14 @@ static int run_once(struct client *c, const struct options *o, const json_t *req
     return status;
 }
 
-static void make_plan(const struct options *o, json_t *request, const struct sweep *sweep,
-                      struct run_plan *ret)
+static void bench_plan(const struct bench_options *o, json_t *request, const struct sweep *sweep,
+                       struct run_plan *ret)
 {
     const json_t *workload = json_object_get(request, "workload");
 
     for (size_t round = 0; round < count_rounds(o); round++) {
         for (size_t i = 0; i < sweep->n; i++) {
-            set_swept(request, sweep, i);
+            bench_set_swept(request, sweep, i);
             run_plan_add(ret, workload);
         }
         if (sweep->n == 0)
@@ -161,10 +161,10 @@ static void make_plan(const struct options *o, json_t *request, const struct swe
     }
 }
 
-/* Rounds of all swept values, so that slow drift of the machine meets each value alike. A run that was
- * stopped is the last: a user who stops one of them means the rest, too. */
-static int run_several(struct client *c, const struct options *o, json_t *request, const struct sweep *sweep,
-                       struct run_plan *plan)
+/* Rounds of all swept values, so that slow drift of the machine affects each value alike. A run that was
+ * stopped is the last: a user who stops one of them means all. */
+static int bench_several(struct client *c, const struct bench_options *o, json_t *request,
+                         const struct sweep *sweep, struct run_plan *plan)
 {
     size_t n_values = o->sweep ? sweep->n : 1, n = n_values * count_rounds(o);
     _cleanup_json_ runs = json_array();
@@ -174,7 +174,7 @@ static int run_several(struct client *c, const struct options *o, json_t *reques
     for (size_t i = 0; i < n && !m.was_stopped && !m.was_left; i++) {
         _cleanup_(freep) char *line = run_plan_next_line(plan, i);
         if (o->sweep)
-            set_swept(request, sweep, i % n_values);
+            bench_set_swept(request, sweep, i % n_values);
         client_note(c, "%s", line);
         int status = run_measure(c, &o->source, request, &m);
         if (status != EXIT_DONE) {
@@ -191,17 +191,17 @@ static int run_several(struct client *c, const struct options *o, json_t *reques
     return worst;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int bench_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct bench_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
     _cleanup_(run_plan_done) struct run_plan plan = {0};
     struct sweep sweep = {0};
 
-    if (make_request(c, o, request, &sweep, &p) < 0)
+    if (bench_request(c, o, request, &sweep, &p) < 0)
         return client_fail(c, &p);
-    make_plan(o, request, &sweep, &plan);
+    bench_plan(o, request, &sweep, &plan);
     if (o->dry_run)
         return run_plan_show(c, request, true, &plan);
     int status = client_need_user_profd(c);
@@ -212,20 +212,19 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     status = run_plan_show(c, request, false, &plan);
     if (status != EXIT_DONE)
         return status;
-    return has_several_runs(o) ? run_several(c, o, request, &sweep, &plan)
-           : o->detach         ? run_detached(c, o, request)
-                               : run_once(c, o, request);
+    return has_several_runs(o) ? bench_several(c, o, request, &sweep, &plan)
+           : o->detach         ? bench_detached(c, o, request)
+                               : bench_once(c, o, request);
 }
 
 const struct verb verb_bench = {
     .name = "bench",
     .words = "",
     .summary = "Send a workload to a fleet and measure user-visible latency",
-    .details =
-        "Latencies count from the moment a request should have left. Exit status: 0 all requests succeeded,\n"
-        "3 some did not, 1 failed. Where no profd answers, one of your own is started.",
+    .details = "Latencies count from the moment a request was due. Exit status: 0 all requests succeeded,\n"
+               "3 some did not, 1 failed. If no profd is running, a profd of yours is started.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    .values_size = sizeof(struct bench_options),
+    .run = bench_run,
 };

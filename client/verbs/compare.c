@@ -13,23 +13,24 @@
 #include <errno.h>
 #include <math.h>
 
-/* Requests of larger runs would not fit into one answer. */
+/* Requests of larger runs would not fit into one response. */
 #define REQUESTS_MAX 200000
 
-struct options {
+struct compare_options {
     struct option_list conditions;
     bool by_estimate;
 };
 
 static const struct option_def options[] = {
-    {"fail-if", 0, "CONDITION", OPTION_LIST, offsetof(struct options, conditions),
-     "Exit with 5 if the 95 % interval meets the condition, with 6 if more runs are needed to decide "
+    {"fail-if", 0, "CONDITION", OPTION_LIST, offsetof(struct compare_options, conditions),
+     "Exit with 5 if the 95 % interval meets the condition, with 6 if more runs are needed to "
+     "decide "
      "(repeatable): 'ttft.p99 > +5%', 'tpot.p50 > 30ms', 'output_tokens_per_s < -5%'"},
-    {"fail-if-estimate", 0, NULL, OPTION_FLAG, offsetof(struct options, by_estimate),
+    {"fail-if-estimate", 0, NULL, OPTION_FLAG, offsetof(struct compare_options, by_estimate),
      "Decide --fail-if by the measured values, without their intervals"},
 };
 
-static void side_done(struct compared_side *s)
+static void compared_side_done(struct compared_side *s)
 {
     json_decref(s->runs);
     json_decref(s->requests);
@@ -42,8 +43,8 @@ static int64_t count_requests(const json_t *run)
            json_get_int(counts, "error", 0);
 }
 
-/* The rows of a single run show how much it varies; several runs show it themselves. */
-static int get_side(struct client *c, const char *word, struct compared_side *ret)
+/* The spread of a single run is estimated from its requests; several runs do not need them. */
+static int compared_side_get(struct client *c, const char *word, struct compared_side *ret)
 {
     char ref[RUN_REF_MAX];
     int status = run_group_get(c, word, &ret->runs);
@@ -74,7 +75,7 @@ static bool is_count(const struct compared_figure *f)
     return f->a.value == floor(f->a.value) && f->b.value == floor(f->b.value);
 }
 
-/* As --fail-if has it, with the unit: "ttft.p99 ms". */
+/* As in --fail-if, with the unit: "ttft.p99 ms". */
 static char *figure_name(const struct compared_figure *f)
 {
     bool is_ms = ends_with(f->metric, "_ms");
@@ -84,7 +85,7 @@ static char *figure_name(const struct compared_figure *f)
                      : xstrdup(f->metric);
 }
 
-static void add_row(struct table *table, const struct compared_figure *f)
+static void compare_add_row(struct table *table, const struct compared_figure *f)
 {
     char a[32], b[32], change[32], percent[32] = "", interval[64] = "";
     const struct contrast *d = &f->difference;
@@ -121,7 +122,7 @@ static void add_row(struct table *table, const struct compared_figure *f)
         table_colour(table, CELL_RESULT, COLOUR_GOOD);
 }
 
-static void print_workloads(struct client *c, const json_t *differences)
+static void compare_print_workloads(struct client *c, const json_t *differences)
 {
     size_t i;
     json_t *one;
@@ -142,14 +143,15 @@ static void print_workloads(struct client *c, const json_t *differences)
         fputc('\n', c->out.file);
 }
 
-static void print_groups(struct client *c, const struct compared_side *a, const struct compared_side *b)
+static void compare_print_groups(struct client *c, const struct compared_side *a,
+                                 const struct compared_side *b)
 {
     _cleanup_(freep) char *before = run_group_text(a->runs), *after = run_group_text(b->runs);
 
     fprintf(c->out.file, "Before: %s\nAfter:  %s\n\n", before, after);
 }
 
-static const char *name_of(const char *metric)
+static const char *metric_name(const char *metric)
 {
     for (size_t i = 0; i < n_run_metrics; i++)
         if (streq(run_metrics[i].key, metric))
@@ -157,13 +159,12 @@ static const char *name_of(const char *metric)
     return metric;
 }
 
-/* What the results rest on, and what would tell where they do not. */
-static void print_notes(struct client *c, const struct runs_comparison *cmp)
+/* The method of the intervals, and the number of runs that unclear results need. */
+static void compare_print_notes(struct client *c, const struct runs_comparison *cmp)
 {
     FILE *out = c->out.file;
-    const char *separator = "", *unclear =
-                                    "Not distinguishable: the 95 % interval includes no change. Runs of "
-                                    "each side that would show a change of this size: ";
+    const char *separator = "", *unclear = "Not distinguishable: the 95 % interval includes no change. Runs "
+                                           "needed on each side to detect a change of this size: ";
     const struct compared_figure *few = NULL;
 
     if (!listing_has_legend(c))
@@ -174,8 +175,8 @@ static void print_notes(struct client *c, const struct runs_comparison *cmp)
     else
         listing_title(
             c,
-            "Intervals are of 95 %. With one run each, a run is taken to differ from the next as much as "
-            "parts of a run differ from each other. Repeated runs show more: profctl bench --repeat-runs 5");
+            "Intervals are of 95 %. With one run each, a run is assumed to differ from the next as much as "
+            "parts of a run differ from each other. Repeated runs measure it: profctl bench --repeat-runs 5");
     for (size_t i = 0; i < cmp->n; i++) {
         const struct compared_figure *f = &cmp->figures[i];
         if (!streq(f->figure, "mean") || streq(f->metric, "send_lateness_ms"))
@@ -185,20 +186,20 @@ static void print_notes(struct client *c, const struct runs_comparison *cmp)
             continue;
         fputs(*separator ? "" : unclear, out);
         if (f->runs_needed)
-            fprintf(out, "%s%s %zu", separator, name_of(f->metric), f->runs_needed);
+            fprintf(out, "%s%s %zu", separator, metric_name(f->metric), f->runs_needed);
         else
-            fprintf(out, "%s%s more than %d", separator, name_of(f->metric), UNITS_NEEDED_MAX);
+            fprintf(out, "%s%s more than %d", separator, metric_name(f->metric), UNITS_NEEDED_MAX);
         separator = ", ";
     }
     if (*separator)
         fputs("\n", out);
     if (few)
-        fprintf(out, "Too few to tell: %zu against %zu requests, %zu of each run are needed\n", few->n_a,
-                few->n_b, few->requests_min);
+        fprintf(out, "Too few requests: %zu against %zu; each run needs at least %zu\n", few->n_a, few->n_b,
+                few->requests_min);
 }
 
-static int print_text(struct client *c, const struct compared_side *a, const struct compared_side *b,
-                      const struct runs_comparison *cmp)
+static int compare_print(struct client *c, const struct compared_side *a, const struct compared_side *b,
+                         const struct runs_comparison *cmp)
 {
     char refs[2][RUN_REF_MAX];
     const struct table_column columns[_CELL_MAX] = {
@@ -219,22 +220,22 @@ static int print_text(struct client *c, const struct compared_side *a, const str
         return status;
     client_page(c);
     if (cmp->has_several && listing_is_text(c))
-        print_groups(c, a, b);
+        compare_print_groups(c, a, b);
     if (listing_is_text(c))
-        print_workloads(c, cmp->workload);
+        compare_print_workloads(c, cmp->workload);
     for (size_t i = 0; i < cmp->n; i++)
-        add_row(table, &cmp->figures[i]);
+        compare_add_row(table, &cmp->figures[i]);
     listing_print(c, table);
-    print_notes(c, cmp);
+    compare_print_notes(c, cmp);
     return EXIT_DONE;
 }
 
 /* -- Conditions --------------------------------------------------------------------------------------- */
 
-/* Conditions are over nanoseconds; what is no time is compared by its share alone, so its scale is free. */
+/* Conditions are in nanoseconds; figures without a unit of time are compared by percentage only. */
 #define NS_OF_MS 1e6
 
-static int parse_conditions(struct client *c, const struct option_list *list, struct condition **ret)
+static int conditions_parse(struct client *c, const struct option_list *list, struct condition **ret)
 {
     *ret = xcalloc(list->n + 1, sizeof(**ret));
     for (size_t i = 0; i < list->n; i++) {
@@ -254,9 +255,9 @@ static int parse_conditions(struct client *c, const struct option_list *list, st
     return EXIT_DONE;
 }
 
-/* Too few requests decide nothing, however narrow their interval. */
-static struct condition_decision decide(const struct condition *condition, const struct compared_figure *f,
-                                        bool by_estimate)
+/* Too few requests leave a condition undecided, even with a narrow interval. */
+static struct condition_decision figure_decide(const struct condition *condition,
+                                               const struct compared_figure *f, bool by_estimate)
 {
     struct condition_decision d = condition_decide(condition, &f->a, &f->b, NS_OF_MS, by_estimate);
 
@@ -267,12 +268,12 @@ static struct condition_decision decide(const struct condition *condition, const
     return d;
 }
 
-static void say_undecided(struct client *c, const char *text, const struct condition *condition,
-                          const struct compared_figure *f, const struct condition_decision *d)
+static void print_undecided(struct client *c, const char *text, const struct condition *condition,
+                            const struct compared_figure *f, const struct condition_decision *d)
 {
     _cleanup_(freep) char *measured = condition_decision_text(condition, d, NS_OF_MS);
     _cleanup_(freep) char *needed =
-        f->requests_min > 0   ? xasprintf("%zu against %zu requests, %zu of each run are needed", f->n_a,
+        f->requests_min > 0   ? xasprintf("%zu against %zu requests; each run needs at least %zu", f->n_a,
                                           f->n_b, f->requests_min)
         : d->units_needed > 0 ? xasprintf("about %zu runs of each side would decide: profctl bench "
                                           "--repeat-runs %zu",
@@ -301,9 +302,9 @@ static unsigned unsupported_percentile(const struct runs_comparison *cmp, const 
     return 0;
 }
 
-/* A missing measure fails, too. */
-static int check_conditions(struct client *c, const struct options *o, const struct condition *conditions,
-                            const struct runs_comparison *cmp)
+/* A missing measure is an error. */
+static int conditions_check(struct client *c, const struct compare_options *o,
+                            const struct condition *conditions, const struct runs_comparison *cmp)
 {
     int status = EXIT_DONE;
 
@@ -324,18 +325,18 @@ static int check_conditions(struct client *c, const struct options *o, const str
             _cleanup_(problem_done) struct problem p = {0};
             problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: a side has no %s",
                         conditions[i].measure);
-            problem_remedy(&p,
-                           "Measures are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, as far as "
-                           "there are enough requests, and what profctl compare prints of throughput.");
+            problem_remedy(
+                &p, "Measures are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, if there are "
+                    "enough requests, and the throughput figures of profctl compare.");
             return client_fail(c, &p);
         }
-        struct condition_decision d = decide(&conditions[i], f, o->by_estimate);
+        struct condition_decision d = figure_decide(&conditions[i], f, o->by_estimate);
         if (d.result == CONDITION_MET) {
             _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, NS_OF_MS);
             client_note(c, "failed: %s: %s", text, measured);
             status = EXIT_CONDITION;
         } else if (d.result == CONDITION_UNDECIDED) {
-            say_undecided(c, text, &conditions[i], f, &d);
+            print_undecided(c, text, &conditions[i], f, &d);
             status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
         }
     }
@@ -344,18 +345,18 @@ static int check_conditions(struct client *c, const struct options *o, const str
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int compare_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct compare_options *o = values;
     _cleanup_(freep) struct condition *conditions = NULL;
-    _cleanup_(side_done) struct compared_side a = {0}, b = {0};
+    _cleanup_(compared_side_done) struct compared_side a = {0}, b = {0};
     _cleanup_(runs_comparison_done) struct runs_comparison cmp = {0};
-    int status = parse_conditions(c, &o->conditions, &conditions);
+    int status = conditions_parse(c, &o->conditions, &conditions);
 
     if (status == EXIT_DONE)
-        status = get_side(c, words[0], &a);
+        status = compared_side_get(c, words[0], &a);
     if (status == EXIT_DONE)
-        status = get_side(c, words[1], &b);
+        status = compared_side_get(c, words[1], &b);
     if (status != EXIT_DONE)
         return status;
     runs_compare(&a, &b, &cmp);
@@ -363,27 +364,27 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         _cleanup_json_ j = runs_comparison_json(&cmp);
         client_print_json(c, j);
     } else {
-        status = print_text(c, &a, &b, &cmp);
+        status = compare_print(c, &a, &b, &cmp);
     }
     if (status != EXIT_DONE)
         return status;
-    return check_conditions(c, o, conditions, &cmp);
+    return conditions_check(c, o, conditions, &cmp);
 }
 
 const struct verb verb_compare = {
     .name = "compare",
     .words = "BEFORE AFTER",
     .summary = "Compare benchmark runs, with statistical significance",
-    .details = "Each side is a run (r3), several repeated runs (r3,r4,r5), or the label that they carry\n"
-               "(job=nightly). Repeated runs (profctl bench --repeat-runs) show how much runs differ by "
-               "themselves.",
+    .details =
+        "Each side is a run (r3), several repeated runs (r3,r4,r5), or a label of runs (job=nightly).\n"
+        "Repeated runs (profctl bench --repeat-runs) measure how much runs differ without a change.",
     .default_kind = 'r',
     .min_words = 2,
     .max_words = 2,
     .options = options,
     .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    .values_size = sizeof(struct compare_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run,
+    .run = compare_run,
 };

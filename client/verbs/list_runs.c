@@ -8,15 +8,16 @@
 #include "client/views/run.h"
 #include <math.h>
 
-struct options {
+struct list_runs_options {
     int64_t limit;
     const char *session;
 };
 
 static const struct option_def options[] = {
-    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct options, limit),
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct list_runs_options, limit),
      "Maximum number of runs, newest first (default: 50)"},
-    {"session", 's', "ID", OPTION_TEXT, offsetof(struct options, session), "only those of a session"},
+    {"session", 's', "ID", OPTION_TEXT, offsetof(struct list_runs_options, session),
+     "Only the runs of a session"},
 };
 
 enum {
@@ -39,7 +40,7 @@ enum {
     _CELL_MAX
 };
 
-/* What a sweep may vary is as important as what was measured of it. */
+/* Members that a sweep varies are as important as measurements. */
 static const struct table_column columns[_CELL_MAX] = {
     [CELL_RUN] = {"RUN", 0, IMPORTANCE_KEY},
     [CELL_STATE] = {"STATE", 0},
@@ -60,7 +61,7 @@ static const struct table_column columns[_CELL_MAX] = {
 };
 
 /* "200", or "198/200" where not all of them succeeded. */
-static char *requests_text(const json_t *run)
+static char *list_runs_requests(const json_t *run)
 {
     const json_t *counts = json_object_get(run, "requests");
     int64_t success = json_get_int(counts, "success", 0);
@@ -70,7 +71,7 @@ static char *requests_text(const json_t *run)
                           : xasprintf("%lld/%lld", (long long)success, (long long)all);
 }
 
-/* What was asked for, and what was measured of it. */
+/* Members of the workload, and measurements. */
 static const struct figure {
     int cell;
     const char *path;
@@ -86,8 +87,8 @@ static const struct figure {
     {CELL_E2E, "metrics/e2e_ms/p50"},
 };
 
-/* As it was asked for: "4", "0.5"; measured figures have as many digits as they deserve. */
-static const char *asked_or_measured(char *buf, const struct figure *f, double value)
+/* Members of the workload as given: "4", "0.5"; measurements are rounded. */
+static const char *list_runs_figure(char *buf, const struct figure *f, double value)
 {
     if (!isfinite(value))
         return NULL;
@@ -97,13 +98,13 @@ static const char *asked_or_measured(char *buf, const struct figure *f, double v
     return buf;
 }
 
-static void add_run(struct table *table, const json_t *run)
+static void list_runs_add(struct table *table, const json_t *run)
 {
     char ref[RUN_REF_MAX], requested[UNIT_TEXT_MAX], numbers[ARRAY_SIZE(figures)][32];
     int64_t at = json_get_int(run, "requested_at", 0);
     _cleanup_(freep) char *labels = labels_text(json_object_get(run, "labels"));
     _cleanup_(freep) char *load = run_load_text(json_object_get(run, "workload"));
-    _cleanup_(freep) char *requests = requests_text(run);
+    _cleanup_(freep) char *requests = list_runs_requests(run);
     const char *cells[_CELL_MAX] = {
         [CELL_RUN] = run_ref(ref, run),
         [CELL_STATE] = json_get_str(run, "state"),
@@ -115,7 +116,7 @@ static void add_run(struct table *table, const json_t *run)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
-        cells[figures[i].cell] = asked_or_measured(numbers[i], &figures[i], figure_at(run, figures[i].path));
+        cells[figures[i].cell] = list_runs_figure(numbers[i], &figures[i], figure_at(run, figures[i].path));
     table_add(table, cells);
     for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
         table_set_real(table, (size_t)figures[i].cell, figure_at(run, figures[i].path));
@@ -124,9 +125,9 @@ static void add_run(struct table *table, const json_t *run)
     table_colour(table, CELL_STATE, run_colour(run));
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int list_runs_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct list_runs_options *o = values;
     _cleanup_(freep) char *path = xstrdup("/v1/runs");
     _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ answer = NULL;
@@ -147,11 +148,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (c->json)
         return client_print_json(c, answer);
     json_array_foreach(json_object_get(answer, "runs"), i, one)
-        add_run(table, one);
+        list_runs_add(table, one);
     listing_print(c, table);
     if (json_array_size(json_object_get(answer, "runs")) == 0)
         client_note(c,
-                    "No load was sent yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
+                    "No benchmark runs yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
     return EXIT_DONE;
 }
 
@@ -161,8 +162,8 @@ const struct verb verb_list_runs = {
     .summary = "List benchmark runs, newest first",
     .options = options,
     .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    .values_size = sizeof(struct list_runs_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run,
+    .run = list_runs_run,
 };

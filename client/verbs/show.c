@@ -4,9 +4,8 @@
 #include "base/units.h"
 #include "client/cli/screen.h"
 #include "client/cli/text.h"
+#include "client/runs/benchmark.h"
 #include "client/runs/requests.h"
-#include "client/runs/result.h"
-#include "client/runs/saving.h"
 #include "client/traces/trace.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
@@ -246,7 +245,7 @@ static int show_run(struct client *c, const json_t *run)
 
 struct options {
     bool requests, jsonl;
-    struct saving saving;
+    struct save_as_options saving;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -255,14 +254,14 @@ static const struct option_def options[] = {
     {"requests", 0, NULL, OPTION_FLAG, AT(requests),
      "the requests of a run instead, each with what was measured; with JSON, --jsonl or CSV all of it"},
     {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "with --requests: a JSON object a line"},
-    SAVING_OPTIONS(struct options, saving),
+    SAVE_AS_OPTIONS(struct options, saving),
 };
 
 static int save_run(struct client *c, const struct options *o, const char *ref)
 {
     _cleanup_json_ run = NULL;
     int status = run_get(c, ref, &run);
-    return status == EXIT_DONE ? saving_write(c, &o->saving, run) : status;
+    return status == EXIT_DONE ? save_as_write(c, &o->saving, run) : status;
 }
 
 static int show_one(struct client *c, const char *ref, bool is_first)
@@ -289,7 +288,7 @@ static int check_options(struct client *c, const struct options *o, struct probl
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--jsonl is for --requests");
     if (o->requests && o->saving.format)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests and --save-as exclude each other");
-    return saving_check(&o->saving, p);
+    return save_as_check(&o->saving, p);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/local/worker_options.h"
-#include "client/runs/workload_file.h"
+#include "client/runs/workload.h"
 #include "client/verbs/verbs.h"
 #include "client/views/labels.h"
 #include "client/views/session_start.h"

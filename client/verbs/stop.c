@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
 #include "client/verbs/verbs.h"
 #include "client/views/follow.h"
 #include "client/views/session.h"

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
 #include "client/views/follow.h"
 #include "client/views/run.h"
 #include "client/views/session.h"

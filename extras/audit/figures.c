@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures of runs and of the sweep, as the sections need them. */
 #include "base/alloc.h"
-#include "client/runs/sweep.h"
+#include "client/runs/plan.h"
 #include "client/views/run.h"
 #include "extras/audit/parts.h"
 #include <math.h>

@@ -27,7 +27,7 @@ struct curve {
 };
 void curve_read(const json_t *facts, struct curve *ret);
 void curve_done(struct curve *c);
-/* The point beyond which more load costs more than it gives (client/runs/sweep.h); -1 where there is none. */
+/* The point beyond which more load costs more than it gives (client/runs/plan.h); -1 where there is none. */
 ssize_t curve_knee(const struct curve *c);
 
 /* -- Sections ----------------------------------------------------------------------------------------- */

@@ -3,8 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/runs/measuring.h"
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
 #include "client/views/session_start.h"
 #include "extras/srtctl/phases.h"
 #include <errno.h>

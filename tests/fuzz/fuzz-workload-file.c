@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A workload as people write it, in YAML. */
-#include "client/runs/workload_file.h"
+#include "client/runs/workload.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

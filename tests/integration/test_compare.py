@@ -221,7 +221,7 @@ def test_too_few_to_tell(serve):
     assert {f["figure"] for f in one["figures"]} == {"mean", "p50", "max"}
     text = compare(door, "r1", "r2").stdout
     assert re.search(r"^e2e.mean ms +[\d.]+ +[\d.]+ +\+\d+.\d % .* too few to tell", text, re.M), text
-    assert "Too few to tell: 3 against 3 requests, 20 of each run are needed" in text and "p99" not in text
+    assert "Too few requests: 3 against 3; each run needs at least 20" in text and "p99" not in text
     r = compare(door, "r1", "r2", "--fail-if", "e2e.mean > +5%", status=6)
     assert "undecided: e2e.mean > +5%" in r.stderr and "3 against 3 requests" in r.stderr
     compare(door, "r1", "r2", "--fail-if", "e2e.mean > +5%", "--fail-if-estimate", status=5)

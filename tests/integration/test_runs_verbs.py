@@ -134,10 +134,10 @@ def test_template(door, tmp_path):
     (["--sweep", "concurrency=1,2", "--detach"], "excludes --detach", None),
     (["--rate", "fast"], "--rate: 'fast' is not a number above 0", None),
     (["--ramp", "3"], "--ramp", None),
-    (["--isl", "3", "--prompts", "EMPTY"], "one of them", None),
-    (["--save-as", "jmeter"], "there is no format jmeter", "vllm-bench"),
-    (["--output", "x"], "--output is for --save-as", None),
-    (["--through", "wall"], "--through is router or workers", None),
+    (["--isl", "3", "--prompts", "EMPTY"], "exclude each other", None),
+    (["--save-as", "jmeter"], "unknown format jmeter", "vllm-bench"),
+    (["--output", "x"], "--output requires --save-as", None),
+    (["--through", "wall"], "--through must be router or workers", None),
 ])
 def test_what_is_wrong_is_said_before_anything_is_sent(door, tmp_path, options, said, advised):
     (tmp_path / "empty.txt").write_text("\n\n")
@@ -152,10 +152,10 @@ def test_what_is_wrong_is_said_before_anything_is_sent(door, tmp_path, options, 
     ("isl: 8\nisl: 9\n", "isl stands twice (line 2)"),
     ("isl: [8\n", "(line 2)"),
     ("isl: 8\narrival: normal\n", "line 2: arrival must be one of closed"),
-    ("isl: 8\ngoodput:\n  ttft: 1s\n  itl: 3ms\n", "line 4: goodput is of ttft, tpot and e2e, not of itl"),
-    ("goodput: {ttft: soon}\n", "line 1: ttft of goodput must be a time"),
+    ("isl: 8\ngoodput:\n  ttft: 1s\n  itl: 3ms\n", "line 4: goodput has ttft, tpot and e2e, not itl"),
+    ("goodput: {ttft: soon}\n", "line 1: ttft of goodput must be a duration"),
     ("prompts: [a]\nprompts_file: b\n", "line 2: prompts and prompts_file exclude"),
-    ("- isl\n", "is no workload"),
+    ("- isl\n", "is not a workload"),
     ("prompts_file: gone.txt\n", "gone.txt: No such file"),
 ])
 def test_a_workload_file_is_checked_with_its_lines(door, tmp_path, text, said):
@@ -370,7 +370,7 @@ def test_a_repeated_sweep_goes_in_rounds(door):
 
 @pytest.mark.parametrize("options, said", [
     (["--repeat-runs", "2", "--detach"], "--repeat-runs waits for each run before the next"),
-    (["--repeat-runs", "2", "--save-as", "aiperf"], "--save-as is of one run"),
+    (["--repeat-runs", "2", "--save-as", "aiperf"], "--save-as requires a single run"),
     (["--repeat-runs", "101"], "--repeat-runs is at most 100"),
     (["--repeat-runs", "0"], "--repeat-runs: '0'"),
 ])
@@ -396,7 +396,7 @@ def test_percentiles_that_few_requests_do_not_support(door):
 def test_a_sweep_that_only_rises_has_no_knee(door):
     sweeping(door)
     r = run("bench", "--worker", "http://w:1", "--isl", "8", "--sweep", "concurrency=1,2,4", door=door)
-    assert r.returncode == 0 and "No knee up to here" in r.stdout
+    assert r.returncode == 0 and "No knee in this range" in r.stdout
 
 
 # What was measured before
@@ -496,7 +496,7 @@ def test_stop_and_rm(door):
     r = run("stop", "r3", "--wait", door=door)
     assert r.returncode == 0 and "Run r3 is complete" in r.stdout
     assert run("rm", "r3", door=door).returncode == 0 and door.asked("DELETE", "/v1/runs/r3")
-    assert "'x3' is not a session or a run" in run("stop", "x3", door=door).stderr
+    assert "'x3' is not a session or a benchmark run" in run("stop", "x3", door=door).stderr
 
 
 def test_start_shows_session_and_run_as_one(door, tmp_path):

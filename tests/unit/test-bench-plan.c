@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan expects, against figures that were computed by hand. */
 #include "base/alloc.h"
-#include "client/runs/run_plan.h"
+#include "client/runs/plan.h"
 #include "tests/unit/cmocka-all.h"
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What --sweep and --goodput say. */
-#include "client/runs/goals.h"
-#include "client/runs/sweep.h"
+#include "client/runs/plan.h"
+#include "client/runs/workload.h"
 #include "tests/unit/cmocka-all.h"
 
 static void test_sweep(void **state)

@@ -1,14 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/runs/result.h"
+#include "client/runs/benchmark.h"
 
 #include "base/alloc.h"
 #include "base/estimate.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/runs/run_group.h"
+#include "client/views/follow.h"
 #include "client/views/run.h"
 #include "client/views/run_figures.h"
+#include <errno.h>
 #include <math.h>
+
+/* Earlier runs that an estimate may be based on. */
+#define EARLIER_RUNS "/v1/runs?limit=50"
+
+int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct run_plan *plan)
+{
+    _cleanup_(problem_done) struct problem ignored = {0};
+    _cleanup_json_ answer = NULL;
+
+    if (plan->n < 2 && !dry_run)
+        return EXIT_DONE;
+    if (connection_call(c->connection, "GET", EARLIER_RUNS, NULL, NULL, &answer, &ignored) >= 0)
+        run_plan_look_back(plan, json_object_get(answer, "runs"), request);
+    if (dry_run && c->json) {
+        _cleanup_json_ j = run_plan_json(plan);
+        return client_print_json(c, j);
+    }
+    if (dry_run) {
+        run_plan_print(plan, &c->out);
+    } else {
+        _cleanup_(freep) char *line = run_plan_line(plan);
+        client_note(c, "%s", line);
+    }
+    return EXIT_DONE;
+}
+
+int run_begin(struct client *c, const struct source *source, const json_t *request, json_t **ret_answer)
+{
+    char ref[RUN_REF_MAX];
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ answer = NULL;
+    _cleanup_(freep) char *name = source_name(source), *doing = xasprintf("finding the workers of %s", name);
+    int r = connection_call(c->connection, "POST", "/v1/runs", request, doing, &answer, &p);
+
+    if (r == -EINTR)
+        problem_remedy(&p, "profctl list-runs shows whether it was started.");
+    if (r < 0)
+        return client_fail(c, &p);
+    if (!*run_ref(ref, answer)) {
+        problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "the response of profd at %s has no run id",
+                    connection_name(c->connection));
+        return client_fail(c, &p);
+    }
+    _cleanup_(freep) char *load = run_load_text(json_object_get(request, "workload"));
+    client_note(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
+    *ret_answer = TAKE_PTR(answer);
+    return EXIT_DONE;
+}
+
+int run_measure(struct client *c, const struct source *source, const json_t *request, struct measured *ret)
+{
+    _cleanup_json_ answer = NULL;
+    char ref[RUN_REF_MAX];
+    int status = run_begin(c, source, request, &answer);
+
+    *ret = (struct measured){0};
+    if (status == EXIT_DONE)
+        status = follow_run(c, run_ref(ref, answer), &c->err, INTERRUPT_STOPS, &ret->was_stopped, &ret->run);
+    if (status != EXIT_DONE)
+        return status;
+    ret->was_left = !run_is_over(ret->run);
+    if (ret->was_left)
+        client_note(c,
+                    "%s continues in profd\n  Follow it with profctl show %s; stop it with profctl stop %s",
+                    ref, ref, ref);
+    return EXIT_DONE;
+}
 
 int run_get(struct client *c, const char *ref, json_t **ret)
 {
@@ -31,15 +100,15 @@ int run_show_result(struct client *c, const json_t *run)
 
 enum { CELL_RUN, CELL_VALUE, CELL_STATE, N_FIRST_CELLS };
 
-/* What stands behind them, from the run. */
-static const struct several_column {
+/* The columns after them, by paths in the run. */
+static const struct result_column {
     struct table_column table;
     const char *path;
     double factor;
 } figure_columns[] = {
     {{"PER S", COLUMN_RIGHT, .key = "requests_per_s"}, "throughput/requests_per_s", 1},
     {{"TOKENS/S", COLUMN_RIGHT, IMPORTANCE_HIGH, "output_tokens_per_s"}, "throughput/output_tokens_per_s", 1},
-    {{"A USER", COLUMN_RIGHT, IMPORTANCE_EXTRA, "output_tokens_per_s_per_user"},
+    {{"PER USER", COLUMN_RIGHT, IMPORTANCE_EXTRA, "output_tokens_per_s_per_user"},
      "throughput/output_tokens_per_s_per_user",
      1},
     {{"TTFT p50", COLUMN_RIGHT, IMPORTANCE_HIGH}, "metrics/ttft_ms/p50", 1},
@@ -54,20 +123,20 @@ static const struct several_column {
 #define N_FIGURES ARRAY_SIZE(figure_columns)
 #define N_CELLS   (N_FIRST_CELLS + N_FIGURES)
 
-/* Runs of one workload, one after another: those of one swept value, or all. */
-struct several {
+/* Runs in rounds of the swept values, or all of one workload. */
+struct run_series {
     const struct sweep *sweep; /* NULL: none */
     const json_t *runs;
     size_t n_values; /* number of runs in a round */
 };
 
-static size_t count_runs_of(const struct several *s, size_t value)
+static size_t series_count(const struct run_series *s, size_t value)
 {
     size_t n = json_array_size(s->runs);
     return n > value ? (n - value + s->n_values - 1) / s->n_values : 0;
 }
 
-static const json_t *run_of(const struct several *s, size_t value, size_t round)
+static const json_t *series_run(const struct run_series *s, size_t value, size_t round)
 {
     return json_array_get(s->runs, round * s->n_values + value);
 }
@@ -77,14 +146,14 @@ static double run_figure(const json_t *run, size_t column)
     return figure_columns[column].factor * run_supported_figure(run, figure_columns[column].path);
 }
 
-/* Over the runs of a value. */
-static struct estimate estimate_value(const struct several *s, size_t value, size_t column)
+/* Mean and spread over the runs of a value. */
+static struct estimate series_estimate(const struct run_series *s, size_t value, size_t column)
 {
-    size_t n = count_runs_of(s, value), n_known = 0;
+    size_t n = series_count(s, value), n_known = 0;
     _cleanup_(freep) double *figures = xcalloc(n + 1, sizeof(*figures));
 
     for (size_t round = 0; round < n; round++) {
-        double figure = run_figure(run_of(s, value, round), column);
+        double figure = run_figure(series_run(s, value, round), column);
         if (isfinite(figure))
             figures[n_known++] = figure;
     }
@@ -92,7 +161,7 @@ static struct estimate estimate_value(const struct several *s, size_t value, siz
 }
 
 /* Half of the 95 % interval of the mean; NAN of a single run. */
-static double half_interval(const struct estimate *e)
+static double interval_half(const struct estimate *e)
 {
     struct estimate zero = {0, 0, INFINITY, 1};
     struct contrast c = isfinite(e->unit_sd) ? estimate_contrast(&zero, e, 1) : (struct contrast){.low = NAN};
@@ -100,15 +169,15 @@ static double half_interval(const struct estimate *e)
     return c.value - c.low;
 }
 
-/* As it was given: "4", "0.5". */
+/* As in the option: "4", "0.5". */
 static const char *value_text(char *buf, double value)
 {
     snprintf(buf, 32, "%.15g", value);
     return buf;
 }
 
-static void add_run(struct table *table, const struct several *s, const json_t *run, size_t value,
-                    bool is_knee)
+static void results_add_run(struct table *table, const struct run_series *s, const json_t *run, size_t value,
+                            bool is_knee)
 {
     char ref[RUN_REF_MAX], swept[32], numbers[N_FIGURES][32];
     const char *cells[N_CELLS] = {
@@ -125,7 +194,7 @@ static void add_run(struct table *table, const struct several *s, const json_t *
         table_colour(table, CELL_VALUE, COLOUR_BOLD);
 }
 
-static void add_summary(struct table *table, const struct several *s, size_t value)
+static void results_add_summary(struct table *table, const struct run_series *s, size_t value)
 {
     char swept[32], means[N_FIGURES][32], halves[N_FIGURES][40], number[32];
     const char *text = s->sweep ? value_text(swept, s->sweep->values[value]) : "";
@@ -133,8 +202,8 @@ static void add_summary(struct table *table, const struct several *s, size_t val
                *of_half[N_CELLS] = {[CELL_RUN] = "95% CI", [CELL_VALUE] = text, [CELL_STATE] = ""};
 
     for (size_t i = 0; i < N_FIGURES; i++) {
-        struct estimate e = estimate_value(s, value, i);
-        double half = half_interval(&e);
+        struct estimate e = series_estimate(s, value, i);
+        double half = interval_half(&e);
         of_mean[N_FIRST_CELLS + i] = figure_text(means[i], e.value);
         snprintf(halves[i], sizeof(halves[i]), "±%s", figure_text(number, half));
         of_half[N_FIRST_CELLS + i] = isfinite(half) ? halves[i] : NULL;
@@ -144,7 +213,7 @@ static void add_summary(struct table *table, const struct several *s, size_t val
     table_add(table, of_half);
 }
 
-static size_t find_knee(const struct several *s)
+static size_t series_knee(const struct run_series *s)
 {
     struct sweep_point points[SWEEP_MAX] = {{0}};
     size_t n = MIN(json_array_size(s->runs), s->n_values);
@@ -153,11 +222,11 @@ static size_t find_knee(const struct several *s)
         return SWEEP_NO_KNEE;
     for (size_t value = 0; value < n; value++) {
         double throughput = 0, latency = 0;
-        size_t n_runs = count_runs_of(s, value);
+        size_t n_runs = series_count(s, value);
         for (size_t round = 0; round < n_runs; round++) {
             throughput +=
-                figure_at(run_of(s, value, round), "throughput/output_tokens_per_s") / (double)n_runs;
-            latency += figure_at(run_of(s, value, round), "metrics/e2e_ms/mean") / (double)n_runs;
+                figure_at(series_run(s, value, round), "throughput/output_tokens_per_s") / (double)n_runs;
+            latency += figure_at(series_run(s, value, round), "metrics/e2e_ms/mean") / (double)n_runs;
         }
         if (isfinite(throughput) && isfinite(latency))
             points[value] = (struct sweep_point){s->sweep->values[value], throughput, latency};
@@ -165,7 +234,7 @@ static size_t find_knee(const struct several *s)
     return sweep_knee(points, n);
 }
 
-static void print_table(struct client *c, const struct several *s, size_t knee)
+static void results_print_table(struct client *c, const struct run_series *s, size_t knee)
 {
     _cleanup_(freep) char *heading = xstrdup(s->sweep ? s->sweep->member : "");
     struct table_column columns[N_CELLS] = {
@@ -180,22 +249,22 @@ static void print_table(struct client *c, const struct several *s, size_t knee)
         columns[N_FIRST_CELLS + i] = figure_columns[i].table;
     _cleanup_(table_freep) struct table *table = table_new(columns, N_CELLS, !c->no_legend);
     for (size_t value = 0; value < s->n_values; value++) {
-        size_t n = count_runs_of(s, value);
+        size_t n = series_count(s, value);
         for (size_t round = 0; round < n; round++)
-            add_run(table, s, run_of(s, value, round), value, value == knee);
+            results_add_run(table, s, series_run(s, value, round), value, value == knee);
         if (n > 1)
-            add_summary(table, s, value);
+            results_add_summary(table, s, value);
     }
     table_print(table, &c->out);
 }
 
-static json_t *figures_json(const struct several *s, size_t value)
+static json_t *figures_json(const struct run_series *s, size_t value)
 {
     json_t *figures = json_array();
 
     for (size_t i = 0; i < N_FIGURES; i++) {
-        struct estimate e = estimate_value(s, value, i);
-        double half = half_interval(&e);
+        struct estimate e = series_estimate(s, value, i);
+        double half = interval_half(&e);
         json_array_append_new(
             figures,
             json_pack("{s: s, s: I, s: o, s: o, s: o}", "figure", figure_columns[i].path, "runs",
@@ -205,11 +274,11 @@ static json_t *figures_json(const struct several *s, size_t value)
     return figures;
 }
 
-static json_t *summary_json(const struct several *s)
+static json_t *summary_json(const struct run_series *s)
 {
     json_t *list = json_array();
 
-    for (size_t value = 0; value < s->n_values && count_runs_of(s, value) > 0; value++)
+    for (size_t value = 0; value < s->n_values && series_count(s, value) > 0; value++)
         json_array_append_new(list, json_pack("{s: o, s: o}", "value",
                                               s->sweep ? json_real(s->sweep->values[value]) : json_null(),
                                               "figures", figures_json(s, value)));
@@ -218,8 +287,8 @@ static json_t *summary_json(const struct several *s)
 
 void runs_show_results(struct client *c, const struct sweep *sweep, const json_t *runs)
 {
-    struct several s = {sweep, runs, sweep ? sweep->n : 1};
-    size_t knee = find_knee(&s);
+    struct run_series s = {sweep, runs, sweep ? sweep->n : 1};
+    size_t knee = series_knee(&s);
     char value[32];
 
     if (c->json) {
@@ -230,16 +299,16 @@ void runs_show_results(struct client *c, const struct sweep *sweep, const json_t
         client_print_json(c, j);
         return;
     }
-    print_table(c, &s, knee);
+    results_print_table(c, &s, knee);
     if (c->no_legend)
         return;
     if (knee != SWEEP_NO_KNEE)
         fprintf(c->out.file,
-                "Knee at %s %s: beyond it, latency grows faster than throughput (latencies in ms)\n",
+                "Knee at %s %s: above it, latency grows faster than throughput (latencies in ms)\n",
                 sweep->member, value_text(value, sweep->values[knee]));
     else if (sweep && sweep->is_load)
         fprintf(c->out.file,
-                "No knee up to here: more %s may still bring more throughput (latencies in ms)\n",
+                "No knee in this range: a higher %s may still increase throughput (latencies in ms)\n",
                 sweep->member);
     else if (!sweep)
         fputs("Latencies in ms. 95% CI: the interval of the mean over runs (Student's t)\n", c->out.file);

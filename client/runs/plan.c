@@ -1,29 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/runs/run_plan.h"
+#include "client/runs/plan.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/run.h"
+#include <errno.h>
 #include <math.h>
 
-/* Both ends of a range that are this near are one figure. */
+#define SWEEP_VALUE_MAX 1e7
+/* A range with ends this close is printed as one figure. */
 #define SAME_RATIO 1.15
+
+static const struct {
+    const char *name;
+    bool is_integer, is_load;
+} sweep_members[] = {
+    {"concurrency", true, true}, {"rate", false, true}, {"isl", true, false}, {"osl", true, false}};
+
+static int sweep_refuse(const char *text, const char *why, struct problem *p)
+{
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--sweep: '%s' %s", text, why);
+    problem_remedy(p, "--sweep concurrency=1,2,4,8; also of rate, isl and osl");
+    return -EINVAL;
+}
+
+static int sweep_add_value(struct sweep *s, const char *word, struct problem *p)
+{
+    char *end;
+    double value = strtod(word, &end);
+
+    if (strspn(word, "0123456789.") != strlen(word) || *end || value <= 0 || value > SWEEP_VALUE_MAX)
+        return sweep_refuse(word, "is not a number above 0", p);
+    if (s->is_integer && value != floor(value))
+        return sweep_refuse(word, "is not a whole number", p);
+    if (s->n == SWEEP_MAX)
+        return sweep_refuse(word, "is one value too many", p);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->values[i] == value)
+            return sweep_refuse(word, "is given twice", p);
+    s->values[s->n++] = value;
+    return 0;
+}
+
+int sweep_parse(const char *text, struct sweep *ret, struct problem *p)
+{
+    struct sweep s = {0};
+    size_t n = strcspn(text, "=");
+    const char *rest = text + n + (text[n] == '='), *start;
+
+    for (size_t i = 0; i < ARRAY_SIZE(sweep_members); i++)
+        if (strlen(sweep_members[i].name) == n && strncmp(sweep_members[i].name, text, n) == 0)
+            s = (struct sweep){.member = sweep_members[i].name,
+                               .is_integer = sweep_members[i].is_integer,
+                               .is_load = sweep_members[i].is_load};
+    if (!s.member)
+        return sweep_refuse(text, "does not begin with concurrency=, rate=, isl= or osl=", p);
+    for (size_t size; (size = words_next(&rest, &start)) > 0;) {
+        _cleanup_(freep) char *word = xstrndup(start, size);
+        int r = sweep_add_value(&s, word, p);
+        if (r < 0)
+            return r;
+    }
+    if (s.n == 0)
+        return sweep_refuse(text, "has no values", p);
+    *ret = s;
+    return 0;
+}
+
+size_t sweep_knee(const struct sweep_point *points, size_t n)
+{
+    size_t best = SWEEP_NO_KNEE, highest = SWEEP_NO_KNEE, n_measured = 0;
+    double most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (points[i].throughput <= 0 || points[i].latency <= 0)
+            continue;
+        double power = points[i].throughput / points[i].latency;
+        n_measured++;
+        if (highest == SWEEP_NO_KNEE || points[i].load > points[highest].load)
+            highest = i;
+        if (power > most) {
+            most = power;
+            best = i;
+        }
+    }
+    return n_measured < 3 || best == highest ? SWEEP_NO_KNEE : best;
+}
 
 static const struct time_range unknown = {NAN, NAN};
 
-/* -- What a workload asks for ------------------------------------------------------------------------- */
+/* -- What a workload sends ------------------------------------------------------------------------- */
 
-static double requests_of(const json_t *w)
+static double workload_requests(const json_t *w)
 {
     double prompts = json_get_number(w, "n_prompts", (double)json_array_size(json_object_get(w, "prompts")));
 
     return json_get_number(w, "requests", prompts * json_get_number(w, "repeat", 1));
 }
 
-static double duration_of(const json_t *w)
+static double workload_duration_s(const json_t *w)
 {
     const char *text = json_get_str(w, "duration");
     int64_t ns;
@@ -38,8 +117,8 @@ static struct planned_run planned_run_of(const json_t *w)
         .load = run_load_text(w),
         .concurrency = json_get_number(w, "concurrency", rate > 0 ? 0 : 1),
         .rate = (rate + rate_to) / 2,
-        .requests = requests_of(w),
-        .duration_s = duration_of(w),
+        .requests = workload_requests(w),
+        .duration_s = workload_duration_s(w),
         .tokens = json_get_number(w, "isl", 0) + json_get_number(w, "osl", 0),
     };
 
@@ -57,7 +136,7 @@ void run_plan_add(struct run_plan *p, const json_t *workload)
 
 /* -- What was measured -------------------------------------------------------------------------------- */
 
-static void take_measured(struct planned_run *r, const json_t *run)
+static void planned_run_take(struct planned_run *r, const json_t *run)
 {
     const json_t *requests = json_object_get(run, "requests");
     int64_t from = json_get_int(run, "requested_at", json_get_int(run, "started_at", 0)),
@@ -73,25 +152,25 @@ static void take_measured(struct planned_run *r, const json_t *run)
 
 void run_plan_measured(struct run_plan *p, size_t i, const json_t *run)
 {
-    take_measured(&p->runs[i], run);
+    planned_run_take(&p->runs[i], run);
 }
 
-static bool same_member(const json_t *a, const json_t *b, const char *key)
+static bool members_are_equal(const json_t *a, const json_t *b, const char *key)
 {
     const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
 
     return json_is_string(x) && json_is_string(y) && streq(json_string_value(x), json_string_value(y));
 }
 
-/* Through the same router or fleet, or to the first worker that was named. */
-static bool same_place(const json_t *run, const json_t *request)
+/* Through the same router or fleet, or to the same first worker. */
+static bool endpoint_is_same(const json_t *run, const json_t *request)
 {
     const json_t *worker = json_array_get(json_object_get(request, "workers"), 0),
                  *target = json_array_get(json_object_get(run, "targets"), 0);
     const char *url = json_is_string(target) ? json_string_value(target) : json_get_str(target, "url");
 
     if (json_object_get(request, "router") || json_object_get(request, "fleet"))
-        return same_member(run, request, "router") || same_member(run, request, "fleet");
+        return members_are_equal(run, request, "router") || members_are_equal(run, request, "fleet");
     return json_is_string(worker) && url && streq(json_string_value(worker), url);
 }
 
@@ -104,9 +183,9 @@ void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *re
         struct planned_run earlier = planned_run_of(json_object_get(run, "workload"));
         const char *state = json_get_str(run, "state");
         char ref[RUN_REF_MAX];
-        take_measured(&earlier, run);
+        planned_run_take(&earlier, run);
         bool fits = state && streq(state, "complete") && earlier.took_s > 0 && earlier.rate == 0 &&
-                    earlier.concurrency > 0 && same_place(run, request) && *run_ref(ref, run);
+                    earlier.concurrency > 0 && endpoint_is_same(run, request) && *run_ref(ref, run);
         if (!fits) {
             free(earlier.load);
             continue;
@@ -119,7 +198,7 @@ void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *re
 
 /* -- Estimates ---------------------------------------------------------------------------------------- */
 
-static struct time_range scaled(const struct planned_run *r, const struct planned_run *by)
+static struct time_range estimate_scaled(const struct planned_run *r, const struct planned_run *by)
 {
     double each = by->took_s / by->requests, more = r->concurrency / by->concurrency,
            longer = r->tokens > 0 && by->tokens > 0 ? r->tokens / by->tokens : 1;
@@ -129,36 +208,36 @@ static struct time_range scaled(const struct planned_run *r, const struct planne
                                MAX(flat, proportional) * MAX(1.0, longer)};
 }
 
-/* How far one load is from another. */
-static double distance(const struct planned_run *a, const struct planned_run *b)
+/* Logarithmic distance of two loads. */
+static double load_distance(const struct planned_run *a, const struct planned_run *b)
 {
     double tokens = a->tokens > 0 && b->tokens > 0 ? fabs(log(a->tokens / b->tokens)) : 0;
 
     return fabs(log(a->concurrency / b->concurrency)) + tokens;
 }
 
-/* The first of the nearest. */
-static const struct planned_run *nearest_of(const struct planned_run *runs, size_t n,
-                                            const struct planned_run *r)
+/* The first measured run with the smallest distance. */
+static const struct planned_run *nearest_run(const struct planned_run *runs, size_t n,
+                                             const struct planned_run *r)
 {
     const struct planned_run *nearest = NULL;
 
     for (size_t i = 0; i < n; i++)
         if (runs[i].took_s > 0 && runs[i].rate == 0 && runs[i].concurrency > 0 &&
-            (!nearest || distance(r, &runs[i]) < distance(r, nearest)))
+            (!nearest || load_distance(r, &runs[i]) < load_distance(r, nearest)))
             nearest = &runs[i];
     return nearest;
 }
 
-/* Runs of the plan have its prompts and its day, so that any of them tells more than an earlier one. */
+/* A run of the plan, which has the same prompts and machine, is a better basis than an earlier one. */
 static const struct planned_run *nearest_measured(const struct run_plan *p, const struct planned_run *r)
 {
-    const struct planned_run *own = nearest_of(p->runs, p->n, r);
+    const struct planned_run *of_plan = nearest_run(p->runs, p->n, r);
 
-    return own ? own : nearest_of(p->earlier, p->n_earlier, r);
+    return of_plan ? of_plan : nearest_run(p->earlier, p->n_earlier, r);
 }
 
-/* The earlier run that an estimate rests on, NULL where it rests on none. */
+/* The earlier run that an estimate is based on; NULL: none. */
 static const char *based_on(const struct run_plan *p, size_t i)
 {
     const struct planned_run *r = &p->runs[i];
@@ -183,7 +262,7 @@ struct time_range run_plan_estimate(const struct run_plan *p, size_t i)
     if (r->requests <= 0 || r->concurrency <= 0)
         return unknown;
     const struct planned_run *by = nearest_measured(p, r);
-    return by ? scaled(r, by) : unknown;
+    return by ? estimate_scaled(r, by) : unknown;
 }
 
 struct time_range run_plan_remaining(const struct run_plan *p, size_t first)
@@ -223,16 +302,16 @@ void run_plan_done(struct run_plan *p)
     *p = (struct run_plan){0};
 }
 
-/* -- In words ----------------------------------------------------------------------------------------- */
+/* -- Text ----------------------------------------------------------------------------------------- */
 
-/* A guess needs no more than seconds. */
+/* Estimates are printed in seconds. */
 static const char *seconds_text(char buf[static UNIT_TEXT_MAX], double s)
 {
-    double whole = MAX(1.0, round(s));
+    double rounded = MAX(1.0, round(s));
 
-    if (whole >= 60)
-        return format_duration(buf, (int64_t)whole * NS_PER_S);
-    snprintf(buf, UNIT_TEXT_MAX, "%.0fs", whole);
+    if (rounded >= 60)
+        return format_duration(buf, (int64_t)rounded * NS_PER_S);
+    snprintf(buf, UNIT_TEXT_MAX, "%.0fs", rounded);
     return buf;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The benchmark runs that an audit or a sweep consists of: what each sends, and how long it is likely to take
- * by what was measured so far. Pure.
+ * The benchmark runs that a sweep or an audit consists of: the values of a sweep, what each run sends, and how long it
+ * is likely to take by what was measured so far. Pure.
  *
  * An estimate is a range, because nobody knows beforehand how well a server batches. From a measured run at
  * another concurrency, throughput either stays as it was or grows in proportion; the truth lies between. A
@@ -10,7 +10,40 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/problem.h"
 #include "client/cli/screen.h"
+
+/* -- --sweep concurrency=1,2,4: one member of the workload with several values, each a run ------------- */
+
+#define SWEEP_MAX 64
+
+struct sweep {
+    const char *member; /* static: "concurrency", "rate", "isl", "osl" */
+    double values[SWEEP_MAX];
+    size_t n;
+    bool is_integer; /* the member takes whole numbers only */
+    bool is_load;    /* more of it is more load, so that there may be a knee */
+};
+
+int sweep_parse(const char *text, struct sweep *ret, struct problem *p);
+
+struct sweep_point {
+    double load;       /* the value that was swept */
+    double throughput; /* 0: nothing was measured */
+    double latency;    /* in any one unit */
+};
+
+#define SWEEP_NO_KNEE SIZE_MAX
+
+/*
+ * The point of the greatest power, throughput by latency: below it, more load buys more throughput than it
+ * costs latency, above it less (L. Kleinrock, "Power and Deterministic Rules of Thumb for Probabilistic
+ * Problems in Computer Communications", ICC 1979). SWEEP_NO_KNEE where it is the point of the highest load,
+ * so that the knee may be at a higher load, and of fewer than three points.
+ */
+size_t sweep_knee(const struct sweep_point *points, size_t n);
+
+/* -- The plan ----------------------------------------------------------------------------------------- */
 
 /* Seconds; both NAN: not known. */
 struct time_range {
@@ -23,7 +56,7 @@ struct planned_run {
     double rate;        /* requests/s; 0: a closed loop */
     double requests;    /* 0: as many as its duration allows */
     double duration_s;  /* that the workload asks for; 0: none */
-    double tokens;      /* of input and output for each request, where the workload fixes them; else 0 */
+    double tokens;      /* of input and output for each request, where the workload gives them; else 0 */
     double took_s;      /* 0: not measured yet */
     char *ref;          /* "r3" of an earlier run, else NULL */
 };
@@ -37,9 +70,9 @@ struct run_plan {
 
 /* A run of a workload as it is sent (docs/workload.md). */
 void run_plan_add(struct run_plan *p, const json_t *workload);
-/* What a run that ended says of itself: how many requests it sent in which time. */
+/* Takes the number of requests and the duration of a run that ended. */
 void run_plan_measured(struct run_plan *p, size_t i, const json_t *run);
-/* Takes the complete ones of a list of runs (GET /v1/runs, newest first) that went to the same place. */
+/* Takes the complete ones of a list of runs (GET /v1/runs, newest first) that were sent to the same endpoint. */
 void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *request);
 void run_plan_done(struct run_plan *p);
 
@@ -55,7 +88,7 @@ char *time_range_text(struct time_range range);
 void run_plan_print(const struct run_plan *p, const struct screen *s);
 /* "Plan: 7 runs, 267 requests, 40s to 2min, estimated from r3". The caller frees. */
 char *run_plan_line(const struct run_plan *p);
-/* "Step 2 of 7, 10s to 40s left": what is said before a run begins. The caller frees. */
+/* "Step 2 of 7, 10s to 40s left": printed before a run begins. The caller frees. */
 char *run_plan_next_line(const struct run_plan *p, size_t i);
 /* {"runs": [{"load", "requests", "estimated_s": [low, high], "based_on"}], "requests", "estimated_s"} */
 json_t *run_plan_json(const struct run_plan *p);

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/runs/workload.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/units.h"
+#include "base/words.h"
+#include "base/yaml_json.h"
+#include "client/cli/text.h"
+#include "client/runs/prompts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+static const char *const goal_names[] = {"ttft", "tpot", "e2e"};
+
+static bool goal_is_known(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(goal_names); i++)
+        if (streq(name, goal_names[i]))
+            return true;
+    return false;
+}
+
+static int goal_refuse(const char *word, const char *why, struct problem *p)
+{
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--goodput: '%s' %s", word, why);
+    problem_remedy(p, "--goodput ttft:200ms,tpot:30ms,e2e:2s, or some of these");
+    return -EINVAL;
+}
+
+static int goal_add(json_t *goals, char *word, struct problem *p)
+{
+    char *colon = strchr(word, ':');
+    int64_t ns;
+
+    if (!colon)
+        return goal_refuse(word, "is not NAME:DURATION", p);
+    /* A bare number means milliseconds in other programs, seconds elsewhere in profctl. */
+    if (parse_duration(colon + 1, &ns) < 0 || ns <= 0 || ns == INT64_MAX ||
+        strspn(colon + 1, "0123456789.") == strlen(colon + 1))
+        return goal_refuse(word, "has no duration with a unit, such as 200ms", p);
+    *colon = '\0';
+    if (!goal_is_known(word))
+        return goal_refuse(word, "is not ttft, tpot or e2e", p);
+    if (json_object_get(goals, word))
+        return goal_refuse(word, "is given twice", p);
+    json_put_str(goals, word, colon + 1);
+    return 0;
+}
+
+int goals_parse(const char *text, json_t **ret, struct problem *p)
+{
+    _cleanup_json_ goals = json_object();
+    const char *rest = text, *start;
+
+    for (size_t n; (n = words_next(&rest, &start)) > 0;) {
+        _cleanup_(freep) char *word = xstrndup(start, n);
+        int r = goal_add(goals, word, p);
+        if (r < 0)
+            return r;
+    }
+    if (json_object_size(goals) == 0)
+        return goal_refuse(text, "contains no goal", p);
+    *ret = TAKE_PTR(goals);
+    return 0;
+}
+
+/* -- Files -------------------------------------------------------------------------------------------- */
+
+static bool is_text(const json_t *v)
+{
+    return json_string_length(v) > 0;
+}
+
+static bool is_count(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 1;
+}
+
+static bool is_whole(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 0;
+}
+
+static bool is_rate(const json_t *v)
+{
+    return json_is_number(v) && json_number_value(v) > 0;
+}
+
+static bool is_time(const json_t *v)
+{
+    int64_t ns = 0;
+    return json_is_string(v) ? parse_duration(json_string_value(v), &ns) == 0 && ns > 0 : is_rate(v);
+}
+
+static bool is_flag(const json_t *v)
+{
+    return json_is_boolean(v);
+}
+
+static bool is_object(const json_t *v)
+{
+    return json_is_object(v);
+}
+
+static bool is_list(const json_t *v)
+{
+    return json_array_size(v) > 0;
+}
+
+static bool is_one_of(const json_t *v, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (json_is_string(v) && streq(words[i], json_string_value(v)))
+            return true;
+    return false;
+}
+
+static bool is_api(const json_t *v)
+{
+    static const char *const words[] = {"auto", "completions", "chat", "generate", "rtp-llm", "template"};
+    return is_one_of(v, words, ARRAY_SIZE(words));
+}
+
+static bool is_arrival(const json_t *v)
+{
+    static const char *const words[] = {"closed", "constant", "poisson", "gamma", "timestamps"};
+    return is_one_of(v, words, ARRAY_SIZE(words));
+}
+
+#define COUNT    "a whole number of at least 1"
+#define COUNT0   "a whole number of at least 0"
+#define DURATION "a duration, such as 60s"
+
+static const struct workload_member {
+    const char *name;
+    bool (*fits)(const json_t *v);
+    const char *expected;
+} members[] = {
+    {"model", is_text, "a text"},
+    {"api", is_api, "one of auto, completions, chat, generate, rtp-llm, template"},
+    {"path", is_text, "a path, such as /v1/completions"},
+    {"template", is_object, "the body of a request"},
+    {"template_text", is_text, "a JSON pointer, such as /choices/0/text"},
+    {"prompts", is_list, "a list of prompts"},
+    {"prompts_file", is_text, "the name of a file"},
+    {"isl", is_count, COUNT},
+    {"osl", is_count, COUNT},
+    {"shared_prefix", is_whole, COUNT0},
+    {"requests", is_count, COUNT},
+    {"duration", is_time, DURATION},
+    {"repeat", is_count, COUNT},
+    {"concurrency", is_count, COUNT},
+    {"arrival", is_arrival, "one of closed, constant, poisson, gamma, timestamps"},
+    {"rate", is_rate, "requests a second, more than 0"},
+    {"rate_to", is_rate, "requests a second, more than 0"},
+    {"burstiness", is_rate, "a number above 0"},
+    {"warmup", is_whole, COUNT0},
+    {"seed", is_whole, COUNT0},
+    {"stream", is_flag, "true or false"},
+    {"timeout", is_time, DURATION},
+    {"drain", is_time, DURATION},
+    {"goodput", is_object, "{ttft: DURATION, tpot: DURATION, e2e: DURATION}"},
+};
+
+static const struct workload_member *workload_member(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if (streq(members[i].name, name))
+            return &members[i];
+    return NULL;
+}
+
+struct workload_file {
+    const char *name;
+    json_t *lines;
+};
+
+static void workload_file_done(struct workload_file *f)
+{
+    json_decref(f->lines);
+}
+
+static int file_line(const struct workload_file *f, const char *member, const char *below)
+{
+    _cleanup_(freep) char *pointer = xasprintf("/%s%s%s", member, below ? "/" : "", below ? below : "");
+    return (int)json_get_int(f->lines, pointer, 1);
+}
+
+static int file_unknown_member(const struct workload_file *f, const char *name, struct problem *p)
+{
+    const char *names[ARRAY_SIZE(members)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        names[i] = members[i].name;
+    const char *near = nearest_name(name, names, ARRAY_SIZE(members));
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s, line %d: a workload has no member %.64s", f->name,
+                file_line(f, name, NULL), name);
+    problem_remedy(
+        p, near ? "Is it %s? docs/workload.md lists all members." : "docs/workload.md lists all members.",
+        near);
+    return -EINVAL;
+}
+
+static int file_check_goals(const struct workload_file *f, const json_t *goals, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)goals, name, value) {
+        if (!goal_is_known(name))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "%s, line %d: goodput has ttft, tpot and e2e, not %.64s", f->name,
+                               file_line(f, "goodput", name), name);
+        if (!is_time(value))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "%s, line %d: %s of goodput must be a duration, such as 200ms", f->name,
+                               file_line(f, "goodput", name), name);
+    }
+    return 0;
+}
+
+static int file_check(const struct workload_file *f, const json_t *workload, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(workload))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a workload: it has no members",
+                           f->name);
+    json_object_foreach((json_t *)workload, name, value) {
+        const struct workload_member *m = workload_member(name);
+        if (!m)
+            return file_unknown_member(f, name, p);
+        if (!m->fits(value))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s, line %d: %s must be %s", f->name,
+                               file_line(f, name, NULL), name, m->expected);
+    }
+    if (json_object_get(workload, "prompts") && json_object_get(workload, "prompts_file"))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "%s, line %d: prompts and prompts_file exclude each other", f->name,
+                           file_line(f, "prompts_file", NULL));
+    return file_check_goals(f, json_object_get(workload, "goodput"), p);
+}
+
+int workload_parse_text(const char *data, size_t size, const char *name, json_t **ret, struct problem *p)
+{
+    char error[200];
+    _cleanup_(workload_file_done) struct workload_file f = {.name = name};
+    _cleanup_json_ workload = yaml_parse_with_lines(data, size, error, &f.lines, NULL);
+
+    if (!workload)
+        return problem_set(p, -EBADMSG, PROBLEM_BAD_REQUEST, "cannot read %s: %s", name, error);
+    int r = file_check(&f, workload, p);
+    if (r == 0)
+        *ret = TAKE_PTR(workload);
+    return r;
+}
+
+static int workload_read_text(const char *path, char **ret, size_t *ret_size, struct problem *p)
+{
+    int r = read_file(AT_FDCWD, path, WORKLOAD_FILE_MAX, ret, ret_size);
+
+    if (r == -EFBIG)
+        return problem_set(p, r, PROBLEM_TOO_LARGE, "%s is larger than %d MiB", path,
+                           WORKLOAD_FILE_MAX >> 20);
+    return r < 0 ? problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read %s: %s", path, strerror(-r)) : 0;
+}
+
+/* A relative name is relative to the workload's directory. */
+static int workload_add_prompts(const char *path, json_t *workload, struct problem *p)
+{
+    const char *name = json_get_str(workload, "prompts_file"), *slash = strrchr(path, '/');
+    json_t *prompts;
+
+    if (!name)
+        return 0;
+    _cleanup_(freep) char *prompts_path =
+        *name == '/' || !slash ? xstrdup(name) : xasprintf("%.*s%s", (int)(slash + 1 - path), path, name);
+    int r = prompts_read(prompts_path, json_get_int(workload, "requests", 0), &prompts, p);
+    if (r < 0)
+        return r;
+    json_object_set_new(workload, "prompts", prompts);
+    json_object_del(workload, "prompts_file");
+    return 0;
+}
+
+int workload_read(const char *path, json_t **ret, struct problem *p)
+{
+    _cleanup_(freep) char *data = NULL;
+    _cleanup_json_ workload = NULL;
+    size_t size;
+    int r = workload_read_text(path, &data, &size, p);
+
+    if (r == 0)
+        r = workload_parse_text(data, size, path, &workload, p);
+    if (r == 0)
+        r = workload_add_prompts(path, workload, p);
+    if (r == 0)
+        *ret = TAKE_PTR(workload);
+    return r;
+}
+
+/* JSON or YAML of any shape: the body of --template. */
+static int template_read(const char *path, json_t **ret, struct problem *p)
+{
+    _cleanup_(freep) char *data = NULL;
+    char error[200];
+    size_t size;
+    int r = workload_read_text(path, &data, &size, p);
+
+    if (r < 0)
+        return r;
+    json_t *body = yaml_parse(data, size, error);
+    if (!body)
+        return problem_set(p, -EBADMSG, PROBLEM_BAD_REQUEST, "cannot read %s: %s", path, error);
+    if (!json_is_object(body)) {
+        json_decref(body);
+        return problem_set(p, -EBADMSG, PROBLEM_BAD_REQUEST,
+                           "%s is not the body of a request: it is not an object", path);
+    }
+    *ret = body;
+    return 0;
+}
+
+/* -- Options ------------------------------------------------------------------------------------------ */
+
+#define AT(member) offsetof(struct workload_options, member)
+
+/* Options that become members unchanged. */
+static const struct plain_option {
+    const char *member;
+    size_t offset;
+} texts[] = {{"model", AT(model)},
+             {"api", AT(api)},
+             {"path", AT(path)},
+             {"arrival", AT(arrival)},
+             {"template_text", AT(template_text)}},
+  integers[] = {{"isl", AT(isl)},           {"osl", AT(osl)},
+                {"requests", AT(requests)}, {"repeat", AT(repeat)},
+                {"warmup", AT(warmup)},     {"shared_prefix", AT(shared_prefix)},
+                {"seed", AT(seed)},         {"concurrency", AT(concurrency)}},
+  reals[] = {{"rate", AT(rate)}, {"rate_to", AT(ramp)}, {"burstiness", AT(burstiness)}},
+  times[] = {{"duration", AT(duration)}, {"timeout", AT(timeout)}};
+
+static const void *option_value(const struct workload_options *o, const struct plain_option *plain)
+{
+    return (const char *)o + plain->offset;
+}
+
+static int options_check(const struct workload_options *o, struct problem *p)
+{
+    if (o->isl == 0) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--isl 0: a prompt has at least one token");
+        problem_remedy(p, "--isl 1 is the shortest; --prompts FILE sends your prompts.");
+        return -EINVAL;
+    }
+    if (o->osl == 0) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--osl 0: a response without tokens cannot be measured");
+        problem_remedy(
+            p,
+            "--osl 1 measures the first token; without --osl outputs are as long as the model makes them.");
+        return -EINVAL;
+    }
+    if (o->isl > 0 && o->prompts)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "--isl (synthetic prompts) and --prompts exclude each other");
+    if (o->ramp > 0 && o->rate == 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--ramp requires --rate, the rate at its start");
+    return 0;
+}
+
+/* Exactly, in the largest unit without a fraction: "90s". */
+static json_t *duration_json(int64_t ns)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {{"min", 60 * NS_PER_S}, {"s", NS_PER_S}, {"ms", NS_PER_MS}, {"us", NS_PER_US}, {"ns", 1}};
+    char text[40];
+    size_t i = 0;
+
+    while (ns % units[i].ns != 0)
+        i++;
+    snprintf(text, sizeof(text), "%" PRId64 "%s", ns / units[i].ns, units[i].name);
+    return json_string(text);
+}
+
+static void options_set_plain(const struct workload_options *o, json_t *w)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        json_put_str(w, texts[i].member, *(const char *const *)option_value(o, &texts[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(integers); i++) {
+        int64_t n = *(const int64_t *)option_value(o, &integers[i]);
+        if (n != OPTION_ABSENT)
+            json_put_int(w, integers[i].member, n);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(reals); i++) {
+        double n = *(const double *)option_value(o, &reals[i]);
+        if (n > 0)
+            json_object_set_new(w, reals[i].member, json_real(n));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+        int64_t ns = *(const int64_t *)option_value(o, &times[i]);
+        if (ns != OPTION_ABSENT)
+            json_object_set_new(w, times[i].member, duration_json(ns));
+    }
+}
+
+/* An option replaces the member of a file, and other members that contradict the option. */
+static void options_drop_replaced(const struct workload_options *o, json_t *w)
+{
+    if (o->isl != OPTION_ABSENT)
+        json_object_del(w, "prompts");
+    if (o->prompts) {
+        json_object_del(w, "isl");
+        json_object_del(w, "shared_prefix");
+    }
+    if (o->template)
+        json_object_del(w, "api");
+}
+
+static int options_read_files(const struct workload_options *o, json_t *w, struct problem *p)
+{
+    json_t *value;
+    int r = 0;
+
+    if (o->prompts) {
+        int64_t limit = json_get_int(w, "requests", 0);
+        r = prompts_read(o->prompts, limit, &value, p);
+        if (r == 0)
+            json_object_set_new(w, "prompts", value);
+    }
+    if (r == 0 && o->template) {
+        r = template_read(o->template, &value, p);
+        if (r == 0)
+            json_object_set_new(w, "template", value);
+    }
+    if (r == 0 && o->goodput) {
+        r = goals_parse(o->goodput, &value, p);
+        if (r == 0)
+            json_object_set_new(w, "goodput", value);
+    }
+    return r;
+}
+
+static void delete_from_prompts(json_t *prompts, const char *member)
+{
+    size_t i;
+    json_t *prompt;
+
+    json_array_foreach(prompts, i, prompt) {
+        if (json_is_object(prompt))
+            json_object_del(prompt, member);
+    }
+}
+
+/*
+ * Prompts may have output lengths and timestamps: --osl replaces the lengths, and an osl of the workload those of
+ * answers. Timestamps are replayed where nothing else determines when requests are sent, and dropped where an
+ * arrival is given; with only a rate or a concurrency the intention is unclear.
+ */
+static int prompts_resolve(const struct workload_options *o, json_t *w, struct problem *p)
+{
+    json_t *prompts = json_object_get(w, "prompts");
+    const char *arrival = json_get_str(w, "arrival");
+    bool is_timed = json_object_get(json_array_get(prompts, 0), "at_ms") != NULL, has_messages = false;
+    size_t i;
+    json_t *prompt;
+
+    json_array_foreach(prompts, i, prompt) {
+        has_messages |= json_object_get(prompt, "messages") != NULL;
+    }
+    if (has_messages && !json_object_get(w, "api") && !json_object_get(w, "template"))
+        json_put_str(w, "api", "chat");
+    if (o->osl != OPTION_ABSENT)
+        delete_from_prompts(prompts, "osl");
+    if (json_object_get(w, "osl"))
+        delete_from_prompts(prompts, "answer");
+    if (is_timed && arrival && !streq(arrival, "timestamps")) {
+        delete_from_prompts(prompts, "at_ms");
+    } else if (is_timed && !arrival) {
+        if (json_object_get(w, "rate") || json_object_get(w, "concurrency")) {
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                        "the prompts have timestamps, and %s is given, which contradict each other",
+                        json_object_get(w, "rate") ? "--rate" : "--concurrency");
+            problem_remedy(p,
+                           "--arrival timestamps replays them (--concurrency limits the requests in flight); "
+                           "--arrival closed, constant or poisson ignores them.");
+            return -EINVAL;
+        }
+        json_put_str(w, "arrival", "timestamps");
+    }
+    return 0;
+}
+
+int workload_of_options(const struct workload_options *o, json_t **ret, struct problem *p)
+{
+    _cleanup_json_ workload = NULL;
+    int r = options_check(o, p);
+
+    if (r == 0 && o->file)
+        r = workload_read(o->file, &workload, p);
+    if (r < 0)
+        return r;
+    if (!workload)
+        workload = json_object();
+    options_drop_replaced(o, workload);
+    options_set_plain(o, workload);
+    r = options_read_files(o, workload, p);
+    if (r == 0)
+        r = prompts_resolve(o, workload, p);
+    if (r == 0)
+        *ret = TAKE_PTR(workload);
+    return r;
+}
