@@ -24,6 +24,7 @@ struct table_cell {
 
 struct table {
     const struct table_column *columns;
+    struct table_column *taken_columns; /* the same where the table owns them and their names, else NULL */
     char **keys;
     size_t n_columns;
     size_t *shown; /* indexes of the columns that are printed */
@@ -85,13 +86,21 @@ struct table *table_free(struct table *t)
     }
     for (size_t i = 0; t && i < t->n_columns; i++)
         free(t->keys[i]);
+    for (size_t i = 0; t && t->taken_columns && i < t->n_columns; i++)
+        free((char *)t->taken_columns[i].name);
     if (t) {
+        free(t->taken_columns);
         free(t->keys);
         free(t->shown);
         free(t->rows);
     }
     free(t);
     return NULL;
+}
+
+void table_take_columns(struct table *t, struct table_column *take)
+{
+    t->taken_columns = take;
 }
 
 void table_select(struct table *t, const size_t *columns, size_t n)
@@ -145,6 +154,33 @@ void table_set_real(struct table *t, size_t column, double value)
 
     snprintf(text, sizeof(text), "%.12g", value);
     table_set_value(t, column, isfinite(value) ? text : NULL);
+}
+
+size_t table_rows(const struct table *t)
+{
+    return t->n;
+}
+
+size_t table_columns(const struct table *t)
+{
+    return t->n_columns;
+}
+
+const struct table_column *table_column(const struct table *t, size_t column)
+{
+    return &t->columns[column];
+}
+
+const char *table_cell(const struct table *t, size_t row, size_t column)
+{
+    return t->rows[row][column].text;
+}
+
+const char *table_value(const struct table *t, size_t row, size_t column)
+{
+    const struct table_cell *cell = &t->rows[row][column];
+
+    return cell->has_value ? cell->value : cell->text;
 }
 
 void table_colour(struct table *t, size_t column, enum colour c)
@@ -533,8 +569,7 @@ static void print_separated(const struct table *t, const struct screen *s, enum 
         separated_end(s, format);
     for (size_t row = 0; row < t->n; row++) {
         for (size_t k = 0; k < t->n_shown; k++) {
-            const struct table_cell *cell = &t->rows[row][t->shown[k]];
-            separated_field(s, format, k == 0, cell->has_value ? cell->value : cell->text);
+            separated_field(s, format, k == 0, table_value(t, row, t->shown[k]));
         }
         separated_end(s, format);
     }

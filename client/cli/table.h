@@ -26,6 +26,8 @@ enum {
     COLUMN_PATH = 1 << 3,    /* shortened at its beginning */
     COLUMN_VERBATIM = 1 << 4,
     COLUMN_OPTIONAL = 1 << 5, /* people see it only where a row has a text in it */
+    COLUMN_PROSE = 1 << 6,    /* sentences: a page shows them complete */
+    COLUMN_SHARE = 1 << 7,    /* a page draws the value, 0 to 1, as a bar */
 };
 
 struct table_column {
@@ -36,6 +38,7 @@ struct table_column {
     unsigned least;  /* width to which it may be shortened; 0: SHORTENED_LEAST */
     /* How a longer text is shortened; NULL: as the flags say. The caller frees what it returns. */
     char *(*fit)(const char *text, unsigned width);
+    const char *meaning; /* shown to the pointer on a page, or NULL */
 };
 
 /* What is left of a text that is shortened tells something down to here. */
@@ -47,6 +50,8 @@ struct table;
 struct table *table_new(const struct table_column *columns, size_t n_columns, bool with_heading);
 struct table *table_free(struct table *t);
 DEFINE_CLEANUP(struct table *, table_free)
+/* Makes the columns of the table, and their names, its own: both are freed with it. */
+void table_take_columns(struct table *t, struct table_column *take);
 
 /* Prints these columns only, in this order: indexes, copied. They are all as important as can be. */
 void table_select(struct table *t, const size_t *columns, size_t n);
@@ -61,6 +66,14 @@ void table_add(struct table *t, const char *const *cells);
 void table_set_value(struct table *t, size_t column, const char *value);
 void table_set_int(struct table *t, size_t column, int64_t value);
 void table_set_real(struct table *t, size_t column, double value); /* not finite: no value */
+/* What is in the table: all columns, also those that are not printed. A cell as people read it, and its value
+ * for programs; both may be NULL. */
+size_t table_rows(const struct table *t);
+size_t table_columns(const struct table *t);
+const struct table_column *table_column(const struct table *t, size_t column);
+const char *table_cell(const struct table *t, size_t row, size_t column);
+const char *table_value(const struct table *t, size_t row, size_t column);
+
 /* Colours a cell of the row that was added last. */
 void table_colour(struct table *t, size_t column, enum colour c);
 

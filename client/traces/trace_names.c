@@ -4,7 +4,7 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
-#include "client/views/report_format.h"
+#include "client/views/frame_label.h"
 #include "trace/columns/schema.h"
 
 #define NAMES_SHOWN 10

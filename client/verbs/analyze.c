@@ -6,10 +6,8 @@
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/overview.h"
-#include "client/views/report_data.h"
-#include "client/views/report_format.h"
-#include "client/views/report_html.h"
-#include "client/views/report_text.h"
+#include "client/views/report_page.h"
+#include "client/views/report_view.h"
 #include <errno.h>
 
 #define TOP_DEFAULT 10
@@ -140,7 +138,8 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
                  : !listing_is_text(c)   ? 0
                                          : TOP_DEFAULT,
-           n_printed = 0, n_lacking = 0;
+           n_lacking = 0;
+    _cleanup_(document_done) struct document d = {0};
     _cleanup_json_ list = json_array();
     int status = EXIT_DONE;
 
@@ -160,15 +159,15 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
             json_array_append_new(list, report_to_json(report, name, &made->rows, top));
         } else if (listing_is_separated(c)) {
             report_print_separated(c, report, &made->rows, top);
+        } else if (report_has_findings(report) && !c->columns) {
+            findings_add_section(&d, a, made, top, false);
         } else {
-            client_page(c);
-            if (n_printed++ > 0)
-                fputc('\n', c->out.file);
-            if (streq(report->name, "findings") && !c->columns) /* a table has no room for sentences */
-                findings_print(c, a, made, top);
-            else
-                report_print_made(c, made, top);
+            report_add_made(&d, c, made, top);
         }
+    }
+    if (d.n > 0) {
+        client_page(c);
+        document_print(&d, &c->out, c->format);
     }
     if (status != EXIT_DONE)
         status = n_lacking < chosen->n ? EXIT_PARTIAL : status;
@@ -250,7 +249,7 @@ static int write_html(struct client *c, const struct options *o, struct chosen *
     _cleanup_(freep) char *title = page_title(c, analyzed, n_words, words);
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    struct html_report page = {.title = title,
+    struct report_page page = {.title = title,
                                .reports = chosen->made,
                                .n_reports = chosen->n,
                                .top = o->top == OPTION_ABSENT ? TOP_HTML : (size_t)o->top};
@@ -258,7 +257,7 @@ static int write_html(struct client *c, const struct options *o, struct chosen *
     if (output_open(o->html, &out, &p) < 0)
         return client_fail(c, &p);
     reports_make(chosen->made, chosen->n, a);
-    int r = report_html_write(&page, a, out.file);
+    int r = report_page_write(&page, a, out.file);
     if (r < 0)
         return failed(c, name, r);
     if (output_keep(&out, &p) < 0)

@@ -7,9 +7,7 @@
 #include "client/traces/analyzing.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include "client/views/report_data.h"
-#include "client/views/report_format.h"
-#include "client/views/report_text.h"
+#include "client/views/report_view.h"
 #include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>
@@ -292,8 +290,7 @@ static int print(struct client *c, const struct options *o, const struct compari
         } else if (report_rows_count(&cmp->rows[i]) > 0 || o->report) {
             if (!o->report)
                 fputc('\n', c->out.file);
-            report_print_text(c, tables[i].report, &cmp->rows[i], i == MEASURES ? 0 : top,
-                              REPORT_NAMES_HIDDEN);
+            report_print(c, tables[i].report, &cmp->rows[i], i == MEASURES ? 0 : top);
         }
     }
     return c->json ? client_print_json(c, j) : EXIT_DONE;

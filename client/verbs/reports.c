@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include "client/views/report_format.h"
+#include "client/views/report_view.h"
 #include "trace/reports/report.h"
 
 static json_t *to_json(const struct report *report)

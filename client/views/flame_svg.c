@@ -4,9 +4,8 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/views/document.h"
 #include "client/views/frame_label.h"
-#include "client/views/markup.h"
-#include "client/views/report_format.h"
 #include "trace/reports/kernel_name.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -139,11 +138,11 @@ static void put_figures(FILE *out, int64_t time, int64_t before, int64_t all,
 static void put_name_data(FILE *out, const struct frame_name *name)
 {
     fputs("data-n=\"", out);
-    markup_put(out, name->name);
+    html_put_text(out, name->name);
     fputc('"', out);
     if (!streq(name->label, name->name)) {
         fputs(" data-l=\"", out);
-        markup_put(out, name->label);
+        html_put_text(out, name->label);
         fputc('"', out);
     }
     if (name->shared > 0)
@@ -154,7 +153,7 @@ static void put_label(FILE *out, const struct frame_name *name, double room)
 {
     _cleanup_(freep) char *label = frame_label(name, room > 0 ? (unsigned)(room / CHAR_WIDTH) : 0);
 
-    markup_put(out, label);
+    html_put_text(out, label);
 }
 
 static void put_frame(FILE *out, const struct flame *f, uint32_t i, double x, const struct frame_name *name,
@@ -167,7 +166,7 @@ static void put_frame(FILE *out, const struct flame *f, uint32_t i, double x, co
     fprintf(out, "<g class=\"f\" data-x=\"%.4f\" data-w=\"%.4f\" data-d=\"%u\" ", x, width, frame->depth);
     put_name_data(out, name);
     fputs("><title>", out);
-    markup_put(out, name->name);
+    html_put_text(out, name->name);
     fputs(" — ", out);
     put_figures(out, frame->total, frame->before, f->frames[FLAME_ROOT].total, picture);
     fprintf(out, "</title><rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"", x, y, width,
@@ -269,7 +268,7 @@ static void put_self_times(FILE *out, const struct flame *f, const struct flame_
         fprintf(out, "<g class=\"s\" data-w=\"%.2f\" ", width);
         put_name_data(out, &names[i]);
         fputs("><title>", out);
-        markup_put(out, names[i].name);
+        html_put_text(out, names[i].name);
         fputs(" — self ", out);
         put_figures(out, times[i].now, times[i].before, all, picture);
         fprintf(
@@ -307,7 +306,7 @@ static void put_head(FILE *out, const struct flame_picture *picture, double heig
             "<rect class=\"bg\" width=\"%.0f\" height=\"%.0f\" style=\"fill:var(--bg)\"/>\n"
             "<text class=\"h\" x=\"6\" y=\"20\">",
             WIDTH, height, WIDTH, height, height, style, WIDTH, height);
-    markup_put(out, picture->title);
+    html_put_text(out, picture->title);
     fputs("</text>\n", out);
     put_button(out, "toggle", 790, 90, "self-name", "Self time");
     put_button(out, "reset", 888, 90, "reset-name", "Reset zoom");

@@ -3,10 +3,8 @@
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "client/views/report_format.h"
 #include <ctype.h>
 
-#define ELLIPSIS "…"
 /* What is shared by less is not worth cutting. */
 #define SHARED_MIN 4
 /* A word that is cut in its middle is shown from its beginning, if that is this near. */
@@ -15,6 +13,48 @@
 #define HEAD_COLUMNS_MIN 24
 /* Fewer columns of a name say nothing. */
 #define COLUMNS_MIN 3
+
+/* "file.py(503): forward": the number in brackets is a line, and the function comes after it. */
+static bool is_python_frame(const char *name)
+{
+    const char *bracket = strstr(name, ".py(");
+
+    return bracket && isdigit((unsigned char)bracket[strlen(".py(")]);
+}
+
+/* Bytes of a name up to the arguments of its function: types, which tell less than those of the template. */
+static size_t name_bytes(const char *name)
+{
+    size_t n;
+    int depth = 0;
+
+    for (n = 0; name[n] && !(name[n] == '(' && depth == 0 && n > 0 && !starts_with(name + n, "(anonymous"));
+         n++)
+        depth += (name[n] == '<') - (name[n] == '>');
+    return n;
+}
+
+char *kernel_name_bare(const char *name)
+{
+    bool is_function = starts_with(name, "void ");
+
+    if (is_function)
+        name += strlen("void ");
+    /* Other names keep their brackets: a Python frame has its line there. */
+    return is_function || strstr(name, "::") ? xstrndup(name, name_bytes(name)) : xstrdup(name);
+}
+
+char *kernel_name_fit(const char *name, unsigned width)
+{
+    if (starts_with(name, "void "))
+        name += strlen("void ");
+    if (text_columns(name) <= width)
+        return xstrdup(name);
+    if (is_python_frame(name))
+        return xasprintf(TEXT_ELLIPSIS "%s", name + text_fit(name, text_columns(name) - width + 1));
+    _cleanup_(freep) char *shorter = xstrndup(name, name_bytes(name));
+    return text_shorten(shorter, width);
+}
 
 void frame_name_init(struct frame_name *ret, char *take_name)
 {
@@ -106,14 +146,14 @@ char *frame_label(const struct frame_name *name, unsigned columns)
         }
         unsigned tail = all - (unsigned)begin;
         if (columns >= tail + 1 + COLUMNS_MIN)
-            return xasprintf("%.*s" ELLIPSIS "%s", (int)(columns - 1 - tail), s, s + begin);
+            return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)(columns - 1 - tail), s, s + begin);
         /* Where little fits, that is what tells it from the others. */
         unsigned head = columns < HEAD_COLUMNS_MIN ? 0 : columns / 4;
         if (begin > head + 1 && columns >= head + 2 + COLUMNS_MIN)
-            return xasprintf("%.*s" ELLIPSIS "%.*s%s", (int)head, s,
+            return xasprintf("%.*s" TEXT_ELLIPSIS "%.*s%s", (int)head, s,
                              (int)(tail <= columns - head - 1 ? tail : columns - head - 2), s + begin,
-                             tail <= columns - head - 1 ? "" : ELLIPSIS);
+                             tail <= columns - head - 1 ? "" : TEXT_ELLIPSIS);
     }
     unsigned head = (2 * (columns - 1) + 2) / 3;
-    return xasprintf("%.*s" ELLIPSIS "%s", (int)text_fit(s, head), s, tail_of(s, columns - 1 - head));
+    return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)text_fit(s, head), s, tail_of(s, columns - 1 - head));
 }

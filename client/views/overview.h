@@ -6,11 +6,12 @@
 #pragma once
 
 #include "client/transport/connection.h"
+#include "client/views/document.h"
 #include "trace/reports/report.h"
 
 /* 0, or a negative errno of a report. what: as it was named on the command line. */
 int overview_print(struct client *c, struct analysis *a, const char *what, size_t top);
-/* What is wrong, in sentences, as on that screen; at most `top` of them (0: all). findings: NULL where there
+/* The findings under a heading, at most `top` of them (0: all), or why there are none; made: NULL where there
  * are none. */
-void findings_print(struct client *c, const struct analysis *a, const struct made_report *findings,
-                    size_t top);
+void findings_add_section(struct document *d, const struct analysis *a, const struct made_report *made,
+                          size_t top, bool is_short);

@@ -18,6 +18,6 @@
 #pragma once
 
 #include "base/json.h"
-#include "extras/audit/document.h"
+#include "client/views/document.h"
 
 void audit_write(const json_t *facts, struct document *ret);

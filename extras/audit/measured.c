@@ -29,28 +29,28 @@ void audit_prompts(const json_t *facts, struct document *d)
     static const char *const headings[] = {"#",          "=Prompt",  "Requests",    "Tokens in",
                                            "Tokens out", "TTFT ms",  "TPOT ms",     "E2E ms",
                                            "Tokens/s",   "Memory +", "GPU memory +"};
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
     size_t i;
     json_t *p;
 
     json_array_foreach(json_object_get(facts, "prompts"), i, p) {
         const char *text = json_get_str(p, "text");
         double seconds = json_get_number(json_object_get(p, "e2e_ms"), "mean", NAN) / 1e3;
-        table_row(t,
-                  (char *const[]){
-                      xasprintf("%" PRId64, json_get_int(p, "prompt", 0) + 1),
-                      text ? xasprintf("%.*s%s", PROMPT_BYTES, text, strlen(text) > PROMPT_BYTES ? "..." : "")
-                           : xstrdup("synthetic"),
-                      xasprintf("%" PRId64, json_get_int(p, "requests", 0)),
-                      audit_number_text("%.0f", json_get_number(p, "input_tokens", NAN)),
-                      audit_number_text("%.0f", json_get_number(p, "output_tokens", NAN)),
-                      mean_text("%.1f", p, "ttft_ms"),
-                      mean_text("%.2f", p, "tpot_ms"),
-                      mean_text("%.1f", p, "e2e_ms"),
-                      audit_number_text("%.1f", json_get_number(p, "output_tokens", NAN) / seconds),
-                      grown_text(p, "rss_bytes"),
-                      grown_text(p, "gpu_bytes"),
-                  });
+        document_row(
+            t, (char *const[]){
+                   xasprintf("%" PRId64, json_get_int(p, "prompt", 0) + 1),
+                   text ? xasprintf("%.*s%s", PROMPT_BYTES, text, strlen(text) > PROMPT_BYTES ? "..." : "")
+                        : xstrdup("synthetic"),
+                   xasprintf("%" PRId64, json_get_int(p, "requests", 0)),
+                   audit_number_text("%.0f", json_get_number(p, "input_tokens", NAN)),
+                   audit_number_text("%.0f", json_get_number(p, "output_tokens", NAN)),
+                   mean_text("%.1f", p, "ttft_ms"),
+                   mean_text("%.2f", p, "tpot_ms"),
+                   mean_text("%.1f", p, "e2e_ms"),
+                   audit_number_text("%.1f", json_get_number(p, "output_tokens", NAN) / seconds),
+                   grown_text(p, "rss_bytes"),
+                   grown_text(p, "gpu_bytes"),
+               });
     }
 }
 
@@ -62,19 +62,22 @@ static const struct {
     {"send_lateness_ms", "Sender's lateness"},
 };
 
+/* Statistics of a table. */
+#define STATISTICS_MAX 15
+
 /* A row for each metric, a column for each statistic. */
 static void put_statistics(const json_t *run, const char *const *statistics, const char *const *headings,
                            size_t n, struct document *d)
 {
-    struct table_block *t = document_table(d, headings, n + 1);
+    struct table *t = document_table(d, headings, n + 1);
 
     for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-        char *cells[TABLE_COLUMNS_MAX] = {xstrdup(metrics[i].name)};
+        char *cells[STATISTICS_MAX + 1] = {xstrdup(metrics[i].name)};
         for (size_t k = 0; k < n; k++)
             cells[k + 1] = audit_number_text(
                 "%.2f", run_metric_figure(json_object_get(json_object_get(run, "metrics"), metrics[i].metric),
                                           statistics[k]));
-        table_row(t, cells);
+        document_row(t, cells);
     }
 }
 
@@ -98,18 +101,18 @@ void audit_cold_and_warm(const json_t *facts, struct document *d)
 {
     static const char *const headings[] = {"=ms", "cold", "warm (median)", "times"};
     const json_t *run = audit_run(facts), *cold = json_object_get(run, "cold");
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
 
     for (size_t i = 0; i < ARRAY_SIZE(metrics) - 1; i++) {
         double first = json_get_number(json_object_get(cold, metrics[i].metric), "mean", NAN),
                warm = run_figure(run, metrics[i].metric, "p50");
-        table_row(t,
-                  (char *const[]){xstrdup(metrics[i].name), audit_number_text("%.2f", first),
-                                  audit_number_text("%.2f", warm), audit_number_text("%.1f", first / warm)});
+        document_row(t, (char *const[]){xstrdup(metrics[i].name), audit_number_text("%.2f", first),
+                                        audit_number_text("%.2f", warm),
+                                        audit_number_text("%.1f", first / warm)});
     }
 }
 
-static void put_series(struct table_block *t, const char *what, const json_t *series)
+static void put_series(struct table *t, const char *what, const json_t *series)
 {
     static const char *const keys[] = {"baseline", "mean", "std", "low", "peak", "difference"};
     char *cells[ARRAY_SIZE(keys) + 2] = {xstrdup(what)};
@@ -120,7 +123,7 @@ static void put_series(struct table_block *t, const char *what, const json_t *se
         cells[i + 1] = bytes >= 0 ? xstrdup(format_size(text, (int64_t)bytes)) : NULL;
     }
     cells[ARRAY_SIZE(keys) + 1] = audit_number_text("%.0f", json_get_number(series, "n", NAN));
-    table_row(t, cells);
+    document_row(t, cells);
 }
 
 void audit_memory(const json_t *facts, struct document *d)
@@ -135,7 +138,7 @@ void audit_memory(const json_t *facts, struct document *d)
         document_text(d, "Not available: the worker runs on another machine.");
         return;
     }
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
     json_array_foreach(json_object_get(m, "workers"), i, one) {
         _cleanup_(freep) char *rss = xasprintf("%s, resident", json_get_str(one, "url")),
                               *pss = xasprintf("%s, its own share", json_get_str(one, "url"));

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "extras/audit/document.h"
+#include "client/views/document.h"
 
 /* -- Figures of a run; NAN where there is none -------------------------------------------------------- */
 

@@ -42,9 +42,10 @@ void audit_sweep(const json_t *facts, struct document *d)
         return;
     }
     ssize_t knee = curve_knee(&c);
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
     for (size_t i = 0; i < c.n; i++)
-        table_row(t, (char *const[]){
+        document_row(t,
+                     (char *const[]){
                          xasprintf("%.0f", c.concurrency[i]),
                          audit_number_text("%.2f", run_throughput(c.runs[i], "requests_per_s")),
                          audit_number_text("%.1f", run_throughput(c.runs[i], "input_tokens_per_s")),
@@ -148,15 +149,15 @@ void audit_sizing(const json_t *facts, struct document *d)
     _cleanup_(curve_done) struct curve c = {0};
 
     curve_read(facts, &c);
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
     for (size_t i = 0; i < MAX(c.n, (size_t)1); i++) {
         double tokens = c.n > 0 ? c.tokens_per_s[i] : own;
-        table_row(t, (char *const[]){
-                         c.n > 0 ? xasprintf("%.0f", c.concurrency[i]) : own_places(audit_run(facts)),
-                         audit_number_text("%.1f", tokens),
-                         audit_number_text("%.2f", tokens * 86400 / 1e6),
-                         audit_number_text("%.3f", price * HOURS_A_MILLION(tokens)),
-                     });
+        document_row(t, (char *const[]){
+                            c.n > 0 ? xasprintf("%.0f", c.concurrency[i]) : own_places(audit_run(facts)),
+                            audit_number_text("%.1f", tokens),
+                            audit_number_text("%.2f", tokens * 86400 / 1e6),
+                            audit_number_text("%.3f", price * HOURS_A_MILLION(tokens)),
+                        });
     }
     document_text(d, "Tokens are tokens of output. %s",
                   isfinite(price) ? "Cost is the price of an hour over the tokens of an hour."

@@ -20,7 +20,7 @@ void audit_throughput(const json_t *facts, struct document *d)
     static const char *const headings[] = {"=", "run", "requests", "mean", "std", "min", "median", "max"},
                              *const statistics[] = {"mean", "std", "min", "p50", "max"};
     const json_t *run = audit_run(facts), *all = json_object_get(facts, "rates");
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
 
     for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
         const json_t *one = json_object_get(all, rates[i].key);
@@ -29,7 +29,7 @@ void audit_throughput(const json_t *facts, struct document *d)
                                              audit_number_text("%.0f", json_get_number(one, "n", NAN))};
         for (size_t k = 0; k < ARRAY_SIZE(statistics); k++)
             cells[3 + k] = audit_number_text("%.1f", json_get_number(one, statistics[k], NAN));
-        table_row(t, cells);
+        document_row(t, cells);
     }
     document_text(
         d,
@@ -65,18 +65,18 @@ void audit_correlation(const json_t *facts, struct document *d)
 {
     static const char *const headings[] = {"=Of", "=With", "n", "Pearson r", "Spearman rho", "="};
     const json_t *run = audit_run(facts);
-    struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+    struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
         double n = coefficient(run, &pairs[i], "_n"), rank = coefficient(run, &pairs[i], "_rank");
-        table_row(t, (char *const[]){
-                         xstrdup(pairs[i].x),
-                         xstrdup(pairs[i].y),
-                         audit_number_text("%.0f", n),
-                         audit_number_text("%.2f", coefficient(run, &pairs[i], "")),
-                         audit_number_text("%.2f", rank),
-                         xstrdup(reading(n, rank)),
-                     });
+        document_row(t, (char *const[]){
+                            xstrdup(pairs[i].x),
+                            xstrdup(pairs[i].y),
+                            audit_number_text("%.0f", n),
+                            audit_number_text("%.2f", coefficient(run, &pairs[i], "")),
+                            audit_number_text("%.2f", rank),
+                            xstrdup(reading(n, rank)),
+                        });
     }
     document_text(d, "n is the number of requests, without cold ones. Pearson's r measures how well a line "
                      "fits, Spearman's rho how "
@@ -108,18 +108,18 @@ void audit_outliers(const json_t *facts, struct document *d)
     if (!json_is_array(list) || json_array_size(list) == 0) {
         document_text(d, "None of %" PRId64 " requests.", run_requests(audit_run(facts), "success"));
     } else {
-        struct table_block *t = document_table(d, headings, ARRAY_SIZE(headings));
+        struct table *t = document_table(d, headings, ARRAY_SIZE(headings));
         json_array_foreach((json_t *)list, i, one) {
             double value = json_get_number(one, "value", NAN), median = json_get_number(one, "median", NAN);
             const char *reason = json_get_str(one, "reason");
-            table_row(t, (char *const[]){
-                             xasprintf("%" PRId64, json_get_int(one, "index", 0)),
-                             xstrdup(figure_title(json_get_str(one, "figure"))),
-                             audit_number_text("%.1f", value),
-                             audit_number_text("%.1f", median),
-                             audit_number_text("%.1f", value / median),
-                             reason ? xstrdup(reason) : NULL,
-                         });
+            document_row(t, (char *const[]){
+                                xasprintf("%" PRId64, json_get_int(one, "index", 0)),
+                                xstrdup(figure_title(json_get_str(one, "figure"))),
+                                audit_number_text("%.1f", value),
+                                audit_number_text("%.1f", median),
+                                audit_number_text("%.1f", value / median),
+                                reason ? xstrdup(reason) : NULL,
+                            });
         }
     }
     document_text(d, "An outlier is further above the median than 3.5 times the usual distance (median "

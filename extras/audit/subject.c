@@ -7,30 +7,30 @@
 #include <inttypes.h>
 
 /* A line of two columns; takes the value. */
-static void put_fact(struct table_block *t, const char *name, char *take_value)
+static void put_fact(struct table *t, const char *name, char *take_value)
 {
     if (take_value)
-        table_row(t, (char *const[]){xstrdup(name), take_value});
+        document_row(t, (char *const[]){xstrdup(name), take_value});
 }
 
-static struct table_block *fact_table(struct document *d)
+static struct table *fact_table(struct document *d)
 {
     return document_table(d, (const char *const[]){"=", "="}, 2);
 }
 
-static void put_text(struct table_block *t, const char *name, const json_t *object, const char *key)
+static void put_text(struct table *t, const char *name, const json_t *object, const char *key)
 {
     const char *text = json_get_str(object, key);
     put_fact(t, name, text ? xstrdup(text) : NULL);
 }
 
-static void put_int(struct table_block *t, const char *name, const json_t *object, const char *key)
+static void put_int(struct table *t, const char *name, const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
     put_fact(t, name, json_is_integer(v) ? xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v)) : NULL);
 }
 
-static void put_size(struct table_block *t, const char *name, const json_t *object, const char *key)
+static void put_size(struct table *t, const char *name, const json_t *object, const char *key)
 {
     char text[UNIT_TEXT_MAX];
     int64_t bytes = json_get_int(object, key, -1);
@@ -40,7 +40,7 @@ static void put_size(struct table_block *t, const char *name, const json_t *obje
 void audit_model(const json_t *facts, struct document *d)
 {
     const json_t *model = json_object_get(facts, "model");
-    struct table_block *t = fact_table(d);
+    struct table *t = fact_table(d);
 
     put_text(t, "Model", model, "name");
     put_text(t, "Engine", model, "engine");
@@ -54,7 +54,7 @@ void audit_model(const json_t *facts, struct document *d)
 void audit_hardware(const json_t *facts, struct document *d)
 {
     const json_t *h = json_object_get(facts, "hardware"), *gpus = json_object_get(h, "gpus");
-    struct table_block *t;
+    struct table *t;
     size_t i;
     json_t *gpu;
 
@@ -106,7 +106,7 @@ void audit_configuration(const json_t *facts, struct document *d)
         {"stream", "Streamed"},
     };
     const json_t *w = json_object_get(audit_run(facts), "workload");
-    struct table_block *t = fact_table(d);
+    struct table *t = fact_table(d);
     char when[UNIT_TEXT_MAX];
 
     put_fact(t, "Made", xstrdup(format_time(when, json_get_int(facts, "made_at", 0))));

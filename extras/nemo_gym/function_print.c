@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/views/document.h"
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
 #include <inttypes.h>
@@ -123,49 +124,45 @@ static bool clock_is_wall(const json_t *answer)
     return streq(json_get_str(first, "clock"), "wall");
 }
 
-static void print_wrapped(struct client *c, const char *text, unsigned indent)
+static void add_finding(struct document *d, struct finding_block **f, const struct function_finding *item,
+                        bool names_worker)
 {
-    _cleanup_(freep) char *clean = text_clean(text, false);
-    _cleanup_(freep) char *wrapped = text_wrap(clean, indent, screen_text_width(&c->out));
-    fprintf(c->out.file, "%s\n", wrapped);
-}
-
-static void print_finding(struct client *c, const struct function_finding *f, bool names_worker)
-{
-    const struct function_row *row = f->function;
-    _cleanup_(freep) char *text = function_finding_text(f);
+    const struct function_row *row = item->function;
+    _cleanup_(freep) char *text = function_finding_text(item);
     _cleanup_(freep) char *place = short_place(row);
     _cleanup_(freep) char *line = xasprintf("%s  (%s%s%s)", text, place ? place : "built in",
                                             names_worker ? " of " : "", names_worker ? row->worker : "");
 
-    fputs("  ", c->out.file);
-    print_wrapped(c, line, 4);
+    if (!*f)
+        *f = document_finding(d, item->reading->title);
+    finding_fact(*f, FACT_TEXT, "Function", "", line);
 }
 
 void function_findings_print(struct client *c, const struct function_rows *rows, const json_t *answer)
 {
     _cleanup_(function_findings_done) struct function_findings findings = {0};
+    _cleanup_(document_done) struct document d = {0};
+    struct finding_block *f = NULL;
 
     function_findings_make(rows, &findings);
-    fputs(findings.n > 0 ? "\nFINDINGS\n" : "\n", c->out.file);
+    document_heading(&d, findings.n > 0 ? "FINDINGS" : NULL);
     for (size_t i = 0; i < findings.n; i++) {
         const struct function_reading *reading = findings.items[i].reading;
-        if (i == 0 || findings.items[i - 1].reading != reading)
-            fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), reading->title,
-                    screen_plain(&c->out));
-        print_finding(c, &findings.items[i], rows->n_workers > 1);
-        if (i + 1 == findings.n || findings.items[i + 1].reading != reading) {
-            fputs("  Try: ", c->out.file);
-            print_wrapped(c, reading->advice, 4);
-        }
+        add_finding(&d, &f, &findings.items[i], rows->n_workers > 1);
+        if (i + 1 < findings.n && findings.items[i + 1].reading == reading)
+            continue;
+        finding_fact(f, FACT_ADVICE, "Try", "Try: ", reading->advice);
+        f = NULL;
     }
-    fputs(findings.n > 0 ? "\n" : "", c->out.file);
-    print_wrapped(c,
+    if (findings.n > 0)
+        document_heading(&d, NULL);
+    document_text(&d, "%s",
                   clock_is_wall(answer)
-                      ? "Times are those of the clock on the wall: waiting is in them."
-                      : "Times are CPU times: what a function waits for (the network, a lock, a "
-                        "subprocess) is not in them, and not to be seen here.",
-                  0);
+                      ? "Times are wall-clock times: they include waiting."
+                      : "Times are CPU times: time that a function waits (for the network, a lock, a "
+                        "subprocess) is not included.");
+    fputc('\n', c->out.file);
+    document_print(&d, &c->out, c->format);
 }
 
 void function_reasons_print(struct client *c, const json_t *answer)

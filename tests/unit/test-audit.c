@@ -52,7 +52,7 @@ static json_t *facts_of(const char *text)
     return j;
 }
 
-static char *written(const char *text, void (*write)(const struct document *d, FILE *out))
+static char *written(const char *text, int (*write)(const struct document *d, FILE *out))
 {
     _cleanup_json_ facts = facts_of(text);
     _cleanup_(document_done) struct document d = {0};

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Markdown as CommonMark and GitHub read it. Plots are left out: their figures stand in tables.
+ * Markdown as CommonMark and GitHub read it. Plots are left out: tables have their figures.
  *
- * Names and answers of others are text: nothing in them becomes markup, HTML or a link.
+ * Names and answers from elsewhere are text: nothing in them becomes markup, HTML or a link.
  */
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "extras/audit/document.h"
+#include "client/views/document.h"
 
-/* What GitHub and others make a link of without any markup, or a message to somebody. Escaping does not stop
- * all of them. */
+/* GitHub and others make links of addresses and messages of names, without any markup; escaping does not stop
+ * all of that. */
 static bool becomes_link(const char *word)
 {
     return strstr(word, "://") || strcasestr(word, "www.") || strchr(word, '@');
 }
 
-/* Code is never a link. What would end it, or a cell of a table, cannot be escaped there. */
+/* Code is never a link. The characters that end it, or a cell of a table, cannot be escaped in it. */
 static void put_code(FILE *out, const char *word)
 {
     putc('`', out);
@@ -24,7 +24,7 @@ static void put_code(FILE *out, const char *word)
     putc('`', out);
 }
 
-/* Whatever could begin markup inside of a line, or HTML, is escaped. */
+/* Escapes every character that can begin markup within a line, or HTML. */
 static void put_escaped(FILE *out, const char *word)
 {
     for (const char *c = word; *c; c++) {
@@ -59,13 +59,13 @@ static void put_words(FILE *out, char *rest)
     }
 }
 
-static void put(FILE *out, const char *text)
+static void put_text(FILE *out, const char *text)
 {
     _cleanup_(freep) char *clean = text_clean(text, false);
     put_words(out, clean);
 }
 
-/* What stands at the beginning of a line, or of an item. */
+/* The beginning of a line, or of an item. */
 static void put_paragraph(FILE *out, const char *text)
 {
     _cleanup_(freep) char *clean = text_clean(text, false);
@@ -79,35 +79,39 @@ static void put_paragraph(FILE *out, const char *text)
     put_words(out, rest);
 }
 
-static void put_table(const struct table_block *t, FILE *out)
+static void put_table(const struct table *t, FILE *out)
 {
-    for (size_t i = 0; i < t->n_columns; i++) {
+    size_t n = table_columns(t);
+
+    for (size_t i = 0; i < n; i++) {
         fputs(i == 0 ? "| " : " | ", out);
-        put(out, t->headings[i]);
+        put_text(out, table_column(t, i)->name);
     }
     fputs(" |\n", out);
-    for (size_t i = 0; i < t->n_columns; i++)
-        fputs(t->is_text[i] ? "| --- " : "| ---: ", out);
+    for (size_t i = 0; i < n; i++)
+        fputs(table_column(t, i)->flags & COLUMN_RIGHT ? "| ---: " : "| --- ", out);
     fputs("|\n", out);
-    for (size_t row = 0; row < t->n_rows; row++) {
-        for (size_t i = 0; i < t->n_columns; i++) {
+    for (size_t row = 0; row < table_rows(t); row++) {
+        for (size_t i = 0; i < n; i++) {
+            const char *cell = table_cell(t, row, i);
             fputs(i == 0 ? "| " : " | ", out);
-            put(out, t->cells[row * t->n_columns + i]);
+            put_text(out, cell ? cell : "-");
         }
         fputs(" |\n", out);
     }
     putc('\n', out);
 }
 
-static void put_block(const struct block *b, bool next_is_item, FILE *out)
+static void put_block(const struct document_block *b, bool next_is_item, FILE *out)
 {
     switch (b->kind) {
     case BLOCK_HEADING:
         fputs("## ", out);
-        put(out, b->text);
+        put_text(out, b->text ? b->text : b->name);
         fputs("\n\n", out);
         break;
     case BLOCK_TEXT:
+    case BLOCK_NOTE:
         put_paragraph(out, b->text);
         fputs("\n\n", out);
         break;
@@ -117,18 +121,19 @@ static void put_block(const struct block *b, bool next_is_item, FILE *out)
         fputs(next_is_item ? "\n" : "\n\n", out);
         break;
     case BLOCK_TABLE:
-        put_table(&b->table, out);
+        put_table(b->table, out);
         break;
-    case BLOCK_PLOT:
+    default:
         break;
     }
 }
 
-void document_markdown(const struct document *d, FILE *out)
+int document_markdown(const struct document *d, FILE *out)
 {
     fputs("# ", out);
-    put(out, d->title);
+    put_text(out, d->title);
     fputs("\n\n", out);
     for (size_t i = 0; i < d->n; i++)
         put_block(&d->blocks[i], i + 1 < d->n && d->blocks[i + 1].kind == BLOCK_ITEM, out);
+    return 0;
 }
