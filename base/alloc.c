@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 
-static _Noreturn void out_of_memory(void)
-{
-    static const char text[] = "out of memory\n";
-    ssize_t ignored _unused_ = write(STDERR_FILENO, text, sizeof(text) - 1);
-    abort();
-}
-
 void *xcalloc(size_t n, size_t size)
 {
     void *p = calloc(n ? n : 1, size ? size : 1);

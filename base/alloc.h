@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "base/array.h"
 #include <stdarg.h>
 
 void *xcalloc(size_t n, size_t size);
@@ -22,12 +22,3 @@ char *xvasprintf(const char *format, va_list ap) _printf_(1, 0);
 FILE *xmemstream(char **text, size_t *size);
 /* Replaces an owned string: frees *p, stores a copy of s (NULL allowed). */
 void replace_str(char **p, const char *s);
-
-/* Makes room for one more element in a growing array: VEC_GROW(v->items, v->n, v->cap). */
-#define VEC_GROW(items, n, cap)                                                                              \
-    do {                                                                                                     \
-        if ((n) == (cap)) {                                                                                  \
-            (cap) = (cap) ? (cap)*2 : 8;                                                                     \
-            (items) = xrealloc((items), (cap), sizeof(*(items)));                                            \
-        }                                                                                                    \
-    } while (0)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash_table.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -309,8 +310,6 @@ void offload_run(struct offload *o, void (*work)(void *arg), void (*done)(void *
 /* -- Lanes -------------------------------------------------------------------------------------------- */
 
 #define LANE_OF_PATH (UINT64_C(1) << 63)
-#define FNV_BASIS    UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME    UINT64_C(0x100000001b3)
 
 uint64_t offload_lane_of_device(uint64_t device)
 {
@@ -319,11 +318,7 @@ uint64_t offload_lane_of_device(uint64_t device)
 
 static uint64_t lane_of_path(const char *path, size_t n)
 {
-    uint64_t hash = FNV_BASIS;
-
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)path[i]) * FNV_PRIME;
-    return hash | LANE_OF_PATH;
+    return hash_bytes(path, n) | LANE_OF_PATH;
 }
 
 uint64_t offload_lane_of_dir(const char *path)

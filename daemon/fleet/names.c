@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash_table.h"
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -13,8 +14,6 @@
 #define KEPT_NS   (60 * NS_PER_S)
 #define KEPT_MAX  4096
 #define N_BUCKETS 1024
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
 
 /* One getaddrinfo(). It belongs to its thread, and to the post when that is done. */
 struct lookup {
@@ -67,17 +66,9 @@ struct names {
     size_t n_idle;
 };
 
-/* FNV-1a. */
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * FNV_PRIME;
-    return hash;
-}
-
 uint64_t names_origin(const char *text)
 {
-    uint64_t hash = hash_text(FNV_BASIS, text);
+    uint64_t hash = hash_bytes(text, strlen(text));
     return hash ? hash : 1;
 }
 
@@ -178,7 +169,7 @@ static void set_state(struct names *n, struct name *name, int state)
 
 static uint64_t hash_name(const char *host, uint64_t origin)
 {
-    return hash_text(FNV_BASIS ^ origin, host);
+    return hash_words(hash_bytes(host, strlen(host)), origin);
 }
 
 static struct name *find(struct names *n, const char *host, uint64_t origin)

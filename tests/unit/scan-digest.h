@@ -2,8 +2,8 @@
 /* All that an intake was given, as one number: to tell whether two readings of a text are the same. */
 #pragma once
 
+#include "base/hash_table.h"
 #include "trace/read/events.h"
-#include "trace/read/hash.h"
 
 static inline void digest_add(uint64_t *digest, uint64_t value)
 {

@@ -87,34 +87,6 @@ static void test_many_strings_keep_their_place(void **state)
     assert_ptr_equal(strings_get(s, 1, &size), first);
 }
 
-static int compare_hashes(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Whatever the last eight bytes are: with the constants that stand in the source, these have a hash in
- * common.
- */
-static void test_strings_made_to_collide(void **state)
-{
-    enum { N = 20000, SLOTS = 1 << 16 };
-    static uint64_t hashes[N];
-    size_t collisions = 0;
-    char text[64] = "";
-
-    for (unsigned i = 0; i < N; i++) {
-        int size = snprintf(text, sizeof(text), "yQ_#phP!l3cfx,#J&^myo$WA%08u", i);
-        hashes[i] = strings_hash(text, (size_t)size) % SLOTS;
-    }
-    qsort(hashes, N, sizeof(hashes[0]), compare_hashes);
-    for (size_t i = 1; i < N; i++)
-        collisions += hashes[i] == hashes[i - 1];
-    /* By chance 2,764 or so fall into a slot that is taken. */
-    assert_in_range(collisions, 0, N / 4);
-}
-
 static void test_a_long_string(void **state)
 {
     enum { SIZE = 3 << 20 };
@@ -250,7 +222,6 @@ int main(void)
         cmocka_unit_test(test_each_string_once),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_many_strings_keep_their_place),
-        cmocka_unit_test(test_strings_made_to_collide),
         cmocka_unit_test(test_a_long_string),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_batches),

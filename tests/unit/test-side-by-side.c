@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops whose turns run side by side, and reports that are made so: the same as one after the other. */
 #include "tests/unit/report-room.h"
-#include "trace/reports/number_table.h"
 #include "trace/reports/side_by_side.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -107,38 +106,13 @@ static void reports_are_the_same(void **state)
     reports_done(made, n);
 }
 
-/* -- Numbers of things -------------------------------------------------------------------------------- */
-
-static bool is_same(const void *owner, size_t number, const void *thing)
-{
-    const int *things = owner;
-
-    return things[number] == *(const int *)thing;
-}
-
-/* By hashes that are all the same and by ones that differ. */
-static void things_get_numbers(void **state)
-{
-    for (int shared = 0; shared < 2; shared++) {
-        _cleanup_(number_table_done) struct number_table numbers = {0};
-        int things[1000], n = ARRAY_SIZE(things);
-        for (int i = 0; i < 2 * n; i++) {
-            int thing = i % n;
-            int64_t number = number_table_find(&numbers, shared ? 7 : hash_number(0, (uint64_t)thing),
-                                               is_same, things, &thing);
-            assert_int_equal(number, thing);
-            things[number] = thing;
-        }
-        assert_int_equal(numbers.n, n);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_turn_is_taken_once), cmocka_unit_test(an_error_ends_it),
-        cmocka_unit_test(loops_lie_in_each_other), cmocka_unit_test(reports_are_the_same),
-        cmocka_unit_test(things_get_numbers),
+        cmocka_unit_test(each_turn_is_taken_once),
+        cmocka_unit_test(an_error_ends_it),
+        cmocka_unit_test(loops_lie_in_each_other),
+        cmocka_unit_test(reports_are_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

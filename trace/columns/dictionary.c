@@ -1,85 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/dictionary.h"
 
+#include "base/hash_table.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sys/auxv.h>
 
 struct dictionary {
     const struct columns *columns;
     pthread_mutex_t lock; /* while the table is being made */
     bool made;
-    uint64_t seed;
-    uint64_t mask;
-    /* Upper half of the hash, and the string's number + 1; 0 where nothing is. */
-    uint64_t *slots;
+    struct hash_table numbers;
 };
 
-/* Another one in every process, so that nobody can write a trace whose strings all meet in one slot. */
-static uint64_t random_seed(void)
+static bool dictionary_equal(const void *columns, size_t number, const void *key)
 {
-    const void *random = (const void *)getauxval(AT_RANDOM);
-    uint64_t seed = 0;
+    const struct text *wanted = key;
+    struct text t = columns_text(columns, (int64_t)number);
 
-    if (random)
-        memcpy(&seed, random, sizeof(seed));
-    return seed;
+    return t.size == wanted->size && memcmp(t.p, wanted->p, t.size) == 0;
 }
 
-static uint64_t hash_word(const struct dictionary *d, uint64_t hash, uint64_t word)
-{
-    __extension__ unsigned __int128 product = (unsigned __int128)(hash ^ word) * (d->seed | 1);
-
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint64_t hash_text(const struct dictionary *d, const char *p, size_t size)
-{
-    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) ^ size, word = 0;
-
-    for (; size >= sizeof(word); p += sizeof(word), size -= sizeof(word)) {
-        memcpy(&word, p, sizeof(word));
-        hash = hash_word(d, hash, word);
-    }
-    word = 0;
-    memcpy(&word, p, size);
-    return hash_word(d, hash, word);
-}
-
-static bool equals(const struct dictionary *d, int64_t number, const char *p, size_t size)
-{
-    struct text t = columns_text(d->columns, number);
-
-    return t.size == size && memcmp(t.p, p, size) == 0;
-}
-
-/* The slot that holds the string, or the empty one where it would be. */
-static uint64_t *find_slot(const struct dictionary *d, uint64_t hash, const char *p, size_t size)
-{
-    for (uint64_t i = hash;; i++) {
-        uint64_t *slot = &d->slots[i & d->mask];
-
-        if (*slot == 0 || (*slot >> 32 == hash >> 32 && equals(d, (int64_t)(uint32_t)*slot - 1, p, size)))
-            return slot;
-    }
-}
-
-static void make_table(struct dictionary *d)
+/* Of equal strings the first is kept. Without memory the table stays empty. */
+static void dictionary_make(struct dictionary *d)
 {
     uint32_t n = columns_texts(d->columns);
-    uint64_t size = 16;
 
-    while (size < 2 * (uint64_t)n)
-        size *= 2;
     d->made = true;
-    d->mask = size - 1;
-    d->slots = calloc(size, sizeof(d->slots[0]));
-    for (uint32_t number = 0; d->slots && number < n; number++) {
+    if (hash_table_reserve(&d->numbers, n) < 0)
+        return;
+    for (uint32_t number = 0; number < n; number++) {
         struct text t = columns_text(d->columns, number);
-        uint64_t hash = hash_text(d, t.p, t.size), *slot = find_slot(d, hash, t.p, t.size);
+        uint64_t hash = hash_bytes(t.p, t.size);
+        struct hash_slot *slot = hash_table_slot(&d->numbers, hash, dictionary_equal, d->columns, &t);
 
-        if (*slot == 0)
-            *slot = hash >> 32 << 32 | (number + 1);
+        if (slot->number == 0)
+            hash_table_fill(&d->numbers, slot, hash, number);
     }
 }
 
@@ -90,7 +45,6 @@ int dictionary_new(const struct columns *c, struct dictionary **ret)
     if (!d)
         return -ENOMEM;
     d->columns = c;
-    d->seed = random_seed();
     pthread_mutex_init(&d->lock, NULL);
     *ret = d;
     return 0;
@@ -101,25 +55,27 @@ struct dictionary *dictionary_free(struct dictionary *d)
     if (!d)
         return NULL;
     pthread_mutex_destroy(&d->lock);
-    free(d->slots);
+    hash_table_done(&d->numbers);
     free(d);
     return NULL;
 }
 
 int64_t dictionary_find(struct dictionary *d, const char *p, size_t size)
 {
+    struct text wanted = {p, size};
+
     pthread_mutex_lock(&d->lock);
     if (!d->made)
-        make_table(d);
+        dictionary_make(d);
     pthread_mutex_unlock(&d->lock);
 
-    if (d->slots) {
-        uint64_t slot = *find_slot(d, hash_text(d, p, size), p, size);
-
-        return (int64_t)(uint32_t)slot - 1;
-    }
+    if (d->numbers.slots)
+        return (int64_t)hash_table_slot(&d->numbers, hash_bytes(p, size), dictionary_equal, d->columns,
+                                        &wanted)
+                   ->number -
+               1;
     for (uint32_t number = 0; number < columns_texts(d->columns); number++) {
-        if (equals(d, number, p, size))
+        if (dictionary_equal(d->columns, number, &wanted))
             return number;
     }
     return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/writer.h"
 
+#include "base/array.h"
 #include "base/whole.h"
 #include "trace/columns/layout.h"
 #include <errno.h>
@@ -195,19 +196,11 @@ static void writer_fail(struct columns_writer *w, int error)
 /* Makes room for one more element. */
 static bool writer_grow(struct columns_writer *w, void **items, size_t n, size_t *cap, size_t size)
 {
-    size_t wanted = *cap ? *cap * 2 : 64;
-    void *grown;
+    bool has_capacity = n < *cap || array_grow(items, cap, n + 1, size, false);
 
-    if (n < *cap)
-        return true;
-    grown = reallocarray(*items, wanted, size);
-    if (!grown) {
+    if (!has_capacity)
         writer_fail(w, -ENOMEM);
-        return false;
-    }
-    *items = grown;
-    *cap = wanted;
-    return true;
+    return has_capacity;
 }
 
 /* Writes what is in the buffer, which is whole pages but at the end of what the page sums cover. */

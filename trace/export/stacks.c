@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/stacks.h"
 
+#include "base/array.h"
 #include "trace/export/selection.h"
 #include <errno.h>
 
@@ -32,15 +33,8 @@ static int playback_begin(struct playback_state *s, struct playing slice)
 {
     struct playing *around = NULL;
 
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 64;
-        struct playing *grown = reallocarray(s->open, cap, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        s->open = grown;
-        s->cap = cap;
-    }
+    if (!ARRAY_RESERVE(s->open, s->cap, s->n + 1))
+        return -ENOMEM;
     if (s->n > 0) {
         around = &s->open[s->n - 1];
         slice.end = MIN(slice.end, around->end);
@@ -131,8 +125,6 @@ int playback_run(const struct playback *p)
 
 /* -- Stacks --------------------------------------------------------------------------------------------- */
 
-#define NODES_MAX ((size_t)1 << 31)
-
 struct stack_collector {
     struct stacks *st;
     const struct columns *c;
@@ -140,70 +132,34 @@ struct stack_collector {
     int64_t *of_threads; /* of each thread, + 1; 0 where it has none yet */
 };
 
-static size_t stacks_hash(uint32_t parent, int64_t root, int64_t name)
+static bool stacks_equal(const void *owner, size_t number, const void *key)
 {
-    uint64_t hash = ((uint64_t)parent << 32 ^ (uint64_t)name) * UINT64_C(0x9e3779b97f4a7c15);
+    const struct stack_node *node = &((const struct stacks *)owner)->nodes[number], *wanted = key;
 
-    hash = (hash ^ hash >> 29 ^ (uint64_t)root) * UINT64_C(0xd1b54a32d192ed03);
-    return hash ^ hash >> 32;
-}
-
-/* Where the node's number is in the table, or will be. */
-static uint32_t *stacks_find_node(struct stacks *st, uint32_t parent, int64_t root, int64_t name)
-{
-    for (size_t i = stacks_hash(parent, root, name);; i++) {
-        uint32_t *number = &st->table[i & (st->table_size - 1)];
-        const struct stack_node *node = &st->nodes[*number];
-
-        if (*number == STACK_NONE || (node->parent == parent && node->root == root && node->name == name))
-            return number;
-    }
-}
-
-static int stacks_grow(struct stacks *st)
-{
-    size_t cap = st->cap ? 2 * st->cap : 1024;
-    struct stack_node *nodes = NULL;
-    uint32_t *table;
-
-    if (cap > NODES_MAX)
-        return -ENOMEM;
-    nodes = reallocarray(st->nodes, cap, sizeof(*nodes));
-    if (!nodes)
-        return -ENOMEM;
-    st->nodes = nodes;
-    table = reallocarray(st->table, 2 * cap, sizeof(*table));
-    if (!table)
-        return -ENOMEM;
-    st->table = table;
-    st->table_size = 2 * cap;
-    st->cap = cap;
-    memset(table, 0xff, 2 * cap * sizeof(*table));
-    for (size_t i = 0; i < st->n; i++)
-        *stacks_find_node(st, nodes[i].parent, nodes[i].root, nodes[i].name) = (uint32_t)i;
-    return 0;
+    return node->parent == wanted->parent && node->root == wanted->root && node->name == wanted->name;
 }
 
 static int stacks_begin(void *arg, struct playing *slice, const struct playing *around)
 {
     struct stack_collector *k = arg;
     struct stacks *st = k->st;
-    uint32_t parent = around ? around->node : STACK_NONE, *number;
-    int64_t name = columns_get(k->c, COL_slice_name, slice->row);
+    struct stack_node node = {.parent = around ? around->node : STACK_NONE,
+                              .depth = around ? st->nodes[around->node].depth + 1 : 0,
+                              .root = k->root,
+                              .name = columns_get(k->c, COL_slice_name, slice->row)};
+    uint64_t hash = hash_words(hash_words(node.parent, (uint64_t)node.root), (uint64_t)node.name);
 
-    if (st->n == st->cap && stacks_grow(st) < 0)
+    if (!ARRAY_RESERVE(st->nodes, st->cap, st->n + 1))
         return -ENOMEM;
-    number = stacks_find_node(st, parent, k->root, name);
-    if (*number == STACK_NONE) {
-        uint32_t depth = around ? st->nodes[parent].depth + 1 : 0;
-
-        *number = (uint32_t)st->n;
-        st->nodes[st->n++] =
-            (struct stack_node){.parent = parent, .depth = depth, .root = k->root, .name = name};
-        st->deepest = MAX(st->deepest, depth);
+    int64_t number = hash_table_number(&st->numbers, hash, stacks_equal, st, &node);
+    if (number < 0)
+        return (int)number;
+    if ((size_t)number == st->n) {
+        st->nodes[st->n++] = node;
+        st->deepest = MAX(st->deepest, node.depth);
     }
-    slice->node = *number;
-    st->nodes[*number].count++;
+    slice->node = (uint32_t)number;
+    st->nodes[number].count++;
     return 0;
 }
 
@@ -227,15 +183,8 @@ static int stacks_begin_track(void *arg, uint64_t track)
         k->root = k->of_threads[thread] - 1;
         return 0;
     }
-    if (st->n_roots == st->roots_cap) {
-        size_t cap = st->roots_cap ? 2 * st->roots_cap : 64;
-        char **roots = reallocarray(st->roots, cap, sizeof(*roots));
-
-        if (!roots)
-            return -ENOMEM;
-        st->roots = roots;
-        st->roots_cap = cap;
-    }
+    if (!ARRAY_RESERVE(st->roots, st->roots_cap, st->n_roots + 1))
+        return -ENOMEM;
     st->roots[st->n_roots] = label_track(k->c, track);
     if (!st->roots[st->n_roots])
         return -ENOMEM;
@@ -265,6 +214,6 @@ void stacks_done(struct stacks *st)
         free(st->roots[i]);
     free(st->roots);
     free(st->nodes);
-    free(st->table);
+    hash_table_done(&st->numbers);
     *st = (struct stacks){0};
 }

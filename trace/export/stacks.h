@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/hash_table.h"
 #include "trace/export/selection.h"
 
 struct playing {
@@ -49,8 +50,7 @@ struct stacks {
     char **roots; /* labels of threads, of asynchronous tracks, ... */
     size_t n_roots, roots_cap;
     uint32_t deepest;
-    uint32_t *table; /* hash table of nodes; STACK_NONE where none is */
-    size_t table_size;
+    struct hash_table numbers; /* private: of nodes */
 };
 
 /* A zeroed struct is ready. */

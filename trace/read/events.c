@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/events.h"
 
-#include "trace/read/hash.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include <errno.h>
 
-#define INDEX_FIRST ((size_t)64)
-#define LIST_FIRST  ((size_t)16)
-#define ROWS_FIRST  ((size_t)1024)
+#define ROWS_FIRST ((size_t)1024)
 
 /* The first column of each group; each group's columns follow one another, and one group the other. */
 static const enum column group_first[ARG_GROUPS + 1] = {
@@ -29,14 +28,8 @@ size_t arg_group_index(enum column column)
     return column - group_first[column_specs[column].table - TABLE_ARGS_FIRST];
 }
 
-/* Elements of a list by the hash of what they are; a slot holds a number + 1, 0 is free. */
-struct index {
-    uint32_t *slots;
-    size_t n_slots;
-};
-
 struct lookup {
-    struct index threads, processes, categories;
+    struct hash_table threads, processes, categories;
 };
 
 struct batch *batch_new(void)
@@ -94,9 +87,9 @@ struct intake *intake_free(struct intake *in)
         return NULL;
     struct lookup *l = in->lookup;
     if (l) {
-        free(l->threads.slots);
-        free(l->processes.slots);
-        free(l->categories.slots);
+        hash_table_done(&l->threads);
+        hash_table_done(&l->processes);
+        hash_table_done(&l->categories);
         free(l);
     }
     strings_free(in->strings);
@@ -114,152 +107,86 @@ static void fail(struct intake *in, int error)
         in->error = error;
 }
 
-static bool index_grow(struct index *x, uint64_t (*hash)(const struct intake *in, size_t i),
-                       const struct intake *in, size_t n)
+/* The number of a thing in its list, which has room for one more then; -1 after an error. */
+static int64_t intake_number(struct intake *in, struct hash_table *numbers, size_t n_max, uint64_t hash,
+                             hash_equal is_equal, const void *key)
 {
-    size_t n_slots = x->n_slots ? 2 * x->n_slots : INDEX_FIRST;
-    uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = hash(in, i) & (n_slots - 1);
-        while (slots[at])
-            at = (at + 1) & (n_slots - 1);
-        slots[at] = (uint32_t)i + 1;
-    }
-    free(x->slots);
-    x->slots = slots;
-    x->n_slots = n_slots;
-    return true;
-}
-
-/* Makes room in an index for one more than n; half of the slots stay free. */
-static bool index_room(struct index *x, uint64_t (*hash)(const struct intake *in, size_t i),
-                       struct intake *in, size_t n)
-{
-    if (2 * (n + 1) > x->n_slots && !index_grow(x, hash, in, n)) {
+    if (hash_table_reserve(numbers, numbers->n + 1) < 0) {
         fail(in, -ENOMEM);
-        return false;
+        return -1;
     }
-    return true;
-}
-
-/* The list, with room for one more; NULL where there is none, the list is then as it was. */
-static void *list_room(struct intake *in, void *items, size_t n, size_t n_max, size_t *cap, size_t size)
-{
-    size_t more = *cap ? 2 * *cap : LIST_FIRST;
-
-    if (n == n_max) {
+    struct hash_slot *slot = hash_table_slot(numbers, hash, is_equal, in, key);
+    if (slot->number == 0 && numbers->n == n_max) {
         fail(in, -E2BIG);
-        return NULL;
+        return -1;
     }
-    if (n < *cap)
-        return items;
-    items = realloc(items, more * size);
-    if (items)
-        *cap = more;
-    else
-        fail(in, -ENOMEM);
-    return items;
+    if (slot->number == 0)
+        hash_table_fill(numbers, slot, hash, numbers->n);
+    return slot->number - INT64_C(1);
 }
 
-static uint64_t process_hash(int64_t pid, uint32_t pid_text)
+static bool process_equal(const void *owner, size_t number, const void *key)
 {
-    return hash_words((uint64_t)pid, pid_text);
-}
+    const struct process_entry *p = &((const struct intake *)owner)->processes[number], *wanted = key;
 
-static uint64_t process_hash_at(const struct intake *in, size_t i)
-{
-    return process_hash(in->processes[i].pid, in->processes[i].pid_text);
+    return p->pid == wanted->pid && p->pid_text == wanted->pid_text;
 }
 
 uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text)
 {
-    struct index *x = &((struct lookup *)in->lookup)->processes;
-    size_t at, n = in->n_processes;
+    struct process_entry process = {.pid = pid, .pid_text = pid_text};
 
-    if (!index_room(x, process_hash_at, in, n))
+    if (!ARRAY_RESERVE(in->processes, in->processes_cap, in->n_processes + 1)) {
+        fail(in, -ENOMEM);
         return 0;
-    for (at = process_hash(pid, pid_text) & (x->n_slots - 1); x->slots[at];
-         at = (at + 1) & (x->n_slots - 1)) {
-        const struct process_entry *p = &in->processes[x->slots[at] - 1];
-        if (p->pid == pid && p->pid_text == pid_text)
-            return x->slots[at] - 1;
     }
-    struct process_entry *list =
-        list_room(in, in->processes, n, INTAKE_THREADS_MAX, &in->processes_cap, sizeof(*list));
-    if (!list)
-        return 0;
-    in->processes = list;
-    list[n] = (struct process_entry){.pid = pid, .pid_text = pid_text};
-    x->slots[at] = (uint32_t)++in->n_processes;
-    return (uint32_t)n;
+    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->processes, INTAKE_THREADS_MAX,
+                                   hash_words((uint64_t)pid, pid_text), process_equal, &process);
+    if (number == (int64_t)in->n_processes)
+        in->processes[in->n_processes++] = process;
+    return number < 0 ? 0 : (uint32_t)number;
 }
 
-static uint64_t thread_hash(uint32_t process, int64_t tid, uint32_t tid_text)
+static bool thread_equal(const void *owner, size_t number, const void *key)
 {
-    return hash_words((uint64_t)tid, (uint64_t)process << 32 | tid_text);
-}
+    const struct thread_entry *t = &((const struct intake *)owner)->threads[number], *wanted = key;
 
-static uint64_t thread_hash_at(const struct intake *in, size_t i)
-{
-    const struct thread_entry *t = &in->threads[i];
-    return thread_hash(t->process, t->tid, t->tid_text);
+    return t->tid == wanted->tid && t->tid_text == wanted->tid_text && t->process == wanted->process;
 }
 
 uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_t tid, uint32_t tid_text)
 {
-    struct index *x = &((struct lookup *)in->lookup)->threads;
-    uint32_t process = intake_process(in, pid, pid_text);
-    size_t at, n = in->n_threads;
+    struct thread_entry thread = {
+        .tid = tid, .tid_text = tid_text, .process = intake_process(in, pid, pid_text)};
+    uint64_t hash = hash_words((uint64_t)tid, (uint64_t)thread.process << 32 | tid_text);
 
-    if (!index_room(x, thread_hash_at, in, n))
+    if (!ARRAY_RESERVE(in->threads, in->threads_cap, in->n_threads + 1)) {
+        fail(in, -ENOMEM);
         return 0;
-    for (at = thread_hash(process, tid, tid_text) & (x->n_slots - 1); x->slots[at];
-         at = (at + 1) & (x->n_slots - 1)) {
-        const struct thread_entry *t = &in->threads[x->slots[at] - 1];
-        if (t->tid == tid && t->tid_text == tid_text && t->process == process)
-            return x->slots[at] - 1;
     }
-    struct thread_entry *list =
-        list_room(in, in->threads, n, INTAKE_THREADS_MAX, &in->threads_cap, sizeof(*list));
-    if (!list)
-        return 0;
-    in->threads = list;
-    list[n] = (struct thread_entry){.tid = tid, .tid_text = tid_text, .process = process};
-    x->slots[at] = (uint32_t)++in->n_threads;
-    return (uint32_t)n;
+    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->threads, INTAKE_THREADS_MAX, hash,
+                                   thread_equal, &thread);
+    if (number == (int64_t)in->n_threads)
+        in->threads[in->n_threads++] = thread;
+    return number < 0 ? 0 : (uint32_t)number;
 }
 
-static uint64_t category_hash(uint32_t string)
+static bool category_equal(const void *owner, size_t number, const void *key)
 {
-    return hash_words(string, 0);
-}
-
-static uint64_t category_hash_at(const struct intake *in, size_t i)
-{
-    return category_hash(in->categories[i]);
+    return ((const struct intake *)owner)->categories[number] == *(const uint32_t *)key;
 }
 
 uint16_t intake_category(struct intake *in, uint32_t string)
 {
-    struct index *x = &((struct lookup *)in->lookup)->categories;
-    size_t at, n = in->n_categories;
-
-    if (!index_room(x, category_hash_at, in, n))
+    if (!ARRAY_RESERVE(in->categories, in->categories_cap, in->n_categories + 1)) {
+        fail(in, -ENOMEM);
         return CATEGORY_NONE;
-    for (at = category_hash(string) & (x->n_slots - 1); x->slots[at]; at = (at + 1) & (x->n_slots - 1))
-        if (in->categories[x->slots[at] - 1] == string)
-            return (uint16_t)(x->slots[at] - 1);
-    uint32_t *list =
-        list_room(in, in->categories, n, INTAKE_CATEGORIES_MAX, &in->categories_cap, sizeof(*list));
-    if (!list)
-        return CATEGORY_NONE;
-    in->categories = list;
-    list[n] = string;
-    x->slots[at] = (uint32_t)++in->n_categories;
-    return (uint16_t)n;
+    }
+    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->categories, INTAKE_CATEGORIES_MAX,
+                                   hash_words(string, 0), category_equal, &string);
+    if (number == (int64_t)in->n_categories)
+        in->categories[in->n_categories++] = string;
+    return number < 0 ? CATEGORY_NONE : (uint16_t)number;
 }
 
 void intake_defect(struct intake *in, enum defect_kind kind, uint64_t place)

@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/intern.h"
 
-#include "trace/read/hash.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include <errno.h>
-#include <sys/mman.h>
 
 #define CHUNK_FIRST  ((size_t)1 << 16)
 #define CHUNK_LAST   ((size_t)1 << 22) /* each is twice as large as the one before, up to this */
-#define HUGE_PAGE    ((size_t)1 << 21)
 #define SEGMENT_BITS 15
 #define SEGMENT_SIZE ((size_t)1 << SEGMENT_BITS)
-#define SLOTS_FIRST  ((size_t)1 << 12)
+#define SLOTS_FIRST  ((size_t)1 << 12) /* of the hash table */
 /* Behind every text, so that it can be compared in whole words. */
 #define TEXT_PAD 32
 
 struct entry {
     const char *p;
     uint32_t size;
-};
-
-/* Where a string with this hash is; number 0 marks a free slot, the empty string needs none. */
-struct slot {
-    uint32_t hash;
-    uint32_t number;
 };
 
 struct chunk {
@@ -33,8 +26,7 @@ struct chunk {
 struct strings {
     uint64_t bytes_max, bytes;
     uint32_t n;
-    struct slot *slots;
-    size_t n_slots;
+    struct hash_table numbers; /* number in it + 1: the empty string needs none */
     struct entry **segments;
     size_t n_segments, segments_cap;
     struct chunk *chunks;
@@ -45,20 +37,7 @@ struct strings {
 
 uint64_t strings_hash(const char *p, size_t size)
 {
-    return hash_bytes(p, size);
-}
-
-/* A look into a large table is a page walk as well, which takes as long: hence large pages, where there are
- * any. */
-static void *alloc_pages(size_t size)
-{
-    if (size < HUGE_PAGE)
-        return malloc(size);
-    size = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    void *p = aligned_alloc(HUGE_PAGE, size);
-    if (p)
-        madvise(p, size, MADV_HUGEPAGE);
-    return p;
+    return hash_padded(p, size);
 }
 
 /* Whatever is allocated is counted first; false where it would go over the limit. */
@@ -72,14 +51,8 @@ static bool charge(struct strings *s, uint64_t bytes)
 
 static bool add_segment(struct strings *s)
 {
-    if (s->n_segments == s->segments_cap) {
-        size_t cap = s->segments_cap ? 2 * s->segments_cap : 16;
-        struct entry **segments = realloc(s->segments, cap * sizeof(*segments));
-        if (!segments)
-            return false;
-        s->segments = segments;
-        s->segments_cap = cap;
-    }
+    if (!ARRAY_RESERVE(s->segments, s->segments_cap, s->n_segments + 1))
+        return false;
     struct entry *segment = malloc(SEGMENT_SIZE * sizeof(*segment));
     if (!segment)
         return false;
@@ -92,30 +65,20 @@ static struct entry *entry_of(const struct strings *s, uint32_t number)
     return &s->segments[number >> SEGMENT_BITS][number & (SEGMENT_SIZE - 1)];
 }
 
-/* Half of the slots stay free. */
 static bool grow_slots(struct strings *s)
 {
-    size_t n = s->n_slots ? 2 * s->n_slots : SLOTS_FIRST;
-    struct slot *slots;
+    size_t n = s->numbers.n_slots ? 2 * s->numbers.n_slots : SLOTS_FIRST;
 
-    if (!charge(s, (n - s->n_slots) * sizeof(*slots)))
-        return false;
-    slots = alloc_pages(n * sizeof(*slots));
-    if (!slots)
-        return false;
-    memset(slots, 0, n * sizeof(*slots));
-    for (size_t i = 0; i < s->n_slots; i++) {
-        if (!s->slots[i].number)
-            continue;
-        size_t at = s->slots[i].hash & (n - 1);
-        while (slots[at].number)
-            at = (at + 1) & (n - 1);
-        slots[at] = s->slots[i];
-    }
-    free(s->slots);
-    s->slots = slots;
-    s->n_slots = n;
-    return true;
+    return charge(s, (n - s->numbers.n_slots) * sizeof(struct hash_slot)) &&
+           hash_table_reserve(&s->numbers, n / 2) == 0;
+}
+
+/* A number in the table, from 0 for the string of number 1. */
+static bool strings_equal(const void *owner, size_t number, const void *key)
+{
+    const struct entry *e = entry_of(owner, (uint32_t)number + 1), *wanted = key;
+
+    return e->size == wanted->size && memcmp(e->p, wanted->p, wanted->size) == 0;
 }
 
 static char *text_room(struct strings *s, size_t size)
@@ -126,7 +89,7 @@ static char *text_room(struct strings *s, size_t size)
         /* A text that would waste most of a chunk lies alone and leaves the present chunk in use. */
         bool alone = need > s->chunk_size / 8;
         size_t room = alone ? need : s->chunk_size - sizeof(struct chunk);
-        struct chunk *c = alloc_pages(sizeof(*c) + room);
+        struct chunk *c = array_alloc_pages(sizeof(*c) + room);
         if (!c)
             return NULL;
         c->next = s->chunks;
@@ -183,31 +146,28 @@ struct strings *strings_free(struct strings *s)
     for (size_t i = 0; i < s->n_segments; i++)
         free(s->segments[i]);
     free(s->segments);
-    free(s->slots);
+    hash_table_done(&s->numbers);
     free(s);
     return NULL;
 }
 
 uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, uint64_t hash)
 {
-    uint32_t h = (uint32_t)hash;
-    size_t at;
+    struct entry wanted = {p, (uint32_t)size};
 
     if (size == 0)
         return 0;
-    for (at = h & (s->n_slots - 1); s->slots[at].number; at = (at + 1) & (s->n_slots - 1)) {
-        if (s->slots[at].hash != h)
-            continue;
-        const struct entry *e = entry_of(s, s->slots[at].number);
-        if (e->size == size && memcmp(e->p, p, size) == 0)
-            return s->slots[at].number;
-    }
+    if (size > UINT32_MAX)
+        return STRINGS_NONE;
+    struct hash_slot *slot = hash_table_slot(&s->numbers, hash, strings_equal, s, &wanted);
+    if (slot->number != 0)
+        return slot->number;
     if (!add_string(s, p, size))
         return STRINGS_NONE;
     uint32_t number = s->n - 1;
-    s->slots[at] = (struct slot){h, number};
+    hash_table_fill(&s->numbers, slot, hash, number - 1);
     /* Where there is no memory for more slots, the free ones serve on until one is left. */
-    if (s->n > s->n_slots / 2 && !grow_slots(s) && s->n >= s->n_slots)
+    if (s->n > s->numbers.n_slots / 2 && !grow_slots(s) && s->n >= s->numbers.n_slots)
         s->bytes_max = s->bytes;
     return number;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/map.h"
 
-#include "trace/read/hash.h"
+#include "base/hash_table.h"
 
 #define CAP_FIRST 64
 /* Keys that differ in these bits only are neighbours, where nobody else is. */

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "trace/read/hash.h"
+#include "base/hash_table.h"
 #include <stdbool.h>
 
 #define NUMBER_AHEAD    48

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was found in an event, into the intake: phases, threads, flows, names, rows of arguments. */
-#include "trace/read/hash.h"
+#include "base/hash_table.h"
 #include "trace/read/json_text.h"
 #include "trace/read/scan_state.h"
 

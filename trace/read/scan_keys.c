@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/scan_keys.h"
 
-#include "trace/read/hash.h"
+#include "base/hash_table.h"
 #include <errno.h>
 
 #define GROUP(name) (TABLE_##name - TABLE_ARGS_FIRST)
@@ -70,7 +70,7 @@ static const struct {
 
 static size_t find_slot(const struct keys *k, const char *p, size_t size)
 {
-    size_t at = hash_bytes(p, size) % KEY_SLOTS;
+    size_t at = hash_padded(p, size) % KEY_SLOTS;
 
     for (; k->slots[at]; at = (at + 1) % KEY_SLOTS) {
         unsigned number = k->slots[at] - 1u;

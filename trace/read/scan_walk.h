@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "trace/read/hash.h"
+#include "base/hash_table.h"
 #include "trace/read/number.h"
 #include "trace/read/scan_nest.h"
 
@@ -203,7 +203,7 @@ static unsigned find_member(struct scanner *s, const char **at, const char *end,
             sound = scan_check_text(s, p + 1, (size_t)(quote - p) - 1);
         key = keys_find(keys, p + 1, (size_t)(quote - p) - 1);
         *ret_walk =
-            key < KEYS_MAX ? key : KEYS_MAX + (unsigned)hash_bytes(p, (size_t)(quote - p)) % WALK_OTHERS;
+            key < KEYS_MAX ? key : KEYS_MAX + (unsigned)hash_padded(p, (size_t)(quote - p)) % WALK_OTHERS;
         p = skip_space(quote + 1, end);
         if (p < end && *p != ':')
             return broken(s), KEY_FAULT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/call_tree.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include <errno.h>
@@ -29,7 +29,7 @@ static int64_t node_of(struct building *b, struct text_numbers *numbers, const s
 
     if (number < 0)
         return number;
-    if (!ARRAY_BESIDE(b->nodes, b->cap, b->groups.n))
+    if (!ARRAY_RESERVE_ZEROED(b->nodes, b->cap, b->groups.n))
         return -ENOMEM;
     struct call_node *node = &b->nodes[number];
     if (!node->name.p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/group.h"
@@ -125,7 +125,7 @@ static int add(struct summing *s, const struct collective *one, int64_t ns, int6
     int64_t number = groups_number(&s->groups, (struct group_key){{name, dtype, one->bytes, group, ranks}});
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+    if (!ARRAY_RESERVE_ZEROED(s->items, s->cap, s->groups.n))
         return -ENOMEM;
     struct collective *sum = &s->items[number];
     if (sum->count == 0) {

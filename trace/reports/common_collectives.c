@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/common_collectives.h"
 
+#include "base/hash_table.h"
 #include "base/statistics.h"
-#include "trace/read/hash.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 
@@ -57,11 +57,6 @@ static int compare_moments(const void *x, const void *y)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static uint64_t hash_text(struct text text)
-{
-    return text.size > 0 ? hash_bytes(text.p, text.size) : 0;
-}
-
 static bool describe(const struct columns *c, const struct gpu_event *e, int64_t shift,
                      struct collective_moment *ret)
 {
@@ -83,7 +78,7 @@ static bool describe(const struct columns *c, const struct gpu_event *e, int64_t
         if (group.size > 0)
             ret->number = columns_get(c, COL_collective_seq, row);
     }
-    ret->key = hash_words(hash_text(group), hash_text(name));
+    ret->key = hash_words(hash_bytes(group.p, group.size), hash_bytes(name.p, name.size));
     return !__builtin_add_overflow(e->ts, shift, &ret->ts) &&
            !__builtin_add_overflow(e->end, shift, &ret->end);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/dag.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include <errno.h>
 
 #define NONE UINT32_MAX
 
 int dag_add(struct dag *g, uint32_t from, uint32_t to, int64_t weight, uint32_t note)
 {
-    if (!ARRAY_ROOM(g->edges, g->cap, g->n_edges + 1))
+    if (!ARRAY_RESERVE(g->edges, g->cap, g->n_edges + 1))
         return -ENOMEM;
     g->edges[g->n_edges++] =
         (struct dag_edge){.from = from, .to = to, .note = note, .weight = MAX(weight, INT64_C(0))};

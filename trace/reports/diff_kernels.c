@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels and operators of two analyses, matched and ordered by what their change costs. */
-#include "trace/reports/array.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/name_table.h"
@@ -84,15 +85,6 @@ static void items_done(struct items *l)
 
 /* -- What ran around a kernel ------------------------------------------------------------------------- */
 
-static uint64_t hash_text(struct text text)
-{
-    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-
-    for (size_t i = 0; i < text.size; i++)
-        h = (h ^ (uint8_t)text.p[i]) * 0x100000001b3;
-    return h;
-}
-
 /* Of each text of a trace, once it was asked for: the hash of its normal name; 0 before. */
 struct normal_hashes {
     const struct columns *c;
@@ -109,7 +101,7 @@ static int hash_normal(const struct normal_hashes *known, int64_t name, uint64_t
         _cleanup_(freep) char *normal = kernel_name_normal(columns_text(known->c, name));
         if (!normal)
             return -ENOMEM;
-        *hash = hash_text((struct text){normal, strlen(normal)});
+        *hash = hash_bytes(normal, strlen(normal));
     }
     *ret = *hash;
     return 0;
@@ -125,7 +117,7 @@ static int hash_around(const struct normal_hashes *known, const struct gpu_work 
     if (r >= 0)
         r = hash_normal(known, work->events[at + 1].name, &after);
     if (r >= 0)
-        *ret = before * 31 + after;
+        *ret = hash_words(before, after);
     return r;
 }
 
@@ -147,17 +139,17 @@ typedef uint64_t (*key_of)(const struct item *item);
 
 static uint64_t key_name(const struct item *item)
 {
-    return hash_text(item->name);
+    return hash_bytes(item->name.p, item->name.size);
 }
 
 static uint64_t key_normal(const struct item *item)
 {
-    return hash_text((struct text){item->normal, strlen(item->normal)});
+    return hash_bytes(item->normal, strlen(item->normal));
 }
 
 static uint64_t key_place(const struct item *item)
 {
-    return item->around ? item->around * 31 + (uint64_t)llround(item->count * 16) : 0;
+    return item->around ? hash_words(item->around, (uint64_t)llround(item->count * 16)) : 0;
 }
 
 /* Pairs those that are left over with equal keys, in the order of their sums. A key of 0 is none. */
@@ -312,7 +304,7 @@ static int add_call(struct items *l, struct text_numbers *numbers, int64_t name,
 
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(l->items, l->cap, l->names.n))
+    if (!ARRAY_RESERVE_ZEROED(l->items, l->cap, l->names.n))
         return -ENOMEM;
     struct item *item = &l->items[number];
     if ((size_t)number == l->n) {

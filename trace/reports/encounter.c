@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/encounter.h"
 
+#include "base/array.h"
 #include "base/order.h"
-#include "trace/reports/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/name_table.h"
 #include <errno.h>
@@ -70,7 +70,7 @@ static int64_t key_of_texts(struct finder *f, struct text group, struct text ope
         free(copy);
         return key;
     }
-    if (!ARRAY_ROOM(f->texts, f->texts_cap, f->n_texts + 1)) {
+    if (!ARRAY_RESERVE(f->texts, f->texts_cap, f->n_texts + 1)) {
         free(copy);
         return -ENOMEM;
     }
@@ -102,7 +102,7 @@ static int64_t key_of(struct finder *f, struct rank_keys *k, const struct gpu_ev
 
     if (number < 0)
         return number;
-    if (!ARRAY_BESIDE(k->keys, k->cap, k->texts.n))
+    if (!ARRAY_RESERVE_ZEROED(k->keys, k->cap, k->texts.n))
         return -ENOMEM;
     if (k->texts.n > known)
         k->keys[number] = key_of_texts(f, columns_text(k->c, group), columns_text(k->c, operation),
@@ -186,9 +186,9 @@ static int best_offset(const struct side *one, int64_t shift, const struct side 
 static int add(struct encounters *ret, size_t *cap_events, size_t *n_events, size_t n_ranks, struct text name,
                const struct side *sides, const int *offsets, size_t i)
 {
-    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+    if (!ARRAY_RESERVE(ret->items, ret->cap, ret->n + 1))
         return -ENOMEM;
-    if (!ARRAY_ROOM(ret->events, *cap_events, *n_events + n_ranks))
+    if (!ARRAY_RESERVE(ret->events, *cap_events, *n_events + n_ranks))
         return -ENOMEM;
     for (size_t rank = 0; rank < n_ranks; rank++)
         ret->events[*n_events + rank] = sides[rank].items[(int64_t)i + offsets[rank]].event;

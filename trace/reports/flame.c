@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/flame.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/range_name.h"
 #include <errno.h>
 
@@ -37,7 +37,7 @@ static bool is_same(const void *owner, size_t number, const void *thing)
 
 static int plant(struct flame *f)
 {
-    if (!ARRAY_ROOM(f->frames, f->cap, 1))
+    if (!ARRAY_RESERVE(f->frames, f->cap, 1))
         return -ENOMEM;
     f->frames[f->n++] = (struct flame_frame){.parent = FRAME_NONE};
     return 0;
@@ -46,14 +46,13 @@ static int plant(struct flame *f)
 /* The frame with that name in its parent, FRAME_NONE without memory. */
 static uint32_t frame_in(struct flame *f, uint32_t parent, int64_t name)
 {
-    if (name < 0 || !ARRAY_ROOM(f->frames, f->cap, f->n + 1))
+    if (name < 0 || !ARRAY_RESERVE(f->frames, f->cap, f->n + 1))
         return FRAME_NONE;
     if (f->frames[parent].depth >= STACK_DEPTH_MAX)
         return parent;
     struct flame_frame frame = {
         .parent = parent, .depth = f->frames[parent].depth + 1, .name = (uint32_t)name};
-    int64_t number = number_table_find(&f->numbers, hash_number(hash_number(0, parent), (uint64_t)name),
-                                       is_same, f, &frame);
+    int64_t number = hash_table_number(&f->numbers, hash_words(parent, (uint64_t)name), is_same, f, &frame);
     if (number < 0)
         return FRAME_NONE;
     if ((size_t)number + 1 == f->n)
@@ -255,7 +254,7 @@ int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_bef
 void flame_done(struct flame *f)
 {
     free(f->frames);
-    number_table_done(&f->numbers);
+    hash_table_done(&f->numbers);
     name_table_done(&f->names);
     *f = (struct flame){0};
 }

@@ -26,7 +26,7 @@ struct flame {
     struct flame_frame *frames; /* the first is the root */
     size_t n, cap;
     struct name_table names;
-    struct number_table numbers; /* private */
+    struct hash_table numbers; /* private */
 };
 
 /* Adds the time of all ranks. is_before: as what is compared with. An empty struct is ready; the analysis

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gap.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/gap_culprit.h"
 #include <errno.h>
@@ -26,7 +26,7 @@ struct stream_end {
 
 static int add(struct gaps *gaps, struct gap gap)
 {
-    if (!ARRAY_ROOM(gaps->items, gaps->cap, gaps->n + 1))
+    if (!ARRAY_RESERVE(gaps->items, gaps->cap, gaps->n + 1))
         return -ENOMEM;
     gaps->items[gaps->n++] = gap;
     return 0;
@@ -58,7 +58,7 @@ static int find(const struct columns *c, const struct gpu_work *work, const stru
         int64_t stream = stream_set_number(streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
-        if (!ARRAY_BESIDE(ends, n_ends, streams->n))
+        if (!ARRAY_RESERVE_ZEROED(ends, n_ends, streams->n))
             return -ENOMEM;
         struct stream_end *end = &ends[stream];
         if (end->any && e->ts > end->end && intervals_find(times, e->ts)) {

@@ -8,8 +8,8 @@
  */
 #include "trace/reports/gap_calls.h"
 
+#include "base/array.h"
 #include "trace/reports/ancestor.h"
-#include "trace/reports/array.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 
@@ -127,7 +127,7 @@ static int gap_walk_add(struct gap_walk *w, uint64_t slice, int64_t from, int64_
         w->visits_left--;
     if (ts == COLUMN_NULL || ts >= to || end <= from)
         return 0;
-    if (!ARRAY_ROOM(w->items, w->cap, w->n + 1))
+    if (!ARRAY_RESERVE(w->items, w->cap, w->n + 1))
         return -ENOMEM;
     w->items[w->n++] = (struct open_slice){ts, end, slice, 0, w->is_runtime[slice]};
     return 0;
@@ -226,7 +226,7 @@ static int gap_call_add(struct gap_call_list *list, size_t gap, uint64_t slice, 
 {
     if (ns <= 0)
         return 0;
-    if (!ARRAY_ROOM(list->items, list->cap, list->n + 1))
+    if (!ARRAY_RESERVE(list->items, list->cap, list->n + 1))
         return -ENOMEM;
     list->items[list->n++] = (struct gap_call){gap, slice, ns};
     return 0;
@@ -250,8 +250,8 @@ static int gap_walk_one(struct gap_walk *w, const struct gaps *gaps, size_t i, i
     /* Half of what a thread did would be wrong. */
     if (w->visits_left == 0)
         return r;
-    if (r < 0 || !ARRAY_ROOM(w->runtime.items, w->runtime.cap, w->n + 1) ||
-        !ARRAY_ROOM(w->others.items, w->others.cap, w->n + 1))
+    if (r < 0 || !ARRAY_RESERVE(w->runtime.items, w->runtime.cap, w->n + 1) ||
+        !ARRAY_RESERVE(w->others.items, w->others.cap, w->n + 1))
         return -ENOMEM;
     if (!is_in_order(w))
         qsort(w->items, w->n, sizeof(*w->items), compare_open);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gpu.h"
 
+#include "base/array.h"
 #include "trace/columns/schema.h"
-#include "trace/reports/array.h"
 #include "trace/reports/hta.h"
 #include <errno.h>
 
@@ -77,7 +77,7 @@ static bool is_possible(int64_t ts, int64_t dur)
 
 struct gpu_event *gpu_work_add(struct gpu_work *work)
 {
-    if (!ARRAY_ROOM(work->events, work->cap, work->n + 1))
+    if (!ARRAY_RESERVE(work->events, work->cap, work->n + 1))
         return NULL;
     return &work->events[work->n++];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/gpu_parts.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/stream_set.h"
 #include <errno.h>
 
@@ -16,7 +16,7 @@ static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct g
         int64_t number = stream_set_number(&streams, e->device, by == BY_DEVICE ? COLUMN_NULL : e->stream);
         if (number < 0)
             return (int)number;
-        if (!ARRAY_ROOM(s->items, cap, streams.n))
+        if (!ARRAY_RESERVE(s->items, cap, streams.n))
             return -ENOMEM;
         struct gpu_part *part = &s->items[number];
         if (streams.n > s->n) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/graph_run.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include "trace/reports/group.h"
 #include <errno.h>
 
@@ -30,7 +31,7 @@ static int add(struct graph_runs *launches, size_t *cap, struct groups *calls, c
 
     if (number < 0)
         return (int)number;
-    if (!ARRAY_ROOM(launches->items, *cap, calls->n))
+    if (!ARRAY_RESERVE(launches->items, *cap, calls->n))
         return -ENOMEM;
     struct graph_run *l = &launches->items[number];
     if ((size_t)number == launches->n) {
@@ -46,8 +47,7 @@ static int add(struct graph_runs *launches, size_t *cap, struct groups *calls, c
         l->graph_id = columns_get(c, COL_gpu_graph_id, e->row);
     l->busy += MAX(e->end - MAX(e->ts, l->to), 0);
     l->to = MAX(l->to, e->end);
-    l->sequence = (l->sequence + (uint64_t)e->name + 1) * 0x9e3779b97f4a7c15;
-    l->sequence ^= l->sequence >> 29;
+    l->sequence = hash_words(l->sequence, (uint64_t)e->name);
     l->n++;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/group.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include <errno.h>
 
 static bool is_same(const void *owner, size_t number, const void *thing)
@@ -13,13 +13,10 @@ static bool is_same(const void *owner, size_t number, const void *thing)
 
 int64_t groups_number(struct groups *groups, struct group_key key)
 {
-    uint64_t hash = 0;
-
-    for (size_t i = 0; i < GROUP_PARTS; i++)
-        hash = hash_number(hash, (uint64_t)key.part[i]);
-    if (!ARRAY_ROOM(groups->items, groups->cap, groups->n + 1))
+    if (!ARRAY_RESERVE(groups->items, groups->cap, groups->n + 1))
         return -ENOMEM;
-    int64_t number = number_table_find(&groups->numbers, hash, is_same, groups, &key);
+    int64_t number =
+        hash_table_number(&groups->numbers, hash_bytes(key.part, sizeof(key.part)), is_same, groups, &key);
     if (number == (int64_t)groups->n)
         groups->items[groups->n++] = key;
     return number;
@@ -28,6 +25,6 @@ int64_t groups_number(struct groups *groups, struct group_key key)
 void groups_done(struct groups *groups)
 {
     free(groups->items);
-    number_table_done(&groups->numbers);
+    hash_table_done(&groups->numbers);
     *groups = (struct groups){0};
 }

@@ -2,7 +2,7 @@
 /* Keys of a few numbers, each with a number from 0 in order of appearance: what rows are grouped by. */
 #pragma once
 
-#include "trace/reports/number_table.h"
+#include "base/hash_table.h"
 
 #define GROUP_PARTS 5
 
@@ -13,7 +13,7 @@ struct group_key {
 struct groups {
     struct group_key *items; /* by number */
     size_t n, cap;
-    struct number_table numbers; /* private */
+    struct hash_table numbers; /* private */
 };
 
 /* The key's number, which it gets where it is new; -ENOMEM. */

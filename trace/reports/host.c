@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/host.h"
 
+#include "base/array.h"
 #include "trace/columns/schema.h"
-#include "trace/reports/array.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 
@@ -112,9 +112,9 @@ static uint32_t find_around(const struct host_calls *h, struct under_way *t, int
 
 static int open_call(struct host_calls *h, struct under_way *t, struct host_call call)
 {
-    if (!ARRAY_ROOM(h->calls, h->cap, h->n + 1))
+    if (!ARRAY_RESERVE(h->calls, h->cap, h->n + 1))
         return -ENOMEM;
-    if (!ARRAY_ROOM(t->items, t->cap, t->n + 1))
+    if (!ARRAY_RESERVE(t->items, t->cap, t->n + 1))
         return -ENOMEM;
     t->items[t->n++] = (uint32_t)h->n;
     h->calls[h->n++] = call;

@@ -3,8 +3,8 @@
  * Engine instances side by side, as replicas of one service: how long their steps take, how busy their GPUs
  * are, and which of them differ from the others with the same role in the same phase.
  */
+#include "base/array.h"
 #include "base/statistics.h"
-#include "trace/reports/array.h"
 #include "trace/reports/reports.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static int gather_steps(struct analysis *a, enum step_phase phase, struct lastin
             const struct step *s = &steps->items[i];
             if (!analysis_has_step(a, rank, s) || s->phase != phase)
                 continue;
-            if (!ARRAY_ROOM(*ret, cap, n + 1))
+            if (!ARRAY_RESERVE(*ret, cap, n + 1))
                 return -ENOMEM;
             (*ret)[n++] = (struct lasting){s->index, s->ts, s->end - s->ts, s->tokens, rank, 0};
         }

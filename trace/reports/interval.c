@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/interval.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 
@@ -9,7 +9,7 @@ int intervals_add(struct intervals *set, int64_t from, int64_t to)
 {
     if (from >= to)
         return 0;
-    if (!ARRAY_ROOM(set->items, set->cap, set->n + 1))
+    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
         return -ENOMEM;
     set->items[set->n++] = (struct interval){from, to};
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/kernel_class.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/glob.h"
 #include "trace/reports/kernel_parts.h"
 #include <errno.h>
@@ -307,7 +307,7 @@ static int parse_line(const char *line, size_t size, struct kernel_patterns *ret
         return -EINVAL;
     if (ret->n == KERNEL_PATTERNS_MAX)
         return -E2BIG;
-    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+    if (!ARRAY_RESERVE(ret->items, ret->cap, ret->n + 1))
         return -ENOMEM;
     char *glob = strndup(line + begin, size - begin);
     if (!glob)

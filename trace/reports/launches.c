@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
+#include "base/array.h"
 #include "base/statistics.h"
-#include "trace/reports/array.h"
 #include "trace/reports/launch.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/reports.h"
@@ -62,7 +62,7 @@ static struct sums *find_group(struct gathering *g, struct text name, uint32_t *
 
     if (number < 0)
         return NULL;
-    if (!ARRAY_BESIDE(g->groups, g->groups_cap, g->names.n))
+    if (!ARRAY_RESERVE_ZEROED(g->groups, g->groups_cap, g->names.n))
         return NULL;
     *ret_number = (uint32_t)number;
     return &g->groups[number];

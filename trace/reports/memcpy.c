@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and memsets: bytes, bandwidth, and what the host waited for because of them. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/cover.h"
 #include "trace/reports/reports.h"
 #include "trace/reports/sync_call.h"
@@ -96,7 +96,7 @@ static int add_copy(struct summing *s, const struct columns *c, const struct gpu
 
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->items, s->cap, s->names.n))
+    if (!ARRAY_RESERVE_ZEROED(s->items, s->cap, s->names.n))
         return -ENOMEM;
     struct copies *copies = &s->items[number];
     int64_t bytes = e->row == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_gpu_bytes, e->row), sum;

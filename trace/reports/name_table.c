@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/name_table.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include <errno.h>
 
 static bool is_same(const void *owner, size_t number, const void *thing)
@@ -14,13 +14,9 @@ static bool is_same(const void *owner, size_t number, const void *thing)
 
 int64_t name_table_number(struct name_table *names, struct text text)
 {
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-
-    for (size_t i = 0; i < text.size; i++)
-        hash = (hash ^ (uint8_t)text.p[i]) * 0x100000001b3;
-    if (!ARRAY_ROOM(names->items, names->cap, names->n + 1))
+    if (!ARRAY_RESERVE(names->items, names->cap, names->n + 1))
         return -ENOMEM;
-    int64_t number = number_table_find(&names->numbers, hash ^ hash >> 29, is_same, names, &text);
+    int64_t number = hash_table_number(&names->numbers, hash_bytes(text.p, text.size), is_same, names, &text);
     if (number == (int64_t)names->n)
         names->items[names->n++] = text;
     return number;
@@ -29,6 +25,6 @@ int64_t name_table_number(struct name_table *names, struct text text)
 void name_table_done(struct name_table *names)
 {
     free(names->items);
-    number_table_done(&names->numbers);
+    hash_table_done(&names->numbers);
     *names = (struct name_table){0};
 }

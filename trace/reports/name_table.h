@@ -5,13 +5,13 @@
  */
 #pragma once
 
+#include "base/hash_table.h"
 #include "trace/columns/columns.h"
-#include "trace/reports/number_table.h"
 
 struct name_table {
     struct text *items; /* by number */
     size_t n, cap;
-    struct number_table numbers; /* private */
+    struct hash_table numbers; /* private */
 };
 
 /* The name's number, counted from 0 in order of appearance; -ENOMEM. */

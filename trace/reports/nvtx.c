@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/range_name.h"
 #include "trace/reports/reports.h"
@@ -126,7 +126,7 @@ static int read_ranges(struct ranges *r)
 
 static int add_piece(struct ranges *r, struct piece piece)
 {
-    if (!ARRAY_ROOM(r->pieces, r->cap, r->n + 1))
+    if (!ARRAY_RESERVE(r->pieces, r->cap, r->n + 1))
         return -ENOMEM;
     r->pieces[r->n++] = piece;
     return 0;

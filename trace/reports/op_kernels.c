@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPU work each operator launched itself. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
@@ -39,7 +39,7 @@ static int add(struct summing *s, int64_t op, int64_t kernel, int64_t ns)
 
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->sums, s->cap, s->groups.n))
+    if (!ARRAY_RESERVE_ZEROED(s->sums, s->cap, s->groups.n))
         return -ENOMEM;
     s->sums[number].count++;
     s->sums[number].sum += ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/op_sums.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/range_name.h"
 #include <errno.h>
@@ -64,7 +64,7 @@ static struct op_sum *sum_of(struct summing *s, struct text_numbers *numbers, co
 
     if (number < 0)
         return NULL;
-    if (!ARRAY_BESIDE(s->items, s->cap, s->groups.n))
+    if (!ARRAY_RESERVE_ZEROED(s->items, s->cap, s->groups.n))
         return NULL;
     struct op_sum *sum = &s->items[number];
     if (sum->calls == 0 && !sum->name.p) {

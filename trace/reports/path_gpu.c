@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What streams did: work in its order, what it waited for, and what waited for it. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/correlation.h"
 #include "trace/reports/path_graph.h"
 #include <errno.h>
@@ -37,7 +37,7 @@ struct turns {
 
 static int add_turn(struct turns *turns, struct turn turn)
 {
-    if (!ARRAY_ROOM(turns->items, turns->cap, turns->n + 1))
+    if (!ARRAY_RESERVE(turns->items, turns->cap, turns->n + 1))
         return -ENOMEM;
     turns->items[turns->n++] = turn;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/path_graph.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include <errno.h>
 
 static const struct {
@@ -59,7 +59,7 @@ struct path_event *path_add_event(struct path_graph *g)
 {
     if (g->n == PATH_EVENTS_MAX)
         return NULL;
-    if (!ARRAY_ROOM(g->events, g->cap, g->n + 1))
+    if (!ARRAY_RESERVE(g->events, g->cap, g->n + 1))
         return NULL;
     return &g->events[g->n++];
 }

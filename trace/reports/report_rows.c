@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/report_rows.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/kernel_name.h"
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ int report_rows_error(const struct report_rows *rows)
 
 static void put(struct report_rows *rows, struct cell cell)
 {
-    if (!ARRAY_ROOM(rows->cells, rows->cap, rows->n_cells + 1)) {
+    if (!ARRAY_RESERVE(rows->cells, rows->cap, rows->n_cells + 1)) {
         rows->error = -ENOMEM;
         return;
     }

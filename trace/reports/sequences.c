@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels follow each other again and again under an operator: what could be one kernel. */
-#include "trace/reports/array.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include "trace/reports/group.h"
 #include "trace/reports/op_sums.h"
 #include "trace/reports/reports.h"
@@ -92,10 +93,8 @@ static int hash_one(void *arg, uint32_t call)
     struct hashing *h = arg;
     struct sequence *s = &h->sequences[call];
 
-    s->hash[0] = (s->hash[0] + h->name + 1) * 0x9e3779b97f4a7c15;
-    s->hash[0] ^= s->hash[0] >> 29;
-    s->hash[1] = (s->hash[1] ^ (h->name + 1)) * 0xc2b2ae3d27d4eb4f;
-    s->hash[1] ^= s->hash[1] >> 31;
+    s->hash[0] = hash_words(s->hash[0], h->name);
+    s->hash[1] = hash_words(h->name, s->hash[1] + 1);
     return 0;
 }
 
@@ -132,7 +131,7 @@ static int64_t group_of(struct finding *f, struct text_numbers *numbers, const s
     struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
     int64_t number = name < 0 ? name : groups_number(&f->groups, key);
 
-    return number >= 0 && !ARRAY_BESIDE(f->sums, f->cap, f->groups.n) ? -ENOMEM : number;
+    return number >= 0 && !ARRAY_RESERVE_ZEROED(f->sums, f->cap, f->groups.n) ? -ENOMEM : number;
 }
 
 static int add_calls(struct finding *f, struct text_numbers *numbers, const struct host_calls *host,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/slice_sums.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/name_rows.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct slice_sample {
 
 int64_t slice_sums_new(struct slice_sums *sums, struct text label)
 {
-    if (!ARRAY_ROOM(sums->items, sums->cap, sums->n + 1))
+    if (!ARRAY_RESERVE(sums->items, sums->cap, sums->n + 1))
         return -ENOMEM;
     sums->items[sums->n] = (struct slice_sum){.label = label, .number = (int64_t)sums->n};
     return (int64_t)sums->n++;
@@ -31,7 +31,7 @@ int slice_sums_add(struct slice_sums *sums, int64_t label, int64_t value)
 {
     if (label < 0)
         return (int)label;
-    if (!ARRAY_ROOM(sums->samples, sums->cap_samples, sums->n_samples + 1))
+    if (!ARRAY_RESERVE(sums->samples, sums->cap_samples, sums->n_samples + 1))
         return -ENOMEM;
     sums->samples[sums->n_samples++] = (struct slice_sample){label, value};
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python's stacks: as a tree, and by function, wherever it was called from. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/call_tree_rows.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/reports.h"
@@ -72,7 +72,7 @@ static int frame_sums_read(const struct call_tree *tree, struct frame_sums *s)
     for (size_t i = 0; i < tree->n; i++) {
         const struct call_node *node = &tree->nodes[i];
         int64_t number = name_table_number(&s->names, node->name);
-        if (number < 0 || !ARRAY_BESIDE(s->items, s->cap, s->names.n))
+        if (number < 0 || !ARRAY_RESERVE_ZEROED(s->items, s->cap, s->names.n))
             return -ENOMEM;
         struct frame_sum *sum = &s->items[number];
         while (n_open > node->depth)

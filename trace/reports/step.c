@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/step.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/search.h"
 #include "trace/reports/step_find.h"
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 struct step *steps_add(struct steps *steps)
 {
-    if (!ARRAY_ROOM(steps->items, steps->cap, steps->n + 1))
+    if (!ARRAY_RESERVE(steps->items, steps->cap, steps->n + 1))
         return NULL;
     steps->items[steps->n] = (struct step){.index = COLUMN_NULL,
                                            .name = COLUMN_NULL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/step_sample.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -108,7 +108,7 @@ static int add_rank(struct analysis *a, size_t rank, size_t first, struct step_s
         r = read_sets(work, sets);
     if (r < 0 || n == 0)
         return r;
-    if (!ARRAY_ROOM(ret->steps, ret->cap, first + n))
+    if (!ARRAY_RESERVE(ret->steps, ret->cap, first + n))
         return -ENOMEM;
     while (ret->n < first + n)
         ret->steps[ret->n++] = (struct sampled_step){0};

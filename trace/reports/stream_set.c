@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/stream_set.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include <errno.h>
 
 static bool is_same(const void *owner, size_t number, const void *thing)
@@ -19,10 +19,10 @@ int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id)
     /* Work comes in bursts of one stream. */
     if (set->last < set->n && is_same(set, set->last, &stream))
         return (int64_t)set->last;
-    if (!ARRAY_ROOM(set->items, set->cap, set->n + 1))
+    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
         return -ENOMEM;
-    int64_t number = number_table_find(
-        &set->numbers, hash_number(hash_number(0, (uint64_t)device), (uint64_t)id), is_same, set, &stream);
+    int64_t number =
+        hash_table_number(&set->numbers, hash_words((uint64_t)device, (uint64_t)id), is_same, set, &stream);
     if (number == (int64_t)set->n)
         set->items[set->n++] = stream;
     if (number >= 0)
@@ -33,6 +33,6 @@ int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id)
 void stream_set_done(struct stream_set *set)
 {
     free(set->items);
-    number_table_done(&set->numbers);
+    hash_table_done(&set->numbers);
     *set = (struct stream_set){0};
 }

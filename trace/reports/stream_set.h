@@ -2,7 +2,7 @@
 /* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
 #pragma once
 
-#include "trace/reports/number_table.h"
+#include "base/hash_table.h"
 
 struct gpu_stream {
     int64_t device, id; /* COLUMN_NULL where unknown */
@@ -11,7 +11,7 @@ struct gpu_stream {
 struct stream_set {
     struct gpu_stream *items; /* by number */
     size_t n, cap;
-    struct number_table numbers; /* private */
+    struct hash_table numbers; /* private */
     size_t last;
 };
 

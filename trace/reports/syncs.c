@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the host waits for the GPU. */
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/group.h"
 #include "trace/reports/name_rows.h"
 #include "trace/reports/op_sums.h"
@@ -51,7 +51,7 @@ static int add(struct summing *s, struct group_key key, int64_t slice, int64_t n
 
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->sums, s->cap, s->groups.n))
+    if (!ARRAY_RESERVE_ZEROED(s->sums, s->cap, s->groups.n))
         return -ENOMEM;
     struct wait_sum *sum = &s->sums[number];
     if (sum->count++ == 0 || ns > sum->max)

@@ -6,7 +6,7 @@
  */
 #include "trace/reports/rules/idle.h"
 
-#include "trace/reports/array.h"
+#include "base/array.h"
 #include "trace/reports/gap_calls.h"
 #include "trace/reports/gap_culprit.h"
 #include "trace/reports/launch.h"
@@ -54,7 +54,7 @@ static int add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
 
     if (ts == COLUMN_NULL || dur <= 0)
         return 0;
-    if (!ARRAY_ROOM(ret->items, ret->cap, ret->n + 1))
+    if (!ARRAY_RESERVE(ret->items, ret->cap, ret->n + 1))
         return -ENOMEM;
     ret->items[ret->n++] =
         (struct wait){columns_get(c, COL_slice_track, slice), ts, add_time(ts, dur), slice};
@@ -110,7 +110,7 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret, struct c
                                  .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
         if (call.is_blocking)
             r = add_wait(c, e->launch, ret);
-        if (!ARRAY_ROOM(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
+        if (!ARRAY_RESERVE(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
             return -ENOMEM;
         ret_copies->items[ret_copies->n++] = call;
     }
@@ -138,7 +138,7 @@ static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t 
 
 static int add_gap(struct gaps *gaps, const struct gap *gap)
 {
-    if (!ARRAY_ROOM(gaps->items, gaps->cap, gaps->n + 1))
+    if (!ARRAY_RESERVE(gaps->items, gaps->cap, gaps->n + 1))
         return -ENOMEM;
     gaps->items[gaps->n++] = *gap;
     return 0;
@@ -274,7 +274,7 @@ static int add_part(struct scene_rank *rank, struct idle_part part)
 {
     if (part.ns <= 0)
         return 0;
-    if (!ARRAY_ROOM(rank->parts, rank->parts_cap, rank->n_parts + 1))
+    if (!ARRAY_RESERVE(rank->parts, rank->parts_cap, rank->n_parts + 1))
         return -ENOMEM;
     rank->parts[rank->n_parts++] = part;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about idle time with one cause each: what the host did while the GPU had nothing to do. */
+#include "base/array.h"
 #include "base/units.h"
-#include "trace/reports/array.h"
 #include "trace/reports/name_table.h"
 #include "trace/reports/rules/rules.h"
 
@@ -61,7 +61,7 @@ static int add_call(struct idle_sum *s, const struct columns *c, const struct id
     int64_t number = name_table_number(&s->names, columns_text(c, name));
     if (number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->by_name, s->cap, s->names.n))
+    if (!ARRAY_RESERVE_ZEROED(s->by_name, s->cap, s->names.n))
         return -ENOMEM;
     s->by_name[number].ns = add_time(s->by_name[number].ns, part->ns);
     s->by_name[number].n++;
@@ -77,7 +77,7 @@ static int add_around(struct idle_sum *s, const struct columns *c, const struct 
 
     if (name == COLUMN_NULL || number < 0)
         return (int)number;
-    if (!ARRAY_BESIDE(s->by_around, s->around_cap, s->around.n))
+    if (!ARRAY_RESERVE_ZEROED(s->by_around, s->around_cap, s->around.n))
         return -ENOMEM;
     s->by_around[number] = add_time(s->by_around[number], gap->covered);
     return 0;

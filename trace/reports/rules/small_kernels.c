@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Work that is too small for a GPU: kernels that hardly begin before they end, and chains of element by
  * element that go through memory each time. */
+#include "base/array.h"
 #include "base/units.h"
-#include "trace/reports/array.h"
 #include "trace/reports/rules/claims.h"
 #include "trace/reports/rules/rules.h"
 #include "trace/reports/stream_set.h"
@@ -178,7 +178,7 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
         int64_t stream = stream_set_number(&streams, e->device, e->stream);
         if (stream < 0)
             return (int)stream;
-        if (!ARRAY_BESIDE(open, n_open, streams.n))
+        if (!ARRAY_RESERVE_ZEROED(open, n_open, streams.n))
             return -ENOMEM;
         struct chain *c = &open[stream];
         if (!is_elementwise(rank->columns, e) || !scene_has(rank, e->ts)) {

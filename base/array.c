@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/array.h"
+
+#include <sys/mman.h>
+
+#define ITEMS_FIRST ((size_t)16)
+#define HUGE_PAGE   ((size_t)1 << 21)
+
+bool array_grow(void *items, size_t *cap, size_t n, size_t size, bool is_zeroed)
+{
+    size_t larger = MAX(n, *cap ? *cap * 2 : ITEMS_FIRST);
+    void *known;
+
+    memcpy(&known, items, sizeof(known));
+    char *array = reallocarray(known, larger, size);
+    if (!array)
+        return false;
+    if (is_zeroed)
+        memset(array + *cap * size, 0, (larger - *cap) * size);
+    memcpy(items, &array, sizeof(array));
+    *cap = larger;
+    return true;
+}
+
+void out_of_memory(void)
+{
+    static const char text[] = "out of memory\n";
+    ssize_t ignored _unused_ = write(STDERR_FILENO, text, sizeof(text) - 1);
+    abort();
+}
+
+void *array_alloc_pages(size_t size)
+{
+    if (size < HUGE_PAGE)
+        return malloc(size);
+    size = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *p = aligned_alloc(HUGE_PAGE, size);
+    if (p)
+        madvise(p, size, MADV_HUGEPAGE);
+    return p;
+}
