@@ -10,7 +10,7 @@
 #define GROUP_MODE       0755
 #define CONTROL_TEXT_MAX 4096
 
-/* -- Where this process is ---------------------------------------------------------------------------- */
+/* -- The cgroup of this process -- */
 
 static bool has_parent_step(const char *path)
 {
@@ -42,7 +42,7 @@ int cgroup_parse(const char *text, size_t size, char **ret)
     return -ENOENT;
 }
 
-/* -- Dividing it -------------------------------------------------------------------------------------- */
+/* -- Dividing it -- */
 
 struct ingest_group {
     char *directory; /* DELEGATED/ingest */
@@ -73,7 +73,7 @@ static int read_control(const char *directory, const char *name, char **ret)
     return read_file(AT_FDCWD, path, CONTROL_TEXT_MAX, ret, &size);
 }
 
-/* A cgroup that profd shares is somebody else's to divide, even where profd could. */
+/* profd does not divide a cgroup that it shares, even where it could. */
 static int check_delegated(const char *directory, bool *ret_has_pids, const char **ret_reason)
 {
     _cleanup_(freep) char *controllers = NULL, *processes = NULL;
@@ -97,7 +97,7 @@ static int make_group(const char *path)
     return mkdir(path, GROUP_MODE) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* A cgroup whose controllers its children use may hold no process itself: profd goes first. */
+/* A cgroup whose children use controllers must contain no process itself: profd moves first. */
 static int divide(const char *directory, const struct ingest_group *g)
 {
     _cleanup_(freep) char *own = xasprintf("%s/main", directory);
@@ -145,7 +145,7 @@ int ingest_group_new(const char *directory, const struct ingest_limits *limits, 
     r = divide(directory, g);
     if (r >= 0)
         r = ingest_group_set_limits(g, limits);
-    /* What a child has swapped out is as much as what it holds. Kernels without swap have no such file. */
+    /* Swapped memory counts as well. Kernels without swap have no such file. */
     if (r >= 0 && (r = write_control(g->directory, "memory.swap.max", "0")) == -ENOENT)
         r = 0;
     if (r < 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cgroup of their own for the children that read traces, so that the kernel, where they need too much
- * memory, takes one of them and never profd; and so that one that was taken over by its trace cannot begin
- * threads without end, of which the kernel has no limit for a single process.
+ * A cgroup for the children that read traces, so that the kernel, where they need too much memory, kills one
+ * of them and never profd; and so that a child that its trace took over cannot start threads without end, for
+ * which the kernel has no limit of a single process.
  *
- * Where the unit gives profd its cgroup (Delegate=yes), profd moves itself to `main` below it and sends its
- * children to `ingest` beside that. Anywhere else (no cgroup v2, not writable, other processes in it) nothing
- * happens, and the children have their own limits alone.
+ * Where the unit delegates its cgroup to profd (Delegate=yes), profd moves itself to `main` below it and its
+ * children to `ingest` next to that. Otherwise (no cgroup v2, not writable, other processes in it) the children
+ * have their own limits only.
  */
 #pragma once
 
@@ -15,21 +15,21 @@
 #define CGROUP_ROOT     "/sys/fs/cgroup"
 #define CGROUP_TEXT_MAX (64 << 10)
 
-/* The place in the unified hierarchy that a /proc/PID/cgroup tells: absolute, without "..". -ENOENT where it
- * tells none, -EINVAL where it is none that could be gone to. Pure; the caller frees *ret. */
+/* The path in the unified hierarchy that a /proc/PID/cgroup contains: absolute, without "..". -ENOENT where it
+ * contains none, -EINVAL for any other path. Pure; the caller frees *ret. */
 int cgroup_parse(const char *text, size_t size, char **ret);
 
 struct ingest_group;
 
-/* Of all children together. */
+/* For all children together. */
 struct ingest_limits {
     int64_t memory; /* bytes */
-    int64_t tasks;  /* processes and threads; not held where the cgroup lacks the pids controller */
+    int64_t tasks;  /* processes and threads; not enforced where the cgroup lacks the pids controller */
 };
 
 /*
  * Divides the cgroup at `directory`, in which this process must be alone. A negative errno value with the
- * reason where that cannot be.
+ * reason where it cannot.
  */
 int ingest_group_new(const char *directory, const struct ingest_limits *limits, struct ingest_group **ret,
                      const char **ret_reason);

@@ -24,7 +24,7 @@
 #define SHA256_SIZE 32
 /* The block of common file systems. */
 #define HOLE_BYTES ((size_t)4096)
-/* More would take processors from what the machine is there for, and gain little. */
+/* More would take processors from the engine, and gain little. */
 #define THREADS_MAX 4
 /* September 2001. A smaller stamp is relative to something that the file does not name. */
 #define EPOCH_PLAUSIBLE_NS INT64_C(1000000000000000000)

@@ -15,12 +15,12 @@
 #define INGEST_BYTES_PER_S (INT64_C(1) << 20)
 #define CPU_S              30
 #define BYTES_PER_CPU_S    (INT64_C(2) << 20)
-/* Kept open for the start of a child: files that wait may have taken all others. */
+/* Descriptors kept for the start of a child: files that wait may have taken all others. */
 #define RESERVE_FDS 8
 
 struct ingest_job {
     TAILQ_ENTRY(ingest_job) next;
-    struct queue_file place; /* in the queue; not of a job that ends without a child */
+    struct queue_file entry; /* in the queue; unused by a job that ends without a child */
     bool queued;
     struct ingest *ingest;
     struct ingest_child child;
@@ -30,10 +30,10 @@ struct ingest_job {
     void (*done)(const struct ingest_result *result, void *arg);
     void *arg;
 
-    int64_t begun_ns; /* its first turn; 0: it had none */
+    int64_t begun_ns; /* its first slice; 0: it had none */
     struct event *on_answer, *on_exit, *on_time;
 
-    int err;    /* what ends the job, whatever the child says */
+    int err;    /* it ends the job, whatever the child answers */
     char *fate; /* why profd itself gave up on the child */
 };
 TAILQ_HEAD(job_list, ingest_job);
@@ -50,7 +50,7 @@ struct ingest {
     struct ingest_metrics metrics;
 };
 
-static void take_turns(struct ingest *ingest);
+static void schedule(struct ingest *ingest);
 
 static void close_fd(int *fd)
 {
@@ -114,7 +114,7 @@ static void free_job(struct ingest_job *job)
 static void leave_queue(struct ingest_job *job)
 {
     if (job->queued)
-        ingest_queue_remove(&job->ingest->queue, &job->place);
+        ingest_queue_remove(&job->ingest->queue, &job->entry);
     job->queued = false;
 }
 
@@ -144,7 +144,7 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
     result.used_up = result.err == 0 && end && ingest_child_hit_limit(end);
     if (!result.reason && result.err == 0)
         result.reason = read_answer(job, &result);
-    if (job->place.running)
+    if (job->entry.running)
         count(&ingest->metrics, job, &result);
     leave_queue(job);
     TAILQ_REMOVE(&ingest->jobs, job, next);
@@ -171,8 +171,8 @@ static void on_answer(evutil_socket_t fd _unused_, short what _unused_, void *ar
         event_del(job->on_answer);
 }
 
-/* Discards the results of a turn. 0, or why there cannot be another one. */
-static int clear_turn(struct ingest_job *job)
+/* Discards the results of a slice. 0, or why there cannot be another one. */
+static int clear_slice(struct ingest_job *job)
 {
     int dest_fd = job->child.fds[INGEST_FD_DEST];
 
@@ -190,22 +190,22 @@ static void put_back(struct ingest_job *job)
     struct ingest *ingest = job->ingest;
 
     ingest->metrics.put_back++;
-    ingest_queue_put_back(&ingest->queue, &job->place, mono_ns());
-    int r = clear_turn(job);
+    ingest_queue_put_back(&ingest->queue, &job->entry, mono_ns());
+    int r = clear_slice(job);
     if (r < 0) {
         give_up(job, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
         end_without_child(job);
     }
 }
 
-/* One that was about to end by itself when it was killed has ended. */
+/* A child that was about to end by itself when it was killed has ended. */
 static void reap(struct ingest_job *job)
 {
     siginfo_t end = ingest_child_reap(&job->child);
 
     if (!job->fate)
         take_answer(job);
-    if (job->place.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
+    if (job->entry.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
         put_back(job);
     else
         finish(job, &end);
@@ -217,7 +217,7 @@ static void on_exit_of_child(evutil_socket_t fd _unused_, short what _unused_, v
     struct ingest *ingest = job->ingest;
 
     reap(job);
-    take_turns(ingest);
+    schedule(ingest);
 }
 
 static void on_time(evutil_socket_t fd _unused_, short what _unused_, void *arg)
@@ -233,7 +233,7 @@ static void on_end_without_child(evutil_socket_t fd _unused_, short what _unused
     struct ingest *ingest = job->ingest;
 
     finish(job, NULL);
-    take_turns(ingest);
+    schedule(ingest);
 }
 
 static void end_without_child(struct ingest_job *job)
@@ -301,24 +301,24 @@ static void start(struct ingest_job *job, int64_t now_ns)
         return;
     }
     job->begun_ns = job->begun_ns ? job->begun_ns : now_ns;
-    ingest_queue_begin(&ingest->queue, &job->place, now_ns);
+    ingest_queue_begin(&ingest->queue, &job->entry, now_ns);
 }
 
-static struct ingest_job *job_of(struct queue_file *place)
+static struct ingest_job *job_of(struct queue_file *entry)
 {
-    return (struct ingest_job *)((char *)place - offsetof(struct ingest_job, place));
+    return (struct ingest_job *)((char *)entry - offsetof(struct ingest_job, entry));
 }
 
-/* Whoever's turn it is begins, and whoever's is over ends. */
-static void take_turns(struct ingest *ingest)
+/* Starts and ends children as the queue decides. */
+static void schedule(struct ingest *ingest)
 {
-    struct queue_file *place;
+    struct queue_file *entry;
     int64_t now = mono_ns();
 
-    while ((place = ingest_queue_next(&ingest->queue, now)))
-        start(job_of(place), now);
-    if ((place = ingest_queue_yield(&ingest->queue, now)))
-        ingest_child_kill(&job_of(place)->child);
+    while ((entry = ingest_queue_next(&ingest->queue, now)))
+        start(job_of(entry), now);
+    if ((entry = ingest_queue_yield(&ingest->queue, now)))
+        ingest_child_kill(&job_of(entry)->child);
     int64_t due = ingest_queue_due(&ingest->queue, now);
     struct timeval left = timeval_until(due);
     if (due == INT64_MAX)
@@ -329,7 +329,7 @@ static void take_turns(struct ingest *ingest)
 
 static void on_due(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
-    take_turns(arg);
+    schedule(arg);
 }
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret)
@@ -360,7 +360,7 @@ struct ingest *ingest_free(struct ingest *ingest)
     TAILQ_FOREACH(job, &ingest->jobs, next)
         give_up(job, -ECANCELED, xstrdup("cancelled"));
     while ((job = TAILQ_FIRST(&ingest->jobs)))
-        if (job->place.running)
+        if (job->entry.running)
             reap(job);
         else
             finish(job, NULL);
@@ -374,8 +374,8 @@ struct ingest *ingest_free(struct ingest *ingest)
 
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max)
 {
-    ingest->queue.places = children_max;
-    take_turns(ingest);
+    ingest->queue.slots = children_max;
+    schedule(ingest);
 }
 
 void ingest_set_group(struct ingest *ingest, int take_procs_fd)
@@ -386,7 +386,7 @@ void ingest_set_group(struct ingest *ingest, int take_procs_fd)
 
 unsigned ingest_children_max(const struct ingest *ingest)
 {
-    return ingest_queue_running_max(ingest->queue.places);
+    return ingest_queue_running_max(ingest->queue.slots);
 }
 
 void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret)
@@ -431,7 +431,7 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request
                                .source_size = request->source_size,
                                .open_columns = request->open_columns,
                                .drop_columns = request->drop_columns,
-                               .place = {.background = request->background},
+                               .entry = {.background = request->background},
                                .done = done,
                                .arg = arg};
     ingest_child_init(&job->child);
@@ -448,14 +448,14 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request
         return job;
     }
     job->queued = true;
-    ingest_queue_add(&ingest->queue, &job->place, request->user, request->source, request->source_size);
-    take_turns(ingest);
+    ingest_queue_add(&ingest->queue, &job->entry, request->user, request->source, request->source_size);
+    schedule(ingest);
     return job;
 }
 
 void ingest_cancel(struct ingest_job *job)
 {
     give_up(job, -ECANCELED, xstrdup("cancelled"));
-    if (!job->place.running)
+    if (!job->entry.running)
         end_without_child(job);
 }

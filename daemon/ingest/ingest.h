@@ -26,27 +26,27 @@ struct ingest_columns {
     int64_t room; /* bytes that both may take together */
 };
 
-/* What is to be done with a file; the meaning of each descriptor is that of proto/ingest.h. */
+/* How a file is to be read; the meaning of each descriptor is that of proto/ingest.h. */
 struct ingest_request {
     int source_fd;
     int64_t source_size; /* when it was opened: to ask its file system anew could block */
     int dest_fd;         /* -1 where not wanted */
-    /* Opens what columns are written to, when it is the file's turn. NULL: not wanted. */
+    /* Opens the files for columns when a child starts. NULL: no columns. */
     void (*open_columns)(struct ingest_columns *ret, void *arg);
-    /* Its turn was not long enough: they will be opened anew. NULL where open_columns is. */
+    /* The child was ended to yield its slot: they will be opened again. NULL where open_columns is. */
     void (*drop_columns)(void *arg);
-    /* Who takes turns with others (queue.h): the user, and the directory or client of that user. */
+    /* For the fair queue: the user, and the directory or client of that user. */
     const char *user, *source;
     int64_t size_max;
     int64_t memory_max; /* of reading into columns */
-    bool background;    /* nobody waits for it: everything else goes first */
+    bool background;    /* nobody waits for it: all other files go first */
 };
 
 struct ingest_result {
     int err; /* 0, or why the job itself failed: -ENOSPC of the destination, -ECANCELED, -EAGAIN
                 (too many wait), a child that could not be started */
     enum trace_state state; /* TRACE_UNREADABLE where err is set, or the child died */
-    char *reason;           /* NULL where there is nothing to say */
+    char *reason;           /* NULL: none */
     bool used_up;           /* the child's time or memory was, and it was killed for that */
     json_t *facts;          /* as proto/ingest.h describes them; an empty object where there are none */
     int source_fd, dest_fd; /* of the request, for another try; closed when done() returns */
@@ -55,26 +55,26 @@ struct ingest_result {
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret);
 /* Kills what runs and ends every job with -ECANCELED. Not to be called from done(). */
 struct ingest *ingest_free(struct ingest *ingest);
-/* Those that run stay. */
+/* Running children are not ended. */
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max);
-/* Takes a descriptor that a child which writes "0" to it joins a cgroup by (cgroup.h). */
+/* Takes a descriptor of cgroup.procs: each child joins that cgroup by writing "0" to it (cgroup.h). */
 void ingest_set_group(struct ingest *ingest, int take_procs_fd);
-/* That may run at a time: one more where it is one, for a file that is read quickly (queue.h). */
+/* Maximum of children at a time: two where [collect] children= is one, for a short file (queue.h). */
 unsigned ingest_children_max(const struct ingest *ingest);
 /* Since profd's start, but for those that are running and waiting. */
 struct ingest_metrics {
     unsigned running, waiting;
-    uint64_t read, failed, killed; /* files: killed is what a child's limits did, or profd at its deadline */
-    uint64_t put_back;             /* times that one gave up its place, to be read later */
+    uint64_t read, failed, killed; /* files; killed: by the child's limits, or by profd at its deadline */
+    uint64_t put_back;             /* times that a file yielded its slot, to be read later */
     uint64_t bytes;                /* of files that a child was given */
     struct histogram durations;
 };
 void ingest_metrics(const struct ingest *ingest, struct ingest_metrics *ret);
 /* 0, or why profd-ingest cannot be started: -ENOENT, -EACCES. */
 int ingest_check(const struct ingest *ingest);
-/* True when INGEST_WAITING_MAX files wait: hold back what can be held back. */
+/* True when INGEST_WAITING_MAX files wait: postpone files that can be postponed. */
 bool ingest_is_full(const struct ingest *ingest);
-/* Whether one more file of this source may wait; who has many waiting leaves room for others. */
+/* Whether one more file of this source may wait; a source with many waiting files leaves room for others. */
 bool ingest_has_room(const struct ingest *ingest, const char *user, const char *source);
 /* How long a child may take for a small file; larger ones get more. INGEST_DEADLINE by default. */
 void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-ingest: looks at one file that a worker wrote, with no right to do anything else. See proto/ingest.h
- * for how profd starts it. It never opens a path, and one that dies has taken nothing with it.
+ * profd-ingest: reads one file that a worker wrote, with no right to do anything else. See proto/ingest.h for
+ * its arguments. It never opens a path, and its death affects no other file.
  */
 #include "base/fs.h"
 #include "base/json.h"
@@ -59,7 +59,7 @@ static int given(int fd)
     return fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
-/* The signal that tells of the starter's death is only sent for what happens from now on. */
+/* PR_SET_PDEATHSIG is only sent for a later death: the pipe tells whether the starter has died already. */
 static bool has_starter(void)
 {
     struct pollfd result = {.fd = INGEST_FD_RESULT};
@@ -67,7 +67,7 @@ static bool has_starter(void)
            !(result.revents & (POLLERR | POLLNVAL));
 }
 
-/* The limit is each file's. The copy has its room already: it is as large as the source. */
+/* The limit holds for each file. The copy is as large as the source, and the store has reserved its space. */
 static int64_t file_size_max(const struct ingest_command *command)
 {
     const struct check_request *request = &command->request;
@@ -83,7 +83,7 @@ static int64_t file_size_max(const struct ingest_command *command)
     return request->dest_fd < 0 ? columns_max : MAX(columns_max, size);
 }
 
-/* Before anything is read: what is read counts where the reader is. */
+/* Before anything is read: page cache counts in the cgroup of its reader. */
 static void join_group(void)
 {
     int fd = given(INGEST_FD_GROUP);
@@ -166,7 +166,6 @@ int main(int argc, char **argv)
             "profd starts it, with the file as descriptor 3\n");
         return 2;
     }
-    /* Not exit(): what libraries and instruments do there opens files, which the sandbox answers by killing.
-     */
+    /* Not exit(): libraries and instruments open files there, for which the sandbox kills the process. */
     _exit(run_command(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

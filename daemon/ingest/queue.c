@@ -3,26 +3,26 @@
 
 #include "base/alloc.h"
 
-/* Of turns; what is beyond has had days. */
-#define TURNS_COUNTED_MAX 12
+/* Later slices, of days, do not grow. */
+#define SLICES_COUNTED_MAX 12
 /* One for short files, one for long ones. */
-#define PLACES_MIN 2U
+#define SLOTS_MIN 2U
 
-unsigned ingest_queue_running_max(unsigned places)
+unsigned ingest_queue_running_max(unsigned slots)
 {
-    return MAX(places, PLACES_MIN);
+    return MAX(slots, SLOTS_MIN);
 }
 
-void ingest_queue_init(struct ingest_queue *q, unsigned places)
+void ingest_queue_init(struct ingest_queue *q, unsigned slots)
 {
-    *q = (struct ingest_queue){.places = places,
+    *q = (struct ingest_queue){.slots = slots,
                                .slice_ns = INGEST_QUEUE_SLICE_NS,
                                .waiting = TAILQ_HEAD_INITIALIZER(q->waiting),
                                .running = TAILQ_HEAD_INITIALIZER(q->running),
                                .shares = TAILQ_HEAD_INITIALIZER(q->shares)};
 }
 
-/* -- Shares ------------------------------------------------------------------------------------------- */
+/* -- Shares -- */
 
 static struct queue_share *share_find(const struct ingest_queue *q, const struct queue_share *user,
                                       const char *name)
@@ -57,7 +57,7 @@ static void share_put(struct ingest_queue *q, struct queue_share *s)
     free(s);
 }
 
-/* Who did not wait has no claim to turns that others had meanwhile. */
+/* A share that did not wait is not compensated for slices that others had meanwhile. */
 static void share_wait(struct ingest_queue *q, struct queue_share *s, enum queue_class class)
 {
     if (s->n_waiting_of[class]++ == 0)
@@ -78,27 +78,27 @@ bool ingest_queue_has_room(const struct ingest_queue *q, const char *user, const
     return q->n_waiting + (u ? u->n_waiting : 0) + (s ? s->n_waiting : 0) < waiting_max;
 }
 
-/* -- Files -------------------------------------------------------------------------------------------- */
+/* -- Files -- */
 
 static enum queue_class class_of(const struct ingest_queue *q, const struct queue_file *f, int64_t now_ns)
 {
     bool used_up = f->running && now_ns - f->began_ns >= q->slice_ns;
-    return f->n_turns > 0 || used_up ? QUEUE_LONG : QUEUE_SHORT;
+    return f->n_slices > 0 || used_up ? QUEUE_LONG : QUEUE_SHORT;
 }
 
-/* A file that waits has one class as long as it does. */
+/* The class of a file does not change while it waits. */
 static enum queue_class class_of_waiting(const struct ingest_queue *q, const struct queue_file *f)
 {
     return class_of(q, f, 0);
 }
 
-static int64_t turn_of(const struct ingest_queue *q, const struct queue_file *f)
+static int64_t slice_of(const struct ingest_queue *q, const struct queue_file *f)
 {
-    int64_t turn = q->slice_ns;
+    int64_t slice = q->slice_ns;
 
-    for (unsigned i = 0; i < MIN(f->n_turns, TURNS_COUNTED_MAX); i++)
-        turn *= INGEST_QUEUE_GROWTH;
-    return turn;
+    for (unsigned i = 0; i < MIN(f->n_slices, SLICES_COUNTED_MAX); i++)
+        slice *= INGEST_QUEUE_GROWTH;
+    return slice;
 }
 
 static unsigned count_long(const struct ingest_queue *q, int64_t now_ns)
@@ -132,7 +132,7 @@ static void dequeue(struct ingest_queue *q, struct queue_file *f)
     q->n_waiting--;
 }
 
-static void leave_place(struct ingest_queue *q, struct queue_file *f)
+static void leave_slot(struct ingest_queue *q, struct queue_file *f)
 {
     TAILQ_REMOVE(&q->running, f, next);
     q->n_running--;
@@ -146,7 +146,7 @@ void ingest_queue_add(struct ingest_queue *q, struct queue_file *f, const char *
 {
     f->user = share_get(q, NULL, user);
     f->source = share_get(q, f->user, source);
-    f->n_turns = f->background || size > INGEST_QUEUE_SHORT_BYTES;
+    f->n_slices = f->background || size > INGEST_QUEUE_SHORT_BYTES;
     enqueue(q, f);
     f->number = q->clock;
 }
@@ -154,7 +154,7 @@ void ingest_queue_add(struct ingest_queue *q, struct queue_file *f, const char *
 void ingest_queue_remove(struct ingest_queue *q, struct queue_file *f)
 {
     if (f->running)
-        leave_place(q, f);
+        leave_slot(q, f);
     else
         dequeue(q, f);
     share_put(q, f->source);
@@ -170,9 +170,9 @@ void ingest_queue_done(struct ingest_queue *q)
         ingest_queue_remove(q, f);
 }
 
-/* -- Turns -------------------------------------------------------------------------------------------- */
+/* -- Slices -- */
 
-/* Whose turn is longer ago; of one source, in order of arrival. */
+/* The user, then the source, that was served longer ago; of one source, in order of arrival. */
 static bool goes_before(const struct ingest_queue *q, const struct queue_file *a, const struct queue_file *b)
 {
     enum queue_class class = class_of_waiting(q, a);
@@ -183,7 +183,7 @@ static bool goes_before(const struct ingest_queue *q, const struct queue_file *a
         return a->user->served[class] < b->user->served[class];
     if (a->source->served[class] != b->source->served[class])
         return a->source->served[class] < b->source->served[class];
-    return a->n_turns != b->n_turns ? a->n_turns < b->n_turns : a->number < b->number;
+    return a->n_slices != b->n_slices ? a->n_slices < b->n_slices : a->number < b->number;
 }
 
 static struct queue_file *first_of(const struct ingest_queue *q, enum queue_class class)
@@ -201,12 +201,12 @@ struct queue_file *ingest_queue_next(const struct ingest_queue *q, int64_t now_n
     struct queue_file *brief = first_of(q, QUEUE_SHORT), *lengthy = first_of(q, QUEUE_LONG);
     unsigned n_long = count_long(q, now_ns);
 
-    /* The last place is kept for a long file, where none is read. */
-    bool is_kept = lengthy && n_long == 0 && q->n_running + 1 >= q->places;
-    unsigned places_for_short = n_long > 0 ? ingest_queue_running_max(q->places) : q->places;
-    if (brief && !(is_kept && !lengthy->background) && q->n_running < places_for_short)
+    /* The last slot is kept for a long file, where none is read. */
+    bool is_kept = lengthy && n_long == 0 && q->n_running + 1 >= q->slots;
+    unsigned slots_for_short = n_long > 0 ? ingest_queue_running_max(q->slots) : q->slots;
+    if (brief && !(is_kept && !lengthy->background) && q->n_running < slots_for_short)
         return brief;
-    return lengthy && q->n_running < q->places ? lengthy : NULL;
+    return lengthy && q->n_running < q->slots ? lengthy : NULL;
 }
 
 void ingest_queue_begin(struct ingest_queue *q, struct queue_file *f, int64_t now_ns)
@@ -223,14 +223,14 @@ void ingest_queue_begin(struct ingest_queue *q, struct queue_file *f, int64_t no
     q->n_running++;
 }
 
-/* Of one user, the sources are compared. */
+/* Files of one user are compared by source. */
 static bool has_more_running(const struct queue_file *a, const struct queue_file *b)
 {
     return a->user != b->user ? a->user->n_running > b->user->n_running
                               : a->source->n_running > b->source->n_running;
 }
 
-/* Whether the place of a running file is one that the waiting file may have. */
+/* Whether a running file yields its slot to the waiting file. */
 static bool gives_way(const struct ingest_queue *q, const struct queue_file *running,
                       const struct queue_file *waiting, int64_t now_ns)
 {
@@ -240,10 +240,10 @@ static bool gives_way(const struct ingest_queue *q, const struct queue_file *run
         return true;
     if (!has_more_running(running, waiting))
         return false;
-    return class_of_waiting(q, waiting) == QUEUE_SHORT || now_ns - running->began_ns >= turn_of(q, running);
+    return class_of_waiting(q, waiting) == QUEUE_SHORT || now_ns - running->began_ns >= slice_of(q, running);
 }
 
-/* The one that has lost least by it. */
+/* The one that loses the least progress. */
 static struct queue_file *find_yielding(const struct ingest_queue *q, const struct queue_file *waiting,
                                         int64_t now_ns)
 {
@@ -258,10 +258,10 @@ static struct queue_file *find_yielding(const struct ingest_queue *q, const stru
 
 struct queue_file *ingest_queue_yield(struct ingest_queue *q, int64_t now_ns)
 {
-    bool short_have_none = count_long(q, now_ns) >= ingest_queue_running_max(q->places);
+    bool short_have_none = count_long(q, now_ns) >= ingest_queue_running_max(q->slots);
     struct queue_file *f, *found = NULL;
 
-    if (q->n_running < q->places)
+    if (q->n_running < q->slots)
         return NULL;
     TAILQ_FOREACH(f, &q->running, next)
         if (f->yielding)
@@ -278,10 +278,10 @@ void ingest_queue_put_back(struct ingest_queue *q, struct queue_file *f, int64_t
 {
     int64_t had = now_ns - f->began_ns;
 
-    leave_place(q, f);
+    leave_slot(q, f);
     do
-        f->n_turns++;
-    while (turn_of(q, f) <= had && f->n_turns < TURNS_COUNTED_MAX);
+        f->n_slices++;
+    while (slice_of(q, f) <= had && f->n_slices < SLICES_COUNTED_MAX);
     enqueue(q, f);
 }
 
@@ -293,7 +293,7 @@ int64_t ingest_queue_due(const struct ingest_queue *q, int64_t now_ns)
     if (q->n_waiting == 0)
         return INT64_MAX;
     TAILQ_FOREACH(f, &q->running, next) {
-        const int64_t moments[] = {f->began_ns + q->slice_ns, f->began_ns + turn_of(q, f)};
+        const int64_t moments[] = {f->began_ns + q->slice_ns, f->began_ns + slice_of(q, f)};
         for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
             if (moments[i] > now_ns)
                 due = MIN(due, moments[i]);

@@ -18,12 +18,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Reserved and unused is no harm: arenas, guard pages, libraries. A file may be mapped as a whole. */
+/* Addresses that are reserved and unused do no harm: arenas, guard pages, libraries. A complete file may be
+ * mapped. */
 #define ADDRESS_SPACE_PER_MEMORY 4
-#define ADDRESS_SPACE_BESIDE     (INT64_C(8) << 30)
+#define ADDRESS_SPACE_BASE       (INT64_C(8) << 30)
 
 static const struct filter_rule file_rules[] = {
-    /* Reading and writing what is open. For fstat() see below. */
+    /* Reading and writing open files. For fstat() see below. */
     {SCMP_SYS(read)},
     {SCMP_SYS(pread64)},
     {SCMP_SYS(write)},
@@ -39,7 +40,7 @@ static const struct filter_rule file_rules[] = {
      2,
      {FILTER_WITHOUT(2, PROT_EXEC),
       {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN, MAP_SHARED}}},
-    /* What it needed so far. */
+    /* Its use of memory and time. */
     {SCMP_SYS(getrusage)},
 };
 
@@ -60,7 +61,7 @@ static int allow_threads(scmp_filter_ctx filter)
 {
     int r = filter_allow(filter, thread_rules, ARRAY_SIZE(thread_rules));
 
-    /* Its flags lie in memory, where no filter sees them; glibc then uses the other one. */
+    /* Its flags are in memory, where no filter sees them; glibc then uses clone(). */
     return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
@@ -75,7 +76,7 @@ static int load_filter(const struct sandbox *s)
     int r = filter ? filter_allow(filter, file_rules, ARRAY_SIZE(file_rules)) : -ENOMEM;
     if (r >= 0)
         r = filter_allow(filter, &clone_file, 1);
-    /* How streams of stdio ask for the size of their buffer, and can do without. */
+    /* Streams of stdio call it for the size of their buffer, and do not need it. */
     if (r >= 0)
         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(newfstatat), 0);
     if (r >= 0 && s->threads)
@@ -86,7 +87,7 @@ static int load_filter(const struct sandbox *s)
     return r;
 }
 
-/* Where the hard limit of time is the soft one the kernel kills at once, and nobody learns why. */
+/* With equal limits of time the kernel kills at once by SIGKILL, which does not show the reason. */
 static int set_limit(__rlimit_resource_t resource, int64_t value)
 {
     struct rlimit limit = {(rlim_t)value, (rlim_t)value + (resource == RLIMIT_CPU)};
@@ -99,7 +100,7 @@ static int64_t address_space_max(const struct sandbox *s)
     int64_t max;
     bool beyond = __builtin_mul_overflow(s->memory, ADDRESS_SPACE_PER_MEMORY, &max) ||
                   __builtin_add_overflow(max, s->file_size, &max) ||
-                  __builtin_add_overflow(max, ADDRESS_SPACE_BESIDE, &max);
+                  __builtin_add_overflow(max, ADDRESS_SPACE_BASE, &max);
     return beyond ? INT64_MAX : max;
 }
 
@@ -124,7 +125,7 @@ static int set_limits(const struct sandbox *s)
         if (r < 0)
             return r;
     }
-    /* Then it is an error of the write, which can be told from a death. */
+    /* Then it is an error of write(), which differs from a death. */
     return signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? -errno : 0;
 }
 

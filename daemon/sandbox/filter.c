@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 
 static const struct filter_rule common_rules[] = {
-    /* Memory. Neither shared memory without a file nor what grows as a stack counts as data, and nothing
-     * becomes a program. */
+    /* Memory. Shared memory without a file and growing stacks, which do not count as data, are not allowed, and
+     * nothing becomes executable. */
     {SCMP_SYS(brk)},
     {SCMP_SYS(munmap)},
     {SCMP_SYS(mremap)},
@@ -16,11 +16,11 @@ static const struct filter_rule common_rules[] = {
      2,
      {FILTER_WITHOUT(2, PROT_EXEC), {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_GROWSDOWN, MAP_PRIVATE}}},
     {SCMP_SYS(mprotect), 1, {FILTER_WITHOUT(2, PROT_EXEC | PROT_GROWSDOWN | PROT_GROWSUP)}},
-    /* How much memory there is: qsort() sizes its buffer by it. */
+    /* The size of the memory: qsort() sizes its buffer by it. */
     {SCMP_SYS(sysinfo)},
-    /* Time, where the kernel's page of functions does not tell it. */
+    /* Time, where the vDSO does not have it. */
     {SCMP_SYS(clock_gettime)},
-    /* The end, where libcrypto passes a lock; and what a stopped process goes on with. */
+    /* The end, where libcrypto takes a lock; and the continuation of a stopped process. */
     {SCMP_SYS(exit)},
     {SCMP_SYS(exit_group)},
     {SCMP_SYS(futex)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of the system calls that a child of profd may use: everything that is not on its list is refused. A
- * child names its own calls in tables of rules; memory, time and the end, which every child needs, are here.
+ * Lists of the system calls that a child of profd may use: all others are refused. A child lists its own calls
+ * in tables of rules; those for memory, time and exit, which every child needs, are here.
  *
  * Names of calls that an architecture does not have (poll of aarch64) have no effect there.
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A call that is allowed where its arguments are as n of `args` say; with any where n is 0. */
+/* A call that is allowed where its arguments match n of `args`; with any arguments where n is 0. */
 struct filter_rule {
     int call;
     unsigned n;
@@ -28,8 +28,8 @@ struct filter_rule {
         arg, SCMP_CMP_EQ, (scmp_datum_t)(value), 0                                                           \
     }
 
-/* Already allows memory that is never executed, the time, and the end. `otherwise` is what happens to calls
- * that are not on the list: SCMP_ACT_KILL_PROCESS, SCMP_ACT_ERRNO(EPERM). NULL: no memory. */
+/* Allows memory that is never executable, the time, and exit. `otherwise` is the action for calls that are not
+ * on the list: SCMP_ACT_KILL_PROCESS, SCMP_ACT_ERRNO(EPERM). NULL: no memory. */
 scmp_filter_ctx filter_new(uint32_t otherwise);
 /* 0 or a negative errno value, as for filter_load(), which holds for all threads and releases the filter. */
 int filter_allow(scmp_filter_ctx filter, const struct filter_rule *rules, size_t n);

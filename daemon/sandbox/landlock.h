@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landlock: what a process may reach by names, which a list of system calls cannot see. It never loosens
- * anything, and holds for the calling thread and those that it begins later.
+ * Landlock: limits the paths, ports and processes that a process may reach, which a list of system calls cannot
+ * see. It only adds restrictions, for the calling thread and those that it starts later.
  */
 #pragma once
 

@@ -28,7 +28,7 @@ static void empty_bounding_set(void)
             return;
 }
 
-/* Not the user who is nobody where that is not allowed: the group alone is no harm. */
+/* Where changing the user is not allowed, changing only the group does no harm. */
 static int leave_root(void)
 {
     bool left = setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rights of a child's user, which it inherits from profd and does not need. */
+/* The privileges of a child's user, which it inherits from profd and does not need. */
 #pragma once
 
 #include <stdbool.h>
 
 /*
- * Gives up all capabilities, of every set, and the chance to get new ones by an exec. A root who is to become
- * nobody does that as well, so that no file, process or limit of root's is its own any longer; where the
- * service's filter or a user namespace does not allow it, he stays a root without capabilities. Where the
- * filter refuses capset(), capabilities stay: the caller's own filter then leaves nothing to use them with.
+ * Drops all capabilities, of every set, and prevents new ones by an exec. Where requested, root becomes nobody,
+ * so that it has no rights to files, processes or limits of root; where the service's filter or a user namespace
+ * does not allow it, it stays a root without capabilities. Where the filter refuses capset(), capabilities stay:
+ * the caller's own filter then leaves no call to use them with.
  *
- * With one thread, before others are begun. 0 or a negative errno value.
+ * With one thread, before others are started. 0 or a negative errno value.
  */
 int privileges_drop(bool become_nobody);

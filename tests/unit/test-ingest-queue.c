@@ -190,7 +190,7 @@ static void test_turns_grow(void **state)
     now += 100000 * SLICE;
     struct queue_file *yields = ingest_queue_yield(&q, now);
     ingest_queue_put_back(&q, yields, now);
-    assert_true(yields->n_turns > 8);
+    assert_true(yields->n_slices > 8);
     ingest_queue_done(&q);
 }
 
@@ -342,8 +342,8 @@ static void take_turns(struct day *d)
         if ((f = ingest_queue_yield(&d->queue, d->now)))
             ingest_queue_put_back(&d->queue, f, d->now);
     } while (f);
-    assert_true(d->queue.n_running <= MAX(d->queue.places, 2));
-    assert_true(d->queue.n_waiting == 0 || d->queue.n_running >= d->queue.places);
+    assert_true(d->queue.n_running <= MAX(d->queue.slots, 2));
+    assert_true(d->queue.n_waiting == 0 || d->queue.n_running >= d->queue.slots);
 }
 
 static int64_t next_event(const struct day *d)
