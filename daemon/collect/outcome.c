@@ -26,7 +26,7 @@
 
 /* -- Traces of a collection -- */
 
-static void note_damage(struct collection *k, const struct trace_record *row)
+static void outcome_note_damage(struct collection *k, const struct trace_record *row)
 {
     const char *state = trace_state_name(row->state);
     bool names_state = row->reason && starts_with(row->reason, state);
@@ -56,7 +56,7 @@ void outcome_count(struct discovered_file *f, const struct trace_record *row, bo
             if (row->rank >= 0 && row->rank < 64)
                 k->ranks |= UINT64_C(1) << row->rank;
         } else if (is_its_own && row->state != TRACE_DUPLICATE) {
-            note_damage(k, row);
+            outcome_note_damage(k, row);
         }
     }
 }
@@ -207,7 +207,7 @@ static void name_instances(struct catalog *c, const struct target *t)
 
 /* -- The end of a collection -- */
 
-static void explain_nothing(const struct collection *k, char **ret_reason, const char **ret_remedy)
+static void outcome_explain_nothing(const struct collection *k, char **ret_reason, const char **ret_remedy)
 {
     const struct target *t = k->target;
     char patience[UNIT_TEXT_MAX];
@@ -240,7 +240,7 @@ static void explain_nothing(const struct collection *k, char **ret_reason, const
                   "stop profiler\".";
 }
 
-static char *missing_ranks(const struct collection *k)
+static char *outcome_missing_ranks(const struct collection *k)
 {
     char *list = xstrdup("");
     unsigned listed = 0;
@@ -257,9 +257,9 @@ static char *missing_ranks(const struct collection *k)
 }
 
 /* Some ranks are complete. */
-static void explain_some(const struct collection *k, char **ret_reason, const char **ret_remedy)
+static void outcome_explain_some(const struct collection *k, char **ret_reason, const char **ret_remedy)
 {
-    _cleanup_(freep) char *missing = missing_ranks(k);
+    _cleanup_(freep) char *missing = outcome_missing_ranks(k);
     const char *why = k->trouble ? k->trouble : k->damage;
 
     *ret_reason =
@@ -271,7 +271,7 @@ static void explain_some(const struct collection *k, char **ret_reason, const ch
 }
 
 /* There are traces, and none of them is complete and its own. */
-static void explain_damaged(const struct collection *k, char **ret_reason, const char **ret_remedy)
+static void outcome_explain_damaged(const struct collection *k, char **ret_reason, const char **ret_remedy)
 {
     if (k->n_traces == 1)
         *ret_reason = xasprintf("its trace is incomplete: %s", k->damage);
@@ -280,7 +280,7 @@ static void explain_damaged(const struct collection *k, char **ret_reason, const
     *ret_remedy = "profctl list-traces prints the state of each.";
 }
 
-static void explain_pending(struct collection *k)
+static void outcome_explain_pending(struct collection *k)
 {
     if (k->dir->n_opening > 0) {
         k->trouble = xasprintf("%s does not respond", k->dir->path);
@@ -291,29 +291,29 @@ static void explain_pending(struct collection *k)
     }
 }
 
-static void end_collection(struct collection *k)
+static void collection_end(struct collection *k)
 {
     _cleanup_(freep) char *reason = NULL;
     const char *remedy = NULL;
     enum state outcome = STATE_PARTIAL;
 
     if (dir_has_pending(k->dir, k) && !k->trouble)
-        explain_pending(k);
+        outcome_explain_pending(k);
     if (k->n_complete >= k->target->record.ranks_expected) {
         outcome = STATE_COMPLETE;
     } else if (k->n_complete > 0) {
-        explain_some(k, &reason, &remedy);
+        outcome_explain_some(k, &reason, &remedy);
     } else if (k->damage) {
-        explain_damaged(k, &reason, &remedy);
+        outcome_explain_damaged(k, &reason, &remedy);
     } else {
         outcome = k->n_traces > 0 && !k->trouble ? STATE_PARTIAL : STATE_FAILED;
-        explain_nothing(k, &reason, &remedy);
+        outcome_explain_nothing(k, &reason, &remedy);
     }
     name_instances(k->dir->collector->catalog, k->target);
     target_collected(k->target, outcome, reason, remedy);
 }
 
-static void end_invisible(struct collection *k)
+static void collection_end_invisible(struct collection *k)
 {
     const struct trace_place *place = &k->target->worker.place;
     _cleanup_(freep) char *reason = xasprintf("recorded, but its traces cannot be collected from here: %s",
@@ -338,12 +338,12 @@ static bool collection_is_over(const struct collection *k)
 }
 
 /* May end it, which frees it. */
-static void check_collection(struct collection *k)
+static void collection_check(struct collection *k)
 {
     if (k->collecting && !k->dir)
-        end_invisible(k);
+        collection_end_invisible(k);
     else if (k->collecting && collection_is_over(k))
-        end_collection(k);
+        collection_end(k);
     /* A recording whose engine stops by itself is over when its files are. */
     else if (!k->collecting && k->dir && k->target->record.state == STATE_RECORDING &&
              k->n_complete >= k->target->record.ranks_expected && !dir_has_pending(k->dir, k))
@@ -356,7 +356,7 @@ void outcome_check_all(struct collector *c)
 
     for (k = TAILQ_FIRST(&c->collections); k; k = next) {
         next = TAILQ_NEXT(k, next);
-        check_collection(k);
+        collection_check(k);
     }
 }
 
@@ -366,6 +366,6 @@ void outcome_check_dir(struct watched_dir *d)
 
     for (k = TAILQ_FIRST(&d->collections); k; k = next) {
         next = TAILQ_NEXT(k, next_in_dir);
-        check_collection(k);
+        collection_check(k);
     }
 }

@@ -51,7 +51,7 @@ struct reconcile {
 
 static void reconcile_on_portion(void *arg);
 
-static void drop_items(struct reconcile *r)
+static void reconcile_drop_items(struct reconcile *r)
 {
     for (size_t i = 0; i < r->n; i++) {
         free(r->items[i].path);
@@ -60,7 +60,7 @@ static void drop_items(struct reconcile *r)
     r->n = r->next = 0;
 }
 
-static void close_dir(struct reconcile *r)
+static void reconcile_close_dir(struct reconcile *r)
 {
     if (r->dir)
         closedir(r->dir);
@@ -71,8 +71,8 @@ static void close_dir(struct reconcile *r)
 
 static void reconcile_drop(struct reconcile *r)
 {
-    drop_items(r);
-    close_dir(r);
+    reconcile_drop_items(r);
+    reconcile_close_dir(r);
     if (r->root)
         closedir(r->root);
     if (r->columns)
@@ -82,11 +82,11 @@ static void reconcile_drop(struct reconcile *r)
 
 /* -- Files: on the offload -- */
 
-static bool next_dir(struct reconcile *r)
+static bool reconcile_next_dir(struct reconcile *r)
 {
     struct dirent *entry;
 
-    close_dir(r);
+    reconcile_close_dir(r);
     while (!r->dir && (entry = readdir(r->root))) {
         if (entry->d_name[0] == '.')
             continue;
@@ -97,7 +97,7 @@ static bool next_dir(struct reconcile *r)
     return r->dir;
 }
 
-static void take_file(struct reconcile *r, const char *name)
+static void reconcile_take_file(struct reconcile *r, const char *name)
 {
     struct stat st;
 
@@ -106,25 +106,25 @@ static void take_file(struct reconcile *r, const char *name)
     r->items[r->n++] = (struct reconcile_item){.path = xasprintf("%s/%s", r->dir_path, name)};
 }
 
-static void list_files(void *arg)
+static void reconcile_list_files(void *arg)
 {
     struct reconcile *r = arg;
     struct dirent *entry;
 
     while (r->root && r->n < RECONCILE_PORTION) {
-        if (!r->dir && !next_dir(r))
+        if (!r->dir && !reconcile_next_dir(r))
             return;
         entry = readdir(r->dir);
         if (entry)
-            take_file(r, entry->d_name);
+            reconcile_take_file(r, entry->d_name);
         else
-            close_dir(r);
+            reconcile_close_dir(r);
     }
 }
 
 /* -- Files: on the loop -- */
 
-static bool is_of_living_session(const struct reconcile *r, const char *path)
+static bool is_of_running_session(const struct reconcile *r, const char *path)
 {
     const char *dir = path + strlen(store_path(r->collector->store)) + 1;
     _cleanup_(freep) char *name = xstrndup(dir, strcspn(dir, "/"));
@@ -196,7 +196,7 @@ static bool reconcile_file(struct reconcile *r, const struct reconcile_item *ite
         return true;
     if (store_is_removing(c->store))
         return false;
-    if (is_of_living_session(r, item->path)) {
+    if (is_of_running_session(r, item->path)) {
         c->skipped_session = true;
         return true;
     }
@@ -210,7 +210,7 @@ static bool reconcile_file(struct reconcile *r, const struct reconcile_item *ite
 
 /* -- Rows -- */
 
-static int take_row(const struct trace_record *t, void *arg)
+static int reconcile_take_row(const struct trace_record *t, void *arg)
 {
     struct reconcile *r = arg;
 
@@ -223,7 +223,7 @@ static int take_row(const struct trace_record *t, void *arg)
     return 0;
 }
 
-static void take_rows(struct reconcile *r)
+static void reconcile_take_rows(struct reconcile *r)
 {
     struct trace_filter filter = {.session_id = RECORD_NONE,
                                   .since = RECORD_NONE,
@@ -231,14 +231,14 @@ static void take_rows(struct reconcile *r)
                                   .before_id = r->at.trace_id,
                                   .limit = RECONCILE_PORTION};
 
-    int e = catalog_each_trace(r->collector->catalog, &filter, take_row, r);
+    int e = catalog_each_trace(r->collector->catalog, &filter, reconcile_take_row, r);
     if (e == -ENOENT) { /* the row was removed meanwhile: its time is still a position */
         filter.before_id = RECORD_NONE;
-        catalog_each_trace(r->collector->catalog, &filter, take_row, r);
+        catalog_each_trace(r->collector->catalog, &filter, reconcile_take_row, r);
     }
 }
 
-static void look_for_files(void *arg)
+static void reconcile_stat_files(void *arg)
 {
     struct reconcile *r = arg;
 
@@ -252,7 +252,7 @@ static void look_for_files(void *arg)
 }
 
 /* They are made again, if the trace is there. */
-static void forget_columns(struct reconcile *r, const struct reconcile_item *item)
+static void reconcile_forget_columns(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
 
@@ -269,7 +269,7 @@ static void forget_columns(struct reconcile *r, const struct reconcile_item *ite
     trace_record_done(&t);
 }
 
-static void mark_missing(struct reconcile *r, const struct reconcile_item *item)
+static void reconcile_mark_missing(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
 
@@ -314,11 +314,11 @@ static void recover_again(struct reconcile *r, const struct reconcile_item *item
 static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item)
 {
     if (is_gone(item->columns_err))
-        forget_columns(r, item);
+        reconcile_forget_columns(r, item);
     if (item->err == 0 && item->known_disk_size != RECORD_NONE && item->known_disk_size != item->disk_size)
         catalog_set_disk_size(r->collector->catalog, item->trace_id, item->disk_size);
     if (!item->was_missing && is_gone(item->err))
-        mark_missing(r, item);
+        reconcile_mark_missing(r, item);
     if (!item->was_missing || item->err != 0)
         return true;
     if (!can_recover(r->collector))
@@ -329,7 +329,7 @@ static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item
 
 /* -- Columns -- */
 
-static void list_columns(void *arg)
+static void reconcile_list_columns(void *arg)
 {
     struct reconcile *r = arg;
     struct dirent *entry;
@@ -511,9 +511,9 @@ static const struct {
     void (*work)(void *arg);
     bool (*compare)(struct reconcile *r, const struct reconcile_item *item); /* false: must wait */
 } phases[_PHASE_MAX] = {
-    [PHASE_FILES] = {NULL, list_files, reconcile_file},
-    [PHASE_ROWS] = {take_rows, look_for_files, reconcile_row},
-    [PHASE_COLUMNS] = {NULL, list_columns, reconcile_columns},
+    [PHASE_FILES] = {NULL, reconcile_list_files, reconcile_file},
+    [PHASE_ROWS] = {reconcile_take_rows, reconcile_stat_files, reconcile_row},
+    [PHASE_COLUMNS] = {NULL, reconcile_list_columns, reconcile_columns},
 };
 
 static void reconcile_continue(struct reconcile *r)
@@ -526,7 +526,7 @@ static void reconcile_continue(struct reconcile *r)
         }
     }
     r->phase += r->n < RECONCILE_PORTION;
-    drop_items(r);
+    reconcile_drop_items(r);
     if (r->phase == _PHASE_MAX) {
         reconcile_end(r);
         return;
@@ -585,7 +585,7 @@ void reconcile_begin(struct collector *c)
     r->root = opendir(store_path(c->store));
     c->reconcile = r;
     c->skipped_session = c->session_ended = false;
-    offload_run(c->offload, list_files, reconcile_on_portion, r);
+    offload_run(c->offload, reconcile_list_files, reconcile_on_portion, r);
 }
 
 void reconcile_skipped(struct collector *c)

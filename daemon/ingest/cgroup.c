@@ -49,7 +49,7 @@ struct ingest_group {
     bool has_pids;
 };
 
-static int write_control(const char *directory, const char *name, const char *value)
+static int cgroup_write(const char *directory, const char *name, const char *value)
 {
     _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
     _cleanup_(closep) int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -66,7 +66,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static int read_control(const char *directory, const char *name, char **ret)
+static int cgroup_read(const char *directory, const char *name, char **ret)
 {
     _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
     size_t size;
@@ -74,43 +74,43 @@ static int read_control(const char *directory, const char *name, char **ret)
 }
 
 /* profd does not divide a cgroup that it shares, even where it could. */
-static int check_delegated(const char *directory, bool *ret_has_pids, const char **ret_reason)
+static int cgroup_check_delegated(const char *directory, bool *ret_has_pids, const char **ret_reason)
 {
     _cleanup_(freep) char *controllers = NULL, *processes = NULL;
     char own[16];
 
     snprintf(own, sizeof(own), "%d\n", (int)getpid());
     *ret_reason = "there is no cgroup v2 with the memory controller";
-    if (read_control(directory, "cgroup.controllers", &controllers) < 0 || !has_word(controllers, "memory"))
+    if (cgroup_read(directory, "cgroup.controllers", &controllers) < 0 || !has_word(controllers, "memory"))
         return -EOPNOTSUPP;
     *ret_has_pids = has_word(controllers, "pids");
     *ret_reason = "it is not delegated to profd";
     if (access(directory, W_OK) < 0)
         return -errno;
     *ret_reason = "profd is not alone in it";
-    int r = read_control(directory, "cgroup.procs", &processes);
+    int r = cgroup_read(directory, "cgroup.procs", &processes);
     return r < 0 ? r : streq(processes, own) ? 0 : -EBUSY;
 }
 
-static int make_group(const char *path)
+static int cgroup_make(const char *path)
 {
     return mkdir(path, GROUP_MODE) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 /* A cgroup whose children use controllers must contain no process itself: profd moves first. */
-static int divide(const char *directory, const struct ingest_group *g)
+static int cgroup_divide(const char *directory, const struct ingest_group *g)
 {
     _cleanup_(freep) char *own = xasprintf("%s/main", directory);
     _cleanup_(freep) char *pid = xasprintf("%d", (int)getpid());
 
-    int r = make_group(own);
+    int r = cgroup_make(own);
     if (r >= 0)
-        r = make_group(g->directory);
+        r = cgroup_make(g->directory);
     if (r >= 0)
-        r = write_control(own, "cgroup.procs", pid);
-    return r < 0 ? r
-                 : write_control(directory, "cgroup.subtree_control",
-                                 g->has_pids ? "+memory +pids" : "+memory");
+        r = cgroup_write(own, "cgroup.procs", pid);
+    return r < 0
+               ? r
+               : cgroup_write(directory, "cgroup.subtree_control", g->has_pids ? "+memory +pids" : "+memory");
 }
 
 int ingest_group_set_limits(const struct ingest_group *g, const struct ingest_limits *limits)
@@ -119,8 +119,8 @@ int ingest_group_set_limits(const struct ingest_group *g, const struct ingest_li
 
     snprintf(bytes, sizeof(bytes), "%" PRId64, limits->memory);
     snprintf(tasks, sizeof(tasks), "%" PRId64, limits->tasks);
-    int r = write_control(g->directory, "memory.max", bytes);
-    return r < 0 || !g->has_pids ? r : write_control(g->directory, "pids.max", tasks);
+    int r = cgroup_write(g->directory, "memory.max", bytes);
+    return r < 0 || !g->has_pids ? r : cgroup_write(g->directory, "pids.max", tasks);
 }
 
 int ingest_group_open(const struct ingest_group *g)
@@ -135,18 +135,18 @@ int ingest_group_new(const char *directory, const struct ingest_limits *limits, 
 {
     bool has_pids;
 
-    int r = check_delegated(directory, &has_pids, ret_reason);
+    int r = cgroup_check_delegated(directory, &has_pids, ret_reason);
     if (r < 0)
         return r;
     _cleanup_(ingest_group_freep) struct ingest_group *g = xcalloc(1, sizeof(*g));
     g->directory = xasprintf("%s/ingest", directory);
     g->has_pids = has_pids;
     *ret_reason = "it cannot be divided";
-    r = divide(directory, g);
+    r = cgroup_divide(directory, g);
     if (r >= 0)
         r = ingest_group_set_limits(g, limits);
     /* Swapped memory counts as well. Kernels without swap have no such file. */
-    if (r >= 0 && (r = write_control(g->directory, "memory.swap.max", "0")) == -ENOENT)
+    if (r >= 0 && (r = cgroup_write(g->directory, "memory.swap.max", "0")) == -ENOENT)
         r = 0;
     if (r < 0)
         return r;

@@ -47,7 +47,7 @@ struct check {
     uint8_t buffer[READ_SIZE];
 };
 
-static int start_hash(struct check *c)
+static int check_start_hash(struct check *c)
 {
     return EVP_DigestInit_ex(c->hash, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
 }
@@ -70,7 +70,7 @@ int check_new(const struct check_request *request, struct check **ret)
     /* Errors of OpenSSL's configuration file must not matter here. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
     c->hash = EVP_MD_CTX_new();
-    int r = c->hash ? start_hash(c) : -ENOMEM;
+    int r = c->hash ? check_start_hash(c) : -ENOMEM;
     if (r >= 0)
         r = stream_new(STREAM_LIMITS_DEFAULT, &c->stream);
     if (r >= 0)
@@ -100,7 +100,7 @@ struct check *check_free(struct check *c)
 
 /* -- The bytes -- */
 
-static int unreadable(struct check *c, int r, char *reason)
+static int check_unreadable(struct check *c, int r, char *reason)
 {
     c->state = TRACE_UNREADABLE;
     free(c->reason);
@@ -109,7 +109,7 @@ static int unreadable(struct check *c, int r, char *reason)
 }
 
 /* A clone is a snapshot: what is hashed and checked is then read from it, the source may change meanwhile. */
-static void try_clone(struct check *c)
+static void check_try_clone(struct check *c)
 {
     if (c->write_fd < 0 || ioctl(c->write_fd, FICLONE, c->read_fd) < 0)
         return;
@@ -117,10 +117,10 @@ static void try_clone(struct check *c)
     c->write_fd = -1;
 }
 
-static int copy_failed(struct check *c, int err)
+static int check_copy_failed(struct check *c, int err)
 {
     c->error = -err;
-    return unreadable(c, err, xasprintf("cannot write the copy: %s", strerror(-err)));
+    return check_unreadable(c, err, xasprintf("cannot write the copy: %s", strerror(-err)));
 }
 
 /* Number of bytes, from that offset of the file on, to be written, or to be left as a hole. */
@@ -139,9 +139,9 @@ static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_
     return n;
 }
 
-/* Blocks of zeros are not written: holes of the source stay holes. sync_copy() gives the copy its
+/* Blocks of zeros are not written: holes of the source stay holes. check_sync_copy() gives the copy its
  * length. */
-static int write_at(struct check *c, const uint8_t *data, size_t size)
+static int check_write(struct check *c, const uint8_t *data, size_t size)
 {
     uint64_t at = (uint64_t)c->size;
     int r = 0;
@@ -154,34 +154,34 @@ static int write_at(struct check *c, const uint8_t *data, size_t size)
         size -= n;
         at += n;
     }
-    return r < 0 ? copy_failed(c, r) : 0;
+    return r < 0 ? check_copy_failed(c, r) : 0;
 }
 
-static int take_bytes(const void *data, size_t size, void *arg)
+static int check_take_bytes(const void *data, size_t size, void *arg)
 {
     struct check *c = arg;
 
     if ((int64_t)size > c->request.size_max - c->size)
-        return unreadable(c, -EFBIG,
-                          xasprintf("larger than the limit of %" PRId64 " bytes", c->request.size_max));
-    if (c->write_fd >= 0 && write_at(c, data, size) < 0)
+        return check_unreadable(c, -EFBIG,
+                                xasprintf("larger than the limit of %" PRId64 " bytes", c->request.size_max));
+    if (c->write_fd >= 0 && check_write(c, data, size) < 0)
         return -c->error;
     EVP_DigestUpdate(c->hash, data, size);
     c->size += (int64_t)size;
     return 0;
 }
 
-static int take_rest(struct check *c, void (*each)(struct check *c, const uint8_t *data, size_t size))
+static int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t *data, size_t size))
 {
     for (;;) {
         ssize_t n = pread(c->read_fd, c->buffer, READ_SIZE, c->size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return unreadable(c, -errno, xasprintf("cannot be read: %s", strerror(errno)));
+            return check_unreadable(c, -errno, xasprintf("cannot be read: %s", strerror(errno)));
         if (n == 0)
             return 0;
-        int r = take_bytes(c->buffer, (size_t)n, c);
+        int r = check_take_bytes(c->buffer, (size_t)n, c);
         if (r < 0)
             return r;
         if (each)
@@ -189,28 +189,28 @@ static int take_rest(struct check *c, void (*each)(struct check *c, const uint8_
     }
 }
 
-static int sync_copy(struct check *c)
+static int check_sync_copy(struct check *c)
 {
     if (c->write_fd >= 0 && ftruncate(c->write_fd, c->size) < 0)
-        return copy_failed(c, -errno);
+        return check_copy_failed(c, -errno);
     if (c->request.dest_fd < 0 || fsync(c->request.dest_fd) == 0)
         return 0;
     c->error = errno;
-    return unreadable(c, -errno, xasprintf("cannot sync the copy: %s", strerror(errno)));
+    return check_unreadable(c, -errno, xasprintf("cannot sync the copy: %s", strerror(errno)));
 }
 
 /* Discards the bytes that a pass took, for the next one. */
-static int start_over(struct check *c)
+static int check_start_over(struct check *c)
 {
     c->size = 0;
     if (c->write_fd >= 0 && ftruncate(c->write_fd, 0) < 0)
-        return copy_failed(c, -errno);
-    return start_hash(c);
+        return check_copy_failed(c, -errno);
+    return check_start_hash(c);
 }
 
 /* -- Facts -- */
 
-static void put_hash(struct check *c, json_t *facts)
+static void facts_put_hash(struct check *c, json_t *facts)
 {
     uint8_t digest[SHA256_SIZE];
     char hex[2 * SHA256_SIZE + 1];
@@ -221,19 +221,19 @@ static void put_hash(struct check *c, json_t *facts)
     json_put_str(facts, "sha256", hex);
 }
 
-static void put_known_int(json_t *facts, const char *key, int64_t value)
+static void facts_put_int(json_t *facts, const char *key, int64_t value)
 {
     if (value >= 0)
         json_put_int(facts, key, value);
 }
 
-static void put_known_str(json_t *facts, const char *key, const char *value)
+static void facts_put_str(json_t *facts, const char *key, const char *value)
 {
     if (value[0])
         json_put_str(facts, key, value);
 }
 
-static void put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
+static void facts_put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
 {
     int64_t first, last, span, base = MAX(base_ns, INT64_C(0));
 
@@ -246,17 +246,18 @@ static void put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t b
     json_put_int(facts, "last_ts_ns", last);
 }
 
-static void put_file(struct check *c, enum stream_coding coding, enum trace_format format, json_t *facts)
+static void facts_put_file(struct check *c, enum stream_coding coding, enum trace_format format,
+                           json_t *facts)
 {
     json_put_int(facts, "size", c->size);
-    put_hash(c, facts);
+    facts_put_hash(c, facts);
     json_put_str(facts, "coding", stream_coding_name(coding));
     json_put_str(facts, "format", format_name(format));
 }
 
 /* -- A pass into columns -- */
 
-static int report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64_t events, void *arg)
+static int check_report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64_t events, void *arg)
 {
     const struct check *c = arg;
 
@@ -266,7 +267,7 @@ static int report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64_t eve
     return 0;
 }
 
-static void put_columns_summary(const struct read_summary *sum, json_t *facts)
+static void facts_put_columns(const struct read_summary *sum, json_t *facts)
 {
     const struct {
         const char *key;
@@ -287,7 +288,7 @@ static void put_columns_summary(const struct read_summary *sum, json_t *facts)
 }
 
 /* Reads the columns back: the facts are those that are in them. */
-static int put_columns(struct check *c, const struct read_summary *sum, json_t *facts)
+static int check_put_columns(struct check *c, const struct read_summary *sum, json_t *facts)
 {
     static const enum trace_state states[] = {
         [READ_COMPLETE] = TRACE_COMPLETE,
@@ -308,43 +309,44 @@ static int put_columns(struct check *c, const struct read_summary *sum, json_t *
     c->state = states[sum->state];
     c->reason = sum->reason[0] ? xstrdup(sum->reason) : NULL;
     json_object_update(facts, found);
-    put_columns_summary(sum, facts);
+    facts_put_columns(sum, facts);
     if (sum->columns.slices > 0)
-        put_span(facts, sum->columns.first_ns, sum->columns.last_ns, json_get_int(found, "base_time_ns", -1));
+        facts_put_span(facts, sum->columns.first_ns, sum->columns.last_ns,
+                       json_get_int(found, "base_time_ns", -1));
     return 0;
 }
 
-static void *sync_columns(void *arg)
+static void *check_sync_columns(void *arg)
 {
     const struct check *c = arg;
     return (void *)(intptr_t)(fsync(c->request.columns_fd) < 0 ? -errno : 0);
 }
 
 /* Copy and columns: a disk syncs both at once in little more than the time of one. */
-static int sync_all(struct check *c)
+static int check_sync_all(struct check *c)
 {
     pthread_t thread;
     void *result;
 
-    bool has_thread = pthread_create(&thread, NULL, sync_columns, c) == 0;
-    sync_copy(c);
+    bool has_thread = pthread_create(&thread, NULL, check_sync_columns, c) == 0;
+    check_sync_copy(c);
     if (has_thread)
         pthread_join(thread, &result);
     else
-        result = sync_columns(c);
+        result = check_sync_columns(c);
     int r = (int)(intptr_t)result;
     if (r < 0)
         c->columns_reason = xasprintf("cannot sync the columns: %s", strerror(-r));
     return r;
 }
 
-static void explain_no_columns(struct check *c, const struct read_summary *sum, int err)
+static void check_explain_no_columns(struct check *c, const struct read_summary *sum, int err)
 {
     c->columns_reason = xstrdup(sum->reason[0] ? sum->reason : err < 0 ? strerror(-err) : "holds no events");
     c->remedy = sum->remedy[0] ? xstrdup(sum->remedy) : NULL;
 }
 
-static bool read_into_columns(struct check *c, json_t *facts)
+static bool check_into_columns(struct check *c, json_t *facts)
 {
     const struct read_options options = {.source_fd = c->read_fd,
                                          .columns_fd = c->request.columns_fd,
@@ -352,8 +354,8 @@ static bool read_into_columns(struct check *c, json_t *facts)
                                          .memory_max = (uint64_t)c->request.memory_max,
                                          .threads = c->threads,
                                          .part = c->request.part,
-                                         .tap = take_bytes,
-                                         .progress = report_progress,
+                                         .tap = check_take_bytes,
+                                         .progress = check_report_progress,
                                          .read_sqlite = nsys_read,
                                          .arg = c};
     struct read_summary sum = {0};
@@ -362,23 +364,23 @@ static bool read_into_columns(struct check *c, json_t *facts)
     if (c->state == TRACE_UNREADABLE)
         return true;
     if (r < 0 || sum.state == READ_EMPTY || sum.state == READ_REFUSED) {
-        explain_no_columns(c, &sum, r);
+        check_explain_no_columns(c, &sum, r);
         return false;
     }
-    if (take_rest(c, NULL) < 0)
+    if (check_take_rest(c, NULL) < 0)
         return true;
-    r = sync_all(c);
+    r = check_sync_all(c);
     if (c->state == TRACE_UNREADABLE)
         return true;
-    if (r < 0 || put_columns(c, &sum, facts) < 0)
+    if (r < 0 || check_put_columns(c, &sum, facts) < 0)
         return false;
-    put_file(c, sum.stream.coding, sum.format, facts);
+    facts_put_file(c, sum.stream.coding, sum.format, facts);
     return true;
 }
 
 /* -- A pass without columns -- */
 
-static void decode(struct check *c, const uint8_t *data, size_t size)
+static void check_decode(struct check *c, const uint8_t *data, size_t size)
 {
     struct stream_io io = {.in = data, .in_size = size};
     bool filled;
@@ -396,7 +398,7 @@ static void decode(struct check *c, const uint8_t *data, size_t size)
     } while (io.in_size > 0 || filled);
 }
 
-static void classify(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
+static void check_classify(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
 {
     static const enum trace_state states[] = {
         [STREAM_COMPLETE] = TRACE_COMPLETE, [STREAM_TRUNCATED] = TRACE_TRUNCATED,
@@ -429,20 +431,20 @@ static void classify(struct check *c, const struct stream_summary *sum, const st
     }
 }
 
-static void put_ends(json_t *facts, const struct trace_ends *ends)
+static void facts_put_ends(json_t *facts, const struct trace_ends *ends)
 {
-    put_known_int(facts, "rank", ends->rank);
-    put_known_int(facts, "world_size", ends->world_size);
-    put_known_int(facts, "pid", ends->pid);
-    put_known_int(facts, "devices", ends->devices);
-    put_known_int(facts, "base_time_ns", ends->base_time_ns);
-    put_known_str(facts, "backend", ends->backend);
-    put_known_str(facts, "device_name", ends->device_name);
-    put_known_str(facts, "trace_name", ends->trace_name);
-    put_known_str(facts, "engine_version", ends->engine_version);
+    facts_put_int(facts, "rank", ends->rank);
+    facts_put_int(facts, "world_size", ends->world_size);
+    facts_put_int(facts, "pid", ends->pid);
+    facts_put_int(facts, "devices", ends->devices);
+    facts_put_int(facts, "base_time_ns", ends->base_time_ns);
+    facts_put_str(facts, "backend", ends->backend);
+    facts_put_str(facts, "device_name", ends->device_name);
+    facts_put_str(facts, "trace_name", ends->trace_name);
+    facts_put_str(facts, "engine_version", ends->engine_version);
 }
 
-static void put_content(struct check *c, json_t *facts)
+static void check_put_content(struct check *c, json_t *facts)
 {
     struct stream_summary sum;
     struct trace_ends ends;
@@ -453,34 +455,34 @@ static void put_content(struct check *c, json_t *facts)
     in.head = window_head(c->window, &in.head_size);
     in.tail = window_tail(c->window, &in.tail_size);
     ends_read(&in, &ends);
-    classify(c, &sum, &ends);
-    put_file(c, sum.coding, ends.format, facts);
+    check_classify(c, &sum, &ends);
+    facts_put_file(c, sum.coding, ends.format, facts);
     json_put_int(facts, "uncompressed", (int64_t)sum.out);
-    put_ends(facts, &ends);
+    facts_put_ends(facts, &ends);
     if (!format_is_trace_json(ends.format))
         return;
     json_put_int(facts, "events", (int64_t)c->span.events);
     if (c->span.events > 0)
-        put_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
+        facts_put_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
 }
 
 /* -- Both passes -- */
 
-static void read_without_columns(struct check *c, json_t *facts)
+static void check_without_columns(struct check *c, json_t *facts)
 {
-    if (c->columns_reason && start_over(c) < 0)
+    if (c->columns_reason && check_start_over(c) < 0)
         return;
-    if (take_rest(c, decode) == 0 && sync_copy(c) == 0)
-        put_content(c, facts);
+    if (check_take_rest(c, check_decode) == 0 && check_sync_copy(c) == 0)
+        check_put_content(c, facts);
 }
 
 json_t *check_run(struct check *c)
 {
     json_t *facts = json_object();
 
-    try_clone(c);
-    if (c->request.columns_fd < 0 || !read_into_columns(c, facts))
-        read_without_columns(c, facts);
+    check_try_clone(c);
+    if (c->request.columns_fd < 0 || !check_into_columns(c, facts))
+        check_without_columns(c, facts);
     if (c->error)
         json_put_int(facts, "error", c->error);
     else

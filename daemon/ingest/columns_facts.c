@@ -31,26 +31,27 @@ static const struct {
     {META_text_bytes, "uncompressed"},
 };
 
-static void put_text(json_t *object, const char *key, struct text text, size_t max)
+static void facts_put_text(json_t *object, const char *key, struct text text, size_t max)
 {
     _cleanup_(freep) char *copy = xstrndup(text.p, MIN(text.size, max));
     json_object_set_new(object, key, json_text(copy));
 }
 
-static void put_known(const struct columns *c, json_t *facts)
+static void facts_put_known(const struct columns *c, json_t *facts)
 {
     for (size_t i = 0; i < ARRAY_SIZE(known_facts); i++) {
         int64_t value = columns_meta(c, known_facts[i].meta);
         if (value == COLUMN_NULL)
             continue;
         if (meta_is_text(known_facts[i].meta))
-            put_text(facts, known_facts[i].key, columns_meta_text(c, known_facts[i].meta), FACT_BYTES_MAX);
+            facts_put_text(facts, known_facts[i].key, columns_meta_text(c, known_facts[i].meta),
+                           FACT_BYTES_MAX);
         else if (value >= 0)
             json_put_int(facts, known_facts[i].key, value);
     }
 }
 
-static void put_defects(const struct columns *c, json_t *facts)
+static void facts_put_defects(const struct columns *c, json_t *facts)
 {
     json_t *list = json_array();
 
@@ -83,7 +84,7 @@ struct slice_ranking {
 };
 _Static_assert(INGEST_CATEGORIES_MAX <= INGEST_NAMES_MAX, "a ranking holds them");
 
-static void consider(struct slice_ranking *r, size_t max, const struct slice_group *g)
+static void ranking_consider(struct slice_ranking *r, size_t max, const struct slice_group *g)
 {
     size_t at;
 
@@ -114,7 +115,7 @@ static void add_saturated(int64_t *sum, int64_t value)
 }
 
 /* The table of names is ordered by category. */
-static void read_overview(struct slice_overview *o)
+static void overview_read(struct slice_overview *o)
 {
     const struct columns *c = o->columns;
     int64_t category[BLOCK_ROWS], count[BLOCK_ROWS], sum[BLOCK_ROWS];
@@ -131,20 +132,20 @@ static void read_overview(struct slice_overview *o)
             struct slice_group g = {
                 .row = first + i, .category = category[i], .count = MAX(count[i], 0), .sum = MAX(sum[i], 0)};
             if (g.category != all.category) {
-                consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
+                ranking_consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
                 all = (struct slice_group){.category = g.category};
                 is_gpu = is_gpu_work(c, g.category);
             }
-            consider(is_gpu ? &o->gpu : &o->rest, INGEST_NAMES_MAX, &g);
+            ranking_consider(is_gpu ? &o->gpu : &o->rest, INGEST_NAMES_MAX, &g);
             add_saturated(&all.count, g.count);
             add_saturated(&all.sum, g.sum);
         }
     }
-    consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
+    ranking_consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
 }
 
 /* A group with its category, where that still fits. */
-static json_t *group_new(const struct columns *c, const struct slice_group *g, size_t *left)
+static json_t *slice_group_new(const struct columns *c, const struct slice_group *g, size_t *left)
 {
     struct text category = columns_text(c, g->category);
 
@@ -155,30 +156,30 @@ static json_t *group_new(const struct columns *c, const struct slice_group *g, s
     if (g->category == COLUMN_NULL)
         json_object_set_new(object, "category", json_null());
     else
-        put_text(object, "category", category, category.size);
+        facts_put_text(object, "category", category, category.size);
     json_put_int(object, "count", g->count);
     json_put_int(object, "sum_ns", g->sum);
     return object;
 }
 
-static void put_categories(const struct slice_overview *o, json_t *facts)
+static void facts_put_categories(const struct slice_overview *o, json_t *facts)
 {
     size_t left = CATEGORIES_BYTES_MAX;
     json_t *list = json_array(), *object;
 
     for (size_t i = 0; i < o->categories.n; i++)
-        if ((object = group_new(o->columns, &o->categories.best[i], &left)))
+        if ((object = slice_group_new(o->columns, &o->categories.best[i], &left)))
             json_array_append_new(list, object);
     json_object_set_new(facts, "categories", list);
 }
 
-static void put_extreme(json_t *object, const char *key, int64_t value)
+static void facts_put_extreme(json_t *object, const char *key, int64_t value)
 {
     if (value != COLUMN_NULL)
         json_put_int(object, key, value);
 }
 
-static void put_names(const struct slice_overview *o, const struct slice_ranking *r, json_t *list)
+static void facts_put_names(const struct slice_overview *o, const struct slice_ranking *r, json_t *list)
 {
     const struct columns *c = o->columns;
     size_t left = NAMES_BYTES_MAX / 2;
@@ -187,12 +188,12 @@ static void put_names(const struct slice_overview *o, const struct slice_ranking
     for (size_t i = 0; i < r->n; i++) {
         const struct slice_group *g = &r->best[i];
         struct text name = columns_text(c, columns_get(c, COL_name_name, g->row));
-        if (name.size > left || !(object = group_new(c, g, &left)))
+        if (name.size > left || !(object = slice_group_new(c, g, &left)))
             continue;
         left -= MIN(name.size, left);
-        put_text(object, "name", name, name.size);
-        put_extreme(object, "min_ns", columns_get(c, COL_name_min, g->row));
-        put_extreme(object, "max_ns", columns_get(c, COL_name_max, g->row));
+        facts_put_text(object, "name", name, name.size);
+        facts_put_extreme(object, "min_ns", columns_get(c, COL_name_min, g->row));
+        facts_put_extreme(object, "max_ns", columns_get(c, COL_name_max, g->row));
         json_array_append_new(list, object);
     }
 }
@@ -202,12 +203,12 @@ int columns_facts_put(const struct columns *c, json_t *facts)
     struct slice_overview o = {.columns = c};
     json_t *names = json_array();
 
-    put_known(c, facts);
-    put_defects(c, facts);
-    read_overview(&o);
-    put_categories(&o, facts);
-    put_names(&o, &o.gpu, names);
-    put_names(&o, &o.rest, names);
+    facts_put_known(c, facts);
+    facts_put_defects(c, facts);
+    overview_read(&o);
+    facts_put_categories(&o, facts);
+    facts_put_names(&o, &o.gpu, names);
+    facts_put_names(&o, &o.rest, names);
     json_object_set_new(facts, "names", names);
     return columns_damage(c) >= 0 ? -EBADMSG : 0;
 }

@@ -31,7 +31,7 @@ struct ingest_job {
     void *arg;
 
     int64_t begun_ns; /* its first slice; 0: it had none */
-    struct event *on_answer, *on_exit, *on_time;
+    struct event *answer_event, *exit_event, *time_event;
 
     int err;    /* it ends the job, whatever the child answers */
     char *fate; /* why profd itself gave up on the child */
@@ -50,7 +50,7 @@ struct ingest {
     struct ingest_metrics metrics;
 };
 
-static void schedule(struct ingest *ingest);
+static void ingest_schedule(struct ingest *ingest);
 
 static void close_fd(int *fd)
 {
@@ -59,7 +59,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void give_up(struct ingest_job *job, int err, char *fate)
+static void job_give_up(struct ingest_job *job, int err, char *fate)
 {
     if (job->fate || job->err) {
         free(fate);
@@ -71,7 +71,7 @@ static void give_up(struct ingest_job *job, int err, char *fate)
 }
 
 /* Reads the child's object into the result; the reason of a bad one. */
-static char *read_answer(const struct ingest_job *job, struct ingest_result *result)
+static char *job_read_answer(const struct ingest_job *job, struct ingest_result *result)
 {
     char *why = NULL;
     json_t *facts = ingest_child_parse(&job->child, &why);
@@ -92,9 +92,9 @@ static char *read_answer(const struct ingest_job *job, struct ingest_result *res
     return reason ? xstrdup(reason) : NULL;
 }
 
-static void free_events(struct ingest_job *job)
+static void job_free_events(struct ingest_job *job)
 {
-    struct event **const events[] = {&job->on_answer, &job->on_exit, &job->on_time};
+    struct event **const events[] = {&job->answer_event, &job->exit_event, &job->time_event};
 
     for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
         if (*events[i])
@@ -103,22 +103,23 @@ static void free_events(struct ingest_job *job)
     }
 }
 
-static void free_job(struct ingest_job *job)
+static void job_free(struct ingest_job *job)
 {
-    free_events(job);
+    job_free_events(job);
     ingest_child_done(&job->child);
     free(job->fate);
     free(job);
 }
 
-static void leave_queue(struct ingest_job *job)
+static void job_leave_queue(struct ingest_job *job)
 {
     if (job->queued)
         ingest_queue_remove(&job->ingest->queue, &job->entry);
     job->queued = false;
 }
 
-static void count(struct ingest_metrics *m, const struct ingest_job *job, const struct ingest_result *result)
+static void job_count(struct ingest_metrics *m, const struct ingest_job *job,
+                      const struct ingest_result *result)
 {
     if (result->used_up || job->fate)
         m->killed++;
@@ -131,7 +132,7 @@ static void count(struct ingest_metrics *m, const struct ingest_job *job, const 
 }
 
 /* end is NULL where there was no child. */
-static void finish(struct ingest_job *job, const siginfo_t *end)
+static void job_finish(struct ingest_job *job, const siginfo_t *end)
 {
     struct ingest *ingest = job->ingest;
     struct ingest_result result = {.err = job->err,
@@ -143,108 +144,108 @@ static void finish(struct ingest_job *job, const siginfo_t *end)
     result.reason = job->fate ? xstrdup(job->fate) : end ? ingest_child_failure(end) : NULL;
     result.used_up = result.err == 0 && end && ingest_child_hit_limit(end);
     if (!result.reason && result.err == 0)
-        result.reason = read_answer(job, &result);
+        result.reason = job_read_answer(job, &result);
     if (job->entry.running)
-        count(&ingest->metrics, job, &result);
-    leave_queue(job);
+        job_count(&ingest->metrics, job, &result);
+    job_leave_queue(job);
     TAILQ_REMOVE(&ingest->jobs, job, next);
     job->done(&result, job->arg);
     json_decref(result.facts);
     free(result.reason);
-    free_job(job);
+    job_free(job);
 }
 
 /* True when nothing more comes. */
-static bool take_answer(struct ingest_job *job)
+static bool job_take_answer(struct ingest_job *job)
 {
     bool is_complete = ingest_child_take_answer(&job->child);
 
     if (job->child.answer_size == INGEST_RESULT_MAX)
-        give_up(job, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
+        job_give_up(job, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
     return is_complete;
 }
 
-static void on_answer(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void job_on_answer(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct ingest_job *job = arg;
-    if (take_answer(job))
-        event_del(job->on_answer);
+    if (job_take_answer(job))
+        event_del(job->answer_event);
 }
 
 /* Discards the results of a slice. 0, or why there cannot be another one. */
-static int clear_slice(struct ingest_job *job)
+static int job_clear_slice(struct ingest_job *job)
 {
     int dest_fd = job->child.fds[INGEST_FD_DEST];
 
-    free_events(job);
+    job_free_events(job);
     ingest_child_clear(&job->child);
     if (job->drop_columns)
         job->drop_columns(job->arg);
     return dest_fd >= 0 && ftruncate(dest_fd, 0) < 0 ? -errno : 0;
 }
 
-static void end_without_child(struct ingest_job *job);
+static void job_end_without_child(struct ingest_job *job);
 
-static void put_back(struct ingest_job *job)
+static void job_put_back(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
 
     ingest->metrics.put_back++;
     ingest_queue_put_back(&ingest->queue, &job->entry, mono_ns());
-    int r = clear_slice(job);
+    int r = job_clear_slice(job);
     if (r < 0) {
-        give_up(job, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
-        end_without_child(job);
+        job_give_up(job, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
+        job_end_without_child(job);
     }
 }
 
 /* A child that was about to end by itself when it was killed has ended. */
-static void reap(struct ingest_job *job)
+static void job_reap(struct ingest_job *job)
 {
     siginfo_t end = ingest_child_reap(&job->child);
 
     if (!job->fate)
-        take_answer(job);
+        job_take_answer(job);
     if (job->entry.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
-        put_back(job);
+        job_put_back(job);
     else
-        finish(job, &end);
+        job_finish(job, &end);
 }
 
-static void on_exit_of_child(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void job_on_exit(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct ingest_job *job = arg;
     struct ingest *ingest = job->ingest;
 
-    reap(job);
-    schedule(ingest);
+    job_reap(job);
+    ingest_schedule(ingest);
 }
 
-static void on_time(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void job_on_deadline(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct ingest_job *job = arg;
-    give_up(job, 0, xstrdup("profd-ingest did not end in the time that a file of this size may take"));
+    job_give_up(job, 0, xstrdup("profd-ingest did not end in the time that a file of this size may take"));
 }
 
 /* A job that has no child ends here, on the loop. */
-static void on_end_without_child(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void job_on_end(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct ingest_job *job = arg;
     struct ingest *ingest = job->ingest;
 
-    finish(job, NULL);
-    schedule(ingest);
+    job_finish(job, NULL);
+    ingest_schedule(ingest);
 }
 
-static void end_without_child(struct ingest_job *job)
+static void job_end_without_child(struct ingest_job *job)
 {
-    leave_queue(job);
-    if (!job->on_time)
-        job->on_time = evtimer_new(job->ingest->base, on_end_without_child, job);
-    event_add(job->on_time, &(struct timeval){0, 0});
+    job_leave_queue(job);
+    if (!job->time_event)
+        job->time_event = evtimer_new(job->ingest->base, job_on_end, job);
+    event_add(job->time_event, &(struct timeval){0, 0});
 }
 
-static int start_child(struct ingest_job *job)
+static int job_start_child(struct ingest_job *job)
 {
     /* One that cannot join is bounded by its own limits all the same. */
     job->child.fds[INGEST_FD_GROUP] =
@@ -259,45 +260,46 @@ static int start_child(struct ingest_job *job)
     return ingest_child_start(&job->child, job->ingest->program);
 }
 
-static void fill_reserve(struct ingest *ingest)
+static void reserve_fill(struct ingest *ingest)
 {
     for (size_t i = 0; i < RESERVE_FDS; i++)
         ingest->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void use_reserve(struct ingest *ingest)
+static void reserve_release(struct ingest *ingest)
 {
     for (size_t i = 0; i < RESERVE_FDS; i++)
         close_fd(&ingest->reserve[i]);
 }
 
-static void watch_child(struct ingest_job *job)
+static void job_watch_child(struct ingest_job *job)
 {
     struct ingest *ingest = job->ingest;
     int64_t more_ns = job->source_size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
-    job->on_answer = event_new(ingest->base, job->child.answer_fd, EV_READ | EV_PERSIST, on_answer, job);
-    job->on_exit = event_new(ingest->base, job->child.pid_fd, EV_READ, on_exit_of_child, job);
-    job->on_time = evtimer_new(ingest->base, on_time, job);
-    event_add(job->on_answer, NULL);
-    event_add(job->on_exit, NULL);
-    event_add(job->on_time, &deadline);
+    job->answer_event =
+        event_new(ingest->base, job->child.answer_fd, EV_READ | EV_PERSIST, job_on_answer, job);
+    job->exit_event = event_new(ingest->base, job->child.pid_fd, EV_READ, job_on_exit, job);
+    job->time_event = evtimer_new(ingest->base, job_on_deadline, job);
+    event_add(job->answer_event, NULL);
+    event_add(job->exit_event, NULL);
+    event_add(job->time_event, &deadline);
 }
 
-static void start(struct ingest_job *job, int64_t now_ns)
+static void job_start(struct ingest_job *job, int64_t now_ns)
 {
     struct ingest *ingest = job->ingest;
 
-    use_reserve(ingest);
-    int r = start_child(job);
+    reserve_release(ingest);
+    int r = job_start_child(job);
     if (r == 0)
-        watch_child(job);
-    fill_reserve(ingest);
+        job_watch_child(job);
+    reserve_fill(ingest);
     if (r < 0) {
         ingest->metrics.failed++;
-        give_up(job, r, xasprintf("cannot start %s: %s", ingest->program, strerror(-r)));
-        end_without_child(job);
+        job_give_up(job, r, xasprintf("cannot start %s: %s", ingest->program, strerror(-r)));
+        job_end_without_child(job);
         return;
     }
     job->begun_ns = job->begun_ns ? job->begun_ns : now_ns;
@@ -310,13 +312,13 @@ static struct ingest_job *job_of(struct queue_file *entry)
 }
 
 /* Starts and ends children as the queue decides. */
-static void schedule(struct ingest *ingest)
+static void ingest_schedule(struct ingest *ingest)
 {
     struct queue_file *entry;
     int64_t now = mono_ns();
 
     while ((entry = ingest_queue_next(&ingest->queue, now)))
-        start(job_of(entry), now);
+        job_start(job_of(entry), now);
     if ((entry = ingest_queue_yield(&ingest->queue, now)))
         ingest_child_kill(&job_of(entry)->child);
     int64_t due = ingest_queue_due(&ingest->queue, now);
@@ -327,9 +329,9 @@ static void schedule(struct ingest *ingest)
         event_add(ingest->due, &left);
 }
 
-static void on_due(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void ingest_on_due(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
-    schedule(arg);
+    ingest_schedule(arg);
 }
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret)
@@ -345,8 +347,8 @@ int ingest_new(struct event_base *base, const char *program_path, unsigned child
         .jobs = TAILQ_HEAD_INITIALIZER(ingest->jobs),
     };
     ingest_queue_init(&ingest->queue, children_max);
-    ingest->due = evtimer_new(base, on_due, ingest);
-    fill_reserve(ingest);
+    ingest->due = evtimer_new(base, ingest_on_due, ingest);
+    reserve_fill(ingest);
     *ret = ingest;
     return 0;
 }
@@ -358,14 +360,14 @@ struct ingest *ingest_free(struct ingest *ingest)
     if (!ingest)
         return NULL;
     TAILQ_FOREACH(job, &ingest->jobs, next)
-        give_up(job, -ECANCELED, xstrdup("cancelled"));
+        job_give_up(job, -ECANCELED, xstrdup("cancelled"));
     while ((job = TAILQ_FIRST(&ingest->jobs)))
         if (job->entry.running)
-            reap(job);
+            job_reap(job);
         else
-            finish(job, NULL);
+            job_finish(job, NULL);
     event_free(ingest->due);
-    use_reserve(ingest);
+    reserve_release(ingest);
     close_fd(&ingest->group_fd);
     free(ingest->program);
     free(ingest);
@@ -375,7 +377,7 @@ struct ingest *ingest_free(struct ingest *ingest)
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max)
 {
     ingest->queue.slots = children_max;
-    schedule(ingest);
+    ingest_schedule(ingest);
 }
 
 void ingest_set_group(struct ingest *ingest, int take_procs_fd)
@@ -443,19 +445,19 @@ struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request
     job->child.fds[INGEST_FD_DEST] = request->dest_fd;
     TAILQ_INSERT_TAIL(&ingest->jobs, job, next);
     if (full) {
-        give_up(job, -EAGAIN, xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
-        end_without_child(job);
+        job_give_up(job, -EAGAIN, xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
+        job_end_without_child(job);
         return job;
     }
     job->queued = true;
     ingest_queue_add(&ingest->queue, &job->entry, request->user, request->source, request->source_size);
-    schedule(ingest);
+    ingest_schedule(ingest);
     return job;
 }
 
 void ingest_cancel(struct ingest_job *job)
 {
-    give_up(job, -ECANCELED, xstrdup("cancelled"));
+    job_give_up(job, -ECANCELED, xstrdup("cancelled"));
     if (!job->entry.running)
-        end_without_child(job);
+        job_end_without_child(job);
 }

@@ -80,19 +80,20 @@ bool ingest_queue_has_room(const struct ingest_queue *q, const char *user, const
 
 /* -- Files -- */
 
-static enum queue_class class_of(const struct ingest_queue *q, const struct queue_file *f, int64_t now_ns)
+static enum queue_class queue_class_of(const struct ingest_queue *q, const struct queue_file *f,
+                                       int64_t now_ns)
 {
     bool used_up = f->running && now_ns - f->began_ns >= q->slice_ns;
     return f->n_slices > 0 || used_up ? QUEUE_LONG : QUEUE_SHORT;
 }
 
 /* The class of a file does not change while it waits. */
-static enum queue_class class_of_waiting(const struct ingest_queue *q, const struct queue_file *f)
+static enum queue_class queue_class_waiting(const struct ingest_queue *q, const struct queue_file *f)
 {
-    return class_of(q, f, 0);
+    return queue_class_of(q, f, 0);
 }
 
-static int64_t slice_of(const struct ingest_queue *q, const struct queue_file *f)
+static int64_t queue_slice_of(const struct ingest_queue *q, const struct queue_file *f)
 {
     int64_t slice = q->slice_ns;
 
@@ -101,19 +102,19 @@ static int64_t slice_of(const struct ingest_queue *q, const struct queue_file *f
     return slice;
 }
 
-static unsigned count_long(const struct ingest_queue *q, int64_t now_ns)
+static unsigned queue_count_long(const struct ingest_queue *q, int64_t now_ns)
 {
     const struct queue_file *f;
     unsigned n = 0;
 
     TAILQ_FOREACH(f, &q->running, next)
-        n += class_of(q, f, now_ns) == QUEUE_LONG;
+        n += queue_class_of(q, f, now_ns) == QUEUE_LONG;
     return n;
 }
 
-static void enqueue(struct ingest_queue *q, struct queue_file *f)
+static void queue_enqueue(struct ingest_queue *q, struct queue_file *f)
 {
-    enum queue_class class = class_of_waiting(q, f);
+    enum queue_class class = queue_class_waiting(q, f);
 
     q->clock++;
     share_wait(q, f->user, class);
@@ -122,9 +123,9 @@ static void enqueue(struct ingest_queue *q, struct queue_file *f)
     q->n_waiting++;
 }
 
-static void dequeue(struct ingest_queue *q, struct queue_file *f)
+static void queue_dequeue(struct ingest_queue *q, struct queue_file *f)
 {
-    enum queue_class class = class_of_waiting(q, f);
+    enum queue_class class = queue_class_waiting(q, f);
 
     share_wait_no_more(f->user, class);
     share_wait_no_more(f->source, class);
@@ -132,7 +133,7 @@ static void dequeue(struct ingest_queue *q, struct queue_file *f)
     q->n_waiting--;
 }
 
-static void leave_slot(struct ingest_queue *q, struct queue_file *f)
+static void queue_leave_slot(struct ingest_queue *q, struct queue_file *f)
 {
     TAILQ_REMOVE(&q->running, f, next);
     q->n_running--;
@@ -147,16 +148,16 @@ void ingest_queue_add(struct ingest_queue *q, struct queue_file *f, const char *
     f->user = share_get(q, NULL, user);
     f->source = share_get(q, f->user, source);
     f->n_slices = f->background || size > INGEST_QUEUE_SHORT_BYTES;
-    enqueue(q, f);
+    queue_enqueue(q, f);
     f->number = q->clock;
 }
 
 void ingest_queue_remove(struct ingest_queue *q, struct queue_file *f)
 {
     if (f->running)
-        leave_slot(q, f);
+        queue_leave_slot(q, f);
     else
-        dequeue(q, f);
+        queue_dequeue(q, f);
     share_put(q, f->source);
     share_put(q, f->user);
     f->source = f->user = NULL;
@@ -173,9 +174,10 @@ void ingest_queue_done(struct ingest_queue *q)
 /* -- Slices -- */
 
 /* The user, then the source, that was served longer ago; of one source, in order of arrival. */
-static bool goes_before(const struct ingest_queue *q, const struct queue_file *a, const struct queue_file *b)
+static bool queue_goes_before(const struct ingest_queue *q, const struct queue_file *a,
+                              const struct queue_file *b)
 {
-    enum queue_class class = class_of_waiting(q, a);
+    enum queue_class class = queue_class_waiting(q, a);
 
     if (a->background != b->background)
         return b->background;
@@ -186,20 +188,20 @@ static bool goes_before(const struct ingest_queue *q, const struct queue_file *a
     return a->n_slices != b->n_slices ? a->n_slices < b->n_slices : a->number < b->number;
 }
 
-static struct queue_file *first_of(const struct ingest_queue *q, enum queue_class class)
+static struct queue_file *queue_first_of(const struct ingest_queue *q, enum queue_class class)
 {
     struct queue_file *f, *first = NULL;
 
     TAILQ_FOREACH(f, &q->waiting, next)
-        if (class_of_waiting(q, f) == class && (!first || goes_before(q, f, first)))
+        if (queue_class_waiting(q, f) == class && (!first || queue_goes_before(q, f, first)))
             first = f;
     return first;
 }
 
 struct queue_file *ingest_queue_next(const struct ingest_queue *q, int64_t now_ns)
 {
-    struct queue_file *brief = first_of(q, QUEUE_SHORT), *lengthy = first_of(q, QUEUE_LONG);
-    unsigned n_long = count_long(q, now_ns);
+    struct queue_file *brief = queue_first_of(q, QUEUE_SHORT), *lengthy = queue_first_of(q, QUEUE_LONG);
+    unsigned n_long = queue_count_long(q, now_ns);
 
     /* The last slot is kept for a long file, where none is read. */
     bool is_kept = lengthy && n_long == 0 && q->n_running + 1 >= q->slots;
@@ -211,9 +213,9 @@ struct queue_file *ingest_queue_next(const struct ingest_queue *q, int64_t now_n
 
 void ingest_queue_begin(struct ingest_queue *q, struct queue_file *f, int64_t now_ns)
 {
-    enum queue_class class = class_of_waiting(q, f);
+    enum queue_class class = queue_class_waiting(q, f);
 
-    dequeue(q, f);
+    queue_dequeue(q, f);
     f->user->served[class] = f->source->served[class] = ++q->clock;
     f->user->n_running++;
     f->source->n_running++;
@@ -224,33 +226,34 @@ void ingest_queue_begin(struct ingest_queue *q, struct queue_file *f, int64_t no
 }
 
 /* Files of one user are compared by source. */
-static bool has_more_running(const struct queue_file *a, const struct queue_file *b)
+static bool queue_has_more_running(const struct queue_file *a, const struct queue_file *b)
 {
     return a->user != b->user ? a->user->n_running > b->user->n_running
                               : a->source->n_running > b->source->n_running;
 }
 
 /* Whether a running file yields its slot to the waiting file. */
-static bool gives_way(const struct ingest_queue *q, const struct queue_file *running,
-                      const struct queue_file *waiting, int64_t now_ns)
+static bool queue_yields_to(const struct ingest_queue *q, const struct queue_file *running,
+                            const struct queue_file *waiting, int64_t now_ns)
 {
-    if (class_of(q, running, now_ns) != QUEUE_LONG || waiting->background)
+    if (queue_class_of(q, running, now_ns) != QUEUE_LONG || waiting->background)
         return false;
     if (running->background)
         return true;
-    if (!has_more_running(running, waiting))
+    if (!queue_has_more_running(running, waiting))
         return false;
-    return class_of_waiting(q, waiting) == QUEUE_SHORT || now_ns - running->began_ns >= slice_of(q, running);
+    return queue_class_waiting(q, waiting) == QUEUE_SHORT ||
+           now_ns - running->began_ns >= queue_slice_of(q, running);
 }
 
 /* The one that loses the least progress. */
-static struct queue_file *find_yielding(const struct ingest_queue *q, const struct queue_file *waiting,
-                                        int64_t now_ns)
+static struct queue_file *queue_find_yielding(const struct ingest_queue *q, const struct queue_file *waiting,
+                                              int64_t now_ns)
 {
     struct queue_file *f, *found = NULL;
 
     TAILQ_FOREACH(f, &q->running, next)
-        if (gives_way(q, f, waiting, now_ns) &&
+        if (queue_yields_to(q, f, waiting, now_ns) &&
             (!found || f->background || (!found->background && f->began_ns > found->began_ns)))
             found = f;
     return found;
@@ -258,7 +261,7 @@ static struct queue_file *find_yielding(const struct ingest_queue *q, const stru
 
 struct queue_file *ingest_queue_yield(struct ingest_queue *q, int64_t now_ns)
 {
-    bool short_have_none = count_long(q, now_ns) >= ingest_queue_running_max(q->slots);
+    bool short_have_none = queue_count_long(q, now_ns) >= ingest_queue_running_max(q->slots);
     struct queue_file *f, *found = NULL;
 
     if (q->n_running < q->slots)
@@ -267,8 +270,8 @@ struct queue_file *ingest_queue_yield(struct ingest_queue *q, int64_t now_ns)
         if (f->yielding)
             return NULL;
     TAILQ_FOREACH(f, &q->waiting, next)
-        if (!found && (class_of_waiting(q, f) == QUEUE_LONG || short_have_none))
-            found = find_yielding(q, f, now_ns);
+        if (!found && (queue_class_waiting(q, f) == QUEUE_LONG || short_have_none))
+            found = queue_find_yielding(q, f, now_ns);
     if (found)
         found->yielding = true;
     return found;
@@ -278,11 +281,11 @@ void ingest_queue_put_back(struct ingest_queue *q, struct queue_file *f, int64_t
 {
     int64_t had = now_ns - f->began_ns;
 
-    leave_slot(q, f);
+    queue_leave_slot(q, f);
     do
         f->n_slices++;
-    while (slice_of(q, f) <= had && f->n_slices < SLICES_COUNTED_MAX);
-    enqueue(q, f);
+    while (queue_slice_of(q, f) <= had && f->n_slices < SLICES_COUNTED_MAX);
+    queue_enqueue(q, f);
 }
 
 int64_t ingest_queue_due(const struct ingest_queue *q, int64_t now_ns)
@@ -293,7 +296,7 @@ int64_t ingest_queue_due(const struct ingest_queue *q, int64_t now_ns)
     if (q->n_waiting == 0)
         return INT64_MAX;
     TAILQ_FOREACH(f, &q->running, next) {
-        const int64_t moments[] = {f->began_ns + q->slice_ns, f->began_ns + slice_of(q, f)};
+        const int64_t moments[] = {f->began_ns + q->slice_ns, f->began_ns + queue_slice_of(q, f)};
         for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
             if (moments[i] > now_ns)
                 due = MIN(due, moments[i]);

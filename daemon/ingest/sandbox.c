@@ -57,7 +57,7 @@ static const struct filter_rule thread_rules[] = {
     {SCMP_SYS(sched_yield)},
 };
 
-static int allow_threads(scmp_filter_ctx filter)
+static int sandbox_allow_threads(scmp_filter_ctx filter)
 {
     int r = filter_allow(filter, thread_rules, ARRAY_SIZE(thread_rules));
 
@@ -65,7 +65,7 @@ static int allow_threads(scmp_filter_ctx filter)
     return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
-static int load_filter(const struct sandbox *s)
+static int sandbox_load_filter(const struct sandbox *s)
 {
     const struct filter_rule clone_file = {
         SCMP_SYS(ioctl),
@@ -80,7 +80,7 @@ static int load_filter(const struct sandbox *s)
     if (r >= 0)
         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(newfstatat), 0);
     if (r >= 0 && s->threads)
-        r = allow_threads(filter);
+        r = sandbox_allow_threads(filter);
     if (r >= 0)
         return filter_load(filter);
     seccomp_release(filter);
@@ -88,7 +88,7 @@ static int load_filter(const struct sandbox *s)
 }
 
 /* With equal limits of time the kernel kills at once by SIGKILL, which does not show the reason. */
-static int set_limit(__rlimit_resource_t resource, int64_t value)
+static int sandbox_set_limit(__rlimit_resource_t resource, int64_t value)
 {
     struct rlimit limit = {(rlim_t)value, (rlim_t)value + (resource == RLIMIT_CPU)};
     return setrlimit(resource, &limit) < 0 ? -errno : 0;
@@ -104,7 +104,7 @@ static int64_t address_space_max(const struct sandbox *s)
     return beyond ? INT64_MAX : max;
 }
 
-static int set_limits(const struct sandbox *s)
+static int sandbox_set_limits(const struct sandbox *s)
 {
     const struct {
         __rlimit_resource_t resource;
@@ -120,7 +120,7 @@ static int set_limits(const struct sandbox *s)
     };
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
         int r = limits[i].in_sanitized || !SANDBOX_WITHOUT_FILTER
-                    ? set_limit(limits[i].resource, limits[i].value)
+                    ? sandbox_set_limit(limits[i].resource, limits[i].value)
                     : 0;
         if (r < 0)
             return r;
@@ -129,16 +129,16 @@ static int set_limits(const struct sandbox *s)
     return signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? -errno : 0;
 }
 
-static void *do_nothing(void *arg)
+static void *thread_do_nothing(void *arg)
 {
     return arg;
 }
 
 /* Older kernels count the user's threads everywhere. */
-static bool can_begin_thread(void)
+static bool sandbox_can_start_thread(void)
 {
     pthread_t thread;
-    return pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
+    return pthread_create(&thread, NULL, thread_do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
 }
 
 void sandbox_bound_threads(unsigned max)
@@ -152,7 +152,7 @@ void sandbox_bound_threads(unsigned max)
     if (setrlimit(RLIMIT_NPROC, &limit) < 0)
         return;
     limit.rlim_max = limit.rlim_cur;
-    setrlimit(RLIMIT_NPROC, can_begin_thread() ? &limit : &before);
+    setrlimit(RLIMIT_NPROC, sandbox_can_start_thread() ? &limit : &before);
 }
 
 int sandbox_enter(const struct sandbox *s)
@@ -164,12 +164,12 @@ int sandbox_enter(const struct sandbox *s)
     if (r >= 0 && !SANDBOX_WITHOUT_FILTER)
         r = landlock_enter(NULL, 0);
     if (r >= 0)
-        r = set_limits(s);
+        r = sandbox_set_limits(s);
     if (r < 0 || SANDBOX_WITHOUT_FILTER)
         return r;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
-    r = load_filter(s);
+    r = sandbox_load_filter(s);
     if (r >= 0)
         close(STDERR_FILENO);
     return r;
