@@ -17,24 +17,29 @@ struct globals {
     bool json, no_legend, no_pager, quiet, no_color, help, version;
 };
 
+#define AT(member) offsetof(struct globals, member)
+
 /* clang-format off */
 const struct option_def global_options[] = {
-    {"socket", 0, "PATH", OPTION_TEXT, offsetof(struct globals, connection.socket), "socket of profd; else $PROFD_SOCKET, else the system's or your own profd"},
-    {"host", 0, "URL", OPTION_TEXT, offsetof(struct globals, connection.host), "profd on another machine, over HTTP"},
-    {"context", 0, "NAME", OPTION_TEXT, offsetof(struct globals, connection.context), "connection that profctl context added; else $PROFD_CONTEXT, else the one in use"},
-    {"token-file", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.token_file), "token for --host; else of $PROFD_TOKEN_FILE, else of ~/.config/profd/token"},
-    {"cacert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.cacert), "authorities that may have signed the certificate of --host, instead of the system's"},
-    {"cert", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.cert), "certificate to show to --host"},
-    {"key", 0, "FILE", OPTION_TEXT, offsetof(struct globals, connection.credentials.key), "its private key, where it is not in the same file"},
-    {"plain-http", 0, NULL, OPTION_FLAG, offsetof(struct globals, connection.credentials.plain_http), "send the token over http:// to another machine, for all on the way to read"},
-    {"bus", 0, "[=BUS]", OPTION_TEXT, offsetof(struct globals, connection.bus), "over D-Bus: that of the system, or with =session your own"},
-    {"json", 0, NULL, OPTION_FLAG, offsetof(struct globals, json), "print what profd answers as JSON"},
-    {"no-legend", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_legend), "no headings and no footers"},
-    {"no-pager", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_pager), "Print without a pager"},
-    {"quiet", 'q', NULL, OPTION_FLAG, offsetof(struct globals, quiet), "say nothing but errors on stderr"},
-    {"no-color", 0, NULL, OPTION_FLAG, offsetof(struct globals, no_color), "no colour; $NO_COLOR does the same"},
-    {"help", 'h', NULL, OPTION_FLAG, offsetof(struct globals, help), "this text"},
-    {"version", 0, NULL, OPTION_FLAG, offsetof(struct globals, version), "the version of profctl"},
+    OPTION_GROUP("Connection"),
+    {"host", 0, "URL", OPTION_TEXT, AT(connection.host), "URL of profd on another machine, https://HOST:PORT"},
+    {"context", 0, "NAME", OPTION_TEXT, AT(connection.context), "Connection added by profctl context add (default: $PROFD_CONTEXT, else the context in use)"},
+    {"socket", 0, "PATH", OPTION_TEXT, AT(connection.socket), "Unix socket of profd (default: $PROFD_SOCKET, else the system's profd, else your own)"},
+    {"bus", 0, "[=BUS]", OPTION_TEXT, AT(connection.bus), "Connect over D-Bus: system (default) or session"},
+    {"token-file", 0, "FILE", OPTION_TEXT, AT(connection.credentials.token_file), "Token for --host (default: $PROFD_TOKEN_FILE, else ~/.config/profd/token)"},
+    {"cacert", 0, "FILE", OPTION_TEXT, AT(connection.credentials.cacert), "CA certificates for --host (default: the system's)"},
+    {"cert", 0, "FILE", OPTION_TEXT, AT(connection.credentials.cert), "Client certificate for --host"},
+    {"key", 0, "FILE", OPTION_TEXT, AT(connection.credentials.key), "Private key of --cert (default: in the same file)"},
+    {"plain-http", 0, NULL, OPTION_FLAG, AT(connection.credentials.plain_http), "Allow sending the token unencrypted, over http://"},
+    OPTION_GROUP("Output"),
+    {"json", 0, NULL, OPTION_FLAG, AT(json), "Print JSON, as profd returns it"},
+    {"quiet", 'q', NULL, OPTION_FLAG, AT(quiet), "Print only errors on standard error"},
+    {"no-legend", 0, NULL, OPTION_FLAG, AT(no_legend), "Print no headings and no footers"},
+    {"no-pager", 0, NULL, OPTION_FLAG, AT(no_pager), "Print without a pager"},
+    {"no-color", 0, NULL, OPTION_FLAG, AT(no_color), "Print without colors, as with $NO_COLOR"},
+    OPTION_GROUP("Help"),
+    {"help", 'h', NULL, OPTION_FLAG, AT(help), "Show help of profctl, or of the verb"},
+    {"version", 0, NULL, OPTION_FLAG, AT(version), "Print the version of profctl"},
 };
 /* clang-format on */
 const size_t n_global_options = ARRAY_SIZE(global_options);
@@ -113,8 +118,8 @@ static void take_connection(struct globals *g, int n_words, char **words)
     for (int i = 0; i + 1 < n_words; i++)
         for (size_t k = 0; k < n_global_options; k++) {
             const struct option_def *def = &global_options[k];
-            size_t size = strlen(def->name);
-            if (def->kind != OPTION_TEXT || !starts_with(words[i], "--") ||
+            size_t size = def->name ? strlen(def->name) : 0;
+            if (!def->name || def->kind != OPTION_TEXT || !starts_with(words[i], "--") ||
                 strncmp(words[i] + 2, def->name, size) != 0)
                 continue;
             const char *rest = words[i] + 2 + size, **value = (const char **)((char *)g + def->offset);
@@ -188,11 +193,8 @@ static int run(struct client *c, int argc, char **argv)
         verbs_help(stdout);
         return EXIT_DONE;
     }
-    if (first == argc) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "no verb was given");
-        problem_remedy(&p, "profctl help lists the verbs.");
-        return client_fail(c, &p);
-    }
+    if (first == argc)
+        return client_refuse(c, "profctl help lists the verbs.", "no verb was given");
     const struct verb_entry *entry = verb_find(argv[first]);
     return entry ? run_verb(c, entry, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
 }
@@ -207,15 +209,12 @@ static bool reader_is_gone(void)
 /* A full disk behind stdout is a failure, even where everything else went well. */
 static int flush_output(struct client *c, int status)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     int err = fflush(stdout) < 0 ? errno : 0;
 
     if ((err == 0 && !ferror(stdout)) || err == EPIPE || reader_is_gone())
         return status;
     /* What went wrong in the midst of it has left no number behind. */
-    problem_set(&p, -EIO, PROBLEM_STORAGE, "cannot write to stdout: %s",
-                err ? strerror(err) : "it did not take everything; its disk may be full");
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_STORAGE, NULL, "cannot write to stdout: %s", err ? strerror(err) : "it did not take everything; its disk may be full");
 }
 
 int main(int argc, char **argv)

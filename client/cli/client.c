@@ -48,18 +48,36 @@ int client_fail(struct client *c, const struct problem *p)
     return exit_status_of(p->kind);
 }
 
-int client_refuse(struct client *c, const char *remedy, const char *format, ...)
+static int fail_with(struct client *c, enum problem_kind kind, const char *remedy, const char *format,
+                     va_list ap)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    va_list ap;
-
-    va_start(ap, format);
     _cleanup_(freep) char *what = xvasprintf(format, ap);
-    va_end(ap);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+
+    problem_set(&p, -EINVAL, kind, "%s", what);
     if (remedy)
         problem_remedy(&p, "%s", remedy);
     return client_fail(c, &p);
+}
+
+int client_error(struct client *c, enum problem_kind kind, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    int status = fail_with(c, kind, remedy, format, ap);
+    va_end(ap);
+    return status;
+}
+
+int client_refuse(struct client *c, const char *remedy, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    int status = fail_with(c, PROBLEM_BAD_REQUEST, remedy, format, ap);
+    va_end(ap);
+    return status;
 }
 
 void client_note(struct client *c, const char *format, ...)

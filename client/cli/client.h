@@ -31,7 +31,10 @@ struct client {
 
 /* Prints the problem and its remedy on stderr; returns the exit status that corresponds to its kind. */
 int client_fail(struct client *c, const struct problem *p);
-/* The same for a wrong request: format describes what is wrong. remedy may be NULL. */
+/* The same of a problem of that kind: format describes what is wrong. remedy may be NULL. */
+int client_error(struct client *c, enum problem_kind kind, const char *remedy, const char *format, ...)
+    _printf_(4, 5);
+/* The same of a wrong request (PROBLEM_BAD_REQUEST). */
 int client_refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* A line on stderr, unless --quiet. */
 void client_note(struct client *c, const char *format, ...) _printf_(2, 3);

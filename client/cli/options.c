@@ -9,12 +9,12 @@
 #include <getopt.h>
 
 #define HELP_COLUMN 28
-#define HELP_WIDTH  96
-/* Values that getopt_long returns for options, apart from every letter. */
+#define HELP_WIDTH  80
+/* Values that getopt_long returns for options without a letter. */
 #define CODE_BASE 0x100
 #define NAMES_MAX 256
 
-static void *member(const struct option_set *set, const struct option_def *def)
+static void *option_member(const struct option_set *set, const struct option_def *def)
 {
     return (char *)set->values + def->offset;
 }
@@ -22,15 +22,15 @@ static void *member(const struct option_set *set, const struct option_def *def)
 void options_init(const struct option_set *set)
 {
     for (size_t i = 0; i < set->n; i++)
-        if (set->defs[i].kind >= OPTION_COUNT)
-            *(int64_t *)member(set, &set->defs[i]) = OPTION_ABSENT;
+        if (set->defs[i].name && set->defs[i].kind >= OPTION_COUNT)
+            *(int64_t *)option_member(set, &set->defs[i]) = OPTION_ABSENT;
 }
 
 void options_done(const struct option_set *set)
 {
     for (size_t i = 0; i < set->n; i++)
-        if (set->defs[i].kind == OPTION_LIST)
-            free(((struct option_list *)member(set, &set->defs[i]))->items);
+        if (set->defs[i].name && set->defs[i].kind == OPTION_LIST)
+            free(((struct option_list *)option_member(set, &set->defs[i]))->items);
 }
 
 static int parse_number(const char *s, int64_t *ret)
@@ -76,7 +76,7 @@ static int parse_ago(const char *s, int64_t *ret)
 static const struct {
     int (*parse)(const char *s, int64_t *ret);
     const char *expected;
-} numbers[] = {
+} number_kinds[] = {
     [OPTION_COUNT] = {parse_count, "a number of at least 1"},
     [OPTION_NUMBER] = {parse_number, "a number"},
     [OPTION_DURATION] = {parse_duration, "a duration such as 5s, 250ms or 1h30min"},
@@ -85,10 +85,10 @@ static const struct {
     [OPTION_AGO] = {parse_ago, "a time such as 1h (ago), 14:02 or \"2026-11-20 14:02:11\""},
 };
 
-static int take_value(const struct option_set *set, const struct option_def *def, const char *value,
-                      struct problem *p)
+static int option_store(const struct option_set *set, const struct option_def *def, const char *value,
+                        struct problem *p)
 {
-    void *m = member(set, def);
+    void *m = option_member(set, def);
     struct option_list *list = m;
 
     switch (def->kind) {
@@ -108,20 +108,20 @@ static int take_value(const struct option_set *set, const struct option_def *def
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not a number above 0", def->name,
                            value);
     default:
-        if (numbers[def->kind].parse(value, m) == 0)
+        if (number_kinds[def->kind].parse(value, m) == 0)
             return 0;
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not %s", def->name, value,
-                           numbers[def->kind].expected);
+                           number_kinds[def->kind].expected);
     }
 }
 
-/* What getopt_long needs, made of the tables. */
-struct spec {
+/* The tables in the form that getopt_long takes. */
+struct getopt_spec {
     struct option *longs;
     char *shorts;
 };
 
-static void spec_done(struct spec *s)
+static void getopt_spec_done(struct getopt_spec *s)
 {
     free(s->longs);
     free(s->shorts);
@@ -134,18 +134,20 @@ static int argument_of(const struct option_def *def)
     return def->argument[0] == '[' ? optional_argument : required_argument;
 }
 
-static struct spec make_spec(const struct option_set *sets, size_t n_sets, bool stop_at_word)
+static struct getopt_spec getopt_spec_make(const struct option_set *sets, size_t n_sets, bool stop_at_word)
 {
     size_t n = 0, k = 0;
     for (size_t i = 0; i < n_sets; i++)
         n += sets[i].n;
-    struct spec s = {.longs = xcalloc(n + 1, sizeof(*s.longs)), .shorts = xcalloc(2 * n + 3, 1)};
+    struct getopt_spec s = {.longs = xcalloc(n + 1, sizeof(*s.longs)), .shorts = xcalloc(2 * n + 3, 1)};
     char *letter = stpcpy(s.shorts, stop_at_word ? "+:" : ":");
 
     for (size_t i = 0; i < n_sets; i++) {
         for (size_t j = 0; j < sets[i].n; j++) {
             const struct option_def *def = &sets[i].defs[j];
             int code = CODE_BASE + (int)k;
+            if (!def->name)
+                continue;
             s.longs[k++] = (struct option){def->name, argument_of(def), NULL, code};
             if (!def->letter)
                 continue;
@@ -157,21 +159,24 @@ static struct spec make_spec(const struct option_set *sets, size_t n_sets, bool 
     return s;
 }
 
-/* The definition behind a code or a letter. */
-static const struct option_def *find(const struct option_set *sets, size_t n_sets, int code,
-                                     const struct option_set **ret_set)
+static const struct option_def *option_of_code(const struct option_set *sets, size_t n_sets, int code,
+                                               const struct option_set **ret_set)
 {
     int k = CODE_BASE;
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t j = 0; sets[i].defs && j < sets[i].n; j++, k++)
-            if (code == k || (code < CODE_BASE && code == sets[i].defs[j].letter)) {
+        for (size_t j = 0; j < sets[i].n; j++) {
+            const struct option_def *def = &sets[i].defs[j];
+            if (!def->name)
+                continue;
+            if (code == k++ || (code < CODE_BASE && code == def->letter)) {
                 *ret_set = &sets[i];
-                return &sets[i].defs[j];
+                return def;
             }
+        }
     return NULL;
 }
 
-/* A long option that getopt_long does not know, or of which it knows several that begin so. */
+/* A long option that is unknown or an ambiguous abbreviation. */
 static int refuse_name(const struct option_set *sets, size_t n_sets, const char *word, struct problem *p)
 {
     const char *name = word + strspn(word, "-"), *names[NAMES_MAX];
@@ -179,7 +184,9 @@ static int refuse_name(const struct option_set *sets, size_t n_sets, const char 
     size_t n = 0, n_fitting = 0;
 
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t k = 0; sets[i].defs && k < sets[i].n && n < NAMES_MAX; k++) {
+        for (size_t k = 0; k < sets[i].n && n < NAMES_MAX; k++) {
+            if (!sets[i].defs[k].name)
+                continue;
             names[n++] = sets[i].defs[k].name;
             if (!*name || !starts_with(names[n - 1], name))
                 continue;
@@ -197,10 +204,11 @@ static int refuse_name(const struct option_set *sets, size_t n_sets, const char 
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option %s", word);
 }
 
-static int refuse(const struct option_set *sets, size_t n_sets, int code, const char *word, struct problem *p)
+static int refuse_option(const struct option_set *sets, size_t n_sets, int code, const char *word,
+                         struct problem *p)
 {
     const struct option_set *set;
-    const struct option_def *def = optopt ? find(sets, n_sets, optopt, &set) : NULL;
+    const struct option_def *def = optopt ? option_of_code(sets, n_sets, optopt, &set) : NULL;
 
     if (code == ':' && def)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s needs a value: %s", def->name,
@@ -218,7 +226,7 @@ static int refuse(const struct option_set *sets, size_t n_sets, int code, const 
 int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,
                   struct problem *p)
 {
-    _cleanup_(spec_done) struct spec spec = make_spec(sets, n_sets, stop_at_word);
+    _cleanup_(getopt_spec_done) struct getopt_spec spec = getopt_spec_make(sets, n_sets, stop_at_word);
 
     opterr = 0;
     optind = 0;
@@ -228,29 +236,69 @@ int options_parse(const struct option_set *sets, size_t n_sets, int argc, char *
         if (code == -1)
             return optind;
         if (code == '?' || code == ':')
-            return refuse(sets, n_sets, code, argv[optind - 1], p);
-        const struct option_def *def = find(sets, n_sets, code, &set);
+            return refuse_option(sets, n_sets, code, argv[optind - 1], p);
+        const struct option_def *def = option_of_code(sets, n_sets, code, &set);
         if (!def)
-            return refuse(sets, n_sets, code, argv[optind - 1], p);
-        int r = take_value(set, def, optarg, p);
+            return refuse_option(sets, n_sets, code, argv[optind - 1], p);
+        int r = option_store(set, def, optarg, p);
         if (r < 0)
             return r;
     }
 }
 
-void options_help(FILE *out, const struct option_set *set)
+/* -- Help --------------------------------------------------------------------------------------------- */
+
+const struct option_def *option_find(const struct option_def *defs, size_t n, const char *name)
 {
-    for (size_t i = 0; i < set->n; i++) {
-        const struct option_def *def = &set->defs[i];
-        char letter[8] = "    ";
-        if (def->letter)
-            snprintf(letter, sizeof(letter), "-%c, ", def->letter);
-        int n = fprintf(out, "  %s--%s%s%s", letter, def->name,
-                        argument_of(def) == required_argument ? " " : "", def->argument ? def->argument : "");
-        _cleanup_(freep) char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
-        if (n >= HELP_COLUMN)
-            fprintf(out, "\n%*s%s\n", HELP_COLUMN, "", help);
-        else
-            fprintf(out, "%*s%s\n", HELP_COLUMN - n, "", help);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (streq(defs[i].name, name) || (defs[i].letter && name[0] == defs[i].letter && !name[1]))
+            return &defs[i];
+    return NULL;
+}
+
+static const char *group_at(const struct option_set *set, size_t i)
+{
+    while (i > 0 && set->defs[i].name)
+        i--;
+    return set->defs[i].name ? "Options" : set->defs[i].help;
+}
+
+/* Whether no option before (set, i) has that heading. */
+static bool is_first_of_group(const struct option_set *sets, size_t set, size_t i, const char *group)
+{
+    for (size_t k = 0; k <= set; k++)
+        for (size_t j = 0; j < (k < set ? sets[k].n : i); j++)
+            if (sets[k].defs[j].name && streq(group_at(&sets[k], j), group))
+                return false;
+    return true;
+}
+
+static void print_option(FILE *out, const struct option_def *def)
+{
+    _cleanup_(freep) char *help = text_wrap(def->help, HELP_COLUMN, HELP_WIDTH);
+    char letter[8] = "    ";
+
+    if (def->letter)
+        snprintf(letter, sizeof(letter), "-%c, ", def->letter);
+    int n = fprintf(out, "  %s--%s%s%s", letter, def->name, argument_of(def) == required_argument ? " " : "",
+                    def->argument ? def->argument : "");
+    if (n > HELP_COLUMN - 2)
+        fprintf(out, "\n%*s%s\n", HELP_COLUMN, "", help);
+    else
+        fprintf(out, "%*s%s\n", HELP_COLUMN - n, "", help);
+}
+
+void options_help(FILE *out, const struct option_set *sets, size_t n_sets)
+{
+    for (size_t s = 0; s < n_sets; s++)
+        for (size_t i = 0; i < sets[s].n; i++) {
+            const char *group = group_at(&sets[s], i);
+            if (!sets[s].defs[i].name || !is_first_of_group(sets, s, i, group))
+                continue;
+            fprintf(out, "\n%s:\n", group);
+            for (size_t k = s; k < n_sets; k++)
+                for (size_t j = 0; j < sets[k].n; j++)
+                    if (sets[k].defs[j].name && streq(group_at(&sets[k], j), group))
+                        print_option(out, &sets[k].defs[j]);
+        }
 }

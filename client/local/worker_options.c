@@ -7,20 +7,20 @@
 #include "client/local/units.h"
 #include <errno.h>
 
-/* What is sent of a source: the log read, the directory absolute, units as workers. */
-struct resolved {
+/* A source in the form that is sent: router of the log, absolute directory, workers of units. */
+struct resolved_source {
     char *router, *trace_dir;
     struct unit_workers of_units;
 };
 
-static void resolved_done(struct resolved *r)
+static void resolved_source_done(struct resolved_source *r)
 {
     free(r->router);
     free(r->trace_dir);
     unit_workers_done(&r->of_units);
 }
 
-/* The router that is meant: the option's, or that of the environment where no option names any worker. */
+/* The option's router, or that of the environment where no option names any worker. */
 static const char *source_router(const struct source *s)
 {
     const char *environment = getenv("PROFD_ROUTER");
@@ -29,7 +29,7 @@ static const char *source_router(const struct source *s)
     return is_named || !environment || !*environment ? s->router : environment;
 }
 
-static int resolve(struct client *c, const struct source *s, struct resolved *ret, struct problem *p)
+static int source_resolve(struct client *c, const struct source *s, struct resolved_source *ret, struct problem *p)
 {
     if (!!s->router + !!s->router_log + !!s->fleet > 1)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
@@ -52,8 +52,8 @@ static int resolve(struct client *c, const struct source *s, struct resolved *re
 
 int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p)
 {
-    _cleanup_(resolved_done) struct resolved r = {0};
-    int err = resolve(c, s, &r, p);
+    _cleanup_(resolved_source_done) struct resolved_source r = {0};
+    int err = source_resolve(c, s, &r, p);
 
     if (err < 0)
         return err;
@@ -70,8 +70,8 @@ int source_to_query(struct client *c, const struct source *s, char **path, struc
 
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p)
 {
-    _cleanup_(resolved_done) struct resolved r = {0};
-    int err = resolve(c, s, &r, p);
+    _cleanup_(resolved_source_done) struct resolved_source r = {0};
+    int err = source_resolve(c, s, &r, p);
 
     if (err < 0)
         return err;

@@ -459,15 +459,21 @@ char *ref_path(const char *ref)
     return xasprintf("/v1/%s/%s", ref[0] == 's' ? "sessions" : ref[0] == 'r' ? "runs" : "traces", ref);
 }
 
-int client_get(struct client *c, const char *path, const char *doing, json_t **ret)
+int client_call(struct client *c, const char *method, const char *path, const json_t *body, const char *doing,
+                json_t **ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
     json_t *j = NULL;
 
-    if (connection_call(c->connection, "GET", path, NULL, doing, &j, &p) < 0)
+    if (connection_call(c->connection, method, path, body, doing, &j, &p) < 0)
         return client_fail(c, &p);
     *ret = j;
     return EXIT_DONE;
+}
+
+int client_get(struct client *c, const char *path, const char *doing, json_t **ret)
+{
+    return client_call(c, "GET", path, NULL, doing, ret);
 }
 
 int client_get_ref(struct client *c, const char *ref, json_t **ret)

@@ -61,7 +61,9 @@ void url_add_int(char **path, const char *key, int64_t value);
 /* "/v1/sessions/s7" of "s7". The caller frees it. */
 char *ref_path(const char *ref);
 
-/* A GET that prints its error. Returns an exit status; *ret is set with EXIT_DONE. */
+/* Calls that print their error. They return an exit status; *ret is set with EXIT_DONE. */
+int client_call(struct client *c, const char *method, const char *path, const json_t *body, const char *doing,
+                json_t **ret);
 int client_get(struct client *c, const char *path, const char *doing, json_t **ret);
-/* The same for the resource of an id: a session, a trace or a benchmark run. */
+/* The resource of an id: a session, a trace or a benchmark run. */
 int client_get_ref(struct client *c, const char *ref, json_t **ret);

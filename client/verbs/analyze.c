@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* analyze explains traces; reports lists the reports that it can make. */
 #include "base/alloc.h"
 #include "client/cli/output.h"
 #include "client/cli/text.h"
@@ -8,7 +9,10 @@
 #include "client/views/overview.h"
 #include "client/views/report_page.h"
 #include "client/views/report_view.h"
+#include "trace/reports/report.h"
 #include <errno.h>
+
+/* -- analyze ------------------------------------------------------------------------------------------ */
 
 #define TOP_DEFAULT 10
 #define REPORTS_MAX 64
@@ -22,25 +26,25 @@ struct options {
 
 #define AT(member) offsetof(struct options, member)
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"report", 'r', "LIST", OPTION_TEXT, AT(reports),
-     "which reports: kernels,gaps; profctl reports lists them"},
-    {"named", 0, "NAME", OPTION_TEXT, AT(named),
-     "run a query that has a name instead: kernels, gaps, gaps-total; profctl query --named list shows them"},
-    {"top", 'n', "N", OPTION_NUMBER, AT(top),
-     "rows of each report; 0 for all, default 10, of JSON, CSV and TSV all"},
-    {"html", 0, "FILE", OPTION_TEXT, AT(html),
-     "all of it as one file for a browser or for paper; - is standard output"},
+    OPTION_GROUP("Output"),
+    {"report", 'r', "LIST", OPTION_TEXT, AT(reports), "Reports to print, separated by commas: kernels,gaps; profctl reports lists them"},
+    {"top", 'n', "N", OPTION_NUMBER, AT(top), "Rows of each report, 0 for all (default: 10, with --html 30, in JSON, CSV and TSV all)"},
+    {"html", 0, "FILE", OPTION_TEXT, AT(html), "Write one HTML file with all reports, - for standard output"},
+    {"named", 0, "NAME", OPTION_TEXT, AT(named), "Run a named query instead; profctl query --named list prints them"},
+    OPTION_GROUP("Selection"),
     ANALYZING_OPTIONS(struct options, analyzing),
 };
+/* clang-format on */
 
-struct chosen {
+struct chosen_reports {
     struct made_report made[REPORTS_MAX];
     size_t n;
     bool by_name;
 };
 
-static void chosen_done(struct chosen *chosen)
+static void chosen_reports_done(struct chosen_reports *chosen)
 {
     reports_done(chosen->made, chosen->n);
 }
@@ -54,15 +58,15 @@ static int unknown_report(struct client *c, const char *name)
     for (const struct report *const *r = reports; *r && n < REPORTS_MAX; r++)
         names[n++] = (*r)->name;
     const char *near = nearest_name(name, names, n);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no report %s", name);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown report '%s'", name);
     if (near)
-        problem_remedy(&p, "Is it %s? profctl reports lists them.", near);
+        problem_remedy(&p, "Did you mean %s? profctl reports lists them.", near);
     else
         problem_remedy(&p, "profctl reports lists them.");
     return client_fail(c, &p);
 }
 
-static int choose(struct client *c, const struct options *o, struct chosen *ret)
+static int choose_reports(struct client *c, const struct options *o, struct chosen_reports *ret)
 {
     ret->by_name = o->reports;
     if (!o->reports) {
@@ -83,35 +87,36 @@ static int choose(struct client *c, const struct options *o, struct chosen *ret)
     return EXIT_DONE;
 }
 
-static int lacking(struct client *c, const struct report *report)
+static int report_lacking(struct client *c, const struct report *report)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *needs = report_needs_text(report);
 
-    problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "%s: the trace has nothing of it", report->name);
+    problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "%s: the trace contains no events for this report",
+                report->name);
     if (*needs)
-        problem_remedy(&p, "It is made of %s; without --report all is shown that there is.", needs);
+        problem_remedy(&p, "It needs %s. Omit --report to print all reports that are available.", needs);
     else
-        problem_remedy(&p, "Without --report all is shown that there is.");
+        problem_remedy(&p, "Omit --report to print all reports that are available.");
     return client_fail(c, &p);
 }
 
-static int failed(struct client *c, const char *name, int r)
+static int report_failed(struct client *c, const char *name, int r)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     switch (r) {
     case -EBADMSG:
-        problem_set(&p, r, PROBLEM_STORAGE, "%s: a part of the trace's columns is damaged", name);
-        problem_remedy(&p, "Have the trace read again: profctl ingest --again.");
+        problem_set(&p, r, PROBLEM_STORAGE, "%s: the columns of the trace are damaged", name);
+        problem_remedy(&p, "Rebuild them: profctl ingest --again FILE");
         break;
     case -ELOOP:
-        problem_set(&p, r, PROBLEM_UNSUPPORTED, "%s: what happened waits for itself in a circle", name);
-        problem_remedy(&p, "Its stamps or correlations are damaged; the other reports do without.");
+        problem_set(&p, r, PROBLEM_UNSUPPORTED, "%s: the events form a dependency cycle", name);
+        problem_remedy(&p, "Timestamps or correlation ids are damaged; use other reports.");
         break;
     case -E2BIG:
-        problem_set(&p, r, PROBLEM_TOO_LARGE, "%s: the trace has too much of it", name);
-        problem_remedy(&p, "Look at a part: --step 3, or --from 1.2s --to 1.4s.");
+        problem_set(&p, r, PROBLEM_TOO_LARGE, "%s: the trace has too many events for this report", name);
+        problem_remedy(&p, "Select a part: --step 3, or --from 1.2s --to 1.4s.");
         break;
     default:
         problem_set(&p, r, PROBLEM_INTERNAL, "%s: %s", name, strerror(-r));
@@ -119,8 +124,8 @@ static int failed(struct client *c, const char *name, int r)
     return client_fail(c, &p);
 }
 
-/* What "trace" is in the JSON of a report: the words of the command line. */
-static char *name_of(int n_words, char **words)
+/* The words of the command line, as "trace" in the JSON of a report. */
+static char *join_words(int n_words, char **words)
 {
     char *name = xstrdup(words[0]);
 
@@ -132,8 +137,8 @@ static char *name_of(int n_words, char **words)
     return name;
 }
 
-static int print(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
-                 struct analysis *a)
+static int print_reports(struct client *c, const struct options *o, struct chosen_reports *chosen,
+                         const char *name, struct analysis *a)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
                  : !listing_is_text(c)   ? 0
@@ -149,12 +154,12 @@ static int print(struct client *c, const struct options *o, struct chosen *chose
         const struct report *report = made->report;
         if (made->result == -ENODATA) {
             if (chosen->by_name)
-                status = lacking(c, report);
+                status = report_lacking(c, report);
             n_lacking++;
             continue;
         }
         if (made->result < 0)
-            return failed(c, report->name, made->result);
+            return report_failed(c, report->name, made->result);
         if (c->json) {
             json_array_append_new(list, report_to_json(report, name, &made->rows, top));
         } else if (listing_is_separated(c)) {
@@ -183,20 +188,20 @@ static int print_overview(struct client *c, const struct options *o, const char 
 {
     int r = overview_print(c, a, name, o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
 
-    return r < 0 ? failed(c, "overview", r) : EXIT_DONE;
+    return r < 0 ? report_failed(c, "overview", r) : EXIT_DONE;
 }
 
 /* Rows of each table on a page. */
 #define TOP_HTML 30
 
-/* What a person calls it: an id, or a file or directory without the way to it. */
+/* The id, or the base name of a file or directory. */
 static char *short_names(int n_words, char **words)
 {
     _cleanup_(freep) char *absolute = NULL;
     char *names = NULL;
 
     for (int i = 0; i < n_words; i++) {
-        /* "." and ".." have a name only where they lie. */
+        /* "." and ".." get the name of the directory. */
         bool is_relative = words[i][strspn(words[i], "./")] == '\0';
         free(absolute);
         absolute = is_relative ? realpath(words[i], NULL) : NULL;
@@ -212,7 +217,7 @@ static char *short_names(int n_words, char **words)
     return names;
 }
 
-/* "8 ranks", "rank 3"; NULL of a trace that names none. */
+/* "8 ranks", "rank 3"; NULL if the trace has no rank. */
 static char *ranks_text(const struct named_ranks *ranks)
 {
     int64_t rank = columns_meta(ranks->items[0].columns, META_rank);
@@ -222,7 +227,7 @@ static char *ranks_text(const struct named_ranks *ranks)
                                  : NULL;
 }
 
-/* "Qwen3-8B · NVIDIA H200 · 8 ranks · s7": what is known of it. */
+/* "Qwen3-8B · NVIDIA H200 · 8 ranks · s7", as far as known. */
 static char *page_title(struct client *c, const struct analyzed *analyzed, int n_words, char **words)
 {
     const struct named_ranks *ranks = &analyzed->ranks;
@@ -242,8 +247,8 @@ static char *page_title(struct client *c, const struct analyzed *analyzed, int n
     return title;
 }
 
-static int write_html(struct client *c, const struct options *o, struct chosen *chosen, const char *name,
-                      struct analyzed *analyzed, int n_words, char **words)
+static int write_html(struct client *c, const struct options *o, struct chosen_reports *chosen,
+                      const char *name, struct analyzed *analyzed, int n_words, char **words)
 {
     struct analysis *a = &analyzed->analysis;
     _cleanup_(freep) char *title = page_title(c, analyzed, n_words, words);
@@ -259,47 +264,39 @@ static int write_html(struct client *c, const struct options *o, struct chosen *
     reports_make(chosen->made, chosen->n, a);
     int r = report_page_write(&page, a, out.file);
     if (r < 0)
-        return failed(c, name, r);
+        return report_failed(c, name, r);
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
-    client_note(c, "%s is written", o->html);
+    client_note(c, "wrote %s", o->html);
     return EXIT_DONE;
 }
 
-/* One kind of output; separated values have one heading, and --columns names those of one report. */
-static int check_output(struct client *c, const struct options *o, const struct chosen *chosen)
+/* CSV and TSV have one heading, and --columns selects from one report. */
+static int check_output(struct client *c, const struct options *o, const struct chosen_reports *chosen)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (o->html && c->format != TABLE_FITTED) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--html and the other formats exclude each other");
-        return client_fail(c, &p);
-    }
+    if (o->html && c->format != TABLE_FITTED)
+        return client_refuse(c, NULL, "--html and the other formats exclude each other");
     if (o->html || chosen->n != 1)
-        return listing_refuse(c, "is of one report", "Name it: --report kernels. --json takes several.");
+        return listing_refuse(c, "needs one report", "Name it: --report kernels. --json prints several.");
     return report_check_columns(c, chosen->made[0].report);
 }
 
 static int run_named(struct client *c, const struct options *o, int n_words, char **words)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
     if (n_words == 1 && !o->reports && !o->html)
         return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                "--named is of one trace, and excludes --report and --html");
-    problem_remedy(&p, "Reports take several: profctl reports lists them.");
-    return client_fail(c, &p);
+    return client_refuse(c, "To analyze several traces use reports; profctl reports lists them.",
+                         "--named needs one trace, and excludes --report and --html");
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int run_analyze(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
-    _cleanup_(chosen_done) struct chosen chosen = {0};
+    _cleanup_(chosen_reports_done) struct chosen_reports chosen = {0};
 
-    int status = o->named ? EXIT_DONE : choose(c, o, &chosen);
+    int status = o->named ? EXIT_DONE : choose_reports(c, o, &chosen);
     if (status == EXIT_DONE && !o->named)
         status = check_output(c, o, &chosen);
     if (status == EXIT_DONE && n_words == 0) {
@@ -315,11 +312,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(freep) char *name = name_of(n_words, words);
+    _cleanup_(freep) char *name = join_words(n_words, words);
     if (o->html)
         status = write_html(c, o, &chosen, name, &analyzed, n_words, words);
     else if (chosen.by_name || !listing_is_text(c))
-        status = print(c, o, &chosen, name, &analyzed.analysis);
+        status = print_reports(c, o, &chosen, name, &analyzed.analysis);
     else
         status = print_overview(c, o, name, &analyzed.analysis);
     return ranks_status(&analyzed.ranks, status);
@@ -327,15 +324,68 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_analyze = {
     .name = "analyze",
-    .words = "[TRACE|SESSION|FILE...]",
     .summary = "Explain where the time of a trace or a session went",
-    .details = "Takes traces (t12), sessions (s7), trace files of any format, their columns, and\n"
-               "directories of ranks. Default: the newest session that has traces.",
+    .details = "Takes traces (t12), sessions (s7), trace files of any format, their columns, and directories "
+               "of ranks. Default: the newest session that has traces.",
+    .words = "[TRACE|SESSION|FILE...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .has_listing = true,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    VERB_OPTIONS(options, struct options),
+    .run = run_analyze,
+};
+
+/* -- reports ------------------------------------------------------------------------------------------ */
+
+static json_t *report_description(const struct report *report)
+{
+    json_t *one = json_object(), *columns = json_array();
+    _cleanup_(freep) char *needs = report_needs_text(report);
+
+    json_put_str(one, "report", report->name);
+    json_put_str(one, "shows", report->title);
+    json_put_str(one, "how", report->how);
+    json_put_str(one, "needs", needs);
+    for (size_t i = 0; i < report->n_columns; i++) {
+        json_t *column = json_object();
+        json_put_str(column, "name", report->columns[i].name);
+        json_put_str(column, "meaning", report->columns[i].meaning);
+        json_array_append_new(columns, column);
+    }
+    json_object_set_new(one, "columns", columns);
+    return one;
+}
+
+static int run_reports(struct client *c, const void *values, int n_words, char **words)
+{
+    static const struct table_column columns[] = {
+        {"REPORT", 0, IMPORTANCE_KEY},
+        {"SHOWS", COLUMN_SHORTEN, .least = 40},
+        {"NEEDS", COLUMN_SHORTEN, IMPORTANCE_EXTRA},
+    };
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ list = json_array();
+
+    int status = listing_table(c, columns, ARRAY_SIZE(columns), &table);
+
+    if (status != EXIT_DONE)
+        return status;
+    for (const struct report *const *r = reports; *r; r++) {
+        _cleanup_(freep) char *needs = report_needs_text(*r);
+        json_array_append_new(list, report_description(*r));
+        table_add(table, (const char *const[]){(*r)->name, (*r)->title, needs});
+    }
+    if (c->json)
+        return client_print_json(c, list);
+    listing_print(c, table);
+    return EXIT_DONE;
+}
+
+const struct verb verb_reports = {
+    .name = "reports",
+    .summary = "List the reports of analyze",
+    .details = "With --json also the columns of each report and how it is computed.",
+    .words = "",
+    .has_listing = true,
+    .run = run_reports,
 };

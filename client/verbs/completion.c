@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* A key that is pressed waits for no profd that hangs. */
+/* Completion gives up on a profd that hangs. */
 #define PATIENCE_S 3
 
 struct completing {
@@ -66,7 +66,7 @@ static void offer_list(const struct completing *k, const char *path, const char 
     size_t i;
     json_t *item;
 
-    /* A key that is pressed starts nothing: ids are those of a profd that answers. */
+    /* Completion never starts a profd: ids are those of one that answers. */
     if (connection_call(k->c->connection, "GET", path, NULL, NULL, &answer, &p) < 0)
         return;
     json_array_foreach(json_object_get(answer, list), i, item) {
@@ -122,7 +122,8 @@ static void offer_options(const struct completing *k, const struct option_def *d
 {
     for (size_t i = 0; i < n; i++) {
         _cleanup_(freep) char *name = xasprintf("--%s", defs[i].name);
-        offer(k, name, defs[i].help);
+        if (defs[i].name)
+            offer(k, name, defs[i].help);
     }
 }
 
@@ -141,14 +142,14 @@ static void offer_reports(const struct completing *k)
 
 static void offer_named(const struct completing *k)
 {
-    offer(k, "list", "show them all");
+    offer(k, "list", "print all names");
     for (size_t i = 0; i < named_queries_count; i++)
         offer(k, named_queries[i].name, named_queries[i].about);
 }
 
 static void offer_export_formats(const struct completing *k)
 {
-    offer(k, "list", "show them all");
+    offer(k, "list", "print all names");
     for (size_t i = 0; i < export_formats_count; i++)
         offer(k, export_formats[i].name, export_formats[i].what);
 }
@@ -234,29 +235,20 @@ static void offer_value(struct completing *k, const struct option_def *def)
 
 /* -- The line ----------------------------------------------------------------------------------------- */
 
-static const struct option_def *find_option(const struct option_def *defs, size_t n, const char *word)
-{
-    bool is_long = starts_with(word, "--");
-
-    for (size_t i = 0; i < n; i++)
-        if (is_long ? streq(defs[i].name, word + 2) : defs[i].letter && word[1] == defs[i].letter && !word[2])
-            return &defs[i];
-    return NULL;
-}
-
 /* The option that a word names and that takes a value, be it the verb's or one of all verbs. */
 static const struct option_def *option_of(const struct completing *k, const char *word)
 {
     const struct option_def *def = NULL;
+    const char *name = word + strspn(word, "-");
 
-    if (word[0] != '-' || !word[1])
+    if (word[0] != '-' || !*name)
         return NULL;
     if (k->entry)
-        def = find_option(k->entry->verb->options, k->entry->verb->n_options, word);
+        def = option_find(k->entry->verb->options, k->entry->verb->n_options, name);
     if (!def && k->entry && k->entry->verb->has_listing)
-        def = find_option(listing_option_defs, n_listing_option_defs, word);
+        def = option_find(listing_option_defs, n_listing_option_defs, name);
     if (!def)
-        def = find_option(global_options, n_global_options, word);
+        def = option_find(global_options, n_global_options, name);
     return def && def->argument ? def : NULL;
 }
 
@@ -345,26 +337,21 @@ static const struct {
 
 static int run_completion(struct client *c, const void *values, int n_words, char **words)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
     for (size_t i = 0; i < ARRAY_SIZE(scripts); i++)
         if (streq(scripts[i].shell, words[0])) {
             fputs(scripts[i].script, c->out.file);
             return EXIT_DONE;
         }
     _cleanup_(freep) char *clean = text_clean(words[0], false);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "no completion for shell '%s'", clean);
-    problem_remedy(&p, "There are bash, zsh and fish.");
-    return client_fail(c, &p);
+    return client_refuse(c, "Shells: bash, zsh, fish.", "no completion for shell '%s'", clean);
 }
 
 const struct verb verb_completion = {
     .name = "completion",
-    .words = "bash|zsh|fish",
     .summary = "Print the completion script of a shell",
-    .details =
-        "The package installs the scripts; this is for shells that do not find them. Verbs, options, their\n"
-        "values and the ids of sessions, traces and runs are completed.",
+    .details = "The package installs the scripts; print one for a shell that does not find them. Completes "
+               "verbs, options, their values, and ids of sessions, traces and benchmark runs.",
+    .words = "bash|zsh|fish",
     .min_words = 1,
     .max_words = 1,
     .is_offline = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `profctl context`: adds, chooses, lists and removes contexts (door/contexts.h). It asks no profd. */
+/* Adds, chooses, lists and removes contexts (transport/contexts.h). Contacts no profd. */
 #include "client/transport/contexts.h"
 
 #include "base/alloc.h"
@@ -18,12 +18,13 @@ struct options {
 
 #define AT(member) offsetof(struct options, member)
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"use", 0, NULL, OPTION_FLAG, AT(use), "of add: use the context from now on"},
-    {"token-stdin", 0, NULL, OPTION_FLAG, AT(token_stdin),
-     "of add: read the token from standard input and keep it in a file of mode 0600"},
-    {"force", 0, NULL, OPTION_FLAG, AT(force), "of add: replace a context of that name"},
+    {"use", 0, NULL, OPTION_FLAG, AT(use), "Use the new context from now on (add)"},
+    {"token-stdin", 0, NULL, OPTION_FLAG, AT(token_stdin), "Read the token from standard input and store it in a file of mode 0600 (add)"},
+    {"force", 0, NULL, OPTION_FLAG, AT(force), "Replace a context of the same name (add)"},
 };
+/* clang-format on */
 
 /* -- add ---------------------------------------------------------------------------------------------- */
 
@@ -53,7 +54,7 @@ static int take_token(const char *name, struct problem *p)
     return context_keep_token(name, token, p);
 }
 
-/* The token and the certificates are looked at now, not at the first call. */
+/* Token and certificates are checked now, not at the first call. */
 static int check_connection(const struct connection_options *at, const char *token_file, struct problem *p)
 {
     _cleanup_(endpoint_done) struct endpoint endpoint = {0};
@@ -266,22 +267,18 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return commands[i].run(c, o, contexts, n_names > 0 ? words[1] : NULL);
     }
     _cleanup_(freep) char *clean = text_clean(command, false);
-    return client_refuse(c, "There are add, use, list, show and rm.", "unknown command: context %s", clean);
+    return client_refuse(c, "Commands: add, use, list, show, rm.", "unknown command: context %s", clean);
 }
 
 const struct verb verb_context = {
     .name = "context",
-    .words = "[add NAME|use NAME|list|show [NAME]|rm NAME]",
-    .summary = "Name the profd of other machines, and choose one",
-    .details = "A context keeps --host (or --socket), --token-file, --cacert, --cert, --key and --plain-http "
-               "under a\n"
-               "name. Every verb then takes it by --context NAME or $PROFD_CONTEXT, or without either where "
-               "it is in\n"
+    .summary = "Manage named connections to profd on other machines",
+    .details = "A context stores --host (or --socket), --token-file, --cacert, --cert, --key and "
+               "--plain-http under a name, for --context NAME, $PROFD_CONTEXT, or every call once it is in "
                "use. \"default\" is the profd of this machine.",
+    .words = "[add NAME|use NAME|list|show [NAME]|rm NAME]",
     .max_words = 2,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .has_listing = true,
     .is_offline = true,
     .run = run,

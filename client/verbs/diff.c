@@ -26,17 +26,18 @@ struct options {
 
 #define AT(member) offsetof(struct options, member)
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"fail-if", 0, "CONDITION", OPTION_LIST, AT(conditions),
-     "Exit with 5 if the 95 % interval meets the condition, with 6 if more steps are needed to decide "
-     "(repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
-    {"fail-if-estimate", 0, NULL, OPTION_FLAG, AT(by_estimate),
-     "Decide --fail-if by the measured values, without their intervals"},
+    OPTION_GROUP("Output"),
     {"report", 'r', "NAME", OPTION_TEXT, AT(report), "Print one table only: measures, kernels or ops"},
-    {"top", 'n', "N", OPTION_NUMBER, AT(top),
-     "kernels and operators to show; 0 for all, default 15, of JSON, CSV and TSV all"},
+    {"top", 'n', "N", OPTION_NUMBER, AT(top), "Kernels and operators to print, 0 for all (default: 15, in JSON, CSV and TSV all)"},
+    OPTION_GROUP("Conditions"),
+    {"fail-if", 0, "CONDITION", OPTION_LIST, AT(conditions), "Exit with 5 if the 95 % interval meets the condition, with 6 if more steps are needed to decide (repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
+    {"fail-if-estimate", 0, NULL, OPTION_FLAG, AT(by_estimate), "Decide --fail-if by the measured values, without their intervals"},
+    OPTION_GROUP("Selection"),
     ANALYZING_OPTIONS(struct options, analyzing),
 };
+/* clang-format on */
 
 /* The three tables of a comparison. */
 enum { MEASURES, KERNELS, OPS, _TABLE_OF_DIFF_MAX };
@@ -84,11 +85,11 @@ static int check_name(struct client *c, const char *measure)
         all = longer;
     }
     const char *near = nearest_name(measure, names, n);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: there is no measure %s", measure);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: unknown measure '%s'", measure);
     if (near)
-        problem_remedy(&p, "Is it %s?", near);
+        problem_remedy(&p, "Did you mean %s?", near);
     else
-        problem_remedy(&p, "There are %s.", all);
+        problem_remedy(&p, "Measures: %s.", all);
     return client_fail(c, &p);
 }
 
@@ -96,17 +97,16 @@ static int parse_conditions(struct client *c, const struct option_list *list, st
 {
     *ret = xcalloc(list->n + 1, sizeof(**ret));
     for (size_t i = 0; i < list->n; i++) {
-        _cleanup_(problem_done) struct problem p = {0};
         if (condition_parse(list->items[i], &(*ret)[i]) >= 0) {
             int status = check_name(c, (*ret)[i].measure);
             if (status != EXIT_DONE)
                 return status;
             continue;
         }
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: '%s' is not a condition", list->items[i]);
-        problem_remedy(&p, "A measure, > or <, and a change or a time: 'step.p50 > +5%%', 'gpu.idle > 3ms'. "
-                           "profctl diff shows the measures.");
-        return client_fail(c, &p);
+        return client_refuse(c,
+                             "A measure, > or <, and a change or a time: 'step.p50 > +5%', 'gpu.idle > 3ms'. "
+                             "profctl diff shows the measures.",
+                             "--fail-if: '%s' is not a condition", list->items[i]);
     }
     return EXIT_DONE;
 }
@@ -150,16 +150,14 @@ static size_t steps_missing(const struct comparison *cmp, const char *measure)
 static int check_measures(struct client *c, const struct option_list *list,
                           const struct condition *conditions, const struct comparison *cmp)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     const struct report_rows *rows = &cmp->rows[MEASURES];
 
     for (size_t i = 0; i < list->n; i++) {
         if (find_measure(rows, conditions[i].measure) < report_rows_count(rows) ||
             steps_missing(cmp, conditions[i].measure) > 0)
             continue;
-        problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: both have no %s", conditions[i].measure);
-        problem_remedy(&p, "profctl diff prints the measures that both have.");
-        return client_fail(c, &p);
+        return client_error(c, PROBLEM_NOT_FOUND, "profctl diff prints the measures that both have.",
+                            "--fail-if: neither side has %s", conditions[i].measure);
     }
     return EXIT_DONE;
 }
@@ -182,8 +180,8 @@ static struct condition_decision decide(const struct condition *condition, const
     return decision;
 }
 
-static void say_undecided(struct client *c, const char *text, const struct condition *condition,
-                          const struct comparison *cmp, const struct condition_decision *d)
+static void note_undecided(struct client *c, const char *text, const struct condition *condition,
+                           const struct comparison *cmp, const struct condition_decision *d)
 {
     size_t missing = steps_missing(cmp, condition->measure);
     _cleanup_(freep) char *measured = condition_decision_text(condition, d, 1);
@@ -211,7 +209,7 @@ static int check_conditions(struct client *c, const struct options *o, const str
             client_note(c, "failed: %s: %s", text, measured);
             status = EXIT_CONDITION;
         } else if (d.result == CONDITION_UNDECIDED) {
-            say_undecided(c, text, &conditions[i], cmp, &d);
+            note_undecided(c, text, &conditions[i], cmp, &d);
             status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
         }
     }
@@ -259,15 +257,13 @@ static void print_head(struct client *c, const struct comparison *cmp)
 
 static int make(struct client *c, struct analysis *before, struct analysis *after, struct comparison *ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     int r = diff_init(&ret->diff, before, after);
 
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX && r >= 0; i++)
         r = tables[i].make(&ret->diff, &ret->rows[i]);
     if (r >= 0)
         return EXIT_DONE;
-    problem_set(&p, r, PROBLEM_INTERNAL, "cannot compare: %s", strerror(-r));
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_INTERNAL, NULL, "cannot compare: %s", strerror(-r));
 }
 
 static int print(struct client *c, const struct options *o, const struct comparison *cmp, char **words)
@@ -299,16 +295,12 @@ static int print(struct client *c, const struct options *o, const struct compari
 /* --columns and separated values are of one table. */
 static int check_report(struct client *c, const struct options *o)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
     if (!o->report)
-        return listing_refuse(c, "is of one table", "Name it: --report kernels.");
+        return listing_refuse(c, "needs one table", "Name it: --report kernels.");
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++)
         if (streq(o->report, tables[i].name))
             return report_check_columns(c, tables[i].report);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--report: unknown table '%s'", o->report);
-    problem_remedy(&p, "Tables: measures, kernels, ops.");
-    return client_fail(c, &p);
+    return client_refuse(c, "Tables: measures, kernels, ops.", "--report: unknown table '%s'", o->report);
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
@@ -339,15 +331,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_diff = {
     .name = "diff",
-    .words = "BEFORE AFTER",
-    .summary = "Compare two traces or sessions: slower, faster, new, gone",
+    .summary = "Compare two traces or sessions: what is slower or faster",
     .details = "Each is an id (t12), a session (s7), a trace file, its columns, or a directory of ranks.",
+    .words = "BEFORE AFTER",
     .default_kind = 't',
     .min_words = 2,
     .max_words = 2,
     .has_listing = true,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .run = run,
 };

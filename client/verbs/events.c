@@ -15,10 +15,12 @@ struct options {
     int64_t after;
 };
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"session", 's', "ID", OPTION_TEXT, offsetof(struct options, session), "only what happens to a session"},
-    {"after", 0, "N", OPTION_COUNT, offsetof(struct options, after), "begin behind the event of this number"},
+    {"session", 's', "SESSION", OPTION_TEXT, offsetof(struct options, session), "Only events of this session"},
+    {"after", 0, "N", OPTION_COUNT, offsetof(struct options, after), "Start after the event with this number"},
 };
+/* clang-format on */
 
 enum { CELL_AT, CELL_KIND, CELL_SESSION, CELL_SUBJECT, CELL_TEXT, _CELL_MAX };
 
@@ -65,7 +67,7 @@ static void print_event(const struct following *f, const json_t *event, const ch
         [CELL_TEXT] = json_get_str(event, "text"),
     };
 
-    /* How a run stands is reported every second: that is for programs. */
+    /* The progress of a benchmark run, once a second, is for programs. */
     if (json_object_get(event, "sent"))
         return;
     for (size_t i = 0; i < f->n_shown; i++) {
@@ -127,11 +129,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (o->after != OPTION_ABSENT)
         url_add_int(&path, "after", o->after);
     if (!connection_has_events(c->connection)) {
-        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "events are not offered on D-Bus in this form");
-        problem_remedy(&p, "Leave --bus out; or follow its signals: busctl monitor org.profd1");
-        return client_fail(c, &p);
+        return client_error(c, PROBLEM_UNSUPPORTED,
+                            "Omit --bus, or follow the signals: busctl monitor org.profd1",
+                            "events are not available over D-Bus");
     }
-    /* A profd that is not there is an error; one that goes away later is waited for. */
+    /* A missing profd is an error; one that ends later is waited for. */
     status = client_get(c, "/v1/version", NULL, &version);
     if (status != EXIT_DONE)
         return status;
@@ -145,18 +147,17 @@ static int run(struct client *c, const void *values, int n_words, char **words)
             return EXIT_FAILED;
         bool is_lost = event_stream_lost_since(stream);
         if (is_lost != was_lost)
-            client_note(c, is_lost ? "profd does not answer; waiting for it" : "profd is back");
+            client_note(c, is_lost ? "profd does not answer; reconnecting" : "reconnected to profd");
         was_lost = is_lost;
     }
 }
 
 const struct verb verb_events = {
     .name = "events",
-    .words = "",
     .summary = "Follow sessions, workers and traces as they change",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    .details = "Prints one line for each event until interrupted, and reconnects if profd restarts.",
+    .words = "",
+    VERB_OPTIONS(options, struct options),
     .has_listing = true,
     .run = run,
 };

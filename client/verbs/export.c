@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* export writes a trace for another program; merge writes several traces as one. */
 #include "trace/export/export.h"
-
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/exporting.h"
+#include "client/traces/ranks.h"
 #include "client/verbs/verbs.h"
 #include "trace/reports/critical_path.h"
 #include <errno.h>
 
-struct options {
+/* -- export ------------------------------------------------------------------------------------------- */
+
+struct export_verb_options {
     const char *format, *output;
     bool critical_path;
     struct exporting exporting;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct export_verb_options, member)
 
-static const struct option_def options[] = {
-    {"format", 0, "FORMAT", OPTION_TEXT, AT(format),
-     "chrome, perfetto, ...; default chrome; list: show them"},
-    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "default: NAME.SUFFIX here; - is standard output"},
-    {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path),
-     "mark the critical path of what is exported, as a process of its own (chrome)"},
-    EXPORTING_OPTIONS(struct options, exporting),
+/* clang-format off */
+static const struct option_def export_verb_options[] = {
+    OPTION_GROUP("Output"),
+    {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: chrome, perfetto, speedscope, collapsed, pprof, csv; list prints them (default: chrome)"},
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses (default on a terminal: named after the trace)"},
+    {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path), "Mark the critical path as a separate process (chrome)"},
+    OPTION_GROUP("Selection"),
+    EXPORTING_OPTIONS(struct export_verb_options, exporting),
 };
+/* clang-format on */
 
 static int list_formats(struct client *c)
 {
@@ -48,9 +53,9 @@ static int unknown_format(struct client *c, const char *name)
     for (size_t i = 0; i < export_formats_count; i++)
         names[i] = export_formats[i].name;
     const char *near = nearest_name(name, names, export_formats_count);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no format %s", name);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown format '%s'", name);
     problem_remedy(&p,
-                   near ? "Is it %s? profctl export --format list shows them."
+                   near ? "Did you mean %s? profctl export --format list shows them."
                         : "profctl export --format list shows them.",
                    near);
     return client_fail(c, &p);
@@ -67,11 +72,10 @@ static char *default_output(const char *trace, const struct export_format *forma
     return xasprintf("%.*s%s", (int)n, trace, format->suffix);
 }
 
-/* The path through what is exported, as slices beside it. The names are those of the columns. */
+/* The critical path of the exported part, as additional slices. Names are borrowed from the columns. */
 static int mark_path(struct client *c, const char *name, const struct columns *columns,
                      const struct export_options *selected, struct export_mark **ret, size_t *ret_n)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(critical_path_done) struct critical_path path = {0};
     struct rank rank = {.columns = columns, .label = name};
     struct analysis a = {.ranks = &rank, .n = 1, .view = VIEW_ALL};
@@ -80,12 +84,10 @@ static int mark_path(struct client *c, const char *name, const struct columns *c
     a.view.to = selected->to;
     int r = critical_path_find(&a, 0, &path);
     analysis_done(&a);
-    if (r < 0) {
-        problem_set(&p, r, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, "%s: no critical path: %s",
-                    name,
-                    r == -ENODATA ? "there are no calls of the host in what was selected" : strerror(-r));
-        return client_fail(c, &p);
-    }
+    if (r < 0)
+        return client_error(c, r == -ENODATA ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL, NULL,
+                            "%s: no critical path: %s", name,
+                            r == -ENODATA ? "the selection contains no host calls" : strerror(-r));
     *ret = xcalloc(path.n + 1, sizeof(**ret));
     *ret_n = path.n;
     for (size_t i = 0; i < path.n; i++)
@@ -97,8 +99,8 @@ static int mark_path(struct client *c, const char *name, const struct columns *c
     return EXIT_DONE;
 }
 
-static int write_trace(struct client *c, const struct options *o, const struct export_format *format,
-                       struct trace_file *file)
+static int export_trace_file(struct client *c, const struct export_verb_options *o,
+                             const struct export_format *format, struct trace_file *file)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
@@ -142,9 +144,9 @@ static int write_trace(struct client *c, const struct options *o, const struct e
     return EXIT_DONE;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int run_export(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct export_verb_options *o = values;
     const char *name = o->format ? o->format : "chrome";
     const struct export_format *format = export_format_find(name);
     struct trace_file file;
@@ -155,9 +157,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         return unknown_format(c, name);
     if (o->critical_path && !streq(name, "chrome")) {
         _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    "--critical-path is marked in Chrome's format alone, not in %s", name);
-        return client_fail(c, &p);
+        return client_refuse(c, NULL, "--critical-path is marked in Chrome's format alone, not in %s", name);
     }
     if (n_words == 0) {
         _cleanup_(problem_done) struct problem p = {0};
@@ -168,21 +168,120 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     client_hold_signals();
     int status = trace_file_open(c, words[0], o->exporting.memory_limit, &file);
     if (status == EXIT_DONE)
-        status = write_trace(c, o, format, &file);
+        status = export_trace_file(c, o, format, &file);
     trace_file_done(&file);
     return status;
 }
 
 const struct verb verb_export = {
     .name = "export",
-    .words = "TRACE",
     .summary = "Write a trace, or a part of it, for another program",
-    .details = "TRACE is an id (t12) or a path. Chrome's format keeps each event's own text.\n"
-               "Times are counted from the trace's first slice: --from 1.5s --to 1.6s.",
+    .details = "Chrome's format keeps the original text of events if the original file can be read.",
+    .words = "TRACE",
     .default_kind = 't',
     .max_words = 1,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    VERB_OPTIONS(export_verb_options, struct export_verb_options),
+    .run = run_export,
+};
+
+/* -- merge -------------------------------------------------------------------------------------------- */
+
+struct merge_options {
+    const char *session, *output, *align;
+    struct exporting exporting;
+};
+
+#undef AT
+#define AT(member) offsetof(struct merge_options, member)
+
+/* clang-format off */
+static const struct option_def merge_options[] = {
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses (default on a terminal: merged.json.gz)"},
+    {"align", 0, "METHOD", OPTION_TEXT, AT(align), "Clock alignment: auto, wall, collectives or start (default: auto)"},
+    OPTION_GROUP("Selection"),
+    {"session", 's', "SESSION", OPTION_TEXT, AT(session), "Merge all ranks of this session"},
+    EXPORTING_OPTIONS(struct merge_options, exporting),
+};
+/* clang-format on */
+
+static int merge_check(struct client *c, const struct named_ranks *ranks, int n_words, const char *session)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (n_words == 0 && !session) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "merge needs traces");
+        problem_remedy(&p, "profctl merge --session s7 -o all-ranks.json.gz, or name traces: t12 t13");
+    } else if (ranks->n + ranks->n_left_out == 0) {
+        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no traces that can be merged", session);
+    } else {
+        return EXIT_DONE;
+    }
+    return client_fail(c, &p);
+}
+
+/* JSON is not written to a terminal. */
+static char *merge_output(const struct merge_options *o)
+{
+    if (o->output || !isatty(STDOUT_FILENO))
+        return xstrdup(o->output ? o->output : "-");
+    return xasprintf("%s.json.gz", o->session ? o->session : "merged");
+}
+
+static int merge_write(struct client *c, const struct merge_options *o, struct named_ranks *ranks)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(output_done) struct output out = {0};
+    _cleanup_(freep) char *path = merge_output(o);
+    struct export_options selected;
+    int64_t slices;
+
+    if (exporting_selection(&o->exporting, &selected, &p) < 0 || output_open(path, &out, &p) < 0)
+        return client_fail(c, &p);
+    int r = ranks_export(ranks, &selected, out.file, &slices);
+    if (r < 0)
+        return exporting_failed(c, out.path ? out.path : "the traces", r);
+    if (output_keep(&out, &p) < 0)
+        return client_fail(c, &p);
+    _cleanup_(freep) char *count = text_count((int64_t)ranks->n, "trace");
+    _cleanup_(freep) char *more = xasprintf("; %s on one clock", count);
+    if (out.path)
+        exporting_say(c, out.path, slices, more);
+    return EXIT_DONE;
+}
+
+static int run_merge(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct merge_options *o = values;
+    _cleanup_(ranks_done) struct named_ranks ranks = {0};
+    int status = EXIT_DONE;
+
+    client_hold_signals();
+    if (o->session)
+        status = ranks_add_session(c, o->session, &ranks);
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
+    for (int i = 0; i < n_words && status == EXIT_DONE; i++)
+        status = ranks_add_word(c, words[i], &ranks);
+    if (status == EXIT_DONE)
+        status = merge_check(c, &ranks, n_words, o->session);
+    if (status == EXIT_DONE)
+        status = ranks_settle(c, o->exporting.memory_limit, &ranks);
+    if (status != EXIT_DONE)
+        return status;
+    client_release_profd(c);
+    status = ranks_align(c, o->align ? o->align : "auto", &ranks);
+    return status == EXIT_DONE ? ranks_status(&ranks, merge_write(c, o, &ranks)) : status;
+}
+
+const struct verb verb_merge = {
+    .name = "merge",
+    .summary = "Write several traces as one, ranks as processes",
+    .details = "For ui.perfetto.dev and chrome://tracing. Clocks are aligned by wall-clock time; a host "
+               "whose collectives are off by more than a millisecond is shifted, with a note.",
+    .words = "[TRACE...]",
+    .default_kind = 't',
+    .max_words = WORDS_UNLIMITED,
+    VERB_OPTIONS(merge_options, struct merge_options),
+    .run = run_merge,
 };

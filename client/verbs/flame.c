@@ -17,22 +17,25 @@ struct options {
 
 #define AT(member) offsetof(struct options, member)
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"by", 0, "WHAT", OPTION_TEXT, AT(by),
-     "op: operators; stack: Python frames too; kernel: kinds of kernels; default op"},
-    {"diff", 0, "TRACE", OPTION_TEXT, AT(diff), "colour by how much longer than in this trace or session"},
-    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "default: NAME.svg here; - is standard output"},
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output (default: named after the trace)"},
+    {"by", 0, "FRAMES", OPTION_TEXT, AT(by), "Frames: op for operators, stack for Python frames too, kernel for kinds of kernels (default: op)"},
+    {"diff", 0, "TRACE", OPTION_TEXT, AT(diff), "Color frames by their change since this trace or session"},
+    OPTION_GROUP("Selection"),
     ANALYZING_OPTIONS(struct options, analyzing),
 };
+/* clang-format on */
 
-static int failed(struct client *c, int r, const char *what)
+static int flame_failed(struct client *c, int r, const char *what)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     if (r == -ENODATA) {
-        problem_set(&p, r, PROBLEM_NOT_FOUND, "%s has no time to draw in what was selected", what);
+        problem_set(&p, r, PROBLEM_NOT_FOUND, "%s: the selection contains no time to draw", what);
         problem_remedy(
-            &p, "--by op, stack and kernel draw different things; profctl analyze shows what there is.");
+            &p, "Try another --by (op, stack, kernel); profctl analyze shows the contents of the trace.");
     } else {
         problem_set(&p, r, PROBLEM_INTERNAL, "cannot draw %s: %s", what, strerror(-r));
     }
@@ -75,7 +78,7 @@ static int write_picture(struct client *c, const struct options *o, const struct
         return client_fail(c, &p);
     int r = flame_svg_write(f, &picture, out.file);
     if (r < 0)
-        return failed(c, r, word);
+        return flame_failed(c, r, word);
     _cleanup_(freep) char *name = out.path ? xstrdup(out.path) : NULL;
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
@@ -84,9 +87,9 @@ static int write_picture(struct client *c, const struct options *o, const struct
     return EXIT_DONE;
 }
 
-/* Adds what words name; analyzed stays open, because names of frames are its traces'. */
-static int add(struct client *c, const struct options *o, enum flame_by by, char *word, bool is_before,
-               struct analyzed *analyzed, struct flame *f)
+/* Adds the trace of a word; analyzed stays open because frames borrow its names. */
+static int flame_add_word(struct client *c, const struct options *o, enum flame_by by, char *word,
+                          bool is_before, struct analyzed *analyzed, struct flame *f)
 {
     int status = analyzed_open(c, &o->analyzing, 1, &word, analyzed);
 
@@ -95,25 +98,22 @@ static int add(struct client *c, const struct options *o, enum flame_by by, char
     int r = flame_add(f, &analyzed->analysis, by, is_before);
     if (r >= 0 && !is_before && f->frames[FLAME_ROOT].total == 0)
         r = -ENODATA;
-    return r < 0 ? failed(c, r, word) : EXIT_DONE;
+    return r < 0 ? flame_failed(c, r, word) : EXIT_DONE;
 }
 
 static int run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(analyzed_done) struct analyzed analyzed = {0}, before = {0};
     _cleanup_(flame_done) struct flame f = {0};
     enum flame_by by = o->by ? flame_by_find(o->by) : FLAME_BY_OP;
 
-    if (by == _FLAME_BY_MAX) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--by is op, stack or kernel, not %s", o->by);
-        return client_fail(c, &p);
-    }
+    if (by == _FLAME_BY_MAX)
+        return client_refuse(c, NULL, "--by is op, stack or kernel, not %s", o->by);
     client_hold_signals();
-    int status = add(c, o, by, words[0], false, &analyzed, &f);
+    int status = flame_add_word(c, o, by, words[0], false, &analyzed, &f);
     if (status == EXIT_DONE && o->diff)
-        status = add(c, o, by, (char *)o->diff, true, &before, &f);
+        status = flame_add_word(c, o, by, (char *)o->diff, true, &before, &f);
     if (status == EXIT_DONE)
         status = write_picture(c, o, &f, words[0]);
     return ranks_status(&analyzed.ranks, ranks_status(&before.ranks, status));
@@ -121,17 +121,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_flame = {
     .name = "flame",
+    .summary = "Draw a flame graph of GPU time by launching call",
+    .details = "An SVG file for any browser: click a frame to zoom, search by regular expression, list names "
+               "by self time. A trace without GPU activity shows host time.",
     .words = "TRACE",
-    .summary = "Draw a flame graph of GPU time by the calls that launched it",
-    .details =
-        "An SVG file for any browser. A click on a frame makes it as wide as the picture, the search field\n"
-        "marks frames and sums up their share, \"Self time\" lists names by their own time. A trace without\n"
-        "GPU activity is drawn by the host's time.",
     .default_kind = 't',
     .min_words = 1,
     .max_words = 1,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .run = run,
 };

@@ -13,18 +13,16 @@
 
 #define HTTP_CREATED 201
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(struct ingest_options, labels),
-     "kept with the traces (repeatable)"},
-    {"session", 's', "NAME", OPTION_TEXT, offsetof(struct ingest_options, session),
-     "make one session of the files, or add them to the session of that name or id"},
-    {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference),
-     "leave the files where they are, and only keep their columns"},
-    {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again),
-     "make the columns of traces that are known again"},
+    {"session", 's', "NAME", OPTION_TEXT, offsetof(struct ingest_options, session), "Session for the files: a new name, or the name or id of an existing one"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(struct ingest_options, labels), "Label to store with the traces (repeatable)"},
+    {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference), "Leave the files in place; store only their columns"},
+    {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again), "Rebuild the columns of traces that are already known"},
 };
+/* clang-format on */
 
-/* How it went. */
+/* Result of importing several files. */
 struct tally {
     size_t n_new, n_known, n_failed, n_elsewhere; /* of another session */
     char session[REF_TEXT_MAX];                   /* that the files are in now; "" */
@@ -42,7 +40,7 @@ static void tally_done(struct tally *t)
     free(t->remedies);
 }
 
-/* Many files are often refused for one reason: what to do then is said at the end. */
+/* Many files often fail for one reason: its remedy is printed once, at the end. */
 static void defer_remedy(struct tally *t, struct problem *p)
 {
     _cleanup_(freep) char *remedy = TAKE_PTR(p->remedy);
@@ -56,7 +54,7 @@ static void defer_remedy(struct tally *t, struct problem *p)
     t->remedies[t->n_remedies++] = TAKE_PTR(remedy);
 }
 
-/* Not every error that profd answers is of the file alone: one that does not name it is given its name. */
+/* Adds the file to an error that does not name it. */
 static void name_file(struct problem *p, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -68,7 +66,7 @@ static void name_file(struct problem *p, const char *path)
     p->what = longer;
 }
 
-/* What tells files apart is the end of their paths. */
+/* Paths differ at their end, so their beginning is cut. */
 static char *fit_path(const struct client *c, const char *path, unsigned used)
 {
     char *clean = text_clean(path, false);
@@ -113,12 +111,13 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
     screen_printf(&c->out, LINE_FORMAT, json_get_str(trace, "trace"), is_new ? state : "known",
                   rank ? rank : "-", events, size, speed);
     fprintf(c->out.file, "%s  %s\n", screen_plain(&c->out), name);
-    /* Whoever reads only the errors of many files sees whose they are. */
+    /* stderr alone must name the file too. */
     _cleanup_(freep) char *losses = trace_losses(trace), *whose = text_clean(path, false);
     if (reason)
         client_note(c, "%s: %s", whose, reason);
     if (losses)
-        client_note(c, "%s: %s\n  profctl show %s lists them.", whose, losses, json_get_str(trace, "trace"));
+        client_note(c, "%s: %s\n  profctl show %s lists the defects.", whose, losses,
+                    json_get_str(trace, "trace"));
     fflush(c->out.file);
 }
 
@@ -141,7 +140,7 @@ static json_t *request_for(const char *path, const struct ingest_options *o, str
     return NULL;
 }
 
-/* What can be read of a file: a report of nsys is exported, beside it. NULL with the problem. */
+/* The file to read: a report of nsys is exported next to it. NULL with the problem. */
 static char *readable(const char *path, struct problem *p)
 {
     char *database = NULL;
@@ -153,7 +152,7 @@ static char *readable(const char *path, struct problem *p)
     return nsys && nsys_export(nsys, path, &database, p) == 0 ? database : NULL;
 }
 
-/* What is in another session already stays there. */
+/* A trace that is in another session stays there. */
 static void note_session(struct client *c, const struct ingest_options *o, const json_t *trace, bool is_new,
                          struct tally *t)
 {
@@ -208,7 +207,7 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
         print_trace(c, path, trace, is_new, mono_ns() - begin_ns);
 }
 
-static void say_tally(struct client *c, const struct tally *t)
+static void print_tally(struct client *c, const struct tally *t)
 {
     int64_t took_ns = mono_ns() - t->begin_ns;
     char bytes[UNIT_TEXT_MAX], took[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX], known[48] = "", failed[48] = "";
@@ -217,7 +216,7 @@ static void say_tally(struct client *c, const struct tally *t)
     for (size_t i = 0; i < t->n_remedies; i++)
         client_note(c, "  %s", t->remedies[i]);
     if (t->n_known > 0)
-        snprintf(known, sizeof(known), ", %zu known already", t->n_known);
+        snprintf(known, sizeof(known), ", %zu already known", t->n_known);
     if (t->n_failed > 0)
         snprintf(failed, sizeof(failed), ", %zu failed", t->n_failed);
     client_note(c, "%s%s%s; %s in %s, %s/s", traces, known, failed, format_size(bytes, t->text_bytes),
@@ -232,9 +231,9 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     int r = trace_paths_find(&paths, n_words, words, &p);
 
     if (r >= 0 && !connection_is_local(c->connection)) {
-        r = problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                        "profd at %s does not see the files of this machine", connection_name(c->connection));
-        problem_remedy(&p, "Run profctl ingest there.");
+        r = problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "profd at %s cannot read files of this machine",
+                        connection_name(c->connection));
+        problem_remedy(&p, "Run profctl ingest on that machine.");
     }
     if (r < 0)
         return client_fail(c, &p);
@@ -251,7 +250,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
                                            : xasprintf("%zu of %zu: reading %s", i + 1, paths.n, clean);
         ingest_one(c, o, paths.items[i], doing, &t);
     }
-    say_tally(c, &t);
+    print_tally(c, &t);
     if (*t.session)
         client_note(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
     return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
@@ -264,16 +263,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_ingest = {
     .name = "ingest",
-    .words = "PATH...",
-    .summary = "Add trace files to the catalog",
+    .summary = "Import trace files into the catalog",
     .details =
-        "A directory is searched for files that are named like traces. A report of nsys (.nsys-rep) is\n"
-        "exported beside it first, by the nsys of this machine. Where no profd is running, one is started\n"
-        "for the time of the call.",
+        "Searches directories for files that are named like traces. Exports reports of nsys (.nsys-rep) "
+        "first, with the nsys of this machine. If no profd is running, starts one for this call.",
+    .words = "PATH...",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct ingest_options),
+    VERB_OPTIONS(options, struct ingest_options),
     .run = run,
 };

@@ -41,11 +41,12 @@ struct options {
     bool no_browser;
 };
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"timeout", 0, "TIME", OPTION_DURATION, offsetof(struct options, timeout),
-     "how long to wait for the browser; default 10min"},
-    {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct options, no_browser), "only print the link"},
+    {"timeout", 0, "DURATION", OPTION_DURATION, offsetof(struct options, timeout), "Maximum wait for the browser (default: 10min)"},
+    {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct options, no_browser), "Print the link without opening a browser"},
 };
+/* clang-format on */
 
 struct server {
     struct event_base *base;
@@ -191,7 +192,7 @@ static int listen_at(struct server *s, struct problem *p)
     s->base = event_base_new();
     s->http = s->base ? evhttp_new(s->base) : NULL;
     if (!s->http)
-        return problem_set(p, -ENOMEM, PROBLEM_INTERNAL, "cannot make an HTTP server");
+        return problem_set(p, -ENOMEM, PROBLEM_INTERNAL, "cannot create an HTTP server");
     evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS);
     evhttp_set_max_headers_size(s->http, 16 << 10);
     evhttp_set_max_body_size(s->http, 0);
@@ -201,9 +202,9 @@ static int listen_at(struct server *s, struct problem *p)
     problem_set(p, -errno, PROBLEM_BUSY, "cannot listen on " SERVE_ADDRESS ":%d: %s", SERVE_PORT,
                 strerror(errno));
     problem_remedy(
-        p, "ui.perfetto.dev may reach no other port. Another profctl open, or trace_processor, may have it:\n"
+        p, "ui.perfetto.dev can use only this port. Another profctl open, or trace_processor, may hold it:\n"
            "  ss -ltnp 'sport = :9001'\n"
-           "Or fetch the trace with profctl get and open the file in the page.");
+           "Or download the trace with profctl get and open the file in the page.");
     return -EADDRINUSE;
 }
 
@@ -217,11 +218,11 @@ static void open_browser(struct client *c, const char *link)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0)
-        client_note(c, "opening it in the browser");
+        client_note(c, "opening the browser");
     posix_spawn_file_actions_destroy(&actions);
 }
 
-static void say_link(struct client *c, const struct options *o, const struct server *s)
+static void print_link(struct client *c, const struct options *o, const struct server *s)
 {
     const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
     char host[256] = "HOST";
@@ -238,7 +239,7 @@ static void say_link(struct client *c, const struct options *o, const struct ser
     fflush(c->out.file);
     if (getenv("SSH_CONNECTION")) {
         gethostname(host, sizeof(host) - 1);
-        client_note(c, "from the machine with the browser, first: ssh -L %d:%s:%d %s", SERVE_PORT,
+        client_note(c, "on the machine with the browser, first run: ssh -L %d:%s:%d %s", SERVE_PORT,
                     SERVE_ADDRESS, SERVE_PORT, host);
     } else if (!o->no_browser && ((display && *display) || (wayland && *wayland))) {
         open_browser(c, link);
@@ -257,18 +258,20 @@ static int serve(struct client *c, const struct options *o, struct server *s)
     if (timeout != INT64_MAX)
         event_base_loopexit(s->base, &(struct timeval){.tv_sec = timeout / NS_PER_S,
                                                        .tv_usec = timeout % NS_PER_S / NS_PER_US});
-    say_link(c, o, s);
-    client_note(c, "served once, to that page only; Ctrl-C ends it");
+    print_link(c, o, s);
+    client_note(c, "serving the trace once, to that page only; Ctrl-C ends it");
     event_base_dispatch(s->base);
     event_free(interrupt);
     event_free(terminate);
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue;
     if (s->delivered) {
-        client_note(c, "the page has it");
+        client_note(c, "the page has loaded the trace");
         return EXIT_DONE;
     }
-    client_note(c, s->interrupted ? "nobody fetched it" : "nobody fetched it within %s",
+    client_note(c,
+                s->interrupted ? "the page has not loaded the trace"
+                               : "the page has not loaded the trace within %s",
                 format_duration(text, timeout));
     return EXIT_FAILED;
 }
@@ -343,14 +346,11 @@ static int fetch_trace(struct client *c, const char *ref, struct server *s, bool
 
 static int open_file(struct client *c, const char *path, struct server *s, bool *ret_readable)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     const char *slash = strrchr(path, '/');
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-    if (fd < 0) {
-        problem_set(&p, -errno, PROBLEM_STORAGE, "cannot open %s: %s", path, strerror(errno));
-        return client_fail(c, &p);
-    }
+    if (fd < 0)
+        return client_error(c, PROBLEM_STORAGE, NULL, "cannot open %s: %s", path, strerror(errno));
     s->path = make_path(slash ? slash + 1 : path);
     *ret_readable = is_for_perfetto(fd);
     if (*ret_readable) {
@@ -371,10 +371,8 @@ static int merge_words(struct client *c, int n_words, char **words, struct serve
         status = is_session ? ranks_add_session(c, words[i], &ranks) : ranks_add_word(c, words[i], &ranks);
     }
     if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0) {
-        _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace to show", words[0]);
-        problem_remedy(&p, "profctl list-traces shows the traces.");
-        return client_fail(c, &p);
+        return client_error(c, PROBLEM_NOT_FOUND, "profctl list-traces shows the traces.", "%s has no traces",
+                            words[0]);
     }
     if (status == EXIT_DONE)
         status = write_merged(c, &ranks, s);
@@ -442,15 +440,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_open = {
     .name = "open",
-    .words = "[TRACE|SESSION|FILE...]",
     .summary = "Show traces in ui.perfetto.dev, served over loopback",
-    .details =
-        "Several traces and the ranks of a session are shown as one trace on one clock. Default: the\n"
-        "newest session that has traces. The page runs in your browser; the trace stays on this machine.",
+    .details = "Several traces and the ranks of a session become one trace on one clock. The page runs in "
+               "your browser; the trace stays on this machine. Default: the newest session that has traces.",
+    .words = "[TRACE|SESSION|FILE...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .run = run,
 };

@@ -25,15 +25,15 @@ struct options {
 
 /* clang-format off */
 static const struct option_def options[] = {
-    {"file", 'f', "FILE", OPTION_TEXT, AT(file), "SQL from a file; - is standard input"},
-    {"named", 0, "NAME", OPTION_TEXT, AT(named), "run a query that has a name; list: show them"},
+    {"file", 'f', "FILE", OPTION_TEXT, AT(file), "File with SQL, - for standard input"},
+    {"named", 0, "NAME", OPTION_TEXT, AT(named), "Named query to run; list prints them"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of rows to print"},
-    {"time-limit", 0, "TIME", OPTION_DURATION, AT(time_limit), "Time limit of each statement (default: 60s)"},
-    {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "what reading a file may use; default 1.5G"},
+    {"time-limit", 0, "DURATION", OPTION_DURATION, AT(time_limit), "Time limit of each statement (default: 60s)"},
+    {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "Memory limit for reading files (default: 1.5G)"},
 };
 /* clang-format on */
 
-/* What is to be run. */
+/* The SQL to run. */
 struct sql_text {
     char *text;         /* NULL: what is typed */
     const char *origin; /* file, NULL for the command line */
@@ -42,15 +42,6 @@ struct sql_text {
 static void sql_text_done(struct sql_text *s)
 {
     free(s->text);
-}
-
-static int usage(struct client *c, const char *what, const char *remedy)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
 }
 
 static int named_queries_list(struct client *c)
@@ -90,15 +81,14 @@ static int take_named(struct client *c, const char *name, struct sql_text *ret)
         return EXIT_DONE;
     }
     const char *near = named_query_nearest(name);
-    _cleanup_(freep) char *what = xasprintf("there is no query named %s", name);
-    _cleanup_(freep) char *remedy = near ? xasprintf("Is it %s? profctl query --named list shows them.", near)
-                                         : xstrdup("profctl query --named list shows them.");
-    return usage(c, what, remedy);
+    _cleanup_(freep) char *remedy =
+        xasprintf("%s%s%sprofctl query --named list shows them.", near ? "Did you mean " : "",
+                  near ? near : "", near ? "? " : "");
+    return client_refuse(c, remedy, "unknown named query '%s'", name);
 }
 
 static int take_file(struct client *c, const char *path, struct sql_text *ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     bool is_stdin = streq(path, "-");
     int r = read_file(AT_FDCWD, is_stdin ? "/dev/stdin" : path, SQL_BYTES_MAX, &ret->text, NULL);
 
@@ -106,10 +96,8 @@ static int take_file(struct client *c, const char *path, struct sql_text *ret)
     if (r >= 0)
         return EXIT_DONE;
     if (r == -EFBIG)
-        problem_set(&p, r, PROBLEM_BAD_REQUEST, "%s holds more than %d bytes of SQL", path, SQL_BYTES_MAX);
-    else
-        problem_set(&p, r, PROBLEM_STORAGE, "cannot read %s: %s", path, strerror(-r));
-    return client_fail(c, &p);
+        return client_refuse(c, NULL, "%s contains more than %d bytes of SQL", path, SQL_BYTES_MAX);
+    return client_error(c, PROBLEM_STORAGE, NULL, "cannot read %s: %s", path, strerror(-r));
 }
 
 /* Where the SQL is: one of several places. */
@@ -117,7 +105,7 @@ static int take_sql(struct client *c, const struct options *o, int n_words, char
                     struct sql_text *ret)
 {
     if ((n_words > 1) + !!o->file + !!o->named > 1)
-        return usage(c, "SQL, --file and --named exclude each other", "profctl query --help");
+        return client_refuse(c, "profctl query --help", "SQL, --file and --named exclude each other");
     if (o->named)
         return take_named(c, o->named, ret);
     if (n_words > 1)
@@ -154,14 +142,10 @@ static bool statement_is_over(void *arg)
 
 static int connect_sql(struct client *c, struct query *q, struct sql_source source)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
     sqlite3_hard_heap_limit64(STATEMENT_BYTES_MAX);
     int r = q->bounded ? sql_open(source, statement_is_over, q->bounded, &q->db) : -ENOMEM;
-    if (r < 0) {
-        problem_set(&p, r, PROBLEM_INTERNAL, "cannot open %s for SQL: %s", q->name, strerror(-r));
-        return client_fail(c, &p);
-    }
+    if (r < 0)
+        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot open %s for SQL: %s", q->name, strerror(-r));
     q->schema = schema_read(q->db);
     return EXIT_DONE;
 }
@@ -233,15 +217,12 @@ static int query_ranks(struct client *c, const struct options *o, char *word, bo
                        const struct sql_text *sql)
 {
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
-    _cleanup_(problem_done) struct problem p = {0};
 
     client_hold_signals();
     int status = is_session ? ranks_add_session(c, word, &ranks) : ranks_add_word(c, word, &ranks);
-    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0) {
-        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no trace that can be queried", word);
-        problem_remedy(&p, "profctl list-traces shows the traces.");
-        return client_fail(c, &p);
-    }
+    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0)
+        return client_error(c, PROBLEM_NOT_FOUND, "profctl list-traces shows the traces.",
+                            "%s has no traces that can be queried", word);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->memory_limit, &ranks);
     client_release_profd(c);
@@ -271,9 +252,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     bool use_newest = n_words == 0 || (n_words == 1 && is_sql(words[0]));
 
     if (c->columns && !(o->named && streq(o->named, "list")))
-        return usage(c, "--columns does not apply to SQL", "Name the columns in the SELECT.");
+        return client_refuse(c, "Name the columns in the SELECT.", "--columns does not apply to SQL");
     if (o->time_limit == 0)
-        return usage(c, "--time-limit: a statement needs some time", "--time-limit infinity sets no limit.");
+        return client_refuse(c, "--time-limit infinity sets no limit.",
+                             "--time-limit: 0 is not a time limit");
     if (o->named && streq(o->named, "list"))
         return list_named(c);
     if (use_newest) {
@@ -284,7 +266,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     if (sql.text && !has_statement(sql.text))
-        return usage(c, "there is no SQL to run", "Give it as a word, with --file, or on standard input.");
+        return client_refuse(c, "Pass it as a word, with --file, or on standard input.", "no SQL was given");
     if (use_newest)
         status = client_newest_session(c, true, newest);
     return status == EXIT_DONE ? query_word(c, o, words[0], &sql) : status;
@@ -300,21 +282,16 @@ int query_run_named(struct client *c, const char *name, const char *trace, int64
 
 const struct verb verb_query = {
     .name = "query",
-    .words = "[TRACE|SESSION|FILE] [SQL]",
     .summary = "Query traces in SQL",
-    .details =
-        "Takes a trace (t12), all ranks of a session (s7) or of a directory, a trace file of any format\n"
-        "or its columns. Default: the newest session that has traces. Of several traces each row has\n"
-        "trace_id, rank, instance and worker, and ids are unique over all of them.\n"
-        "\n"
-        "Without SQL, statements are typed on a terminal and come from standard input elsewhere. Among\n"
-        "the tables are slice, thread, process, args, flow, counter, kernel, launch, op, annotation,\n"
-        "collective, memory and gap.",
+    .details = "Takes a trace (t12), all ranks of a session (s7) or of a directory, a trace file of any "
+               "format or its columns; default: the newest session that has traces. With several traces each "
+               "row has trace_id, rank, instance and worker. Without SQL, statements are read from the "
+               "terminal or from standard input. Main tables: slice, thread, process, args, flow, counter, "
+               "kernel, launch, op, annotation, collective, memory, gap.",
+    .words = "[TRACE|SESSION|FILE] [SQL]",
     .default_kind = 't',
     .has_listing = true,
     .max_words = 2,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .run = run,
 };

@@ -53,7 +53,7 @@ static void show_time(struct client *c, const char *name, int64_t at)
         field_print(&c->out, name, format_time(text, at));
 }
 
-/* What the file says of itself. */
+/* Facts read from the file. */
 static void show_content(struct client *c, const json_t *t)
 {
     char events[32], span[UNIT_TEXT_MAX];
@@ -63,7 +63,7 @@ static void show_content(struct client *c, const json_t *t)
     _cleanup_(freep) char *rank = trace_rank(t, false);
 
     if (rank && world > 0)
-        field_printf(&c->out, "Rank:", "%s, of a world of %lld", rank, (long long)world);
+        field_printf(&c->out, "Rank:", "%s of %lld", rank, (long long)world);
     else
         field_print(&c->out, "Rank:", rank);
     field_print(&c->out, "Format:", json_get_str(t, "format"));
@@ -78,7 +78,7 @@ static void show_content(struct client *c, const json_t *t)
         field_printf(&c->out, "Process:", "%lld", (long long)json_get_int(t, "pid", 0));
 }
 
-/* What reading it brought. */
+/* The columns made from the file. */
 static void show_columns(struct client *c, const json_t *t)
 {
     int64_t slices = json_get_int(t, "slices", -1), gpu_slices = json_get_int(t, "gpu_slices", 0);
@@ -113,11 +113,11 @@ static void show_defects(struct client *c, const json_t *t)
     }
 }
 
-/* What has no table of its own but fields. */
+/* Traces and runs are shown as fields. */
 static int refuse_table(struct client *c)
 {
-    return listing_refuse(c, "is for sessions and --requests",
-                          "profctl list-traces and list-runs are tables; --json has everything.");
+    return listing_refuse(c, "needs a session or --requests",
+                          "Use profctl list-traces or list-runs, or --json.");
 }
 
 static int show_trace(struct client *c, const json_t *t)
@@ -132,7 +132,7 @@ static int show_trace(struct client *c, const json_t *t)
 
     field_printf(&c->out, "Trace:", "%s  %s", json_get_str(t, "trace"), json_get_str(t, "name"));
     field_print(&c->out, "State:", state);
-    field_print(&c->out, "Session:", session ? session : "none: nobody asked for it");
+    field_print(&c->out, "Session:", session ? session : "none (unclaimed)");
     field_print(&c->out, "Worker:", json_get_str(t, "worker"));
     if (!json_get_str(t, "worker"))
         show_candidates(c, t);
@@ -177,8 +177,8 @@ static int show_session(struct client *c, const json_t *session)
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
     if (*run_ref(run, session))
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
-    field_print(&c->out, "Asked by:", json_get_str(session, "requested_by"));
-    show_time(c, "Asked at:", json_get_int(session, "requested_at", 0));
+    field_print(&c->out, "Requested by:", json_get_str(session, "requested_by"));
+    show_time(c, "Requested:", json_get_int(session, "requested_at", 0));
     show_time(c, "Started:", json_get_int(session, "starts_sent_at", 0));
     show_time(c, "Stopped:", json_get_int(session, "stopped_at", 0));
     show_time(c, "Finished:", json_get_int(session, "finished_at", 0));
@@ -227,11 +227,11 @@ static int show_run(struct client *c, const json_t *run)
     listing_title(c, title);
     field_print(&c->out, "State:", json_get_str(run, "state"));
     if (session > 0)
-        field_printf(&c->out, "Session:", "s%lld, which recorded meanwhile", (long long)session);
+        field_printf(&c->out, "Session:", "s%lld, recorded at the same time", (long long)session);
     field_print(&c->out, "Router:", json_get_str(run, "router"));
     show_targets(c, json_object_get(run, "targets"));
-    field_print(&c->out, "Asked by:", json_get_str(run, "requested_by"));
-    show_time(c, "Asked at:", json_get_int(run, "requested_at", 0));
+    field_print(&c->out, "Requested by:", json_get_str(run, "requested_by"));
+    show_time(c, "Requested:", json_get_int(run, "requested_at", 0));
     show_time(c, "Started:", json_get_int(run, "started_at", 0));
     show_time(c, "Ended:", json_get_int(run, "ended_at", 0));
     field_print(&c->out, "Workload:", workload);
@@ -250,12 +250,14 @@ struct options {
 
 #define AT(member) offsetof(struct options, member)
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"requests", 0, NULL, OPTION_FLAG, AT(requests),
-     "the requests of a run instead, each with what was measured; with JSON, --jsonl or CSV all of it"},
-    {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "with --requests: a JSON object a line"},
+    OPTION_GROUP("Output"),
+    {"requests", 0, NULL, OPTION_FLAG, AT(requests), "Print the requests of a benchmark run with their measurements; JSON, JSONL and CSV have all columns"},
+    {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "Print one JSON object per line, with --requests"},
     SAVE_AS_OPTIONS(struct options, saving),
 };
+/* clang-format on */
 
 static int save_run(struct client *c, const struct options *o, const char *ref)
 {
@@ -285,7 +287,7 @@ static int check_options(struct client *c, const struct options *o, struct probl
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "--jsonl excludes the other formats and --columns");
     if (!o->requests && o->jsonl)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--jsonl is for --requests");
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--jsonl needs --requests");
     if (o->requests && o->saving.format)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--requests and --save-as exclude each other");
     return save_as_check(&o->saving, p);
@@ -300,12 +302,9 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (check_options(c, o, &p) < 0)
         return client_fail(c, &p);
-    if (n_words == 0 && is_of_runs) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s needs a benchmark run",
-                    o->requests ? "--requests" : "--save-as");
-        problem_remedy(&p, "Name one: profctl show r3. profctl list-runs shows the ids.");
-        return client_fail(c, &p);
-    }
+    if (n_words == 0 && is_of_runs)
+        return client_refuse(c, "Name one: profctl show r3. profctl list-runs shows the ids.",
+                             "%s needs a benchmark run", o->requests ? "--requests" : "--save-as");
     if (n_words == 0) {
         char newest[REF_TEXT_MAX];
         status = client_newest_session(c, false, newest);
@@ -324,14 +323,12 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_show = {
     .name = "show",
-    .words = "[TRACE|SESSION|RUN...]",
-    .summary = "Show everything about a trace, a session or a run",
+    .summary = "Show details of a trace, a session or a benchmark run",
     .details = "Default: the newest session.",
+    .words = "[TRACE|SESSION|RUN...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .has_listing = true,
     .needs_only_catalog = true,
     .run = run,

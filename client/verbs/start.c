@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * start records workers in a session, with a load or an srtctl recipe if asked; timeline records one request to
+ * an RTP-LLM server: a session that has a prompt, which profd sends.
+ */
 #include "base/alloc.h"
+#include "base/units.h"
+#include "client/cli/text.h"
 #include "client/local/worker_options.h"
 #include "client/runs/workload.h"
+#include "client/traces/trace.h"
+#include "client/transport/download.h"
 #include "client/verbs/verbs.h"
+#include "client/views/follow.h"
 #include "client/views/labels.h"
+#include "client/views/session.h"
 #include "client/views/session_start.h"
 #include "extras/srtctl/recording.h"
 #include <errno.h>
@@ -22,37 +32,40 @@ struct options {
 /* clang-format off */
 static const struct option_def options[] = {
     SOURCE_OPTIONS(struct options),
-    {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long to record: 5s (default), 500ms, 1min"},
-    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of engine steps to record instead; vLLM's are watched from outside and approximate"},
-    {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "when to start: +10s, 14:02, \"2026-11-20 14:02:11\""},
-    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "start at this step of the engine, with --workload of the load (SGLang, RTP-LLM)"},
-    {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "of cpu, cuda, mem, cuda-profiler; separated by commas"},
-    {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "record Python stacks: traces grow tenfold"},
-    {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "record the shapes of operands"},
-    {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "prefill and decode apart (SGLang, with --steps)"},
-    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "only workers of this role: prefill, decode, encode, regular"},
+    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "Only workers of this role: prefill, decode, encode, regular"},
     {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
-    {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "only the first worker of each role"},
-    {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "also workers that their router calls unhealthy"},
-    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "send this load (YAML or JSON, docs/workload.md) while it records; see bench"},
-    {"through", 0, "WHAT", OPTION_TEXT, AT(through), "with --workload: router or workers, as of bench"},
-    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "run a job file of srtctl: record the steps of its phases under its load"},
-    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "with --recipe: which of the file's jobs; profctl check-recipe lists them"},
-    {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "with --recipe: the results' folder begins with it; default: $SLURM_JOB_ID, else 0"},
-    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "with --recipe: any number of workers a role, which srtctl refuses"},
-    {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "stop one worker after another, so that the fleet goes on serving"},
+    {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "Only the first worker of each role"},
+    {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "Include workers that the router reports as unhealthy"},
+    {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "Record all workers or none: roll back if a start fails"},
+    OPTION_GROUP("Recording"),
+    {"duration", 0, "DURATION", OPTION_DURATION, AT(duration), "Recording time: 500ms, 1min (default: 5s)"},
+    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of engine steps to record instead of a time; approximate for vLLM"},
+    {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "Record Python stacks; traces grow tenfold"},
+    {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "Record the shapes of operands"},
+    {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "Activities to record: cpu, cuda, mem, cuda-profiler, separated by commas"},
+    {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "Record prefill and decode separately (SGLang, with --steps)"},
+    {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "Start at this time: +10s, 14:02, \"2026-11-20 14:02:11\""},
+    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "Start at this engine step, counted from the load with --workload (SGLang, RTP-LLM)"},
     {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "Start when each worker has at least N requests running"},
-    {"timeout", 0, "TIME", OPTION_DURATION, AT(timeout), "how long --when-running waits; default 5min"},
-    {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "all workers or none: a failed start rolls the others back"},
-    {"queue", 0, NULL, OPTION_FLAG, AT(queue), "wait while another session holds a worker"},
+    {"timeout", 0, "DURATION", OPTION_DURATION, AT(timeout), "Maximum wait for --when-running (default: 5min)"},
+    {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "Stop workers one after another, so that the fleet keeps serving"},
+    {"queue", 0, NULL, OPTION_FLAG, AT(queue), "Wait while another session holds a worker"},
     {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if no trace can be collected"},
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the session (repeatable)"},
-    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "show it until it is over; Ctrl-C stops it, a second one leaves it to profd"},
-    {"analyze", 0, NULL, OPTION_FLAG, AT(analyze), "wait, then analyze what was recorded, as profctl analyze does"},
-    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "do not wait (the default)"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the session (repeatable)"},
+    OPTION_GROUP("Load"),
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "Workload to send while recording, YAML or JSON; see profctl help bench"},
+    {"through", 0, "WHERE", OPTION_TEXT, AT(through), "Destination of --workload: router or workers"},
+    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "Job file of srtctl: record the steps of its phases under its load"},
+    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "Job of --recipe; profctl check-recipe lists them"},
+    {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "Prefix of the results' folder, with --recipe (default: $SLURM_JOB_ID, else 0)"},
+    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "Allow several workers of a role with --recipe, which srtctl refuses"},
+    OPTION_GROUP("Output"),
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "Show progress until the session ends; Ctrl-C stops it, a second Ctrl-C leaves it running"},
+    {"analyze", 0, NULL, OPTION_FLAG, AT(analyze), "Wait, then print what profctl analyze prints"},
+    {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "Print the session id and do not wait (the default)"},
 };
 
-/* Options that a StartRequest takes as they are. */
+/* Members of a StartRequest that are passed on unchanged. */
 static const struct { const char *key; size_t offset; } numbers[] = {
     {"steps", AT(steps)}, {"duration_ns", AT(duration)}, {"start_at", AT(start_at)}, {"start_step", AT(start_step)},
     {"count", AT(count)}, {"when_running", AT(when_running)}, {"when_timeout_ns", AT(timeout)},
@@ -64,7 +77,7 @@ static const struct { const char *key; size_t offset; } numbers[] = {
 };
 /* clang-format on */
 
-static void put_activities(json_t *request, const char *list)
+static void add_activities(json_t *request, const char *list)
 {
     json_t *activities = json_array();
     for (const char *p = list; p;) {
@@ -76,12 +89,12 @@ static void put_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
-static int put_workload(const struct options *o, json_t *request, struct problem *p)
+static int add_workload(const struct options *o, json_t *request, struct problem *p)
 {
     json_t *workload;
 
     if (!o->workload)
-        return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through is for --workload") : 0;
+        return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through needs --workload") : 0;
     int r = workload_read(o->workload, &workload, p);
     if (r < 0)
         return r;
@@ -98,7 +111,7 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s and --detach exclude each other",
                            o->wait ? "wait" : "analyze");
     if (o->timeout != OPTION_ABSENT && o->when_running == OPTION_ABSENT)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout is for --when-running");
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout needs --when-running");
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         int64_t n = *(const int64_t *)((const char *)o + numbers[i].offset);
         if (n != OPTION_ABSENT)
@@ -108,16 +121,16 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
         if (*((const bool *)((const char *)o + flags[i].offset)))
             json_put_bool(request, flags[i].key, true);
     if (o->activities)
-        put_activities(request, o->activities);
+        add_activities(request, o->activities);
     json_put_str(request, "role", o->role);
-    int r = put_workload(o, request, p);
+    int r = add_workload(o, request, p);
     if (r == 0)
         r = labels_to_json(&o->labels, request, p);
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
-/* What a recipe says itself. */
-static bool names_a_recording(const struct options *o)
+/* Options that a recipe contains itself. */
+static bool has_recording_options(const struct options *o)
 {
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (*(const int64_t *)((const char *)o + numbers[i].offset) != OPTION_ABSENT)
@@ -125,20 +138,19 @@ static bool names_a_recording(const struct options *o)
     return o->activities || o->role || o->workload || o->detach || o->analyze;
 }
 
-static int run_recipe(struct client *c, const struct options *o)
+static int start_recipe(struct client *c, const struct options *o)
 {
     const char *job_id = o->job_id ? o->job_id : getenv("SLURM_JOB_ID");
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_done) struct recipe r = {0};
     _cleanup_json_ labels = json_object();
 
-    if (names_a_recording(o)) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    "--recipe says itself what is recorded, and for how long");
-        problem_remedy(&p,
-                       "Beside it stand who is meant (--router, --fleet, --worker), --job-id and --label.");
-        return client_fail(c, &p);
-    }
+    if (has_recording_options(o))
+        return client_refuse(
+            c,
+            "With --recipe name only the workers (--router, --fleet, --worker), --job-id and "
+            "--label.",
+            "--recipe already defines what is recorded, and for how long");
     if (labels_to_json(&o->labels, labels, &p) < 0 ||
         recipe_read(o->recipe, o->variant, o->any_workers ? RECIPE_ANY_WORKERS : 0, &r, &p) < 0)
         return client_fail(c, &p);
@@ -154,14 +166,14 @@ static int run_recipe(struct client *c, const struct options *o)
                          });
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int run_start(struct client *c, const void *values, int n_words, char **words)
 {
     const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
 
     if (o->recipe)
-        return run_recipe(c, o);
+        return start_recipe(c, o);
     if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
     int status = client_need_user_profd(c);
@@ -186,10 +198,130 @@ const struct verb verb_start = {
     .words = "",
     .summary = "Record all workers of a fleet at the same time",
     .details =
-        "Prints the session's id, or with --wait what became of it. Exit status with --wait: 0 complete,\n"
-        "3 partial, 1 failed or cancelled. Where no profd answers, one of your own is started.",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+        "Prints the session id, or with --wait the outcome; the exit status is then 0 complete, 3 partial, "
+        "1 failed or cancelled. If no profd answers, starts one of your own.",
+    VERB_OPTIONS(options, struct options),
+    .run = run_start,
+};
+
+/* -- timeline --------------------------------------------------------------------------------------------- */
+
+struct timeline_options {
+    const char *worker, *prompt, *model, *trace_dir, *output;
+    int64_t steps;
+    bool allow_uncollected;
+};
+
+#undef AT
+#define AT(member) offsetof(struct timeline_options, member)
+
+/* clang-format off */
+static const struct option_def timeline_options[] = {
+    OPTION_GROUP("Workers"),
+    {"worker", 0, "URL", OPTION_TEXT, AT(worker), "RTP-LLM server (required)"},
+    {"trace-dir", 0, "DIR", OPTION_TEXT, AT(trace_dir), "Directory on profd's host to which the server writes traces"},
+    OPTION_GROUP("Load"),
+    {"prompt", 0, "TEXT", OPTION_TEXT, AT(prompt), "Prompt to send (required)"},
+    {"model", 0, "NAME", OPTION_TEXT, AT(model), "Model to request (default: the server's first)"},
+    OPTION_GROUP("Recording"),
+    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of steps to record, one token each (default: 3)"},
+    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if the trace cannot be collected"},
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "Copy the trace to this file"},
+};
+/* clang-format on */
+
+static int timeline_request(const struct timeline_options *o, json_t *request, struct problem *p)
+{
+    if (!o->worker || !o->prompt) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "timeline needs --worker and --prompt");
+        problem_remedy(p, "profctl timeline --worker http://127.0.0.1:8088 --prompt \"Hello, \"");
+        return -EINVAL;
+    }
+    json_t *workers = json_array();
+    json_array_append_new(workers, json_text(o->worker));
+    json_object_set_new(request, "workers", workers);
+    json_put_str(request, "prompt", o->prompt);
+    json_put_str(request, "model", o->model);
+    json_put_str(request, "trace_dir", o->trace_dir);
+    if (o->steps != OPTION_ABSENT)
+        json_put_int(request, "steps", o->steps);
+    if (o->allow_uncollected)
+        json_put_bool(request, "allow_uncollected", true);
+    return 0;
+}
+
+static int print_timeline(struct client *c, const struct timeline_options *o, const json_t *trace)
+{
+    const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
+    _cleanup_(problem_done) struct problem p = {0};
+    char size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
+
+    if (o->output && download_to_file(c, trace, o->output, &p) < 0)
+        return client_fail(c, &p);
+    if (c->json)
+        return client_print_json(c, trace);
+    _cleanup_(freep) char *clean = text_clean(name ? name : "-", false);
+    _cleanup_(freep) char *events = text_count(json_get_int(trace, "events", 0), "event");
+    fprintf(c->out.file, "%s  %s, %s, %s of %s\n", id, clean,
+            format_size(size, json_get_int(trace, "size", 0)), events,
+            format_duration(span, json_get_int(trace, "span_ns", 0)));
+    trace_print_names(c, trace);
+    fflush(c->out.file);
+    if (o->output)
+        client_note(c, "%s saved as %s", id, o->output);
+    client_note(c, "Next: profctl analyze %s", id);
+    return EXIT_DONE;
+}
+
+static int print_timeline_of(struct client *c, const struct timeline_options *o, const char *session)
+{
+    _cleanup_(freep) char *list = xasprintf("/v1/traces?session=%s", session);
+    _cleanup_json_ answer = NULL, *trace = NULL;
+    int status = traces_fetch(c, list, 1, &answer);
+
+    if (status != EXIT_DONE)
+        return status;
+    const char *id = json_get_str(json_array_get(json_object_get(answer, "traces"), 0), "trace");
+    if (!id)
+        return EXIT_NOT_FOUND;
+    status = client_get_ref(c, id, &trace);
+    return status == EXIT_DONE ? print_timeline(c, o, trace) : status;
+}
+
+static int run_timeline(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct timeline_options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ request = json_object(), *begun = NULL, *session = NULL;
+
+    if (timeline_request(o, request, &p) < 0)
+        return client_fail(c, &p);
+    int status = client_need_user_profd(c);
+    if (status != EXIT_DONE)
+        return status;
+    client_hold_signals();
+    status = client_call(c, "POST", "/v1/sessions", request, "sending the request", &begun);
+    if (status != EXIT_DONE)
+        return status;
+    const char *id = json_get_str(begun, "session");
+    status = id ? follow_session(c, id, &c->err, INTERRUPT_STOPS, &session) : EXIT_FAILED;
+    if (status != EXIT_DONE)
+        return status;
+    status = session_is_over(session) ? session_exit_status(session) : EXIT_FAILED;
+    if (status == EXIT_DONE)
+        return print_timeline_of(c, o, id);
+    session_print_outcome(session, &c->err);
+    return status;
+}
+
+const struct verb verb_timeline = {
+    .name = "timeline",
+    .words = "",
+    .summary = "Record one request and show its trace (RTP-LLM)",
+    .details =
+        "profd sends the request and collects the trace that the server writes for it. The exit status is 0 "
+        "if the trace was collected, 3 if it is incomplete, 1 if recording failed.",
+    VERB_OPTIONS(timeline_options, struct timeline_options),
+    .run = run_timeline,
 };

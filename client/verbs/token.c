@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a token for profd's TCP door. It asks no profd: the line is for whoever may write its file. */
+/* Creates a token for profd over TCP. Contacts no profd: an administrator adds the printed line to its file. */
 #include "base/alloc.h"
 #include "client/verbs/verbs.h"
 #include <errno.h>
@@ -13,10 +13,11 @@ struct options {
     const char *role;
 };
 
+/* clang-format off */
 static const struct option_def options[] = {
-    {"role", 0, "ROLE", OPTION_TEXT, offsetof(struct options, role),
-     "what it lets its holder do: read (default), operate, or admin"},
+    {"role", 0, "ROLE", OPTION_TEXT, offsetof(struct options, role), "Permissions: read, operate or admin (default: read)"},
 };
+/* clang-format on */
 
 static void put_hex(char *ret, const unsigned char *bytes, size_t n)
 {
@@ -29,7 +30,8 @@ static int check(const char *word, const char *name, const char *role, struct pr
     size_t n = strlen(name);
 
     if (!streq(word, "new"))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "token %s: there is only token new NAME", word);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown command: token %s; use token new NAME",
+                           word);
     if (n == 0 || n > NAME_SIZE_MAX || strspn(name, NAME_BYTES) != n)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "a token's name is letters, digits, '.', '_', '@' and '-', at most 64 of them");
@@ -49,11 +51,10 @@ static int print(struct client *c, const char *name, const char *role, const cha
         json_put_str(answer, "line", line);
         return client_print_json(c, answer);
     }
-    client_note(
-        c, "for its user, shown only this once; profctl reads it from a file of mode 0600 (--token-file):");
+    client_note(c, "token for the user, shown only once; store it in a file of mode 0600 for --token-file:");
     fprintf(c->out.file, "%s\n", token);
     fflush(c->out.file);
-    client_note(c, "for profd, in the file of [http] tokens_file=; systemctl reload profd has it read:");
+    client_note(c, "line for profd, in the file of [http] tokens_file=; then run systemctl reload profd:");
     fprintf(c->out.file, "%s\n", line);
     return EXIT_DONE;
 }
@@ -69,10 +70,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
     if (check(words[0], name, role, &p) < 0)
         return client_fail(c, &p);
-    if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
-        problem_set(&p, -EIO, PROBLEM_INTERNAL, "the kernel gives no random bytes");
-        return client_fail(c, &p);
-    }
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot get random bytes from the kernel");
     put_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
     if (EVP_Digest(token, strlen(token), hash, &hash_size, EVP_sha256(), NULL) != 1)
         abort();
@@ -83,14 +82,13 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_token = {
     .name = "token",
+    .summary = "Create a token for the HTTP API of profd over TCP",
+    .details = "Prints the token and the line for the file of [http] tokens_file=, which contains only a "
+               "hash. Contacts no profd and stores nothing.",
     .words = "new NAME",
-    .summary = "Create a token for profd over TCP",
-    .details = "It asks no profd and keeps nothing. The line holds only a hash of the token.",
     .min_words = 2,
     .max_words = 2,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(options, struct options),
     .is_offline = true,
     .run = run,
 };

@@ -5,10 +5,10 @@
 #include "client/cli/text.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include <errno.h>
+#include <limits.h>
 
-#define SUMMARY_COLUMN 18 /* of the list of verbs */
 #define HELP_COLUMNS   80
+#define SUMMARY_COLUMN 18 /* of the list of verbs */
 #define NAMES_MAX      128
 
 static const struct verb verb_help_page;
@@ -17,60 +17,68 @@ static const struct verb verb_help_page;
 static const struct verb_entry fleet_verbs[] = {
     {&verb_list_workers, {"workers"}, NULL,
      "profctl list-workers --router http://10.0.0.1:3521\n"
-     "PROFD_ROUTER=http://10.0.0.1:3521 profctl workers"},
+     "profctl workers --unit 'vllm@*.service' --format wide"},
     {&verb_doctor, {0}, "check diagnose verify",
-     "profctl doctor --router http://10.0.0.1:3521"},
+     "profctl doctor --router http://10.0.0.1:3521\n"
+     "profctl doctor --worker http://10.0.0.11:8000 --json"},
 };
 
 static const struct verb_entry record_verbs[] = {
     {&verb_start, {0}, "record profile capture",
      "profctl start --router http://10.0.0.1:3521 --duration 5s --wait\n"
-     "profctl start --steps 20 --record-shapes --analyze"},
+     "profctl start --steps 20 --record-shapes --analyze\n"
+     "profctl start --role decode --count 2 --workload chat.yaml --wait"},
     {&verb_status, {0}, "watch top ps",
      "profctl status\n"
-     "profctl status s7", .takes = "s"},
+     "profctl status s7 --once", .takes = "s"},
     {&verb_stop, {0}, "cancel abort kill",
      "profctl stop\n"
      "profctl stop s7 --wait", .takes = "sr"},
     {&verb_list_sessions, {"sessions"}, "history",
-     "profctl list-sessions --state failed"},
+     "profctl list-sessions --state failed\n"
+     "profctl sessions -n 10 --columns session,state,labels"},
     {&verb_timeline, {0}, NULL,
-     "profctl timeline --worker http://10.0.0.5:8088 --prompt \"Why is the sky blue?\""},
+     "profctl timeline --worker http://10.0.0.5:8088 --prompt \"Hello\"\n"
+     "profctl timeline --worker http://10.0.0.5:8088 --prompt Hi -o hi.json"},
     {&verb_run, {0}, "nsys",
-     "profctl run -- vllm serve MODEL --port 8007 --profiler-config.profiler=cuda", .takes = "c"},
+     "profctl run -- vllm serve MODEL --profiler-config.profiler=cuda\n"
+     "profctl run --mode prefill --unit prefill0 -- ./start-worker.sh", .takes = "c"},
     {&verb_check_recipe, {0}, "recipe srtctl validate variants",
      "profctl check-recipe job.yaml\n"
-     "profctl check-recipe recipes/*/*.yaml --quiet", .takes = "f"},
+     "profctl check-recipe recipes/a.yaml recipes/b.yaml --quiet", .takes = "f"},
     {&verb_nsys_command, {0}, NULL,
-     "profctl nsys-command --recipe job.yaml --mode decode", .takes = "c"},
+     "profctl nsys-command --recipe job.yaml --mode decode\n"
+     "profctl nsys-command --recipe job.yaml --mode prefill --rank 1", .takes = "c"},
     {&verb_torch_command, {0}, NULL,
-     "profctl torch-command --recipe job.yaml --mode prefill"},
+     "profctl torch-command --recipe job.yaml --mode prefill\n"
+     "profctl torch-command --recipe job.yaml --mode decode --rank 1"},
 };
 
 static const struct verb_entry load_verbs[] = {
     {&verb_bench, {0}, "benchmark load measure send",
-     "profctl bench --router http://10.0.0.1:3521 -n 200 -c 16 --isl 1024 --osl 128\n"
-     "profctl bench --worker http://10.0.0.11:8000 -n 200 --isl 1024 --repeat-runs 5 --label build=42"},
-    {&verb_list_runs, {"runs"}, NULL,
-     "profctl list-runs"},
-    {&verb_audit, {0}, NULL,
-     "profctl audit --router http://10.0.0.1:3521 --html audit.html"},
+     "profctl bench --router http://10.0.0.1:3521 -n 200 -c 16 --isl 1024\n"
+     "profctl bench --workload chat.yaml --sweep concurrency=1,2,4,8\n"
+     "profctl bench --isl 1024 -n 200 --repeat-runs 5 --label build=42"},
     {&verb_compare, {0}, NULL,
      "profctl compare r3 r4\n"
      "profctl compare r3,r4,r5 r6,r7,r8 --fail-if 'ttft.p99 > +5%'\n"
      "profctl compare build=41 build=42,concurrency=8 --json", .takes = "r"},
+    {&verb_list_runs, {"runs"}, NULL,
+     "profctl list-runs\n"
+     "profctl runs --session s7"},
+    {&verb_audit, {0}, NULL,
+     "profctl audit --router http://10.0.0.1:3521 -o audit.html\n"
+     "profctl audit --sweep concurrency=1,4,16 --price-per-hour 2.5"},
 };
 
 static const struct verb_entry trace_verbs[] = {
     {&verb_list_traces, {"traces", "ls"}, "list dir",
      "profctl list-traces --session s7\n"
      "profctl ls --since 1h"},
-    {&verb_ingest, {0}, "import add upload load-trace",
-     "profctl ingest /tmp/traces\n"
-     "profctl ingest rank*.json.gz --session baseline", .takes = "f"},
     {&verb_show, {0}, "describe info inspect",
      "profctl show t12\n"
-     "profctl show s7 --json", .takes = "str"},
+     "profctl show s7 --json\n"
+     "profctl show r3 --requests --csv", .takes = "str"},
     {&verb_get, {0}, "download fetch pull cp",
      "profctl get t12\n"
      "profctl get s7 -d traces", .takes = "st"},
@@ -78,10 +86,15 @@ static const struct verb_entry trace_verbs[] = {
      "profctl open\n"
      "profctl open s7\n"
      "profctl open trace.json.gz", .takes = "stf"},
+    {&verb_ingest, {0}, "import add upload load-trace",
+     "profctl ingest /tmp/traces\n"
+     "profctl ingest rank0.json.gz rank1.json.gz --session baseline", .takes = "f"},
     {&verb_export, {0}, "convert",
-     "profctl export t12 --from 1.5s --to 1.6s -o part.json.gz", .takes = "tf"},
+     "profctl export t12 --from 1.5s --to 1.6s -o part.json.gz\n"
+     "profctl export t12 --format collapsed -o stacks.txt", .takes = "tf"},
     {&verb_merge, {0}, "join combine",
-     "profctl merge --session s7 -o all-ranks.json.gz", .takes = "tf"},
+     "profctl merge --session s7 -o all-ranks.json.gz\n"
+     "profctl merge t12 t13 --from 1s --to 2s -o part.json.gz", .takes = "tf"},
 };
 
 static const struct verb_entry analyze_verbs[] = {
@@ -91,48 +104,55 @@ static const struct verb_entry analyze_verbs[] = {
      "profctl analyze s7 --html report.html", .takes = "stf"},
     {&verb_diff, {0}, NULL,
      "profctl diff s7 s9\n"
-     "profctl diff t12 t15 --fail-if 'step.p50 > +5%' --fail-if 'gpu.idle > +1ms'",
-     .takes = "stf"},
+     "profctl diff t12 t15 --fail-if 'step.p50 > +5%'", .takes = "stf"},
     {&verb_flame, {0}, "flamegraph",
-     "profctl flame t12 -o flame.svg", .takes = "stf"},
+     "profctl flame t12 -o flame.svg\n"
+     "profctl flame t15 --diff t12 --by stack", .takes = "stf"},
     {&verb_query, {0}, "sql select",
-     "profctl query s7 \"SELECT instance, rank, sum(dur) / 1e6 AS ms FROM kernel GROUP BY 1, 2\"\n"
-     "profctl query t12 \"SELECT name, sum(dur) FROM kernel GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"\n"
+     "profctl query t12 \"SELECT name, sum(dur) FROM kernel GROUP BY 1\"\n"
+     "profctl query s7 --named kernels\n"
      "profctl query --named list", .takes = "stf"},
     {&verb_reports, {0}, NULL,
-     "profctl reports"},
+     "profctl reports\n"
+     "profctl reports --json"},
     {&verb_functions, {0}, NULL,
-     "profctl functions --session s7", .takes = "s"},
+     "profctl functions --session s7\n"
+     "profctl functions --worker http://10.0.0.5:9000 --live", .takes = "s"},
 };
 
 static const struct verb_entry storage_verbs[] = {
     {&verb_du, {0}, "df usage storage",
-     "profctl du"},
+     "profctl du\n"
+     "profctl du --csv"},
     {&verb_rm, {0}, "remove delete del",
-     "profctl rm s7\n"
-     "profctl rm t12 t13", .takes = "str"},
+     "profctl rm t12 t13\n"
+     "profctl rm s7 --yes", .takes = "str"},
     {&verb_pin, {0}, "keep protect",
-     "profctl pin s7", .takes = "st"},
+     "profctl pin s7\n"
+     "profctl pin t12 t13", .takes = "st"},
     {&verb_unpin, {0}, NULL,
-     "profctl unpin s7", .takes = "st"},
+     "profctl unpin s7\n"
+     "profctl unpin t12 t13", .takes = "st"},
     {&verb_vacuum, {0}, "prune clean gc",
-     "profctl vacuum --keep 20G --dry-run"},
+     "profctl vacuum --keep 20G --dry-run\n"
+     "profctl vacuum --older-than 30d --yes"},
 };
 
 static const struct verb_entry administration_verbs[] = {
     {&verb_events, {0}, "log logs journal follow",
-     "profctl events"},
+     "profctl events\n"
+     "profctl events --session s7 --json"},
     {&verb_token, {0}, "login auth",
-     "profctl token new grafana --role read", .words = "new"},
+     "profctl token new grafana\n"
+     "profctl token new ci --role operate", .words = "new"},
     {&verb_context, {0}, "contexts config cluster connect",
-     "profctl context add prod --host https://10.0.0.1:9460 --token-file ~/prod-token --use\n"
+     "profctl context add prod --host https://10.0.0.1:9460 --use\n"
      "profctl context list\n"
      "profctl --context prod list-sessions",
      .words = "add use list show rm"},
     {&verb_completion, {0}, NULL,
      "source <(profctl completion bash)\n"
-     "profctl completion zsh > ~/.zfunc/_profctl\n"
-     "profctl completion fish > ~/.config/fish/completions/profctl.fish", .words = "bash zsh fish"},
+     "profctl completion zsh > ~/.zfunc/_profctl", .words = "bash zsh fish"},
     {&verb_help_page, {0}, "man usage",
      "profctl help start\n"
      "profctl help options", .takes = "v", .words = "options"},
@@ -156,7 +176,7 @@ const struct verb_group verb_groups[] = {
 const size_t n_verb_groups = ARRAY_SIZE(verb_groups);
 
 /* Whether a list of names, separated by spaces, has that one. */
-static bool list_has(const char *list, const char *name)
+static bool words_have(const char *list, const char *name)
 {
     size_t n = strlen(name);
 
@@ -183,7 +203,7 @@ static const struct verb_entry *find_entry(const char *name, bool synonyms)
     for (size_t g = 0; g < n_verb_groups; g++)
         for (size_t i = 0; i < verb_groups[g].n; i++) {
             const struct verb_entry *e = &verb_groups[g].entries[i];
-            if (synonyms ? list_has(e->synonyms, name) : has_name(e, name))
+            if (synonyms ? words_have(e->synonyms, name) : has_name(e, name))
                 return e;
         }
     return NULL;
@@ -191,7 +211,7 @@ static const struct verb_entry *find_entry(const char *name, bool synonyms)
 
 const struct verb_entry *verb_find(const char *name)
 {
-    /* What the shells call is no verb for people. */
+    /* Called by the completion scripts, and not listed. */
     static const struct verb_entry hidden = {&verb_complete, .examples = ""};
 
     if (streq(name, hidden.verb->name))
@@ -199,41 +219,29 @@ const struct verb_entry *verb_find(const char *name)
     return find_entry(name, false);
 }
 
-static void print_indented(FILE *out, const char *lines)
-{
-    for (const char *p = lines; *p;) {
-        size_t n = strcspn(p, "\n");
-        fprintf(out, "  %.*s\n", (int)n, p);
-        p += n + (p[n] == '\n');
-    }
-}
-
 void verb_help(FILE *out, const struct verb_entry *e)
 {
     const struct verb *v = e->verb;
+    const struct option_set sets[] = {{.defs = v->options, .n = v->n_options},
+                                      {.defs = listing_option_defs, .n = n_listing_option_defs}};
 
     fprintf(out, "profctl %s [OPTION...]%s%s\n\n%s.\n", v->name, *v->words ? " " : "", v->words, v->summary);
-    if (v->details)
-        fprintf(out, "\n%s\n", v->details);
-    for (size_t i = 0; i < ALIASES_MAX && e->aliases[i]; i++)
+    if (v->details) {
+        _cleanup_(freep) char *details = text_wrap(v->details, 0, HELP_COLUMNS);
+        fprintf(out, "\n%s\n", details);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(e->aliases) && e->aliases[i]; i++)
         fprintf(out, "%s%s%s", i == 0 ? "\nAliases: " : ", ", e->aliases[i],
                 i + 1 == ALIASES_MAX || !e->aliases[i + 1] ? "\n" : "");
-    if (v->n_options > 0)
-        fputs("\nOptions:\n", out);
-    options_help(out, &(struct option_set){.defs = v->options, .n = v->n_options});
-    if (v->has_listing) {
-        fputs("\nOutput:\n", out);
-        options_help(out, &(struct option_set){.defs = listing_option_defs, .n = n_listing_option_defs});
-    }
-    fputs("\nExamples:\n", out);
-    print_indented(out, e->examples);
-    fputs("\nGlobal options: profctl help options\n", out);
+    options_help(out, sets, v->has_listing ? 2 : 1);
+    _cleanup_(freep) char *examples = text_wrap(e->examples, 2, UINT_MAX);
+    fprintf(out, "\nExamples:\n  %s\n\nGlobal options: profctl help options\n", examples);
 }
 
 static void global_options_help(FILE *out)
 {
-    fputs("Global options, of every verb:\n", out);
-    options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options});
+    fputs("Options of every verb, before or after it.\n", out);
+    options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options}, 1);
 }
 
 void verbs_help(FILE *out)
@@ -245,15 +253,14 @@ void verbs_help(FILE *out)
         fprintf(out, "\n%s:\n", verb_groups[g].name);
         for (size_t i = 0; i < verb_groups[g].n; i++) {
             const struct verb *v = verb_groups[g].entries[i].verb;
-            _cleanup_(freep) char *summary = text_wrap(v->summary, SUMMARY_COLUMN, HELP_COLUMNS);
-            fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN - 2, v->name, summary);
+            fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN - 2, v->name, v->summary);
         }
     }
-    fputs("\nprofctl VERB --help shows the options of a verb, with examples;\n"
-          "profctl help options shows the options that every verb has.\n"
-          "\nIds carry their kind: s7 is a session, t12 a trace, r3 a benchmark run.\n"
+    fputs("\nHelp of a verb, with examples: profctl VERB --help\n"
+          "Global options: profctl help options\n"
+          "\nIds begin with their kind: session s7, trace t12, benchmark run r3.\n"
           "Exit status: 0 success, 1 failure, 2 usage, 3 partial, 4 not found,\n"
-          "5 --fail-if condition met, 6 undecidable. See profctl(1).\n",
+          "5 --fail-if condition met, 6 --fail-if undecided. See profctl(1).\n",
           out);
 }
 
@@ -281,7 +288,7 @@ static const struct verb verb_help_page = {
     .run = run_help,
 };
 
-/* The verb that a misspelt or foreign name most likely means; NULL where none is near. */
+/* The verb that a misspelt name, or the name in another program, most likely means; NULL: none. */
 static const struct verb_entry *nearest_verb(const char *name)
 {
     const char *names[NAMES_MAX];
@@ -304,16 +311,13 @@ static const struct verb_entry *nearest_verb(const char *name)
 
 int verb_unknown(struct client *c, const char *name)
 {
-    _cleanup_(freep) char *clean = text_clean(name, false);
-    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *clean = text_clean(name, false), *remedy = NULL;
     const struct verb_entry *near = nearest_verb(name);
 
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown verb '%s'", clean);
     if (near)
-        problem_remedy(&p, "Did you mean %s (%s)? profctl help lists all verbs.", near->verb->name,
-                       near->verb->summary);
-    problem_remedy(&p, "profctl help lists all verbs.");
-    return client_fail(c, &p);
+        remedy = xasprintf("Did you mean %s (%s)? profctl help lists all verbs.", near->verb->name,
+                           near->verb->summary);
+    return client_refuse(c, remedy ? remedy : "profctl help lists all verbs.", "unknown verb '%s'", clean);
 }
 
 int verb_call(struct client *c, const struct verb *v, int n_words, char **words)

@@ -26,6 +26,10 @@ struct verb {
     int (*run)(struct client *c, const void *options, int n_words, char **words);
 };
 
+/* Members of struct verb: the option table and the struct that its offsets refer to. */
+#define VERB_OPTIONS(table, type)                                                                            \
+    .options = (table), .n_options = ARRAY_SIZE(table), .values_size = sizeof(type)
+
 #define ALIASES_MAX 3
 
 /* A verb as the command line knows it. */

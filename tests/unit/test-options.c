@@ -14,6 +14,7 @@ struct values {
 #define AT(member) offsetof(struct values, member)
 
 static const struct option_def defs[] = {
+    OPTION_GROUP("Workers"),
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "wait"},
     {"router", 0, "URL", OPTION_TEXT, AT(router), "a router"},
     {"worker", 'W', "URL", OPTION_LIST, AT(workers), "a worker"},
@@ -144,11 +145,22 @@ static void test_help(void **state)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    options_help(out, &(struct option_set){defs, 3, NULL});
+    static const struct option_def more[] = {
+        {"plain", 0, NULL, OPTION_FLAG, AT(wait), "plain"},
+        OPTION_GROUP("Workers"),
+        {"one-that-is-much-longer", 0, "URL", OPTION_TEXT, AT(router), "a worker"},
+    };
+
+    options_help(out, (struct option_set[]){{defs, 4, NULL}, {more, ARRAY_SIZE(more), NULL}}, 2);
     fclose(out);
-    assert_string_equal(text, "  -w, --wait                wait\n"
+    assert_string_equal(text, "\nWorkers:\n"
+                              "  -w, --wait                wait\n"
                               "      --router URL          a router\n"
-                              "  -W, --worker URL          a worker\n");
+                              "  -W, --worker URL          a worker\n"
+                              "      --one-that-is-much-longer URL\n"
+                              "                            a worker\n"
+                              "\nOptions:\n"
+                              "      --plain               plain\n");
     free(text);
 }
 

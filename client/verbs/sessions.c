@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list-sessions, status and stop. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/runs/benchmark.h"
+#include "client/verbs/verbs.h"
+#include "client/views/follow.h"
+#include "client/views/labels.h"
+#include "client/views/listing.h"
+#include "client/views/session.h"
+
+/* -- list-sessions ---------------------------------------------------------------------------------------- */
+
+struct list_options {
+    int64_t limit;
+    const char *state;
+};
+
+static const struct option_def list_options[] = {
+    OPTION_GROUP("Selection"),
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct list_options, limit),
+     "Maximum number of sessions, newest first (default: 50)"},
+    {"state", 0, "STATE", OPTION_TEXT, offsetof(struct list_options, state),
+     "Only sessions in this state; active: all that are not finished"},
+};
+
+enum {
+    CELL_SESSION,
+    CELL_STATE,
+    CELL_REQUESTED,
+    CELL_BY,
+    CELL_ROUTER,
+    CELL_WORKERS,
+    CELL_TRACES,
+    CELL_SIZE,
+    CELL_LABELS,
+    CELL_NAME,
+    _CELL_MAX
+};
+
+static const struct table_column columns[_CELL_MAX] = {
+    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
+    [CELL_STATE] = {"STATE", 0, IMPORTANCE_HIGH},
+    [CELL_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_HIGH, "requested_at"},
+    [CELL_BY] = {"BY", COLUMN_SHORTEN, IMPORTANCE_EXTRA, "requested_by"},
+    [CELL_ROUTER] = {"ROUTER", COLUMN_URL},
+    [CELL_WORKERS] = {"WORKERS", COLUMN_RIGHT},
+    [CELL_TRACES] = {"TRACES", COLUMN_RIGHT},
+    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"},
+    [CELL_LABELS] = {"LABELS", COLUMN_SHORTEN},
+    [CELL_NAME] = {"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, IMPORTANCE_NORMAL, .least = 16},
+};
+
+/* "8"; of a finished session "7 of 8": workers recorded completely, of all requested ones. */
+static char *workers_cell(const json_t *session, const json_t *counts)
+{
+    int64_t n = json_get_int(counts, "targets", 0), complete = json_get_int(counts, "complete", -1);
+    int64_t n_skipped = json_get_int(counts, "skipped", 0);
+
+    if (n + n_skipped == 0)
+        return NULL;
+    if (!session_is_over(session) && n_skipped > 0)
+        return xasprintf("%lld of %lld", (long long)n, (long long)(n + n_skipped));
+    n += n_skipped;
+    if (session_is_over(session) && complete >= 0)
+        return xasprintf("%lld of %lld", (long long)complete, (long long)n);
+    return xasprintf("%lld", (long long)n);
+}
+
+/* "anna" from "uid 1000 (anna)". */
+static char *requester_text(const char *requested_by)
+{
+    size_t n = requested_by ? strlen(requested_by) : 0;
+    const char *name = n > 0 && requested_by[n - 1] == ')' ? strchr(requested_by, '(') : NULL;
+
+    return name ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(requested_by);
+}
+
+static enum colour state_colour(int state)
+{
+    return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
+}
+
+static void add_session(struct table *table, const json_t *session)
+{
+    char requested[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], traces[32];
+    const json_t *counts = json_object_get(session, "counts");
+    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
+    int64_t at = json_get_int(session, "requested_at", 0);
+    _cleanup_(freep) char *labels = labels_text(json_object_get(session, "labels"));
+    _cleanup_(freep) char *workers = workers_cell(session, counts);
+    _cleanup_(freep) char *by = requester_text(json_get_str(session, "requested_by"));
+    int state = session_state(session);
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_SESSION] = json_get_str(session, "session"),
+                         [CELL_NAME] = json_get_str(session, "name"),
+                         [CELL_STATE] = json_get_str(session, "state"),
+                         [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
+                         [CELL_BY] = by,
+                         [CELL_ROUTER] = router ? router : fleet,
+                         [CELL_WORKERS] = workers,
+                         [CELL_TRACES] = text_number(traces, json_get_int(counts, "traces", 0)),
+                         [CELL_SIZE] = format_size(size, json_get_int(counts, "bytes", 0)),
+                         [CELL_LABELS] = labels,
+                     });
+    if (at)
+        table_set_int(table, CELL_REQUESTED, at);
+    table_set_int(table, CELL_TRACES, json_get_int(counts, "traces", 0));
+    table_set_int(table, CELL_SIZE, json_get_int(counts, "bytes", 0));
+    table_colour(table, CELL_STATE, state_colour(state));
+}
+
+static int run_list_sessions(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct list_options *o = values;
+    _cleanup_(freep) char *path = xstrdup("/v1/sessions");
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ answer = NULL;
+    size_t i;
+    json_t *session;
+
+    if (o->limit != OPTION_ABSENT)
+        url_add_int(&path, "limit", o->limit);
+    url_add(&path, "state", o->state);
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = client_get(c, path, "listing sessions", &answer);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, answer);
+    json_array_foreach(json_object_get(answer, "sessions"), i, session)
+        add_session(table, session);
+    listing_print(c, table);
+    if (json_array_size(json_object_get(answer, "sessions")) == 0)
+        client_note(c, o->state ? "No session is in that state."
+                                : "Nothing is recorded yet: profctl start --router URL --wait");
+    return EXIT_DONE;
+}
+
+const struct verb verb_list_sessions = {
+    .name = "list-sessions",
+    .words = "",
+    .summary = "List sessions, newest first",
+    VERB_OPTIONS(list_options, struct list_options),
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run_list_sessions,
+};
+
+/* -- status ----------------------------------------------------------------------------------------------- */
+
+struct status_options {
+    bool once;
+};
+
+static const struct option_def status_options[] = {
+    OPTION_GROUP("Output"),
+    {"once", '1', NULL, OPTION_FLAG, offsetof(struct status_options, once), "Print once, also on a terminal"},
+};
+
+static int print_session(struct client *c, const json_t *session)
+{
+    _cleanup_(freep) char *title = session_title(session);
+
+    client_page(c);
+    if (listing_is_text(c))
+        listing_title(c, title);
+    if (json_array_size(json_object_get(session, "targets")) > 0 || listing_is_separated(c)) {
+        int status = listing_print_workers(c, session);
+        if (status != EXIT_DONE || listing_is_separated(c))
+            return status;
+    }
+    session_print_remarks(session, &c->out);
+    if (session_is_over(session))
+        session_print_outcome(session, &c->out);
+    return EXIT_DONE;
+}
+
+/* Live on a terminal until the session has finished. */
+static int show_session(struct client *c, const struct status_options *o, const char *ref)
+{
+    _cleanup_json_ session = NULL;
+    _cleanup_json_ last = NULL;
+    int status = client_get_ref(c, ref, &session);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, session);
+    if (o->once || !c->out.is_terminal || session_is_over(session) || c->transient ||
+        listing_is_separated(c) || c->columns) {
+        status = print_session(c, session);
+        if (status != EXIT_DONE || listing_is_separated(c))
+            return status;
+        if (c->transient && !session_is_over(session))
+            client_note(c, "No profd is running to continue it; profctl stop %s starts one and ends it.",
+                        ref);
+        return EXIT_DONE;
+    }
+    _cleanup_(freep) char *title = session_title(session);
+    listing_title(c, title);
+    session_print_remarks(session, &c->out);
+    status = follow_session(c, ref, &c->out, INTERRUPT_LEAVES, &last);
+    if (status != EXIT_DONE)
+        return status;
+    if (session_is_over(last))
+        session_print_outcome(last, &c->out);
+    return EXIT_DONE;
+}
+
+/* "profd 0.2.0 at /run/profd/profd.sock"; "No profd is running, state in /home/anna/.local/state/profd" */
+static char *daemon_text(const struct client *c, const json_t *version)
+{
+    const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
+
+    return c->transient ? xasprintf("No profd is running, state in %s", state ? state : "?")
+                        : xasprintf("profd %s at %s", number ? number : "?", connection_name(c->connection));
+}
+
+/* "profd 0.2.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
+static int print_daemon(struct client *c)
+{
+    _cleanup_json_ version = NULL;
+    _cleanup_json_ usage = NULL;
+    int status = client_get(c, "/v1/version", NULL, &version);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, "/v1/usage", NULL, &usage);
+    if (status != EXIT_DONE)
+        return status;
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
+    int64_t max_use = json_get_int(usage, "max_use", 0);
+    _cleanup_(freep) char *daemon = daemon_text(c, version);
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    _cleanup_(freep) char *line =
+        xasprintf("%s: %s, %s", daemon, traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
+    _cleanup_(freep) char *clean = text_clean(line, false);
+    fputs(clean, c->out.file);
+    if (max_use > 0 && max_use < INT64_MAX)
+        fprintf(c->out.file, " of %s", format_size(budget, max_use));
+    fputc('\n', c->out.file);
+    return EXIT_DONE;
+}
+
+/* Without an id: the unfinished sessions, else how the last one ended. */
+static int show_all(struct client *c, const struct status_options *o)
+{
+    _cleanup_json_ active = NULL;
+    _cleanup_json_ last = NULL;
+    size_t i;
+    json_t *item;
+    int status = client_get(c, "/v1/sessions?state=active", NULL, &active);
+
+    if (status != EXIT_DONE)
+        return status;
+    const json_t *sessions = json_object_get(active, "sessions");
+    size_t n = json_array_size(sessions);
+    if (c->json)
+        return client_print_json(c, active);
+    if (n == 1) {
+        const char *id = json_get_str(json_array_get(sessions, 0), "session");
+        return id ? show_session(c, o, id) : EXIT_FAILED;
+    }
+    status = listing_refuse(c, "needs one session", "Name it: profctl status s7.");
+    if (status == EXIT_DONE)
+        status = print_daemon(c);
+    if (status == EXIT_DONE && n == 0)
+        status = client_get(c, "/v1/sessions?limit=1", NULL, &last);
+    if (status != EXIT_DONE)
+        return status;
+    if (n == 0)
+        sessions = json_object_get(last, "sessions");
+    if (json_array_size(sessions) == 0)
+        client_note(c, "Nothing is recorded yet: profctl start --router URL --wait");
+    json_array_foreach(sessions, i, item) {
+        _cleanup_json_ session = NULL;
+        const char *id = json_get_str(item, "session");
+        status = id ? client_get_ref(c, id, &session) : EXIT_FAILED;
+        if (status == EXIT_DONE)
+            status = print_session(c, session);
+    }
+    return status;
+}
+
+static int run_status(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct status_options *o = values;
+    char ref[REF_TEXT_MAX];
+
+    if (n_words == 0) {
+        int status = show_all(c, o);
+        return status == EXIT_DONE && c->transient ? EXIT_FAILED : status;
+    }
+    return client_parse_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : show_session(c, o, ref);
+}
+
+const struct verb verb_status = {
+    .name = "status",
+    .words = "[SESSION]",
+    .summary = "Show the state of a session, live on a terminal",
+    .details =
+        "Default: all sessions that are not finished; if there are none, profd itself and how the last "
+        "session ended. If no profd is running, prints what your own catalog contains; without an id the "
+        "exit status is then 1.",
+    .default_kind = 's',
+    .max_words = 1,
+    VERB_OPTIONS(status_options, struct status_options),
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run_status,
+};
+
+/* -- stop ------------------------------------------------------------------------------------------------- */
+
+struct stop_options {
+    bool wait;
+};
+
+static const struct option_def stop_options[] = {
+    OPTION_GROUP("Output"),
+    {"wait", 'w', NULL, OPTION_FLAG, offsetof(struct stop_options, wait),
+     "Wait until the traces are collected, or the benchmark run has ended"},
+};
+
+/* The only unfinished session, into ref; prints them if there are several. Returns an exit status. */
+static int find_unfinished_session(struct client *c, char *ref)
+{
+    _cleanup_json_ answer = NULL;
+    size_t i;
+    json_t *session;
+    int status = client_get(c, "/v1/sessions?state=active", NULL, &answer);
+
+    if (status != EXIT_DONE)
+        return status;
+    const json_t *sessions = json_object_get(answer, "sessions");
+    size_t n = json_array_size(sessions);
+    const char *id = json_get_str(json_array_get(sessions, 0), "session");
+    if (n == 1 && id && strlen(id) < REF_TEXT_MAX) {
+        strcpy(ref, id);
+        return EXIT_DONE;
+    }
+    if (n == 0)
+        return client_error(c, PROBLEM_NOT_FOUND,
+                            "To stop a benchmark run, name it; profctl list-runs shows the ids.",
+                            "no session is running");
+    status = client_refuse(c, NULL, "%zu sessions are running: name the one to stop", n);
+    json_array_foreach(sessions, i, session) {
+        const char *router = json_get_str(session, "router");
+        screen_printf(&c->err, "  profctl stop %s  (%s, %s)\n", json_get_str(session, "session"),
+                      json_get_str(session, "state"), router ? router : "workers");
+    }
+    return status;
+}
+
+static int wait_for_session(struct client *c, const char *ref)
+{
+    _cleanup_json_ session = NULL;
+    int status = follow_session(c, ref, &c->err, INTERRUPT_LEAVES, &session);
+
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        client_print_json(c, session);
+    else if (session_is_over(session))
+        session_print_outcome(session, &c->out);
+    return session_exit_status(session);
+}
+
+/* A session whose profd is gone needs one that stays: it recovers the session, and the stops that are pending. */
+static int need_profd_for_session(struct client *c, const char *ref)
+{
+    _cleanup_json_ session = NULL;
+    int status = client_get_ref(c, ref, &session);
+
+    return status == EXIT_DONE && !session_is_over(session) ? client_need_user_profd(c) : status;
+}
+
+static int stop_session(struct client *c, const char *ref, const json_t *session, bool wait)
+{
+    if (wait)
+        return wait_for_session(c, ref);
+    if (c->json)
+        return client_print_json(c, session);
+    client_note(c, "%s is %s; profctl status %s shows when its traces are collected", ref,
+                json_get_str(session, "state"), ref);
+    return EXIT_DONE;
+}
+
+static int stop_run(struct client *c, const char *ref, const json_t *answer, bool wait)
+{
+    _cleanup_json_ run = NULL;
+    bool was_stopped;
+
+    if (!wait) {
+        client_note(c, "%s sends no more requests; profctl show %s shows the result", ref, ref);
+        return c->json ? client_print_json(c, answer) : EXIT_DONE;
+    }
+    int status = follow_run(c, ref, &c->err, INTERRUPT_LEAVES, &was_stopped, &run);
+    return status == EXIT_DONE ? run_show_result(c, run) : status;
+}
+
+static int run_stop(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct stop_options *o = values;
+    _cleanup_json_ answer = NULL;
+    char ref[REF_TEXT_MAX];
+    int status = EXIT_DONE;
+
+    if (n_words > 0 && client_parse_ref(c, words[0], 's', "sr", ref) < 0)
+        return EXIT_USAGE;
+    if (n_words == 0)
+        status = find_unfinished_session(c, ref);
+    if (status == EXIT_DONE && ref[0] == 's' && c->transient)
+        status = need_profd_for_session(c, ref);
+    if (status != EXIT_DONE)
+        return status;
+    _cleanup_(freep) char *path = ref_path(ref), *stop_path = xasprintf("%s/stop", path);
+    status = client_call(c, "POST", stop_path, NULL, NULL, &answer);
+    return status == EXIT_DONE ? (ref[0] == 'r' ? stop_run : stop_session)(c, ref, answer, o->wait) : status;
+}
+
+const struct verb verb_stop = {
+    .name = "stop",
+    .words = "[SESSION|RUN]",
+    .summary = "Stop a session or a benchmark run",
+    .details =
+        "Default: the session that is running. A session keeps what was recorded, a run what was measured. "
+        "With --wait the exit status is that of start --wait, or of bench.",
+    .default_kind = 's',
+    .max_words = 1,
+    VERB_OPTIONS(stop_options, struct stop_options),
+    .needs_only_catalog = true,
+    .run = run_stop,
+};

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* du, rm, pin, unpin and vacuum: what the store contains, and what is deleted from it. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "client/cli/screen.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
+#include "client/verbs/verbs.h"
+#include "client/views/listing.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* -- du ----------------------------------------------------------------------------------------------- */
+
+/* Sessions that are queried, and the largest of them that are printed as text. */
+#define SESSIONS_QUERY "/v1/sessions?limit=1000"
+#define SESSIONS_SHOWN 10
+/* Users with the highest usage that are printed. */
+#define USERS_SHOWN 5
+
+enum { DU_SESSION, DU_SIZE, DU_TRACES, DU_REQUESTED, DU_PINNED, _DU_MAX };
+
+static const struct table_column du_columns[_DU_MAX] = {
+    [DU_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
+    [DU_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"},
+    [DU_TRACES] = {"TRACES", COLUMN_RIGHT},
+    [DU_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"},
+    [DU_PINNED] = {"PINNED", 0},
+};
+
+static int64_t session_bytes(const json_t *session)
+{
+    return json_get_int(json_object_get(session, "counts"), "bytes", 0);
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+    int64_t x = session_bytes(*(const json_t *const *)a), y = session_bytes(*(const json_t *const *)b);
+    return (x < y) - (x > y);
+}
+
+static void add_session_size(struct table *table, const json_t *session)
+{
+    char size[UNIT_TEXT_MAX], requested[UNIT_TEXT_MAX], traces[32];
+
+    table_add(table, (const char *[_DU_MAX]){
+                         [DU_SESSION] = json_get_str(session, "session"),
+                         [DU_SIZE] = format_size(size, session_bytes(session)),
+                         [DU_TRACES] = text_number(
+                             traces, json_get_int(json_object_get(session, "counts"), "traces", 0)),
+                         [DU_REQUESTED] = format_time(requested, json_get_int(session, "requested_at", 0)),
+                         [DU_PINNED] = json_get_bool(session, "pinned", false) ? "yes" : "no",
+                     });
+    table_set_int(table, DU_SIZE, session_bytes(session));
+    table_set_int(table, DU_TRACES, json_get_int(json_object_get(session, "counts"), "traces", 0));
+    table_set_int(table, DU_REQUESTED, json_get_int(session, "requested_at", 0));
+}
+
+static void print_largest(struct client *c, struct table *table, const json_t *sessions)
+{
+    size_t n = json_array_size(sessions), n_shown = 0, i;
+    _cleanup_(freep) const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
+    json_t *session;
+
+    json_array_foreach(sessions, i, session)
+        sorted[i] = session;
+    qsort(sorted, n, sizeof(*sorted), compare_sizes);
+    for (i = 0; i < (listing_is_text(c) ? MIN(n, (size_t)SESSIONS_SHOWN) : n) && session_bytes(sorted[i]) > 0;
+         i++, n_shown++)
+        add_session_size(table, sorted[i]);
+    if (n_shown == 0 && listing_is_text(c))
+        return;
+    if (listing_is_text(c))
+        fputc('\n', c->out.file);
+    listing_print(c, table);
+}
+
+/* If there are several users, or a share is less than the store. */
+static void print_users(struct client *c, const json_t *usage)
+{
+    int64_t n = json_get_int(usage, "n_users", 0), share = json_get_int(usage, "share", 0);
+    char text[UNIT_TEXT_MAX];
+    const json_t *user;
+    size_t i;
+
+    if (n < 2 && (share <= 0 || share >= json_get_int(usage, "max_use", 0)))
+        return;
+    if (n < 2)
+        field_printf(&c->out, "Share:", "%s for each user (per_user)", format_size(text, share));
+    else
+        field_printf(&c->out, "Share:", "%s for each of %" PRId64 " users (per_user)",
+                     format_size(text, share), n);
+    json_array_foreach(json_object_get(usage, "users"), i, user) {
+        _cleanup_(freep) char *traces = text_count(json_get_int(user, "traces", 0), "trace");
+        if (i < USERS_SHOWN)
+            field_printf(&c->out, i == 0 ? "Users:" : "", "%s: %s, %s", json_get_str(user, "user"), traces,
+                         format_size(text, json_get_int(user, "bytes", 0)));
+    }
+    if (n > USERS_SHOWN)
+        field_printf(&c->out, "", "and %" PRId64 " more", n - USERS_SHOWN);
+}
+
+static void print_usage(struct client *c, const json_t *usage)
+{
+    char text[UNIT_TEXT_MAX];
+    int64_t max_use = json_get_int(usage, "max_use", 0), keep_free = json_get_int(usage, "keep_free", 0);
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+
+    client_page(c);
+    field_print(&c->out, "Store:", json_get_str(usage, "store"));
+    field_printf(&c->out, "Holds:", "%s, %s", traces, format_size(text, json_get_int(usage, "bytes", 0)));
+    if (max_use > 0 && max_use < INT64_MAX)
+        field_printf(&c->out, "Budget:", "%s (max_use)", format_size(text, max_use));
+    field_print(&c->out, "Free:", format_size(text, json_get_int(usage, "free", 0)));
+    if (keep_free > 0)
+        field_printf(&c->out, "Kept free:", "%s (keep_free)", format_size(text, keep_free));
+    print_users(c, usage);
+}
+
+static int run_du(struct client *c, const void *values, int n_words, char **words)
+{
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ usage = NULL;
+    _cleanup_json_ sessions = NULL;
+    int status = listing_table(c, du_columns, _DU_MAX, &table);
+
+    if (status == EXIT_DONE)
+        status = client_get(c, "/v1/usage", NULL, &usage);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, usage);
+    status = client_get(c, SESSIONS_QUERY, NULL, &sessions);
+    if (status != EXIT_DONE)
+        return status;
+    if (listing_is_text(c))
+        print_usage(c, usage);
+    print_largest(c, table, json_object_get(sessions, "sessions"));
+    return EXIT_DONE;
+}
+
+const struct verb verb_du = {
+    .name = "du",
+    .summary = "Show disk usage of the store and its largest sessions",
+    .details = "Prints the budget, the free space and, with several users, the usage of each.",
+    .words = "",
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run_du,
+};
+
+/* -- rm ----------------------------------------------------------------------------------------------- */
+
+struct rm_options {
+    bool yes;
+};
+
+/* clang-format off */
+static const struct option_def rm_options[] = {
+    {"yes", 'y', NULL, OPTION_FLAG, offsetof(struct rm_options, yes), "Do not ask for confirmation"},
+};
+/* clang-format on */
+
+/* A session may have many traces: on a terminal this needs confirmation. */
+static bool rm_is_confirmed(struct client *c, const struct rm_options *o, const char *ref)
+{
+    if (o->yes || ref[0] != 's' || !client_can_ask(c))
+        return true;
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ session = NULL;
+    /* If it does not exist, the deletion fails with an error. */
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) < 0)
+        return true;
+    _cleanup_(freep) char *traces =
+        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
+    return client_confirm(c, "Delete session %s and its %s?", ref, traces);
+}
+
+static int run_rm(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct rm_options *o = values;
+    int worst = EXIT_DONE;
+
+    for (int i = 0; i < n_words; i++) {
+        char ref[REF_TEXT_MAX];
+        _cleanup_(problem_done) struct problem p = {0};
+        _cleanup_json_ answer = NULL;
+        if (client_parse_ref(c, words[i], 't', "str", ref) < 0)
+            return EXIT_USAGE;
+        if (!rm_is_confirmed(c, o, ref)) {
+            client_note(c, "kept %s", ref);
+            continue;
+        }
+        _cleanup_(freep) char *path = ref_path(ref);
+        if (connection_call(c->connection, "DELETE", path, NULL, "deleting files", &answer, &p) < 0)
+            worst = client_fail(c, &p);
+        else if (c->json)
+            client_print_json(c, answer);
+        else
+            client_note(c, "deleted %s", ref);
+    }
+    return worst;
+}
+
+const struct verb verb_rm = {
+    .name = "rm",
+    .words = "TRACE|SESSION|RUN...",
+    .summary = "Delete traces, sessions or benchmark runs",
+    .details = "A session is deleted with its traces; on a terminal this needs confirmation. Files of "
+               "workers stay; profd does not collect them again.",
+    .default_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    VERB_OPTIONS(rm_options, struct rm_options),
+    .needs_only_catalog = true,
+    .run = run_rm,
+};
+
+/* -- pin ---------------------------------------------------------------------------------------------- */
+
+static int pin_words(struct client *c, const char *method, const char *done, int n_words, char **words)
+{
+    for (int i = 0; i < n_words; i++) {
+        char ref[REF_TEXT_MAX];
+        _cleanup_(problem_done) struct problem p = {0};
+        _cleanup_json_ answer = NULL;
+        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
+            return EXIT_USAGE;
+        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/pin", ref[0] == 's' ? "sessions" : "traces", ref);
+        if (connection_call(c->connection, method, path, NULL, NULL, &answer, &p) < 0)
+            return client_fail(c, &p);
+        if (c->json)
+            client_print_json(c, answer);
+        else
+            client_note(c, "%s %s", done, ref);
+    }
+    return EXIT_DONE;
+}
+
+static int run_pin(struct client *c, const void *values, int n_words, char **words)
+{
+    return pin_words(c, "PUT", "pinned", n_words, words);
+}
+
+static int run_unpin(struct client *c, const void *values, int n_words, char **words)
+{
+    return pin_words(c, "DELETE", "unpinned", n_words, words);
+}
+
+const struct verb verb_pin = {
+    .name = "pin",
+    .words = "TRACE|SESSION...",
+    .summary = "Exempt traces from automatic removal",
+    .details = "Pinning a session pins all its traces.",
+    .default_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
+    .run = run_pin,
+};
+
+const struct verb verb_unpin = {
+    .name = "unpin",
+    .words = "TRACE|SESSION...",
+    .summary = "Allow automatic removal again",
+    .default_kind = 't',
+    .min_words = 1,
+    .max_words = WORDS_UNLIMITED,
+    .needs_only_catalog = true,
+    .run = run_unpin,
+};
+
+/* -- vacuum ------------------------------------------------------------------------------------------- */
+
+/* Rows that are printed; the others are counted. */
+#define ROWS_MAX 40
+/* Kept traces that are named. */
+#define KEPT_NAMED_MAX 12
+
+struct vacuum_options {
+    int64_t keep, older_than;
+    bool dry_run, yes;
+};
+
+#define AT(member) offsetof(struct vacuum_options, member)
+
+static const struct option_def vacuum_options[] = {
+    {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "Size that the store may keep: 20G, 500M, 0"},
+    {"older-than", 0, "DURATION", OPTION_DURATION, AT(older_than),
+     "Delete only traces collected longer ago: 7d, 12h"},
+    {"dry-run_vacuum", 0, NULL, OPTION_FLAG, AT(dry_run), "Only list what would be deleted"},
+    {"yes", 'y', NULL, OPTION_FLAG, AT(yes), "Do not vacuum_ask for confirmation"},
+};
+
+enum { VACUUM_TRACE, VACUUM_SESSION, VACUUM_COLLECTED, VACUUM_SIZE, VACUUM_NAME, _VACUUM_MAX };
+
+static const struct table_column vacuum_columns[_VACUUM_MAX] = {
+    {"TRACE", 0}, {"SESSION", 0}, {"COLLECTED", 0}, {"SIZE", COLUMN_RIGHT}, {"NAME", COLUMN_SHORTEN},
+};
+
+static void print_traces(struct client *c, const json_t *answer)
+{
+    _cleanup_(table_freep) struct table *table = table_new(vacuum_columns, _VACUUM_MAX, !c->no_legend);
+    const json_t *traces = json_object_get(answer, "traces"), *t;
+    int64_t n = json_get_int(answer, "removed", 0), n_listed = (int64_t)json_array_size(traces);
+    size_t i;
+
+    json_array_foreach((json_t *)traces, i, t) {
+        char collected[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX];
+        const char *name = json_get_str(t, "name");
+        bool columns_only = json_get_bool(t, "columns_only", false);
+        _cleanup_(freep) char *name_cell =
+            xasprintf("%s%s", name ? name : "-", columns_only ? " (vacuum_columns only)" : "");
+        if (i == ROWS_MAX)
+            break;
+        table_add(table, (const char *[_VACUUM_MAX]){
+                             [VACUUM_TRACE] = json_get_str(t, "trace"),
+                             [VACUUM_SESSION] = json_get_str(t, "session"),
+                             [VACUUM_COLLECTED] = format_time(collected, json_get_int(t, "collected_at", 0)),
+                             [VACUUM_SIZE] = format_size(size, json_get_int(t, "size", 0)),
+                             [VACUUM_NAME] = name_cell,
+                         });
+    }
+    if (n_listed == 0)
+        return;
+    table_print(table, &c->out);
+    n = MAX(n, n_listed);
+    if (n > ROWS_MAX)
+        fprintf(c->out.file, "and %" PRId64 " more\n", n - ROWS_MAX);
+}
+
+/* "kept: t3, t9 (pinned)" */
+static void print_kept(struct client *c, const json_t *answer)
+{
+    static const struct {
+        const char *reason, *text;
+    } reasons[] = {{"pinned", "pinned"},
+                   {"session-pinned", "session is pinned"},
+                   {"session-running", "session is running"}};
+    const json_t *kept = json_object_get(answer, "kept"), *t;
+    size_t i;
+
+    for (size_t k = 0; k < ARRAY_SIZE(reasons); k++) {
+        size_t n = 0, size;
+        char *list = NULL, freed[UNIT_TEXT_MAX];
+        int64_t bytes = 0;
+        FILE *out = xmemstream(&list, &size);
+        if (!out)
+            return;
+        json_array_foreach((json_t *)kept, i, t) {
+            const char *trace = json_get_str(t, "trace"), *session = json_get_str(t, "session");
+            if (!streq(json_get_str(t, "reason"), reasons[k].reason))
+                continue;
+            bytes += json_get_int(t, "size", 0);
+            if (n++ < KEPT_NAMED_MAX)
+                fprintf(out, "%s%s%s%s", n > 1 ? ", " : "", trace ? trace : "?", session ? " of " : "",
+                        session ? session : "");
+        }
+        if (n > KEPT_NAMED_MAX)
+            fprintf(out, " and %zu more", n - KEPT_NAMED_MAX);
+        fclose(out);
+        _cleanup_(freep) char *clean = text_clean(list, false);
+        if (n > 0)
+            client_note(c, "kept (%s, %s): %s", reasons[k].text, format_size(freed, bytes), clean);
+        free(list);
+    }
+}
+
+static int vacuum_call(struct client *c, const json_t *request, bool dry_run, json_t **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ body = json_copy((json_t *)request);
+
+    if (dry_run)
+        json_put_bool(body, "dry_run", true);
+    if (connection_call(c->connection, "POST", "/v1/vacuum", body,
+                        dry_run ? "listing the oldest traces" : "deleting the oldest traces", ret, &p) < 0)
+        return client_fail(c, &p);
+    return EXIT_DONE;
+}
+
+static void vacuum_print_outcome(struct client *c, const char *what, const json_t *answer)
+{
+    char freed[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
+
+    if (json_get_int(answer, "freed", 0) == 0)
+        fputs("nothing to delete\n", c->out.file);
+    else
+        fprintf(c->out.file, "%s %s, %s\n", what, traces,
+                format_size(freed, json_get_int(answer, "freed", 0)));
+}
+
+static int vacuum_print(struct client *c, const char *what, const json_t *answer)
+{
+    if (c->json)
+        return client_print_json(c, answer);
+    print_traces(c, answer);
+    print_kept(c, answer);
+    vacuum_print_outcome(c, what, answer);
+    return EXIT_DONE;
+}
+
+/* Lists the traces and asks; limits the request to what was listed. *ret_go_on is false if nothing is to be
+ * deleted. */
+static int vacuum_ask(struct client *c, json_t *request, bool *ret_go_on)
+{
+    _cleanup_json_ answer = NULL;
+    char freed[UNIT_TEXT_MAX];
+    int status = vacuum_call(c, request, true, &answer);
+
+    *ret_go_on = false;
+    if (status != EXIT_DONE)
+        return status;
+    int64_t bytes = json_get_int(answer, "freed", 0);
+    if (bytes == 0)
+        return vacuum_print(c, "would delete", answer);
+    if (!c->json) {
+        print_traces(c, answer);
+        print_kept(c, answer);
+    }
+    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
+    *ret_go_on = client_confirm(c, "Delete %s (%s)?", traces, format_size(freed, bytes));
+    if (!*ret_go_on)
+        client_note(c, "nothing was deleted");
+    json_put_int(request, "collected_until", json_get_int(answer, "collected_until", 0));
+    return EXIT_DONE;
+}
+
+static int vacuum_request(const struct vacuum_options *o, json_t *request, struct problem *p)
+{
+    if (o->keep == OPTION_ABSENT && o->older_than == OPTION_ABSENT) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "vacuum needs --keep SIZE or --older-than DURATION");
+        problem_remedy(p, "profctl du shows how much is stored.");
+        return -EINVAL;
+    }
+    if (o->keep != OPTION_ABSENT)
+        json_put_int(request, "keep", o->keep);
+    if (o->older_than != OPTION_ABSENT)
+        json_put_int(request, "collected_until", wall_ns() - o->older_than);
+    return 0;
+}
+
+static int run_vacuum(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct vacuum_options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ request = json_object();
+    _cleanup_json_ answer = NULL;
+    bool go_on = true, asks = !o->yes && !o->dry_run;
+
+    if (vacuum_request(o, request, &p) < 0)
+        return client_fail(c, &p);
+    if (asks && !client_can_ask(c)) {
+        return client_error(c, PROBLEM_CONFLICT,
+                            "--yes deletes without asking; --dry-run_vacuum lists what would be deleted.",
+                            "vacuum cannot vacuum_ask for confirmation: standard input is not a terminal");
+    }
+    int status = asks ? vacuum_ask(c, request, &go_on) : EXIT_DONE;
+    if (status != EXIT_DONE || !go_on)
+        return status;
+    status = vacuum_call(c, request, o->dry_run, &answer);
+    if (status != EXIT_DONE)
+        return status;
+    if (!asks || c->json)
+        return vacuum_print(c, o->dry_run ? "would delete" : "deleted", answer);
+    vacuum_print_outcome(c, "deleted", answer);
+    return EXIT_DONE;
+}
+
+const struct verb verb_vacuum = {
+    .name = "vacuum",
+    .summary = "Delete oldest traces until the store fits in SIZE",
+    .details = "Lists the traces and asks before deleting. Traces collected first are deleted first; pinned "
+               "traces and those of running sessions are kept and listed.",
+    .words = "--keep SIZE | --older-than DURATION",
+    VERB_OPTIONS(vacuum_options, struct vacuum_options),
+    .needs_only_catalog = true,
+    .run = run_vacuum,
+};

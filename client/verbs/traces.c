@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list-traces and get: the traces that profd knows, and their files. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/units.h"
+#include "client/cli/text.h"
+#include "client/traces/trace.h"
+#include "client/transport/download.h"
+#include "client/verbs/verbs.h"
+#include "client/views/listing.h"
+#include <errno.h>
+
+/* -- list-traces -------------------------------------------------------------------------------------- */
+
+#define LIMIT_DEFAULT 50
+
+struct list_options {
+    const char *session, *worker;
+    int64_t since, until, limit;
+    bool unclaimed, all;
+};
+
+#define AT(member) offsetof(struct list_options, member)
+
+/* clang-format off */
+static const struct option_def list_options[] = {
+    OPTION_GROUP("Selection"),
+    {"session", 's', "SESSION", OPTION_TEXT, AT(session), "Only traces of this session"},
+    {"worker", 0, "URL", OPTION_TEXT, AT(worker), "Only traces of this worker"},
+    {"since", 0, "TIME", OPTION_AGO, AT(since), "Only traces recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\""},
+    {"until", 0, "TIME", OPTION_AGO, AT(until), "Only traces recorded before"},
+    {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "Only traces that belong to no session"},
+    {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of traces, newest first (default: 50)"},
+    {"all", 'a', NULL, OPTION_FLAG, AT(all), "List all traces"},
+};
+/* clang-format on */
+
+enum {
+    CELL_TRACE,
+    CELL_SESSION,
+    CELL_RECORDED,
+    CELL_WORKER,
+    CELL_RANK,
+    CELL_SIZE,
+    CELL_SPAN,
+    CELL_STATE,
+    _CELL_MAX
+};
+
+static const struct table_column columns[_CELL_MAX] = {
+    [CELL_TRACE] = {"TRACE", 0, IMPORTANCE_KEY},
+    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_HIGH},
+    [CELL_RECORDED] = {"RECORDED", 0, IMPORTANCE_NORMAL, "recorded_at"},
+    [CELL_WORKER] = {"WORKER", COLUMN_URL | COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 16,
+                     .fit = text_shorten_middle},
+    [CELL_RANK] = {"RANK", 0, IMPORTANCE_HIGH},
+    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT},
+    [CELL_SPAN] = {"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"},
+    [CELL_STATE] = {"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12},
+};
+
+/* The worker that recorded it, else the name of the file. */
+static const char *worker_or_name(const json_t *trace)
+{
+    const char *worker = json_get_str(trace, "worker");
+
+    if (worker)
+        return worker;
+    return json_array_size(json_object_get(trace, "candidates")) > 0 ? "ambiguous"
+                                                                     : json_get_str(trace, "name");
+}
+
+static void add_trace(struct table *table, const json_t *trace)
+{
+    char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
+    int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace);
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_TRACE] = json_get_str(trace, "trace"),
+                         [CELL_SESSION] = json_get_str(trace, "session"),
+                         [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
+                         [CELL_WORKER] = worker_or_name(trace),
+                         [CELL_RANK] = rank,
+                         [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
+                         [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
+                         [CELL_STATE] = state,
+                     });
+    if (at)
+        table_set_int(table, CELL_RECORDED, at);
+    table_set_int(table, CELL_SIZE, json_get_int(trace, "size", 0));
+    if (span_ns >= 0)
+        table_set_int(table, CELL_SPAN, span_ns);
+    table_colour(table, CELL_STATE, trace_colour(trace));
+}
+
+/* Compares a text member of two traces; without it a trace is last. */
+static int compare_member(const json_t *x, const json_t *y, const char *key)
+{
+    const char *a = json_get_str(x, key), *b = json_get_str(y, key);
+    return a && b ? strverscmp(a, b) : !a - !b;
+}
+
+/* Newest first; traces of the same second are ordered by worker and by name, which contains the rank. */
+static int compare_rows(const void *a, const void *b)
+{
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    int64_t x_at = json_get_int(x, "recorded_at", 0) / NS_PER_S;
+    int64_t y_at = json_get_int(y, "recorded_at", 0) / NS_PER_S;
+
+    if (x_at != y_at)
+        return x_at < y_at ? 1 : -1;
+    int r = compare_member(x, y, "worker");
+    if (r == 0)
+        r = compare_member(x, y, "name");
+    return r != 0 ? r : compare_member(y, x, "trace");
+}
+
+static void add_traces(struct table *table, const json_t *traces)
+{
+    size_t n = json_array_size(traces);
+    _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
+
+    for (size_t i = 0; i < n; i++)
+        rows[i] = json_array_get(traces, i);
+    qsort(rows, n, sizeof(json_t *), compare_rows);
+    for (size_t i = 0; i < n; i++)
+        add_trace(table, rows[i]);
+}
+
+/* "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete. */
+static void print_footer(struct client *c, const json_t *answer)
+{
+    const json_t *usage = json_object_get(answer, "usage");
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
+    int64_t max_use = json_get_int(usage, "max_use", 0);
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    size_t n = json_array_size(json_object_get(answer, "traces"));
+
+    fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
+    if (json_get_str(answer, "next"))
+        fprintf(c->out.file, "newest %zu shown, --all shows more; in total ", n);
+    fprintf(c->out.file, "%s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
+    if (max_use > 0 && max_use < INT64_MAX)
+        fprintf(c->out.file, " of %s", format_size(budget, max_use));
+    fprintf(c->out.file, "%s\n", screen_plain(&c->out));
+}
+
+static int list_path(struct client *c, const struct list_options *o, char **path)
+{
+    char session[REF_TEXT_MAX];
+
+    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
+        return -EINVAL;
+    url_add(path, "session", o->session ? session : NULL);
+    url_add(path, "worker", o->worker);
+    if (o->since != OPTION_ABSENT)
+        url_add_int(path, "since", o->since);
+    if (o->until != OPTION_ABSENT)
+        url_add_int(path, "until", o->until);
+    url_add(path, "unclaimed", o->unclaimed ? "true" : NULL);
+    return 0;
+}
+
+static int run_list_traces(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct list_options *o = values;
+    _cleanup_(freep) char *path = xstrdup("/v1/traces");
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ answer = NULL;
+    int64_t limit = o->all ? INT64_MAX : o->limit != OPTION_ABSENT ? o->limit : LIMIT_DEFAULT;
+
+    if (list_path(c, o, &path) < 0)
+        return EXIT_USAGE;
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+    if (status == EXIT_DONE)
+        status = traces_fetch(c, path, limit, &answer);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, answer);
+    add_traces(table, json_object_get(answer, "traces"));
+    listing_print(c, table);
+    if (listing_has_legend(c))
+        print_footer(c, answer);
+    return EXIT_DONE;
+}
+
+const struct verb verb_list_traces = {
+    .name = "list-traces",
+    .summary = "List traces, newest first",
+    .details = "STATE is the completeness of the file. A trace that no session requested is unclaimed; a "
+               "worker is ambiguous if several workers could have written the file.",
+    .words = "",
+    VERB_OPTIONS(list_options, struct list_options),
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run_list_traces,
+};
+
+/* -- get ---------------------------------------------------------------------------------------------- */
+
+struct get_options {
+    const char *output, *directory;
+};
+
+/* clang-format off */
+static const struct option_def get_options[] = {
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, offsetof(struct get_options, output), "File for one trace, - for standard output (default: the trace's name)"},
+    {"directory", 'd', "DIR", OPTION_TEXT, offsetof(struct get_options, directory), "Directory for several files, created if missing (default: the id of the session)"},
+};
+/* clang-format on */
+
+/* Result of downloading several files. */
+struct download_result {
+    size_t n_got, n_there, n_failed;
+    int64_t bytes;
+    int worst;
+    bool interrupted;
+    json_t *files; /* [{trace, file}], for --json */
+};
+
+static int get_to_stdout(struct client *c, const json_t *trace)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (c->out.is_terminal) {
+        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot write a trace to a terminal");
+        problem_remedy(&p, "Pipe it: profctl get %s -o - | gunzip | less", json_get_str(trace, "trace"));
+        return client_fail(c, &p);
+    }
+    return download_trace(c, trace, fileno(c->out.file), &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
+}
+
+static int refuse_name(struct client *c, const json_t *trace)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -EINVAL, PROBLEM_UPSTREAM, "%s has a name that is not a plain file name",
+                json_get_str(trace, "trace"));
+    problem_remedy(&p, "Choose one: profctl get %s -o FILE", json_get_str(trace, "trace"));
+    return client_fail(c, &p);
+}
+
+/* The name that profd reports, NULL if it is not a plain file name. */
+static const char *plain_name(const json_t *trace)
+{
+    const char *name = json_get_str(trace, "name");
+
+    return name && is_plain_name(name) ? name : NULL;
+}
+
+static int get_one(struct client *c, const struct get_options *o, const char *ref)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ trace = NULL;
+    char size[UNIT_TEXT_MAX];
+    int status = client_get_ref(c, ref, &trace);
+
+    if (status != EXIT_DONE)
+        return status;
+    const char *path = o->output ? o->output : plain_name(trace);
+    if (!path)
+        return refuse_name(c, trace);
+    if (streq(path, "-"))
+        return get_to_stdout(c, trace);
+    if (!o->output && access(path, F_OK) == 0)
+        return client_error(c, PROBLEM_CONFLICT,
+                            "Choose another file with -o FILE, or the same to replace it.", "%s exists",
+                            path);
+    if (download_to_file(c, trace, path, &p) < 0)
+        return client_fail(c, &p);
+    if (c->json) {
+        _cleanup_json_ done = json_object();
+        json_put_str(done, "trace", json_get_str(trace, "trace"));
+        json_put_str(done, "file", path);
+        return client_print_json(c, done);
+    }
+    client_note(c, "%s saved as %s, %s", ref, path, format_size(size, json_get_int(trace, "size", 0)));
+    return EXIT_DONE;
+}
+
+static bool is_name_shared(const json_t *traces, const json_t *one)
+{
+    size_t i;
+    json_t *other;
+
+    json_array_foreach(traces, i, other)
+        if (other != one && streq(json_get_str(other, "name"), json_get_str(one, "name")))
+            return true;
+    return false;
+}
+
+/* Workers may give their files the same name: then the worker's address is prefixed, or the id if that is not
+ * enough. */
+static char *file_name(const json_t *traces, const json_t *trace)
+{
+    const char *name = json_get_str(trace, "name"), *worker = json_get_str(trace, "worker");
+    size_t i, n_same = 0;
+    json_t *other;
+
+    if (!is_name_shared(traces, trace))
+        return xstrdup(name);
+    json_array_foreach(traces, i, other)
+        n_same += streq(json_get_str(other, "name"), name) && streq(json_get_str(other, "worker"), worker);
+    const char *host = worker ? strstr(worker, "://") : NULL;
+    if (!host || n_same > 1)
+        return xasprintf("%s-%s", json_get_str(trace, "trace"), name);
+    char *prefixed = xasprintf("%s-%s", host + 3, name);
+    for (char *p = prefixed; p < prefixed + strlen(host + 3); p++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", *p))
+            *p = '_';
+    return prefixed;
+}
+
+/* Whether an earlier call has downloaded the file. */
+static bool is_downloaded(const char *path, const json_t *trace)
+{
+    const char *sha256 = json_get_str(trace, "sha256");
+    char got[SHA256_TEXT] = "";
+    return sha256 && file_sha256(path, got) == 0 && streq(got, sha256);
+}
+
+static void get_into(struct client *c, const char *directory, const json_t *traces, const json_t *trace,
+                     struct download_result *h)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    const char *id = json_get_str(trace, "trace");
+    _cleanup_(freep) char *name = plain_name(trace) ? file_name(traces, trace) : NULL;
+    int status = name && is_plain_name(name) ? EXIT_DONE : refuse_name(c, trace);
+
+    if (status == EXIT_DONE) {
+        _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
+        bool there = is_downloaded(path, trace);
+        int r = there ? 0 : download_to_file(c, trace, path, &p);
+        if (r == 0) {
+            json_t *file = json_object();
+            json_put_str(file, "trace", id);
+            json_put_str(file, "file", path);
+            json_array_append_new(h->files, file);
+            h->n_there += there;
+            h->n_got += !there;
+            h->bytes += there ? 0 : json_get_int(trace, "size", 0);
+            return;
+        }
+        h->interrupted = r == -EINTR;
+        status = client_fail(c, &p);
+    }
+    h->n_failed++;
+    h->worst = status;
+}
+
+static int list_words(struct client *c, int n_words, char **words, json_t *traces)
+{
+    for (int i = 0; i < n_words; i++) {
+        char ref[REF_TEXT_MAX];
+        json_t *answer = NULL;
+        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
+            return EXIT_USAGE;
+        _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
+        int status =
+            ref[0] == 's' ? traces_fetch(c, path, INT64_MAX, &answer) : client_get_ref(c, ref, &answer);
+        if (status != EXIT_DONE)
+            return status;
+        if (ref[0] == 's') {
+            json_array_extend(traces, json_object_get(answer, "traces"));
+            json_decref(answer);
+        } else {
+            json_array_append_new(traces, answer);
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int get_several(struct client *c, const struct get_options *o, int n_words, char **words)
+{
+    _cleanup_json_ traces = json_array();
+    _cleanup_json_ files = json_array();
+    struct download_result h = {.files = files};
+    char size[UNIT_TEXT_MAX];
+    size_t i;
+    json_t *trace;
+    int status = list_words(c, n_words, words, traces), r;
+
+    if (status != EXIT_DONE)
+        return status;
+    if (json_array_size(traces) == 0)
+        return client_error(c, PROBLEM_NOT_FOUND, NULL, "%s has no traces", words[0]);
+    if ((r = make_dirs(o->directory, 0777)) < 0) {
+        return client_error(c, PROBLEM_STORAGE, NULL, "cannot create directory %s: %s", o->directory,
+                            strerror(-r));
+    }
+    json_array_foreach(traces, i, trace)
+        if (!h.interrupted)
+            get_into(c, o->directory, traces, trace, &h);
+    if (c->json)
+        client_print_json(c, files);
+    _cleanup_(freep) char *got = text_count((int64_t)h.n_got, "file");
+    _cleanup_(freep) char *there = text_count((int64_t)h.n_there, "file");
+    if (h.n_got == 0 && h.n_there > 0)
+        client_note(c, "%s already in %s", there, o->directory);
+    else
+        client_note(c, "%s, %s in %s%s", got, format_size(size, h.bytes), o->directory,
+                    h.n_there > 0 ? "; the others already exist" : "");
+    return h.n_failed == 0 ? EXIT_DONE : h.n_got + h.n_there > 0 ? EXIT_PARTIAL : h.worst;
+}
+
+static int run_get(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct get_options *o = values;
+    _cleanup_(problem_done) struct problem p = {0};
+    char ref[REF_TEXT_MAX], *newest[] = {ref, NULL};
+
+    if (o->output && o->directory)
+        return client_refuse(c, NULL, "--output and --directory exclude each other");
+    if (n_words == 0) {
+        int status = client_newest_session(c, true, ref);
+        if (status != EXIT_DONE)
+            return status;
+        words = newest;
+        n_words = 1;
+    }
+    if (o->directory)
+        return get_several(c, o, n_words, words);
+    if (client_parse_ref(c, words[0], 't', "st", ref) < 0)
+        return EXIT_USAGE;
+    if (n_words == 1 && ref[0] == 't')
+        return get_one(c, o, ref);
+    if (n_words == 1 && !o->output)
+        return get_several(c, &(struct get_options){.directory = ref}, n_words, words);
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "several files need --directory");
+    problem_remedy(&p, "profctl get %s -d DIR", words[0]);
+    return client_fail(c, &p);
+}
+
+const struct verb verb_get = {
+    .name = "get",
+    .summary = "Download the file of a trace or all files of a session",
+    .details =
+        "Default: the newest session that has traces. Verifies each file with the catalog's SHA-256, and "
+        "skips files that exist already. Files of the same name get the worker's address as a prefix.",
+    .words = "[TRACE|SESSION...]",
+    .default_kind = 't',
+    .max_words = WORDS_UNLIMITED,
+    VERB_OPTIONS(get_options, struct get_options),
+    .needs_only_catalog = true,
+    .run = run_get,
+};

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list-workers and doctor: the workers of a fleet, and whether they can be profiled. */
+#include "base/alloc.h"
+#include "client/cli/text.h"
+#include "client/local/worker_options.h"
+#include "client/verbs/verbs.h"
+#include "client/views/listing.h"
+#include "client/views/reasons.h"
+
+struct options {
+    struct source source;
+};
+
+static const struct option_def options[] = {
+    SOURCE_OPTIONS(struct options),
+};
+
+/* GET of a resource about the workers. progress: "asking %s for its workers". Returns an exit status. */
+static int get_of_workers(struct client *c, const struct options *o, const char *resource,
+                          const char *progress, json_t **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup(resource), *name = source_name(&o->source);
+    _cleanup_(freep) char *doing = xasprintf(progress, name);
+
+    return source_to_query(c, &o->source, &path, &p) < 0 ? client_fail(c, &p)
+                                                         : client_get(c, path, doing, ret);
+}
+
+/* -- list-workers ----------------------------------------------------------------------------------------- */
+
+enum {
+    CELL_WORKER,
+    CELL_ENGINE,
+    CELL_ROLE,
+    CELL_HEALTH,
+    CELL_MODEL,
+    CELL_LOAD,
+    CELL_PROFILE,
+    CELL_TRACES,
+    _CELL_MAX
+};
+
+static const struct table_column columns[_CELL_MAX] = {
+    [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_KEY, "url"},
+    [CELL_ENGINE] = {"ENGINE", 0},
+    [CELL_ROLE] = {"ROLE", 0},
+    [CELL_HEALTH] = {"HEALTH", 0, IMPORTANCE_HIGH},
+    [CELL_MODEL] = {"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW},
+    [CELL_LOAD] = {"LOAD", COLUMN_RIGHT, IMPORTANCE_LOW},
+    [CELL_PROFILE] = {"PROFILE", 0, IMPORTANCE_HIGH, "profilable"},
+    [CELL_TRACES] = {"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"},
+};
+
+static void add_worker(struct table *table, const json_t *w)
+{
+    const char *engine = json_get_str(w, "engine"), *version = json_get_str(w, "version");
+    const char *health = json_get_str(w, "health");
+    const json_t *traces = json_object_get(w, "traces");
+    const char *local_dir = json_get_str(traces, "local_dir"), *dir = json_get_str(traces, "dir");
+    _cleanup_(freep) char *engine_cell =
+        xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
+    bool profilable = json_get_bool(w, "profilable", false);
+    int64_t load = json_get_int(w, "load", -1);
+    char load_cell[32];
+
+    table_add(table, (const char *[_CELL_MAX]){
+                         [CELL_WORKER] = json_get_str(w, "url"),
+                         [CELL_ENGINE] = engine_cell,
+                         [CELL_ROLE] = json_get_str(w, "role"),
+                         [CELL_HEALTH] = health,
+                         [CELL_MODEL] = json_get_str(w, "model"),
+                         [CELL_LOAD] = load < 0 ? NULL : text_number(load_cell, load),
+                         [CELL_PROFILE] = profilable ? "yes" : "no",
+                         [CELL_TRACES] = local_dir ? local_dir : dir,
+                     });
+    if (load >= 0)
+        table_set_int(table, CELL_LOAD, load);
+    table_colour(table, CELL_PROFILE, profilable ? COLOUR_GOOD : COLOUR_BAD);
+    if (streq(health, "unhealthy"))
+        table_colour(table, CELL_HEALTH, COLOUR_BAD);
+}
+
+/* "http://10.0.0.1:3521: vllm-router, 8 workers, 7 can be profiled" */
+static void print_footer(struct client *c, const json_t *fleet)
+{
+    const json_t *workers = json_object_get(fleet, "workers");
+    const char *router = json_get_str(fleet, "router"), *dialect = json_get_str(fleet, "dialect");
+    size_t n_profilable = 0, i;
+    json_t *w;
+
+    json_array_foreach(workers, i, w)
+        n_profilable += json_get_bool(w, "profilable", false);
+    _cleanup_(freep) char *count = text_count((int64_t)json_array_size(workers), "worker");
+    _cleanup_(freep) char *line = xasprintf("%s%s%s, %s, %zu can be profiled", router ? router : "",
+                                            router ? ": " : "", dialect ? dialect : "?", count, n_profilable);
+    _cleanup_(freep) char *clean = text_clean(line, false);
+    fprintf(c->out.file, "%s%s%s\n", screen_colour(&c->out, COLOUR_DIM), clean, screen_plain(&c->out));
+}
+
+/* Why a worker cannot be profiled is data, on stdout; notes go to stderr. */
+static void print_reasons(struct client *c, const json_t *fleet)
+{
+    _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    _cleanup_(reasons_freep) struct reasons *notes = reasons_new();
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(fleet, "workers"), i, item) {
+        const json_t *traces = json_object_get(item, "traces");
+        const char *url = json_get_str(item, "url");
+        if (!json_get_bool(item, "profilable", false))
+            reasons_add(reasons, url, json_get_str(item, "reason"), json_get_str(item, "remedy"));
+        else if (!json_get_str(traces, "local_dir"))
+            reasons_add(reasons, url, json_get_str(traces, "note"), json_get_str(traces, "remedy"));
+        reasons_add(notes, url, json_get_str(item, "note"), NULL);
+    }
+    json_array_foreach(json_object_get(fleet, "notes"), i, item)
+        reasons_add(notes, NULL, json_string_value(item), NULL);
+    reasons_print(reasons, &c->out, 0);
+    fflush(c->out.file);
+    if (!c->quiet)
+        reasons_print(notes, &c->err, 0);
+}
+
+static int run_list_workers(struct client *c, const void *values, int n_words, char **words)
+{
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ fleet = NULL;
+    size_t i;
+    json_t *w;
+    int status = listing_table(c, columns, _CELL_MAX, &table);
+
+    if (status == EXIT_DONE)
+        status = get_of_workers(c, values, "/v1/workers", "asking %s for its workers", &fleet);
+    if (status != EXIT_DONE)
+        return status;
+    if (c->json)
+        return client_print_json(c, fleet);
+    json_array_foreach(json_object_get(fleet, "workers"), i, w)
+        add_worker(table, w);
+    listing_print(c, table);
+    if (listing_has_legend(c)) {
+        print_footer(c, fleet);
+        print_reasons(c, fleet);
+    }
+    return EXIT_DONE;
+}
+
+const struct verb verb_list_workers = {
+    .name = "list-workers",
+    .words = "",
+    .summary = "List workers and whether each can be profiled",
+    .details =
+        "Finds the workers of a router, identifies the engine of each, and prints why a worker cannot be "
+        "profiled and how to change that. TRACES is the directory to which a worker writes traces.",
+    VERB_OPTIONS(options, struct options),
+    .has_listing = true,
+    .needs_only_catalog = true,
+    .run = run_list_workers,
+};
+
+/* -- doctor ----------------------------------------------------------------------------------------------- */
+
+/* Wider than "ok", "warn" and "FAIL"; the rare "unknown" is wider. */
+#define TEXT_COLUMN 6
+/* URLs that are printed: "on http://a, http://b and 58 more". */
+#define URLS_PRINTED_MAX 8
+
+static const struct {
+    const char *result, *shown;
+    enum colour colour;
+} results[] = {
+    {"ok", "ok", COLOUR_GOOD},
+    {"warn", "warn", COLOUR_WARN},
+    {"fail", "FAIL", COLOUR_BAD},
+    {"unknown", "unknown", COLOUR_WARN},
+};
+
+/* A text below the result. */
+static void print_text(struct client *c, const char *text)
+{
+    _cleanup_(freep) char *clean = text_clean(text, true);
+    _cleanup_(freep) char *wrapped = clean ? text_wrap(clean, TEXT_COLUMN, screen_text_width(&c->out)) : NULL;
+
+    if (wrapped)
+        fprintf(c->out.file, "%*s%s\n", TEXT_COLUMN, "", wrapped);
+}
+
+static char *urls_text(const json_t *urls)
+{
+    size_t n = json_array_size(urls), size;
+    char *list = NULL;
+    FILE *out = n < 2 ? NULL : xmemstream(&list, &size);
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < MIN(n, (size_t)URLS_PRINTED_MAX); i++)
+        fprintf(out, "%s%s", i > 0 ? ", " : "on ", json_string_value(json_array_get(urls, i)));
+    if (n > URLS_PRINTED_MAX)
+        fprintf(out, " and %zu more (--json lists all)", n - URLS_PRINTED_MAX);
+    fclose(out);
+    return list;
+}
+
+static void print_check(struct client *c, const json_t *check)
+{
+    const char *result = json_get_str(check, "result"), *shown = result ? result : "unknown";
+    const char *text = json_get_str(check, "text"), *worker = json_get_str(check, "worker");
+    const json_t *urls = json_object_get(check, "urls");
+    bool names_worker = worker && text && json_array_size(urls) < 2 && !strstr(text, worker);
+    enum colour colour = COLOUR_NONE;
+
+    for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+        if (streq(results[i].result, result)) {
+            shown = results[i].shown;
+            colour = results[i].colour;
+        }
+    _cleanup_(freep) char *line =
+        xasprintf("%s%s%s", names_worker ? worker : "", names_worker ? ": " : "", text ? text : "");
+    _cleanup_(freep) char *clean = text_clean(line, true), *tag = text_clean(shown, false);
+    _cleanup_(freep) char *wrapped = text_wrap(clean, TEXT_COLUMN, screen_text_width(&c->out));
+    fprintf(c->out.file, "%s%s%s%*s%s\n", screen_colour(&c->out, colour), tag, screen_plain(&c->out),
+            MAX(TEXT_COLUMN - (int)strlen(tag), 2), "", wrapped);
+    _cleanup_(freep) char *list = urls_text(urls);
+    print_text(c, list);
+    print_text(c, json_get_str(check, "remedy"));
+}
+
+static int run_doctor(struct client *c, const void *values, int n_words, char **words)
+{
+    _cleanup_json_ answer = NULL;
+    size_t i;
+    json_t *check;
+    int status = get_of_workers(c, values, "/v1/doctor", "examining %s", &answer);
+
+    if (status != EXIT_DONE)
+        return status;
+    int64_t n_problems = json_get_int(answer, "problems", 0),
+            n_warnings = json_get_int(answer, "warnings", 0);
+    status = n_problems > 0 ? EXIT_FAILED : EXIT_DONE;
+    if (c->json) {
+        client_print_json(c, answer);
+        return status;
+    }
+    json_array_foreach(json_object_get(answer, "checks"), i, check)
+        print_check(c, check);
+    _cleanup_(freep) char *problems = text_count(n_problems, "problem"),
+                          *warnings = text_count(n_warnings, "warning");
+    if (!c->no_legend)
+        fprintf(c->out.file, "%s, %s\n", problems, warnings);
+    return status;
+}
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .words = "",
+    .summary = "Check router, workers, profilers and disk, with remedies",
+    .details =
+        "Prints ok, warn, FAIL or unknown for each check, with a remedy. The exit status is 1 if a check "
+        "failed. It is a failure if no trace of the fleet can be collected.",
+    VERB_OPTIONS(options, struct options),
+    .needs_only_catalog = true,
+    .run = run_doctor,
+};
