@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a verb writes a file it makes: standard output, or a file that appears under its name only when it is
- * whole, compressed where its name ends in ".gz".
+ * complete, compressed where its name ends in ".gz".
  */
 #pragma once
 
@@ -11,7 +11,7 @@ struct output {
     FILE *file; /* to be written to */
     FILE *raw;  /* what lies behind it where it is compressed; NULL otherwise */
     char *path; /* NULL: standard output */
-    char *part; /* the file's name until it is whole */
+    char *part; /* name of the file until it is complete */
 };
 
 /* path: "-" is standard output. output_open_as_is() compresses nothing. */

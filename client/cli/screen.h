@@ -39,7 +39,7 @@ unsigned screen_text_width(const struct screen *s);
 const char *screen_colour(const struct screen *s, enum colour c);
 const char *screen_plain(const struct screen *s);
 
-/* What others said, as one text that is cleaned (text_clean()): without escape sequences of ours. */
+/* Prints untrusted text: the result of the format is cleaned (text_clean()). */
 void screen_printf(const struct screen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As JSON; on a terminal with everything but ASCII escaped, and DEL. */

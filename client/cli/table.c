@@ -376,7 +376,7 @@ bool table_fits(const struct table *t, const struct screen *s)
 
 /* -- For people --------------------------------------------------------------------------------------- */
 
-/* Cells beside the last are padded, and so is the last one of a line: that is cut off here. */
+/* Removes the padding of the last cell of each line. */
 static void trim_lines(char *text)
 {
     char *out = text;

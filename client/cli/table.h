@@ -36,7 +36,7 @@ struct table_column {
     int importance;  /* enum importance */
     const char *key; /* the name for --columns and CSV; NULL: made of the heading ("TTFT ms": "ttft_ms") */
     unsigned least;  /* width to which it may be shortened; 0: SHORTENED_LEAST */
-    /* How a longer text is shortened; NULL: as the flags say. The caller frees what it returns. */
+    /* How a longer text is shortened; NULL: by the flags. The caller frees what it returns. */
     char *(*fit)(const char *text, unsigned width);
     const char *meaning; /* shown to the pointer on a page, or NULL */
 };

@@ -32,7 +32,7 @@ char *text_shorten_path(const char *s, unsigned width);
 
 /*
  * Breaks lines at spaces so that each, with its indent, stays within width; words are never split. A line of
- * the text that begins with a space is a command or an excerpt to be copied and stays whole. The first line
+ * the text that begins with a space is a command or an excerpt to be copied, and is not wrapped. The first line
  * gets no indent.
  */
 char *text_wrap(const char *s, unsigned indent, unsigned width);

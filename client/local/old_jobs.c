@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 
 #define AGE_NS       (INT64_C(24) * 3600 * OLD_JOB_DAYS * NS_PER_S)
-#define REMOVING     ".removing" /* behind the name of one whose removal was begun */
+#define REMOVING     ".removing" /* suffix of a directory whose deletion has begun */
 #define DEPTH_MAX    16
 #define CATALOG_LOCK "catalog.db.lock"
 #define CATALOG_MODE 0640
 
-/* Of all that a profd or profctl writes at least one of these tells the time. */
+/* Every use of the directory by profd or profctl writes at least one of these. */
 static const char *const written[] = {".",          "catalog.db", "catalog.db-wal",
                                       CATALOG_LOCK, "profd.log",  "traces"};
 
@@ -40,7 +40,7 @@ static bool job_runs_here(const char *job)
     for (size_t i = 0; i < n; i++) {
         _cleanup_(freep) char *data = NULL;
         struct strings env = {0};
-        /* Another's processes are not of this user's job, and cannot be read. */
+        /* Processes of other users cannot be read, and do not belong to the job. */
         if (process_read(pids[i], "environ", PROCESS_ENVIRON_MAX, &data, &env.size) < 0)
             continue;
         env.data = data;
@@ -50,7 +50,7 @@ static bool job_runs_here(const char *job)
     return false;
 }
 
-/* Held until the catalog is gone: no profd begins with it meanwhile. -1 where one has it. */
+/* Held until the catalog is deleted, so that no profd opens it. -1 if one has it. */
 static int take_catalog(int dir_fd)
 {
     _cleanup_(closep) int fd =
@@ -68,9 +68,9 @@ static int open_directory(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static bool empty(int dir_fd, dev_t device, unsigned depth);
+static bool empty_directory(int dir_fd, dev_t device, unsigned depth);
 
-/* Each step is from a directory that is open: one that is swapped for a link meanwhile leads nowhere. */
+/* Always relative to an open directory: one that is replaced by a link leads nowhere. */
 static bool remove_at(int parent_fd, const char *name, dev_t device, unsigned depth)
 {
     struct stat st;
@@ -78,11 +78,11 @@ static bool remove_at(int parent_fd, const char *name, dev_t device, unsigned de
     if (unlinkat(parent_fd, name, 0) == 0)
         return true;
     _cleanup_(closep) int fd = depth < DEPTH_MAX ? open_directory(parent_fd, name) : -1;
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == device && empty(fd, device, depth + 1) &&
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == device && empty_directory(fd, device, depth + 1) &&
            unlinkat(parent_fd, name, AT_REMOVEDIR) == 0;
 }
 
-static bool empty(int dir_fd, dev_t device, unsigned depth)
+static bool empty_directory(int dir_fd, dev_t device, unsigned depth)
 {
     int fd = open_directory(dir_fd, ".");
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -104,7 +104,7 @@ static bool is_own(int dir_fd, struct stat *ret)
     return fstat(dir_fd, ret) == 0 && ret->st_uid == geteuid();
 }
 
-/* Of a directory that has its name for this. */
+/* The directory is renamed first. */
 static bool remove_own(int parent_fd, const char *going)
 {
     _cleanup_(closep) int fd = open_directory(parent_fd, going);
@@ -113,7 +113,7 @@ static bool remove_own(int parent_fd, const char *going)
     return fd >= 0 && is_own(fd, &st) && remove_at(parent_fd, going, st.st_dev, 0);
 }
 
-/* -- Whom --------------------------------------------------------------------------------------------- */
+/* -- Selection --------------------------------------------------------------------------------------------- */
 
 static bool is_old(int dir_fd, const char *job)
 {
@@ -122,8 +122,8 @@ static bool is_old(int dir_fd, const char *job)
     return is_own(dir_fd, &st) && wall_ns() - last_used_at(dir_fd) > AGE_NS && !job_runs_here(job);
 }
 
-/* Under its own name there is all of it or nothing: job ids come again. */
-static void consider(struct client *c, int parent_fd, const char *parent, const char *name)
+/* Renamed before it is deleted: job ids are reused, and must not find half a directory. */
+static void remove_if_old(struct client *c, int parent_fd, const char *parent, const char *name)
 {
     const char *job = name + strlen(JOB_DIR_PREFIX);
     _cleanup_(freep) char *going = xasprintf("%s" REMOVING, name);
@@ -135,11 +135,11 @@ static void consider(struct client *c, int parent_fd, const char *parent, const 
     if (lock_fd < 0)
         return;
     if (renameat(parent_fd, name, parent_fd, going) == 0 && remove_own(parent_fd, going))
-        client_note(c, "removed what your profd of job %s left in %s/%s: nobody used it for %d days", job,
+        client_note(c, "deleted the unused state of your profd of job %s: %s/%s (not used for %d days)", job,
                     parent, name, OLD_JOB_DAYS);
 }
 
-/* "job-41"; or "job-41.removing", which another one did not come to the end with. */
+/* "job-41"; or "job-41.removing", whose deletion was interrupted. */
 static bool is_of_job(const char *name, bool *ret_going)
 {
     if (!starts_with(name, JOB_DIR_PREFIX))
@@ -164,7 +164,7 @@ void old_jobs_remove(struct client *c)
         if (is_going)
             remove_own(dirfd(dir), entry->d_name);
         else
-            consider(c, dirfd(dir), parent, entry->d_name);
+            remove_if_old(c, dirfd(dir), parent, entry->d_name);
     }
     if (dir)
         closedir(dir);

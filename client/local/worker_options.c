@@ -29,7 +29,8 @@ static const char *source_router(const struct source *s)
     return is_named || !environment || !*environment ? s->router : environment;
 }
 
-static int source_resolve(struct client *c, const struct source *s, struct resolved_source *ret, struct problem *p)
+static int source_resolve(struct client *c, const struct source *s, struct resolved_source *ret,
+                          struct problem *p)
 {
     if (!!s->router + !!s->router_log + !!s->fleet > 1)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,

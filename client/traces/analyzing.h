@@ -18,45 +18,19 @@ struct analyzing {
 };
 
 /* Lines of an option table, for a member of that name in the verb's options. */
-#define ANALYZING_OPTIONS(type, member)                                                                       \
-    {"from", 0, "TIME", OPTION_DURATION, offsetof(type, member.from), "from so long after the first slice"},  \
-        {"to", 0, "TIME", OPTION_DURATION, offsetof(type, member.to), "until so long after the first slice"}, \
-        {"step", 0, "N", OPTION_NUMBER, offsetof(type, member.step), "one step, by its number"},              \
-        {"phase",                                                                                             \
-         0,                                                                                                   \
-         "PHASE",                                                                                             \
-         OPTION_TEXT,                                                                                         \
-         offsetof(type, member.phase),                                                                        \
-         "steps of a phase: prefill, decode, mixed, training"},                                               \
-        {"all-ranks",                                                                                         \
-         'a',                                                                                                 \
-         NULL,                                                                                                \
-         OPTION_FLAG,                                                                                         \
-         offsetof(type, member.all_ranks),                                                                    \
-         "with the other ranks of its session, or of its directory"},                                         \
-        {"rank", 0, "N", OPTION_NUMBER, offsetof(type, member.rank), "one rank of several"},                  \
-        {"instance",                                                                                          \
-         0,                                                                                                   \
-         "NAME",                                                                                              \
-         OPTION_TEXT,                                                                                         \
-         offsetof(type, member.instance),                                                                     \
-         "One engine instance, by its name in report instances"},                                             \
-        {"classes",                                                                                           \
-         0,                                                                                                   \
-         "FILE",                                                                                              \
-         OPTION_TEXT,                                                                                         \
-         offsetof(type, member.classes),                                                                      \
-         "further patterns of kernel names: lines \"class pattern\""},                                        \
-        {"hta",                                                                                               \
-         0,                                                                                                   \
-         NULL,                                                                                                \
-         OPTION_FLAG,                                                                                         \
-         offsetof(type, member.hta),                                                                          \
-         "by Holistic Trace Analysis' own rules, for comparison"},                                            \
-    {                                                                                                         \
-        "memory-limit", 0, "SIZE", OPTION_SIZE, offsetof(type, member.memory_limit),                          \
-            "what reading a file may use; default 1.5G"                                                       \
-    }
+/* clang-format off */
+#define ANALYZING_OPTIONS(type, member) \
+    {"from", 0, "TIME", OPTION_DURATION, offsetof(type, member.from), "Start time, after the first slice: 1.2s, 350ms"}, \
+    {"to", 0, "TIME", OPTION_DURATION, offsetof(type, member.to), "End time, after the first slice"}, \
+    {"step", 0, "N", OPTION_NUMBER, offsetof(type, member.step), "Only this step, by its number"}, \
+    {"phase", 0, "PHASE", OPTION_TEXT, offsetof(type, member.phase), "Only steps of a phase: prefill, decode, mixed, training"}, \
+    {"all-ranks", 'a', NULL, OPTION_FLAG, offsetof(type, member.all_ranks), "Include the other ranks of the session, or of the directory"}, \
+    {"rank", 0, "N", OPTION_NUMBER, offsetof(type, member.rank), "Only this rank"}, \
+    {"instance", 0, "NAME", OPTION_TEXT, offsetof(type, member.instance), "Only this engine instance, by its name in report instances"}, \
+    {"classes", 0, "FILE", OPTION_TEXT, offsetof(type, member.classes), "Additional patterns of kernel names: lines \"class pattern\""}, \
+    {"hta", 0, NULL, OPTION_FLAG, offsetof(type, member.hta), "Use the rules of Holistic Trace Analysis, for comparison"}, \
+    {"memory-limit", 0, "SIZE", OPTION_SIZE, offsetof(type, member.memory_limit), "Memory limit for reading files (default: 1.5G)"}
+/* clang-format on */
 
 /* Opened traces and the analysis over them. Not to be moved once it is open. */
 struct analyzed {

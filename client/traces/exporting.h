@@ -16,14 +16,13 @@ struct exporting {
 };
 
 /* Lines of an option table, for a member of that name in the verb's options. */
-#define EXPORTING_OPTIONS(type, member)                                                                       \
-    {"from", 0, "TIME", OPTION_DURATION, offsetof(type, member.from), "from so long after the first slice"},  \
-        {"to", 0, "TIME", OPTION_DURATION, offsetof(type, member.to), "until so long after the first slice"}, \
-        {"only", 0, "LIST", OPTION_TEXT, offsetof(type, member.only), "categories to keep: kernel,cpu_op"},   \
-    {                                                                                                         \
-        "memory-limit", 0, "SIZE", OPTION_SIZE, offsetof(type, member.memory_limit),                          \
-            "what reading a file may use; default 1.5G"                                                       \
-    }
+/* clang-format off */
+#define EXPORTING_OPTIONS(type, member) \
+    {"from", 0, "TIME", OPTION_DURATION, offsetof(type, member.from), "Start time, after the first slice: 1.5s, 250ms"}, \
+    {"to", 0, "TIME", OPTION_DURATION, offsetof(type, member.to), "End time, after the first slice"}, \
+    {"only", 0, "LIST", OPTION_TEXT, offsetof(type, member.only), "Only slices of these categories: kernel,cpu_op"}, \
+    {"memory-limit", 0, "SIZE", OPTION_SIZE, offsetof(type, member.memory_limit), "Memory limit for reading files (default: 1.5G)"}
+/* clang-format on */
 
 int exporting_selection(const struct exporting *e, struct export_options *ret, struct problem *p);
 /* Refuses to write what holds nothing, and says what the trace has instead. *ret_slices: how many it holds.

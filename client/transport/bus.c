@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* As that of a call by HTTP. */
+/* The same as of an HTTP call. */
 #define CALL_TIMEOUT_US UINT64_C(600000000)
 #define TICK_US         UINT64_C(200000)
 #define ANSWER_MAX      (128u << 20)
@@ -35,7 +35,7 @@ int bus_connection_new(const char *which, struct bus_connection **ret, struct pr
     b->which = is_session ? "session" : "system";
     int r = is_session ? sd_bus_open_user(&b->connection) : sd_bus_open_system(&b->connection);
     if (r < 0) {
-        cannot_reach(b, strerror(-r), "Without --bus profctl uses profd's socket.", p);
+        cannot_reach(b, strerror(-r), "Omit --bus to use profd's socket.", p);
         bus_connection_free(b);
         return r;
     }
@@ -54,7 +54,7 @@ struct bus_connection *bus_connection_free(struct bus_connection *b)
 
 /* -- From an address to a method ---------------------------------------------------------------------- */
 
-/* Where the pattern fits, with what stands in the place of its {id}, "" where it has none; else NULL. */
+/* The value of {id} if the path matches the pattern, "" if the pattern has none; else NULL. */
 static char *match_path(const char *pattern, const char *path, size_t size)
 {
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
@@ -123,8 +123,9 @@ static int make_message(const struct bus_connection *b, const struct bus_request
     const struct bus_method *method = find_method(q, &id);
 
     if (!method) {
-        problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "%s %s is not offered on D-Bus", q->method, q->path);
-        problem_remedy(p, "Without --bus profctl uses profd's socket.");
+        problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "%s %s is not available over D-Bus", q->method,
+                    q->path);
+        problem_remedy(p, "Omit --bus to use profd's socket.");
         return -EOPNOTSUPP;
     }
     _cleanup_json_ options = q->body ? json_deep_copy(q->body) : options_of(q->path);
@@ -137,14 +138,15 @@ static int make_message(const struct bus_connection *b, const struct bus_request
     if (r >= 0 && strstr(method->in, BUS_DICTIONARY))
         r = bus_append_object(m, options, ANSWER_MAX);
     if (r < 0)
-        return problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot ask this over D-Bus: %s", strerror(-r));
+        return problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot send this request over D-Bus: %s",
+                           strerror(-r));
     *ret = TAKE_PTR(m);
     return 0;
 }
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
-/* One line of what went wrong; from the second on, what to do about it. */
+/* The first line is the error, further lines are the remedy. */
 static int problem_of_profd(const sd_bus_error *error, struct problem *p)
 {
     const char *text = error->message ? error->message : "", *remedy = strchr(text, '\n');
@@ -169,14 +171,10 @@ static int problem_of_error(const struct bus_connection *b, const sd_bus_error *
             "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.", p);
     if (streq(error->name, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
         streq(error->name, SD_BUS_ERROR_NAME_HAS_NO_OWNER))
-        return cannot_reach(
-            b, text,
-            "profd is on a bus where profd.conf or its command line says so: bus=system, --bus "
-            "session.",
-            p);
-    problem_set(p, -EIO, PROBLEM_UPSTREAM, "the answer of profd on the %s bus did not arrive: %s", b->which,
-                text);
-    problem_remedy(p, "journalctl -u profd says whether it ended; try again.");
+        return cannot_reach(b, text,
+                            "Enable D-Bus in profd: bus=system in profd.conf, or profd --bus session.", p);
+    problem_set(p, -EIO, PROBLEM_UPSTREAM, "no response from profd on the %s bus: %s", b->which, text);
+    problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
     return -EIO;
 }
 
@@ -217,18 +215,18 @@ static int ask(struct bus_connection *b, const struct bus_request *q, sd_bus_mes
     if (r == -EINTR)
         return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted");
     if (r < 0)
-        return problem_set(p, -EIO, PROBLEM_UPSTREAM, "the %s bus went away: %s", b->which, strerror(-r));
+        return problem_set(p, -EIO, PROBLEM_UPSTREAM, "lost the connection to the %s bus: %s", b->which,
+                           strerror(-r));
     if (sd_bus_message_is_method_error(answer, NULL))
         return problem_of_error(b, sd_bus_message_get_error(answer), p);
     *ret = TAKE_PTR(answer);
     return 0;
 }
 
-static int nonsense(const struct bus_connection *b, struct problem *p)
+static int unexpected_response(const struct bus_connection *b, struct problem *p)
 {
-    problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd on the %s bus answered what profctl does not know",
-                b->which);
-    problem_remedy(p, "Are both of the same version? profctl status shows profd's.");
+    problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "unexpected response from profd on the %s bus", b->which);
+    problem_remedy(p, "Check that profd and profctl are of the same version: profctl status");
     return -EPROTO;
 }
 
@@ -249,7 +247,7 @@ int bus_connection_call(struct bus_connection *b, const struct bus_request *q, j
     if (r >= 0)
         r = bus_read_object(answer, ANSWER_MAX, &body);
     if (r < 0)
-        return nonsense(b, p);
+        return unexpected_response(b, p);
     *ret_status = is_new ? 201 : 200;
     if (ret)
         *ret = body;
@@ -269,7 +267,7 @@ int bus_connection_open(struct bus_connection *b, const struct bus_request *q, i
     if (r < 0)
         return r;
     if (sd_bus_message_read(answer, BUS_FILE, &fd, NULL, &size) < 0 || size > INT64_MAX)
-        return nonsense(b, p);
+        return unexpected_response(b, p);
     *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the message's own ends with it */
     *ret_size = (int64_t)size;
     return *ret_fd < 0

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd's operations over D-Bus: takes what profctl would send by HTTP, a method and an address, and calls
- * the method of org.profd1 that is the same (proto/bus_methods.h). Calls block, but for a function of the
- * caller's that may end them.
+ * profd's operations over D-Bus: a request in the form of HTTP, a method and a path, becomes a call of the
+ * corresponding method of org.profd1 (proto/bus_methods.h). Calls block; a callback may end them.
  */
 #pragma once
 
@@ -23,9 +22,9 @@ struct bus_request {
     void *arg;
 };
 
-/* HTTP's status of the answer into *ret_status. -EREMOTEIO with profd's own problem. */
+/* The HTTP status of the response into *ret_status. -EREMOTEIO with profd's problem. */
 int bus_connection_call(struct bus_connection *b, const struct bus_request *q, json_t **ret, long *ret_status,
                         struct problem *p);
-/* Of an address that answers with a file. The caller closes *ret_fd. */
+/* For a path whose response is a file. The caller closes *ret_fd. */
 int bus_connection_open(struct bus_connection *b, const struct bus_request *q, int *ret_fd, int64_t *ret_size,
                         struct problem *p);

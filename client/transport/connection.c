@@ -12,9 +12,9 @@
 #include <signal.h>
 
 #define CONNECT_TIMEOUT_MS 5000L
-/* Discovery of a large fleet with dead workers takes its time; a call never takes longer. */
+/* Discovery of a large fleet with dead workers takes minutes. */
 #define CALL_TIMEOUT_MS 600000L
-/* A download that gives less than a byte a second for so long is given up. */
+/* A download that is slower than a byte per second for this time has failed. */
 #define STALL_S       60L
 #define SHOW_AFTER_NS NS_PER_S
 #define EXCERPT_BYTES 200
@@ -119,24 +119,24 @@ void connection_prepare(const struct connection *d, CURL *curl, const char *path
     credentials_prepare(&d->credentials, curl);
 }
 
-/* What TLS, or its absence, has to do with it; NULL where it has not. */
+/* The remedy of a TLS error, or of TLS that is missing; NULL: neither. */
 static const char *tls_remedy(const struct connection *d, CURLcode code)
 {
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-        return "--cacert FILE names the authority that signed its certificate; the name in the URL must be "
-               "in it.";
+        return "Pass the CA that signed the certificate with --cacert FILE; the certificate must contain the "
+               "host name of the URL.";
     case CURLE_SSL_CERTPROBLEM:
-        return "--cert FILE and --key FILE name your certificate and its private key.";
+        return "Pass your certificate with --cert FILE and its private key with --key FILE.";
     case CURLE_SSL_CONNECT_ERROR:
-        return "Does it speak TLS there? Without [http] cert_file= of profd.conf it is http://.";
+        return "Try http://: profd serves https:// only if profd.conf sets [http] cert_file=.";
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
         return starts_with(d->endpoint.url, "https:")
-                   ? "It may want a certificate of yours: --cert FILE and --key FILE."
+                   ? "profd may require a client certificate: --cert FILE and --key FILE."
                : d->endpoint.socket ? NULL
-                                    : "It may speak TLS there: --host https://...";
+                                    : "Try --host https://: the port may require TLS.";
     default:
         return NULL;
     }
@@ -150,14 +150,13 @@ static int transfer_problem(const struct connection *d, CURL *curl, CURLcode cod
 
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST) {
         problem_set(p, -EIO, PROBLEM_UPSTREAM,
-                    code == CURLE_PEER_FAILED_VERIFICATION
-                        ? "it is not certain that it is profd at %s that answers: %s"
-                        : "the answer of profd at %s did not arrive whole: %s",
+                    code == CURLE_PEER_FAILED_VERIFICATION ? "TLS certificate verification failed for %s: %s"
+                                                           : "incomplete response from profd at %s: %s",
                     connection_name(d), why);
         const char *remedy = tls_remedy(d, code);
         if (remedy)
             problem_remedy(p, "%s", remedy);
-        problem_remedy(p, "journalctl -u profd says whether it ended; try again.");
+        problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
         return -EIO;
     }
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
@@ -170,28 +169,27 @@ static int transfer_problem(const struct connection *d, CURL *curl, CURLcode cod
         problem_remedy(
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
     else if (!d->endpoint.socket)
-        problem_remedy(
-            p, "profd listens on TCP only where profd.conf says so ([profd] listen=); is the port right?");
+        problem_remedy(p, "Check the port; profd listens on TCP only if profd.conf sets [profd] listen=.");
     else
         problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
-                          "--socket PATH or --host URL name one that is elsewhere.");
+                          "name another with --socket PATH or --host URL.");
     return -ECONNREFUSED;
 }
 
-/* What one call gathers. */
+/* The response of one call. */
 struct answer {
     struct connection *connection;
     const char *doing;
     int64_t begin_ns;
     char *data;
     size_t size, room;
-    /* of a download: where a good body goes */
+    /* of a download: receives the body of a successful response */
     int (*write)(const void *data, size_t size, void *arg);
     void *arg;
     int error;
 };
 
-static int keep(struct answer *a, const char *data, size_t n)
+static int keep_body(struct answer *a, const char *data, size_t n)
 {
     if (a->size + n > ANSWER_BYTES_MAX)
         return -EFBIG;
@@ -211,7 +209,7 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
     long status = 0;
 
     curl_easy_getinfo(a->connection->curl, CURLINFO_RESPONSE_CODE, &status);
-    a->error = a->write && status < 300 ? a->write(data, n, a->arg) : keep(a, data, n);
+    a->error = a->write && status < 300 ? a->write(data, n, a->arg) : keep_body(a, data, n);
     return a->error < 0 ? 0 : n;
 }
 
@@ -221,8 +219,8 @@ static bool is_interrupted(void)
     return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
 
-/* While an answer is awaited; negative ends that. */
-static int tick(void *arg)
+/* Called while waiting for a response; a negative value ends the call. */
+static int on_tick(void *arg)
 {
     struct answer *a = arg;
     int64_t elapsed_ns = mono_ns() - a->begin_ns;
@@ -240,10 +238,10 @@ static int tick(void *arg)
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
 {
-    return tick(arg) < 0;
+    return on_tick(arg) < 0;
 }
 
-static CURLcode perform(struct connection *d, const char *path, struct answer *a, long *ret_status)
+static CURLcode perform_request(struct connection *d, const char *path, struct answer *a, long *ret_status)
 {
     a->connection = d;
     a->begin_ns = mono_ns();
@@ -263,7 +261,7 @@ static CURLcode perform(struct connection *d, const char *path, struct answer *a
     return code;
 }
 
-/* What profd remarked beside the problem itself: only what its one line does not say already. */
+/* Adds profd's remarks to the remedy, without those that the error contains already. */
 static void fold_remarks(const json_t *remarks, const char *detail, struct problem *p)
 {
     size_t i;
@@ -290,8 +288,8 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     if (!code || !detail) {
         _cleanup_(freep) char *text = xstrndup(data ? data : "", MIN(size, (size_t)EXCERPT_BYTES));
         problem_set(p, -EPROTO, http_status == 404 ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL,
-                    "profd answered %ld%s%s", http_status, size ? ": " : "", text);
-        problem_remedy(p, "Is it a profd that listens there, of this version? profctl status shows both.");
+                    "unexpected response %ld from profd%s%s", http_status, size ? ": " : "", text);
+        problem_remedy(p, "Check that a profd of the same version listens there: profctl status");
         return -EPROTO;
     }
     const char *remedy = json_get_str(j, "remedy");
@@ -302,15 +300,16 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     return -EREMOTEIO;
 }
 
-static int finish(struct connection *d, const struct answer *a, CURLcode code, long status, struct problem *p)
+static int check_response(struct connection *d, const struct answer *a, CURLcode code, long status,
+                          struct problem *p)
 {
     if (a->error == -EFBIG)
-        return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the answer of profd at %s is larger than %u MiB",
+        return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the response of profd at %s is larger than %u MiB",
                            connection_name(d), ANSWER_BYTES_MAX >> 20);
     if (a->error == -EINTR)
         return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted");
     if (a->error < 0)
-        return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write what was downloaded: %s",
+        return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write the downloaded data: %s",
                            strerror(-a->error));
     if (code != CURLE_OK)
         return transfer_problem(d, d->curl, code, d->error, p);
@@ -332,7 +331,7 @@ static int call_on_bus(struct connection *d, const struct bus_request *q, struct
     return r;
 }
 
-static int read_file(int fd, int64_t size, struct answer *a)
+static int copy_body(int fd, int64_t size, struct answer *a)
 {
     _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
     ssize_t n = 1;
@@ -344,14 +343,14 @@ static int read_file(int fd, int64_t size, struct answer *a)
             size -= n;
         }
         if (a->error == 0)
-            tick(a);
+            on_tick(a);
     }
     return n < 0 ? -errno : 0;
 }
 
 static int download_on_bus(struct connection *d, const char *path, struct answer *a, struct problem *p)
 {
-    const struct bus_request q = {.method = "GET", .path = path, .tick = tick, .arg = a};
+    const struct bus_request q = {.method = "GET", .path = path, .tick = on_tick, .arg = a};
     _cleanup_(closep) int fd = -1;
     int64_t size;
 
@@ -359,10 +358,10 @@ static int download_on_bus(struct connection *d, const char *path, struct answer
     a->begin_ns = mono_ns();
     int r = bus_connection_open(d->bus, &q, &fd, &size, p);
     if (r >= 0)
-        r = read_file(fd, size, a);
+        r = copy_body(fd, size, a);
     if (r < 0 && p->kind == PROBLEM_NONE)
         return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
-    return r < 0 ? r : finish(d, a, CURLE_OK, 200, p);
+    return r < 0 ? r : check_response(d, a, CURLE_OK, 200, p);
 }
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
@@ -375,7 +374,7 @@ int connection_call(struct connection *d, const char *method, const char *path, 
     char error[200];
 
     if (d->bus)
-        return call_on_bus(d, &(struct bus_request){method, path, body, tick, &a}, &a, ret, p);
+        return call_on_bus(d, &(struct bus_request){method, path, body, on_tick, &a}, &a, ret, p);
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
@@ -389,13 +388,13 @@ int connection_call(struct connection *d, const char *method, const char *path, 
     curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
-    CURLcode code = perform(d, path, &a, &status);
+    CURLcode code = perform_request(d, path, &a, &status);
     curl_slist_free_all(headers);
-    int r = finish(d, &a, code, status, p);
+    int r = check_response(d, &a, code, status, p);
     if (r == 0 && ret) {
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
-            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s answered what is not JSON: %s",
+            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "invalid JSON from profd at %s: %s",
                             connection_name(d), error);
     }
     free(a.data);
@@ -419,8 +418,8 @@ int connection_download(struct connection *d, const char *path,
     curl_easy_reset(d->curl);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
-    CURLcode code = perform(d, path, &a, &status);
-    int r = finish(d, &a, code, status, p);
+    CURLcode code = perform_request(d, path, &a, &status);
+    int r = check_response(d, &a, code, status, p);
     free(a.data);
     return r;
 }

@@ -40,11 +40,11 @@ static bool is_context(const json_t *context)
     return json_is_object(context) && !json_get_str(context, "host") != !json_get_str(context, "socket");
 }
 
-static int damaged(const char *path, const char *why, struct problem *p)
+static int contexts_damaged(const char *path, const char *why, struct problem *p)
 {
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot read the contexts in %s: %s", path, why);
     problem_remedy(
-        p, "Mend the file, or delete it and add the contexts again: profctl context add NAME --host URL");
+        p, "Correct the file, or delete it and add the contexts again: profctl context add NAME --host URL");
     return -EINVAL;
 }
 
@@ -57,14 +57,14 @@ int contexts_parse(const char *text, size_t size, const char *path, json_t **ret
     json_t *context;
 
     if (!j)
-        return damaged(path, error, p);
+        return contexts_damaged(path, error, p);
     if (!json_is_object(list) || (current && !json_is_string(current)))
-        return damaged(path, "\"contexts\" must be an object, and \"current\" a name", p);
+        return contexts_damaged(path, "\"contexts\" must be an object, and \"current\" a name", p);
     json_object_foreach((json_t *)list, name, context) {
         _cleanup_(freep) char *why =
             xasprintf("context '%s' must have a valid name, a \"host\" or a \"socket\", and paths", name);
         if (!context_name_is_valid(name) || !is_context(context))
-            return damaged(path, why, p);
+            return contexts_damaged(path, why, p);
     }
     *ret = TAKE_PTR(j);
     return 0;
@@ -86,21 +86,21 @@ int contexts_read(json_t **ret, struct problem *p)
     _cleanup_(closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     size_t size;
 
-    /* Another user's home, which sudo and setpriv may leave in $HOME, has no contexts of this user. */
+    /* sudo and setpriv may leave another user's home in $HOME: it has no contexts of this user. */
     if (fd < 0 && (!path || errno == ENOENT || (errno == EACCES && !is_home_of_user()))) {
         *ret = json_pack("{s:{}}", "contexts");
         return 0;
     }
     if (fd < 0)
-        return damaged(path, strerror(errno), p);
+        return contexts_damaged(path, strerror(errno), p);
     int r = config_file_check_mode(path, path, p);
     if (r < 0)
         return r;
     r = read_file(AT_FDCWD, path, FILE_BYTES_MAX, &text, &size);
-    return r < 0 ? damaged(path, strerror(-r), p) : contexts_parse(text, size, path, ret, p);
+    return r < 0 ? contexts_damaged(path, strerror(-r), p) : contexts_parse(text, size, path, ret, p);
 }
 
-/* A file that only its owner can read, and that is there completely or not at all. */
+/* A file that only its owner can read, written atomically. */
 static int write_private(const char *path, const char *text, struct problem *p)
 {
     _cleanup_(freep) char *directory = xstrdup(path);
@@ -108,7 +108,7 @@ static int write_private(const char *path, const char *text, struct problem *p)
     int r;
 
     *slash = '\0';
-    /* No context is called so: a name begins with no dot. */
+    /* Names of contexts begin with no dot. */
     _cleanup_(freep) char *part = xasprintf("%s/.%s.part", directory, slash + 1);
     r = make_dirs(directory, 0700);
     unlink(part);
@@ -148,8 +148,8 @@ char *context_token_path(const char *name)
     return config_file_path(file);
 }
 
-/* No context is called so: a name begins with no dot. */
-static char *token_path_beside(const char *name, const char *suffix)
+/* Names of contexts begin with no dot. */
+static char *token_path_with_suffix(const char *name, const char *suffix)
 {
     _cleanup_(freep) char *file = xasprintf("tokens/.%s.%s", name, suffix);
     return config_file_path(file);
@@ -157,7 +157,7 @@ static char *token_path_beside(const char *name, const char *suffix)
 
 char *context_new_token_path(const char *name)
 {
-    return token_path_beside(name, "new");
+    return token_path_with_suffix(name, "new");
 }
 
 int context_keep_token(const char *name, const char *token, struct problem *p)
@@ -166,11 +166,11 @@ int context_keep_token(const char *name, const char *token, struct problem *p)
     return path ? write_private(path, token, p) : no_home(p);
 }
 
-/* At no moment is one host's token at hand for another: where this is interrupted, the context has none. */
+/* A token is never stored for another host: if this is interrupted, the context has no token. */
 int contexts_write_with_token(const json_t *contexts, const char *name, struct problem *p)
 {
     _cleanup_(freep) char *path = context_token_path(name), *new = context_new_token_path(name),
-                          *old = token_path_beside(name, "old");
+                          *old = token_path_with_suffix(name, "old");
 
     if (!path || !new || !old)
         return no_home(p);
@@ -221,7 +221,7 @@ int contexts_unknown(const json_t *contexts, const char *name, struct problem *p
     if (near)
         problem_remedy(p, "Did you mean %s? profctl context list shows all contexts.", near);
     problem_remedy(p, n > 1 ? "profctl context list shows all contexts."
-                            : "There are none yet: profctl context add NAME --host URL");
+                            : "Add one: profctl context add NAME --host URL");
     return -ENOENT;
 }
 

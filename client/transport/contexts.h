@@ -16,7 +16,7 @@
 
 #define CONTEXT_DEFAULT "default"
 
-/* Which profd is meant, as options give it; NULL: not. */
+/* The profd that options name; NULL: not given. */
 struct connection_options {
     const char *socket, *host, *bus, *context;
     struct credential_options credentials;
@@ -32,25 +32,25 @@ int contexts_read(json_t **ret, struct problem *p);
 int contexts_write(const json_t *contexts, struct problem *p);
 /* One of them; NULL where there is none of that name. */
 const json_t *contexts_find(const json_t *contexts, const char *name);
-/* A problem that says which there are. Returns -ENOENT. */
+/* Sets the problem of an unknown name. Returns -ENOENT. */
 int contexts_unknown(const json_t *contexts, const char *name, struct problem *p);
 /* Letters, digits, '.', '_' and '-', at most 64, and not "default". */
 bool context_name_is_valid(const char *name);
 
-/* Where a token is kept that profctl was given. The caller frees it. NULL where there is no home. */
+/* The file of a token that profctl stores. The caller frees it. NULL without a home directory. */
 char *context_token_path(const char *name);
-/* Where it lies until its context is written. */
+/* The file of the token until its context is written. */
 char *context_new_token_path(const char *name);
 int context_keep_token(const char *name, const char *token, struct problem *p);
-/* Replaces the file of contexts, and the token of this one by that which was kept for it. */
+/* Replaces the file of contexts, and the token of this one by the new one. */
 int contexts_write_with_token(const json_t *contexts, const char *name, struct problem *p);
 void context_forget_new_token(const char *name);
 void context_forget_token(const char *name);
 
 /*
- * Completes a connection that names no profd: by --context, else $PROFD_CONTEXT, else, unless $PROFD_SOCKET
- * is set, the current context. *ret_name is the context's name, NULL where none is meant; strings are those
- * of *ret_contexts, which the caller releases after the connection.
+ * Completes options that name no profd: by --context, else $PROFD_CONTEXT, else, unless $PROFD_SOCKET is set,
+ * the current context. *ret_name is the context's name, NULL: none; strings are borrowed from *ret_contexts,
+ * which the caller releases after the connection.
  */
 int connection_options_complete(struct connection_options *at, json_t **ret_contexts, const char **ret_name,
                                 struct problem *p);

@@ -15,7 +15,7 @@
 #define SHOW_INTERVAL_NS (200 * NS_PER_MS)
 #define HASH_BLOCK       (1 << 20)
 
-struct arriving {
+struct download_state {
     struct client *c;
     const struct download *d;
     int fd;
@@ -33,9 +33,9 @@ static void digest_text(EVP_MD_CTX *hash, char *ret)
         sprintf(ret + (size_t)2 * i, "%02x", digest[i]);
 }
 
-static void show(struct arriving *a)
+static void show_progress(struct download_state *a)
 {
-    char done[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], rate[UNIT_TEXT_MAX];
+    char done[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX], rate[UNIT_TEXT_MAX];
     int64_t now = mono_ns(), elapsed = now - a->begin_ns, expected = a->d->size;
 
     if (a->c->quiet || !a->c->err.is_terminal || elapsed < NS_PER_S || now < a->next_show)
@@ -44,24 +44,24 @@ static void show(struct arriving *a)
     int percent = expected > 0 ? (int)(100.0 * (double)a->size / (double)expected) : 0;
     _cleanup_(freep) char *name = text_clean(a->d->name, false);
     _cleanup_(freep) char *line = xasprintf(
-        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, a->size), format_size(whole, expected),
+        "%3d %%  %s of %s  %s/s  %s\n", percent, format_size(done, a->size), format_size(total, expected),
         format_size(rate, (int64_t)((double)a->size * 1e9 / (double)elapsed)), name);
     screen_draw(&a->c->err, line);
 }
 
 static int on_bytes(const void *data, size_t size, void *arg)
 {
-    struct arriving *a = arg;
+    struct download_state *a = arg;
 
     a->size += (int64_t)size;
     if (a->d->size >= 0 && a->size > a->d->size)
         return -EBADMSG;
     EVP_DigestUpdate(a->hash, data, size);
-    show(a);
+    show_progress(a);
     return write_all(a->fd, data, size);
 }
 
-static int check(const struct arriving *a, struct problem *p)
+static int check_download(const struct download_state *a, struct problem *p)
 {
     char got[SHA256_TEXT] = "";
 
@@ -69,15 +69,15 @@ static int check(const struct arriving *a, struct problem *p)
     bool size_differs = a->d->size >= 0 && a->size != a->d->size;
     if (!size_differs && (!a->d->sha256 || streq(a->d->sha256, got)))
         return 0;
-    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "what arrived of %s is not what was recorded: %s", a->d->id,
-                size_differs ? "its size differs" : "its SHA-256 differs");
-    problem_remedy(p, "Try again; if it stays, profctl show %s names the file on profd's host.", a->d->id);
+    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "the downloaded file of %s differs from the catalog: %s",
+                a->d->id, size_differs ? "its size differs" : "its SHA-256 differs");
+    problem_remedy(p, "Retry; profctl show %s prints the path of the file on profd's host.", a->d->id);
     return -EBADMSG;
 }
 
 int download(struct client *c, const struct download *d, int fd, struct problem *p)
 {
-    struct arriving a = {.c = c, .d = d, .fd = fd, .hash = EVP_MD_CTX_new(), .begin_ns = mono_ns()};
+    struct download_state a = {.c = c, .d = d, .fd = fd, .hash = EVP_MD_CTX_new(), .begin_ns = mono_ns()};
 
     if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
         abort();
@@ -85,7 +85,7 @@ int download(struct client *c, const struct download *d, int fd, struct problem 
     screen_clear(&c->err);
     if (r == -EBADMSG || r == 0) {
         problem_done(p);
-        r = check(&a, p);
+        r = check_download(&a, p);
     }
     EVP_MD_CTX_free(a.hash);
     return r;

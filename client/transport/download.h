@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace's file on its way from profd: written to a descriptor, hashed, and compared with what the catalog
- * says of it. Shows on a terminal how far it is.
+ * Downloads of trace files: written to a descriptor, hashed, and compared with the catalog, with progress on a
+ * terminal.
  */
 #pragma once
 
@@ -9,21 +9,21 @@
 
 struct download {
     const char *path;   /* of the request */
-    const char *id;     /* what it belongs to, for people: "t12" */
+    const char *id;     /* of the trace, for messages: "t12" */
     const char *name;   /* of the file */
     int64_t size;       /* -1: not known */
     const char *sha256; /* NULL: not known */
 };
 
-/* -EBADMSG where size or SHA-256 are others. */
+/* -EBADMSG if size or SHA-256 differ. */
 int download(struct client *c, const struct download *d, int fd, struct problem *p);
 
-/* A trace's file, checked against its JSON. */
+/* The file of a trace, checked against its JSON. */
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p);
 
-/* The same into a file that appears whole or not at all: directory (NULL: the current one) and plain name. */
+/* The same into a file that appears only when it is complete. */
 int download_to_file(struct client *c, const json_t *trace, const char *path, struct problem *p);
 
-/* SHA-256 of what is in a file, as hexadecimal (65 bytes). Negative errno. */
+/* SHA-256 of a file, in hexadecimal (SHA256_TEXT bytes). Negative errno. */
 #define SHA256_TEXT 65
 int file_sha256(const char *path, char *ret);

@@ -42,7 +42,7 @@ struct event_stream *event_stream_new(const struct connection *d, const char *pa
     return s;
 }
 
-static void hang_up(struct event_stream *s)
+static void stream_disconnect(struct event_stream *s)
 {
     if (s->curl) {
         curl_multi_remove_handle(s->multi, s->curl);
@@ -57,7 +57,7 @@ struct event_stream *event_stream_free(struct event_stream *s)
 {
     if (!s)
         return NULL;
-    hang_up(s);
+    stream_disconnect(s);
     curl_multi_cleanup(s->multi);
     sse_done(&s->sse);
     free(s->path);
@@ -81,7 +81,7 @@ static size_t on_bytes(char *data, size_t one, size_t n, void *arg)
     return s->error < 0 ? 0 : n;
 }
 
-/* The first line of an answer says that profd is there; the first event may be long in coming. */
+/* The status line proves that profd answers; the first event may come much later. */
 static size_t on_header(char *data, size_t one, size_t n, void *arg)
 {
     struct event_stream *s = arg;
@@ -95,7 +95,7 @@ static size_t on_header(char *data, size_t one, size_t n, void *arg)
     return n;
 }
 
-static void dial(struct event_stream *s)
+static void stream_connect(struct event_stream *s)
 {
     s->curl = curl_easy_init();
     if (!s->curl)
@@ -118,7 +118,7 @@ static void dial(struct event_stream *s)
     curl_multi_add_handle(s->multi, s->curl);
 }
 
-/* A refusal that will not go away ends the stream; anything else is tried again. */
+/* A permanent refusal ends the stream; anything else is retried. */
 static int check_ended(struct event_stream *s, struct problem *p)
 {
     int n_left, r = 0;
@@ -129,9 +129,9 @@ static int check_ended(struct event_stream *s, struct problem *p)
         if (status >= 400 && status < 500)
             r = problem_from_answer(status, s->refusal, s->refusal_size, p);
         if (s->error == -EMSGSIZE)
-            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd sent an event that is larger than %u KiB",
+            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "an event of profd is larger than %u KiB",
                             SSE_DATA_MAX >> 10);
-        hang_up(s);
+        stream_disconnect(s);
         if (!s->lost_since)
             s->lost_since = mono_ns();
         s->retry_at = mono_ns() + s->retry_ns;
@@ -160,7 +160,7 @@ int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns,
         return wait_without_events(extra_fd, deadline_ns);
 
     if (!s->curl && mono_ns() >= s->retry_at)
-        dial(s);
+        stream_connect(s);
     curl_multi_perform(s->multi, &running);
     int r = check_ended(s, p);
     if (r < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event stream of profd, which outlives profd: when the connection ends, it is made again, and what was
- * missed is asked for by the last event's id.
+ * The event stream of profd, which survives a restart of profd: it reconnects, and requests missed events by
+ * the id of the last one.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct event_stream;
 
-/* Borrows the connection. fn gets each event, from within event_stream_wait(). */
+/* Borrows the connection. fn is called for each event, by event_stream_wait(). */
 struct event_stream *event_stream_new(const struct connection *d, const char *path,
                                       void (*fn)(const struct sse_event *event, void *arg), void *arg);
 struct event_stream *event_stream_free(struct event_stream *s);
@@ -22,5 +22,5 @@ DEFINE_CLEANUP(struct event_stream *, event_stream_free)
  */
 int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns, struct problem *p);
 
-/* 0 while connected (or never tried), else since when profd does not answer, monotonic. */
+/* 0 while connected (or not tried yet), else the monotonic time since which profd does not answer. */
 int64_t event_stream_lost_since(const struct event_stream *s);

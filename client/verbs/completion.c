@@ -204,7 +204,7 @@ static const struct {
     {NULL, "bus", "system session"},
 };
 
-/* What an argument's name says, for options without a line above. */
+/* The kind of an argument by its name, for options without a line above. */
 static const struct {
     const char *argument;
     char kind;

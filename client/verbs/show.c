@@ -15,7 +15,7 @@
 
 static void show_size(struct client *c, const json_t *t)
 {
-    char size[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], bytes[32];
+    char size[UNIT_TEXT_MAX], unpacked[UNIT_TEXT_MAX], bytes[32];
     int64_t n = json_get_int(t, "size", 0), uncompressed = json_get_int(t, "uncompressed", 0);
 
     format_size(size, n);
@@ -23,7 +23,7 @@ static void show_size(struct client *c, const json_t *t)
     _cleanup_(freep) char *exact = n < 1024 ? xstrdup("") : xasprintf(" (%s bytes)", bytes);
     if (uncompressed > 0 && uncompressed != n)
         field_printf(&c->out, "Size:", "%s%s, %s uncompressed", size, exact,
-                     format_size(whole, uncompressed));
+                     format_size(unpacked, uncompressed));
     else
         field_printf(&c->out, "Size:", "%s%s", size, exact);
 }
@@ -177,7 +177,7 @@ static int show_session(struct client *c, const json_t *session)
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
     if (*run_ref(run, session))
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
-    field_print(&c->out, "Requested by:", json_get_str(session, "requested_by"));
+    field_print(&c->out, "Requester:", json_get_str(session, "requested_by"));
     show_time(c, "Requested:", json_get_int(session, "requested_at", 0));
     show_time(c, "Started:", json_get_int(session, "starts_sent_at", 0));
     show_time(c, "Stopped:", json_get_int(session, "stopped_at", 0));
@@ -230,7 +230,7 @@ static int show_run(struct client *c, const json_t *run)
         field_printf(&c->out, "Session:", "s%lld, recorded at the same time", (long long)session);
     field_print(&c->out, "Router:", json_get_str(run, "router"));
     show_targets(c, json_object_get(run, "targets"));
-    field_print(&c->out, "Requested by:", json_get_str(run, "requested_by"));
+    field_print(&c->out, "Requester:", json_get_str(run, "requested_by"));
     show_time(c, "Requested:", json_get_int(run, "requested_at", 0));
     show_time(c, "Started:", json_get_int(run, "started_at", 0));
     show_time(c, "Ended:", json_get_int(run, "ended_at", 0));

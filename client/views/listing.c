@@ -16,7 +16,8 @@
 
 /* clang-format off */
 const struct option_def listing_option_defs[] = {
-    {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "table, wide (all columns, nothing shortened), csv, tsv or json; default: table"},
+    OPTION_GROUP("Output"),
+    {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: table, wide (all columns, nothing shortened), csv, tsv or json (default: table)"},
     {"columns", 0, "LIST", OPTION_TEXT, AT(columns), "Columns to print, in this order, separated by commas"},
     {"csv", 0, NULL, OPTION_FLAG, AT(csv), "Short for --format csv (RFC 4180)"},
     {"tsv", 0, NULL, OPTION_FLAG, AT(tsv), "Short for --format tsv"},

@@ -37,15 +37,17 @@ struct options {
 /* clang-format off */
 static const struct option_def options[] = {
     WORKER_OPTIONS(struct options),
+    {"onnx", 0, "FILE", OPTION_TEXT, AT(onnx), "ONNX model to serve on this machine and measure, instead of a fleet"},
+    {"tokenizer", 0, "DIR", OPTION_TEXT, AT(tokenizer), "Directory with the tokenizer.json of --onnx"},
+    OPTION_GROUP("Load"),
     WORKLOAD_OPTIONS(struct options, workload),
-    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "loads to measure one after another; default: " SWEEP "; none: no others"},
+    {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "Loads to measure one after another; none for no others (default: " SWEEP ")"},
     {"batch-sizes", 0, "LIST", OPTION_TEXT, AT(batch_sizes), "Requests in flight to measure one after another: 1,4,16; the same as --sweep concurrency=LIST"},
-    {"onnx", 0, "FILE", OPTION_TEXT, AT(onnx), "a model in ONNX, instead of a fleet: it is served on this machine meanwhile"},
-    {"tokenizer", 0, "DIR", OPTION_TEXT, AT(tokenizer), "of --onnx: the folder with its tokenizer.json"},
-    {"price-per-hour", 0, "PRICE", OPTION_REAL, AT(price), "what an hour of the hardware costs, for the cost of tokens"},
-    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "audit.md, or audit.html with plots; default: Markdown on standard output"},
     {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the runs (repeatable)"},
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "Report to write: audit.md, or audit.html with plots (default: Markdown on standard output)"},
+    {"price-per-hour", 0, "PRICE", OPTION_REAL, AT(price), "Price of the hardware per hour, for the cost of tokens"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the benchmark runs (repeatable)"},
 };
 /* clang-format on */
 
@@ -357,11 +359,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_audit = {
     .name = "audit",
+    .details = "Measures each prompt several times, then the same prompts at other loads. Ctrl-C ends "
+               "measuring and writes the report of what was measured. --onnx measures a model in a file with "
+               "ONNX Runtime, whose profile becomes a trace.",
     .words = "",
     .summary = "Benchmark a served model and write a report",
-    .details =
-        "Each prompt several times, then the same at other loads. Ctrl-C ends the measuring; what there is\n"
-        "is written. --onnx measures a model in a file, by ONNX Runtime, whose profile becomes a trace.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

@@ -27,27 +27,27 @@ struct options {
 };
 
 #define AT(member) offsetof(struct options, member)
+/* clang-format off */
 static const struct option_def options[] = {
     SOURCE_OPTIONS(struct options),
-    {"session", 's', "ID", OPTION_TEXT, AT(session),
-     "what ran while this session recorded, instead of since the launch"},
-    {"live", 0, NULL, OPTION_FLAG, AT(live), "look again and again, until q or Ctrl-C"},
-    {"interval", 0, "DURATION", OPTION_DURATION, AT(interval_ns), "between two looks of --live, default 2s"},
-    {"sort", 0, "KEY", OPTION_TEXT, AT(sort), "by " FUNCTION_SORT_KEYS "; default ttot"},
-    {"top", 0, "N", OPTION_NUMBER, AT(top),
-     "functions shown; 0 for all, default 20, of JSON, CSV and TSV all"},
-    {"save", 0, "NAME", OPTION_TEXT, AT(save), "keep it under a name, for --diff"},
-    {"diff", 0, NULL, OPTION_FLAG, AT(diff), "compare two that were saved, or sessions: --diff baseline s9"},
-    {"workload", 0, "FILE", OPTION_TEXT, AT(workload),
-     "record a session while the rollouts of this JSONL file run"},
-    {"agent", 0, "NAME", OPTION_TEXT, AT(agent), "with --workload: who runs those that name no agent"},
-    {"limit", 0, "N", OPTION_COUNT, AT(limit), "with --workload: number of lines, from the first"},
-    {"concurrency", 0, "N", OPTION_COUNT, AT(concurrency),
-     "with --workload: maximum lines in flight (default: 8)"},
-    {"duration", 0, "TIME", OPTION_DURATION, AT(duration_ns),
-     "with --workload: record no longer than this, default 10min"},
-    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "with --workload: what came back, as JSONL"},
+    OPTION_GROUP("Selection"),
+    {"session", 's', "SESSION", OPTION_TEXT, AT(session), "Functions that ran while this session recorded (default: since the launch)"},
+    {"sort", 0, "KEY", OPTION_TEXT, AT(sort), "Sort key: " FUNCTION_SORT_KEYS " (default: ttot)"},
+    {"top", 0, "N", OPTION_NUMBER, AT(top), "Number of functions, 0 for all (default: 20, in JSON, CSV and TSV all)"},
+    {"live", 0, NULL, OPTION_FLAG, AT(live), "Refresh until q or Ctrl-C"},
+    {"interval", 0, "DURATION", OPTION_DURATION, AT(interval_ns), "Refresh interval of --live (default: 2s)"},
+    {"save", 0, "NAME", OPTION_TEXT, AT(save), "Save the result under a name, for --diff"},
+    {"diff", 0, NULL, OPTION_FLAG, AT(diff), "Compare two saved results or sessions: --diff baseline s9"},
+    OPTION_GROUP("Load"),
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "Rollouts to run, in a JSONL file, while a session records"},
+    {"agent", 0, "NAME", OPTION_TEXT, AT(agent), "Agent for lines of --workload that name none"},
+    {"limit", 0, "N", OPTION_COUNT, AT(limit), "Maximum number of lines of --workload, from the first"},
+    {"concurrency", 0, "N", OPTION_COUNT, AT(concurrency), "Maximum lines of --workload in flight (default: 8)"},
+    {"duration", 0, "DURATION", OPTION_DURATION, AT(duration_ns), "Maximum recording time with --workload (default: 10min)"},
+    OPTION_GROUP("Output"),
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File for the responses to --workload, in JSONL"},
 };
+/* clang-format on */
 
 static int usage(struct client *c, const char *what, const char *remedy)
 {
@@ -333,11 +333,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_functions = {
     .name = "functions",
+    .summary = "Show the slowest functions of NeMo Gym's servers",
+    .details = "Servers count from their launch; a session counts only what runs while it records. With "
+               "--diff, NAMEs are names given by --save, or sessions.",
     .words = "[NAME NAME]",
-    .summary = "Show which functions of NeMo Gym's servers take the time",
-    .details =
-        "Servers count from their launch; profctl start and stop make a session of what runs in between.\n"
-        "With --diff: NAMEs that --save gave, or sessions.",
     .default_kind = 's',
     .max_words = 2,
     .options = options,

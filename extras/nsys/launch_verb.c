@@ -22,15 +22,18 @@ struct options {
 
 /* clang-format off */
 static const struct option_def options[] = {
-    {"profiler", 0, "NAME", OPTION_TEXT, AT(profiler), "nsys (default), or none"},
-    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "with which options: default, prefill, decode, rtp-llm, whole"},
-    {"unit", 0, "NAME", OPTION_TEXT, AT(unit), "the unit's name; else profctl-run-TIME-PID"},
-    {"user", 0, NULL, OPTION_FLAG, AT(user), "a unit of your own systemd; who is not root gets no other"},
-    {"plain", 0, NULL, OPTION_FLAG, AT(plain), "no unit, but a child of profctl"},
-    {"directory", 'd', "DIR", OPTION_TEXT, AT(directory), "where the report goes; default: the working directory"},
-    {"setenv", 'E', "NAME[=VALUE]", OPTION_LIST, AT(environment), "a variable for the command (repeatable); everybody can read a unit's"},
-    {"nsys-option", 0, "WORD", OPTION_LIST, AT(extra), "one more word for nsys profile (repeatable)"},
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "kept with the traces (repeatable)"},
+    OPTION_GROUP("Recording"),
+    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "Options of nsys: default, prefill, decode, rtp-llm, or whole for all of the command"},
+    {"profiler", 0, "NAME", OPTION_TEXT, AT(profiler), "Profiler: nsys or none (default: nsys)"},
+    {"nsys-option", 0, "WORD", OPTION_LIST, AT(extra), "Additional word for nsys profile (repeatable)"},
+    OPTION_GROUP("Process"),
+    {"unit", 0, "NAME", OPTION_TEXT, AT(unit), "Name of the systemd unit (default: profctl-run-TIME-PID)"},
+    {"user", 0, NULL, OPTION_FLAG, AT(user), "Use your own systemd, also as root"},
+    {"plain", 0, NULL, OPTION_FLAG, AT(plain), "Run a child of profctl instead of a unit"},
+    {"setenv", 'E', "NAME[=VALUE]", OPTION_LIST, AT(environment), "Variable for the command, readable by every user of the host (repeatable)"},
+    OPTION_GROUP("Output"),
+    {"directory", 'd', "DIR", OPTION_TEXT, AT(directory), "Directory for the report (default: the working directory)"},
+    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the traces (repeatable)"},
 };
 /* clang-format on */
 
@@ -215,11 +218,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_run = {
     .name = "run",
-    .words = "-- COMMAND...",
-    .summary = "Run a worker under nsys and ingest its report",
+    .summary = "Run a worker under nsys and import its report",
     .details =
-        "The command runs as a transient unit of systemd with your rights, until it ends or Ctrl-C ends it.\n"
-        "Exit status: the command's; 3 where it ended well but its report could not be taken.",
+        "Runs the command as a transient unit of systemd with your rights, until it ends or Ctrl-C ends it. "
+        "The exit status is the command's, or 3 if it succeeded but its report could not be imported.",
+    .words = "-- COMMAND...",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .options = options,

@@ -16,7 +16,7 @@ struct options {
 
 /* clang-format off */
 static const struct option_def options[] = {
-    {"variant", 0, "NAME", OPTION_TEXT, offsetof(struct options, variant), "check only this one of a file's jobs"},
+    {"variant", 0, "NAME", OPTION_TEXT, offsetof(struct options, variant), "Check only this job of the file"},
 };
 /* clang-format on */
 
@@ -177,12 +177,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 const struct verb verb_check_recipe = {
     .name = "check-recipe",
+    .details = "Resolves base, override_NAME, zip_override_NAME and sweep, and checks keys, types and "
+               "srtctl's rules. RUNS shows whether profctl start --recipe can send the load. With --json "
+               "prints each resolved job. The exit status is 1 if srtctl would refuse a job.",
     .words = "FILE...",
     .summary = "Check job files of srtctl and list their variants",
-    .details =
-        "Resolves base, override_NAME, zip_override_NAME and sweep, and checks keys, types and\n"
-        "srtctl's rules. RUNS: whether profctl start --recipe can send the load. With --json each job\n"
-        "is printed with everything resolved. Exit status 1 if srtctl would refuse one.",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .has_listing = true,

@@ -17,13 +17,13 @@ struct options {
 
 /* clang-format off */
 static const struct option_def options[] = {
-    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "the job file of srtctl"},
-    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "which of the file's jobs, as check-recipe lists them"},
-    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "prefill, decode or aggregated"},
-    {"rank", 0, "N", OPTION_NUMBER, AT(rank), "which of the worker's nodes; default 0"},
-    {"worker-index", 0, "N", OPTION_NUMBER, AT(worker), "which of the mode's workers; default 0"},
-    {"node", 0, "NAME", OPTION_TEXT, AT(node), "the host's name, for the report's; default: the shell's $SLURMD_NODENAME"},
-    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "accept any number of workers a role"},
+    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "Job file of srtctl (required)"},
+    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "Role of the worker: prefill, decode or aggregated (required)"},
+    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "Job of the file; profctl check-recipe lists them"},
+    {"rank", 0, "N", OPTION_NUMBER, AT(rank), "Node of the worker, from 0 (default: 0)"},
+    {"worker-index", 0, "N", OPTION_NUMBER, AT(worker), "Worker of the mode, from 0 (default: 0)"},
+    {"node", 0, "NAME", OPTION_TEXT, AT(node), "Host name for the name of the report (default: $SLURMD_NODENAME of the shell)"},
+    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "Allow several workers of a role"},
 };
 /* clang-format on */
 
@@ -94,11 +94,10 @@ static int run_torch(struct client *c, const void *values, int n_words, char **w
 
 const struct verb verb_nsys_command = {
     .name = "nsys-command",
+    .details = "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. Default for "
+               "COMMAND: the recipe's own worker.",
     .words = "[-- COMMAND [ARGUMENT...]]",
     .summary = "Print the command of a recipe's worker under nsys",
-    .details =
-        "The recipe is a job file of srtctl whose profiling.type is nsys or nsys-time. COMMAND is what\n"
-        "is wrapped; without one it is the recipe's own worker.",
     .max_words = WORDS_UNLIMITED,
     .options = options,
     .n_options = ARRAY_SIZE(options),
@@ -108,11 +107,10 @@ const struct verb verb_nsys_command = {
 
 const struct verb verb_torch_command = {
     .name = "torch-command",
+    .summary = "Print the command of a recipe's worker for torch",
+    .details = "The recipe is a job file of srtctl whose profiling.type is torch. srtctl starts the worker "
+               "with the same command: dynamo.sglang, or sglang.launch_server with frontend.type sglang.",
     .words = "",
-    .summary = "Print the command of a recipe's worker for torch's profiler",
-    .details =
-        "The recipe is a job file of srtctl whose profiling.type is torch. The line is the one by which\n"
-        "srtctl starts the worker: dynamo.sglang, or sglang.launch_server with frontend.type sglang.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct options),

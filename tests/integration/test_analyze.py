@@ -126,7 +126,7 @@ def test_classes_of_a_file_come_first(profctl, three_steps, tmp_path):
 
 
 def test_what_is_misspelt(profctl, three_steps):
-    assert "Is it kernels?" in profctl("analyze", three_steps, "--report", "kernel", status=2)
+    assert "Did you mean kernels?" in profctl("analyze", three_steps, "--report", "kernel", status=2)
     assert "--by is op, stack or kernel" in profctl("flame", three_steps, "--by", "magic", status=2)
 
 
@@ -203,8 +203,8 @@ def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
 
 
 def test_one_kind_of_output(profctl, three_steps):
-    assert "--csv is of one report" in profctl("analyze", three_steps, "--csv", status=2)
-    assert "--csv is of one report" in profctl("analyze", three_steps, "--csv", "--report", "kernels,gaps", status=2)
+    assert "--csv needs one report" in profctl("analyze", three_steps, "--csv", status=2)
+    assert "--csv needs one report" in profctl("analyze", three_steps, "--csv", "--report", "kernels,gaps", status=2)
     for words in (("--csv", "--json"), ("--html", "page.html", "--json")):
         assert "exclude each other" in profctl("analyze", three_steps, "--report", "kernels", *words, status=2)
 

@@ -271,7 +271,7 @@ def test_profctl_records_and_fetches_over_the_bus(stage, tmp_path):
     copy = tmp_path / "copy.pt.trace.json"
     copy.write_text('{"traceEvents": [{"ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "name": "a"}]}')
     first, again = profctl("ingest", copy), profctl("ingest", copy)
-    assert (first.returncode, again.returncode) == (0, 0) and "1 known already" in again.stderr
+    assert (first.returncode, again.returncode) == (0, 0) and "1 already known" in again.stderr
     assert profctl("rm", "--yes", session["session"]).returncode == 0
     missing = profctl("show", "t77")
     assert missing.returncode == 4

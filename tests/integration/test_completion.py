@@ -141,7 +141,7 @@ def test_the_key_starts_no_profd():
 
 def test_a_shell_that_is_unknown():
     r = run("completion", "tcsh")
-    assert r.returncode == 2 and "There are bash, zsh and fish." in r.stderr
+    assert r.returncode == 2 and "Shells: bash, zsh, fish." in r.stderr
 
 
 def test_every_verb_says_what_completes_it(door):

@@ -91,7 +91,7 @@ def test_get_takes_the_newest_session_into_a_directory(profctl, tmp_path):
     assert len(list((tmp_path / "s2").iterdir())) == WORKERS * RANKS
     profctl("get", "s1")
     assert len(list((tmp_path / "s1").iterdir())) == WORKERS * RANKS
-    assert "several files need a directory" in profctl("get", "s1", "-o", "file", status=2).stderr
+    assert "several files need --directory" in profctl("get", "s1", "-o", "file", status=2).stderr
 
 
 def test_there_is_no_session(door, tmp_path):
@@ -423,4 +423,4 @@ def test_query_takes_the_newest_session_and_directories(profctl, tmp_path):
 def test_misspelt_tables_and_reports(profctl):
     assert "Did you mean kernel?" in profctl("query", "s1", "SELECT * FROM kernle", status=1).stderr
     assert "did you mean rank?" in profctl("query", "s1", "SELECT rnak FROM kernel", status=1).stderr
-    assert "Is it kernels?" in profctl("analyze", "s1", "--report", "kernls", status=2).stderr
+    assert "Did you mean kernels?" in profctl("analyze", "s1", "--report", "kernls", status=2).stderr

@@ -92,7 +92,7 @@ def test_every_format_appears_whole_under_its_name(profctl, tmp_path, name):
 def test_unknown_format_and_times_are_refused(profctl, tmp_path):
     path = tmp_path / "t.json"
     path.write_text('[{"ph":"X","name":"a","cat":"c","pid":1,"tid":1,"ts":1,"dur":2,"args":{}}]')
-    assert b"Is it perfetto?" in profctl("export", path, "--format", "perfeto", status=2).stderr
+    assert b"Did you mean perfetto?" in profctl("export", path, "--format", "perfeto", status=2).stderr
     assert b"--from must be before --to" in profctl("export", path, "--from", "2s", "--to", "1s", status=2).stderr
     assert b"No such file or directory" in profctl("export", "nothere.json", status=4).stderr
 

@@ -234,7 +234,7 @@ def test_get_of_ids_that_lead_elsewhere(door, tmp_path, evil):
     door.answers[f"GET /v1/traces/{evil}/file"] = content
     out = tmp_path / "deep" / "out"
     done = ask(door, "get", "s7", "-d", str(out))
-    assert done.returncode == 1 and "has a name that cannot be used here" in done.stderr
+    assert done.returncode == 1 and "has a name that is not a plain file name" in done.stderr
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
     assert not list(pathlib.Path("/tmp").glob("evil*same.json"))
 

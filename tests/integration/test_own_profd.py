@@ -236,7 +236,7 @@ def test_a_session_whose_profd_was_killed_is_stopped_by_the_next(home, fleet):
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: home.daemons() == [])
     r = home.run("status", "s1")
-    assert r.returncode == 0 and "No profd is running that would go on with it; profctl stop s1" in r.stderr
+    assert r.returncode == 0 and "No profd is running to continue it; profctl stop s1" in r.stderr
     assert home.daemons() == [] and fleet.journal()["profiling"] == 2
     r = home.run("stop", "--wait")
     assert started(r) and "Session s1 is " in r.stdout, r
@@ -293,7 +293,7 @@ def test_what_old_jobs_left_goes(home, fleet):
     finally:
         process.kill()
         process.wait()
-    assert re.findall(r"removed what your profd of job (\d+) left in (\S+): nobody used it for 30 days", r.stderr) == [
+    assert re.findall(r"deleted the unused state of your profd of job (\d+): (\S+) \(not used for 30 days\)", r.stderr) == [
         ("50", str(old))]
     assert not old.exists() and not half.exists()
     kept = (recent, held, runs, current, *others, parent / "job-41", parent / "job-55")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -44,7 +45,47 @@ def test_help_fits_and_is_data():
         r = run(*words, "--help")
         assert r.returncode == 0 and r.stderr == "", words
         assert r.stdout.startswith("profctl")
-        assert max(map(len, r.stdout.splitlines())) <= 100, words
+        assert max(map(len, r.stdout.splitlines())) <= 80, words
+        private = re.search(r"\b(so many|so much|so long|by chance|beside|behind|what there is)\b|(?<!or )\bwhole\b", " ".join(r.stdout.split()))
+        assert not private, (words, private)
+
+
+def test_help_has_a_summary_groups_and_examples():
+    overview = run("help").stdout
+    assert re.findall(r"^([A-Z][a-z ]+):$", overview, re.M) == [
+        "Fleet", "Record", "Measure load", "Traces", "Analyze", "Storage", "Administration"]
+    for verb in verbs():
+        text = run("help", verb).stdout
+        usage, empty, summary, *rest = text.splitlines()
+        assert usage.startswith(f"profctl {verb} [OPTION...]") and empty == "", verb
+        assert len(summary) <= 60 and re.fullmatch(r"[A-Z].*\.", summary), summary
+        assert f"  {verb}" in overview and summary[:-1] in overview, verb
+        assert rest[-1] == "Global options: profctl help options", verb
+
+
+def examples():
+    for verb in verbs():
+        text = run("help", verb).stdout
+        lines = text.split("\nExamples:\n")[1].split("\n\n")[0].splitlines()
+        assert 2 <= len(lines) <= 3, verb
+        for line in lines:
+            yield verb, line.strip()
+
+
+def test_examples_parse():
+    for verb, line in examples():
+        program, *words = shlex.split(re.sub(r"^source <\((.*)\)$", r"\1", line))
+        for end in ("--", ">"):
+            words = words[:words.index(end)] if end in words else words
+        r = run(*words, "--help")
+        assert program == "profctl" and (r.returncode, r.stderr) == (0, ""), (verb, line, r.stderr)
+        assert r.stdout.startswith("profctl "), line
+
+
+def test_global_options_have_a_page():
+    page = run("help", "options").stdout
+    assert re.findall(r"^([A-Z][a-z]+):$", page, re.M) == ["Connection", "Output", "Help"]
+    assert {"--host", "--context", "--socket", "--token-file", "--json", "--quiet", "--help"} <= long_options(page)
 
 
 @pytest.mark.parametrize("words", [
@@ -70,7 +111,7 @@ def test_every_verb_refuses_an_unknown_option():
 
 
 def test_manual_has_every_verb_and_option():
-    manual = (SOURCE / "docs" / "profctl.1.scd").read_text()
+    manual = (PROFCTL.parents[1] / "docs" / "profctl.1.scd").read_text()
     bold = set(re.findall(r"\*([^*\n]+)\*", manual))
     for verb in verbs():
         assert verb in bold, verb
@@ -149,13 +190,13 @@ def test_problem_is_two_lines(door, status, code, exit_status):
 def test_something_else_answers(door, body):
     door.answers["GET /v1/usage"] = (502, body)
     r = run("du", door=door)
-    assert r.returncode == 1 and "profd answered 502" in r.stderr
+    assert r.returncode == 1 and "unexpected response 502 from profd" in r.stderr
 
 
 def test_answer_that_is_not_json(door):
     door.answers["GET /v1/usage"] = (200, b"{")
     r = run("du", door=door)
-    assert r.returncode == 1 and "not JSON" in r.stderr
+    assert r.returncode == 1 and "invalid JSON" in r.stderr
 
 
 # Of each kind that terminals obey, hide, or let change the direction of what stands around it.
@@ -492,7 +533,7 @@ def test_status_without_id(door):
     assert "Session s7 is complete" in r.stdout
     door.answers["GET /v1/sessions"] = {"sessions": []}
     r = run("status", door=door)
-    assert r.returncode == 0 and "Nothing was recorded yet" in r.stderr
+    assert r.returncode == 0 and "Nothing is recorded yet" in r.stderr
 
 
 def test_stop(door):
@@ -574,7 +615,7 @@ def test_list_traces_pages(door):
     assert [t["trace"] for t in every["traces"]] == [f"t{n}" for n in range(2500, 0, -1)] and "next" not in every
     some = json.loads(run("list-traces", "--limit", "1200", "--json", door=door).stdout)
     assert len(some["traces"]) == 1200 and some["next"] == "t1301"
-    assert "the newest 50 are shown, --all shows more; in all 48 traces" in run("list-traces", door=door).stdout
+    assert "newest 50 shown, --all shows more; in total 48 traces" in run("list-traces", door=door).stdout
 
 
 def test_show(door):
@@ -626,7 +667,7 @@ def test_get_leaves_nothing_that_is_wrong(door, tmp_path, more):
     out = tmp_path / "out"
     out.mkdir()
     r = run("get", "t41", "-o", str(out / "x"), door=door)
-    assert r.returncode == 1 and "is not what was recorded" in r.stderr
+    assert r.returncode == 1 and "differs from the catalog" in r.stderr
     door.answers["GET /v1/traces/t41/file"] = problem(410, "gone", "the file of t41 is gone")
     assert run("get", "t41", "-o", str(out / "x"), door=door).returncode == 4
     assert list(out.iterdir()) == []
@@ -665,10 +706,10 @@ def test_get_session(door, tmp_path):
 def test_rm(door):
     door.answers |= {"DELETE /v1/traces/t41": {}, "DELETE /v1/sessions/s7": {}, "GET /v1/sessions/s7": session()}
     r = run("rm", "41", "t99", "s7", door=door)
-    assert r.returncode == 4 and "removed t41" in r.stderr and "removed s7" in r.stderr
+    assert r.returncode == 4 and "deleted t41" in r.stderr and "deleted s7" in r.stderr
     door.requests.clear()
     out, status = on_terminal(door, "rm", "s7", keys=b"n\n")
-    assert "Remove session s7 and its 2 traces? [y/N]" in out and status == 0 and not door.asked("DELETE", "/")
+    assert "Delete session s7 and its 2 traces? [y/N]" in out and status == 0 and not door.asked("DELETE", "/")
     on_terminal(door, "rm", "s7", keys=b"y\n")
     assert len(door.asked("DELETE", "/v1/sessions/s7")) == 1
     out, _ = on_terminal(door, "rm", "--yes", "s7")
@@ -693,9 +734,9 @@ def test_du(door):
 def test_vacuum(door):
     door.answers["POST /v1/vacuum"] = {"removed": 12, "freed": 5 << 30, "usage": USAGE}
     r = run("vacuum", "--keep", "20G", "--dry-run", door=door)
-    assert r.stdout == "would remove 12 traces, 5.0 GiB\n"
+    assert r.stdout == "would delete 12 traces, 5.0 GiB\n"
     assert door.requests[0][2] == {"keep": 20 << 30, "dry_run": True}
-    assert run("vacuum", "--keep", "0", "--yes", door=door).stdout == "removed 12 traces, 5.0 GiB\n"
+    assert run("vacuum", "--keep", "0", "--yes", door=door).stdout == "deleted 12 traces, 5.0 GiB\n"
     assert door.requests[1][2] == {"keep": 0}
     # Nobody can be asked.
     r = run("vacuum", "--keep", "0", door=door)
@@ -712,12 +753,12 @@ def test_vacuum_asks(door):
     door.answers["POST /v1/vacuum"] = {"removed": 60, "freed": 60 << 20, "traces": going, "kept": kept, "collected_until": T0 + 100, "usage": USAGE}
     shown, status = on_terminal(door, "vacuum", "--keep", "1G", rows=90, keys=b"n\n")
     shown = plain(shown)
-    assert status == 0 and "Remove 60 traces (60.0 MiB)? [y/N]" in shown and "nothing was removed" in shown, shown
+    assert status == 0 and "Delete 60 traces (60.0 MiB)? [y/N]" in shown and "nothing was deleted" in shown, shown
     assert "t41" in shown and "rank41.json" in shown and "t80" in shown and "t81" not in shown and "and 20 more" in shown
     assert "kept (pinned, 30.0 MiB): t1 of s9, t2 of s9" in " ".join(shown.split()) and "and 18 more" in shown
     assert [request[2] for request in door.requests if request[1] == "/v1/vacuum"] == [{"keep": 1 << 30, "dry_run": True}]
     shown, status = on_terminal(door, "vacuum", "--keep", "1G", rows=90, keys=b"y\n")
-    assert status == 0 and "removed 60 traces, 60.0 MiB" in plain(shown)
+    assert status == 0 and "deleted 60 traces, 60.0 MiB" in plain(shown)
     # What arrives after the list is not removed.
     assert door.requests[-1][2] == {"keep": 1 << 30, "collected_until": T0 + 100}
 
@@ -775,7 +816,7 @@ def test_open_ends_when_nobody_comes(door, port_9001):
     process, _ = serve(door, "--no-browser", "--timeout", "300ms", SSH_CONNECTION="10.0.0.5 1 10.0.0.6 22")
     assert process.wait(timeout=60) == 1
     err = process.stderr.read()
-    assert "ssh -L 9001:127.0.0.1:9001" in err and "nobody fetched it within" in err
+    assert "ssh -L 9001:127.0.0.1:9001" in err and "the page has not loaded the trace within" in err
     process, _ = serve(door, "--no-browser")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 1

@@ -152,7 +152,7 @@ def test_named_queries(place):
     kernels = place.rows(place.trace, "--named", "kernels")
     assert [(k["name"], k["count"], k["max_us"]) for k in kernels] == [("gemm", 2, 8), ('say "hi", there\tnow', 2, 7)]
     r = place.run("query", place.trace, "--named", "kernel")
-    assert r.returncode == 2 and "Is it kernels?" in r.stderr
+    assert r.returncode == 2 and "Did you mean kernels?" in r.stderr
 
 
 # What goes wrong

@@ -227,10 +227,10 @@ def test_columns_width_counts_on_a_terminal(place):
     (["list-traces", "--format", "cvs"], ["unknown format 'cvs'", "Did you mean csv?"]),
     (["list-traces", "--csv", "--json"], ["exclude each other"]),
     (["list-traces", "--format", "wide", "--tsv"], ["exclude each other"]),
-    (["analyze", "decode.json", "--columns", "name"], ["--columns is of one report"]),
+    (["analyze", "decode.json", "--columns", "name"], ["--columns needs one report"]),
     (["analyze", "decode.json", "--report", "kernels", "--columns", "nam"], ["unknown column 'nam'", "Did you mean name?"]),
-    (["show", "t1000123", "--csv"], ["--csv is for sessions and --requests"]),
-    (["diff", "decode.json", "decode.json", "--csv"], ["--csv is of one table", "--report kernels"]),
+    (["show", "t1000123", "--csv"], ["--csv needs a session or --requests"]),
+    (["diff", "decode.json", "decode.json", "--csv"], ["--csv needs one table", "--report kernels"]),
 ])
 def test_what_is_refused(place, words, expected):
     door, path = place

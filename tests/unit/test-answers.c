@@ -37,7 +37,7 @@ static void test_problem_of_another_server(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(bodies); i++) {
         struct problem p = {0};
         assert_true(problem_from_answer(502, bodies[i], strlen(bodies[i]), &p) < 0);
-        assert_non_null(strstr(p.what, "profd answered 502"));
+        assert_non_null(strstr(p.what, "unexpected response 502 from profd"));
         assert_non_null(p.remedy);
         problem_done(&p);
     }
