@@ -214,7 +214,8 @@ static int flush_output(struct client *c, int status)
     if ((err == 0 && !ferror(stdout)) || err == EPIPE || reader_is_gone())
         return status;
     /* What went wrong in the midst of it has left no number behind. */
-    return client_error(c, PROBLEM_STORAGE, NULL, "cannot write to stdout: %s", err ? strerror(err) : "it did not take everything; its disk may be full");
+    return client_error(c, PROBLEM_STORAGE, NULL, "cannot write to stdout: %s",
+                        err ? strerror(err) : "it did not take everything; its disk may be full");
 }
 
 int main(int argc, char **argv)

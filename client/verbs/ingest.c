@@ -116,8 +116,7 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
     if (reason)
         client_note(c, "%s: %s", whose, reason);
     if (losses)
-        client_note(c, "%s: %s\n  profctl show %s lists them.", whose, losses,
-                    json_get_str(trace, "trace"));
+        client_note(c, "%s: %s\n  profctl show %s lists them.", whose, losses, json_get_str(trace, "trace"));
     fflush(c->out.file);
 }
 

@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 from fake_door import FAILURE, MIB, SECOND, T0, USAGE, FakeDoor, problem, session, steps, target, trace
-from terminal import PROFCTL, SOURCE, environment, on_terminal, plain, run
+from terminal import PROFCTL, environment, on_terminal, plain, run
 from patience import patience
 
 PERFETTO = "https://ui.perfetto.dev"
