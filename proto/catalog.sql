@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: what was recorded, by which workers, with which result. This file is the schema at user_version 6;
--- migrations from older versions stand in proto/catalog-N.sql and must lead to exactly this.
+-- The catalog of profd: recordings, their workers, and their results. This file is the schema at user_version 7;
+-- migrations from older versions are in proto/catalog-N.sql and must lead to exactly this.
 --
 -- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
 -- runs, requests, functions, events): their columns keep name and meaning.
@@ -30,7 +30,7 @@ create table worker_row (
     health       text not null,                 -- healthy, unhealthy, unknown
     model        text,
     profilable   integer not null,              -- 0 or 1
-    reason       text,                          -- why not
+    reason       text,                          -- why it cannot be profiled
     remedy       text,
     trace_dir    text,                          -- as the worker names it
     last_seen_at integer not null
@@ -44,7 +44,7 @@ create table session_row (
     router_id    integer references router_row (router_id) on delete set null,
     dialect      text,                          -- of the router, or static
     fleet        text,                          -- section of profd.conf
-    options      text not null check (json_valid(options)),   -- the request, as the door took it
+    options      text not null check (json_valid(options)),   -- the request, as the API received it
     labels       text not null default '{}' check (json_valid(labels)),
     requested_at integer not null,
     requested_by text not null,                 -- "uid 1000 (anna)", "127.0.0.1"
@@ -52,17 +52,17 @@ create table session_row (
     starts_sent_at integer,                     -- when the last start had left
     recording_at integer,                       -- when the last start was answered
     stop_at      integer,                       -- planned: the deadline of the recording
-    hard_stop_at integer,                       -- when profd stops it whatever happens
+    hard_stop_at integer,                       -- the latest time at which profd stops it
     stopped_at   integer,                       -- when the last stop was answered
     finished_at  integer,
     skew_ns      integer,                       -- between the first and the last start that left
     reason       text,
     remedy       text,
     pinned       integer not null default 0,
-    remarks      text check (remarks is null or json_valid(remarks)),  -- what profd noticed: [{refuses, option, worker, text, remedy}]
+    remarks      text check (remarks is null or json_valid(remarks)),  -- remarks of profd: [{refuses, option, worker, text, remedy}]
     name         text,                          -- of a session made of ingested files
-    skipped      text check (skipped is null or json_valid(skipped)),  -- workers that were left out: [{worker, reason, remedy}]
-    begun_at     integer,                       -- before the first start left: nothing of it was written earlier
+    skipped      text check (skipped is null or json_valid(skipped)),  -- workers that were skipped: [{worker, reason, remedy}]
+    begun_at     integer,                       -- before the first start left: no file of it is older
     boot_id      text,                          -- of the kernel by whose CLOCK_BOOTTIME these are:
     begun_boot_ns integer,                      -- begun_at
     stop_boot_ns integer,                       -- stop_at
@@ -79,7 +79,7 @@ create table target_row (
     worker_id    integer not null references worker_row (worker_id),
     state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
                                                 'complete', 'partial', 'failed', 'cancelled')),
-    worker       text not null check (json_valid(worker)),    -- what was known of it at the start; of that:
+    worker       text not null check (json_valid(worker)),    -- the worker as known at the start; extracted from it:
     engine       text generated always as (json_extract(worker, '$.engine')) stored,
     version      text generated always as (json_extract(worker, '$.version')) stored,
     role         text generated always as (json_extract(worker, '$.role')) stored,
@@ -87,7 +87,7 @@ create table target_row (
     output_dir   text,                          -- as the worker names it, where profd chose one
     trace_dir    text,                          -- where profd looks for its files
     ranks_expected integer not null,
-    owes_stop    integer not null default 0,    -- a start may have reached it and no stop was answered
+    stop_pending integer not null default 0,    -- a start may have reached it and no stop was answered
     start_sent_at integer,
     start_answered_at integer,
     start_status integer,                       -- HTTP
@@ -99,11 +99,11 @@ create table target_row (
     unique (session_id, worker_id)
 ) strict;
 create index target_worker on target_row (worker_id, session_id);
-create index target_session on target_row (session_id, state);  -- counts a session's states without its wide rows
+create index target_session on target_row (session_id, state);  -- counts states of a session without reading its wide rows
 
 create table trace_row (
     trace_id     integer primary key autoincrement,
-    session_id   integer references session_row (session_id) on delete cascade,   -- null: unclaimed
+    session_id   integer references session_row (session_id) on delete cascade,   -- null: of no session
     target_id    integer references target_row (target_id) on delete set null,
     worker_id    integer references worker_row (worker_id),                        -- null: unknown or ambiguous
     kind         text not null check (kind in ('trace', 'frontend', 'attachment')),
@@ -111,14 +111,14 @@ create table trace_row (
                                                 'missing')),
     reason       text,
     name         text not null,                 -- the file's own name
-    path         text not null unique,          -- where it is: in the store, or in place when referenced
+    path         text not null unique,          -- in the store, or in place when referenced
     origin       text not null,                 -- where the worker wrote it
     stored       integer not null,              -- 1: a file of the store; 0: left in place
     size         integer not null,
     sha256       text,
     format       text,                          -- kineto, chrome, nsys-sqlite, ...
     uncompressed integer,
-    rank         integer,                       -- place in the worker's parallel groups; null unknown
+    rank         integer,                       -- position in the worker's parallel groups; null unknown
     dp           integer,
     pp           integer,
     tp           integer,
@@ -138,21 +138,21 @@ create table trace_row (
     pinned       integer not null default 0,
     labels       text not null default '{}' check (json_valid(labels)),
     last_event_at integer,
-    columns      text,                          -- the columnar file, of profd's own whether the trace is stored or not
+    columns      text,                          -- the columnar file; in the store even where the trace is not
     columns_size integer,
-    columns_version integer,                    -- of what read it, or tried to; null: not tried yet
+    columns_version integer,                    -- of the reader that last tried; null: not tried yet
     columns_reason text,                        -- why there are none
     slices       integer,
     gpu_slices   integer,
     threads      integer,
     flows        integer,
-    defects      text check (defects is null or json_valid(defects)),  -- what was wrong: [{kind, count, place, text}]
+    defects      text check (defects is null or json_valid(defects)),  -- defects found: [{kind, count, offset, text}]
     device       integer,                       -- st_dev and st_ino of the file that was read, where the worker wrote it
     inode        integer,
-    process_started integer,                    -- when the process began whose root the path leads through, in its own unit
+    process_started integer,                    -- start of the process whose root the path leads through, in its own unit
     instance     text,                          -- engine instance that its rank is of, within its session
     disk_size    integer not null default 0,    -- bytes that its file in the store takes on the disk, without holes
-    -- In whose share of the store it counts: > 0 a user; < 0 a worker, where the owner says nothing (root, nobody); 0 neither.
+    -- The share of the store in which it counts: > 0 a user; < 0 a worker, where the owner identifies no user (root, nobody); 0 neither.
     holder       integer generated always as (case when owner_uid is null or owner_uid in (0, 65534)
                                               then -coalesce(worker_id, 0) else owner_uid end) virtual
 ) strict;
@@ -162,6 +162,7 @@ create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
 create index trace_evictable on trace_row (collected_at, trace_id, holder) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_holder on trace_row (holder, collected_at, trace_id) where (stored = 1 or columns is not null) and pinned = 0;
 create index trace_pinned on trace_row (trace_id) where pinned = 1;
 create index trace_sha256 on trace_row (sha256) where sha256 is not null;
 
@@ -171,7 +172,7 @@ create table name_row (
     name         text not null unique
 ) strict;
 
--- Of each trace the names that took most time, for GPU work and the rest; category '' is none.
+-- Of each trace the names with the largest total time, for GPU events and the rest; category '' is none.
 create table trace_name_row (
     trace_id     integer not null references trace_row (trace_id) on delete cascade,
     category     text not null,
@@ -196,7 +197,7 @@ create table trace_category_row (
     primary key (trace_id, category)
 ) strict, without rowid;
 
--- One row: what the store holds, kept up to date by triggers so that asking costs nothing.
+-- One row: usage of the store, kept up to date by triggers so that a query costs nothing.
 create table usage_row (
     one          integer primary key check (one = 1),
     traces       integer not null,
@@ -232,7 +233,7 @@ create trigger trace_resized after update of disk_size, stored, columns_size, ow
     delete from holder_row where holder = old.holder and traces = 0;
 end;
 
--- The originals of traces that were removed, where they lay: they are not collected again.
+-- Original files of removed traces: they are not collected again.
 create table removed_row (
     removed_id   integer primary key autoincrement,
     origin       text not null unique,
@@ -246,10 +247,10 @@ create trigger trace_remembered after delete on trace_row begin
         values (old.origin, old.size, old.recorded_at, old.inode, unixepoch() * 1000000000);
 end;
 
--- One execution of a workload. What its summary says beside the counts is one object, docs/workload.md.
+-- One benchmark run. Its summary, except the counts, is one object: docs/workload.md.
 create table run_row (
     run_id       integer primary key autoincrement,
-    session_id   integer references session_row (session_id) on delete set null,   -- that recorded meanwhile
+    session_id   integer references session_row (session_id) on delete set null,   -- that recorded during the run
     state        text not null check (state in ('requested', 'warming', 'loading', 'draining', 'complete', 'partial',
                                                 'failed', 'cancelled')),
     router_id    integer references router_row (router_id) on delete set null,
@@ -257,7 +258,7 @@ create table run_row (
     fleet        text,                          -- section of profd.conf
     model        text,
     workload     text not null check (json_valid(workload)),
-    targets      text not null check (json_valid(targets)),   -- who is sent requests: [{url, engine}]
+    targets      text not null check (json_valid(targets)),   -- endpoints of the requests: [{url, engine}]
     labels       text not null default '{}' check (json_valid(labels)),
     requested_at integer not null,
     requested_by text not null,
@@ -268,17 +269,17 @@ create table run_row (
     error        integer not null default 0,
     reason       text,
     remedy       text,
-    notes        text check (notes is null or json_valid(notes)),       -- what was noticed: [{text, remedy}]
+    notes        text check (notes is null or json_valid(notes)),       -- remarks: [{text, remedy}]
     warmed       text check (warmed is null or json_valid(warmed)),     -- by worker: [{url, sent, failed, mean_ms}]
     summary      text check (summary is null or json_valid(summary)),
-    removed      integer not null default 0     -- 1: out of sight, upkeep deletes it with its requests
+    removed      integer not null default 0     -- 1: hidden, upkeep deletes it with its requests
 ) strict;
 create index run_session on run_row (session_id) where session_id is not null;
 create index run_router on run_row (router_id) where router_id is not null;
 create index run_unfinished on run_row (state) where state in ('requested', 'warming', 'loading', 'draining');
 create index run_removed on run_row (run_id) where removed = 1;
 
--- One request of a run. Moments are nanoseconds since the run's started_at, null: it did not come to that.
+-- One request of a run. Moments are nanoseconds since the run's started_at, null: not reached.
 create table request_row (
     request_id   integer primary key autoincrement,
     run_id       integer not null references run_row (run_id) on delete cascade,
@@ -297,7 +298,7 @@ create table request_row (
     lateness_ns  integer,
     input_tokens integer,
     output_tokens integer,
-    input_source text,                          -- who counted
+    input_source text,                          -- origin of the count
     output_source text,
     outcome      text not null check (outcome in ('success', 'incomplete', 'error')),
     status       integer,                       -- HTTP
@@ -306,7 +307,7 @@ create table request_row (
 ) strict;
 create unique index request_run on request_row (run_id, number);
 
--- What a server's own profiler counted of its functions.
+-- Functions as counted by a server's own profiler.
 create table function_row (
     function_id  integer primary key autoincrement,
     trace_id     integer references trace_row (trace_id) on delete cascade,       -- the file that they were read from
@@ -317,8 +318,8 @@ create table function_row (
     file         text,
     line         integer,
     calls        integer not null,
-    tsub_ns      integer not null,              -- in it alone
-    ttot_ns      integer not null,              -- and in what it called
+    tsub_ns      integer not null,              -- without callees
+    ttot_ns      integer not null,              -- with callees
     tavg_ns      integer not null
 ) strict;
 create index function_trace on function_row (trace_id) where trace_id is not null;
@@ -329,7 +330,7 @@ create table event_row (
     event_id     integer primary key autoincrement,
     at           integer not null,
     kind         text not null,                 -- session-requested, session-state, target-state, trace-added, run, ...
-    actor        text not null,                 -- who asked: "uid 1000 (anna)", "profd"
+    actor        text not null,                 -- requester: "uid 1000 (anna)", "profd"
     session_id   integer,
     target_id    integer,
     trace_id     integer,
@@ -357,7 +358,7 @@ create view sessions as
 
 create view targets as
     select t.target_id, t.session_id, w.url as worker, t.engine, t.version, t.role, t.state, t.profile_id, t.output_dir,
-           t.trace_dir, t.ranks_expected, t.owes_stop, t.start_sent_at, t.start_answered_at, t.start_status, t.stop_sent_at,
+           t.trace_dir, t.ranks_expected, t.stop_pending, t.start_sent_at, t.start_answered_at, t.start_status, t.stop_sent_at,
            t.stop_answered_at, t.stop_status, t.failure, t.remedy
     from target_row t join worker_row w using (worker_id);
 
@@ -377,7 +378,7 @@ create view trace_categories as
     select trace_id, nullif(category, '') as category, count, sum_ns from trace_category_row;
 
 create view trace_defects as
-    select t.trace_id, d.value ->> 'kind' as kind, d.value ->> 'count' as count, d.value ->> 'place' as place,
+    select t.trace_id, d.value ->> 'kind' as kind, d.value ->> 'count' as count, d.value ->> 'offset' as offset,
            d.value ->> 'text' as text
     from trace_row t, json_each(t.defects) d;
 

@@ -108,7 +108,7 @@ static void show_defects(struct client *c, const json_t *t)
         _cleanup_(freep) char *times =
             n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
         field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s%s)", json_get_str(defect, "text"),
-                     times, text_number(place, json_get_int(defect, "place", 0)),
+                     times, text_number(place, json_get_int(defect, "offset", 0)),
                      is_packed ? " uncompressed" : "");
     }
 }

@@ -5,13 +5,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/words.h"
-#include "daemon/api/guard.h"
-#include "daemon/api/hosts.h"
-#include "daemon/api/http_tls.h"
+#include "daemon/api/access_rules.h"
 #include "daemon/api/routes.h"
-#include "daemon/api/tokens.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/ssl.h>
 
 /* Refusals that are logged in a minute; the rest is counted. */
 #define LOGGED_MAX      20

@@ -4,9 +4,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/api/activation.h"
-#include "daemon/api/api_internal.h"
 #include "daemon/api/bus.h"
+#include "daemon/api/handler.h"
 #include "daemon/api/listen.h"
 #include "daemon/api/routes.h"
 #include <errno.h>

@@ -2,16 +2,30 @@
 /*
  * A method call: its arguments become a request of the HTTP API's tables, the reply to that becomes its
  * answer. A call belongs to the list of the bus until it is answered, refused, or its caller is gone.
+ *
+ * Authorization. Reading: every caller that the bus lets through, whose policy names group profd. Changes:
+ * root and profd's own user, and on the system's bus whomever polkit allows. The bus and polkit are asked by
+ * messages; until they answered the call waits. Group membership is theirs to know, and not looked up here.
  */
+#include "daemon/api/bus.h"
+
 #include "base/alloc.h"
 #include "base/bus_json.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "daemon/api/bus_internal.h"
 #include <errno.h>
+
+/* polkit answers by its rules at once; a person takes longer to find the password. */
+#define POLKIT_TIMEOUT_US   (10 * NS_PER_S / NS_PER_US)
+#define PASSWORD_TIMEOUT_US (120 * NS_PER_S / NS_PER_US)
+
+#define MANAGE              "org.profd1.manage"
+#define ADMINISTER          "org.profd1.administer"
+#define POLKIT_INTERACTIVE  1u
 
 /* -- Callers ------------------------------------------------------------------------------------------ */
 
-static struct bus_caller *find_caller(struct bus *b, const char *name)
+static struct bus_caller *bus_caller_find(struct bus *b, const char *name)
 {
     struct bus_caller *caller;
 
@@ -25,7 +39,7 @@ static struct bus_caller *find_caller(struct bus *b, const char *name)
     return caller;
 }
 
-static void release_caller(struct bus_caller *caller)
+static void bus_caller_release(struct bus_caller *caller)
 {
     if (--caller->n_calls > 0)
         return;
@@ -41,7 +55,7 @@ static struct bus_call *call_free(struct bus_call *c)
         c->bus->running = NULL;
     LIST_REMOVE(c, next);
     c->bus->n_calls--;
-    release_caller(c->caller);
+    bus_caller_release(c->caller);
     sd_bus_slot_unref(c->question);
     sd_bus_message_unref(c->message);
     free(c->path);
@@ -51,7 +65,7 @@ static struct bus_call *call_free(struct bus_call *c)
     return NULL;
 }
 
-static void abandon(struct bus_call *c)
+static void call_abandon(struct bus_call *c)
 {
     struct http_request *request = TAKE_PTR(c->request);
 
@@ -63,10 +77,10 @@ static void abandon(struct bus_call *c)
 void bus_calls_abandon(struct bus *b)
 {
     while (!LIST_EMPTY(&b->calls))
-        abandon(LIST_FIRST(&b->calls));
+        call_abandon(LIST_FIRST(&b->calls));
 }
 
-static int on_owner_changed(sd_bus_message *m, void *arg, sd_bus_error *error)
+static int bus_on_owner_changed(sd_bus_message *m, void *arg, sd_bus_error *error)
 {
     const char *name, *before, *after;
     struct bus *b = arg;
@@ -77,13 +91,13 @@ static int on_owner_changed(sd_bus_message *m, void *arg, sd_bus_error *error)
     for (c = LIST_FIRST(&b->calls); c; c = next) {
         next = LIST_NEXT(c, next);
         if (streq(c->caller->name, name))
-            abandon(c);
+            call_abandon(c);
     }
     return 0;
 }
 
-/* As a client of HTTP that hangs up: what was only begun for it is given up. */
-static void watch_caller(struct bus_call *c)
+/* As with an HTTP client that hangs up: work that only serves the caller is cancelled. */
+static void call_watch_caller(struct bus_call *c)
 {
     struct bus_caller *caller = c->caller;
 
@@ -93,13 +107,13 @@ static void watch_caller(struct bus_call *c)
         xasprintf("type='signal',sender='org.freedesktop.DBus',path='/org/freedesktop/DBus',"
                   "interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='%s'",
                   caller->name);
-    sd_bus_add_match_async(c->bus->connection, &caller->watch, match, on_owner_changed, NULL, c->bus);
+    sd_bus_add_match_async(c->bus->connection, &caller->watch, match, bus_on_owner_changed, NULL, c->bus);
 }
 
 /* -- Answers ------------------------------------------------------------------------------------------ */
 
-/* One line of what went wrong; what to do about it from the second on. */
-static int send_problem(sd_bus_message *m, const char *code, const char *what, const char *remedy)
+/* The first line is the error, the second its remedy. */
+static int call_send_problem(sd_bus_message *m, const char *code, const char *what, const char *remedy)
 {
     _cleanup_(freep) char *name = NULL,
                           *text = xasprintf("%s%s%s", what, remedy ? "\n" : "", remedy ? remedy : "");
@@ -111,7 +125,7 @@ static int send_problem(sd_bus_message *m, const char *code, const char *what, c
     return sd_bus_reply_method_error(m, &error);
 }
 
-static void finish(struct bus_call *c)
+static void call_finish(struct bus_call *c)
 {
     struct bus *b = c->bus;
 
@@ -119,15 +133,15 @@ static void finish(struct bus_call *c)
     bus_kick(b);
 }
 
-void bus_call_refuse(struct bus_call *c, const struct problem *p)
+static void call_refuse(struct bus_call *c, const struct problem *p)
 {
-    send_problem(c->message, problem_code(p->kind), p->what, p->remedy);
-    finish(c);
+    call_send_problem(c->message, problem_code(p->kind), p->what, p->remedy);
+    call_finish(c);
 }
 
-/* What does not fit into a message, by the answer's signature. */
-static int append_answer(sd_bus_message *reply, const struct bus_method *method, int status,
-                         const json_t *body)
+/* The arguments of the reply, by the signature of the method. */
+static int call_append_answer(sd_bus_message *reply, const struct bus_method *method, int status,
+                              const json_t *body)
 {
     int r = 0;
 
@@ -142,7 +156,7 @@ static int append_answer(sd_bus_message *reply, const struct bus_method *method,
     return r < 0 ? r : bus_append_object(reply, body, BUS_ANSWER_MAX);
 }
 
-static int send_answer(const struct bus_call *c, int status, const json_t *body)
+static int call_send_answer(const struct bus_call *c, int status, const json_t *body)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
 
@@ -150,14 +164,15 @@ static int send_answer(const struct bus_call *c, int status, const json_t *body)
         return 0;
     int r = sd_bus_message_new_method_return(c->message, &reply);
     if (r >= 0)
-        r = append_answer(reply, c->method, status, body);
+        r = call_append_answer(reply, c->method, status, body);
     if (r == -E2BIG)
-        return send_problem(c->message, problem_code(PROBLEM_TOO_LARGE), "the answer is too large for D-Bus",
-                            "Ask for less with \"limit\", or use profd's socket.");
+        return call_send_problem(c->message, problem_code(PROBLEM_TOO_LARGE),
+                                 "the answer is too large for D-Bus",
+                                 "Ask for less with \"limit\", or use profd's socket.");
     return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
 }
 
-static void on_json(int status, const json_t *body, void *arg)
+static void call_on_json(int status, const json_t *body, void *arg)
 {
     struct bus_call *c = arg;
     int r;
@@ -165,17 +180,17 @@ static void on_json(int status, const json_t *body, void *arg)
     c->request = NULL;
     if (status >= 400) {
         const char *code = json_get_str(body, "code"), *detail = json_get_str(body, "detail");
-        r = send_problem(c->message, code ? code : "internal", detail ? detail : "",
-                         json_get_str(body, "remedy"));
+        r = call_send_problem(c->message, code ? code : "internal", detail ? detail : "",
+                              json_get_str(body, "remedy"));
     } else {
-        r = send_answer(c, status, body);
+        r = call_send_answer(c, status, body);
     }
     if (r < 0)
         log_debug("cannot answer %s of %s: %s", c->method->name, c->caller->name, strerror(-r));
-    finish(c);
+    call_finish(c);
 }
 
-static void on_file(int take_fd, int64_t size, const char *name, void *arg)
+static void call_on_file(int take_fd, int64_t size, const char *name, void *arg)
 {
     _cleanup_(closep) int fd = take_fd;
     struct bus_call *c = arg;
@@ -184,36 +199,36 @@ static void on_file(int take_fd, int64_t size, const char *name, void *arg)
     int r = sd_bus_reply_method_return(c->message, BUS_FILE, fd, name ? name : "", (uint64_t)size);
     if (r < 0)
         log_debug("cannot answer %s of %s: %s", c->method->name, c->caller->name, strerror(-r));
-    finish(c);
+    call_finish(c);
 }
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
-static void put_escaped(FILE *out, const char *text)
+static void query_write_escaped(FILE *out, const char *text)
 {
     for (const char *s = text; *s; s++)
         fprintf(out, "%%%02x", (unsigned char)*s);
 }
 
-static int put_parameter(FILE *out, const char *key, const json_t *value, struct problem *p)
+static int query_write_parameter(FILE *out, const char *key, const json_t *value, struct problem *p)
 {
     size_t i;
     json_t *item;
 
     if (json_is_array(value)) {
         json_array_foreach(value, i, item) {
-            if (json_is_array(item) || put_parameter(out, key, item, p) < 0)
+            if (json_is_array(item) || query_write_parameter(out, key, item, p) < 0)
                 return -EINVAL;
         }
         return 0;
     }
     if (!json_is_string(value) && !json_is_integer(value) && !json_is_boolean(value))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "\"%s\" must be text, a whole number or a boolean", key);
-    put_escaped(out, key);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" must be text, an integer or a boolean",
+                           key);
+    query_write_escaped(out, key);
     fputc('=', out);
     if (json_is_string(value))
-        put_escaped(out, json_string_value(value));
+        query_write_escaped(out, json_string_value(value));
     else if (json_is_integer(value))
         fprintf(out, "%lld", (long long)json_integer_value(value));
     else
@@ -222,7 +237,7 @@ static int put_parameter(FILE *out, const char *key, const json_t *value, struct
     return 0;
 }
 
-static int query_of(const json_t *options, const struct route *route, char **ret, struct problem *p)
+static int query_from_options(const json_t *options, const struct route *route, char **ret, struct problem *p)
 {
     _cleanup_(freep) char *text = NULL;
     const char *key;
@@ -235,15 +250,15 @@ static int query_of(const json_t *options, const struct route *route, char **ret
         if (r == 0)
             r = route_check_parameter(route, key, p);
         if (r == 0)
-            r = put_parameter(out, key, value, p);
+            r = query_write_parameter(out, key, value, p);
     }
     fclose(out);
     *ret = r == 0 ? TAKE_PTR(text) : NULL;
     return r;
 }
 
-/* The pattern with the id in the place of its {word}. */
-static char *path_of(const char *pattern, const char *id)
+/* The pattern with the id in place of its {word}. */
+static char *path_from_pattern(const char *pattern, const char *id)
 {
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
 
@@ -252,7 +267,7 @@ static char *path_of(const char *pattern, const char *id)
     return xasprintf("%.*s%s%s", (int)(open - pattern), pattern, id, close + 1);
 }
 
-static enum http_method method_of(const struct bus_method *method)
+static enum http_method http_method_of(const struct bus_method *method)
 {
     enum http_method m = HTTP_GET;
 
@@ -262,7 +277,7 @@ static enum http_method method_of(const struct bus_method *method)
 }
 
 /* The id is an argument, or the object that was called. */
-static int read_id(struct bus_call *c, struct problem *p)
+static int call_read_id(struct bus_call *c, struct problem *p)
 {
     _cleanup_(freep) char *of_object = NULL;
     const char *id = "";
@@ -278,11 +293,11 @@ static int read_id(struct bus_call *c, struct problem *p)
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the id cannot be read");
         return -EINVAL;
     }
-    c->path = path_of(c->method->pattern, id);
-    return route_find(method_of(c->method), c->path, &c->route, p);
+    c->path = path_from_pattern(c->method->pattern, id);
+    return route_find(http_method_of(c->method), c->path, &c->route, p);
 }
 
-static int read_options(struct bus_call *c, struct problem *p)
+static int call_read_options(struct bus_call *c, struct problem *p)
 {
     _cleanup_json_ options = NULL;
 
@@ -297,47 +312,181 @@ static int read_options(struct bus_call *c, struct problem *p)
             p, -EINVAL, PROBLEM_BAD_REQUEST,
             "the request has values that are neither text, number, boolean, list nor dictionary");
     if (c->route.route->method == HTTP_GET)
-        return query_of(options, c->route.route, &c->query, p);
+        return query_from_options(options, c->route.route, &c->query, p);
     c->body = json_dumps(options, JSON_COMPACT);
     return 0;
 }
 
-void bus_call_run(struct bus_call *c)
+static void call_run(struct bus_call *c)
 {
-    static const struct http_foreign_replies replies = {on_json, on_file};
+    static const struct http_external_replies replies = {call_on_json, call_on_file};
     const struct http_peer peer = {
         .local = true, .uid = c->uid, .gid = (gid_t)-1, .pid = -1, .address = "bus"};
     _cleanup_(problem_done) struct problem p = {0};
     struct bus *b = c->bus;
 
-    /* What a request says is nobody's business before he may ask. */
-    int r = read_options(c, &p);
+    /* The arguments are read only after the call is authorized. */
+    int r = call_read_options(c, &p);
     if (r < 0) {
-        bus_call_refuse(c, &p);
+        call_refuse(c, &p);
         return;
     }
-    r = http_request_new_foreign(c->route.route->method, c->path, c->query, c->body, &peer, &replies, c,
-                                 &c->request);
+    r = http_request_new_external(c->route.route->method, c->path, c->query, c->body, &peer, &replies, c,
+                                  &c->request);
     if (r < 0) {
         problem_set(&p, r, PROBLEM_BAD_REQUEST, "there are too many parameters");
-        bus_call_refuse(c, &p);
+        call_refuse(c, &p);
         return;
     }
     b->running = c;
     b->api->requests++;
     c->route.route->handle(b->api, c->request, c->route.id);
     if (b->running)
-        watch_caller(c);
+        call_watch_caller(c);
     b->running = NULL;
 }
 
-static int check_bounds(struct bus *b, const struct bus_caller *caller, struct problem *p)
+/* -- Authorization ------------------------------------------------------------------------------------ */
+
+/* As the roles of tokens: the right to start and stop does not include the right to remove. */
+static const char *call_action(const struct bus_call *c)
+{
+    return c->route.route->right >= RIGHT_ADMIN ? ADMINISTER : MANAGE;
+}
+
+static void call_deny(struct bus_call *c, const char *why)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -EPERM, PROBLEM_DENIED, "%s is not allowed: %s", c->method->name, why);
+    if (c->bus->kind == BUS_KIND_SYSTEM)
+        problem_remedy(&p, "Join group profd, or have polkit grant %s.", call_action(c));
+    call_refuse(c, &p);
+}
+
+static void call_deny_by_error(struct bus_call *c, const char *who, const sd_bus_error *error)
+{
+    _cleanup_(freep) char *why =
+        xasprintf("%s: %s", who, error->message && *error->message ? error->message : error->name);
+    call_deny(c, why);
+}
+
+/* Calls that wait for the bus or polkit: of one user, or of all. */
+static unsigned bus_count_unauthorized(const struct bus *b, const uid_t *uid)
+{
+    const struct bus_call *c;
+    unsigned n = 0;
+
+    LIST_FOREACH(c, &b->calls, next) {
+        n += c->question && (!uid || c->uid == *uid);
+    }
+    return n;
+}
+
+static void call_refuse_limit(struct bus_call *c, unsigned n, const char *whose)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -EBUSY, PROBLEM_TOO_MANY, "%u calls%s are waiting for authorization", n, whose);
+    problem_remedy(&p, "Wait for their answers before you call again.");
+    call_refuse(c, &p);
+}
+
+static int call_on_authorized(sd_bus_message *m, void *arg, sd_bus_error *error)
+{
+    const sd_bus_error *refusal = sd_bus_message_get_error(m);
+    struct bus_call *c = arg;
+    int is_authorized = false, is_challenge = false;
+
+    c->question = sd_bus_slot_unref(c->question);
+    if (refusal)
+        call_deny_by_error(c, "polkit failed", refusal);
+    else if (sd_bus_message_enter_container(m, 'r', "bba{ss}") < 0 ||
+             sd_bus_message_read(m, "bb", &is_authorized, &is_challenge) < 0)
+        call_deny(c, "polkit sent an invalid answer");
+    else if (is_authorized)
+        call_run(c);
+    else
+        call_deny(c, is_challenge ? "polkit requires a password, and the call allows no interaction"
+                                  : "polkit refused");
+    return 1;
+}
+
+static int call_ask_polkit(struct bus_call *c)
+{
+    bool interactive = sd_bus_message_get_allow_interactive_authorization(c->message) > 0;
+    _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+
+    int r = sd_bus_message_new_method_call(c->bus->connection, &m, "org.freedesktop.PolicyKit1",
+                                           "/org/freedesktop/PolicyKit1/Authority",
+                                           "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization");
+    if (r >= 0)
+        r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", c->caller->name,
+                                  call_action(c), 0, interactive ? POLKIT_INTERACTIVE : 0, "");
+    if (r < 0)
+        return r;
+    return sd_bus_call_async(c->bus->connection, &c->question, m, call_on_authorized, c,
+                             interactive ? PASSWORD_TIMEOUT_US : POLKIT_TIMEOUT_US);
+}
+
+static int call_read_uid(sd_bus_message *m, uid_t *ret)
+{
+    const char *key;
+
+    int r = sd_bus_message_enter_container(m, 'a', "{sv}");
+    while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+        r = sd_bus_message_read(m, "s", &key);
+        if (r >= 0 && streq(key, "UnixUserID"))
+            return sd_bus_message_read(m, "v", "u", ret);
+        if (r >= 0)
+            r = sd_bus_message_skip(m, "v");
+        if (r >= 0)
+            r = sd_bus_message_exit_container(m);
+    }
+    return r < 0 ? r : -ENODATA;
+}
+
+static int call_on_credentials(sd_bus_message *m, void *arg, sd_bus_error *error)
+{
+    const sd_bus_error *refusal = sd_bus_message_get_error(m);
+    struct bus_call *c = arg;
+
+    c->question = sd_bus_slot_unref(c->question);
+    if (refusal)
+        call_deny_by_error(c, "the bus does not know the caller", refusal);
+    else if (call_read_uid(m, &c->uid) < 0)
+        call_deny(c, "the bus does not report the user of the caller");
+    else if (c->uid == 0 || c->uid == geteuid())
+        call_run(c);
+    else if (c->bus->kind != BUS_KIND_SYSTEM)
+        call_deny(c, "this profd serves only its own user");
+    else if (bus_count_unauthorized(c->bus, &c->uid) >= BUS_USER_UNAUTHORIZED_MAX)
+        call_refuse_limit(c, BUS_USER_UNAUTHORIZED_MAX, " of your user");
+    else if (call_ask_polkit(c) < 0)
+        call_deny(c, "polkit cannot be asked");
+    return 1;
+}
+
+static void call_authorize(struct bus_call *c)
+{
+    if (bus_count_unauthorized(c->bus, NULL) >= BUS_UNAUTHORIZED_MAX)
+        call_refuse_limit(c, BUS_UNAUTHORIZED_MAX, "");
+    else if (sd_bus_call_method_async(c->bus->connection, &c->question, "org.freedesktop.DBus",
+                                      "/org/freedesktop/DBus", "org.freedesktop.DBus",
+                                      "GetConnectionCredentials", call_on_credentials, c, "s",
+                                      c->caller->name) < 0)
+        call_deny(c, "the bus cannot be asked for the caller");
+}
+
+/* -- Methods ------------------------------------------------------------------------------------------ */
+
+static int bus_check_limits(struct bus *b, const struct bus_caller *caller, struct problem *p)
 {
     if (b->n_calls < BUS_CALLS_MAX && caller->n_calls < BUS_CALLER_CALLS_MAX)
         return 0;
-    problem_set(p, -EBUSY, PROBLEM_TOO_MANY, "%u calls wait for their answer, %u of them are yours",
+    problem_set(p, -EBUSY, PROBLEM_TOO_MANY, "%u calls are waiting for an answer, %u of them yours",
                 b->n_calls, caller->n_calls);
-    problem_remedy(p, "Wait for answers before you ask for more.");
+    problem_remedy(p, "Wait for their answers before you call again.");
     return -EBUSY;
 }
 
@@ -363,17 +512,17 @@ int bus_on_method(sd_bus_message *m, void *arg, sd_bus_error *error)
     _cleanup_(problem_done) struct problem p = {0};
     struct bus *b = arg;
     const char *sender = sd_bus_message_get_sender(m);
-    struct bus_caller *caller = find_caller(b, sender ? sender : "");
+    struct bus_caller *caller = bus_caller_find(b, sender ? sender : "");
 
-    int r = check_bounds(b, caller, &p);
+    int r = bus_check_limits(b, caller, &p);
     struct bus_call *c = call_new(b, caller, m);
     if (r == 0)
-        r = read_id(c, &p);
+        r = call_read_id(c, &p);
     if (r < 0)
-        bus_call_refuse(c, &p);
+        call_refuse(c, &p);
     else if (c->route.route->right <= RIGHT_READ)
-        bus_call_run(c);
+        call_run(c);
     else
-        bus_call_check(c);
+        call_authorize(c);
     return 1;
 }

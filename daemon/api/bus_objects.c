@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the bus shows: the manager, an object for each session of the catalog, their properties; and the
- * signals that tell of changes, each after the commit of what it tells of.
+ * The objects on the bus: the manager, and one for each session of the catalog, with their properties; and the
+ * signals of changes, each sent after the commit of its change.
  */
+#include "daemon/api/bus.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/api/bus_internal.h"
 #include "daemon/catalog/records.h"
 #include "version.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
 
-/* Of the sessions that listings of objects show; each of the others is at its path, too. */
+/* Sessions that listings of objects include; each of the others is at its path, too. */
 #define LISTED_SESSIONS 100
-/* A bus that takes no more must not fill profd's memory with what it was told. */
+/* A bus that accepts no messages must not fill profd's memory with signals. */
 #define QUEUED_SIGNALS_MAX 4096
-/* Changes of the manager's properties are told together. */
-#define TELL_DELAY_NS (200 * NS_PER_MS)
+/* Changes of the manager's properties within this time are announced together. */
+#define ANNOUNCE_DELAY_NS (200 * NS_PER_MS)
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
 
-struct property {
+struct session_property {
     const char *name, *key; /* of the session's JSON; a dot is one object further in */
     const char *signature;
     uint64_t flags;
 };
 
-static const struct property session_properties[] = {
+static const struct session_property session_properties[] = {
     {"Session", "session", "s", SD_BUS_VTABLE_PROPERTY_CONST},
     {"State", "state", "s", SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE},
     {"Reason", "reason", "s", SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE},
@@ -56,9 +57,9 @@ static int64_t session_of_path(const char *path)
     return id;
 }
 
-/* Reads it for the getters or the method that follow. */
-static int find_session(sd_bus *connection, const char *path, const char *interface, void *arg,
-                        void **ret_found, sd_bus_error *error)
+/* Reads the session for the getters or the method that follow. */
+static int bus_find_session(sd_bus *connection, const char *path, const char *interface, void *arg,
+                            void **ret_found, sd_bus_error *error)
 {
     struct bus *b = arg;
     int64_t id = session_of_path(path);
@@ -76,7 +77,7 @@ static int find_session(sd_bus *connection, const char *path, const char *interf
     return 1;
 }
 
-static const struct property *find_property(const char *name)
+static const struct session_property *session_property_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++)
         if (streq(session_properties[i].name, name))
@@ -87,7 +88,7 @@ static const struct property *find_property(const char *name)
 static int get_session_property(sd_bus *connection, const char *path, const char *interface, const char *name,
                                 sd_bus_message *reply, void *arg, sd_bus_error *error)
 {
-    const struct property *property = find_property(name);
+    const struct session_property *property = session_property_find(name);
     const struct bus *b = arg;
 
     if (!property)
@@ -133,9 +134,9 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
 
 /* -- The manager -------------------------------------------------------------------------------------- */
 
-static struct bus_told look(const struct bus *b)
+static struct bus_announced manager_properties(const struct bus *b)
 {
-    struct bus_told now = {.sessions = sessions_count(b->api->modules.sessions)};
+    struct bus_announced now = {.sessions = sessions_count(b->api->modules.sessions)};
     struct store_usage usage;
 
     if (store_usage(b->api->modules.store, &usage) == 0) {
@@ -154,7 +155,7 @@ static int get_version_property(sd_bus *connection, const char *path, const char
 static int get_manager_property(sd_bus *connection, const char *path, const char *interface, const char *name,
                                 sd_bus_message *reply, void *arg, sd_bus_error *error)
 {
-    struct bus_told now = look(arg);
+    struct bus_announced now = manager_properties(arg);
 
     if (streq(name, "SessionsRunning"))
         return sd_bus_message_append(reply, "u", now.sessions);
@@ -202,7 +203,7 @@ void bus_objects_new(struct bus *b)
     memcpy(b->manager + n, manager_extras, sizeof(manager_extras));
     b->session = make_vtable(BUS_SESSION, ARRAY_SIZE(session_properties), &n);
     for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++) {
-        const struct property *p = &session_properties[i];
+        const struct session_property *p = &session_properties[i];
         b->session[n + i] =
             (sd_bus_vtable)SD_BUS_PROPERTY(p->name, p->signature, get_session_property, 0, p->flags);
     }
@@ -214,7 +215,8 @@ int bus_objects_add(struct bus *b)
 
     int r = sd_bus_add_object_vtable(c, NULL, BUS_PATH, BUS_MANAGER, b->manager, b);
     if (r >= 0)
-        r = sd_bus_add_fallback_vtable(c, NULL, BUS_SESSION_PATH, BUS_SESSION, b->session, find_session, b);
+        r = sd_bus_add_fallback_vtable(c, NULL, BUS_SESSION_PATH, BUS_SESSION, b->session, bus_find_session,
+                                       b);
     if (r >= 0)
         r = sd_bus_add_node_enumerator(c, NULL, BUS_SESSION_PATH, list_session_paths, b);
     if (r >= 0)
@@ -224,7 +226,7 @@ int bus_objects_add(struct bus *b)
 
 /* -- Signals ------------------------------------------------------------------------------------------ */
 
-static bool may_signal(struct bus *b)
+static bool bus_may_signal(struct bus *b)
 {
     uint64_t n = 0;
 
@@ -232,29 +234,29 @@ static bool may_signal(struct bus *b)
         return false;
     bool may = n < QUEUED_SIGNALS_MAX;
     if (!may && !b->dropped_signals)
-        log_warning("the %s bus takes no messages; signals are left out until it does",
+        log_warning("the %s bus accepts no messages; signals are dropped until it does",
                     bus_kind_name(b->kind));
     b->dropped_signals = !may;
     return may;
 }
 
 /* "recording" of "recording: reason" */
-static char *state_of(const json_t *event)
+static char *event_state(const json_t *event)
 {
     const char *text = json_get_str(event, "text");
     return xstrndup(text, strcspn(text, ":"));
 }
 
-static void tell_state(struct bus *b, const json_t *event)
+static void signal_state(struct bus *b, const json_t *event)
 {
     const char *ref = json_get_str(event, "session");
-    _cleanup_(freep) char *path = session_path(ref), *state = state_of(event);
+    _cleanup_(freep) char *path = session_path(ref), *state = event_state(event);
 
     sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "SessionChanged", "sos", ref, path, state);
     sd_bus_emit_properties_changed(b->connection, path, BUS_SESSION, "State", "Reason", NULL);
 }
 
-static void tell_requested(struct bus *b, const json_t *event)
+static void signal_requested(struct bus *b, const json_t *event)
 {
     const char *ref = json_get_str(event, "session");
     _cleanup_(freep) char *path = session_path(ref);
@@ -264,20 +266,20 @@ static void tell_requested(struct bus *b, const json_t *event)
                        state_name(STATE_REQUESTED));
 }
 
-static void tell_removed(struct bus *b, const json_t *event)
+static void signal_removed(struct bus *b, const json_t *event)
 {
     _cleanup_(freep) char *path = session_path(json_get_str(event, "session"));
     sd_bus_emit_interfaces_removed(b->connection, path, BUS_SESSION, NULL);
 }
 
-static void tell_trace(struct bus *b, const json_t *event)
+static void signal_trace(struct bus *b, const json_t *event)
 {
     const char *session = json_get_str(event, "session");
     sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "TraceAdded", "ss", json_get_str(event, "trace"),
                        session ? session : "");
 }
 
-static void tell_trace_removed(struct bus *b, const json_t *event)
+static void signal_trace_removed(struct bus *b, const json_t *event)
 {
     sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "TraceRemoved", "s",
                        json_get_str(event, "trace"));
@@ -285,36 +287,36 @@ static void tell_trace_removed(struct bus *b, const json_t *event)
 
 static const struct {
     const char *kind, *of; /* the member that it must have */
-    void (*tell)(struct bus *b, const json_t *event);
-} tellings[] = {
-    {"session-requested", "session", tell_requested}, {"session-state", "session", tell_state},
-    {"session-removed", "session", tell_removed},     {"trace-added", "trace", tell_trace},
-    {"trace-removed", "trace", tell_trace_removed},
+    void (*send)(struct bus *b, const json_t *event);
+} signals[] = {
+    {"session-requested", "session", signal_requested}, {"session-state", "session", signal_state},
+    {"session-removed", "session", signal_removed},     {"trace-added", "trace", signal_trace},
+    {"trace-removed", "trace", signal_trace_removed},
 };
 
 void bus_on_event(const json_t *event, void *arg)
 {
     const char *kind = json_get_str(event, "kind");
-    struct timeval delay = timeval_of(TELL_DELAY_NS);
+    struct timeval delay = timeval_of(ANNOUNCE_DELAY_NS);
     struct bus *b = arg;
 
     if (!b->is_named || b->is_closing)
         return;
-    for (size_t i = 0; i < ARRAY_SIZE(tellings); i++) {
-        if (!streq(tellings[i].kind, kind) || !json_get_str(event, tellings[i].of))
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+        if (!streq(signals[i].kind, kind) || !json_get_str(event, signals[i].of))
             continue;
-        if (may_signal(b))
-            tellings[i].tell(b, event);
-        if (!evtimer_pending(b->tell, NULL))
-            evtimer_add(b->tell, &delay);
+        if (bus_may_signal(b))
+            signals[i].send(b, event);
+        if (!evtimer_pending(b->announce, NULL))
+            evtimer_add(b->announce, &delay);
     }
     bus_kick(b);
 }
 
-void bus_on_tell(evutil_socket_t fd, short what, void *arg)
+void bus_on_announce(evutil_socket_t fd, short what, void *arg)
 {
     struct bus *b = arg;
-    const struct bus_told now = look(b), before = b->told;
+    const struct bus_announced now = manager_properties(b), before = b->announced;
     const struct {
         const char *name;
         bool differs;
@@ -324,9 +326,9 @@ void bus_on_tell(evutil_socket_t fd, short what, void *arg)
         {"StoreBytes", now.bytes != before.bytes},
     };
 
-    if (!may_signal(b))
+    if (!bus_may_signal(b))
         return;
-    b->told = now;
+    b->announced = now;
     for (size_t i = 0; i < ARRAY_SIZE(properties); i++)
         if (properties[i].differs)
             sd_bus_emit_properties_changed(b->connection, BUS_PATH, BUS_MANAGER, properties[i].name, NULL);

@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <fcntl.h>
+#include <strings.h>
 
-/* One turn of the loop sends at most this much to a client, however fast it reads. */
+/* One iteration of the loop sends at most this much to a client, however fast it reads. */
 #define SLICE_SIZE (INT64_C(1) << 20)
 /* And of what it must read itself. */
 #define BYTES_SIZE (INT64_C(256) << 10)
@@ -40,45 +41,45 @@ struct fetch {
 
 /* -- On threads --------------------------------------------------------------------------------------- */
 
-static void close_work(void *arg)
+static void file_close_work(void *arg)
 {
     close(*(int *)arg);
 }
 
-static void close_elsewhere(struct offload *offload, uint64_t lane, int fd)
+static void file_close_on_thread(struct offload *offload, uint64_t lane, int fd)
 {
     int *copy = xcalloc(1, sizeof(*copy));
 
     *copy = fd;
-    offload_run_in(offload, lane, close_work, free, copy);
+    offload_run_in(offload, lane, file_close_work, free, copy);
 }
 
-static void fetch_work(void *arg)
+static void file_fetch_work(void *arg)
 {
     struct fetch *fetch = arg;
     fetch->n = pread(fetch->fd, fetch->data, fetch->size, fetch->offset);
 }
 
-static void fetch_free(struct fetch *fetch)
+static void file_fetch_free(struct fetch *fetch)
 {
     free(fetch->data);
     free(fetch);
 }
 
-static void on_fetched(void *arg)
+static void file_on_fetched(void *arg)
 {
     struct fetch *fetch = arg;
 
     if (!fetch->file) {
-        close_elsewhere(fetch->offload, fetch->lane, fetch->fd);
-        fetch_free(fetch);
+        file_close_on_thread(fetch->offload, fetch->lane, fetch->fd);
+        file_fetch_free(fetch);
         return;
     }
     fetch->done = true;
     fetch->file->ready(fetch->file->arg);
 }
 
-static void begin_fetch(struct http_file *f)
+static void file_begin_fetch(struct http_file *f)
 {
     f->fetch = xcalloc(1, sizeof(*f->fetch));
     *f->fetch = (struct fetch){.file = f,
@@ -88,36 +89,36 @@ static void begin_fetch(struct http_file *f)
                                .offset = f->offset,
                                .size = (size_t)MIN(f->end - f->offset, BYTES_SIZE)};
     f->fetch->data = xcalloc(f->fetch->size, 1);
-    offload_run_in(f->offload, f->lane, fetch_work, on_fetched, f->fetch);
+    offload_run_in(f->offload, f->lane, file_fetch_work, file_on_fetched, f->fetch);
 }
 
-static void free_data(const void *data, size_t size, void *arg)
+static void file_free_data(const void *data, size_t size, void *arg)
 {
     free(arg);
 }
 
-static int feed_fetched(struct http_file *f, struct evbuffer *out)
+static int file_feed_fetched(struct http_file *f, struct evbuffer *out)
 {
     struct fetch *fetch = f->fetch;
 
     if (!fetch) {
         if (f->offset == f->end)
             return 0;
-        begin_fetch(f);
+        file_begin_fetch(f);
         return 1;
     }
     if (!fetch->done)
         return 1;
     f->fetch = NULL;
-    bool whole = fetch->n >= 0 && (size_t)fetch->n == fetch->size;
-    if (whole && evbuffer_add_reference(out, fetch->data, fetch->size, free_data, fetch->data) == 0) {
+    bool complete = fetch->n >= 0 && (size_t)fetch->n == fetch->size;
+    if (complete && evbuffer_add_reference(out, fetch->data, fetch->size, file_free_data, fetch->data) == 0) {
         f->offset += (int64_t)fetch->size;
         fetch->data = NULL;
     } else {
-        whole = false;
+        complete = false;
     }
-    fetch_free(fetch);
-    return whole ? 1 : -EIO;
+    file_fetch_free(fetch);
+    return complete ? 1 : -EIO;
 }
 
 void http_file_on_ready(struct http_file *f, void (*ready)(void *arg), void *arg)
@@ -157,16 +158,16 @@ struct http_file *http_file_free(struct http_file *f)
     if (f->segment)
         evbuffer_file_segment_free(f->segment);
     else if (f->fetch && !f->fetch->done)
-        f->fetch->file = NULL; /* which closes behind it */
+        f->fetch->file = NULL; /* which closes the descriptor later */
     else
-        close_elsewhere(f->offload, f->lane, f->fd);
+        file_close_on_thread(f->offload, f->lane, f->fd);
     if (f->fetch && f->fetch->done)
-        fetch_free(f->fetch);
+        file_fetch_free(f->fetch);
     free(f);
     return NULL;
 }
 
-static int add_bytes(const struct http_file *f, struct evbuffer *out, size_t size)
+static int file_add_bytes(const struct http_file *f, struct evbuffer *out, size_t size)
 {
     struct evbuffer_iovec v;
 
@@ -184,10 +185,10 @@ int http_file_feed(struct http_file *f, struct evbuffer *out, bool as_bytes)
     int64_t size = MIN(f->end - f->offset, as_bytes ? BYTES_SIZE : SLICE_SIZE);
 
     if (f->offload)
-        return feed_fetched(f, out);
+        return file_feed_fetched(f, out);
     if (size == 0)
         return 0;
-    if (as_bytes ? add_bytes(f, out, (size_t)size) < 0
+    if (as_bytes ? file_add_bytes(f, out, (size_t)size) < 0
                  : evbuffer_add_file_segment(out, f->segment, f->offset, size) < 0)
         return -EIO;
     f->offset += size;
@@ -217,4 +218,53 @@ char *http_file_disposition(const char *name)
     for (const char *s = name; *s; s++)
         out += strchr(plain, *s) ? sprintf(out, "%c", *s) : sprintf(out, "%%%02X", (unsigned char)*s);
     return xasprintf("attachment; filename=\"%s\"; filename*=UTF-8''%s", ascii, escaped);
+}
+
+/* -- Range -------------------------------------------------------------------------------------------- */
+
+/* Reads digits to *ret, INT64_MAX for a greater number, and moves *s past them. False where there are none.
+ */
+static bool range_read_number(const char **s, int64_t *ret)
+{
+    const char *p = *s;
+    int64_t n = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *p - '0', &n))
+            n = INT64_MAX;
+    if (p == *s)
+        return false;
+    *s = p;
+    *ret = n;
+    return true;
+}
+
+static enum http_range_kind range_part(int64_t first, int64_t last, int64_t file_size, struct http_range *ret)
+{
+    if (first >= file_size)
+        return HTTP_RANGE_UNSATISFIABLE;
+    *ret = (struct http_range){first, MIN(last, file_size - 1) - first + 1};
+    return HTTP_RANGE_PART;
+}
+
+enum http_range_kind http_range_parse(const char *text, int64_t file_size, struct http_range *ret)
+{
+    static const char unit[] = "bytes=";
+    int64_t first = 0, last = INT64_MAX;
+
+    if (!text || strncasecmp(text, unit, strlen(unit)) != 0)
+        return HTTP_RANGE_NONE;
+    const char *s = text + strlen(unit);
+    bool has_first = range_read_number(&s, &first);
+    if (*s++ != '-')
+        return HTTP_RANGE_NONE;
+    bool has_last = range_read_number(&s, &last);
+    if (*s != '\0' || (!has_first && !has_last) || (has_first && last < first))
+        return HTTP_RANGE_NONE;
+
+    if (has_first)
+        return range_part(first, last, file_size, ret);
+    if (last == 0 || file_size == 0)
+        return HTTP_RANGE_UNSATISFIABLE;
+    return range_part(file_size - MIN(last, file_size), file_size - 1, file_size, ret);
 }

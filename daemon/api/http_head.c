@@ -7,10 +7,174 @@
 
 /* The longest run of digits that cannot overflow an int64_t. */
 #define LENGTH_DIGITS_MAX 18
-/* Room for a method and a version beside the target. */
+/* Room for a method and a version next to the target. */
 #define REQUEST_LINE_MAX (HTTP_TARGET_MAX + 32)
 
-static int refuse(struct http_refusal *why, int status, const char *detail)
+/* -- Path and query ----------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+        return (c | 0x20) - 'a' + 10;
+    return -1;
+}
+
+/* The length of the well-formed UTF-8 sequence at s (RFC 3629: shortest form, no surrogates), 0 for none. */
+static size_t utf8_sequence(const unsigned char *s, size_t size)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+
+    if (n == 0 || n > size)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))
+        return 0;
+    if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static bool query_is_text(const char *s, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t n = utf8_sequence((const unsigned char *)s + i, size - i);
+        if (n == 0 || s[i] == '\0')
+            return false;
+        i += n;
+    }
+    return true;
+}
+
+/* Decodes escapes to out, which has room for size + 1 bytes, and ends it. Returns the length or -EINVAL. */
+static ssize_t query_decode(const char *data, size_t size, bool plus_is_space, char *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        char c = data[i];
+        if (c == '+' && plus_is_space) {
+            c = ' ';
+        } else if (c == '%') {
+            if (size - i < 3)
+                return -EINVAL;
+            int high = hex_digit(data[i + 1]), low = hex_digit(data[i + 2]);
+            if (high < 0 || low < 0)
+                return -EINVAL;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        out[n++] = c;
+    }
+    out[n] = '\0';
+    return query_is_text(out, n) ? (ssize_t)n : -EINVAL;
+}
+
+static bool has_encoded_slash(const char *data, size_t size)
+{
+    for (size_t i = 0; i + 2 < size; i++)
+        if (data[i] == '%' && data[i + 1] == '2' && (data[i + 2] | 0x20) == 'f')
+            return true;
+    return false;
+}
+
+static bool is_segment(const char *s, size_t size)
+{
+    if (size == 0 || (size == 1 && s[0] == '.') || (size == 2 && s[0] == '.' && s[1] == '.'))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+            return false;
+    return true;
+}
+
+int http_path_decode(const char *data, size_t size, char **ret)
+{
+    if (size == 0 || data[0] != '/' || has_encoded_slash(data, size))
+        return -EINVAL;
+
+    _cleanup_(freep) char *path = xcalloc(size + 1, 1);
+    ssize_t n = query_decode(data, size, false, path);
+    if (n < 0)
+        return (int)n;
+
+    for (const char *s = path + 1, *end; n > 1; s = end + 1) {
+        end = strchrnul(s, '/');
+        if (!is_segment(s, (size_t)(end - s)))
+            return -EINVAL;
+        if (*end == '\0')
+            break;
+    }
+    *ret = TAKE_PTR(path);
+    return 0;
+}
+
+static size_t query_count_params(const char *data, size_t size)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < size; i++)
+        n += data[i] == '&';
+    return n;
+}
+
+/* Decodes one "key=value" to *out, and moves *out past it. */
+static int query_decode_param(const char *data, size_t size, char **out, struct http_param *ret)
+{
+    const char *equals = memchr(data, '=', size);
+    size_t key_size = equals ? (size_t)(equals - data) : size;
+    char *key = *out;
+    ssize_t n = query_decode(data, key_size, true, key);
+    if (n < 0)
+        return (int)n;
+
+    char *value = key + n + 1;
+    n = equals ? query_decode(equals + 1, size - key_size - 1, true, value)
+               : query_decode("", 0, true, value);
+    if (n < 0)
+        return (int)n;
+    *out = value + n + 1;
+    *ret = (struct http_param){key, value};
+    return 0;
+}
+
+int http_query_parse(const char *data, size_t size, struct http_query *ret)
+{
+    size_t n_max = query_count_params(data, size);
+    if (n_max > HTTP_QUERY_PARAMS_MAX)
+        return -E2BIG;
+
+    /* Every parameter needs two ends; its '=' and '&' pay for one of them. */
+    struct http_query q = {.text = xcalloc(size + n_max + 2, 1), .params = xcalloc(n_max, sizeof(*q.params))};
+    char *out = q.text;
+    for (size_t from = 0, to; from < size; from = to + 1) {
+        const char *ampersand = memchr(data + from, '&', size - from);
+        to = ampersand ? (size_t)(ampersand - data) : size;
+        if (to == from)
+            continue;
+        int r = query_decode_param(data + from, to - from, &out, &q.params[q.n]);
+        if (r < 0) {
+            http_query_done(&q);
+            return r;
+        }
+        q.n++;
+    }
+    *ret = q;
+    return 0;
+}
+
+void http_query_done(struct http_query *q)
+{
+    free(q->text);
+    free(q->params);
+    *q = (struct http_query){0};
+}
+
+/* -- Head --------------------------------------------------------------------------------------------- */
+
+static int head_refuse(struct http_refusal *why, int status, const char *detail)
 {
     *why = (struct http_refusal){status, detail};
     return -EBADMSG;
@@ -44,26 +208,26 @@ ssize_t http_head_find(const char *data, size_t size, size_t head_max, size_t *s
 {
     /* What does not start with a letter is no HTTP (TLS, say) and may never send a line's end. */
     if (size > 0 && !is_token_char(data[0]))
-        return refuse(why, 400, "this is not an HTTP request");
+        return head_refuse(why, 400, "this is not an HTTP request");
 
     size_t end = MIN(size, head_max);
     for (size_t i = *scanned; i < end; i++) {
         if (data[i] != '\n')
             continue;
         if (i == 0 || data[i - 1] != '\r')
-            return refuse(why, 400, "a line of the head ends without a carriage return");
+            return head_refuse(why, 400, "a line of the head ends without a carriage return");
         if (i >= 3 && data[i - 2] == '\n')
             return (ssize_t)i + 1;
     }
     *scanned = end;
     if (end >= REQUEST_LINE_MAX && !memchr(data, '\n', REQUEST_LINE_MAX))
-        return refuse(why, 414, "the request's target is too long");
+        return head_refuse(why, 414, "the request's target is too long");
     if (size >= head_max)
-        return refuse(why, 431, "the request's head is too large");
+        return head_refuse(why, 431, "the request's head is too large");
     return 0;
 }
 
-static int read_method(const char *word, enum http_method *ret, struct http_refusal *why)
+static int head_read_method(const char *word, enum http_method *ret, struct http_refusal *why)
 {
     static const struct {
         const char *word;
@@ -78,84 +242,84 @@ static int read_method(const char *word, enum http_method *ret, struct http_refu
         if (!streq(methods[i].word, word))
             continue;
         if (methods[i].method < 0)
-            return refuse(why, 405, "the method is not allowed here");
+            return head_refuse(why, 405, "the method is not allowed here");
         *ret = (enum http_method)methods[i].method;
         return 0;
     }
-    return is_token(word) ? refuse(why, 501, "the method is unknown")
-                          : refuse(why, 400, "the method is not a word");
+    return is_token(word) ? head_refuse(why, 501, "the method is unknown")
+                          : head_refuse(why, 400, "the method is not a word");
 }
 
-static int read_version(const char *word, int *ret_minor, struct http_refusal *why)
+static int head_read_version(const char *word, int *ret_minor, struct http_refusal *why)
 {
     if (streq(word, "HTTP/1.1") || streq(word, "HTTP/1.0")) {
         *ret_minor = word[strlen(word) - 1] - '0';
         return 0;
     }
-    return starts_with(word, "HTTP/") ? refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
-                                      : refuse(why, 400, "the request line names no HTTP version");
+    return starts_with(word, "HTTP/") ? head_refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are supported")
+                                      : head_refuse(why, 400, "the request line names no HTTP version");
 }
 
-static int read_target(const char *target, struct http_head *h, struct http_refusal *why)
+static int head_read_target(const char *target, struct http_head *h, struct http_refusal *why)
 {
     size_t size = strlen(target);
 
     if (size > HTTP_TARGET_MAX)
-        return refuse(why, 414, "the request's target is too long");
+        return head_refuse(why, 414, "the request's target is too long");
     if (target[0] != '/')
-        return refuse(why, 400, "the request's target does not start with '/'");
+        return head_refuse(why, 400, "the request's target does not start with '/'");
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)target[i] <= ' ' || (unsigned char)target[i] >= 0x7f || target[i] == '#')
-            return refuse(why, 400, "the request's target has a character that must be escaped");
+            return head_refuse(why, 400, "the request's target has a character that must be escaped");
 
     const char *query = strchrnul(target, '?');
     if (http_path_decode(target, (size_t)(query - target), &h->path) < 0)
-        return refuse(why, 400, "the request's path is not well-formed");
+        return head_refuse(why, 400, "the request's path is not well-formed");
     if (*query == '\0')
         return 0;
     int r = http_query_parse(query + 1, strlen(query + 1), &h->query);
     if (r == -E2BIG)
-        return refuse(why, 400, "the request's query has too many parameters");
-    return r < 0 ? refuse(why, 400, "the request's query is not well-formed") : 0;
+        return head_refuse(why, 400, "the request's query has too many parameters");
+    return r < 0 ? head_refuse(why, 400, "the request's query is not well-formed") : 0;
 }
 
 /* "METHOD target HTTP/1.1", one space between each. */
-static int read_request_line(char *line, struct http_head *h, struct http_refusal *why)
+static int head_read_request_line(char *line, struct http_head *h, struct http_refusal *why)
 {
     char *target = strchr(line, ' ');
     char *version = target ? strchr(target + 1, ' ') : NULL;
 
     if (!version || strchr(version + 1, ' ') || has_control(line, strlen(line)))
-        return refuse(why, 400, "the request line is not 'METHOD /path HTTP/1.1'");
+        return head_refuse(why, 400, "the request line is not 'METHOD /path HTTP/1.1'");
     *target++ = '\0';
     *version++ = '\0';
-    int r = read_version(version, &h->minor, why);
+    int r = head_read_version(version, &h->minor, why);
     if (r == 0)
-        r = read_method(line, &h->method, why);
+        r = head_read_method(line, &h->method, why);
     if (r == 0)
-        r = read_target(target, h, why);
+        r = head_read_target(target, h, why);
     return r;
 }
 
-static int read_field(char *line, size_t size, struct http_field *ret, struct http_refusal *why)
+static int head_read_field(char *line, size_t size, struct http_field *ret, struct http_refusal *why)
 {
     if (size > HTTP_HEADER_LINE_MAX)
-        return refuse(why, 431, "a header line is too long");
+        return head_refuse(why, 431, "a header line is too long");
     if (line[0] == ' ' || line[0] == '\t')
-        return refuse(why, 400, "a header line is folded");
+        return head_refuse(why, 400, "a header line is folded");
     if (strlen(line) != size || has_control(line, size))
-        return refuse(why, 400, "a header line has a control character");
+        return head_refuse(why, 400, "a header line has a control character");
     char *value = strchr(line, ':');
     if (!value)
-        return refuse(why, 400, "a header line has no colon");
+        return head_refuse(why, 400, "a header line has no colon");
     *value++ = '\0';
     if (!is_token(line))
-        return refuse(why, 400, "a header's name is not a word that ends at its colon");
+        return head_refuse(why, 400, "a header's name is not a word that ends at its colon");
 
     value += strspn(value, " ");
-    /* libevhtp would take it for a part of the value. */
+    /* Parsers differ on whether a tab belongs to the value. */
     if (*value == '\t')
-        return refuse(why, 400, "a header's value starts with a tab");
+        return head_refuse(why, 400, "a header's value starts with a tab");
     char *end = line + size;
     while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
         *--end = '\0';
@@ -164,41 +328,43 @@ static int read_field(char *line, size_t size, struct http_field *ret, struct ht
 }
 
 /* What the headers say of the message itself, while they are read. */
-struct framing {
+struct head_framing {
     unsigned n_host, n_length, n_transfer;
     bool close, keep_alive;
 };
 
-static int on_host(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why)
+static int on_host(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "-._~%!$&'()*+,;=:[]";
 
     f->n_host++;
-    return value[strspn(value, allowed)] ? refuse(why, 400, "the Host header is not a host") : 0;
+    return value[strspn(value, allowed)] ? head_refuse(why, 400, "the Host header is not a host") : 0;
 }
 
-static int on_length(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why)
+static int on_length(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
 {
     size_t n = strspn(value, "0123456789");
 
     if (f->n_length++ > 0)
-        return refuse(why, 400, "the request has two Content-Length headers");
+        return head_refuse(why, 400, "the request has two Content-Length headers");
     if (n == 0 || value[n] != '\0')
-        return refuse(why, 400, "the Content-Length header is not a number");
+        return head_refuse(why, 400, "the Content-Length header is not a number");
     if (n > LENGTH_DIGITS_MAX)
-        return refuse(why, 413, "the request's body is too large");
+        return head_refuse(why, 413, "the request's body is too large");
     h->content_length = strtoll(value, NULL, 10);
     return 0;
 }
 
-static int on_transfer(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why)
+static int on_transfer(struct http_head *h, struct head_framing *f, const char *value,
+                       struct http_refusal *why)
 {
     f->n_transfer++;
     return 0;
 }
 
-static int on_connection(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why)
+static int on_connection(struct http_head *h, struct head_framing *f, const char *value,
+                         struct http_refusal *why)
 {
     for (const char *s = value; *s; s += strcspn(s, ",")) {
         s += strspn(s, ", \t");
@@ -211,17 +377,17 @@ static int on_connection(struct http_head *h, struct framing *f, const char *val
     return 0;
 }
 
-static int on_expect(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why)
+static int on_expect(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
 {
     if (strcasecmp(value, "100-continue") != 0)
-        return refuse(why, 417, "only '100-continue' can be expected here");
+        return head_refuse(why, 417, "only '100-continue' can be expected here");
     h->expects_continue = true;
     return 0;
 }
 
 static const struct {
     const char *name;
-    int (*read)(struct http_head *h, struct framing *f, const char *value, struct http_refusal *why);
+    int (*read)(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why);
 } framing_headers[] = {
     {"Host", on_host},
     {"Content-Length", on_length},
@@ -230,40 +396,40 @@ static const struct {
     {"Expect", on_expect},
 };
 
-static int check_framing(struct http_head *h, const struct framing *f, const struct http_limits *limits,
+static int check_framing(struct http_head *h, const struct head_framing *f, const struct http_limits *limits,
                          struct http_refusal *why)
 {
     if (f->n_transfer > 0 && f->n_length > 0)
-        return refuse(why, 400, "the request has both Content-Length and Transfer-Encoding");
+        return head_refuse(why, 400, "the request has both Content-Length and Transfer-Encoding");
     if (f->n_transfer > 0)
-        return refuse(why, 501, "Transfer-Encoding is not supported: send Content-Length");
+        return head_refuse(why, 501, "Transfer-Encoding is not supported: send Content-Length");
     if (f->n_host > 1 || (f->n_host == 0 && h->minor == 1))
-        return refuse(why, 400, "the request has not exactly one Host header");
+        return head_refuse(why, 400, "the request has not exactly one Host header");
     if (h->content_length > (int64_t)limits->body_max)
-        return refuse(why, 413, "the request's body is too large");
+        return head_refuse(why, 413, "the request's body is too large");
     h->keep_alive = !f->close && (h->minor == 1 || f->keep_alive);
     h->expects_continue = h->expects_continue && h->minor == 1 && h->content_length > 0;
     return 0;
 }
 
-static int read_fields(char *text, char *end, const struct http_limits *limits, struct http_head *h,
-                       struct http_refusal *why)
+static int head_read_fields(char *text, char *end, const struct http_limits *limits, struct http_head *h,
+                            struct http_refusal *why)
 {
-    struct framing framing = {0};
+    struct head_framing framing = {0};
 
     for (char *line = text, *next; line < end; line = next) {
         char *eol = memmem(line, (size_t)(end - line), "\r\n", 2);
         if (!eol)
-            return refuse(why, 400, "a header line does not end");
+            return head_refuse(why, 400, "a header line does not end");
         next = eol + 2;
         if (eol == line)
             return next == end ? check_framing(h, &framing, limits, why)
-                               : refuse(why, 400, "the head goes on behind its end");
+                               : head_refuse(why, 400, "the head continues after its end");
         if (h->n_fields == limits->headers_max)
-            return refuse(why, 431, "the request has too many headers");
+            return head_refuse(why, 431, "the request has too many headers");
         *eol = '\0';
         struct http_field *field = &h->fields[h->n_fields];
-        int r = read_field(line, (size_t)(eol - line), field, why);
+        int r = head_read_field(line, (size_t)(eol - line), field, why);
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(framing_headers); i++)
             if (strcasecmp(framing_headers[i].name, field->name) == 0)
                 r = framing_headers[i].read(h, &framing, field->value, why);
@@ -271,7 +437,7 @@ static int read_fields(char *text, char *end, const struct http_limits *limits, 
             return r;
         h->n_fields++;
     }
-    return refuse(why, 400, "the head does not end");
+    return head_refuse(why, 400, "the head does not end");
 }
 
 int http_head_parse(const char *data, size_t size, const struct http_limits *limits, struct http_head *ret,
@@ -286,13 +452,13 @@ int http_head_parse(const char *data, size_t size, const struct http_limits *lim
     char *eol = memmem(h.text, size, "\r\n", 2);
     int r;
     if (!eol || memchr(h.text, '\0', (size_t)(eol - h.text))) {
-        r = refuse(why, 400, "the request line is not 'METHOD /path HTTP/1.1'");
+        r = head_refuse(why, 400, "the request line is not 'METHOD /path HTTP/1.1'");
     } else {
         *eol = '\0';
-        r = read_request_line(h.text, &h, why);
+        r = head_read_request_line(h.text, &h, why);
     }
     if (r == 0)
-        r = read_fields(eol + 2, h.text + size, limits, &h, why);
+        r = head_read_fields(eol + 2, h.text + size, limits, &h, why);
     if (r < 0) {
         http_head_done(&h);
         return r;

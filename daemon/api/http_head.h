@@ -1,19 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of one request: where it ends, what it says, and whether it may pass. Pure functions over (data,
- * size).
+ * The head of one request: where it ends, its fields, its target ("/path?key=value&...") decoded, and whether
+ * it is well-formed. Pure functions over (data, size).
  *
- * Stricter than RFC 9112 asks of a server, and never laxer than libevhtp's parser, which reads the same bytes
- * afterwards: no bare LF, no folded lines, no absolute targets, no Transfer-Encoding.
+ * Stricter than RFC 9112 asks of a server: no bare LF, no folded lines, no absolute targets, no
+ * Transfer-Encoding. Decoded text is valid UTF-8 without NUL, so that it can go into JSON, SQL and log lines as
+ * it is.
  */
 #pragma once
 
 #include "daemon/api/http.h"
-#include "daemon/api/http_query.h"
 
-/* libevhtp keeps a target and a header's value in 8192 bytes each, and hangs up without a word beyond. */
-#define HTTP_TARGET_MAX      8000
-#define HTTP_HEADER_LINE_MAX 8000
+/* Bytes. */
+#define HTTP_TARGET_MAX       8000
+#define HTTP_HEADER_LINE_MAX  8000
+
+#define HTTP_QUERY_PARAMS_MAX 256
+
+struct http_param {
+    const char *key, *value; /* in the text of the query */
+};
+
+/* A zeroed struct is an empty query. */
+struct http_query {
+    char *text;
+    struct http_param *params;
+    size_t n;
+};
+
+/* Decodes size bytes of a target's path (without the query). -EINVAL for what http_path() promises never to
+ * return, an encoded '/' or a bad escape. The caller frees *ret. */
+int http_path_decode(const char *data, size_t size, char **ret);
+/* Decodes the text after '?'. -EINVAL: bad escape, NUL or not UTF-8; -E2BIG: too many parameters. */
+int http_query_parse(const char *data, size_t size, struct http_query *ret);
+void http_query_done(struct http_query *q);
 
 /* Why a head was refused: the status of the reply and static text for it. */
 struct http_refusal {
@@ -45,7 +65,7 @@ struct http_head {
  */
 ssize_t http_head_find(const char *data, size_t size, size_t head_max, size_t *scanned,
                        struct http_refusal *why);
-/* Reads a whole head, its blank line included. -EBADMSG with the reason. */
+/* Reads a complete head, its blank line included. -EBADMSG with the reason. */
 int http_head_parse(const char *data, size_t size, const struct http_limits *limits, struct http_head *ret,
                     struct http_refusal *why);
 void http_head_done(struct http_head *h);

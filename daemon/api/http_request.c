@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a handler sees of a request, and its replies: JSON, problems, files, streams. A request of another
+ * transport (D-Bus) has no connection, and its reply goes to functions.
+ */
 #include "daemon/api/http_internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "daemon/api/http_range.h"
-#include "daemon/api/http_render.h"
 #include <errno.h>
 #include <event2/buffer.h>
+
+struct http_external {
+    struct http_peer peer;
+    char *body;
+    const struct http_external_replies *replies;
+    void *arg;
+};
 
 struct http_request *http_request_free(struct http_request *r)
 {
@@ -16,7 +25,11 @@ struct http_request *http_request_free(struct http_request *r)
     if (r->extra)
         evbuffer_free(r->extra);
     free(r->user);
-    http_foreign_free(r->foreign);
+    if (r->external)
+        free(r->external->body);
+    free(r->external);
+    if (r->body_buffer)
+        evbuffer_free(r->body_buffer);
     http_head_done(&r->head);
     free(r);
     return NULL;
@@ -28,6 +41,28 @@ void http_request_abandon(struct http_request *r)
         r->on_close(r, r->on_close_arg);
     http_request_free(r);
 }
+
+int http_request_new_external(enum http_method method, const char *path, const char *query, const char *body,
+                              const struct http_peer *peer, const struct http_external_replies *replies,
+                              void *arg, struct http_request **ret)
+{
+    struct http_query parsed = {0};
+
+    int r = query ? http_query_parse(query, strlen(query), &parsed) : 0;
+    if (r < 0)
+        return r;
+    struct http_external *f = xcalloc(1, sizeof(*f));
+    *f = (struct http_external){.peer = *peer, .body = xstrdup(body), .replies = replies, .arg = arg};
+    struct http_request *request = xcalloc(1, sizeof(*request));
+    *request = (struct http_request){.head = {.method = method, .path = xstrdup(path), .query = parsed},
+                                     .body = f->body,
+                                     .body_size = body ? strlen(body) : 0,
+                                     .external = f};
+    *ret = request;
+    return 0;
+}
+
+/* -- The request -------------------------------------------------------------------------------------- */
 
 enum http_method http_method(const struct http_request *r)
 {
@@ -83,7 +118,7 @@ const char *http_body(const struct http_request *r, size_t *ret_size)
 
 const struct http_peer *http_peer(const struct http_request *r)
 {
-    return r->foreign ? http_foreign_peer(r->foreign) : http_conn_peer(r->conn);
+    return r->external ? &r->external->peer : &r->conn->peer;
 }
 
 void http_set_user(struct http_request *r, const char *name)
@@ -115,6 +150,26 @@ void http_count_reply(struct http_request *r, struct http_counts *counts, struct
     r->durations = durations;
 }
 
+/* -- Replies ------------------------------------------------------------------------------------------ */
+
+static void external_reply(struct http_request *r, int status, json_t *take_body)
+{
+    _cleanup_json_ body = take_body;
+    struct http_external f = *r->external;
+
+    http_request_free(r);
+    f.replies->json(status, body, f.arg);
+}
+
+static void external_reply_file(struct http_request *r, int take_fd, int64_t size, const char *name)
+{
+    _cleanup_(freep) char *copy = xstrdup(name);
+    struct http_external f = *r->external;
+
+    http_request_free(r);
+    f.replies->file(take_fd, size, copy, f.arg);
+}
+
 static void count_reply(const struct http_request *r, int status)
 {
     int class = status / 100 - 1;
@@ -125,7 +180,7 @@ static void count_reply(const struct http_request *r, int status)
     histogram_add(&r->durations->by_class[class], mono_ns() - r->begun_ns);
 }
 
-static void render(struct http_request *r, struct http_response response)
+static void reply_render(struct http_request *r, struct http_response response)
 {
     count_reply(r, response.status);
     response.close = http_conn_closes(r->conn);
@@ -134,7 +189,7 @@ static void render(struct http_request *r, struct http_response response)
     http_render_head(http_conn_output(r->conn), &response);
 }
 
-static void finish(struct http_request *r, struct http_file *take_file)
+static void reply_finish(struct http_request *r, struct http_file *take_file)
 {
     struct http_conn *c = r->conn;
     http_request_free(r);
@@ -152,17 +207,18 @@ static void reply_buffer(struct http_request *r, int status, const char *content
 {
     int64_t size = has_body(status) ? (int64_t)evbuffer_get_length(body) : -1;
 
-    render(r, (struct http_response){
-                  .status = status, .content_type = size >= 0 ? content_type : NULL, .content_length = size});
+    reply_render(r, (struct http_response){.status = status,
+                                           .content_type = size >= 0 ? content_type : NULL,
+                                           .content_length = size});
     if (size > 0 && r->head.method != HTTP_HEAD)
         evbuffer_add_buffer(http_conn_output(r->conn), body);
-    finish(r, NULL);
+    reply_finish(r, NULL);
 }
 
 void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size)
 {
-    if (r->foreign) {
-        http_foreign_reply(r, status, json_stringn(body, size));
+    if (r->external) {
+        external_reply(r, status, json_stringn(body, size));
         return;
     }
     struct evbuffer *buffer = evbuffer_new();
@@ -171,15 +227,15 @@ void http_reply(struct http_request *r, int status, const char *content_type, co
     evbuffer_free(buffer);
 }
 
-static void free_text(const void *data, size_t size, void *arg)
+static void reply_free_text(const void *data, size_t size, void *arg)
 {
     free(arg);
 }
 
 static void reply_json(struct http_request *r, int status, const char *content_type, json_t *take_body)
 {
-    if (r->foreign) {
-        http_foreign_reply(r, status, take_body);
+    if (r->external) {
+        external_reply(r, status, take_body);
         return;
     }
     _cleanup_json_ body = take_body;
@@ -192,7 +248,7 @@ static void reply_json(struct http_request *r, int status, const char *content_t
     }
 
     struct evbuffer *buffer = evbuffer_new();
-    evbuffer_add_reference(buffer, text, strlen(text), free_text, text);
+    evbuffer_add_reference(buffer, text, strlen(text), reply_free_text, text);
     evbuffer_add(buffer, "\n", 1);
     reply_buffer(r, status, content_type, buffer);
     evbuffer_free(buffer);
@@ -218,19 +274,21 @@ void http_reply_problem(struct http_request *r, const struct problem *p)
 static void reply_gone(struct http_request *r)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    problem_set(&p, -ENOENT, PROBLEM_GONE, "the file is not there as it was recorded");
+    problem_set(&p, -ENOENT, PROBLEM_GONE, "the file is no longer as it was recorded");
     http_reply_problem(r, &p);
 }
 
-/* What of the file the request asks for; a range is for GET, and where If-Range holds. */
-static enum http_range_kind wanted_range(const struct http_request *r, int64_t size, const char *etag,
-                                         struct http_range *ret)
+/* -- Files and streams -------------------------------------------------------------------------------- */
+
+/* The range of the file that the request asks for; a range is for GET, and where If-Range holds. */
+static enum http_range_kind request_range(const struct http_request *r, int64_t size, const char *etag,
+                                          struct http_range *ret)
 {
     const char *condition = http_header(r, "If-Range");
 
     *ret = (struct http_range){0, size};
     if (r->head.method != HTTP_GET || (condition && !streq(condition, etag)))
-        return HTTP_RANGE_WHOLE;
+        return HTTP_RANGE_NONE;
     return http_range_parse(http_header(r, "Range"), size, ret);
 }
 
@@ -267,15 +325,15 @@ void http_reply_file(struct http_request *r, const struct http_download *take)
 
     if (!S_ISREG(take->st->st_mode) || take->st->st_size < size)
         return reply_gone(r);
-    if (r->foreign)
-        return http_foreign_reply_file(r, TAKE_FD(fd), size, take->name);
+    if (r->external)
+        return external_reply_file(r, TAKE_FD(fd), size, take->name);
     http_file_etag(take->st, etag);
-    enum http_range_kind kind = wanted_range(r, size, etag, &range);
+    enum http_range_kind kind = request_range(r, size, etag, &range);
     if (kind == HTTP_RANGE_UNSATISFIABLE) {
         add_content_range(r, kind, NULL, size);
         return reply_json(r, 416, HTTP_PROBLEM_TYPE,
                           http_render_problem(416, problem_code(PROBLEM_BAD_REQUEST),
-                                              "the range starts behind the end of the file", NULL));
+                                              "the range starts after the end of the file", NULL));
     }
     TAKE_FD(fd);
     if (http_file_new(take, range.offset, range.size, &file) < 0)
@@ -284,18 +342,19 @@ void http_reply_file(struct http_request *r, const struct http_download *take)
     add_file_headers(r, etag, take->name);
     if (kind == HTTP_RANGE_PART)
         add_content_range(r, kind, &range, size);
-    render(r, (struct http_response){.status = kind == HTTP_RANGE_PART ? 206 : 200,
-                                     .content_type = take->content_type,
-                                     .content_length = range.size});
-    finish(r, r->head.method == HTTP_HEAD ? NULL : TAKE_PTR(file));
+    reply_render(r, (struct http_response){.status = kind == HTTP_RANGE_PART ? 206 : 200,
+                                           .content_type = take->content_type,
+                                           .content_length = range.size});
+    reply_finish(r, r->head.method == HTTP_HEAD ? NULL : TAKE_PTR(file));
 }
 
 void http_stream_begin(struct http_request *r, const char *content_type)
 {
     r->chunked = r->head.minor == 1 && r->head.method != HTTP_HEAD;
     http_conn_stream(r->conn);
-    render(r, (struct http_response){
-                  .status = 200, .content_type = content_type, .content_length = -1, .chunked = r->chunked});
+    reply_render(
+        r, (struct http_response){
+               .status = 200, .content_type = content_type, .content_length = -1, .chunked = r->chunked});
 }
 
 int http_stream_write(struct http_request *r, const char *data, size_t size)
@@ -322,5 +381,5 @@ void http_stream_end(struct http_request *r)
 {
     if (r->chunked)
         evbuffer_add(http_conn_output(r->conn), "0\r\n\r\n", 5);
-    finish(r, NULL);
+    reply_finish(r, NULL);
 }

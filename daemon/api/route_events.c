@@ -10,7 +10,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
 #include "daemon/api/routes.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>

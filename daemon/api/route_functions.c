@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/names.h"

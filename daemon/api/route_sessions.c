@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: list, start, show, stop, remove, pin. */
 #include "base/alloc.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <inttypes.h>
 
-/* Replies with the session as catalog and memory know it, and with what was said at its start. */
+/* Replies with the session as catalog and memory know it, and with the remarks of its start. */
 static void reply_session(struct api *api, struct http_request *r, int status, int64_t id,
                           const json_t *remarks, const json_t *skipped)
 {
     json_t *session;
 
     int err = catalog_session_json(api->modules.catalog, id, true, &session);
-    if (err == -ENOENT) {
-        reply_missing(r, 's', id);
+    if (reply_failure(api, r, err, 's', id, "read the session"))
         return;
-    }
-    if (err < 0) {
-        reply_error(api, r, err, "read the session");
-        return;
-    }
     sessions_describe(api->modules.sessions, id, session);
     if (remarks)
         json_object_set(session, "remarks", (json_t *)remarks);
@@ -42,40 +36,35 @@ void list_sessions(struct api *api, struct http_request *r, int64_t id)
         return;
     }
     int err = sessions_list_json(api->modules.sessions, limit, before, state, &sessions);
-    if (err == -EINVAL) {
+    if (err == -EINVAL)
         reply_refused(r, PROBLEM_BAD_REQUEST,
-                      "It is one of requested, starting, recording, stopping, collecting, complete, partial, "
-                      "failed, cancelled; active is all that are not over.",
-                      "'%s' is no state of a session", state);
-        return;
-    }
-    if (err < 0) {
+                      "Use requested, starting, recording, stopping, collecting, complete, partial, failed, "
+                      "cancelled, or active for all sessions that are not over.",
+                      "unknown session state '%s'", state);
+    else if (err < 0)
         reply_error(api, r, err, "list the sessions");
-        return;
-    }
-    json_t *body = json_object();
-    json_object_set_new(body, "sessions", sessions);
-    http_reply_json(r, 200, body);
+    else
+        reply_list(r, "sessions", sessions);
 }
 
 /* -- Start -------------------------------------------------------------------------------------------- */
 
-struct starting {
+struct session_start {
     struct api *api;
     struct http_request *request;
     struct session_order *order;
 };
 
-static void on_client_left(struct http_request *r, void *arg)
+static void session_start_on_close(struct http_request *r, void *arg)
 {
-    struct starting *s = arg;
+    struct session_start *s = arg;
     session_order_cancel(s->order);
     free(s);
 }
 
-static void on_started(const struct session_started *started, void *arg)
+static void session_start_on_done(const struct session_started *started, void *arg)
 {
-    struct starting s = *(struct starting *)arg;
+    struct session_start s = *(struct session_start *)arg;
 
     free(arg);
     http_on_close(s.request, NULL, NULL);
@@ -101,10 +90,10 @@ void start_session(struct api *api, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    struct starting *s = xcalloc(1, sizeof(*s));
-    *s = (struct starting){.api = api, .request = r};
-    s->order = sessions_start(api->modules.sessions, &request, options, actor, on_started, s);
-    http_on_close(r, on_client_left, s);
+    struct session_start *s = xcalloc(1, sizeof(*s));
+    *s = (struct session_start){.api = api, .request = r};
+    s->order = sessions_start(api->modules.sessions, &request, options, actor, session_start_on_done, s);
+    http_on_close(r, session_start_on_close, s);
 }
 
 /* -- One session -------------------------------------------------------------------------------------- */
@@ -125,48 +114,25 @@ void stop_session(struct api *api, struct http_request *r, int64_t id)
         return;
     }
     int err = catalog_get_session(api->modules.catalog, id, &record);
-    if (err == -ENOENT)
-        reply_missing(r, 's', id);
-    else if (err < 0)
-        reply_error(api, r, err, "read the session");
-    else
+    if (!reply_failure(api, r, err, 's', id, "read the session"))
         reply_refused(r, PROBLEM_CONFLICT, NULL, "session s%" PRId64 " is over: it is %s", id,
                       state_name(sessions_state(api->modules.sessions, id, record.state)));
 }
 
 /* -- Remove ------------------------------------------------------------------------------------------- */
 
-/* The store goes on where the client leaves. */
-struct removing {
-    struct api *api;
-    struct http_request *request; /* NULL: the client left */
-    int64_t id;
-};
-
-static void on_remover_left(struct http_request *r, void *arg)
+static void session_on_removed(const struct store_removed *removed, void *arg)
 {
-    ((struct removing *)arg)->request = NULL;
-}
+    struct later_reply m;
 
-static void on_removed(const struct store_removed *removed, void *arg)
-{
-    struct removing m = *(struct removing *)arg;
-
-    free(arg);
-    if (!m.request)
+    if (!later_reply_end(arg, &m) ||
+        reply_failure(m.api, m.request, removed->err, 's', m.id, "remove the session"))
         return;
-    http_on_close(m.request, NULL, NULL);
-    if (removed->err == -ENOENT) {
-        reply_missing(m.request, 's', m.id);
-    } else if (removed->err < 0) {
-        reply_error(m.api, m.request, removed->err, "remove the session");
-    } else {
-        _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
-        json_t *body = json_object();
-        json_put_str(body, "removed", name);
-        json_put_int(body, "freed", removed->bytes);
-        http_reply_json(m.request, 200, body);
-    }
+    _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
+    json_t *body = json_object();
+    json_put_str(body, "removed", name);
+    json_put_int(body, "freed", removed->bytes);
+    http_reply_json(m.request, 200, body);
 }
 
 void remove_session(struct api *api, struct http_request *r, int64_t id)
@@ -176,31 +142,28 @@ void remove_session(struct api *api, struct http_request *r, int64_t id)
 
     session_record_init(&record);
     int err = catalog_get_session(api->modules.catalog, id, &record);
-    if (err == -ENOENT) {
-        reply_missing(r, 's', id);
-    } else if (err < 0) {
-        reply_error(api, r, err, "read the session");
-    } else if (!state_is_final(sessions_state(api->modules.sessions, id, record.state))) {
-        _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", id);
+    if (reply_failure(api, r, err, 's', id, "read the session"))
+        return;
+    enum state state = sessions_state(api->modules.sessions, id, record.state);
+    if (!state_is_final(state)) {
+        _cleanup_(freep) char *remedy = xasprintf("Stop it with profctl stop s%" PRId64 ".", id);
         reply_refused(r, PROBLEM_CONFLICT, remedy, "session s%" PRId64 " is not over: it is %s", id,
-                      state_name(sessions_state(api->modules.sessions, id, record.state)));
+                      state_name(state));
     } else if (sessions_find(api->modules.sessions, id)) {
         reply_refused(r, PROBLEM_CONFLICT,
                       "Try again; if the catalog's file system is full, free space there first.",
-                      "the catalog does not have the end of session s%" PRId64 " yet", id);
+                      "the end of session s%" PRId64 " is not in the catalog yet", id);
     } else {
-        struct removing *m = xcalloc(1, sizeof(*m));
-        *m = (struct removing){.api = api, .request = r, .id = id};
-        http_on_close(r, on_remover_left, m);
-        store_remove_session(api->modules.store, id, actor, on_removed, m);
+        store_remove_session(api->modules.store, id, actor, session_on_removed, later_reply_new(api, r, id));
     }
 }
 
 /* -- Pins --------------------------------------------------------------------------------------------- */
 
-static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pinned)
+void set_session_pin(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(freep) char *actor = request_actor(r);
+    bool pinned = http_method(r) == HTTP_PUT;
 
     int err = catalog_pin_session(api->modules.catalog, id, pinned);
     if (err == 0)
@@ -208,20 +171,6 @@ static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pi
                                 id, RECORD_NONE, RECORD_NONE, "s%" PRId64, id);
     if (err == 0)
         err = catalog_commit(api->modules.catalog, false);
-    if (err == -ENOENT)
-        reply_missing(r, 's', id);
-    else if (err < 0)
-        reply_error(api, r, err, "pin the session");
-    else
+    if (!reply_failure(api, r, err, 's', id, "pin the session"))
         reply_session(api, r, 200, id, NULL, NULL);
-}
-
-void pin_session(struct api *api, struct http_request *r, int64_t id)
-{
-    set_pin(api, r, id, true);
-}
-
-void unpin_session(struct api *api, struct http_request *r, int64_t id)
-{
-    set_pin(api, r, id, false);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: what it holds, and making it smaller. */
+/* The store: its usage, and deleting the oldest traces. */
 #include "base/alloc.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
 #include <errno.h>
 
-/* Of those who hold most. */
+/* Users listed, those with most bytes first. */
 #define USERS_LISTED_MAX 100
 
 json_t *usage_to_json(const struct store_usage *u)
@@ -19,7 +19,7 @@ json_t *usage_to_json(const struct store_usage *u)
     return j;
 }
 
-static json_t *user_to_json(const struct holder_usage *u)
+static json_t *usage_user_to_json(const struct holder_usage *u)
 {
     _cleanup_(freep) char *name = store_user_name(u->holder, u->worker_url);
     json_t *j = json_object();
@@ -30,15 +30,14 @@ static json_t *user_to_json(const struct holder_usage *u)
     return j;
 }
 
-/* Who holds what of it. */
-static int put_users(const struct store *s, json_t *usage)
+static int usage_put_users(const struct store *s, json_t *usage)
 {
     _cleanup_(store_users_done) struct store_users users = {0};
     json_t *list = json_array();
 
     int r = store_list_users(s, &users);
     for (size_t i = 0; i < MIN(users.n, (size_t)USERS_LISTED_MAX); i++)
-        json_array_append_new(list, user_to_json(&users.users[i]));
+        json_array_append_new(list, usage_user_to_json(&users.users[i]));
     json_put_int(usage, "share", users.share);
     json_put_int(usage, "n_users", (int64_t)users.n);
     json_object_set_new(usage, "users", list);
@@ -53,18 +52,18 @@ void get_usage(struct api *api, struct http_request *r, int64_t id)
     int err = store_usage(api->modules.store, &usage);
     if (err >= 0) {
         j = usage_to_json(&usage);
-        err = put_users(api->modules.store, j);
+        err = usage_put_users(api->modules.store, j);
     }
     if (err < 0)
-        reply_error(api, r, err, "look at the store");
+        reply_error(api, r, err, "read the usage of the store");
     else
         http_reply_json(r, 200, json_incref(j));
 }
 
-static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct problem *p)
+static int vacuum_read_request(const json_t *body, struct vacuum_request *ret, struct problem *p)
 {
     static const char expected[] =
-        "a vacuum takes \"keep\" (bytes), \"collected_until\" (wall nanoseconds) and "
+        "a vacuum takes \"keep\" (bytes), \"collected_until\" (nanoseconds since 1970) and "
         "\"dry_run\" (true or false)";
     const char *name;
     json_t *value;
@@ -88,29 +87,16 @@ static int read_vacuum(const json_t *body, struct vacuum_request *ret, struct pr
     return 0;
 }
 
-/* The store goes on where the client leaves. */
-struct vacuuming {
-    struct api *api;
-    struct http_request *request; /* NULL: the client left */
-};
-
-static void on_client_left(struct http_request *r, void *arg)
+static void vacuum_on_done(const struct store_removed *removed, void *arg)
 {
-    ((struct vacuuming *)arg)->request = NULL;
-}
-
-static void on_removed(const struct store_removed *removed, void *arg)
-{
-    struct vacuuming v = *(struct vacuuming *)arg;
     struct store_usage usage;
+    struct later_reply v;
 
-    free(arg);
-    if (!v.request)
+    if (!later_reply_end(arg, &v))
         return;
-    http_on_close(v.request, NULL, NULL);
     int err = removed->err < 0 ? removed->err : store_usage(v.api->modules.store, &usage);
     if (err < 0) {
-        reply_error(v.api, v.request, err, "make the store smaller");
+        reply_error(v.api, v.request, err, "shrink the store");
         return;
     }
     json_t *answer = json_object();
@@ -131,12 +117,8 @@ void vacuum_store(struct api *api, struct http_request *r, int64_t id)
     _cleanup_json_ body = NULL;
     struct vacuum_request request;
 
-    if (body_object(r, &body, &p) < 0 || read_vacuum(body, &request, &p) < 0) {
+    if (body_object(r, &body, &p) < 0 || vacuum_read_request(body, &request, &p) < 0)
         http_reply_problem(r, &p);
-        return;
-    }
-    struct vacuuming *v = xcalloc(1, sizeof(*v));
-    *v = (struct vacuuming){.api = api, .request = r};
-    http_on_close(r, on_client_left, v);
-    store_vacuum(api->modules.store, &request, actor, on_removed, v);
+    else
+        store_vacuum(api->modules.store, &request, actor, vacuum_on_done, later_reply_new(api, r, 0));
 }

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: list, show, download, remove, pin. */
+/*
+ * Traces: list, show, download, remove, pin, import. An import names a file by its path; profd opens it with its
+ * own rights, so only users who have those may ask.
+ */
 #include "base/alloc.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
+#include "daemon/catalog/records.h"
+#include "daemon/collect/collector.h"
 #include "daemon/collect/safe_open.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* 0 with the record, or the reply is given. */
-static int find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
+/* 0 with the record; else the reply was given. */
+static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
 {
     trace_record_init(ret);
     int err = catalog_get_trace(api->modules.catalog, id, ret);
-    if (err == -ENOENT)
-        reply_missing(r, 't', id);
-    else if (err < 0)
-        reply_error(api, r, err, "read the trace");
+    reply_failure(api, r, err, 't', id, "read the trace");
     return err;
 }
 
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
-/* One more than asked for is read, to know whether there are more. */
-struct page {
+/* One more than the limit is read, to know whether a further page exists. */
+struct trace_page {
     json_t *traces;
     int64_t limit, last_id;
     bool more;
 };
 
-static int add_to_page(const struct trace_record *t, void *arg)
+static int trace_page_add(const struct trace_record *t, void *arg)
 {
-    struct page *page = arg;
+    struct trace_page *page = arg;
 
     if ((int64_t)json_array_size(page->traces) == page->limit) {
         page->more = true;
@@ -41,7 +43,7 @@ static int add_to_page(const struct trace_record *t, void *arg)
     return 0;
 }
 
-static int read_filter(const struct http_request *r, struct trace_filter *ret, struct problem *p)
+static int trace_read_filter(const struct http_request *r, struct trace_filter *ret, struct problem *p)
 {
     struct trace_filter f = {.session_id = RECORD_NONE,
                              .worker_url = http_query_get(r, "worker"),
@@ -61,21 +63,18 @@ static int read_filter(const struct http_request *r, struct trace_filter *ret, s
     return 0;
 }
 
-/* A session that was never there is an error, one without traces is an empty list. */
+/* An unknown session is an error; a session without traces is an empty list. */
 static int check_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record session;
 
     session_record_init(&session);
     int err = id == RECORD_NONE ? 0 : catalog_get_session(api->modules.catalog, id, &session);
-    if (err == -ENOENT)
-        reply_missing(r, 's', id);
-    else if (err < 0)
-        reply_error(api, r, err, "read the session");
+    reply_failure(api, r, err, 's', id, "read the session");
     return err;
 }
 
-static void reply_page(struct api *api, struct http_request *r, struct page *page)
+static void trace_page_reply(struct api *api, struct http_request *r, struct trace_page *page)
 {
     struct store_usage usage;
     json_t *body = json_object();
@@ -95,39 +94,34 @@ void list_traces(struct api *api, struct http_request *r, int64_t id)
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
 
-    if (read_filter(r, &filter, &p) < 0) {
+    if (trace_read_filter(r, &filter, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }
     if (check_session(api, r, filter.session_id) < 0)
         return;
     _cleanup_json_ traces = json_array();
-    struct page page = {.traces = traces, .limit = filter.limit++};
-    int err = catalog_each_trace(api->modules.catalog, &filter, add_to_page, &page);
-    if (err == -ENOENT)
-        reply_missing(r, 't', filter.before_id);
-    else if (err < 0)
-        reply_error(api, r, err, "list the traces");
-    else
-        reply_page(api, r, &page);
+    struct trace_page page = {.traces = traces, .limit = filter.limit++};
+    int err = catalog_each_trace(api->modules.catalog, &filter, trace_page_add, &page);
+    if (!reply_failure(api, r, err, 't', filter.before_id, "list the traces"))
+        trace_page_reply(api, r, &page);
 }
 
 /* -- One trace ---------------------------------------------------------------------------------------- */
 
-void reply_trace(struct api *api, struct http_request *r, int status, int64_t id)
+static void reply_trace(struct api *api, struct http_request *r, int status, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
     json_t *body = trace_record_to_json(&t);
     int err = catalog_put_summary(api->modules.catalog, id, body);
-    if (err == 0) {
-        http_reply_json(r, status, body);
-        return;
-    }
+    if (err == 0)
+        http_reply_json(r, status, json_incref(body));
+    else
+        reply_error(api, r, err, "read the trace");
     json_decref(body);
-    reply_error(api, r, err, "read the trace");
 }
 
 void get_trace(struct api *api, struct http_request *r, int64_t id)
@@ -140,12 +134,13 @@ void remove_trace(struct api *api, struct http_request *r, int64_t id)
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
 
-    if (find_trace(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
     if (t.session_id != RECORD_NONE && sessions_find(api->modules.sessions, t.session_id)) {
-        _cleanup_(freep) char *remedy = xasprintf("profctl stop s%" PRId64 " ends it.", t.session_id);
+        _cleanup_(freep) char *remedy = xasprintf("Stop it with profctl stop s%" PRId64 ".", t.session_id);
         reply_refused(r, PROBLEM_CONFLICT, remedy,
-                      "trace t%" PRId64 " is of session s%" PRId64 ", which is not over", id, t.session_id);
+                      "trace t%" PRId64 " belongs to session s%" PRId64 ", which is not over", id,
+                      t.session_id);
         return;
     }
     int err = store_remove_trace(api->modules.store, &t, actor);
@@ -160,12 +155,13 @@ void remove_trace(struct api *api, struct http_request *r, int64_t id)
     http_reply_json(r, 200, body);
 }
 
-static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pinned)
+void set_trace_pin(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
+    bool pinned = http_method(r) == HTTP_PUT;
 
-    if (find_trace(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
     int err = catalog_pin_trace(api->modules.catalog, id, pinned);
     if (err == 0)
@@ -181,20 +177,10 @@ static void set_pin(struct api *api, struct http_request *r, int64_t id, bool pi
     http_reply_json(r, 200, trace_record_to_json(&t));
 }
 
-void pin_trace(struct api *api, struct http_request *r, int64_t id)
-{
-    set_pin(api, r, id, true);
-}
-
-void unpin_trace(struct api *api, struct http_request *r, int64_t id)
-{
-    set_pin(api, r, id, false);
-}
-
 /* -- Files -------------------------------------------------------------------------------------------- */
 
-/* A file that was left in place may be on a network: it is opened on the offload. */
-struct opening {
+/* A file that was left in place may be on a network: it is opened on a thread. */
+struct trace_download {
     struct http_request *request; /* NULL: the client left */
     int64_t id;
     struct file_reference file;
@@ -204,33 +190,33 @@ struct opening {
     struct stat st;
 };
 
-static void open_file(void *arg)
+static void download_open(void *arg)
 {
-    struct opening *o = arg;
+    struct trace_download *o = arg;
     o->fd = reference_open(&o->file, &o->st);
 }
 
-static void reply_unopened(const struct opening *o)
+static void download_reply_error(const struct trace_download *o)
 {
-    static const char adrift[] = "profctl rm removes its row.";
+    static const char remove_row[] = "Remove its row with profctl rm.";
 
     if (o->fd == -ENOENT || o->fd == -ENOTDIR)
-        reply_refused(o->request, PROBLEM_GONE, adrift, "the file of t%" PRId64 " is gone: %s", o->id,
+        reply_refused(o->request, PROBLEM_GONE, remove_row, "the file of t%" PRId64 " is gone: %s", o->id,
                       o->file.path);
     else if (o->fd == -ESTALE)
-        reply_refused(o->request, PROBLEM_DENIED, "It was swapped: profctl rm removes the row.",
-                      "what is at %s is another file than t%" PRId64 " was, or belongs to another user",
+        reply_refused(o->request, PROBLEM_DENIED, "The file was replaced. Remove its row with profctl rm.",
+                      "the file at %s is not the one of t%" PRId64 ", or belongs to another user",
                       o->file.path, o->id);
     else if (o->fd == -EACCES || o->fd == -EPERM)
         reply_refused(o->request, PROBLEM_DENIED,
-                      "It was left where the worker wrote it ([collect] mode=reference).",
-                      "profd may not read %s of t%" PRId64, o->file.path, o->id);
+                      "The file was left where the worker wrote it ([collect] mode=reference).",
+                      "cannot read %s of t%" PRId64 ": permission denied", o->file.path, o->id);
     else
         reply_refused(o->request, PROBLEM_STORAGE, NULL, "cannot open %s of t%" PRId64 ": %s", o->file.path,
                       o->id, strerror(-o->fd));
 }
 
-static void reply_opened(struct opening *o)
+static void download_reply_file(struct trace_download *o)
 {
     http_reply_file(o->request, &(struct http_download){
                                     .fd = o->fd,
@@ -243,65 +229,182 @@ static void reply_opened(struct opening *o)
                                 });
 }
 
-static void on_opened(void *arg)
+static void download_on_opened(void *arg)
 {
-    struct opening *o = arg;
+    struct trace_download *o = arg;
 
     if (!o->request) {
         closep(&o->fd);
     } else {
         http_on_close(o->request, NULL, NULL);
         if (o->fd < 0)
-            reply_unopened(o);
+            download_reply_error(o);
         else
-            reply_opened(o);
+            download_reply_file(o);
     }
     reference_done(&o->file);
     free(o->name);
     free(o);
 }
 
-static void on_client_left(struct http_request *r, void *arg)
+static void download_on_close(struct http_request *r, void *arg)
 {
-    ((struct opening *)arg)->request = NULL;
+    ((struct trace_download *)arg)->request = NULL;
 }
 
-static void send_file(struct api *api, struct http_request *r, int64_t id, struct file_reference *take_file,
-                      const char *name)
+static void download_start(struct api *api, struct http_request *r, int64_t id,
+                           struct file_reference *take_file, const char *name)
 {
-    struct opening *o = xcalloc(1, sizeof(*o));
+    struct trace_download *o = xcalloc(1, sizeof(*o));
 
-    *o = (struct opening){
+    *o = (struct trace_download){
         .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = api->modules.offload};
     *take_file = (struct file_reference){0};
-    http_on_close(r, on_client_left, o);
-    offload_run_in(api->modules.offload, offload_lane_of_file(o->file.path), open_file, on_opened, o);
+    http_on_close(r, download_on_close, o);
+    offload_run_in(api->modules.offload, offload_lane_of_file(o->file.path), download_open,
+                   download_on_opened, o);
 }
 
 void get_trace_file(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
     struct file_reference file;
     reference_of(&t, &file);
-    send_file(api, r, id, &file, t.name);
+    download_start(api, r, id, &file, t.name);
 }
 
 void get_trace_columns(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (find_trace(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
     if (t.columns) {
         struct file_reference file;
         reference_of_stored(t.columns, &file);
-        send_file(api, r, id, &file, strrchr(t.columns, '/') + 1);
+        download_start(api, r, id, &file, strrchr(t.columns, '/') + 1);
     } else {
-        reply_refused(r, PROBLEM_NOT_FOUND, "/v1/traces/{trace}/file has what it was made of.",
+        reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
                       "trace t%" PRId64 " has no columns%s%s", id, t.columns_reason ? ": " : "",
                       t.columns_reason ? t.columns_reason : "");
     }
+}
+
+/* -- Import ------------------------------------------------------------------------------------------- */
+
+static bool import_is_allowed(const struct http_request *r)
+{
+    const struct http_peer *peer = http_peer(r);
+    return peer->local && (peer->uid == geteuid() || peer->uid == 0);
+}
+
+static int import_read_labels(const json_t *labels, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(labels) || json_object_size(labels) > REQUEST_LABELS_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "\"labels\" must be an object of at most %d texts", REQUEST_LABELS_MAX);
+    json_object_foreach((json_t *)labels, name, value) {
+        if (!json_is_string(value) || strlen(name) > REQUEST_LABEL_BYTES_MAX ||
+            json_string_length(value) > REQUEST_LABEL_BYTES_MAX)
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "\"labels\" must be texts of at most %d bytes", REQUEST_LABEL_BYTES_MAX);
+    }
+    return 0;
+}
+
+#define SESSION_NAME_BYTES_MAX 128
+
+/* "s7" is an existing session; any other text that is no id may name a new one. */
+static int import_read_session(const json_t *value, struct import_request *ret, struct problem *p)
+{
+    const char *name = json_string_value(value);
+    int64_t id;
+    char kind = name ? parse_ref(name, '#', &id) : 0;
+    bool is_name = name && *name && json_string_length(value) <= SESSION_NAME_BYTES_MAX && !kind;
+
+    for (const char *c = name; is_name && *c; c++)
+        is_name = (unsigned char)*c >= ' ' && *c != 0x7f;
+    if (kind == 's')
+        ret->session_id = id;
+    else if (is_name)
+        ret->session_name = name;
+    else
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "\"session\" must be an id (s7) or a name of at most %d bytes that is not an id",
+                           SESSION_NAME_BYTES_MAX);
+    return 0;
+}
+
+static int import_read_body(const json_t *body, struct import_request *order, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+    int r = 0;
+
+    json_object_foreach((json_t *)body, name, value) {
+        bool fits = (streq(name, "path") && json_is_string(value)) ||
+                    ((streq(name, "reference") || streq(name, "again")) && json_is_boolean(value));
+        if (streq(name, "labels"))
+            r = import_read_labels(value, p);
+        else if (streq(name, "session"))
+            r = import_read_session(value, order, p);
+        else if (!fits)
+            r = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                            "\"%s\": an import takes \"path\", \"reference\" and \"again\" (true or "
+                            "false), \"labels\" and \"session\"",
+                            name);
+        if (r < 0)
+            return r;
+    }
+    const char *path = json_get_str(body, "path");
+    return path && path[0] == '/'
+               ? 0
+               : problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"path\" must be the absolute path of a file");
+}
+
+static void import_on_done(const struct import_result *result, void *arg)
+{
+    struct later_reply i;
+
+    if (!later_reply_end(arg, &i))
+        return;
+    if (result->trace_id == 0)
+        http_reply_problem(i.request, &result->problem);
+    else
+        reply_trace(i.api, i.request, result->existed ? 200 : 201, result->trace_id);
+}
+
+void import_trace(struct api *api, struct http_request *r, int64_t id)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *actor = request_actor(r), *labels = NULL;
+    _cleanup_json_ body = NULL;
+
+    if (!import_is_allowed(r)) {
+        reply_refused(
+            r, PROBLEM_DENIED,
+            "Use its Unix socket, as root or as the user that profd runs as; or put the file into a "
+            "directory that profd watches ([collect] watch=).",
+            "only root and the user that profd runs as may import files by path");
+        return;
+    }
+    struct import_request order = {.session_id = RECORD_NONE};
+    if (body_object(r, &body, &p) < 0 || import_read_body(body, &order, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    if (json_object_get(body, "labels"))
+        labels = json_dumps(json_object_get(body, "labels"), JSON_COMPACT);
+    order.path = json_get_str(body, "path");
+    order.reference = json_get_bool(body, "reference", false);
+    order.again = json_get_bool(body, "again", false);
+    order.labels = labels;
+    order.actor = actor;
+    collector_import(api->modules.collector, &order, import_on_done, later_reply_new(api, r, 0));
 }

@@ -2,7 +2,7 @@
 #include "daemon/api/routes.h"
 
 #include "base/words.h"
-#include "daemon/api/api_internal.h"
+#include "daemon/api/handler.h"
 #include "proto/names.h"
 #include <errno.h>
 
@@ -24,8 +24,8 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_session},
     {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_session},
     {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_session},
-    {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      pin_session},
-    {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      unpin_session},
+    {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
+    {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
     {HTTP_GET,    "/v1/sessions/{session}/functions", RIGHT_READ, "worker",                 get_session_functions},
     {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit", list_traces},
     {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
@@ -33,8 +33,8 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
     {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file},
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
-    {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      pin_trace},
-    {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      unpin_trace},
+    {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
+    {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_runs},
     {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_run, .body_max = ROUTE_WORKLOAD_MAX},
     {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_run},
@@ -87,15 +87,15 @@ const char *http_method_name(enum http_method m)
     return names[m];
 }
 
-/* A path's segment in the place of an id. */
+/* The segment of a path that is an id. */
 struct id_text {
     size_t placeholder;
     const char *start;
     size_t size;
 };
 
-/* Segment by segment; what stands for an id may be anything here. */
-static bool pattern_fits(const char *pattern, const char *path, struct id_text *ret)
+/* Segment by segment; any text fits where an id belongs. */
+static bool route_fits(const char *pattern, const char *path, struct id_text *ret)
 {
     *ret = (struct id_text){.placeholder = ARRAY_SIZE(placeholders)};
     while (*pattern || *path) {
@@ -117,7 +117,7 @@ static bool pattern_fits(const char *pattern, const char *path, struct id_text *
     return true;
 }
 
-static int read_id(const struct id_text *text, int64_t *ret, struct problem *p)
+static int route_read_id(const struct id_text *text, int64_t *ret, struct problem *p)
 {
     if (text->placeholder == ARRAY_SIZE(placeholders)) {
         *ret = 0;
@@ -128,11 +128,11 @@ static int read_id(const struct id_text *text, int64_t *ret, struct problem *p)
     snprintf(copy, sizeof(copy), "%.*s", (int)MIN(text->size, sizeof(copy)), text->start);
     if (text->size < sizeof(copy) && parse_ref(copy, kind, ret) == kind)
         return 0;
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is no %s: they are written %c7, or 7", copy,
-                       placeholders[text->placeholder].what, kind);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not the id of a %s, such as %c7 or 7",
+                       copy, placeholders[text->placeholder].what, kind);
 }
 
-static void add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)
+static void route_add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)
 {
     size_t n = strlen(allow);
     snprintf(allow + n, ROUTE_ALLOW_MAX - n, "%s%s%s", n ? ", " : "", http_method_name(route->method),
@@ -146,21 +146,21 @@ int route_find(enum http_method method, const char *path, struct route_match *re
     struct id_text id;
 
     for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-        if (!pattern_fits(routes[i].pattern, path, &id))
+        if (!route_fits(routes[i].pattern, path, &id))
             continue;
-        add_allowed(m.allow, &routes[i]);
+        route_add_allowed(m.allow, &routes[i]);
         if (routes[i].method != wanted)
             continue;
         m.route = &routes[i];
-        int r = read_id(&id, &m.id, p);
+        int r = route_read_id(&id, &m.id, p);
         if (r == 0)
             *ret = m;
         return r;
     }
     if (!*m.allow)
-        return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is nothing at %s", path);
+        return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "no such path: %s", path);
     *ret = m;
-    return problem_set(p, -EOPNOTSUPP, PROBLEM_BAD_REQUEST, "%s takes %s, not %s", path, m.allow,
+    return problem_set(p, -EOPNOTSUPP, PROBLEM_BAD_REQUEST, "%s allows %s, not %s", path, m.allow,
                        http_method_name(method));
 }
 

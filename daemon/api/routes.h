@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which handler an address belongs to: one table of {method, pattern, handler}, as in proto/openapi.yaml, and
+ * The handler of each path: one table of {method, pattern, handler}, as in proto/openapi.yaml, and
  * a pure match over it. Families of handlers are the route_*.c files.
  */
 #pragma once
@@ -23,27 +23,27 @@ struct route {
     const char *query;
     /* id is the one in the path, 0 where there is none. */
     void (*handle)(struct api *api, struct http_request *r, int64_t id);
-    /* Of its parameters those that name what profd will call, or look for on its host: they need
-     * RIGHT_OPERATE, for an answer says whether it is there. NULL: none. */
+    /* Those of its parameters that name what profd will call, or look for on its host: they need
+     * RIGHT_OPERATE, because the reply reveals whether it exists. NULL: none. */
     const char *operate;
     /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
     bool everybody;
     int64_t body_max; /* 0: ROUTE_BODY_MAX */
 };
 
-/* What an answer is made of, and so how long it may take. */
+/* What a reply depends on, and so how long it may take. */
 enum route_class {
     ROUTE_CLASS_NONE,   /* of no route */
-    ROUTE_CLASS_PROBE,  /* of what is watched */
+    ROUTE_CLASS_PROBE,  /* health, readiness, metrics */
     ROUTE_CLASS_READ,   /* of the catalog */
-    ROUTE_CLASS_FLEET,  /* of what routers and workers answer */
-    ROUTE_CLASS_CHANGE, /* of what is done: sessions are started, traces taken in */
+    ROUTE_CLASS_FLEET,  /* answers of routers and workers */
+    ROUTE_CLASS_CHANGE, /* changes: sessions started, traces imported */
     _ROUTE_CLASS_MAX,
 };
 /* Of NULL: ROUTE_CLASS_NONE. */
 enum route_class route_class(const struct route *route);
 
-const struct route *route_at(size_t i); /* NULL behind the last */
+const struct route *route_at(size_t i); /* NULL after the last */
 size_t routes_count(void);
 const char *http_method_name(enum http_method m);
 
@@ -56,9 +56,9 @@ struct route_match {
 };
 
 /*
- * -ENOENT: no such path; -EOPNOTSUPP: not with this method; -EINVAL: what stands for an id is none. HEAD is
+ * -ENOENT: no such path; -EOPNOTSUPP: not with this method; -EINVAL: the id is malformed. HEAD is
  * answered by GET's route. Pure.
  */
 int route_find(enum http_method method, const char *path, struct route_match *ret, struct problem *p);
-/* -EINVAL where the route takes no parameter of that name. Pure. */
+/* -EINVAL where the route has no parameter of that name. Pure. */
 int route_check_parameter(const struct route *route, const char *name, struct problem *p);

@@ -3,10 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "daemon/catalog/files.h"
 #include "daemon/catalog/internal.h"
-#include "daemon/catalog/migrate.h"
-#include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -18,7 +15,7 @@
 
 /* -- Opening, in steps -- */
 
-static int make_directory(struct catalog *c, struct problem *p)
+static int open_make_directory(struct catalog *c, struct problem *p)
 {
     struct stat st;
     if (stat(c->directory, &st) == 0)
@@ -30,7 +27,7 @@ static int make_directory(struct catalog *c, struct problem *p)
     return r < 0 ? storage_problem(r, c->path, p) : 0;
 }
 
-static int in_use(struct catalog *c, struct problem *p)
+static int open_fail_in_use(struct catalog *c, struct problem *p)
 {
     char holder[16] = "";
     ssize_t n = pread(c->lock_fd, holder, sizeof(holder) - 1, 0);
@@ -39,13 +36,12 @@ static int in_use(struct catalog *c, struct problem *p)
     problem_set(p, -EBUSY, PROBLEM_BUSY, "the catalog %s is in use by %s%s", c->path,
                 digits ? "process " : "another process", holder);
     problem_remedy(
-        p,
-        "Stop that profd (systemctl stop profd%s%s), or give this one a directory of its own by --state-dir.",
+        p, "Stop that profd (systemctl stop profd%s%s), or choose another directory with --state-dir.",
         digits ? ", or kill " : "", holder);
     return -EBUSY;
 }
 
-static int take_lock(struct catalog *c, struct problem *p)
+static int open_take_lock(struct catalog *c, struct problem *p)
 {
     _cleanup_(freep) char *path = xasprintf("%s.lock", c->path);
     char pid[16];
@@ -55,8 +51,8 @@ static int take_lock(struct catalog *c, struct problem *p)
     if (c->lock_fd < 0)
         return storage_problem(-errno, c->path, p);
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return errno == EWOULDBLOCK ? in_use(c, p) : storage_problem(-errno, c->path, p);
-    /* The lock is the truth; the number in it only helps to say who, and may be missing on a full disk. */
+        return errno == EWOULDBLOCK ? open_fail_in_use(c, p) : storage_problem(-errno, c->path, p);
+    /* The lock decides; the number in it only names its holder, and may be missing on a full disk. */
     if (ftruncate(c->lock_fd, 0) < 0 || pwrite(c->lock_fd, pid, (size_t)n, 0) < 0)
         return errno == ENOSPC || errno == EDQUOT ? 0 : storage_problem(-errno, c->path, p);
     return 0;
@@ -71,7 +67,7 @@ static bool has_log(const struct catalog *c)
 }
 
 /* SQLite would make the file with other rights; its log takes over those of the file. */
-static int make_file(struct catalog *c, struct problem *p)
+static int open_make_file(struct catalog *c, struct problem *p)
 {
     if (access(c->path, F_OK) < 0 && errno == ENOENT && has_log(c))
         return sqlite_problem(NULL, -ESTALE, c->path, p);
@@ -84,13 +80,13 @@ static int make_file(struct catalog *c, struct problem *p)
     return r < 0 ? storage_problem(r, c->path, p) : 0;
 }
 
-static int fail(struct catalog *c, struct problem *p)
+static int open_fail(struct catalog *c, struct problem *p)
 {
     return sqlite_problem(c->db, sqlite_errno(c->db, sqlite3_extended_errcode(c->db)), c->path, p);
 }
 
-/* The loop does not wait for a lock any longer once that was in vain. */
-static int on_busy(void *arg, int tries)
+/* The loop waits for a lock once only. */
+static int open_on_busy(void *arg, int tries)
 {
     const struct catalog *c = arg;
 
@@ -111,13 +107,13 @@ static int open_database(struct catalog *c, struct problem *p)
         return sqlite_problem(NULL, -EUCLEAN, c->path, p);
     int rc = sqlite3_open_v2(c->path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK)
-        return fail(c, p);
+        return open_fail(c, p);
     sqlite3_extended_result_codes(c->db, 1);
-    sqlite3_busy_handler(c->db, on_busy, c);
+    sqlite3_busy_handler(c->db, open_on_busy, c);
     return 0;
 }
 
-static int check_identity(struct catalog *c, struct problem *p)
+static int open_check_identity(struct catalog *c, struct problem *p)
 {
     int version;
     return migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
@@ -129,8 +125,8 @@ void catalog_metrics(const struct catalog *c, struct catalog_metrics *ret)
     ret->wal_bytes = (int64_t)c->wal_pages * CATALOG_PAGE_BYTES;
 }
 
-/* The hook runs inside the commit: what is due is only noted. */
-static int on_wal_grown(void *arg, sqlite3 *db _unused_, const char *schema _unused_, int pages)
+/* The hook runs inside the commit, so it only notes that a checkpoint is due. */
+static int open_on_wal_grown(void *arg, sqlite3 *db _unused_, const char *schema _unused_, int pages)
 {
     struct catalog *c = arg;
     if (pages < c->wal_pages)
@@ -141,21 +137,21 @@ static int on_wal_grown(void *arg, sqlite3 *db _unused_, const char *schema _unu
     return SQLITE_OK;
 }
 
-static int set_up(struct catalog *c, struct problem *p)
+static int open_set_up(struct catalog *c, struct problem *p)
 {
     int keep = 1;
     /* Without it the last close would remove the log, and readers that may not write could not open the file.
      */
     if (sqlite3_file_control(c->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep) != SQLITE_OK)
-        return fail(c, p);
+        return open_fail(c, p);
     sqlite3_stmt *s = NULL;
     sqlite3_prepare_v2(c->db, "pragma journal_mode = wal", -1, &s, NULL);
     bool stepped = s && sqlite3_step(s) == SQLITE_ROW;
     bool wal = stepped && streq((const char *)sqlite3_column_text(s, 0), "wal");
-    int r = stepped ? 0 : fail(c, p);
+    int r = stepped ? 0 : open_fail(c, p);
     sqlite3_finalize(s);
     if (r == 0 && !wal) {
-        problem_remedy(p, "Name a directory on a local file system by --state-dir.");
+        problem_remedy(p, "Choose a directory on a local file system with --state-dir.");
         r = problem_set(
             p, -EOPNOTSUPP, PROBLEM_STORAGE,
             "the file system of the catalog %s cannot share memory between processes, which its log needs",
@@ -168,13 +164,13 @@ static int set_up(struct catalog *c, struct problem *p)
                                            "pragma secure_delete = off;",
                                            CATALOG_WAL_KEPT_BYTES);
     if (sqlite3_exec(c->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return fail(c, p);
+        return open_fail(c, p);
     /* This hook takes the place of SQLite's own, which would checkpoint on the loop. */
-    sqlite3_wal_hook(c->db, on_wal_grown, c);
+    sqlite3_wal_hook(c->db, open_on_wal_grown, c);
     return 0;
 }
 
-static int64_t ask_number(struct catalog *c, const char *sql)
+static int64_t open_ask_number(struct catalog *c, const char *sql)
 {
     sqlite3_stmt *s = NULL;
     int64_t number = 0;
@@ -190,7 +186,7 @@ static int64_t ask_number(struct catalog *c, const char *sql)
  * is written back, a file may rightly be short: then writing back made it as long as it should be, and
  * whether what it was lengthened by was in the log is shown by reading everything.
  */
-static int check_length(struct catalog *c, struct problem *p)
+static int open_check_length(struct catalog *c, struct problem *p)
 {
     struct stat st;
     int in_log = 0, written_back = 0;
@@ -198,44 +194,45 @@ static int check_length(struct catalog *c, struct problem *p)
     int rc = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &written_back);
 
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
-        return fail(c, p);
+        return open_fail(c, p);
     if (rc != SQLITE_OK || in_log != written_back || stat(c->path, &st) < 0)
         return 0;
-    int64_t bytes = ask_number(c, "select page_count * page_size from pragma_page_count, pragma_page_size");
+    int64_t bytes =
+        open_ask_number(c, "select page_count * page_size from pragma_page_count, pragma_page_size");
     if (bytes <= found ||
-        (bytes <= st.st_size && ask_number(c, "select quick_check = 'ok' from pragma_quick_check(1)")))
+        (bytes <= st.st_size && open_ask_number(c, "select quick_check = 'ok' from pragma_quick_check(1)")))
         return 0;
     return sqlite_problem(NULL, -EUCLEAN, c->path, p);
 }
 
-static int bring_up_to_date(struct catalog *c, struct problem *p)
+static int open_migrate(struct catalog *c, struct problem *p)
 {
     int version;
     int r = migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
     if (r == 0)
         r = migrate(c->db, c->path, version, catalog_migrations, CATALOG_VERSION, p);
     if (r == 0 && sqlite3_exec(c->db, "pragma foreign_keys = on", NULL, NULL, NULL) != SQLITE_OK)
-        r = fail(c, p);
+        r = open_fail(c, p);
     return r;
 }
 
-static int prepare(struct catalog *c, struct problem *p)
+static int open_prepare(struct catalog *c, struct problem *p)
 {
     int rc = statements_prepare(c->db, c->statements);
     if (rc == SQLITE_OK)
         return 0;
     if ((rc & 0xff) != SQLITE_ERROR)
-        return fail(c, p);
+        return open_fail(c, p);
     problem_set(p, -EUCLEAN, PROBLEM_STORAGE,
-                "the catalog %s says version %d and lacks what belongs to it: %s", c->path, CATALOG_VERSION,
+                "the catalog %s has version %d and does not match its schema: %s", c->path, CATALOG_VERSION,
                 sqlite3_errmsg(c->db));
-    problem_remedy(p, "Restore a copy of it, or move it away to begin a fresh catalog.");
+    problem_remedy(p, "Restore a copy of it, or move it away to start with an empty catalog.");
     return -EUCLEAN;
 }
 
 static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
-    make_directory, take_lock,    make_file,        open_database, check_identity,
-    set_up,         check_length, bring_up_to_date, prepare,       files_open,
+    open_make_directory, open_take_lock,    open_make_file, open_database, open_check_identity,
+    open_set_up,         open_check_length, open_migrate,   open_prepare,  files_open,
 };
 
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
@@ -255,7 +252,7 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
     _cleanup_(freep) char *copy = xstrdup(path);
     c->directory = xstrdup(dirname(copy));
     STAILQ_INIT(&c->upkeep_waiters);
-    turn_init(c);
+    batch_init(c);
     for (size_t i = 0; i < ARRAY_SIZE(opening_steps); i++) {
         int r = opening_steps[i](c, p);
         if (r < 0)
@@ -272,7 +269,7 @@ struct catalog *catalog_close(struct catalog *c)
 {
     if (!c)
         return NULL;
-    turn_done(c);
+    batch_done(c);
     upkeep_stop(c);
     statements_finalize(c->statements);
     if (c->db) {

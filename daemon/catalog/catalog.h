@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalog: the one place of profd that speaks SQL to catalog.db. Opens, migrates and guards it; holds the
- * open transaction of the loop's turn. Called by session, collect and api; calls none of them.
+ * The catalog: the only module that runs SQL on catalog.db. Opens, migrates and guards it; holds the
+ * open transaction of the commit batch. Called by session, collect and api; calls none of them.
  *
- * Writes of one turn of the loop share a transaction. catalog_then() queues what may be done only after they
- * are on disk: the commit happens at the end of the turn, then the queued functions run in order, with 0 or
- * the error of the commit. Nothing here blocks for long: checkpoints, vacuum and bulk deletes run on the
+ * Writes of one iteration of the loop are one commit batch. catalog_then() queues what may be done only after
+ * they are on disk: the commit happens at the end of the iteration, then the queued functions run in order,
+ * with 0 or the error of the commit. Nothing here blocks for long: checkpoints, vacuum and bulk deletes run on the
  * offload with a connection of their own, and a write that meets another program's lock fails with -EBUSY
  * after milliseconds. Events, requests of runs and functions then wait in memory; who has other rows saves
  * them again.
@@ -22,47 +22,47 @@
 struct catalog;
 
 #define CATALOG_APPLICATION_ID 0x50524f46
-#define CATALOG_VERSION        6
+#define CATALOG_VERSION        7
 
 /*
  * Opens or creates path (directory 2750, file 0640, WAL kept). Refuses, with a remedy: a newer version,
  * another application's file, an unwritable or full disk, a catalog that another profd holds (lock file
- * beside it), a file that is damaged. An older version is migrated after a VACUUM INTO copy beside it.
+ * next to it), a file that is damaged. An older version is migrated after a VACUUM INTO copy next to it.
  */
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
                  struct problem *p);
 /*
- * Commits what is open and runs what waits for it, checkpoints, closes. Upkeep under way is told to end and
+ * Commits what is open and runs what waits for it, checkpoints, closes. Upkeep in progress is cancelled and
  * waited for; its done() comes later, from the offload. Not to be called from a function of catalog_then().
  */
 struct catalog *catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
 
 /*
- * Queues fn for the end of the turn, also where the turn wrote nothing. Once a write of a turn has failed,
- * nothing of that turn is kept and its functions hear the error; a caller then saves its whole rows again.
+ * Queues fn for the end of the batch, also where the batch wrote nothing. Once a write of a batch has failed,
+ * nothing of that batch is kept and its functions get the error; a caller then saves its complete rows again.
  * Functions run in the order in which they were queued, and may write and queue: that is the next commit.
- * A commit that must survive a power cut (the edge that leads to a start) asks for full_sync: fn runs after
+ * A commit that must survive a power cut (the state transition that leads to a start) asks for full_sync: fn runs after
  * the log has been fsynced. Others cost no fsync.
  */
 void catalog_then(struct catalog *c, bool full_sync, void (*fn)(int err, void *arg), void *arg);
-/* Commits at once, before the turn ends, and runs what was queued (unless called by such a function: then it
+/* Commits at once, before the iteration ends, and runs what was queued (unless called by such a function: then it
  * runs after that one). */
 int catalog_commit(struct catalog *c, bool full_sync);
 /* True while the last commit failed (disk full, read-only): sessions are refused, stops are sent all the
  * same. */
 bool catalog_is_broken(const struct catalog *c);
-/* The error of the last commit; 0 while it is fine. */
+/* The error of the last commit; 0 where it succeeded. */
 int catalog_error(const struct catalog *c);
-/* Why, in a line for people; NULL while it is fine. */
+/* Why the last commit failed, in one line; NULL while it did not. */
 const char *catalog_broken_reason(const struct catalog *c);
-/* Sets p to "WHAT: WHY" for an error of this room, with the remedy that fits; returns err. */
+/* Sets p to "WHAT: WHY" for an error of this module, with its remedy; returns err. */
 int catalog_problem(const struct catalog *c, int err, struct problem *p, const char *format, ...)
     _printf_(4, 5);
 /* fn is called from the loop, once, when the catalog is found to be lost. */
 void catalog_on_lost(struct catalog *c, void (*fn)(void *arg), void *arg);
-/* Ends brokenness where the cause is gone: commits a small write to disk, at once. For what is refused while
- * the catalog is broken, as nothing else would then write and find out. */
+/* Ends the broken state where its cause is gone: commits a small write to disk, at once. For requests that are
+ * refused while the catalog is broken, as nothing else would then write and notice. */
 int catalog_probe(struct catalog *c);
 /* For profd's operator; since profd's start but for the log's size. */
 struct catalog_metrics {

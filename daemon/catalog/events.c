@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit log, and who listens to it. */
+#include "daemon/catalog/internal.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/rows.h"
 
 void catalog_on_event(struct catalog *c, catalog_event_fn fn, void *arg)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/catalog/files.h"
+#include "daemon/catalog/internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process_info.h"
-#include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -116,7 +115,7 @@ static int64_t database_bytes_needed(const struct sizes *s, const struct sizes *
 
 /* -- Losing them ---------------------------------------------------------------------------------------- */
 
-static void on_tell_lost(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void on_announce_lost(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct catalog *c = arg;
     if (c->lost_fn)
@@ -131,11 +130,11 @@ static _printf_(2, 3) int lose(struct catalog *c, const char *format, ...)
     va_start(ap, format);
     c->lost = xvasprintf(format, ap);
     va_end(ap);
-    turn_set_broken(c, -ESTALE);
+    batch_set_broken(c, -ESTALE);
     catalog_problem(c, -ESTALE, &p, "the catalog is lost");
     log_error("%s", p.what);
     log_error("  %s", p.remedy);
-    event_active(c->tell_lost, EV_TIMEOUT, 0);
+    event_active(c->announce_lost, EV_TIMEOUT, 0);
     return -ESTALE;
 }
 
@@ -223,7 +222,7 @@ static void begin_watching(struct catalog *c)
 {
     struct timeval interval = timeval_of(POLL_NS);
 
-    c->tell_lost = event_new(c->base, -1, 0, on_tell_lost, c);
+    c->announce_lost = event_new(c->base, -1, 0, on_announce_lost, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->inotify_fd >= 0 && inotify_add_watch(c->inotify_fd, c->directory, WATCHED_CHANGES) >= 0) {
         c->watch = event_new(c->base, c->inotify_fd, EV_READ | EV_PERSIST, on_changed, c);
@@ -258,8 +257,8 @@ void files_close(struct catalog *c)
 {
     if (c->watch)
         event_free(c->watch);
-    if (c->tell_lost)
-        event_free(c->tell_lost);
+    if (c->announce_lost)
+        event_free(c->announce_lost);
     if (c->inotify_fd >= 0)
         close(c->inotify_fd);
     if (c->shm_fd >= 0)

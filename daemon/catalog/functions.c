@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that servers counted. */
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/rows.h"
+#include "daemon/catalog/internal.h"
 
 int catalog_add_function(struct catalog *c, struct function_record *r)
 {

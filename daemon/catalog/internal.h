@@ -1,43 +1,256 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this room share: the catalog object, its turn and the running of prepared statements.
- * Everything here is used on the loop's thread only; upkeep.c says what crosses to the offload.
+ * What the files of this module share. Everything here is used on the loop's thread only; upkeep.c says what
+ * crosses to other threads.
  */
 #pragma once
 
-#include "daemon/catalog/catalog.h"
-#include "daemon/catalog/statements.h"
+#include "base/json.h"
+#include "daemon/catalog/records.h"
 #include <event2/event.h>
 #include <sqlite3.h>
 #include <sys/queue.h>
+
+/* -- Statements --------------------------------------------------------------------------------------- */
+
+/*
+ * Every statement that the loop's connection runs, by name. They are prepared once, when the catalog is
+ * opened, which also proves that the file has the tables it should have. The texts are in statements.c.
+ */
+enum statement {
+    STATEMENT_BEGIN,
+    STATEMENT_COMMIT,
+    STATEMENT_ROLLBACK,
+    STATEMENT_PROBE,
+
+    STATEMENT_SAW_ROUTER,
+    STATEMENT_SAW_WORKER,
+    STATEMENT_KNOW_WORKER,
+    STATEMENT_LAST_ROUTER,
+    STATEMENT_ROUTERS,
+    STATEMENT_COUNT_FLEET,
+
+    STATEMENT_ADD_SESSION,
+    STATEMENT_SAVE_SESSION,
+    STATEMENT_GET_SESSION,
+    STATEMENT_SESSION_OF_NAME,
+    STATEMENT_PIN_SESSION,
+    STATEMENT_REMOVE_SESSION,
+    STATEMENT_SESSIONS,
+    STATEMENT_SESSIONS_IN_STATE,
+    STATEMENT_SESSIONS_ACTIVE,
+    STATEMENT_SESSIONS_HALF_REMOVED,
+
+    STATEMENT_ADD_TARGET,
+    STATEMENT_SAVE_TARGET,
+    STATEMENT_TARGETS,
+    STATEMENT_COUNT_TARGETS,
+    STATEMENT_COUNT_TRACES,
+    STATEMENT_TARGET_TRACES,
+    STATEMENT_COUNT_WORK,
+
+    STATEMENT_ADD_TRACE,
+    STATEMENT_SAVE_TRACE,
+    STATEMENT_GET_TRACE,
+    STATEMENT_TRACE_OF_PATH,
+    STATEMENT_TRACE_OF_ORIGIN,
+    STATEMENT_TRACE_OF_SHA256,
+    STATEMENT_TRACE_WITHOUT_COLUMNS,
+    STATEMENT_WAS_REMOVED,
+    STATEMENT_PIN_TRACE,
+    STATEMENT_SET_INSTANCE,
+    STATEMENT_REMOVE_TRACE,
+    /* Pages of a listing, by which filters are set. */
+    STATEMENT_TRACES,
+    STATEMENT_TRACES_OF_WORKER,
+    STATEMENT_TRACES_OF_SESSION,
+    STATEMENT_TRACES_OF_SESSION_WORKER,
+    STATEMENT_TRACES_UNCLAIMED,
+    STATEMENT_TRACES_UNCLAIMED_OF_WORKER,
+    STATEMENT_EVICTABLE,
+    STATEMENT_EVICTABLE_OF_HOLDER,
+    STATEMENT_EVICTABLE_OF_OTHERS,
+    STATEMENT_PROTECTED,
+    STATEMENT_TWIN,
+    STATEMENT_USAGE,
+    STATEMENT_SET_DISK_SIZE,
+    STATEMENT_HOLDERS,
+    STATEMENT_HOLDER_OF_WORKER,
+
+    STATEMENT_ADD_NAME,
+    STATEMENT_ADD_TRACE_NAME,
+    STATEMENT_TRACE_NAMES,
+    STATEMENT_REMOVE_TRACE_NAMES,
+    STATEMENT_ADD_TRACE_CATEGORY,
+    STATEMENT_TRACE_CATEGORIES,
+    STATEMENT_REMOVE_TRACE_CATEGORIES,
+
+    STATEMENT_ADD_RUN,
+    STATEMENT_SAVE_RUN,
+    STATEMENT_SET_RUN_SUMMARY,
+    STATEMENT_GET_RUN_SUMMARY,
+    STATEMENT_GET_RUN,
+    STATEMENT_RUNS,
+    STATEMENT_RUNS_OF_SESSION,
+    STATEMENT_RUNS_ACTIVE,
+    STATEMENT_RUN_OF_SESSION,
+    STATEMENT_REMOVE_RUN,
+    STATEMENT_ADD_REQUEST,
+    STATEMENT_REQUESTS,
+    STATEMENT_ADD_FUNCTION,
+    STATEMENT_FUNCTIONS,
+
+    STATEMENT_ADD_EVENT,
+    STATEMENT_EVENTS_AFTER,
+    STATEMENT_EVENTS_NEWEST,
+    STATEMENT_SESSION_EVENTS_AFTER,
+    STATEMENT_SESSION_EVENTS_NEWEST,
+    STATEMENT_RUN_EVENTS_AFTER,
+    STATEMENT_RUN_EVENTS_NEWEST,
+    _STATEMENT_MAX,
+};
+
+/* -- Fields of records (records.c) -------------------------------------------------------------------- */
+
+/*
+ * Records as lists of fields, written once: the SQL texts, the binding of values, the reading of rows and the
+ * JSON all follow from them.
+ *
+ * Each list takes two macros. F(type, name) is a struct member and a column of that name. R(member, table) is
+ * a URL in the record and, in the row, the id of the router or worker that has it. The last column and the id
+ * are outside of the lists, as SQL allows no comma after its last item.
+ */
+enum field_type {
+    FIELD_ID,    /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
+    FIELD_REF,   /* id of another row, not rendered */
+    FIELD_INNER, /* internal to profd, not rendered */
+    FIELD_INNER_TEXT,
+    FIELD_SESSION, /* id of a session, rendered as "session": "s7" */
+    FIELD_NUMBER,  /* RECORD_NONE where absent */
+    FIELD_COUNT,   /* a number that is always there, 0 at first */
+    FIELD_RANK,    /* a number rendered within "ranks" */
+    FIELD_BOOL,
+    FIELD_TEXT,
+    FIELD_OBJECT,      /* JSON text, NULL is {} */
+    FIELD_ARRAY,       /* JSON text, NULL is absent */
+    FIELD_WORKER_JSON, /* JSON text, of which only what names the software is rendered */
+    FIELD_STATE,
+    FIELD_TRACE_STATE,
+    FIELD_TRACE_KIND,
+    FIELD_RUN_STATE,
+};
+
+struct field {
+    enum field_type type;
+    size_t offset;
+    const char *name; /* in JSON */
+};
+
+struct field_list {
+    const struct field *fields;
+    size_t n;
+};
+
+extern const struct field_list session_fields, target_fields, trace_fields, run_fields, request_fields,
+    function_fields;
+
+/* clang-format off */
+#define SESSION_FIELDS(F, R)                                                                                          \
+    F(STATE, state)                                                                                                   \
+    R(router, router)                                                                                                 \
+    F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
+    F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
+    F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
+    F(TEXT, remedy) F(ARRAY, remarks) F(TEXT, name) F(ARRAY, skipped) F(INNER, begun_at) F(INNER_TEXT, boot_id)       \
+    F(INNER, begun_boot_ns) F(INNER, stop_boot_ns) F(INNER, hard_stop_boot_ns)
+
+#define TARGET_FIELDS(F, R)                                                                                           \
+    F(SESSION, session_id)                                                                                            \
+    R(worker_url, worker)                                                                                             \
+    F(WORKER_JSON, worker) F(STATE, state) F(TEXT, profile_id) F(TEXT, output_dir) F(TEXT, trace_dir)                 \
+    F(COUNT, ranks_expected) F(BOOL, stop_pending) F(NUMBER, start_sent_at) F(NUMBER, start_answered_at)                 \
+    F(NUMBER, start_status) F(NUMBER, stop_sent_at) F(NUMBER, stop_answered_at) F(NUMBER, stop_status)                \
+    F(TEXT, failure)
+
+#define TRACE_FIELDS(F, R)                                                                                            \
+    F(SESSION, session_id) F(REF, target_id)                                                                          \
+    R(worker_url, worker)                                                                                             \
+    F(TRACE_KIND, kind) F(TRACE_STATE, state) F(TEXT, reason) F(TEXT, name) F(TEXT, path) F(TEXT, origin)             \
+    F(BOOL, stored) F(COUNT, size) F(TEXT, sha256) F(TEXT, format) F(NUMBER, uncompressed) F(RANK, rank) F(RANK, dp)  \
+    F(RANK, pp) F(RANK, tp) F(RANK, ep) F(TEXT, stage) F(NUMBER, world_size) F(NUMBER, pid) F(NUMBER, devices)        \
+    F(TEXT, device_name) F(NUMBER, events) F(NUMBER, first_event_at) F(NUMBER, span_ns) F(ARRAY, candidates)          \
+    F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
+    F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
+    F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
+    F(INNER, process_started) F(TEXT, instance) F(COUNT, disk_size)
+
+#define RUN_FIELDS(F, R)                                                                                              \
+    F(REF, session_id) F(RUN_STATE, state)                                                                            \
+    R(router, router)                                                                                                 \
+    F(TEXT, dialect) F(TEXT, fleet) F(TEXT, model) F(OBJECT, workload) F(ARRAY, targets) F(OBJECT, labels)            \
+    F(NUMBER, requested_at) F(TEXT, requested_by) F(NUMBER, started_at) F(NUMBER, ended_at) F(COUNT, success)         \
+    F(COUNT, incomplete) F(COUNT, error) F(TEXT, reason) F(TEXT, remedy) F(ARRAY, notes)
+
+#define REQUEST_FIELDS(F, R)                                                                                          \
+    F(REF, run_id) F(NUMBER, number) F(NUMBER, prompt) F(TEXT, target) F(BOOL, cold) F(NUMBER, intended_ns)           \
+    F(NUMBER, sent_ns) F(NUMBER, first_ns) F(NUMBER, last_ns) F(NUMBER, end_ns) F(NUMBER, ttft_ns)                    \
+    F(NUMBER, tpot_ns) F(NUMBER, e2e_ns) F(NUMBER, lateness_ns) F(NUMBER, input_tokens) F(NUMBER, output_tokens)      \
+    F(TEXT, input_source) F(TEXT, output_source) F(TEXT, outcome) F(NUMBER, status) F(TEXT, error)
+
+#define FUNCTION_FIELDS(F, R)                                                                                         \
+    F(REF, trace_id) F(SESSION, session_id)                                                                           \
+    R(worker_url, worker)                                                                                             \
+    F(TEXT, moment) F(TEXT, name) F(TEXT, file) F(NUMBER, line) F(COUNT, calls) F(COUNT, tsub_ns) F(COUNT, ttot_ns)
+/* clang-format on */
+
+void fields_done(const struct field_list *l, void *record);
+/* Every field, with texts of its own. What `to` held is not freed. */
+void fields_copy(const struct field_list *l, void *to, const void *from);
+/* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
+void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);
+void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record);
+void fields_put_json(const struct field_list *l, const void *record, json_t *object);
+/* The same in the place of what the object has of an older state of the record. */
+void fields_renew_json(const struct field_list *l, const void *record, json_t *object);
+
+/* Single values: NULL and RECORD_NONE are null. Parameters count from 1, columns from 0. */
+void bind_text(sqlite3_stmt *s, int i, const char *text);
+void bind_number(sqlite3_stmt *s, int i, int64_t number);
+int64_t column_number(sqlite3_stmt *s, int i);
+char *column_text_copy(sqlite3_stmt *s, int i); /* NULL for null */
+const char *column_text(sqlite3_stmt *s, int i);
+/* "s7", where the id is not RECORD_NONE. */
+void put_ref(json_t *object, const char *key, char kind, int64_t id);
+
+/* -- The catalog -------------------------------------------------------------------------------------- */
 
 /* How long a write waits for another process that writes (only profd's own user and root can): while the
  * catalog is opened or closed and in upkeep; and where it holds up the loop. */
 #define CATALOG_BUSY_TIMEOUT_MS 2000
 #define CATALOG_LOOP_WAIT_MS    20
-/* Between two looks whether the lock is free. */
-#define CATALOG_LOCK_LOOK_MS 50
-/* A checkpoint is due each time the log has grown by so many pages of 4 KiB. */
+/* Between two tries for the lock. */
+#define CATALOG_LOCK_RETRY_MS 50
+/* A checkpoint is due each time the log has grown by this number of pages. */
 #define CATALOG_CHECKPOINT_PAGES 256
 #define CATALOG_PAGE_BYTES       4096
-/* What a log that a reader held open for long is cut back to. */
+/* The size to which a log is truncated that a reader held open for long. */
 #define CATALOG_WAL_KEPT_BYTES (64 * 1024 * 1024)
 
-/* What runs when a commit is decided: functions of catalog_then(), and announcements of events. */
-struct decided_call {
-    STAILQ_ENTRY(decided_call) next;
+/* What runs after a commit or its failure: functions of catalog_then(), and announcements of events. */
+struct batch_call {
+    STAILQ_ENTRY(batch_call) next;
     void (*fn)(int err, void *arg);
     void *arg;
     int err;
 };
-STAILQ_HEAD(call_queue, decided_call);
+STAILQ_HEAD(call_queue, batch_call);
 
 struct listener {
     catalog_event_fn fn;
     void *arg;
 };
 
-/* What a list says of a session without counting a thousand targets each time: true until the next write. */
+/* Counts of a session's targets, for lists: valid until the next write. */
 struct kept_counts {
     int64_t session_id, changes;
     json_t *counts;
@@ -72,19 +285,19 @@ struct catalog {
     sqlite3 *db;
     sqlite3_stmt *statements[_STATEMENT_MAX];
 
-    struct event *turn_end; /* active while the turn has something to decide */
-    int turn_error;         /* the first write that failed in this turn */
-    char *turn_error_text;
-    bool turn_full_sync; /* someone asked for it */
-    bool unsynced;       /* commits since the last fsync of the log */
+    struct event *batch_end; /* active while the batch has something to commit */
+    int batch_error;         /* the first write that failed in this batch */
+    char *batch_error_text;
+    bool batch_full_sync; /* for a function of catalog_then() */
+    bool unsynced;        /* commits since the last fsync of the log */
     struct call_queue waiting, ready;
-    bool running_ready;
+    bool running_calls;
     char *broken; /* why the last commit failed */
     int broken_err;
 
-    bool locked;             /* another program has the write lock: it is tried again without waiting */
-    bool patient;            /* nothing is held up by waiting for it: opening and closing */
-    struct event *lock_look; /* pending while it is locked */
+    bool locked;              /* another program has the write lock: it is tried again without waiting */
+    bool patient;             /* nothing is held up by waiting for it: opening and closing */
+    struct event *lock_retry; /* pending while it is locked */
     struct deferred_rows deferred;
     size_t deferred_bytes;
     bool deferred_written; /* in the open transaction */
@@ -92,7 +305,7 @@ struct catalog {
     struct catalog_file_id file_ids[CATALOG_FILES];
     struct sizes *sizes; /* when they were last looked at; NULL */
     int shm_fd, inotify_fd;
-    struct event *watch, *tell_lost;
+    struct event *watch, *announce_lost;
     int64_t shm_bytes; /* the most that the shared memory had */
     char *lost;        /* what happened to the files; NULL */
     bool is_cut;       /* and they are still the same */
@@ -111,17 +324,48 @@ struct catalog {
     struct catalog_metrics metrics;
 };
 
-/* turn.c */
-void turn_init(struct catalog *c);
-void turn_done(struct catalog *c);
+/* -- errors.c ----------------------------------------------------------------------------------------- */
+
+/*
+ * -ENOSPC, -EROFS, -EIO (or the system's own error where SQLite kept it), -EUCLEAN for a damaged file,
+ * -EMEDIUMTYPE for no database at all, -EBUSY, -EEXIST for a broken uniqueness, -EINVAL for any other value
+ * that the schema refuses.
+ */
+int sqlite_errno(sqlite3 *db, int rc);
+/* True where a failed statement leaves the transaction as it was: the value was wrong, not the disk. */
+bool sqlite_refused_value(int rc);
+/* Sets p from an errno value of above and the database's own message; returns err. */
+int sqlite_problem(sqlite3 *db, int err, const char *path, struct problem *p);
+/* What to do about it; the caller frees it. */
+char *storage_remedy(int err, const char *path);
+/* The same for an error of the operating system. */
+int storage_problem(int err, const char *path, struct problem *p);
+
+/* -- migrate.c ---------------------------------------------------------------------------------------- */
+
+extern const char *const catalog_migrations[];
+
+/* Reads application_id and user_version without changing the file. -EMEDIUMTYPE for another application's
+ * file, -ENOTSUP for a newer version than n_steps. */
+int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, struct problem *p);
+int migrate(sqlite3 *db, const char *path, int version, const char *const *steps, int n_steps,
+            struct problem *p);
+
+/* -- commit_batch.c ----------------------------------------------------------------------------------- */
+
+void batch_init(struct catalog *c);
+void batch_done(struct catalog *c);
 /* 0: the last commit succeeded. */
-void turn_set_broken(struct catalog *c, int err);
-/* Why a write fails with that error, and what to do about it. The caller frees both. */
-void turn_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy);
+void batch_set_broken(struct catalog *c, int err);
+/* Why a write fails with that error, and its remedy. The caller frees both. */
+void batch_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy);
 /* The statement, reset and without values; give it back by _cleanup_reset_. */
 sqlite3_stmt *statement(struct catalog *c, enum statement s);
-/* Runs a statement that writes, inside the turn's transaction. */
+/* Runs a statement that writes, inside the batch's transaction. */
 int run_write(struct catalog *c, sqlite3_stmt *s);
+/* Runs a statement that adds a row. While the catalog is locked the row waits, and 0 is returned; -EBUSY
+ * where too many do. The event (NULL: none) is announced with the row's id after its commit. */
+int write_or_defer(struct catalog *c, sqlite3_stmt *s, json_t *event);
 /* The next row of a statement that reads: 1, 0 at the end. */
 int next_row(struct catalog *c, sqlite3_stmt *s);
 
@@ -134,19 +378,69 @@ static inline void statement_resetp(sqlite3_stmt **s)
 }
 #define _cleanup_reset_ _cleanup_(statement_resetp)
 
-/* deferred.c */
-/* Runs a statement that adds a row. While the catalog is locked the row waits, and 0 is returned; -EBUSY
- * where too many do. The event (NULL: none) is announced with the row's id after its commit. */
-int write_or_defer(struct catalog *c, sqlite3_stmt *s, json_t *event);
-/* Writes what waits, in the transaction that just began; an SQLite result code. */
-int deferred_write(struct catalog *c);
-/* After that transaction. */
-void deferred_decided(struct catalog *c, bool committed);
-void deferred_done(struct catalog *c);
+/* -- statements.c ------------------------------------------------------------------------------------- */
 
-/* events.c */
+const char *statement_text(enum statement s);
+/* Prepares all into statements (of _STATEMENT_MAX); an SQLite result code. Whatever was prepared is there to
+ * be finalized. */
+int statements_prepare(sqlite3 *db, sqlite3_stmt **statements);
+void statements_finalize(sqlite3_stmt **statements);
+
+/* Inserts a record; its new id. */
+int add_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record,
+               int64_t *ret_id);
+/* The same for one whose id nobody needs; it waits while the catalog is locked. */
+int append_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
+/* Updates an existing record; -ENOENT. */
+int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
+/* The one record of a query whose parameter 1 is bound; -ENOENT. */
+int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, void *record);
+/* Runs a write whose parameter 1 is the id, 2 (where used is not RECORD_NONE) a number; -ENOENT where it
+ * changes nothing. */
+int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value);
+/*
+ * Reads what a query gives into a fresh array of records of that size, so that no statement is under way
+ * while somebody else's function runs. The caller frees it by free_records().
+ */
+int read_records(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, size_t record_size,
+                 void **ret, size_t *ret_n);
+void free_records(const struct field_list *l, size_t record_size, void *records, size_t n);
+
+/* -- sessions.c --------------------------------------------------------------------------------------- */
+
+int saw_router(struct catalog *c, const char *url, const char *dialect, const char *fleet, int64_t at,
+               int64_t used_at);
+/* A row for a worker of which nothing but its URL may be known. */
+int know_worker(struct catalog *c, const char *url);
+
+/* -- files.c ------------------------------------------------------------------------------------------ */
+
+/*
+ * The files of an open catalog as the file system shows them: whether they are still those that were opened
+ * and as long as they have to be, and which process holds the write lock. Never opens the database or its log,
+ * and closes the shared memory after SQLite did: closing any descriptor of a file gives up all locks that the
+ * process has on it.
+ */
+
+/* An opening step: remembers the files, and watches their directory. Without inotify they are checked once a
+ * second. */
+int files_open(struct catalog *c, struct problem *p);
+/* After SQLite closed the files. */
+void files_close(struct catalog *c);
+/*
+ * 0, or -ESTALE once the files are lost: nothing is written after the first such answer. The callback given
+ * to catalog_on_lost() is called from the loop.
+ */
+int files_check(struct catalog *c);
+/* Who holds the write lock, as "locked by ..." goes on; a remedy that names the process. The caller frees
+ * both. */
+void files_name_holder(const struct catalog *c, char **ret_holder, char **ret_remedy);
+
+/* -- events.c ----------------------------------------------------------------------------------------- */
+
 void event_announce_later(struct catalog *c, json_t *event, int64_t event_id);
 
-/* upkeep.c */
+/* -- upkeep.c ----------------------------------------------------------------------------------------- */
+
 void upkeep_checkpoint(struct catalog *c);
 void upkeep_stop(struct catalog *c);

@@ -43,7 +43,7 @@ struct target_record {
     char *worker; /* JSON, worker_to_json() */
     char *profile_id, *output_dir, *trace_dir;
     int64_t ranks_expected;
-    bool owes_stop;
+    bool stop_pending;
     int64_t start_sent_at, start_answered_at, start_status, stop_sent_at, stop_answered_at, stop_status;
     char *failure, *remedy;
 };

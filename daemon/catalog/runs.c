@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of workloads, and their requests: rows, and what the API returns of them (openapi.yaml, Run). */
+#include "daemon/catalog/internal.h"
+
 #include "base/alloc.h"
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/rows.h"
 
 /* Rows are wide where answers were long. */
 #define WALK_BATCH 100

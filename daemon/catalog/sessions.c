@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions and their targets. */
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/rows.h"
+/* Sessions and their targets; routers and workers as discovery saw them. */
+#include "daemon/catalog/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include <errno.h>
 
 int catalog_add_session(struct catalog *c, struct session_record *r)
 {
@@ -51,7 +54,7 @@ static int each_session(struct catalog *c, enum statement which,
     statement_resetp(&s);
     if (r < 0)
         return r;
-    /* The listing is newest first; they are taken up in the order in which they were asked for. */
+    /* The listing is newest first; callers want the order of creation. */
     for (size_t i = n; i-- > 0 && r == 0;)
         r = fn((struct session_record *)records + i, arg);
     free_records(&session_fields, sizeof(struct session_record), records, n);
@@ -95,4 +98,95 @@ int catalog_pin_session(struct catalog *c, int64_t id, bool pinned)
 int catalog_remove_session(struct catalog *c, int64_t id)
 {
     return change_row(c, STATEMENT_REMOVE_SESSION, id, RECORD_NONE);
+}
+
+/* -- Routers and workers ------------------------------------------------------------------------------ */
+
+int saw_router(struct catalog *c, const char *url, const char *dialect, const char *fleet, int64_t at,
+               int64_t used_at)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_ROUTER);
+    bind_text(s, 1, url);
+    bind_text(s, 2, dialect ? dialect : "unknown");
+    bind_text(s, 3, fleet);
+    bind_number(s, 4, at);
+    bind_number(s, 5, used_at);
+    return run_write(c, s);
+}
+
+int know_worker(struct catalog *c, const char *url)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_KNOW_WORKER);
+    bind_text(s, 1, url);
+    bind_number(s, 2, wall_ns());
+    return write_or_defer(c, s, NULL);
+}
+
+static int saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_WORKER);
+    bind_text(s, 1, w->url);
+    bind_text(s, 2, router);
+    bind_text(s, 3, engine_name(w->engine));
+    bind_text(s, 4, w->version);
+    bind_text(s, 5, role_name(w->role));
+    bind_text(s, 6, health_name(w->health));
+    bind_text(s, 7, w->model);
+    bind_number(s, 8, w->profilable);
+    bind_text(s, 9, w->reason);
+    bind_text(s, 10, w->remedy);
+    bind_text(s, 11, w->place.dir);
+    bind_number(s, 12, at);
+    return run_write(c, s);
+}
+
+int catalog_saw_fleet(struct catalog *c, const struct fleet *f)
+{
+    int64_t now = wall_ns();
+    int r = f->router ? saw_router(c, f->router, f->dialect, f->name, now, RECORD_NONE) : 0;
+    for (size_t i = 0; i < f->n_workers && r == 0; i++)
+        r = saw_worker(c, f->router, &f->workers[i], now);
+    return r;
+}
+
+int catalog_count_fleet(struct catalog *c, int64_t since, int64_t *ret_routers, int64_t *ret_workers)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_FLEET);
+    bind_number(s, 1, since);
+    int r = next_row(c, s);
+    if (r < 1)
+        return r < 0 ? r : -EIO;
+    *ret_routers = column_number(s, 0);
+    *ret_workers = column_number(s, 1);
+    return 0;
+}
+
+char *catalog_last_router(struct catalog *c)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_LAST_ROUTER);
+    return next_row(c, s) == 1 ? column_text_copy(s, 0) : NULL;
+}
+
+int catalog_routers_json(struct catalog *c, json_t **ret)
+{
+    static const char *const times[] = {"first_seen_at", "last_seen_at", "last_used_at"};
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ROUTERS);
+    _cleanup_json_ list = json_array();
+    int r;
+
+    while ((r = next_row(c, s)) == 1) {
+        json_t *router = json_object();
+        json_put_str(router, "url", column_text(s, 0));
+        json_put_str(router, "dialect", column_text(s, 1));
+        json_put_str(router, "fleet", column_text(s, 2));
+        for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+            if (column_number(s, 3 + (int)i) != RECORD_NONE)
+                json_put_int(router, times[i], column_number(s, 3 + (int)i));
+        json_put_int(router, "workers", column_number(s, 6));
+        json_array_append_new(list, router);
+    }
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(list);
+    return 0;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/catalog/statements.h"
+/*
+ * The SQL of the catalog, and the running of statements over records: insert, save, read, list.
+ */
+#include "daemon/catalog/internal.h"
 
-#include "daemon/catalog/fields.h"
+#include "base/alloc.h"
+#include <errno.h>
 
 /* clang-format off */
-/* Items of the field lists (fields.h) in the places where SQL wants them. The table that is read is called t. */
+/* Items of the field lists (records.c) in the places where SQL wants them. The table that is read is called t. */
 #define COLUMN(type, name)       #name ", "
 #define COLUMN_URL(name, table)  #table "_id, "
 #define VALUE(type, name)        ":" #name ", "
@@ -46,7 +50,7 @@
 #define UNCLAIMED    "t.session_id is null and "
 #define OF_WORKER    "t.worker_id = (select worker_id from worker_row where url = ?6) and "
 
-/* Who has a row t for the budget; ?1: when the worker of a holder must have been seen to be told from others. */
+/* The user or worker in whose share a row t counts; ?1: workers that were not seen since then count as others (0). */
 #define HOLDER                                                                                                        \
     "(case when t.holder < 0 and not exists (select 1 from worker_row w where w.worker_id = -t.holder "               \
     "and w.last_seen_at >= ?1) then 0 else t.holder end)"
@@ -141,7 +145,10 @@ static const char *const texts[_STATEMENT_MAX] = {
         WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and (t.collected_at, t.trace_id) > (?1, ?2) "
         "order by t.collected_at, t.trace_id limit ?3",
     [STATEMENT_EVICTABLE_OF_HOLDER] =
-        WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and (t.collected_at, t.trace_id) > (?2, ?3) and " HOLDER " = ?4 "
+        WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and t.holder = ?3 and (t.collected_at, t.trace_id) > (?1, ?2) "
+        "order by t.collected_at, t.trace_id limit 1",
+    [STATEMENT_EVICTABLE_OF_OTHERS] =
+        WITH(SELECT_FROM, TRACE) "where " EVICTABLE " and (t.collected_at, t.trace_id) > (?2, ?3) and " HOLDER " = 0 "
         "order by t.collected_at, t.trace_id limit 1",
     [STATEMENT_PROTECTED] =
         WITH(SELECT_FROM, TRACE) "where t.trace_id in (select trace_id from trace_row where pinned = 1 "
@@ -214,6 +221,8 @@ static const char *const texts[_STATEMENT_MAX] = {
 };
 /* clang-format on */
 
+/* -- Running ------------------------------------------------------------------------------------------ */
+
 const char *statement_text(enum statement s)
 {
     return texts[s];
@@ -235,4 +244,84 @@ void statements_finalize(sqlite3_stmt **statements)
         sqlite3_finalize(statements[i]);
         statements[i] = NULL;
     }
+}
+
+int add_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record,
+               int64_t *ret_id)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    fields_bind(l, s, record);
+    int r = run_write(c, s);
+    if (r < 0)
+        return r;
+    *ret_id = sqlite3_last_insert_rowid(c->db);
+    return 0;
+}
+
+int append_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    fields_bind(l, s, record);
+    return write_or_defer(c, s, NULL);
+}
+
+int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    fields_bind(l, s, record);
+    int r = run_write(c, s);
+    if (r < 0)
+        return r;
+    return sqlite3_changes(c->db) > 0 ? 0 : -ENOENT;
+}
+
+int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, void *record)
+{
+    int r = next_row(c, s);
+    if (r <= 0)
+        return r < 0 ? r : -ENOENT;
+    fields_read(l, s, record);
+    return 0;
+}
+
+int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, id);
+    if (value != RECORD_NONE)
+        bind_number(s, 2, value);
+    int r = run_write(c, s);
+    if (r < 0)
+        return r;
+    return sqlite3_changes(c->db) > 0 ? 0 : -ENOENT;
+}
+
+int read_records(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, size_t record_size,
+                 void **ret, size_t *ret_n)
+{
+    char *records = NULL;
+    size_t n = 0, cap = 0;
+    int r;
+
+    while ((r = next_row(c, s)) == 1) {
+        if (n == cap) {
+            cap = cap ? cap * 2 : 16;
+            records = xrealloc(records, cap, record_size);
+        }
+        fields_read(l, s, records + n++ * record_size);
+    }
+    if (r < 0) {
+        free_records(l, record_size, records, n);
+        return r;
+    }
+    *ret = records;
+    *ret_n = n;
+    return 0;
+}
+
+void free_records(const struct field_list *l, size_t record_size, void *records, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fields_done(l, (char *)records + i * record_size);
+    free(records);
 }

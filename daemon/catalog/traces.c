@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: rows, listings by filter, what a disk budget may take. */
-#include "base/alloc.h"
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/rows.h"
+/* Traces: rows, listings by filter, summaries of their content, what a disk budget may remove and of whom. */
+#include "daemon/catalog/internal.h"
 
-/* So many rows are read at a time by a walk, which may be over all of them. */
+#include "base/alloc.h"
+#include <errno.h>
+
+/* Rows that are read at a time by a walk, which may be over all of them. */
 #define WALK_BATCH 256
 
 int catalog_add_trace(struct catalog *c, struct trace_record *r)
@@ -30,7 +31,7 @@ int catalog_get_trace(struct catalog *c, int64_t id, struct trace_record *ret)
     return get_record(c, s, &trace_fields, ret);
 }
 
-static int find_trace(struct catalog *c, enum statement which, const char *text, struct trace_record *ret)
+static int trace_find(struct catalog *c, enum statement which, const char *text, struct trace_record *ret)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
     bind_text(s, 1, text);
@@ -39,17 +40,17 @@ static int find_trace(struct catalog *c, enum statement which, const char *text,
 
 int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret)
 {
-    return find_trace(c, STATEMENT_TRACE_OF_PATH, path, ret);
+    return trace_find(c, STATEMENT_TRACE_OF_PATH, path, ret);
 }
 
 int catalog_find_trace_by_origin(struct catalog *c, const char *origin, struct trace_record *ret)
 {
-    return find_trace(c, STATEMENT_TRACE_OF_ORIGIN, origin, ret);
+    return trace_find(c, STATEMENT_TRACE_OF_ORIGIN, origin, ret);
 }
 
 int catalog_find_trace_by_sha256(struct catalog *c, const char *sha256, struct trace_record *ret)
 {
-    return find_trace(c, STATEMENT_TRACE_OF_SHA256, sha256, ret);
+    return trace_find(c, STATEMENT_TRACE_OF_SHA256, sha256, ret);
 }
 
 int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int64_t version,
@@ -99,16 +100,16 @@ int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instan
     return run_write(c, s);
 }
 
-/* -- Listings -- */
+/* -- Listings ----------------------------------------------------------------------------------------- */
 
 typedef int (*trace_fn)(const struct trace_record *r, void *arg);
 
 /* By which time a walk is ordered. */
-enum order { BY_RECORDED, BY_COLLECTED };
+enum trace_order { BY_RECORDED, BY_COLLECTED };
 
-/* Hands on at most WALK_BATCH rows and moves the position after them. Sets *ret_n to how many came. */
-static int walk_batch(struct catalog *c, sqlite3_stmt *s, enum order order, struct trace_position *at,
-                      trace_fn fn, void *arg, size_t *ret_n)
+/* Hands on at most WALK_BATCH rows and moves the position after them. Sets *ret_n to their number. */
+static int traces_walk(struct catalog *c, sqlite3_stmt *s, enum trace_order order, struct trace_position *at,
+                       trace_fn fn, void *arg, size_t *ret_n)
 {
     void *records;
     int r = read_records(c, s, &trace_fields, sizeof(struct trace_record), &records, ret_n);
@@ -124,7 +125,7 @@ static int walk_batch(struct catalog *c, sqlite3_stmt *s, enum order order, stru
     return r;
 }
 
-static enum statement listing_of(const struct trace_filter *f)
+static enum statement trace_listing_statement(const struct trace_filter *f)
 {
     bool of_worker = f->worker_url != NULL;
     if (f->unclaimed)
@@ -134,8 +135,8 @@ static enum statement listing_of(const struct trace_filter *f)
     return of_worker ? STATEMENT_TRACES_OF_WORKER : STATEMENT_TRACES;
 }
 
-/* The place in the list from which on a filter wants rows. */
-static int first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret)
+/* The position in the list after which a filter wants rows. */
+static int trace_first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret)
 {
     struct trace_position at = {INT64_MAX, INT64_MAX};
 
@@ -166,10 +167,10 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
     int64_t left = f->limit == RECORD_NONE ? INT64_MAX : f->limit;
     struct trace_position at;
     size_t n = WALK_BATCH;
-    int r = first_position(c, f, &at);
+    int r = trace_first_position(c, f, &at);
 
     while (r == 0 && left > 0 && n == WALK_BATCH) {
-        sqlite3_stmt *s = statement(c, listing_of(f));
+        sqlite3_stmt *s = statement(c, trace_listing_statement(f));
         bind_number(s, 1, at.at);
         bind_number(s, 2, at.trace_id);
         bind_number(s, 3, f->since == RECORD_NONE ? INT64_MIN + 1 : f->since);
@@ -177,20 +178,20 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
         bind_if_used(s, 5, f->session_id);
         if (f->worker_url)
             bind_text(s, 6, f->worker_url);
-        r = walk_batch(c, s, BY_RECORDED, &at, fn, arg, &n);
+        r = traces_walk(c, s, BY_RECORDED, &at, fn, arg, &n);
         left -= (int64_t)n;
     }
     return r;
 }
 
-static int evictable_batch(struct catalog *c, struct trace_position *at, int64_t limit, trace_fn fn,
-                           void *arg, size_t *ret_n)
+static int traces_walk_evictable(struct catalog *c, struct trace_position *at, int64_t limit, trace_fn fn,
+                                 void *arg, size_t *ret_n)
 {
     sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
     bind_number(s, 1, MAX(at->at, INT64_MIN + 1));
     bind_number(s, 2, at->trace_id);
     bind_number(s, 3, limit);
-    return walk_batch(c, s, BY_COLLECTED, at, fn, arg, ret_n);
+    return traces_walk(c, s, BY_COLLECTED, at, fn, arg, ret_n);
 }
 
 int catalog_each_evictable(struct catalog *c, trace_fn fn, void *arg)
@@ -200,7 +201,7 @@ int catalog_each_evictable(struct catalog *c, trace_fn fn, void *arg)
     int r = 0;
 
     while (r == 0 && n == WALK_BATCH)
-        r = evictable_batch(c, &at, WALK_BATCH, fn, arg, &n);
+        r = traces_walk_evictable(c, &at, WALK_BATCH, fn, arg, &n);
     return r;
 }
 
@@ -209,7 +210,7 @@ int catalog_evictable_after(struct catalog *c, const struct trace_position *afte
 {
     struct trace_position at = *after;
     size_t n;
-    return evictable_batch(c, &at, limit, fn, arg, &n);
+    return traces_walk_evictable(c, &at, limit, fn, arg, &n);
 }
 
 int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t limit, trace_fn fn, void *arg)
@@ -219,7 +220,7 @@ int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t l
     size_t n;
     bind_number(s, 1, collected_until);
     bind_number(s, 2, limit);
-    return walk_batch(c, s, BY_COLLECTED, &at, fn, arg, &n);
+    return traces_walk(c, s, BY_COLLECTED, &at, fn, arg, &n);
 }
 
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id)
@@ -258,4 +259,192 @@ int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes)
     *ret_traces = r == 1 ? column_number(s, 0) : 0;
     *ret_bytes = r == 1 ? column_number(s, 1) : 0;
     return 0;
+}
+
+/* -- Shares of the store ------------------------------------------------------------------------------ */
+
+/* Owners that do not identify the writer of a file: root, and the user that file servers and user namespaces show
+ * for unknown users. As in the column trace_row.holder. */
+#define UID_ROOT   0
+#define UID_NOBODY 65534
+
+int catalog_find_holder(struct catalog *c, int64_t owner_uid, const char *worker_url, int64_t seen_since,
+                        int64_t *ret_holder)
+{
+    if (owner_uid != RECORD_NONE && owner_uid != UID_ROOT && owner_uid != UID_NOBODY) {
+        *ret_holder = owner_uid;
+        return 0;
+    }
+    *ret_holder = HOLDER_OTHERS;
+    if (!worker_url)
+        return 0;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_HOLDER_OF_WORKER);
+    bind_number(s, 1, seen_since);
+    bind_text(s, 2, worker_url);
+    int r = next_row(c, s);
+    if (r == 1)
+        *ret_holder = column_number(s, 0);
+    return MIN(r, 0);
+}
+
+int catalog_list_holders(struct catalog *c, int64_t seen_since, struct holder_usage **ret, size_t *ret_n)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_HOLDERS);
+    struct holder_usage *list = NULL;
+    size_t n = 0, cap = 0;
+    int r;
+
+    bind_number(s, 1, seen_since);
+    while ((r = next_row(c, s)) == 1) {
+        VEC_GROW(list, n, cap);
+        list[n++] = (struct holder_usage){.holder = column_number(s, 0),
+                                          .worker_url = column_text_copy(s, 1),
+                                          .traces = column_number(s, 2),
+                                          .bytes = column_number(s, 3)};
+    }
+    if (r < 0) {
+        holder_usage_free(list, n);
+        return r;
+    }
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
+void holder_usage_free(struct holder_usage *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(list[i].worker_url);
+    free(list);
+}
+
+int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_since,
+                              const struct trace_position *after, struct trace_record *ret)
+{
+    bool others = holder == HOLDER_OTHERS;
+    _cleanup_reset_ sqlite3_stmt *s =
+        statement(c, others ? STATEMENT_EVICTABLE_OF_OTHERS : STATEMENT_EVICTABLE_OF_HOLDER);
+    int first = others ? 2 : 1;
+
+    if (others)
+        bind_number(s, 1, seen_since);
+    else
+        bind_number(s, 3, holder);
+    bind_number(s, first, MAX(after->at, INT64_MIN + 1));
+    bind_number(s, first + 1, after->trace_id);
+    return get_record(c, s, &trace_fields, ret);
+}
+
+/* -- Summaries ---------------------------------------------------------------------------------------- */
+
+static void bind_category(sqlite3_stmt *s, int i, const json_t *group)
+{
+    const char *category = json_get_str(group, "category");
+    bind_text(s, i, category ? category : "");
+}
+
+static int summary_add_name(struct catalog *c, const char *name)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_NAME);
+    bind_text(s, 1, name);
+    return run_write(c, s);
+}
+
+static int summary_add_trace_name(struct catalog *c, int64_t trace_id, const json_t *group)
+{
+    static const char *const numbers[] = {"count", "sum_ns", "min_ns", "max_ns"};
+    const char *name = json_get_str(group, "name");
+
+    if (!name)
+        return 0;
+    int r = summary_add_name(c, name);
+    if (r < 0)
+        return r;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_TRACE_NAME);
+    bind_number(s, 1, trace_id);
+    bind_category(s, 2, group);
+    bind_text(s, 3, name);
+    for (int i = 0; i < (int)ARRAY_SIZE(numbers); i++)
+        bind_number(s, 4 + i, json_get_int(group, numbers[i], i < 2 ? 0 : RECORD_NONE));
+    return run_write(c, s);
+}
+
+static int summary_add_category(struct catalog *c, int64_t trace_id, const json_t *group)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_TRACE_CATEGORY);
+    bind_number(s, 1, trace_id);
+    bind_category(s, 2, group);
+    bind_number(s, 3, json_get_int(group, "count", 0));
+    bind_number(s, 4, json_get_int(group, "sum_ns", 0));
+    return run_write(c, s);
+}
+
+static int summary_remove(struct catalog *c, enum statement which, int64_t trace_id)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, trace_id);
+    return run_write(c, s);
+}
+
+static const struct {
+    const char *key;
+    enum statement remove, list;
+    int (*add)(struct catalog *c, int64_t trace_id, const json_t *group);
+    const char *columns[6];
+} summary_parts[] = {
+    {"names",
+     STATEMENT_REMOVE_TRACE_NAMES,
+     STATEMENT_TRACE_NAMES,
+     summary_add_trace_name,
+     {"category", "name", "count", "sum_ns", "min_ns", "max_ns"}},
+    {"categories",
+     STATEMENT_REMOVE_TRACE_CATEGORIES,
+     STATEMENT_TRACE_CATEGORIES,
+     summary_add_category,
+     {"category", "count", "sum_ns"}},
+};
+
+int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(summary_parts) && r >= 0; i++) {
+        const json_t *group;
+        size_t k;
+        r = summary_remove(c, summary_parts[i].remove, trace_id);
+        json_array_foreach(json_object_get(facts, summary_parts[i].key), k, group) {
+            if (r >= 0)
+                r = summary_parts[i].add(c, trace_id, group);
+        }
+    }
+    return r;
+}
+
+static json_t *summary_row_to_json(sqlite3_stmt *s, const char *const *names, size_t n)
+{
+    json_t *row = json_object();
+
+    for (int i = 0; i < (int)n && names[i]; i++) {
+        if (sqlite3_column_type(s, i) == SQLITE_INTEGER)
+            json_put_int(row, names[i], sqlite3_column_int64(s, i));
+        else if (sqlite3_column_type(s, i) == SQLITE_TEXT)
+            json_put_str(row, names[i], column_text(s, i));
+    }
+    return row;
+}
+
+int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(summary_parts) && r >= 0; i++) {
+        _cleanup_reset_ sqlite3_stmt *s = statement(c, summary_parts[i].list);
+        json_t *list = json_array();
+        bind_number(s, 1, trace_id);
+        while ((r = next_row(c, s)) == 1)
+            json_array_append_new(
+                list, summary_row_to_json(s, summary_parts[i].columns, ARRAY_SIZE(summary_parts[i].columns)));
+        json_object_set_new(object, summary_parts[i].key, list);
+    }
+    return r;
 }

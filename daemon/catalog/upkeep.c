@@ -7,12 +7,10 @@
  * with pauses between them, and the checkpoint that truncates the log follows one that does its work
  * without a lock, and does not wait for readers.
  */
+#include "daemon/catalog/internal.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/catalog/files.h"
-#include "daemon/catalog/internal.h"
-#include "daemon/catalog/records.h"
-#include "daemon/catalog/sqlite_error.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

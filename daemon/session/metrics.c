@@ -32,7 +32,7 @@ const struct session_metrics *sessions_metrics(const struct sessions *all)
 static void look_at(const struct target *t, struct session_gauges *g)
 {
     g->targets[t->record.state]++;
-    if (!t->record.owes_stop || t->record.state != STATE_STOPPING)
+    if (!t->record.stop_pending || t->record.state != STATE_STOPPING)
         return;
     g->stops_owed++;
     if (t->stop_sent_ns != 0)

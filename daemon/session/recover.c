@@ -161,7 +161,7 @@ static void settle_starting(struct target *t)
     if (t->record.state != STATE_STARTING)
         return;
     target_fail(t, "profd was restarted while it was being started", START_AGAIN);
-    t->start_unanswered = t->record.owes_stop || t->session->record.begun_at != RECORD_NONE;
+    t->start_unanswered = t->record.stop_pending || t->session->record.begun_at != RECORD_NONE;
     if (t->start_unanswered) {
         target_stop(t);
         all->collector_ops->recording(t, all->collector);

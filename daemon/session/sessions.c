@@ -195,7 +195,7 @@ static void log_owed(const struct sessions *all)
     TAILQ_FOREACH(s, &all->list, next)
         for (size_t i = 0; i < s->n_targets; i++) {
             const struct target *t = &s->targets[i];
-            if (t->record.owes_stop)
+            if (t->record.stop_pending)
                 log_struct(LOG_WARNING,
                            LOG_FIELDS(.session_id = s->record.session_id, .worker = t->worker.url,
                                       .message_id = MESSAGE_STOP_OWED),
@@ -220,7 +220,7 @@ static bool owes_stops(const struct sessions *all)
     const struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
         for (size_t i = 0; i < s->n_targets; i++)
-            if (s->targets[i].record.owes_stop)
+            if (s->targets[i].record.stop_pending)
                 return true;
     return false;
 }

@@ -97,7 +97,7 @@ static void fail_living(struct session *s, enum state to)
 static void give_up_before_start(struct session *s, enum state to)
 {
     for (size_t i = 0; i < s->n_targets; i++)
-        s->targets[i].record.owes_stop = false;
+        s->targets[i].record.stop_pending = false;
     fail_living(s, to);
     session_check_finished(s);
 }
@@ -156,7 +156,7 @@ static void commit_again(struct session *s)
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
-        t->record.owes_stop = target_engine(t)->stop_path != NULL;
+        t->record.stop_pending = target_engine(t)->stop_path != NULL;
         target_save(t);
     }
     catalog_then(s->all->catalog, true, on_durable, s);
@@ -229,7 +229,7 @@ static void fail_start(struct target *t, const struct call_result *r)
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
-    t->record.owes_stop = owes_stop_after(t, r);
+    t->record.stop_pending = owes_stop_after(t, r);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
@@ -241,7 +241,7 @@ static void settle_start(struct target *t, bool ok)
     if (ok) {
         target_edge(t, STATE_RECORDING);
         s->all->collector_ops->recording(t, s->all->collector);
-    } else if (t->record.owes_stop || t->start_unanswered) {
+    } else if (t->record.stop_pending || t->start_unanswered) {
         target_stop(t);
     } else {
         target_edge(t, STATE_FAILED);
@@ -255,7 +255,7 @@ static void settle_start(struct target *t, bool ok)
 
 static void on_counted(struct target *t, bool ok)
 {
-    t->record.owes_stop = ok;
+    t->record.stop_pending = ok;
     settle_start(t, ok);
 }
 

@@ -38,7 +38,7 @@ static void leave_stopping(struct target *t)
 {
     struct session *s = t->session;
 
-    t->record.owes_stop = false;
+    t->record.stop_pending = false;
     if ((t->recorded || t->start_unanswered) && !s->rolled_back && writes_files(t)) {
         target_edge(t, STATE_COLLECTING);
         s->all->collector_ops->collect(t, s->all->collector);
@@ -244,7 +244,7 @@ void target_stop(struct target *t)
 
 void session_stop_late(struct target *t)
 {
-    if (t->record.owes_stop)
+    if (t->record.stop_pending)
         target_stop(t);
     session_check_stopped(t->session);
 }
@@ -260,7 +260,7 @@ void session_stop_all(struct session *s)
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         if (t->record.state == STATE_RECORDING ||
-            (t->record.state == STATE_STARTING && t->start_settled && t->record.owes_stop))
+            (t->record.state == STATE_STARTING && t->start_settled && t->record.stop_pending))
             target_stop(t);
     }
     session_check_stopped(s);

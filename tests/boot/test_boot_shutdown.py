@@ -33,12 +33,12 @@ def after(bare, package, tmp_path_factory):
 
 def test_the_answered_stop_is_no_longer_owed(after):
     _, _, targets, _ = after
-    assert targets[0]["stop_answered_at"] and not targets[0]["owes_stop"]
+    assert targets[0]["stop_answered_at"] and not targets[0]["stop_pending"]
 
 
 def test_the_other_is_recorded_as_owed(after):
     machine, name, targets, fleet = after
-    assert targets[1]["owes_stop"] and not targets[1]["stop_answered_at"]
+    assert targets[1]["stop_pending"] and not targets[1]["stop_answered_at"]
     said = machine.journal("-b", "-1", "-u", SERVICE, STOP_OWED, f"PROFD_SESSION={name}", check=False)
     assert fleet.workers[1] in said and fleet.workers[0] not in said
 

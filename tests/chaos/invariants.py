@@ -40,7 +40,7 @@ def no_profiler_runs(house, round_):
 
 def no_stop_is_owed(house, _round):
     return [f"target {row['target_id']} of s{row['session_id']} is {row['state']} and owes a stop" for row in
-            house.profd.rows("select target_id, session_id, state from targets where owes_stop")]
+            house.profd.rows("select target_id, session_id, state from targets where stop_pending")]
 
 
 def catalog_is_sound(house, _round):

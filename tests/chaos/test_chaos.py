@@ -55,7 +55,7 @@ def overwrite(house):
 
 SABOTAGE = {
     "no_profiler_runs": lambda house: house.fleets[0].start_elsewhere(0),
-    "no_stop_is_owed": lambda house: change(house, "update target_row set owes_stop = 1"),
+    "no_stop_is_owed": lambda house: change(house, "update target_row set stop_pending = 1"),
     "catalog_is_sound": lambda house: change(house, "update target_row set state = 'recording'"),
     "what_is_stored_is_cataloged": lambda house: (stored(house).parent / "extra").write_text("x"),
     "what_is_cataloged_is_there": overwrite,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/address.h"
 #include "base/alloc.h"
-#include "daemon/api/hosts.h"
+#include "daemon/api/access_rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/api/http_query.h"
+#include "daemon/api/http_head.h"
 #include <assert.h>
 #include <jansson.h>
 

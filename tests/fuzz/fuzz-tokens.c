@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/api/tokens.h"
+#include "daemon/api/access_rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

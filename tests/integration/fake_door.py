@@ -29,7 +29,7 @@ def target(n, state="complete", **more):
     host = f"http://10.0.0.{10 + n}:15000"
     t = {
         "target": n, "worker": host, "engine": "vllm", "version": "0.19.1", "role": "prefill" if n == 1 else "decode",
-        "state": state, "ranks_expected": 1, "owes_stop": False, "start_sent_at": T0, "start_answered_at": T0 + SECOND // 100,
+        "state": state, "ranks_expected": 1, "stop_pending": False, "start_sent_at": T0, "start_answered_at": T0 + SECOND // 100,
     }
     if state in ("stopping", "collecting", "complete"):
         t["stop_sent_at"] = T0 + 5 * SECOND

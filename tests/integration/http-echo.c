@@ -22,12 +22,12 @@
 #include "base/json.h"
 #include "base/offload.h"
 #include "daemon/api/http.h"
-#include "daemon/api/http_tls.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -298,8 +298,8 @@ static void set_limit(struct http_limits *l, const char *arg)
     size_t n = strcspn(arg, "=");
     int64_t value = strtoll(arg + n + 1, NULL, 10);
 
-    if (starts_with(arg, "strangers_share="))
-        l->strangers_share = (unsigned)value;
+    if (starts_with(arg, "anonymous_share="))
+        l->anonymous_share = (unsigned)value;
     if (starts_with(arg, "connections_max="))
         l->connections_max = (unsigned)value;
     if (starts_with(arg, "nofile="))

@@ -108,7 +108,7 @@ def peak(profd):
 class Watch:
     """Asks for figures while the block lasts: the most that each was, and the longest that an answer took."""
 
-    FIGURES = ("profd_answer_bytes", "profd_answers_waiting")
+    FIGURES = ("profd_response_memory_bytes", "profd_responses_waiting")
 
     def __init__(self, profd):
         self.profd, self.most, self.longest, self.over = profd, dict.fromkeys(self.FIGURES, 0), 0, threading.Event()
@@ -164,7 +164,7 @@ def test_statistics_of_the_greatest_length(tmp_path, in_pieces):
         with Watch(profd) as watch:
             session = record(profd, [url(f"w{i}") for i in range(SERVERS)])
         assert session["state"] == "complete" and starts_within(session) < patience(1), in_brief(session)
-        assert 32 * MIB - 1 <= watch.most["profd_answer_bytes"] <= 64 * MIB and watch.most["profd_answers_waiting"] > 0, watch.most
+        assert 32 * MIB - 1 <= watch.most["profd_response_memory_bytes"] <= 64 * MIB and watch.most["profd_responses_waiting"] > 0, watch.most
         assert watch.longest < patience(2), watch.longest
         if not SANITIZED:
             assert peak(profd) - before < 96 * MIB

@@ -70,7 +70,7 @@ def test_a_session_holds_it_with_nobody_connected(tmp_path):
         assert profd.process.wait(END_S) == 0
         profd.process = None
     assert profd.rows("select state from sessions") == [{"state": "complete"}]
-    assert profd.rows("select count(*) as n from targets where owes_stop") == [{"n": 0}]
+    assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
 
 
 def test_a_stop_that_is_owed_holds_it(tmp_path):
@@ -85,7 +85,7 @@ def test_a_stop_that_is_owed_holds_it(tmp_path):
         assert profd.process.wait(END_S) == 0
         profd.process = None
         assert fleet.journal()["profiling"] == 0
-    assert profd.rows("select count(*) as n from targets where owes_stop") == [{"n": 0}]
+    assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
     over, idle = (profd.log().index(said) for said in ("s1 is complete", "idle for 200"))
     assert over < idle
 

@@ -204,7 +204,7 @@ def test_errors_have_a_name_and_a_remedy(stage):
         return refused(call, stage, "StartSession", "(a{sv})", request)
 
     assert refused(call, stage, "GetTrace", "(s)", "t77") == (
-        "NotFound", "there is no trace t77\nprofctl list-traces shows which there are.")
+        "NotFound", "there is no trace t77\nprofctl list-traces lists them.")
     assert refused(call, stage, "GetTrace", "(s)", "s1")[0] == "BadRequest"
     assert refused(call, stage, "GetTrace", "(s)", "../usage")[0] == "BadRequest"
     assert refused(call, stage, "StopSession", "(s)", "s1")[0] == "Conflict"
@@ -275,7 +275,7 @@ def test_profctl_records_and_fetches_over_the_bus(stage, tmp_path):
     assert profctl("rm", "--yes", session["session"]).returncode == 0
     missing = profctl("show", "t77")
     assert missing.returncode == 4
-    assert missing.stderr == "profctl: there is no trace t77\n  profctl list-traces shows which there are.\n"
+    assert missing.stderr == "profctl: there is no trace t77\n  profctl list-traces lists them.\n"
     events = profctl("events")
     assert events.returncode == 1 and "not offered on D-Bus" in events.stderr
     assert profctl("--bus", "status").returncode != 0
@@ -306,7 +306,7 @@ def test_a_name_that_another_has(tmp_path):
         peer.call("org.freedesktop.DBus", "RequestName", "(su)", NAME, 4, name="org.freedesktop.DBus",
                   path="/org/freedesktop/DBus")
         with on_bus(tmp_path, bus) as profd:
-            wait_for(lambda: "another process has that name" in profd.log())
+            wait_for(lambda: "another process owns that name" in profd.log())
             assert profd.get("/v1/version")
             peer.close()
             with bus.connect() as other:
@@ -404,11 +404,11 @@ def test_reading_is_the_bus_s_and_the_rest_polkit_s(tmp_path):
         (kind, details), action, more, flags, cancellation = polkit.asked[-1]
         assert (kind, action, more, flags, cancellation) == ("system-bus-name", "org.profd1.manage", {}, 0, "")
         assert details["name"].startswith(":1.")
-        for decide, said in (("no", "polkit says no"), ("challenge", "polkit wants a password")):
+        for decide, said in (("no", "polkit refused"), ("challenge", "polkit requires a password")):
             polkit.decide = decide
             done = bus.run(*stop, user=NOBODY)
             assert done.returncode == 1 and f"StopSession is not allowed: {said}" in done.stderr
-            assert "Members of group profd may" in done.stderr
+            assert "Join group profd" in done.stderr
         done = bus.run("busctl", "--system", *CALL[4:], "RemoveTrace", "s", "t1", user=NOBODY)
         assert "not allowed" in done.stderr and polkit.asked[-1][3] == 1  # a dialogue is allowed
         # Removing is a right of its own, as with tokens.
@@ -419,7 +419,7 @@ def test_reading_is_the_bus_s_and_the_rest_polkit_s(tmp_path):
         # A file is opened with profd's rights, so polkit's yes is not enough.
         polkit.decide = "yes"
         done = bus.run(*CALL, "ImportTrace", "a{sv}", "1", "path", "s", "/etc/shadow", user=NOBODY)
-        assert "only profd's own user may name files" in done.stderr
+        assert "only root and the user that profd runs as may import files" in done.stderr
         assert profd.get("/v1/version")
 
 
@@ -440,7 +440,7 @@ def test_a_polkit_that_does_not_answer(tmp_path):
         wait_named(peer)
         # There is none at all.
         done = bus.run(*CALL, "StopSession", "s", "s1", user=NOBODY)
-        assert "not allowed: polkit did not decide" in done.stderr
+        assert "not allowed: polkit failed" in done.stderr
         with FakePolkit(bus) as polkit:
             polkit.decide = "never"
             command = [*CALL, "StopSession", "s", "s1"]
@@ -454,7 +454,7 @@ def test_a_polkit_that_does_not_answer(tmp_path):
             assert "there is no session s1" in waiting.communicate(timeout=60)[1]
             # Without one profd's patience ends.
             done = bus.run(*command, user=NOBODY)
-            assert "not allowed: polkit did not decide" in done.stderr
+            assert "not allowed: polkit failed" in done.stderr
             polkit.answer(polkit.held.pop(), "yes")  # much too late
             assert profd.get("/v1/version")
 

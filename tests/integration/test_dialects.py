@@ -58,7 +58,7 @@ def test_rtp_llm_ends_by_its_steps(house):
         assert session["state"] == "complete", session
         assert asked["session"] and not session.get("remarks")
         for target in session["targets"]:
-            assert target["engine"] == "rtp-llm" and not target["owes_stop"] and "stop_sent_at" not in target
+            assert target["engine"] == "rtp-llm" and not target["stop_pending"] and "stop_sent_at" not in target
             assert len(target["traces"]) == 2
             # In one directory each worker's are told apart by the name that its start gave.
             names = sorted(trace["name"] for trace in house.profd.traces(worker=target["worker"]))
@@ -91,7 +91,7 @@ def test_rtp_llm_that_fails(house):
         assert refused["start_status"] == 200
         assert idle["state"] == "failed" and "recorded nothing: its time is over" in idle["failure"]
         assert "send requests" in idle["remedy"]
-        assert not any(target["owes_stop"] for target in session["targets"])
+        assert not any(target["stop_pending"] for target in session["targets"])
         assert [remark["worker"] for remark in session["remarks"] if "goes on until" in remark["text"]] == [fleet.workers[2]]
         assert all(call["path"] == "/start_profile" for worker in range(4) for call in fleet.calls(worker))
 

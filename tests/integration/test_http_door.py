@@ -895,7 +895,7 @@ from test_http_door import TOKEN, Server, get, known
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS: up
     fcntl.ioctl(s, 0x8916, struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton("10.123.45.67")))  # SIOCSIFADDR
-with Server(address="10.123.45.67", strangers_share=4) as server:
+with Server(address="10.123.45.67", anonymous_share=4) as server:
     holder = known(server)
     clients = [server.connect() for _ in range(10)]
     for client in clients[:6]:

@@ -310,7 +310,7 @@ def test_files_of_one_worker_do_not_hold_up_those_of_others(watching, places):
     held = hold_children(watching, 2)
     (ours / rank(9)).write_bytes(made_trace())
     assert wait_for(lambda: trace_named(watching, rank(9)), why=watching.log)["state"] == "complete"
-    assert re.search(r"^profd_ingest_put_back_total [1-9]", watching.request("GET", "/metrics").body.decode(), re.MULTILINE)
+    assert re.search(r"^profd_ingest_requeued_total [1-9]", watching.request("GET", "/metrics").body.decode(), re.MULTILINE)
     for child in held:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGCONT)

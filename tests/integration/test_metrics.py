@@ -104,7 +104,7 @@ def test_a_session_is_counted(tmp_path):
         profd.wait_state(session, "recording")
         v = values(scrape(profd))
         assert v['profd_sessions{state="recording"}'] == 1 and v['profd_targets{state="recording"}'] == 2
-        assert v["profd_stops_owed"] == 0
+        assert v["profd_stops_pending"] == 0
         profd.wait_session(session)
         v = values(scrape(profd))
     assert v['profd_sessions{state="recording"}'] == 0
@@ -128,12 +128,12 @@ def test_a_stop_that_hangs_is_owed(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 2, "--fault", "stop-500@0", "--fault", "hang-stop@1") as fleet, \
             Daemon(tmp_path / "profd", config) as profd:
         session = profd.start_session(router=fleet.router, duration_ns=100_000_000)["session"]
-        v = wait_for(lambda: (v := values(scrape(profd)))["profd_stop_owed_oldest_seconds"] > 0.2 and v)
-        assert v["profd_stops_owed"] == 1
+        v = wait_for(lambda: (v := values(scrape(profd)))["profd_stop_pending_oldest_seconds"] > 0.2 and v)
+        assert v["profd_stops_pending"] == 1
         assert v['profd_worker_calls_total{call="stop",engine="vllm",result="refused"}'] >= 1
         profd.wait_session(session)
         v = values(scrape(profd))
-    assert v["profd_stops_owed"] == 0 == v["profd_stop_owed_oldest_seconds"]
+    assert v["profd_stops_pending"] == 0 == v["profd_stop_pending_oldest_seconds"]
     assert v['profd_worker_calls_total{call="stop",engine="vllm",result="unanswered"}'] >= 1
 
 

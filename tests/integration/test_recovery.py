@@ -34,7 +34,7 @@ def house(tmp_path, engine, count, *options, **quick):
 def settled(profd, fleet, starts):
     """Nobody profiles, nobody owes a stop, and so many starts were sent to each worker."""
     assert fleet.journal()["profiling"] == 0
-    assert profd.rows("select count(*) as n from targets where owes_stop") == [{"n": 0}]
+    assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
     for worker in range(len(fleet.workers)):
         calls = [call["path"] for call in fleet.calls(worker)]
         assert calls.count(START) == starts

@@ -191,7 +191,7 @@ def test_stopped_where_it_is(profd, fleet):
     assert "id" not in live and live["data"]["state"] == "loading" and live["data"]["output_tokens_per_s"] == 12.5
     assert live["data"]["ttft_p99_ms"] is None and "secret" not in live["data"] and "session" not in live["data"]
     assert profd.run(run)["live"]["sent"] > 0
-    assert profd.problem("DELETE", f"/v1/runs/{run}", status=409)["remedy"] == f"profctl stop r{run} ends it."
+    assert profd.problem("DELETE", f"/v1/runs/{run}", status=409)["remedy"] == f"Stop it with profctl stop r{run}."
     profd.post(f"/v1/runs/r{run}/stop")
     now = profd.wait_run(run)
     assert (now["state"], now["reason"]) == ("partial", f"stopped by {now['requested_by']}")

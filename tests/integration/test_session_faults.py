@@ -133,7 +133,7 @@ def test_fault(tmp_path, engine, fault):
             if not whole:
                 assert expected["failure"] in bad["failure"] and bad["remedy"]
                 assert fleet.workers[BAD] in session["reason"] and bad["failure"] in session["reason"]
-        assert not any(target["owes_stop"] for target in session["targets"])
+        assert not any(target["stop_pending"] for target in session["targets"])
         assert fleet.journal()["redirected"] == 0
         if fault.partition("=")[0] not in GONE:
             assert fleet.journal()["profiling"] == 0
@@ -279,7 +279,7 @@ def test_all_workers_go(tmp_path):
             assert end["state"] == "failed"
             for target in end["targets"]:
                 assert "refused; the worker is gone" in target["failure"] and target["remedy"]
-                assert not target["owes_stop"]
+                assert not target["stop_pending"]
 
 
 # A catalog that cannot take it
@@ -338,7 +338,7 @@ def test_a_full_disk_stops_no_stop(tmp_path):
             row, = profd.rows("select state, finished_at from sessions")
             assert row["finished_at"]
             # Those that a busy machine answered too late are asked again.
-            wait_for(lambda: profd.rows("select count(*) as n from targets where owes_stop or stop_answered_at is null")
+            wait_for(lambda: profd.rows("select count(*) as n from targets where stop_pending or stop_answered_at is null")
                      == [{"n": 0}], why=profd.log)
             # And sessions are taken again.
             assert profd.wait_session(profd.start_session(duration_ns=SHORT, count=2)["session"])["state"] == "complete"

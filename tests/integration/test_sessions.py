@@ -25,7 +25,7 @@ START, STOP = "/start_profile", "/stop_profile"
 def owns_nothing(profd, fleet):
     """Nobody profiles, and nobody owes a stop."""
     assert fleet.journal()["profiling"] == 0
-    assert profd.rows("select count(*) as n from targets where owes_stop") == [{"n": 0}]
+    assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_session_is_complete(house, engine):
     assert session["counts"] == {"targets": 3, "active": 0, "complete": 3, "partial": 0, "failed": 0, "cancelled": 0, "skipped": 0,
                                  "traces": 6, "bytes": session["counts"]["bytes"]}
     for target in session["targets"]:
-        assert target["state"] == "complete" and not target["owes_stop"] and "failure" not in target
+        assert target["state"] == "complete" and not target["stop_pending"] and "failure" not in target
         moments = [target[key] for key in ("start_sent_at", "start_answered_at", "stop_sent_at", "stop_answered_at")]
         assert moments == sorted(moments)
         assert target["start_status"] == target["stop_status"] == 200

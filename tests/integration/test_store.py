@@ -450,7 +450,7 @@ def test_store_and_catalog_agree_again_after_a_start(tmp_path, fleet):
             trace = profd.get(f"/v1/traces/{name}")
             assert trace["reason"] == "its file is gone" and trace["worker"] == fleet.workers[0]
             problem = profd.problem("GET", f"/v1/traces/{name}/file", status=410)
-            assert "is gone" in problem["detail"] and problem["remedy"] == "profctl rm removes its row."
+            assert "is gone" in problem["detail"] and problem["remedy"] == "Remove its row with profctl rm."
         assert profd.get("/v1/traces/t3") == kept
         adopted = {trace["path"]: trace for trace in profd.traces() if trace["trace"] in ("t4", "t5")}
         ours, nobodys = adopted[str(foreign)], adopted[str(stray / NAME)]

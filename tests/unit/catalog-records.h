@@ -49,7 +49,7 @@ static inline struct target_record full_target(int64_t session_id)
         .output_dir = "/tmp/out",
         .trace_dir = "/tmp/traces",
         .ranks_expected = 8,
-        .owes_stop = true,
+        .stop_pending = true,
         .start_sent_at = 11,
         .start_answered_at = 12,
         .start_status = 200,

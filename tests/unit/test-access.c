@@ -2,9 +2,7 @@
 /* The pure parts of access: tokens, who failed how often, names of profd. */
 #include "base/address.h"
 #include "base/alloc.h"
-#include "daemon/api/guard.h"
-#include "daemon/api/hosts.h"
-#include "daemon/api/tokens.h"
+#include "daemon/api/access_rules.h"
 #include "tests/unit/cmocka-all.h"
 
 /* Of "profd_a" and "profd_b". */
@@ -65,8 +63,8 @@ static void test_wrong_tokens(void **state)
         {"ci read 0" HASH_A, "tokens:1: the hash must be 64 hexadecimal digits"},
         {"ci read abc", "tokens:1: the hash must be 64 hexadecimal digits"},
         {"ci read profd_secret", "tokens:1: this is the token itself"},
-        {"ci read " HASH_A "\nci admin " HASH_B, "tokens:2: there is a line of that name already"},
-        {"ci read " HASH_A "\ncj admin " HASH_A, "tokens:2: there is a line with that hash already"},
+        {"ci read " HASH_A "\nci admin " HASH_B, "tokens:2: another line has this name"},
+        {"ci read " HASH_A "\ncj admin " HASH_A, "tokens:2: another line has this hash"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

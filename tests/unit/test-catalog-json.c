@@ -41,14 +41,14 @@ static void test_session_json(void **state)
            "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
            "\"traces\":2,\"bytes\":4196,\"skipped\":1}}");
     assert_int_equal(json_array_size(targets), 2);
-    assert_json(json_array_get(targets, 0),
-                "{\"target\":1,\"worker\":\"" W1
-                "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\","
-                "\"state\":\"stopping\",\"profile_id\":\"s1-w1\",\"output_dir\":\"/tmp/out\","
-                "\"trace_dir\":\"/tmp/traces\",\"ranks_expected\":8,\"owes_stop\":true,\"start_sent_at\":11,"
-                "\"start_answered_at\":12,\"start_status\":200,\"stop_sent_at\":13,\"stop_answered_at\":14,"
-                "\"stop_status\":500,\"failure\":\"failure\",\"remedy\":\"remedy\",\"traces\":[\"t1\"],"
-                "\"bytes\":4096}");
+    assert_json(
+        json_array_get(targets, 0),
+        "{\"target\":1,\"worker\":\"" W1 "\",\"engine\":\"vllm\",\"version\":\"0.19.1\",\"role\":\"decode\","
+        "\"state\":\"stopping\",\"profile_id\":\"s1-w1\",\"output_dir\":\"/tmp/out\","
+        "\"trace_dir\":\"/tmp/traces\",\"ranks_expected\":8,\"stop_pending\":true,\"start_sent_at\":11,"
+        "\"start_answered_at\":12,\"start_status\":200,\"stop_sent_at\":13,\"stop_answered_at\":14,"
+        "\"stop_status\":500,\"failure\":\"failure\",\"remedy\":\"remedy\",\"traces\":[\"t1\"],"
+        "\"bytes\":4096}");
     assert_int_equal(json_array_size(json_object_get(json_array_get(targets, 1), "traces")), 0);
 }
 

@@ -3,8 +3,7 @@
 #include "tests/unit/cmocka-all.h"
 
 #include "base/clock.h"
-#include "daemon/catalog/fields.h"
-#include "daemon/catalog/statements.h"
+#include "daemon/catalog/internal.h"
 #include "tests/unit/catalog-records.h"
 #include "tests/unit/catalog-room.h"
 #include <inttypes.h>
@@ -531,13 +530,13 @@ static void test_defects(void **state)
 {
     struct room *room = *state;
     struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
-    t.defects = "[{\"kind\":\"no_dur\",\"count\":2,\"place\":77,\"text\":\"words\"},{\"kind\":\"overlap\","
+    t.defects = "[{\"kind\":\"no_dur\",\"count\":2,\"offset\":77,\"text\":\"words\"},{\"kind\":\"overlap\","
                 "\"count\":1}]";
     assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
     add_trace(room, RECORD_NONE, NULL, 1, 1);
     assert_int_equal(catalog_commit(room->catalog, false), 0);
     assert_int_equal(ask(room->path, "select count(*) from trace_defects"), 2);
-    assert_int_equal(ask(room->path, "select place from trace_defects where kind = 'no_dur' and count = 2 "
+    assert_int_equal(ask(room->path, "select offset from trace_defects where kind = 'no_dur' and count = 2 "
                                      "and text = 'words' and trace_id = 1"),
                      77);
 }
@@ -742,7 +741,8 @@ static void check_plans(struct room *room)
         {STATEMENT_TRACE_OF_ORIGIN, "USING INDEX trace_origin (origin=?)"},
         {STATEMENT_TRACE_OF_SHA256, "USING INDEX trace_sha256 (sha256=?)"},
         {STATEMENT_EVICTABLE, "USING INDEX trace_evictable"},
-        {STATEMENT_EVICTABLE_OF_HOLDER, "USING INDEX trace_evictable"},
+        {STATEMENT_EVICTABLE_OF_HOLDER, "USING INDEX trace_holder"},
+        {STATEMENT_EVICTABLE_OF_OTHERS, "USING INDEX trace_evictable"},
         {STATEMENT_TWIN, "USING INDEX trace_session (session_id=?)"},
         {STATEMENT_COUNT_TRACES, "USING COVERING INDEX trace_session"},
         {STATEMENT_TARGET_TRACES, "USING INDEX trace_target"},

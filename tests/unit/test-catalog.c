@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "daemon/catalog/internal.h"
-#include "daemon/catalog/migrate.h"
 #include "tests/unit/catalog-room.h"
 #include "tests/unit/patience.h"
 #include <sched.h>
@@ -102,7 +101,7 @@ static void test_refuses_a_newer_version(void **state)
     struct room *room = *state;
     room->catalog = catalog_close(room->catalog);
     execute(room->path, "pragma user_version = 9");
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd speaks version 6");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd supports version 7");
     assert_int_equal(ask(room->path, "pragma user_version"), 9);
 }
 
@@ -213,7 +212,7 @@ static void test_migrates_behind_a_copy(void **state)
     assert_int_equal(ask(copy, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
     assert_mode(copy, "", 0640);
-    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 7");
+    refused(room, -ENOTSUP, PROBLEM_STORAGE, "has version 8");
 }
 
 /* What a catalog is made of: the columns of tables, which alter table writes down in its own way, and the

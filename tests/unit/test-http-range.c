@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
-#include "daemon/api/http_range.h"
+#include "daemon/api/http_file.h"
 #include "tests/unit/cmocka-all.h"
 
 static void test_ranges(void **state)
@@ -11,19 +11,19 @@ static void test_ranges(void **state)
         enum http_range_kind kind;
         struct http_range range;
     } cases[] = {
-        {NULL, 100, HTTP_RANGE_WHOLE},
-        {"", 100, HTTP_RANGE_WHOLE},
-        {"bytes", 100, HTTP_RANGE_WHOLE},
-        {"bytes=", 100, HTTP_RANGE_WHOLE},
-        {"bytes=-", 100, HTTP_RANGE_WHOLE},
-        {"bytes=1", 100, HTTP_RANGE_WHOLE},
-        {"bytes=3-2", 100, HTTP_RANGE_WHOLE},
-        {"bytes=0-1,5-6", 100, HTTP_RANGE_WHOLE},
-        {"bytes= 0-1", 100, HTTP_RANGE_WHOLE},
-        {"bytes=0-1x", 100, HTTP_RANGE_WHOLE},
-        {"bytes=+0-1", 100, HTTP_RANGE_WHOLE},
-        {"bytes=--1", 100, HTTP_RANGE_WHOLE},
-        {"seconds=0-1", 100, HTTP_RANGE_WHOLE},
+        {NULL, 100, HTTP_RANGE_NONE},
+        {"", 100, HTTP_RANGE_NONE},
+        {"bytes", 100, HTTP_RANGE_NONE},
+        {"bytes=", 100, HTTP_RANGE_NONE},
+        {"bytes=-", 100, HTTP_RANGE_NONE},
+        {"bytes=1", 100, HTTP_RANGE_NONE},
+        {"bytes=3-2", 100, HTTP_RANGE_NONE},
+        {"bytes=0-1,5-6", 100, HTTP_RANGE_NONE},
+        {"bytes= 0-1", 100, HTTP_RANGE_NONE},
+        {"bytes=0-1x", 100, HTTP_RANGE_NONE},
+        {"bytes=+0-1", 100, HTTP_RANGE_NONE},
+        {"bytes=--1", 100, HTTP_RANGE_NONE},
+        {"seconds=0-1", 100, HTTP_RANGE_NONE},
         {"bytes=0-0", 100, HTTP_RANGE_PART, {0, 1}},
         {"BYTES=0-99", 100, HTTP_RANGE_PART, {0, 100}},
         {"bytes=99-", 100, HTTP_RANGE_PART, {99, 1}},

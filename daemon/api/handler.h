@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the API share. A handler owes its request one reply, see http.h. */
+/*
+ * What handlers of requests share: the API object, parameters and bodies as values, problems as replies, the
+ * fleet that a request is about. A handler owes its request one reply, see http.h.
+ */
 #pragma once
 
 #include "base/json.h"
@@ -16,31 +19,48 @@ struct api {
     struct api_modules modules;
     struct http_server *server;
     struct access *access;      /* NULL before it is opened */
-    struct event_hub *hub;      /* who listens to events */
-    struct bus *bus;            /* NULL: not on any */
-    struct http_counts *counts; /* of each route; behind them of what is none */
+    struct event_hub *hub;      /* streams of events */
+    struct bus *bus;            /* NULL: none */
+    struct http_counts *counts; /* of each route; after them, of requests without one */
     struct http_durations durations[_ROUTE_CLASS_MAX];
     uint64_t requests;  /* so far, by HTTP and D-Bus */
     int64_t started_at; /* wall */
-    char *socket;       /* NULL while there is none; with what it is on the disk */
+    char *socket;       /* NULL while there is none; with its device and inode */
     dev_t socket_device;
     ino_t socket_inode;
 };
 
-/* Who asks, for the audit log: "uid 1000 (anna)", "127.0.0.1". The caller frees it. */
+/* The client, for the audit log: "uid 1000 (anna)", "127.0.0.1". The caller frees it. */
 char *request_actor(const struct http_request *r);
 
-/* Replies to an error of the catalog or the store. -ENOENT is "no such" id. */
-void reply_missing(struct http_request *r, char kind, int64_t id);
+/* The reply to an error of the catalog or the store, "cannot DOING: WHY". */
 void reply_error(struct api *api, struct http_request *r, int err, const char *doing);
-/* Sets and replies a problem in one go. */
+/* "there is no session s7"; kind is 's', 't' or 'r'. */
+void reply_missing(struct http_request *r, char kind, int64_t id);
+/* Replies to err of a call about one session, trace or run: -ENOENT as reply_missing(), others as
+ * reply_error(). False, without a reply, where err is none. */
+bool reply_failure(struct api *api, struct http_request *r, int err, char kind, int64_t id,
+                   const char *doing);
+/* Sets and replies a problem in one call. */
 void reply_refused(struct http_request *r, enum problem_kind kind, const char *remedy, const char *format,
                    ...) _printf_(4, 5);
 /* A problem with a status of its own (0: its kind's), or with one more member (NULL: none). */
 void reply_problem(struct http_request *r, int status, const struct problem *p, const char *member,
                    const json_t *value);
+/* {name: take_list} */
+void reply_list(struct http_request *r, const char *name, json_t *take_list);
 
-/* Parameters of the query: fallback where absent, -EINVAL with the problem where wrong. */
+/* A reply that another module completes later. A client that leaves does not stop that module's work. */
+struct later_reply {
+    struct api *api;
+    struct http_request *request; /* NULL: the client left */
+    int64_t id;                   /* what the request is about */
+};
+struct later_reply *later_reply_new(struct api *api, struct http_request *r, int64_t id);
+/* Ends and frees arg, copying it to *ret. False where the client left: then no reply is due. */
+bool later_reply_end(void *arg, struct later_reply *ret);
+
+/* Parameters of the query: *ret stays where absent; -EINVAL with the problem where wrong. */
 int query_number(const struct http_request *r, const char *name, int64_t min, int64_t max, int64_t *ret,
                  struct problem *p);
 int query_bool(const struct http_request *r, const char *name, bool *ret, struct problem *p);
@@ -51,25 +71,30 @@ int body_object(const struct http_request *r, json_t **ret, struct problem *p);
 #define LIST_LIMIT_DEFAULT 50
 #define LIST_LIMIT_MAX     1000
 
-/* source.c: which fleet is meant. */
+/* The fleet that the parameters of a request name. */
 int source_from_query(const struct http_request *r, struct fleet_query *ret, struct problem *p);
 /* Where nothing is named: the one configured fleet, else the router that a session used last. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 
-/* discovering.c: one discovery for one request, ended when the client leaves. done() owes the reply. */
+/* One discovery for one request, cancelled when the client leaves. done() owes the reply. */
 void discover_for(struct api *api, struct http_request *r,
                   void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
                                const struct problem *p));
 
-/* route_traces.c: one trace, with what was read out of it. */
-void reply_trace(struct api *api, struct http_request *r, int status, int64_t id);
+/* A check of readiness: 0, or why profd cannot do its work (route_health.c). */
+struct ready_check {
+    const char *name;
+    int (*run)(struct api *api, struct problem *p);
+};
+extern const struct ready_check ready_checks[]; /* ends with an empty one */
+int ready_check_store(struct api *api, struct problem *p);
 
 /* route_store.c */
 json_t *usage_to_json(const struct store_usage *u);
 
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);
-/* Ends the streams of those who may not listen any more. */
+/* Ends the streams of clients that are no longer permitted. */
 void event_hub_recheck(struct event_hub *h);
 void event_hub_close(struct event_hub *h);
 struct event_hub *event_hub_free(struct event_hub *h);
@@ -89,8 +114,7 @@ void start_session(struct api *api, struct http_request *r, int64_t id);
 void get_session(struct api *api, struct http_request *r, int64_t id);
 void remove_session(struct api *api, struct http_request *r, int64_t id);
 void stop_session(struct api *api, struct http_request *r, int64_t id);
-void pin_session(struct api *api, struct http_request *r, int64_t id);
-void unpin_session(struct api *api, struct http_request *r, int64_t id);
+void set_session_pin(struct api *api, struct http_request *r, int64_t id);
 
 void get_functions(struct api *api, struct http_request *r, int64_t id);
 void get_session_functions(struct api *api, struct http_request *r, int64_t id);
@@ -101,8 +125,7 @@ void remove_trace(struct api *api, struct http_request *r, int64_t id);
 void import_trace(struct api *api, struct http_request *r, int64_t id);
 void get_trace_file(struct api *api, struct http_request *r, int64_t id);
 void get_trace_columns(struct api *api, struct http_request *r, int64_t id);
-void pin_trace(struct api *api, struct http_request *r, int64_t id);
-void unpin_trace(struct api *api, struct http_request *r, int64_t id);
+void set_trace_pin(struct api *api, struct http_request *r, int64_t id);
 
 void list_runs(struct api *api, struct http_request *r, int64_t id);
 void start_run(struct api *api, struct http_request *r, int64_t id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/catalog/sqlite_error.h"
+#include "daemon/catalog/internal.h"
 
 #include "base/alloc.h"
 #include <errno.h>

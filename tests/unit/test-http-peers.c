@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/address.h"
-#include "daemon/api/http_strangers.h"
+#include "daemon/api/http_peers.h"
 #include "tests/unit/cmocka-all.h"
 
 #define MEMBERS_MAX 1000
 #define SHARE       3
 
-static struct strangers all;
-static struct stranger members[MEMBERS_MAX];
+static struct anonymous_list all;
+static struct anonymous members[MEMBERS_MAX];
 
 static int setup(void **state)
 {
-    all = (struct strangers){0};
+    all = (struct anonymous_list){0};
     memset(members, 0, sizeof(members));
     return 0;
 }
@@ -19,7 +19,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     for (size_t i = 0; i < MEMBERS_MAX; i++)
-        strangers_remove(&all, &members[i]);
+        anonymous_remove(&all, &members[i]);
     assert_true(LIST_EMPTY(&all.groups));
     return 0;
 }
@@ -28,16 +28,16 @@ static void add(size_t i, const char *address)
 {
     struct in6_addr ip;
     assert_int_equal(address_parse(address, &ip), 0);
-    strangers_add(&all, &members[i], &ip);
+    anonymous_add(&all, &members[i], &ip);
 }
 
 /* The index of the member that goes first, which it does; -1: none. */
 static int take_first(void)
 {
-    struct stranger *s = strangers_first(&all);
+    struct anonymous *s = anonymous_first(&all);
     if (!s)
         return -1;
-    strangers_remove(&all, s);
+    anonymous_remove(&all, s);
     return (int)(s - members);
 }
 
@@ -45,7 +45,7 @@ static int over_share(const char *address)
 {
     struct in6_addr ip;
     assert_int_equal(address_parse(address, &ip), 0);
-    struct stranger *s = strangers_over_share(&all, &ip, SHARE);
+    struct anonymous *s = anonymous_over_share(&all, &ip, SHARE);
     return s ? (int)(s - members) : -1;
 }
 
@@ -53,14 +53,14 @@ static void test_nobody(void **state)
 {
     assert_int_equal(take_first(), -1);
     assert_int_equal(over_share("192.0.2.1"), -1);
-    strangers_remove(&all, &members[0]);
+    anonymous_remove(&all, &members[0]);
 }
 
 static void test_oldest_of_one_address(void **state)
 {
     for (size_t i = 0; i < 4; i++)
         add(i, "127.0.0.1");
-    strangers_remove(&all, &members[1]);
+    anonymous_remove(&all, &members[1]);
     for (size_t i = 0; i < 4; i++)
         add(i, "127.0.0.1"); /* only the second is none, and so is the youngest from here on */
     assert_int_equal(take_first(), 0);
@@ -104,7 +104,7 @@ static void test_share(void **state)
     }
     assert_int_equal(over_share("192.0.2.1"), 0);
     assert_int_equal(over_share("192.0.2.2"), -1);
-    strangers_remove(&all, &members[0]);
+    anonymous_remove(&all, &members[0]);
     assert_int_equal(over_share("192.0.2.1"), -1);
 }
 

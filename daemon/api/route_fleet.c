@@ -1,21 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor: what a discovery found, what the disks say, and how profd itself is. */
+/* The fleet: its workers, the routers of past discoveries, and what the doctor finds wrong with them. */
 #include "base/alloc.h"
 #include "base/units.h"
-#include "daemon/api/api_internal.h"
-#include "daemon/api/ready.h"
+#include "daemon/api/handler.h"
 #include "daemon/catalog/catalog.h"
+#include "daemon/catalog/records.h"
 #include "daemon/fleet/doctor.h"
 
-struct examination {
+static void workers_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
+                             const struct problem *p)
+{
+    if (!fleet) {
+        http_reply_problem(r, p);
+        return;
+    }
+    /* The listing is the reply even where the catalog cannot be written, which is reported elsewhere. */
+    catalog_saw_fleet(api->modules.catalog, fleet);
+    http_reply_json(r, 200, fleet_to_json(fleet));
+    fleet_free(fleet);
+}
+
+void get_workers(struct api *api, struct http_request *r, int64_t id)
+{
+    discover_for(api, r, workers_on_fleet);
+}
+
+void get_routers(struct api *api, struct http_request *r, int64_t id)
+{
+    json_t *routers;
+
+    int err = catalog_routers_json(api->modules.catalog, &routers);
+    if (err < 0)
+        reply_error(api, r, err, "list the routers");
+    else
+        reply_list(r, "routers", routers);
+}
+
+/* -- The doctor --------------------------------------------------------------------------------------- */
+
+struct doctor_reply {
     struct api *api;
     struct http_request *request; /* NULL: the client left */
     struct fleet *fleet;
     struct place_spaces spaces;
 };
 
-/* Nothing where one user has all of it. */
-static char *describe_shares(const struct store *s)
+/* Empty where one user holds all traces. */
+static char *doctor_describe_shares(const struct store *s)
 {
     _cleanup_(store_users_done) struct store_users users = {0};
     char share[UNIT_TEXT_MAX];
@@ -25,7 +56,7 @@ static char *describe_shares(const struct store *s)
     return xasprintf("; each of %zu users has a share of %s", users.n, format_size(share, users.share));
 }
 
-static void check_profd(struct api *api, struct checks *c)
+static void doctor_check_profd(struct api *api, struct checks *c)
 {
     const struct catalog *catalog = api->modules.catalog;
     _cleanup_(problem_done) struct problem broken = {0};
@@ -43,7 +74,7 @@ static void check_profd(struct api *api, struct checks *c)
         checks_add(c, CHECK_FAIL, NULL, full.remedy, "%s", full.what);
     if (store_usage(api->modules.store, &u) < 0)
         return;
-    shares = describe_shares(api->modules.store);
+    shares = doctor_describe_shares(api->modules.store);
     bool is_short = u.free < u.keep_free;
     checks_add(c, is_short ? CHECK_WARN : CHECK_OK, NULL,
                is_short
@@ -53,39 +84,40 @@ static void check_profd(struct api *api, struct checks *c)
                format_size(budget, u.max_use), format_size(space, u.free), shares);
 }
 
-static void reply_checks(struct http_request *r, struct checks *c)
+static void doctor_reply_checks(struct http_request *r, struct checks *c)
 {
     http_reply_json(r, 200, checks_to_json(c));
     checks_done(c);
 }
 
-static void on_client_left(struct http_request *r, void *arg)
+static void doctor_on_close(struct http_request *r, void *arg)
 {
-    ((struct examination *)arg)->request = NULL;
+    ((struct doctor_reply *)arg)->request = NULL;
 }
 
-static void look_at_disks(void *arg)
+static void doctor_measure_disks(void *arg)
 {
-    place_spaces_look(&((struct examination *)arg)->spaces);
+    place_spaces_look(&((struct doctor_reply *)arg)->spaces);
 }
 
-static void on_looked(void *arg)
+static void doctor_on_measured(void *arg)
 {
-    struct examination *e = arg;
+    struct doctor_reply *e = arg;
     struct checks checks = {0};
 
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
         fleet_check(e->fleet, &e->spaces, &checks);
-        check_profd(e->api, &checks);
-        reply_checks(e->request, &checks);
+        doctor_check_profd(e->api, &checks);
+        doctor_reply_checks(e->request, &checks);
     }
     place_spaces_done(&e->spaces);
     fleet_free(e->fleet);
     free(e);
 }
 
-static void on_fleet(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p)
+static void doctor_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
+                            const struct problem *p)
 {
     struct checks checks = {0};
 
@@ -93,20 +125,20 @@ static void on_fleet(struct api *api, struct http_request *r, struct fleet *flee
         http_reply_problem(r, p);
         return;
     }
-    if (!fleet) { /* that is what the doctor was asked */
+    if (!fleet) { /* which is a finding of the doctor */
         checks_add(&checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
-        check_profd(api, &checks);
-        reply_checks(r, &checks);
+        doctor_check_profd(api, &checks);
+        doctor_reply_checks(r, &checks);
         return;
     }
-    struct examination *e = xcalloc(1, sizeof(*e));
-    *e = (struct examination){.api = api, .request = r, .fleet = fleet};
+    struct doctor_reply *e = xcalloc(1, sizeof(*e));
+    *e = (struct doctor_reply){.api = api, .request = r, .fleet = fleet};
     place_spaces_of(fleet, &e->spaces);
-    http_on_close(r, on_client_left, e);
-    offload_run(api->modules.offload, look_at_disks, on_looked, e);
+    http_on_close(r, doctor_on_close, e);
+    offload_run(api->modules.offload, doctor_measure_disks, doctor_on_measured, e);
 }
 
 void get_doctor(struct api *api, struct http_request *r, int64_t id)
 {
-    discover_for(api, r, on_fleet);
+    discover_for(api, r, doctor_on_fleet);
 }

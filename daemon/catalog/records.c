@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records by their lists of fields: initialized, copied, bound to statements, read from rows, and rendered as the
+ * JSON of the API (proto/openapi.yaml).
+ */
+#include "daemon/catalog/internal.h"
+
+#include "base/alloc.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define FIELD(record, type, member)                                                                          \
+    {                                                                                                        \
+        FIELD_##type, offsetof(struct record, member), #member                                               \
+    }
+
+#define SESSION_FIELD(type, member)  FIELD(session_record, type, member),
+#define SESSION_URL(member, table)   {FIELD_TEXT, offsetof(struct session_record, member), #table},
+#define TARGET_FIELD(type, member)   FIELD(target_record, type, member),
+#define TARGET_URL(member, table)    {FIELD_TEXT, offsetof(struct target_record, member), #table},
+#define TRACE_FIELD(type, member)    FIELD(trace_record, type, member),
+#define TRACE_URL(member, table)     {FIELD_TEXT, offsetof(struct trace_record, member), #table},
+#define RUN_FIELD(type, member)      FIELD(run_record, type, member),
+#define RUN_URL(member, table)       {FIELD_TEXT, offsetof(struct run_record, member), #table},
+#define REQUEST_FIELD(type, member)  FIELD(request_row, type, member),
+#define REQUEST_URL(member, table)   {FIELD_TEXT, offsetof(struct request_row, member), #table},
+#define FUNCTION_FIELD(type, member) FIELD(function_record, type, member),
+#define FUNCTION_URL(member, table)  {FIELD_TEXT, offsetof(struct function_record, member), #table},
+
+static const struct field session_list[] = {
+    SESSION_FIELDS(SESSION_FIELD, SESSION_URL) FIELD(session_record, BOOL, pinned),
+    FIELD(session_record, ID, session_id),
+};
+static const struct field target_list[] = {
+    TARGET_FIELDS(TARGET_FIELD, TARGET_URL) FIELD(target_record, TEXT, remedy),
+    FIELD(target_record, ID, target_id),
+};
+static const struct field trace_list[] = {
+    TRACE_FIELDS(TRACE_FIELD, TRACE_URL) FIELD(trace_record, BOOL, pinned),
+    FIELD(trace_record, ID, trace_id),
+};
+static const struct field run_list[] = {
+    RUN_FIELDS(RUN_FIELD, RUN_URL) FIELD(run_record, ARRAY, warmed),
+    FIELD(run_record, ID, run_id),
+};
+static const struct field request_list[] = {
+    REQUEST_FIELDS(REQUEST_FIELD, REQUEST_URL) FIELD(request_row, ARRAY, gaps_us),
+    FIELD(request_row, ID, request_id),
+};
+static const struct field function_list[] = {
+    FUNCTION_FIELDS(FUNCTION_FIELD, FUNCTION_URL) FIELD(function_record, COUNT, tavg_ns),
+    FIELD(function_record, ID, function_id),
+};
+
+const struct field_list session_fields = {session_list, ARRAY_SIZE(session_list)};
+const struct field_list target_fields = {target_list, ARRAY_SIZE(target_list)};
+const struct field_list trace_fields = {trace_list, ARRAY_SIZE(trace_list)};
+const struct field_list run_fields = {run_list, ARRAY_SIZE(run_list)};
+const struct field_list request_fields = {request_list, ARRAY_SIZE(request_list)};
+const struct field_list function_fields = {function_list, ARRAY_SIZE(function_list)};
+
+static const char *const trace_kinds[] = {
+    [TRACE_KIND_TRACE] = "trace",
+    [TRACE_KIND_FRONTEND] = "frontend",
+    [TRACE_KIND_ATTACHMENT] = "attachment",
+};
+
+static const char *trace_kind_name(enum trace_kind k)
+{
+    return trace_kinds[k];
+}
+
+static int trace_kind_from_name(const char *word)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(trace_kinds); i++)
+        if (streq(trace_kinds[i], word))
+            return (int)i;
+    return -1;
+}
+
+#define AT(type, record, f) (*(type *)((char *)(record) + (f)->offset))
+
+static bool field_is_text(enum field_type t)
+{
+    return t == FIELD_TEXT || t == FIELD_OBJECT || t == FIELD_ARRAY || t == FIELD_WORKER_JSON ||
+           t == FIELD_INNER_TEXT;
+}
+
+static bool field_is_word(enum field_type t)
+{
+    return t == FIELD_STATE || t == FIELD_TRACE_STATE || t == FIELD_TRACE_KIND || t == FIELD_RUN_STATE;
+}
+
+/* The word of a field that is an enum. All enums have the size of int. */
+static const char *field_word(const struct field *f, const void *record)
+{
+    int v = AT(const int, record, f);
+    return f->type == FIELD_STATE         ? state_name(v)
+           : f->type == FIELD_TRACE_STATE ? trace_state_name(v)
+           : f->type == FIELD_RUN_STATE   ? run_state_name(v)
+                                          : trace_kind_name(v);
+}
+
+static int field_value_of_word(const struct field *f, const char *word)
+{
+    return f->type == FIELD_STATE         ? state_from_name(word)
+           : f->type == FIELD_TRACE_STATE ? trace_state_from_name(word)
+           : f->type == FIELD_RUN_STATE   ? run_state_from_name(word)
+                                          : trace_kind_from_name(word);
+}
+
+static void fields_init(const struct field_list *l, void *record)
+{
+    for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
+        if (field_is_text(f->type))
+            AT(char *, record, f) = NULL;
+        else if (field_is_word(f->type))
+            AT(int, record, f) = 0;
+        else if (f->type == FIELD_BOOL)
+            AT(bool, record, f) = false;
+        else
+            AT(int64_t, record, f) = f->type == FIELD_ID || f->type == FIELD_COUNT ? 0 : RECORD_NONE;
+    }
+}
+
+void fields_done(const struct field_list *l, void *record)
+{
+    for (const struct field *f = l->fields; f < l->fields + l->n; f++)
+        if (field_is_text(f->type))
+            free(AT(char *, record, f));
+    fields_init(l, record);
+}
+
+void fields_copy(const struct field_list *l, void *to, const void *from)
+{
+    for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
+        if (field_is_text(f->type))
+            AT(char *, to, f) = xstrdup(AT(char *const, from, f));
+        else if (field_is_word(f->type))
+            AT(int, to, f) = AT(const int, from, f);
+        else if (f->type == FIELD_BOOL)
+            AT(bool, to, f) = AT(const bool, from, f);
+        else
+            AT(int64_t, to, f) = AT(const int64_t, from, f);
+    }
+}
+
+static void field_bind(const struct field *f, sqlite3_stmt *s, int i, const void *record)
+{
+    if (field_is_word(f->type))
+        sqlite3_bind_text(s, i, field_word(f, record), -1, SQLITE_STATIC);
+    else if (f->type == FIELD_BOOL)
+        sqlite3_bind_int(s, i, AT(const bool, record, f));
+    else if (f->type == FIELD_ID && AT(const int64_t, record, f) == 0)
+        sqlite3_bind_null(s, i);
+    else if (f->type == FIELD_OBJECT && !AT(char *const, record, f))
+        sqlite3_bind_text(s, i, "{}", -1, SQLITE_STATIC);
+    else if (field_is_text(f->type))
+        bind_text(s, i, AT(char *const, record, f));
+    else
+        bind_number(s, i, AT(const int64_t, record, f));
+}
+
+void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record)
+{
+    for (size_t i = 0; i < l->n; i++)
+        field_bind(&l->fields[i], s, (int)i + 1, record);
+}
+
+void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct field *f = &l->fields[i];
+        if (field_is_text(f->type))
+            AT(char *, record, f) = column_text_copy(s, (int)i);
+        else if (field_is_word(f->type))
+            AT(int, record, f) = MAX(field_value_of_word(f, column_text(s, (int)i)), 0);
+        else if (f->type == FIELD_BOOL)
+            AT(bool, record, f) = sqlite3_column_int(s, (int)i) != 0;
+        else
+            AT(int64_t, record, f) = column_number(s, (int)i);
+    }
+}
+
+static void json_put_parsed(json_t *object, const char *key, const char *text)
+{
+    char error[200];
+    json_t *value = text ? json_parse(text, strlen(text), error) : NULL;
+    if (value)
+        json_object_set_new(object, key, value);
+}
+
+static void json_put_software(json_t *object, const char *text)
+{
+    static const char *const keys[] = {"engine", "version", "role", "model"};
+    char error[200];
+    _cleanup_json_ worker = text ? json_parse(text, strlen(text), error) : NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        json_put_str(object, keys[i], json_get_str(worker, keys[i]));
+}
+
+static void field_put_json(const struct field *f, const void *record, json_t *object, json_t *ranks)
+{
+    switch (f->type) {
+    case FIELD_ID:
+    case FIELD_REF:
+    case FIELD_INNER:
+    case FIELD_INNER_TEXT:
+        break;
+    case FIELD_SESSION:
+        put_ref(object, "session", 's', AT(const int64_t, record, f));
+        break;
+    case FIELD_NUMBER:
+    case FIELD_COUNT:
+    case FIELD_RANK:
+        if (AT(const int64_t, record, f) != RECORD_NONE)
+            json_put_int(f->type == FIELD_RANK ? ranks : object, f->name, AT(const int64_t, record, f));
+        break;
+    case FIELD_BOOL:
+        json_put_bool(object, f->name, AT(const bool, record, f));
+        break;
+    case FIELD_TEXT:
+        json_put_str(object, f->name, AT(char *const, record, f));
+        break;
+    case FIELD_OBJECT:
+    case FIELD_ARRAY:
+        json_put_parsed(object, f->name, AT(char *const, record, f));
+        break;
+    case FIELD_WORKER_JSON:
+        json_put_software(object, AT(char *const, record, f));
+        break;
+    case FIELD_STATE:
+    case FIELD_TRACE_STATE:
+    case FIELD_TRACE_KIND:
+    case FIELD_RUN_STATE:
+        json_put_str(object, f->name, field_word(f, record));
+        break;
+    }
+}
+
+void fields_put_json(const struct field_list *l, const void *record, json_t *object)
+{
+    _cleanup_json_ ranks = json_object();
+    for (size_t i = 0; i < l->n; i++)
+        field_put_json(&l->fields[i], record, object, ranks);
+    if (json_object_size(ranks) > 0)
+        json_object_set(object, "ranks", ranks);
+}
+
+void fields_renew_json(const struct field_list *l, const void *record, json_t *object)
+{
+    for (size_t i = 0; i < l->n; i++)
+        json_object_del(object, l->fields[i].name);
+    fields_put_json(l, record, object);
+}
+
+void bind_text(sqlite3_stmt *s, int i, const char *text)
+{
+    sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC);
+}
+
+void bind_number(sqlite3_stmt *s, int i, int64_t number)
+{
+    if (number == RECORD_NONE)
+        sqlite3_bind_null(s, i);
+    else
+        sqlite3_bind_int64(s, i, number);
+}
+
+int64_t column_number(sqlite3_stmt *s, int i)
+{
+    return sqlite3_column_type(s, i) == SQLITE_NULL ? RECORD_NONE : sqlite3_column_int64(s, i);
+}
+
+const char *column_text(sqlite3_stmt *s, int i)
+{
+    return (const char *)sqlite3_column_text(s, i);
+}
+
+char *column_text_copy(sqlite3_stmt *s, int i)
+{
+    return xstrdup(column_text(s, i));
+}
+
+void put_ref(json_t *object, const char *key, char kind, int64_t id)
+{
+    char text[32];
+    if (id == RECORD_NONE)
+        return;
+    snprintf(text, sizeof(text), "%c%" PRId64, kind, id);
+    json_put_str(object, key, text);
+}
+
+#define RECORD_FUNCTIONS(name, list)                                                                         \
+    void name##_init(struct name *r)                                                                         \
+    {                                                                                                        \
+        fields_init(&list, r);                                                                               \
+    }                                                                                                        \
+    void name##_done(struct name *r)                                                                         \
+    {                                                                                                        \
+        fields_done(&list, r);                                                                               \
+    }
+RECORD_FUNCTIONS(session_record, session_fields)
+RECORD_FUNCTIONS(target_record, target_fields)
+RECORD_FUNCTIONS(trace_record, trace_fields)
+RECORD_FUNCTIONS(run_record, run_fields)
+RECORD_FUNCTIONS(request_row, request_fields)
+RECORD_FUNCTIONS(function_record, function_fields)
+
+void session_record_copy(struct session_record *to, const struct session_record *from)
+{
+    fields_copy(&session_fields, to, from);
+}
+
+void target_record_copy(struct target_record *to, const struct target_record *from)
+{
+    fields_copy(&target_fields, to, from);
+}
+
+/* -- Traces ------------------------------------------------------------------------------------------- */
+
+json_t *trace_record_to_json(const struct trace_record *r)
+{
+    json_t *j = json_object();
+    put_ref(j, "trace", 't', r->trace_id);
+    fields_put_json(&trace_fields, r, j);
+    return j;
+}
+
+/* -- Targets ------------------------------------------------------------------------------------------ */
+
+static int put_target_traces(struct catalog *c, int64_t target_id, json_t *target)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TARGET_TRACES);
+    _cleanup_json_ traces = json_array();
+    _cleanup_json_ holder = json_object();
+    int64_t bytes = 0;
+    int r;
+
+    bind_number(s, 1, target_id);
+    while ((r = next_row(c, s)) == 1) {
+        put_ref(holder, "trace", 't', column_number(s, 0));
+        json_array_append(traces, json_object_get(holder, "trace"));
+        bytes += column_number(s, 1);
+    }
+    json_object_set(target, "traces", traces);
+    json_put_int(target, "bytes", bytes);
+    return r;
+}
+
+void target_json_renew(json_t *target, const struct target_record *r)
+{
+    fields_renew_json(&target_fields, r, target);
+    json_object_del(target, "session");
+}
+
+struct target_listing {
+    struct catalog *catalog;
+    json_t *list;
+};
+
+static int target_listing_add(const struct target_record *r, void *arg)
+{
+    struct target_listing *l = arg;
+    json_t *j = json_object();
+    json_put_int(j, "target", r->target_id);
+    fields_put_json(&target_fields, r, j);
+    json_object_del(j, "session");
+    json_array_append_new(l->list, j);
+    return put_target_traces(l->catalog, r->target_id, j);
+}
+
+/* -- Sessions ----------------------------------------------------------------------------------------- */
+
+/* Under which name a target's state is counted. */
+static const char *target_count_name(int state)
+{
+    return state >= 0 && state_is_final(state) ? state_name(state) : "active";
+}
+
+static void add_count(json_t *counts, const char *key, int64_t n)
+{
+    json_put_int(counts, key, json_get_int(counts, key, 0) + n);
+}
+
+static void clear_target_counts(json_t *counts)
+{
+    json_put_int(counts, "targets", 0);
+    json_put_int(counts, "active", 0);
+    for (enum state st = STATE_COMPLETE; st < _STATE_MAX; st++)
+        json_put_int(counts, state_name(st), 0);
+}
+
+static int count_targets(struct catalog *c, int64_t id, json_t *counts)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TARGETS);
+    int r;
+
+    clear_target_counts(counts);
+    bind_number(s, 1, id);
+    while ((r = next_row(c, s)) == 1) {
+        int64_t n = column_number(s, 1);
+        add_count(counts, target_count_name(state_from_name(column_text(s, 0))), n);
+        add_count(counts, "targets", n);
+    }
+    return r;
+}
+
+static int count_traces(struct catalog *c, int64_t id, json_t *counts)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TRACES);
+    bind_number(s, 1, id);
+    int r = next_row(c, s);
+    if (r < 0)
+        return r;
+    json_put_int(counts, "traces", column_number(s, 0));
+    json_put_int(counts, "bytes", column_number(s, 1));
+    return 0;
+}
+
+/* Within a transaction nothing is kept: its end may be a rollback, which the count of changes does not show.
+ */
+static int counts_of(struct catalog *c, int64_t id, json_t **ret)
+{
+    struct kept_counts *kept = &c->kept_counts[(uint64_t)id % KEPT_COUNTS];
+    int64_t changes = sqlite3_total_changes64(c->db);
+    bool decided = sqlite3_get_autocommit(c->db);
+
+    if (decided && kept->counts && kept->session_id == id && kept->changes == changes) {
+        *ret = json_incref(kept->counts);
+        return 0;
+    }
+    _cleanup_json_ counts = json_object();
+    int r = count_targets(c, id, counts);
+    if (r == 0)
+        r = count_traces(c, id, counts);
+    if (r < 0)
+        return r;
+    if (decided) {
+        json_decref(kept->counts);
+        *kept = (struct kept_counts){id, changes, json_incref(counts)};
+    }
+    *ret = TAKE_PTR(counts);
+    return 0;
+}
+
+static int put_run(struct catalog *c, int64_t session_id, json_t *session)
+{
+    int64_t run_id;
+    int r = catalog_find_run_of_session(c, session_id, &run_id);
+
+    if (r == 0)
+        json_put_int(session, "run", run_id);
+    return r == -ENOENT ? 0 : r;
+}
+
+static int session_to_json(struct catalog *c, const struct session_record *r, json_t **ret)
+{
+    _cleanup_json_ j = json_object();
+    json_t *counts = NULL;
+    put_ref(j, "session", 's', r->session_id);
+    fields_put_json(&session_fields, r, j);
+    int e = put_run(c, r->session_id, j);
+    if (e == 0)
+        e = counts_of(c, r->session_id, &counts);
+    if (e < 0)
+        return e;
+    json_put_int(counts, "skipped", (int64_t)json_array_size(json_object_get(j, "skipped")));
+    json_object_set_new(j, "counts", counts);
+    *ret = TAKE_PTR(j);
+    return 0;
+}
+
+int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_t **ret)
+{
+    struct session_record record;
+    _cleanup_json_ j = NULL;
+    int r = catalog_get_session(c, id, &record);
+    if (r < 0)
+        return r;
+    r = session_to_json(c, &record, &j);
+    session_record_done(&record);
+    if (r == 0 && with_targets) {
+        struct target_listing l = {c, json_array()};
+        json_object_set_new(j, "targets", l.list);
+        r = catalog_each_target(c, id, target_listing_add, &l);
+    }
+    if (r == 0)
+        *ret = TAKE_PTR(j);
+    return r;
+}
+
+void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n)
+{
+    /* The counts may be kept for who asks next. */
+    json_t *counts = json_copy(json_object_get(session, "counts"));
+
+    fields_renew_json(&session_fields, r, session);
+    clear_target_counts(counts);
+    for (size_t i = 0; i < n; i++)
+        add_count(counts, target_count_name((int)targets[i]), 1);
+    json_put_int(counts, "targets", (int64_t)n);
+    json_object_set_new(session, "counts", counts);
+}
+
+static int session_listing(const char *state, enum statement *ret)
+{
+    if (state && !streq(state, "active") && state_from_name(state) < 0)
+        return -EINVAL;
+    *ret = !state                   ? STATEMENT_SESSIONS
+           : streq(state, "active") ? STATEMENT_SESSIONS_ACTIVE
+                                    : STATEMENT_SESSIONS_IN_STATE;
+    return 0;
+}
+
+int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
+                          json_t **ret)
+{
+    _cleanup_json_ list = json_array();
+    enum statement which;
+    void *records;
+    size_t n;
+    int r = session_listing(state, &which);
+    if (r < 0)
+        return r;
+    sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, before_id == RECORD_NONE ? INT64_MAX : before_id);
+    bind_number(s, 2, limit);
+    if (which == STATEMENT_SESSIONS_IN_STATE)
+        bind_text(s, 3, state);
+    r = read_records(c, s, &session_fields, sizeof(struct session_record), &records, &n);
+    statement_resetp(&s);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        json_t *j = NULL;
+        r = session_to_json(c, (struct session_record *)records + i, &j);
+        /* They may be about each of its workers: the session itself has them. */
+        json_object_del(j, "remarks");
+        json_object_del(j, "skipped");
+        if (r == 0)
+            json_array_append_new(list, j);
+    }
+    free_records(&session_fields, sizeof(struct session_record), records, n);
+    if (r == 0)
+        *ret = TAKE_PTR(list);
+    return r;
+}
