@@ -27,22 +27,6 @@ bool columns_trace_of(const char *file_name, int64_t *ret_trace_id)
     return parse_ref(id, 't', ret_trace_id) == 't';
 }
 
-int store_drop_columns(struct store *s, int64_t trace_id)
-{
-    struct trace_record t;
-
-    trace_record_init(&t);
-    int r = catalog_get_trace(s->catalog, trace_id, &t);
-    if (r >= 0) {
-        replace_str(&t.columns, NULL);
-        t.columns_size = RECORD_NONE;
-        replace_str(&t.columns_reason, "removed for the store's budget");
-        r = catalog_save_trace(s->catalog, &t);
-    }
-    trace_record_done(&t);
-    return r;
-}
-
 /* -- The draft -- */
 
 void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n_readers,
@@ -153,8 +137,6 @@ int columns_renew(struct columns_draft *draft, struct store *s, const struct col
 {
     _cleanup_(freep) char *outdated = TAKE_PTR(row->columns);
 
-    if (!result->reason)
-        row_set_facts(row, result->facts);
     columns_settle(draft, s, result, row->collected_at, row);
     int r = draft->path ? columns_publish(draft, s, result->facts, row) : catalog_save_trace(s->catalog, row);
     if (r >= 0)

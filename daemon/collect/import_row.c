@@ -175,6 +175,8 @@ static int row_complete_same(struct import_job *job, struct trace_record *same)
 
     if (job->columns.path && (!has_columns || options->again)) {
         const struct columns_result result = row_columns_result(job);
+        if (!result.reason)
+            row_set_facts(same, result.facts);
         int r = columns_renew(&job->columns, job->collector->store, &result, same);
         if (r < 0)
             return catalog_problem(catalog, r, &job->problem, "cannot catalog the columns of %s",

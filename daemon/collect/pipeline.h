@@ -10,6 +10,7 @@
  *   import_row.c  the row of the catalog
  *   columns.c, store.h   columns and copies, and their budget
  *   outcome.c     whether a target has all of its traces
+ *   files.c       the known files of a directory
  *
  * Calls go down this list; results come back by import_job.done(). Two more modules start jobs: reconcile.c for
  * files of the store, import_request.c for files that a client names. collector.c owns the objects.
@@ -337,8 +338,15 @@ void discover_scan(struct dir_scan *scan);
 /* False: more is to be merged, call it again. */
 bool discover_merge(struct dir_scan *scan, int64_t until_ns);
 void dir_scan_free(struct dir_scan *scan);
+
+/* -- files.c -- */
+
+struct discovered_file *file_find(struct watched_dir *d, const char *name);
+struct discovered_file *file_new(struct watched_dir *d, const char *name);
 void file_free(struct discovered_file *f);
 void file_set_state(struct discovered_file *f, enum file_state state);
+/* The catalog has the file as it is now, or had it, and somebody removed it. */
+bool file_is_cataloged(const struct discovered_file *f);
 /* Files that may become traces, of one collection or (NULL) of anybody. */
 bool dir_has_pending(const struct watched_dir *d, const struct collection *of);
 
@@ -405,7 +413,8 @@ int columns_publish(struct columns_draft *draft, struct store *s, const json_t *
                     struct trace_record *row);
 /* The row was not committed: makes a draft of its columns again. */
 void columns_unpublish(struct columns_draft *draft, struct store *s, struct trace_record *row);
-/* All of this for a trace that was read again, instead of its columns; committed. */
+/* All of this for a trace that was read again, instead of its columns; committed. Where there is a result, its
+ * facts are in the row. */
 int columns_renew(struct columns_draft *draft, struct store *s, const struct columns_result *result,
                   struct trace_record *row);
 /* Whose columns a file of that name would be. */

@@ -401,6 +401,8 @@ static void reread_save(struct reread *r, const struct ingest_result *result)
     if (catalog_get_trace(c->catalog, r->at, &t) == 0) {
         const struct columns_result columns = {
             .facts = result->facts, .reason = reread_refusal(&t, result), .used_up = result->used_up};
+        if (!columns.reason)
+            row_set_facts(&t, result->facts);
         int e = columns_renew(&r->draft, c->store, &columns, &t);
         r->n_read += e >= 0 && t.columns;
         if (e < 0)

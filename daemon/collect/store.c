@@ -115,6 +115,23 @@ int store_open_incoming(struct store *s, const char *dir, int *ret_fd, char **re
     return 0;
 }
 
+/* Adds bytes, or removes them if negative, to those being written for a holder. */
+static void store_count_incoming(struct store *s, int64_t holder, int64_t bytes)
+{
+    size_t i = 0;
+
+    s->incoming_bytes += bytes;
+    while (i < s->n_incoming_holders && s->incoming[i].holder != holder)
+        i++;
+    if (i == s->n_incoming_holders) {
+        VEC_GROW(s->incoming, s->n_incoming_holders, s->cap_incoming);
+        s->incoming[s->n_incoming_holders++] = (struct incoming_bytes){.holder = holder};
+    }
+    s->incoming[i].bytes += bytes;
+    if (s->incoming[i].bytes <= 0)
+        s->incoming[i] = s->incoming[--s->n_incoming_holders];
+}
+
 int store_incoming(struct store *s, int64_t holder, int64_t bytes, int *ret_fd, char **ret_path)
 {
     int r = store_open_incoming(s, s->settings->path, ret_fd, ret_path);
@@ -159,6 +176,22 @@ int store_remove_row(struct store *s, const struct trace_record *t, const char *
     if (r >= 0)
         r = catalog_add_event(s->catalog, "trace-removed", actor, t->session_id, RECORD_NONE, t->trace_id,
                               "%s", t->name);
+    return r;
+}
+
+int store_drop_columns(struct store *s, int64_t trace_id)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    int r = catalog_get_trace(s->catalog, trace_id, &t);
+    if (r >= 0) {
+        replace_str(&t.columns, NULL);
+        t.columns_size = RECORD_NONE;
+        replace_str(&t.columns_reason, "removed for the store's budget");
+        r = catalog_save_trace(s->catalog, &t);
+    }
+    trace_record_done(&t);
     return r;
 }
 

@@ -78,22 +78,6 @@ int64_t store_holder(const struct store *s, int64_t owner_uid, const char *worke
     return holder;
 }
 
-void store_count_incoming(struct store *s, int64_t holder, int64_t bytes)
-{
-    size_t i = 0;
-
-    s->incoming_bytes += bytes;
-    while (i < s->n_incoming_holders && s->incoming[i].holder != holder)
-        i++;
-    if (i == s->n_incoming_holders) {
-        VEC_GROW(s->incoming, s->n_incoming_holders, s->cap_incoming);
-        s->incoming[s->n_incoming_holders++] = (struct incoming_bytes){.holder = holder};
-    }
-    s->incoming[i].bytes += bytes;
-    if (s->incoming[i].bytes <= 0)
-        s->incoming[i] = s->incoming[--s->n_incoming_holders];
-}
-
 /* [store] per_user= in bytes; 0: not set. */
 static int64_t store_per_user(const struct store *s, int64_t max_use)
 {

@@ -28,8 +28,6 @@ struct store {
 /* Path of a new file in that directory, which store_new() removes where it is left over. */
 char *store_incoming_path(struct store *s, const char *dir);
 int store_open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
-/* Adds bytes, or removes them if negative, to those being written for a holder. */
-void store_count_incoming(struct store *s, int64_t holder, int64_t bytes);
 /* Bytes of the budget that a trace takes: its columns, and its file where that is in the store. */
 int64_t store_trace_bytes(const struct trace_record *t);
 /* As store_make_room(), for columns that are on the disk already. */

@@ -171,7 +171,7 @@ def test_nobody_sees_a_session_without_its_traces(tmp_path, fleet):
 
 
 def test_removal_that_was_cut_short(tmp_path, fleet):
-    """It goes on at the next start; what lies in the store without a row is adopted all the same."""
+    """It is resumed at the next start; a file of the store without a row is recovered all the same."""
     profd = Daemon(tmp_path / "profd", config()).start()
     try:
         for _ in range(2):
