@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "trace/export/merge.h"
 #include "trace/read/instance.h"
-#include "trace/reports/common_collectives.h"
+#include "trace/reports/shared_collectives.h"
 #include <errno.h>
 #include <math.h>
 
@@ -191,7 +191,7 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     _cleanup_(freep) size_t *numbers = xcalloc(ranks->n + 1, sizeof(*numbers));
     struct rank *analysed = xcalloc(ranks->n + 1, sizeof(*analysed));
     struct analysis analysis = {.ranks = analysed, .n = ranks->n, .view = VIEW_ALL, .patterns = patterns};
-    _cleanup_(common_collectives_done) struct common_collectives common = {0};
+    _cleanup_(shared_collectives_done) struct shared_collectives common = {0};
     int64_t n_instances = 1;
 
     *ret = analysed;
@@ -200,10 +200,10 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
         shifts[i] = align_wall_shift(ranks->items[i].columns);
         clues[i] = gather_clues(&ranks->items[i], shifts[i], &texts[i]);
     }
-    if (common_collectives_init(&common, &analysis, shifts) < 0)
+    if (shared_collectives_init(&common, &analysis, shifts) < 0)
         n_instances = -ENOMEM;
     else if (!as_one)
-        n_instances = instances_find(clues, ranks->n, common_collectives_compare, &common, numbers);
+        n_instances = instances_find(clues, ranks->n, shared_collectives_compare, &common, numbers);
     if (n_instances >= 0 && common.error >= 0)
         describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
     for (size_t i = 0; i < ranks->n; i++)

@@ -344,7 +344,7 @@ static json_t *report_description(const struct report *report)
 
     json_put_str(one, "report", report->name);
     json_put_str(one, "shows", report->title);
-    json_put_str(one, "how", report->how);
+    json_put_str(one, "how", report->method);
     json_put_str(one, "needs", needs);
     for (size_t i = 0; i < report->n_columns; i++) {
         json_t *column = json_object();

@@ -29,7 +29,7 @@ static void add_report(struct document *d, const struct made_report *made, size_
     struct report_rows rows;
 
     document_section(d, made->report->name, made->report->title);
-    document_note(d, "%s", made->report->how);
+    document_note(d, "%s", made->report->method);
     for (size_t at = 0; made_report_part(made, &at, &rows);) {
         struct table *table = report_table(made->report, &rows, top, true, true);
         document_take_table(d, table);

@@ -157,17 +157,6 @@ static size_t report_rows_shown(const struct report_rows *rows, size_t top)
     return top > 0 ? MIN(n, top) : n;
 }
 
-/* Columns that attribute a row to a rank or an instance: where rows differ in them, they are needed. */
-static bool is_identity(const struct report_column *column)
-{
-    static const char *const names[] = {"instance", "worker", "rank"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (streq(column->name, names[i]))
-            return true;
-    return false;
-}
-
 static bool is_same_in_all(const struct report_rows *rows, size_t n_rows, size_t column)
 {
     for (size_t row = 1; row < n_rows; row++) {
@@ -184,7 +173,7 @@ static size_t naming_column(const struct report *report)
 {
     size_t i = 0;
 
-    while (i < report->n_columns && is_identity(&report->columns[i]))
+    while (i < report->n_columns && report->columns[i].is_identity)
         i++;
     return i < report->n_columns && report->columns[i].unit <= UNIT_ID ? i : report->n_columns;
 }
@@ -194,7 +183,7 @@ static int importance_of(const struct report *report, const struct report_rows *
 {
     const struct report_column *c = &report->columns[column];
 
-    if (!is_identity(c))
+    if (!c->is_identity)
         return column == naming_column(report) ? IMPORTANCE_KEY : c->importance;
     return is_same_in_all(rows, n_rows, column) ? IMPORTANCE_EXTRA : IMPORTANCE_KEY;
 }
@@ -360,13 +349,7 @@ double made_report_number(const struct made_report *made, size_t row, const char
 
 bool report_has_findings(const struct report *report)
 {
-    static const char *const columns[] = {"severity", "what", "advice"};
-    size_t n = 0;
-
-    for (size_t i = 0; i < report->n_columns; i++)
-        for (size_t k = 0; k < ARRAY_SIZE(columns); k++)
-            n += streq(report->columns[i].name, columns[k]);
-    return n == ARRAY_SIZE(columns);
+    return report->role == REPORT_FINDINGS;
 }
 
 static const char *severity_class(const char *severity)

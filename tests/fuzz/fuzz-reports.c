@@ -13,7 +13,7 @@
 #include "trace/read/reader.h"
 #include "trace/reports/diff.h"
 #include "trace/reports/flame.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/report.h"
 
 #include <errno.h>
 #include <sys/mman.h>

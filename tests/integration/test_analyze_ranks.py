@@ -79,9 +79,9 @@ def test_side_by_side(analyze, tmp_path):
         make_rank(tmp_path, number, 5, 200 if number == 4 else 0, world=8)
     rows = analyze(tmp_path, "--report", "ranks")
     found = by_rank(rows)
-    assert found[4]["comm_ns"] == 5 * 200 * US and found[4]["apart"] == "comm low"
-    assert {found[i]["apart"] for i in (0, 1, 2, 3, 5)} == {None}
-    assert [found[i]["apart"] for i in (6, 7)] == ["missing"] * 2 and found[6]["busy_ns"] is None
+    assert found[4]["comm_ns"] == 5 * 200 * US and found[4]["outlier"] == "comm low"
+    assert {found[i]["outlier"] for i in (0, 1, 2, 3, 5)} == {None}
+    assert [found[i]["outlier"] for i in (6, 7)] == ["missing"] * 2 and found[6]["busy_ns"] is None
     usual = {row["who"]: row for row in rows if row["rank"] is None}
     assert [usual[who]["comm_ns"] for who in ("min", "median", "max")] == [5 * 200 * US, 5 * 400 * US, 5 * 400 * US]
 

@@ -36,7 +36,7 @@ class Rank:
         self.span = min(e["from"] for e in self.gpu), max(e["to"] for e in self.gpu)
 
     def place(self, begin, end):
-        return f"{(begin - self.first) / MS:.3f}ms to {(end - self.first) / MS:.3f}ms"
+        return f"{(begin - self.first) / MS:.3f} ms to {(end - self.first) / MS:.3f} ms"
 
 
 @functools.lru_cache(maxsize=8)
@@ -107,7 +107,7 @@ def test_unfused_chains(findings, trace):
     assert (row["cost_ns"], row["compute_ns"]) == (saving, saving) and row["share"] == pytest.approx(saving / whole)
     assert row["what"].endswith(f"save about {shown(saving)} of {shown(whole)} ({100 * saving / whole:.0f} %)")
     worst = max(found, key=saved)
-    assert row["where"] == f"the costliest, of {len(worst)} kernels, at {rank.place(worst[0]['from'], worst[-1]['to'])}"
+    assert row["where"] == f"most expensive chain: {len(worst)} kernels, {rank.place(worst[0]['from'], worst[-1]['to'])}"
     assert row["evidence"].startswith(f"{len(found)} chains of 3 or more ")
     assert f", {sum(len(chain) for chain in found)} kernels;" in row["evidence"]
 
@@ -148,7 +148,7 @@ def test_tiny_kernels(findings):
     assert row["evidence"].startswith(f"{len(small)} of {len(computing)} kernels, {shown(mean)} on average;")
     runs = [list(group) for is_tiny, group in itertools.groupby(computing, lambda e: e["to"] - e["from"] <= 4 * US) if is_tiny]
     longest = max(runs, key=len)
-    assert row["where"] == f"the longest run, of {len(longest)}, at {rank.place(longest[0]['from'], longest[-1]['to'])}"
+    assert row["where"] == f"longest run: {len(longest)} kernels, {rank.place(longest[0]['from'], longest[-1]['to'])}"
 
 
 def test_tiny_kernels_that_are_fewer_than_half_are_no_finding(findings):
@@ -213,7 +213,7 @@ def test_uneven_ranks_and_communication_without_their_waiting(findings, trace):
     uneven, row = sum(map(raw.length, others)), only(rows, "uneven_ranks")
     assert row["cost_ns"] == uneven // len(ranks) == row["communication_ns"] and row["share"] == pytest.approx(uneven / whole)
     most = max(range(len(ranks)), key=lambda k: lasts[k])
-    assert row["where"] == f"{n} collectives; no rank is last more often than rank {most}: at {lasts[most]} of them"
+    assert row["where"] == f"{n} collectives; most often last: rank {most}, at {lasts[most]} of them"
     # Waiting for one rank alone is too little for a finding, so that it stays communication.
     assert sum(map(raw.length, alone)) < 0.03 * whole and "straggler" not in [row["rule"] for row in rows]
     of_all = [exposed(rank, "dispatch|combine", rank.span) for rank in ranks]
@@ -221,10 +221,10 @@ def test_uneven_ranks_and_communication_without_their_waiting(findings, trace):
     row = only(rows, "exposed_expert_parallel")
     assert row["cost_ns"] == net // len(ranks) == row["communication_ns"] and row["share"] == pytest.approx(net / whole)
     total = sum(raw.length(raw.union(times(rank.communicating))) for rank in ranks)
-    assert row["evidence"].startswith(f"{100 * net / total:.0f} % of the time of this communication has no computing kernel")
+    assert row["evidence"].startswith(f"{100 * net / total:.0f} % of this communication time has no computing kernel")
     assert f"arrive: {shown((uneven + sum(map(raw.length, alone))) // len(ranks))};" in row["evidence"]
     calls = sum("dispatch" in e["name"] for rank in ranks for e in rank.communicating) // len(ranks)
-    assert f"dispatch<> ({calls} calls a rank)" in row["where"]
+    assert f"dispatch<> ({calls} calls per rank)" in row["where"]
 
 
 def test_straggler(run, findings):
@@ -238,9 +238,9 @@ def test_straggler(run, findings):
     cost, whole = sum(map(raw.length, alone)), sum(end - begin for begin, end in scopes)
     row = only(rows, "straggler")
     assert row["cost_ns"] == cost // units == row["communication_ns"] and row["share"] == pytest.approx(cost / whole)
-    assert row["what"].startswith(f"Rank {straggler} is a straggler: waiting for it alone takes {shown(cost // units)} of ")
-    assert row["evidence"].startswith(f"last at {lasts[straggler]} of {n} collectives ({100 * lasts[straggler] / n:.0f} %), after the "
-                                      f"last but one by {shown(delays[straggler] * len(ranks) // units)} a step")
+    assert row["what"].startswith(f"Straggler: ranks wait for rank {straggler} alone for {shown(cost // units)} of ")
+    assert row["evidence"].startswith(f"last at {lasts[straggler]} of {n} collectives ({100 * lasts[straggler] / n:.0f} %), "
+                                      f"{shown(delays[straggler] * len(ranks) // units)} per step in total after the second to last rank")
     # Ranks that take turns wait for too little else.
     assert sum(map(raw.length, others)) < 0.08 * whole and "uneven_ranks" not in [row["rule"] for row in rows]
     net = sum(raw.length(subtract(exposed(rank, "SendRecv", scope), wait + exposed(rank, "AllReduce", scope)))
@@ -250,7 +250,7 @@ def test_straggler(run, findings):
     # Of the calls, too, those of the step that is left out are no part.
     calls = sum("SendRecv" in e["name"] and begin <= e["from"] < end for rank, (begin, end) in zip(ranks, scopes)
                 for e in rank.communicating) // len(ranks)
-    assert f"ncclDevKernel_SendRecv ({calls} calls a rank)" in row["where"]
+    assert f"ncclDevKernel_SendRecv ({calls} calls per rank)" in row["where"]
     # All-reduce overlaps with computation, but for less than is reported.
     hidden = sum(raw.length(subtract(exposed(rank, "AllReduce", scope), wait)) for rank, scope, wait in zip(ranks, scopes, alone))
     assert 0 < hidden < 0.05 * whole and "exposed_all_reduce" not in [row["rule"] for row in rows]
@@ -279,8 +279,8 @@ def test_launch_bound(findings):
     waits, whole, row = late_launches(rank), rank.span[1] - rank.span[0], only(findings(trace), "launch_bound")
     cost = raw.length(waits)
     assert row["cost_ns"] == row["idle_ns"] == cost
-    assert row["what"].endswith(f"idle for {shown(cost)} of {shown(whole)} ({100 * cost / whole:.0f} %), {len(waits)} times")
-    assert row["where"] == f"most at {rank.place(*max(waits, key=lambda w: w[1] - w[0]))}"
+    assert row["what"].endswith(f"the GPU was idle {shown(cost)} of {shown(whole)} ({100 * cost / whole:.0f} %) waiting for kernel launches, {len(waits)} times")
+    assert row["where"] == f"worst window: {rank.place(*max(waits, key=lambda w: w[1] - w[0]))}"
 
 
 def test_few_late_launches_are_no_finding(findings):
@@ -303,10 +303,10 @@ def test_pageable_copies(findings, trace):
     assert row["copy_ns"] == alone // len(ranks) and row["idle_ns"] <= idle // len(ranks)
     assert row["cost_ns"] == pytest.approx(row["copy_ns"] + row["idle_ns"], abs=1)
     size = sum(e["args"]["bytes"] for found in copies for e in found)
-    assert f"{sum(map(len, copies))} copies" in row["what"] and row["evidence"].startswith(f"{size / 1024**2:.1f} MiB in all;")
-    assert f"during them for {shown(alone // len(ranks))}, and the GPU is idle in their calls for {shown(row['idle_ns'])};" in row["evidence"]
+    assert f"{sum(map(len, copies))} copies" in row["what"] and row["evidence"].startswith(f"{size / 1024**2:.1f} MiB in total;")
+    assert f"during the copies for {shown(alone // len(ranks))}, and the GPU is idle in their calls for {shown(row['idle_ns'])};" in row["evidence"]
     which, longest = max(((k, e) for k, found in enumerate(copies) for e in found), key=lambda x: x[1]["to"] - x[1]["from"])
-    assert row["where"].endswith(f"the longest at rank {which}, {ranks[which].place(longest['from'], longest['to'])}")
+    assert row["where"].endswith(f"longest: rank {which}, {ranks[which].place(longest['from'], longest['to'])}")
 
 
 def test_exposed_copies(run, findings):
@@ -321,9 +321,9 @@ def test_exposed_copies(run, findings):
     assert row["cost_ns"] == cost // 6 == row["copy_ns"] and row["share"] == pytest.approx(cost / (scope[1] - scope[0]))
     copies = [e for e in copies if scope[0] <= e["from"] < scope[1]]
     share = 100 * cost / raw.length(within(raw.union(times(copies)), scope))
-    assert row["evidence"].startswith(f"{len(copies)} copies, of whose time {share:.0f} % has no kernel beside it")
+    assert row["evidence"].startswith(f"{len(copies)} copies; {share:.0f} % of their time overlaps with no kernel")
     longest = max(copies, key=lambda e: e["to"] - e["from"])
-    assert row["where"] == f"{longest['name']}, the longest at {rank.place(longest['from'], longest['to'])}"
+    assert row["where"] == f"{longest['name']}; longest: {rank.place(longest['from'], longest['to'])}"
 
 
 def test_short_pageable_copies_are_no_finding(findings):
@@ -349,7 +349,7 @@ def test_gpu_bound(findings, trace, step):
     assert row["cost_ns"] is None
     assert row["what"] == f"GPU-bound: kernels compute for {shown(compute)} of {shown(whole)} ({100 * compute / whole:.0f} %)"
     total = sum(e["to"] - e["from"] for e in rank.computing)
-    named = row["evidence"].split("kernels: ")[1].split(";")[0]
+    named = row["evidence"].split("kernel time: ")[1].split(";")[0]
     parts = re.findall(r"(\S+) (\d+) %", named)
     assert len(parts) == 3
     for name, percent in parts:

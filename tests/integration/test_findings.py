@@ -91,7 +91,7 @@ def test_dispatch_and_combine_are_exposed(findings):
     assert row["rule"] == "exposed_expert_parallel" and row["severity"] == "high" and row["confidence"] == "certain"
     assert 45 * MS < row["cost_ns"] < 46 * MS and row["communication_ns"] == row["cost_ns"]
     assert "on every rank, not overlapped by computation" in row["what"]
-    assert "combine" in row["where"] and "dispatch" in row["where"] and "58 calls a rank" in row["where"]
+    assert "combine" in row["where"] and "dispatch" in row["where"] and "58 calls per rank" in row["where"]
     assert "--enable-two-batch-overlap" in row["advice"] and "--enable-dbo" in row["advice"]
 
 
@@ -104,7 +104,7 @@ def test_place_can_be_looked_at(findings):
     """What `where` names is what --from and --to take; the stall is in it."""
     trace = "kineto/resnet50_2021_workers0.json.gz"
     [row] = [row for row in findings(trace) if row["rule"] == "starved_by_data"]
-    begin, end = [float(time.removesuffix("ms")) for time in row["where"].split(" at ")[1].split(",")[0].split(" to ")]
+    begin, end = [float(time.removesuffix(" ms")) for time in row["where"].split("longest: ")[1].split(",")[0].split(" to ")]
     assert "starved_by_data" in [r["rule"] for r in findings(trace, "--from", f"{begin - 30}ms", "--to", f"{end + 10}ms")]
     assert "starved_by_data" not in [r["rule"] for r in findings(trace, "--from", f"{end}ms", "--to", f"{end + 50}ms")]
 
@@ -122,7 +122,7 @@ def test_gap_is_divided_by_the_calls_in_it(findings):
     assert len(free) == 25 and sum(free) == pytest.approx(150.6e3, abs=100) and sum(allocated) == pytest.approx(5.7e3, abs=100)
     rows = findings(trace, "--step", "4")
     assert rows[0]["rule"] == "allocation_in_step" and "cudaFree" in rows[0]["evidence"] and "cudaMalloc" in rows[0]["evidence"]
-    assert f"longest {round((sum(free) + sum(allocated)) / 1e3)} ms" in rows[0]["what"]
+    assert f"longest gap {round((sum(free) + sum(allocated)) / 1e3)} ms" in rows[0]["what"]
     assert not any("aten::cat" in row["evidence"] for row in rows)
 
 
@@ -130,7 +130,7 @@ def test_gap_is_divided_by_the_calls_in_it(findings):
 def test_outlier_leads(run, findings, trace, longest, others):
     """The first step is warm-up: the first line says so and names the option that looks without it, and no finding is of it."""
     line = " ".join(run(trace).split("\n\n")[0].split())
-    assert line.startswith(f"Step 4 takes {longest} ms") and f"the median of {others} ms" in line and "--step 5" in line
+    assert line.startswith(f"Outlier: step 4 took {longest} ms") and f"the median of {others} ms" in line and "--step 5" in line
     rows = findings(trace)
     assert rows[0]["rule"] == "step_outlier" and "memory allocation" in rows[0]["evidence"]
     assert "allocation_in_step" not in [row["rule"] for row in rows]
@@ -144,7 +144,7 @@ def test_edge_of_the_recording_is_nobodys(run, findings):
     (begin, end), _ = raw.longest_gap(raw.events(TRACES / trace))
     [edge] = [row for row in findings(trace) if row["rule"] == "recording_edge"]
     assert edge["cost_ns"] is None and edge["confidence"] == "inferred" and "hipMemcpyWithStream" in edge["evidence"]
-    assert f"for {round((end - begin) / 1e3)} ms" in edge["what"] and f"{begin / 1e3:.3f}ms to {end / 1e3:.3f}ms" == edge["where"]
+    assert f": {round((end - begin) / 1e3)} ms at its start" in edge["what"] and f"{begin / 1e3:.3f} ms to {end / 1e3:.3f} ms" == edge["where"]
     [rank] = json.loads(run(trace, "--report", "evaluated", "--json"))["rows"]
     assert rank["edge_ns"] == pytest.approx((end - begin) * 1e3, abs=1000)
     assert not any(row["cost_ns"] for row in findings(trace))

@@ -2,7 +2,7 @@
 /* Collectives, copies, waits and graphs: collectives, memcpy, syncs, graphs, graph_list. */
 #include "tests/unit/report-room.h"
 #include "trace/reports/collective.h"
-#include "trace/reports/sync_call.h"
+#include "trace/reports/host.h"
 #include <math.h>
 
 #define US 1000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The longest path, beside one that tries all. */
 #include "cmocka-all.h"
-#include "trace/reports/dag.h"
+#include "trace/reports/path_graph.h"
 
 #include <errno.h>
 

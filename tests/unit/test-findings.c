@@ -429,10 +429,10 @@ static void test_place_without_a_time(void **state)
 
     healthy_step(&m, DECODE, step_at(0));
     room_read(&m.room);
-    struct scene scene = {.analysis = &m.room.analysis, .n = 1};
-    assert_string_equal(finding_place(place, &scene, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
-    scene.n = 2;
-    assert_string_equal(finding_place(place, &scene, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
+    struct rule_context context = {.analysis = &m.room.analysis, .n = 1};
+    assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
+    context.n = 2;
+    assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
     room_done(&m.room);
 }
 
@@ -651,7 +651,7 @@ static void test_outlier_is_a_finding_of_its_own(void **state)
     /* 20 ms longer than the median of 10, told per step of all seven. */
     assert_float_equal(cost_of(&m.room, "step_outlier"), 20 * MS / 7, 30);
     assert_non_null(strstr(what_of(&m.room, "step_outlier"),
-                           "3.0 times the median of 10 ms: findings are of the other 6 steps"));
+                           "3.0 times the median of 10 ms; findings cover the other 6 steps"));
     assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, "with the host in memory allocation"));
 
     /* Whoever asks for the step gets its own findings. */
@@ -704,9 +704,9 @@ static void test_work_of_before_the_recording(void **state)
         } else {
             assert_quiet(&m.room);
             assert_non_null(
-                strstr(what_of(&m.room, "recording_edge"), "most likely busy with work launched before"));
+                strstr(what_of(&m.room, "recording_edge"), "most likely busy with kernels launched before"));
             assert_cell_text(&m.room, (size_t)row_of(&m.room, "recording_edge"), "confidence", "inferred");
-            assert_non_null(strstr(what_of(&m.room, "not_evaluated"), "200 ms at the beginning"));
+            assert_non_null(strstr(what_of(&m.room, "not_evaluated"), "200 ms at the start"));
         }
         room_done(&m.room);
     }
@@ -730,7 +730,7 @@ static void test_idle_time_that_no_rule_explains(void **state)
             assert_float_equal(cost_of(&m.room, "unexplained_idle"), 3 * MS, 1);
             assert_cell_text(&m.room, 0, "report", "streams");
             assert_non_null(
-                strstr(what_of(&m.room, "unexplained_idle"), "before work that was launched already"));
+                strstr(what_of(&m.room, "unexplained_idle"), "before GPU events that were already launched"));
             assert_no(&m.room, "gpu_bound");
         } else {
             assert_quiet(&m.room);
@@ -749,7 +749,7 @@ static void test_gpu_bound(void **state)
     analyze(&m);
     size_t row = (size_t)row_of(&m.room, "gpu_bound");
     assert_non_null(strstr(what_of(&m.room, "gpu_bound"),
-                           "GPU-bound: kernels compute for 10 ms of 10 ms a step (100 %)"));
+                           "GPU-bound: kernels compute for 10 ms of 10 ms per step (100 %)"));
     assert_non_null(strstr(room_cell(&m.room, row, "evidence")->text,
                            "cutlass_#_gemm 100 %; step p50 10 ms (6 steps), 800 tokens per second"));
     room_done(&m.room);
@@ -778,7 +778,7 @@ static void test_long_names_end_in_an_ellipsis(void **state)
             graph(&m, cases[k].name, step_at(i) - 500, step_at(i), step_at(i) + STEP, KERNEL_US);
         }
         analyze(&m);
-        snprintf(expected, sizeof(expected), "of the time of computing kernels: %s;", cases[k].shown);
+        snprintf(expected, sizeof(expected), "share of computing kernel time: %s;", cases[k].shown);
         assert_ptr_equal(
             strstr(room_cell(&m.room, (size_t)row_of(&m.room, "gpu_bound"), "evidence")->text, expected),
             room_cell(&m.room, (size_t)row_of(&m.room, "gpu_bound"), "evidence")->text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of the GPU's time: of small traces with known answers, and what holds of any trace. */
 #include "tests/unit/report-room.h"
-#include "trace/reports/hta_gaps.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/hta.h"
+#include "trace/reports/report.h"
 
 #include <errno.h>
 

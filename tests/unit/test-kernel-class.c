@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels are taken for by their names, and the patterns that users add. */
 #include "tests/unit/cmocka-all.h"
-#include "trace/reports/glob.h"
 #include "trace/reports/kernel_class.h"
 #include "trace/reports/kernel_name.h"
-#include "trace/reports/kernel_parts.h"
 #include "trace/reports/report_rows.h"
 #include <sys/resource.h>
 
@@ -95,8 +93,8 @@ static void test_symbols_are_demangled(void **state)
         free(name);
         struct report_rows rows;
         report_rows_init(&rows, 1);
-        put_text(&rows, symbol);
-        put_text(&rows, symbol);
+        emit_text(&rows, symbol);
+        emit_text(&rows, symbol);
         for (size_t row = 0; row < 2; row++)
             assert_string_equal(report_rows_at(&rows, row, 0)->text,
                                 cases[i].name ? cases[i].name : cases[i].symbol);

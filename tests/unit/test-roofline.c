@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/report-room.h"
-#include "trace/reports/gpu_peak.h"
+#include "trace/reports/roofline.h"
 
 #define NONE COLUMN_NULL
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops whose turns run side by side, and reports that are made so: the same as one after the other. */
 #include "tests/unit/report-room.h"
-#include "trace/reports/side_by_side.h"
+#include "trace/reports/parallel.h"
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -26,10 +26,10 @@ static void each_turn_is_taken_once(void **state)
 {
     struct counts c = {0};
 
-    assert_int_equal(side_by_side(TURNS, count, &c), 0);
+    assert_int_equal(parallel_each(TURNS, count, &c), 0);
     for (size_t i = 0; i < TURNS; i++)
         assert_int_equal(c.of_turn[i], 1);
-    assert_int_equal(side_by_side(0, count, &c), 0);
+    assert_int_equal(parallel_each(0, count, &c), 0);
     assert_int_equal(c.all, TURNS);
 }
 
@@ -37,21 +37,21 @@ static void an_error_ends_it(void **state)
 {
     struct counts c = {.result = -EIO};
 
-    assert_int_equal(side_by_side(TURNS, count, &c), -EIO);
+    assert_int_equal(parallel_each(TURNS, count, &c), -EIO);
     /* Whoever met one takes no further turn. */
-    assert_in_range(c.all, 1, SIDE_BY_SIDE_MAX);
+    assert_in_range(c.all, 1, PARALLEL_THREADS_MAX);
 }
 
 static int count_within(void *arg, size_t i)
 {
-    return side_by_side(TURNS, count, arg);
+    return parallel_each(TURNS, count, arg);
 }
 
 static void loops_lie_in_each_other(void **state)
 {
     struct counts c = {0};
 
-    assert_int_equal(side_by_side(3, count_within, &c), 0);
+    assert_int_equal(parallel_each(3, count_within, &c), 0);
     assert_int_equal(c.all, 3 * TURNS);
 }
 

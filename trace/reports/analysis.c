@@ -2,7 +2,7 @@
 #include "trace/reports/analysis.h"
 
 #include "trace/reports/hta.h"
-#include "trace/reports/side_by_side.h"
+#include "trace/reports/parallel.h"
 #include <errno.h>
 
 void analysis_done(struct analysis *a)
@@ -97,7 +97,7 @@ static bool is_everything(const struct analysis_view *v)
     return v->from == INT64_MIN && v->to == INT64_MAX && v->step == COLUMN_NULL && !v->phase;
 }
 
-static int64_t moved(int64_t bound, int64_t by)
+static int64_t analysis_moved(int64_t bound, int64_t by)
 {
     int64_t sum;
 
@@ -120,7 +120,7 @@ static struct interval bounds_of(const struct analysis *a, size_t rank)
     int64_t first = columns_meta(a->ranks[rank].columns, META_first_ns),
             zero = first == COLUMN_NULL ? 0 : first;
 
-    return (struct interval){moved(a->view.from, zero), moved(a->view.to, zero)};
+    return (struct interval){analysis_moved(a->view.from, zero), analysis_moved(a->view.to, zero)};
 }
 
 bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step)
@@ -249,7 +249,7 @@ ASK(times, intervals)
 ASK(ops, host_calls)
 ASK(frames, host_calls)
 
-static int read_rank(void *arg, size_t rank)
+static int analysis_read_rank(void *arg, size_t rank)
 {
     const struct gpu_work *work;
 
@@ -258,7 +258,7 @@ static int read_rank(void *arg, size_t rank)
 
 int analysis_read_gpu(struct analysis *a)
 {
-    return side_by_side(a->n, read_rank, a);
+    return parallel_each(a->n, analysis_read_rank, a);
 }
 
 bool analysis_has_call(const struct intervals *times, const struct host_call *call)

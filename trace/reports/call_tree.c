@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/reports/call_tree.h"
-
 #include "base/array.h"
-#include "trace/reports/group.h"
-#include "trace/reports/op_sums.h"
+#include "trace/reports/analysis.h"
+#include "trace/reports/grouping.h"
+#include "trace/reports/ops.h"
+#include "trace/reports/report.h"
 #include <errno.h>
+
+#define CALL_NODE_NONE UINT32_MAX
+
+struct call_node {
+    struct text name;
+    enum host_kind kind;
+    uint32_t parent, depth;
+    uint64_t calls, work; /* work: with that of what is within */
+    int64_t host, self, device, self_device;
+};
+
+struct call_tree {
+    struct call_node *nodes; /* what is within a node follows it, what costs most first */
+    size_t n;
+};
+
+/* The columns and rows of the reports that are trees of calls. */
+#define CALL_TREE_COLUMNS 11
+
+extern const struct report_column call_tree_columns[CALL_TREE_COLUMNS];
+
+/* -- Call tree ------------------------------------------------------------------------------------------- */
 
 struct building {
     struct name_table texts;
@@ -40,8 +62,8 @@ static int64_t node_of(struct building *b, struct text_numbers *numbers, const s
     return number;
 }
 
-static int add_rank(struct building *b, const struct columns *c, const struct host_calls *host,
-                    const struct intervals *times)
+static int call_tree_make_rank(struct building *b, const struct columns *c, const struct host_calls *host,
+                               const struct intervals *times)
 {
     _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &b->texts};
     _cleanup_(freep) uint32_t *nodes = calloc(host->n + 1, sizeof(*nodes));
@@ -104,8 +126,8 @@ static bool is_sibling(const struct building *b, const uint32_t *order, size_t a
 }
 
 /* first becomes, for each node under way, the place of its next child. */
-static void walk(const struct building *b, const uint32_t *order, size_t *first, uint32_t *places,
-                 struct call_tree *ret)
+static void call_tree_walk(const struct building *b, const uint32_t *order, size_t *first, uint32_t *places,
+                           struct call_tree *ret)
 {
     uint32_t at = CALL_NODE_NONE; /* the node whose children are gone through */
 
@@ -141,13 +163,19 @@ static int put_in_order(const struct building *b, struct call_tree *ret)
         order[i] = (uint32_t)i;
     qsort_r(order, n, sizeof(*order), compare_siblings, b->nodes);
     find_children(b, order, first);
-    walk(b, order, first, places, ret);
+    call_tree_walk(b, order, first, places, ret);
     return 0;
 }
 
-int call_tree_read(struct analysis *a,
-                   int (*of)(struct analysis *a, size_t rank, const struct host_calls **ret),
-                   struct call_tree *ret)
+static void call_tree_done(struct call_tree *tree)
+{
+    free(tree->nodes);
+    *tree = (struct call_tree){0};
+}
+
+static int call_tree_read(struct analysis *a,
+                          int (*of)(struct analysis *a, size_t rank, const struct host_calls **ret),
+                          struct call_tree *ret)
 {
     _cleanup_(building_done) struct building b = {0};
     const struct host_calls *host;
@@ -160,7 +188,7 @@ int call_tree_read(struct analysis *a,
         if (r >= 0)
             r = analysis_times(a, i, &times);
         if (r >= 0)
-            r = add_rank(&b, a->ranks[i].columns, host, times);
+            r = call_tree_make_rank(&b, a->ranks[i].columns, host, times);
     }
     if (r >= 0)
         r = put_in_order(&b, ret);
@@ -169,8 +197,200 @@ int call_tree_read(struct analysis *a,
     return r;
 }
 
-void call_tree_done(struct call_tree *tree)
+/* -- Call tree rows -------------------------------------------------------------------------------------- */
+
+const struct report_column call_tree_columns[CALL_TREE_COLUMNS] = {
+    {"depth", UNIT_ID, "nesting depth"},
+    {"name", UNIT_TEXT, "name of the call"},
+    {"kind", UNIT_TEXT, "kind: operator, annotation or python", IMPORTANCE_EXTRA},
+    {"calls", UNIT_COUNT, "number of calls at this position"},
+    {"host_ns", UNIT_NS, "total duration of the calls"},
+    {"self_host_ns", UNIT_NS, "part of host_ns outside nested calls"},
+    {"device_ns", UNIT_NS, "total duration of the GPU events launched by it and by nested calls"},
+    {"self_device_ns", UNIT_NS, "total duration of the GPU events launched by it directly"},
+    {"kernels", UNIT_COUNT, "number of GPU events launched by it and by nested calls"},
+    {"id", UNIT_ID, "node number in the tree", IMPORTANCE_EXTRA},
+    {"parent", UNIT_ID, "node number of the parent", IMPORTANCE_EXTRA},
+};
+
+static void call_tree_emit(const struct call_tree *tree, struct report_rows *ret)
 {
-    free(tree->nodes);
-    *tree = (struct call_tree){0};
+    for (size_t i = 0; i < tree->n; i++) {
+        const struct call_node *node = &tree->nodes[i];
+        emit_int(ret, node->depth);
+        emit_text(ret, node->name);
+        emit_str(ret, host_kind_name(node->kind));
+        emit_int(ret, (int64_t)node->calls);
+        emit_int(ret, node->host);
+        emit_int(ret, node->self);
+        emit_int(ret, node->device);
+        emit_int(ret, node->self_device);
+        emit_int(ret, (int64_t)node->work);
+        emit_int(ret, (int64_t)i);
+        emit_int(ret, node->parent == CALL_NODE_NONE ? COLUMN_NULL : (int64_t)node->parent);
+    }
 }
+
+/* -- Op tree --------------------------------------------------------------------------------------------- */
+
+/* Operators and annotations as a tree. */
+
+static int op_tree_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(call_tree_done) struct call_tree tree = {0};
+    int r = call_tree_read(a, analysis_ops, &tree);
+
+    call_tree_emit(&tree, ret);
+    return r < 0 ? r : tree.n == 0 ? -ENODATA : 0;
+}
+
+const struct report report_op_tree = {
+    .name = "op_tree",
+    .title = "operators and annotations as a call tree",
+    .method = "Calls of one name at one position are one node; a node precedes its children, the most "
+              "expensive first. Times as in ops.",
+    .is_detail = true,
+    .columns = call_tree_columns,
+    .n_columns = CALL_TREE_COLUMNS,
+    .make = op_tree_make,
+};
+
+/* -- Stacks ---------------------------------------------------------------------------------------------- */
+
+/* Python's stacks: as a tree, and by function, wherever it was called from. */
+
+static int stacks_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(call_tree_done) struct call_tree tree = {0};
+    int r = call_tree_read(a, analysis_frames, &tree);
+
+    call_tree_emit(&tree, ret);
+    return r < 0 ? r : tree.n == 0 ? -ENODATA : 0;
+}
+
+const struct report report_stacks = {
+    .name = "stacks",
+    .title = "Python frames, with the GPU events launched from each",
+    .method =
+        "Calls of one frame from one place are one node; nodes come before what is within them, what costs "
+        "most first. GPU work belongs to the innermost frame around the call that launched it "
+        "(with_stack=True). The report frames lists functions by self time.",
+    .is_detail = true,
+    .columns = call_tree_columns,
+    .n_columns = CALL_TREE_COLUMNS,
+    .make = stacks_make,
+};
+
+/* -- By function -------------------------------------------------------------------------------------- */
+
+static const struct report_column frames_columns[] = {
+    {"name", UNIT_TEXT, "function with its file and line"},
+    {"calls", UNIT_COUNT, "number of calls"},
+    {"self_host_ns", UNIT_NS, "time in the function, without its Python callees"},
+    {"self_share", UNIT_SHARE, "share of the self time of all functions"},
+    {"host_ns", UNIT_NS, "time in the function and its callees; recursive calls count once"},
+    {"self_device_ns", UNIT_NS, "total duration of the GPU events launched by the function directly"},
+    {"device_ns", UNIT_NS, "total duration of the GPU events launched by the function and its callees"},
+    {"kernels", UNIT_COUNT, "number of GPU events launched by the function and its callees",
+     IMPORTANCE_EXTRA},
+};
+
+struct frame_sum {
+    struct text name;
+    uint64_t calls, kernels;
+    int64_t self_host, host, self_device, device;
+    uint64_t n_open; /* nodes of the function around the node that is being added */
+};
+
+struct frame_sums {
+    struct name_table names;
+    struct frame_sum *items;
+    size_t cap;
+};
+
+static void frame_sums_done(struct frame_sums *s)
+{
+    name_table_done(&s->names);
+    free(s->items);
+}
+
+/* Goes through the tree in its order, in which a node precedes what is within: open holds the functions of
+ * the nodes around the current one. */
+static int frame_sums_read(const struct call_tree *tree, struct frame_sums *s)
+{
+    _cleanup_(freep) size_t *open = calloc(tree->n + 1, sizeof(*open));
+    size_t n_open = 0;
+
+    if (!open)
+        return -ENOMEM;
+    for (size_t i = 0; i < tree->n; i++) {
+        const struct call_node *node = &tree->nodes[i];
+        int64_t number = name_table_number(&s->names, node->name);
+        if (number < 0 || !ARRAY_RESERVE_ZEROED(s->items, s->cap, s->names.n))
+            return -ENOMEM;
+        struct frame_sum *sum = &s->items[number];
+        while (n_open > node->depth)
+            s->items[open[--n_open]].n_open--;
+        sum->name = node->name;
+        sum->calls += node->calls;
+        sum->self_host += node->self;
+        sum->self_device += node->self_device;
+        if (sum->n_open == 0) {
+            sum->host += node->host;
+            sum->device += node->device;
+            sum->kernels += node->work;
+        }
+        sum->n_open++;
+        open[n_open++] = (size_t)number;
+    }
+    return 0;
+}
+
+static int frame_sum_compare(const void *x, const void *y)
+{
+    const struct frame_sum *a = x, *b = y;
+
+    if (a->self_host != b->self_host)
+        return a->self_host < b->self_host ? 1 : -1;
+    return (a->self_device < b->self_device) - (a->self_device > b->self_device);
+}
+
+static int frames_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(call_tree_done) struct call_tree tree = {0};
+    _cleanup_(frame_sums_done) struct frame_sums sums = {0};
+    int64_t total = 0;
+    int r = call_tree_read(a, analysis_frames, &tree);
+
+    if (r >= 0)
+        r = frame_sums_read(&tree, &sums);
+    if (r < 0 || sums.names.n == 0)
+        return r < 0 ? r : -ENODATA;
+    for (size_t i = 0; i < sums.names.n; i++)
+        total += sums.items[i].self_host;
+    qsort(sums.items, sums.names.n, sizeof(*sums.items), frame_sum_compare);
+    for (size_t i = 0; i < sums.names.n; i++) {
+        const struct frame_sum *s = &sums.items[i];
+        emit_text(ret, s->name);
+        emit_int(ret, (int64_t)s->calls);
+        emit_int(ret, s->self_host);
+        emit_share(ret, s->self_host, total);
+        emit_int(ret, s->host);
+        emit_int(ret, s->self_device);
+        emit_int(ret, s->device);
+        emit_int(ret, (int64_t)s->kernels);
+    }
+    return 0;
+}
+
+const struct report report_frames = {
+    .name = "frames",
+    .title = "Python functions by self time, over all callers",
+    .method =
+        "Sums over all threads and ranks. Self time includes operators, runtime calls, and waiting: a thread "
+        "that waits for a lock or a queue spends its self time in the function that waits. A call that began "
+        "before the recording counts from the start of the recording (with_stack=True).",
+    .columns = frames_columns,
+    .n_columns = ARRAY_SIZE(frames_columns),
+    .make = frames_make,
+};

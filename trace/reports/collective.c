@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/collective.h"
 
-#include "trace/reports/glob.h"
+#include "trace/reports/kernel_name.h"
 #include <ctype.h>
 #include <math.h>
 
@@ -115,7 +115,7 @@ int64_t dtype_bytes(struct text dtype)
     return COLUMN_NULL;
 }
 
-static int64_t product(int64_t a, int64_t b)
+static int64_t collective_product(int64_t a, int64_t b)
 {
     int64_t ret;
 
@@ -127,13 +127,13 @@ int64_t collective_bytes(enum collective_kind kind, int64_t in_elements, int64_t
 {
     switch (kinds[kind].size) {
     case SIZE_IN:
-        return product(in_elements, element_bytes);
+        return collective_product(in_elements, element_bytes);
     case SIZE_OUT:
-        return product(out_elements, element_bytes);
+        return collective_product(out_elements, element_bytes);
     case SIZE_IN_OF_ALL:
-        return product(product(in_elements, element_bytes), group_size);
+        return collective_product(collective_product(in_elements, element_bytes), group_size);
     case SIZE_OUT_OF_ALL:
-        return product(product(out_elements, element_bytes), group_size);
+        return collective_product(collective_product(out_elements, element_bytes), group_size);
     default:
         return COLUMN_NULL;
     }

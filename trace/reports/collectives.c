@@ -2,30 +2,31 @@
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
 #include "base/array.h"
 #include "trace/reports/collective.h"
-#include "trace/reports/cover.h"
-#include "trace/reports/group.h"
-#include "trace/reports/reports.h"
-#include "trace/reports/text_numbers.h"
+#include "trace/reports/grouping.h"
+#include "trace/reports/interval.h"
+#include "trace/reports/report.h"
 #include <errno.h>
 #include <math.h>
 
-static const struct report_column columns[] = {
-    {"name", UNIT_TEXT, "of the collective as the trace says; of the kernel where it says nothing"},
-    {"kind", UNIT_TEXT, "all_reduce, all_gather, dispatch, ...", IMPORTANCE_EXTRA},
-    {"dtype", UNIT_TEXT, "type of the elements", IMPORTANCE_LOW},
-    {"bytes", UNIT_BYTES, "size of one, as NCCL's tests count it", IMPORTANCE_HIGH},
-    {"group", UNIT_TEXT, "the process group"},
-    {"group_size", UNIT_COUNT, "ranks in it", IMPORTANCE_EXTRA},
-    {"count", UNIT_COUNT, "how often, over the ranks that are looked at"},
-    {"sum_ns", UNIT_NS, "time of all of them, waiting for other ranks included", IMPORTANCE_HIGH},
-    {"mean_ns", UNIT_NS, "of one"},
-    {"min_ns", UNIT_NS, "of the shortest", IMPORTANCE_EXTRA},
-    {"max_ns", UNIT_NS, "of the longest", IMPORTANCE_EXTRA},
-    {"exposed_ns", UNIT_NS, "of sum_ns, with nothing computing on the rank meanwhile", IMPORTANCE_HIGH},
-    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes by the mean time", IMPORTANCE_EXTRA},
-    {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw with the factor of NCCL's tests", IMPORTANCE_HIGH},
-    {"max_busbw", UNIT_BYTES_PER_S, "that of the shortest, which waited least", IMPORTANCE_LOW},
-    {"ranks", UNIT_TEXT, "the ranks of the group", IMPORTANCE_EXTRA},
+static const struct report_column collectives_columns[] = {
+    {"name", UNIT_TEXT, "name of the collective; name of the kernel if the trace has no metadata"},
+    {"kind", UNIT_TEXT, "kind: all_reduce, all_gather, dispatch, ...", IMPORTANCE_EXTRA},
+    {"dtype", UNIT_TEXT, "element type", IMPORTANCE_LOW},
+    {"bytes", UNIT_BYTES, "size of one collective, as nccl-tests defines it", IMPORTANCE_HIGH},
+    {"group", UNIT_TEXT, "process group"},
+    {"group_size", UNIT_COUNT, "number of ranks in the group", IMPORTANCE_EXTRA},
+    {"count", UNIT_COUNT, "number of collectives, over all selected ranks"},
+    {"sum_ns", UNIT_NS, "total duration, including the wait for other ranks", IMPORTANCE_HIGH},
+    {"mean_ns", UNIT_NS, "mean duration"},
+    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA},
+    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA},
+    {"exposed_ns", UNIT_NS, "part of sum_ns without computation on the rank", IMPORTANCE_HIGH},
+    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes divided by the mean duration", IMPORTANCE_EXTRA},
+    {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw multiplied by the factor of nccl-tests",
+     IMPORTANCE_HIGH},
+    {"max_busbw", UNIT_BYTES_PER_S, "bus bandwidth of the shortest collective, which waited least",
+     IMPORTANCE_LOW},
+    {"ranks", UNIT_TEXT, "ranks of the group", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 7
 
@@ -37,14 +38,14 @@ struct collective {
     int64_t sum, min, max, exposed;
 };
 
-struct summing {
+struct collectives_summing {
     struct name_table texts;
     struct groups groups; /* name, dtype, bytes, group, ranks */
     struct collective *items;
     size_t cap;
 };
 
-static void summing_done(struct summing *s)
+static void collectives_summing_done(struct collectives_summing *s)
 {
     name_table_done(&s->texts);
     groups_done(&s->groups);
@@ -74,7 +75,7 @@ static uint64_t row_of(const struct columns *c, const struct host_calls *host, c
     return row;
 }
 
-static struct text group_of(const struct columns *c, uint64_t row)
+static struct text collectives_group_of(const struct columns *c, uint64_t row)
 {
     struct text text = columns_text(c, columns_get(c, COL_collective_group_desc, row));
 
@@ -83,7 +84,8 @@ static struct text group_of(const struct columns *c, uint64_t row)
     return columns_text(c, columns_get(c, COL_collective_group_name, row));
 }
 
-static struct collective describe(const struct columns *c, const struct gpu_event *e, uint64_t row)
+static struct collective collectives_describe(const struct columns *c, const struct gpu_event *e,
+                                              uint64_t row)
 {
     const struct text none = {"", 0};
     struct collective one = {.dtype = none,
@@ -96,7 +98,7 @@ static struct collective describe(const struct columns *c, const struct gpu_even
     if (row != SLICE_NONE) {
         one.name = columns_text(c, columns_get(c, COL_collective_name, row));
         one.dtype = columns_text(c, columns_get(c, COL_collective_dtype, row));
-        one.group = group_of(c, row);
+        one.group = collectives_group_of(c, row);
         one.ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row));
         one.group_size = columns_get(c, COL_collective_group_size, row);
     }
@@ -114,7 +116,8 @@ static struct collective describe(const struct columns *c, const struct gpu_even
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static int add(struct summing *s, const struct collective *one, int64_t ns, int64_t exposed)
+static int collectives_add(struct collectives_summing *s, const struct collective *one, int64_t ns,
+                           int64_t exposed)
 {
     int64_t name = name_table_number(&s->texts, one->name), dtype = name_table_number(&s->texts, one->dtype),
             group = name_table_number(&s->texts, one->group),
@@ -140,7 +143,7 @@ static int add(struct summing *s, const struct collective *one, int64_t ns, int6
     return 0;
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct summing *s)
+static int collectives_make_rank(struct analysis *a, size_t rank, struct collectives_summing *s)
 {
     const struct columns *c = a->ranks[rank].columns;
     _cleanup_(intervals_done) struct intervals times = {0};
@@ -162,45 +165,45 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
         uint64_t row = row_of(c, host, e, i);
         if (row == SLICE_NONE && e->kind != GPU_COMMUNICATION)
             continue;
-        struct collective one = describe(c, e, row);
+        struct collective one = collectives_describe(c, e, row);
         int64_t ns = e->end - e->ts;
-        r = add(s, &one, ns, ns - cover_length(&computing, e->ts, e->end));
+        r = collectives_add(s, &one, ns, ns - cover_length(&computing, e->ts, e->end));
     }
     return r;
 }
 
-static void put_bandwidth(const struct collective *s, double ns, double factor, struct report_rows *ret)
+static void emit_bandwidth(const struct collective *s, double ns, double factor, struct report_rows *ret)
 {
-    put_real(ret, s->bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)s->bytes * 1e9 / ns * factor);
+    emit_real(ret, s->bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)s->bytes * 1e9 / ns * factor);
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int collectives_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(summing_done) struct summing s = {0};
+    _cleanup_(collectives_summing_done) struct collectives_summing s = {0};
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, &s);
+        r = collectives_make_rank(a, i, &s);
     for (size_t i = 0; i < s.groups.n && r >= 0; i++) {
         const struct collective *one = &s.items[i];
         double mean = (double)one->sum / (double)one->count,
                factor = collective_bus_factor(one->kind, one->group_size);
-        put_text(ret, one->name);
-        put_str(ret, collective_kind_name(one->kind));
-        put_text_known(ret, one->dtype);
-        put_int(ret, one->bytes);
-        put_text_known(ret, one->group);
-        put_int(ret, one->group_size);
-        put_int(ret, (int64_t)one->count);
-        put_int(ret, one->sum);
-        put_int(ret, llround(mean));
-        put_int(ret, one->min);
-        put_int(ret, one->max);
-        put_int(ret, one->exposed);
-        put_bandwidth(one, mean, 1, ret);
-        put_bandwidth(one, mean, factor, ret);
-        put_bandwidth(one, (double)one->min, factor, ret);
-        put_text_known(ret, one->ranks);
+        emit_text(ret, one->name);
+        emit_str(ret, collective_kind_name(one->kind));
+        emit_nonempty(ret, one->dtype);
+        emit_int(ret, one->bytes);
+        emit_nonempty(ret, one->group);
+        emit_int(ret, one->group_size);
+        emit_int(ret, (int64_t)one->count);
+        emit_int(ret, one->sum);
+        emit_int(ret, llround(mean));
+        emit_int(ret, one->min);
+        emit_int(ret, one->max);
+        emit_int(ret, one->exposed);
+        emit_bandwidth(one, mean, 1, ret);
+        emit_bandwidth(one, mean, factor, ret);
+        emit_bandwidth(one, (double)one->min, factor, ret);
+        emit_nonempty(ret, one->ranks);
     }
     return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
 }
@@ -208,14 +211,14 @@ static int make(struct analysis *a, struct report_rows *ret)
 const struct report report_collectives = {
     .name = "collectives",
     .title = "collectives by size and group: time, exposed time, bandwidth",
-    .how =
+    .method =
         "Kernels that communicate, and what the trace says of them (Collective name, In msg nelems, ...), of "
         "the kernel itself or of record_param_comms around its launch. Sizes and bus bandwidth as "
         "nccl-tests: all_reduce 2(n-1)/n, all_gather, reduce_scatter and all_to_all (n-1)/n, others 1. A "
         "kernel's time includes waiting for others. Of what the trace says nothing (DeepEP, all-reduce of "
         "vLLM and SGLang) there is no size.",
     .needs = NEEDS_GPU,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = collectives_columns,
+    .n_columns = ARRAY_SIZE(collectives_columns),
+    .make = collectives_make,
 };

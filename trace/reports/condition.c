@@ -96,7 +96,7 @@ struct condition_decision condition_decide(const struct condition *c, const stru
     return d;
 }
 
-static char *value_text(const struct condition *c, double value, double ns_of_unit)
+static char *condition_value_text(const struct condition *c, double value, double ns_of_unit)
 {
     double ms = value * ns_of_unit / 1e6;
 
@@ -108,12 +108,12 @@ static char *value_text(const struct condition *c, double value, double ns_of_un
 char *condition_decision_text(const struct condition *c, const struct condition_decision *d,
                               double ns_of_unit)
 {
-    _cleanup_(freep) char *value = value_text(c, d->value, ns_of_unit),
-                          *low = value_text(c, d->low, ns_of_unit),
-                          *high = value_text(c, d->high, ns_of_unit);
+    _cleanup_(freep) char *value = condition_value_text(c, d->value, ns_of_unit),
+                          *low = condition_value_text(c, d->low, ns_of_unit),
+                          *high = condition_value_text(c, d->high, ns_of_unit);
 
     if (!isfinite(d->value))
-        return xstrdup("no share, since the first side has none");
+        return xstrdup("no share: the first side is zero");
     return isfinite(d->low) ? xasprintf("%s, 95 %% interval %s to %s", value, low, high)
                             : xasprintf("%s, 95 %% interval unknown", value);
 }

@@ -2,7 +2,10 @@
 #include "trace/reports/critical_path.h"
 
 #include "trace/reports/path_graph.h"
+#include "trace/reports/report.h"
 #include <errno.h>
+
+/* -- Critical path --------------------------------------------------------------------------------------- */
 
 static const char *const bound_names[_PATH_BOUND_MAX] = {
     [BOUND_CPU] = "cpu_bound",
@@ -18,7 +21,7 @@ const char *path_bound_name(enum path_bound bound)
     return bound_names[bound];
 }
 
-static int collect(struct path_graph *g, struct critical_path *ret)
+static int critical_path_collect(struct path_graph *g, struct critical_path *ret)
 {
     _cleanup_(freep) uint32_t *path = NULL;
     size_t n = 0;
@@ -45,7 +48,7 @@ static int collect(struct path_graph *g, struct critical_path *ret)
     return 0;
 }
 
-static int begin(struct path_graph *g, struct analysis *a, size_t rank)
+static int critical_path_begin(struct path_graph *g, struct analysis *a, size_t rank)
 {
     int r = analysis_all_gpu(a, rank, &g->work);
 
@@ -65,12 +68,12 @@ int critical_path_find(struct analysis *a, size_t rank, struct critical_path *re
     static int (*const parts[])(struct path_graph * g) = {path_add_lock, path_add_threads,
                                                           path_gather_launches, path_add_gpu};
     _cleanup_(path_graph_done) struct path_graph g = {.c = a->ranks[rank].columns};
-    int r = begin(&g, a, rank);
+    int r = critical_path_begin(&g, a, rank);
 
     *ret = (struct critical_path){0};
     for (size_t i = 0; i < ARRAY_SIZE(parts) && r >= 0; i++)
         r = parts[i](&g);
-    return r < 0 ? r : collect(&g, ret);
+    return r < 0 ? r : critical_path_collect(&g, ret);
 }
 
 void critical_path_done(struct critical_path *path)
@@ -78,3 +81,146 @@ void critical_path_done(struct critical_path *path)
     free(path->parts);
     *path = (struct critical_path){0};
 }
+
+/* -- Critical path report -------------------------------------------------------------------------------- */
+
+/* The critical path: what bounds it, by event, and its parts in order. */
+
+static const struct report_column critical_path_columns[] = {
+    RANK_COLUMN,
+    {"bound", UNIT_TEXT,
+     "bound: cpu_bound, gpu_compute_bound, gpu_communication_bound, gpu_kernel_kernel_overhead, "
+     "gpu_kernel_launch_overhead"},
+    {"name", UNIT_TEXT, "name of the event; empty for the sum of the bound"},
+    {"count", UNIT_COUNT, "number of segments of the path"},
+    {"sum_ns", UNIT_NS, "total duration of the segments"},
+    {"share", UNIT_SHARE, "share of the path"},
+};
+
+static const struct report_column list_columns[] = {
+    RANK_COLUMN,
+    {"start_ns", UNIT_NS, "start of the segment, relative to the first slice of the rank"},
+    {"dur_ns", UNIT_NS, "duration of the segment"},
+    {"bound", UNIT_TEXT, "bound, as in critical_path"},
+    {"name", UNIT_TEXT, "name of the event"},
+    {"slice", UNIT_ID, "slice number of the event"},
+};
+
+/* A part with what it is summed up by. */
+struct critical_path_sum {
+    enum path_bound bound;
+    int64_t name;
+    int64_t count, ns;
+};
+
+static int critical_path_compare_names(const void *x, const void *y)
+{
+    const struct critical_path_sum *a = x, *b = y;
+
+    return a->bound != b->bound ? (int)a->bound - (int)b->bound : (a->name > b->name) - (a->name < b->name);
+}
+
+static int critical_path_compare_sums(const void *x, const void *y)
+{
+    const struct critical_path_sum *a = x, *b = y;
+
+    return (a->ns < b->ns) - (a->ns > b->ns);
+}
+
+static size_t merge_equal(struct critical_path_sum *sums, size_t n)
+{
+    size_t kept = 0;
+
+    qsort(sums, n, sizeof(*sums), critical_path_compare_names);
+    for (size_t i = 0; i < n; i++)
+        if (kept > 0 && critical_path_compare_names(&sums[kept - 1], &sums[i]) == 0) {
+            sums[kept - 1].count += sums[i].count;
+            sums[kept - 1].ns += sums[i].ns;
+        } else {
+            sums[kept++] = sums[i];
+        }
+    qsort(sums, kept, sizeof(*sums), critical_path_compare_sums);
+    return kept;
+}
+
+static void emit_sum(struct analysis *a, size_t rank, const struct critical_path_sum *s, bool is_total,
+                     int64_t length, struct report_rows *ret)
+{
+    emit_int(ret, a->ranks[rank].number);
+    emit_str(ret, path_bound_name(s->bound));
+    if (is_total)
+        emit_null(ret);
+    else
+        emit_text(ret, columns_text(a->ranks[rank].columns, s->name));
+    emit_int(ret, s->count);
+    emit_int(ret, s->ns);
+    emit_share(ret, s->ns, length);
+}
+
+static int critical_path_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(critical_path_done) struct critical_path path = {0};
+    struct critical_path_sum totals[_PATH_BOUND_MAX] = {0};
+    int r = critical_path_find(a, rank, &path);
+
+    if (r == -ENODATA)
+        return 0;
+    _cleanup_(freep) struct critical_path_sum *sums = r < 0 ? NULL : calloc(path.n + 1, sizeof(*sums));
+    if (!sums)
+        return r < 0 ? r : -ENOMEM;
+    for (size_t i = 0; i < path.n; i++) {
+        const struct path_part *part = &path.parts[i];
+        sums[i] = (struct critical_path_sum){
+            part->bound, columns_get(a->ranks[rank].columns, COL_slice_name, part->slice), 1, part->dur};
+        totals[part->bound].bound = part->bound;
+        totals[part->bound].count++;
+        totals[part->bound].ns += part->dur;
+    }
+    size_t n = merge_equal(sums, path.n);
+    qsort(totals, _PATH_BOUND_MAX, sizeof(*totals), critical_path_compare_sums);
+    for (size_t i = 0; i < _PATH_BOUND_MAX && totals[i].ns > 0; i++)
+        emit_sum(a, rank, &totals[i], true, path.length, ret);
+    for (size_t i = 0; i < n; i++)
+        emit_sum(a, rank, &sums[i], false, path.length, ret);
+    return 0;
+}
+
+static int list_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(critical_path_done) struct critical_path path = {0};
+    const struct columns *c = a->ranks[rank].columns;
+    int r = critical_path_find(a, rank, &path);
+
+    for (size_t i = 0; i < path.n && r >= 0; i++) {
+        emit_int(ret, a->ranks[rank].number);
+        emit_int(ret, analysis_since_first(a, rank, path.parts[i].from));
+        emit_int(ret, path.parts[i].dur);
+        emit_str(ret, path_bound_name(path.parts[i].bound));
+        emit_text(ret, columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)));
+        emit_int(ret, (int64_t)path.parts[i].slice);
+    }
+    return r == -ENODATA ? 0 : r;
+}
+
+const struct report report_critical_path = {
+    .name = "critical_path",
+    .title = "events that determine the total duration",
+    .method = "The longest path through calls, launches, streams and synchronisation, after the critical "
+              "path of Holistic Trace Analysis. Rows without a name are the sum of a bound.",
+    .needs = NEEDS_GPU | NEEDS_OPS,
+    .is_detail = true,
+    .columns = critical_path_columns,
+    .n_columns = ARRAY_SIZE(critical_path_columns),
+    .make_rank = critical_path_make_rank,
+};
+
+const struct report report_critical_path_list = {
+    .name = "critical_path_list",
+    .title = "segments of the critical path in order",
+    .method = "As critical_path, one row per segment.",
+    .needs = NEEDS_GPU | NEEDS_OPS,
+    .is_detail = true,
+    .columns = list_columns,
+    .n_columns = ARRAY_SIZE(list_columns),
+    .make_rank = list_rank,
+};

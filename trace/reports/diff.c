@@ -20,8 +20,8 @@ static const struct report_column measure_columns[] = {
 
 const struct report diff_measures = {
     .name = "measures",
-    .title = "times of two, beside each other",
-    .how =
+    .title = "times of two analyses compared",
+    .method =
         "Of one step where both have steps, else of everything; over ranks the mean. The ranks of a step of "
         "an engine instance are one sample; the interval is that of the difference over steps, of which "
         "neighbours are alike (jackknife over blocks, Student's t).",
@@ -77,7 +77,7 @@ const char *diff_measure_name(size_t i)
 
 /* -- Without steps: one value for each side ----------------------------------------------------------- */
 
-static int add_gpu(struct analysis *a, size_t rank, double *sums, size_t *n)
+static int diff_add_gpu(struct analysis *a, size_t rank, double *sums, size_t *n)
 {
     const struct gpu_work *work;
     struct gpu_times times = {0};
@@ -105,7 +105,7 @@ static int measure_everything(struct analysis *a, struct estimate *ret)
     int r = 0;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
-        r = add_gpu(a, rank, sums, &n);
+        r = diff_add_gpu(a, rank, sums, &n);
     for (size_t i = 0; i < _MEASURE_MAX; i++) {
         ret[i] = ESTIMATE_UNKNOWN;
         ret[i].n = 1;
@@ -118,7 +118,8 @@ static int measure_everything(struct analysis *a, struct estimate *ret)
 /* ----------------------------------------------------------------------------------------------------- */
 
 /* Steps of traces without GPU activity have a duration, but their GPU is not idle: nothing is known of it. */
-static int measure_steps(const struct analysis *a, const struct step_sample *sample, struct estimate *ret)
+static int diff_measure_steps(const struct analysis *a, const struct step_sample *sample,
+                              struct estimate *ret)
 {
     bool has_gpu = analysis_has_gpu(a);
     int r = 0;
@@ -177,23 +178,24 @@ static const char *diff_result(const struct diff *d, const struct contrast *chan
 
 static int measure_side(const struct diff *d, const struct diff_side *s, struct estimate *ret)
 {
-    return d->by_step ? measure_steps(s->analysis, &s->sample, ret) : measure_everything(s->analysis, ret);
+    return d->by_step ? diff_measure_steps(s->analysis, &s->sample, ret)
+                      : measure_everything(s->analysis, ret);
 }
 
-static void put_measure(const struct diff *d, size_t i, struct report_rows *ret)
+static void emit_measure(const struct diff *d, size_t i, struct report_rows *ret)
 {
     double before = d->measures[i].before.value, after = d->measures[i].after.value;
     struct contrast change = estimate_contrast(&d->measures[i].before, &d->measures[i].after, 1);
 
-    put_str(ret, measures[i].name);
-    put_int(ret, llround(before));
-    put_int(ret, llround(after));
-    put_int(ret, llround(after) - llround(before));
-    put_real(ret, before > 0 ? change.value / before : NAN);
-    put_real(ret, before > 0 ? change.low / before : NAN);
-    put_real(ret, before > 0 ? change.high / before : NAN);
-    put_str(ret, diff_result(d, &change, measures[i].higher, measures[i].lower));
-    put_str(ret, measures[i].meaning);
+    emit_str(ret, measures[i].name);
+    emit_int(ret, llround(before));
+    emit_int(ret, llround(after));
+    emit_int(ret, llround(after) - llround(before));
+    emit_real(ret, before > 0 ? change.value / before : NAN);
+    emit_real(ret, before > 0 ? change.low / before : NAN);
+    emit_real(ret, before > 0 ? change.high / before : NAN);
+    emit_str(ret, diff_result(d, &change, measures[i].higher, measures[i].lower));
+    emit_str(ret, measures[i].meaning);
 }
 
 int diff_make_measures(struct diff *d, struct report_rows *ret)
@@ -209,7 +211,7 @@ int diff_make_measures(struct diff *d, struct report_rows *ret)
         d->measures[i].after = after[i];
         if (isfinite(before[i].value) && isfinite(after[i].value) &&
             (before[i].value > 0 || after[i].value > 0))
-            put_measure(d, i, ret);
+            emit_measure(d, i, ret);
     }
     return r < 0 ? r : report_rows_error(ret);
 }

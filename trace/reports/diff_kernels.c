@@ -3,10 +3,9 @@
 #include "base/array.h"
 #include "base/hash_table.h"
 #include "trace/reports/diff.h"
+#include "trace/reports/grouping.h"
 #include "trace/reports/kernel_name.h"
-#include "trace/reports/name_table.h"
 #include "trace/reports/search.h"
-#include "trace/reports/text_numbers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,7 +13,7 @@
 /* Of the mean or the count: a smaller change is none, however sure. */
 #define CHANGE_MIN 0.01
 
-static const struct report_column columns[] = {
+static const struct report_column diff_item_columns[] = {
     {"name", UNIT_TEXT, "name in the second; in the first if it is gone"},
     {"change_ns", UNIT_NS, "change of the time in a step: after less before"},
     {"result", UNIT_TEXT,
@@ -35,29 +34,30 @@ static const struct report_column columns[] = {
 
 const struct report diff_kernels = {
     .name = "kernels",
-    .title = "GPU work of two by name, the largest change first",
-    .how =
+    .title = "GPU events of two analyses by name, the largest change first",
+    .method =
         "Names are matched as they are, then without arguments, template arguments and versions, then by "
         "what ran before and after them as often. Counts and times are of the work that steps launched, for "
         "one step where both sides have steps, over ranks the mean. Time per call decides between slower "
         "and more: the result is what made most of the change, if its 95 % interval over blocks of "
         "neighbouring steps excludes no change.",
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
+    .columns = diff_item_columns,
+    .n_columns = ARRAY_SIZE(diff_item_columns),
 };
 
 const struct report diff_ops = {
     .name = "ops",
-    .title = "operators of two by name: time on the host, the largest change first",
-    .how = "Sums of durations by name, children included, of the calls that begin within steps. Counts and "
-           "times are of one step where both sides have steps, over ranks the mean; the result is that of "
-           "kernels.",
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
+    .title = "operators of two analyses by name: host time, the largest change first",
+    .method =
+        "Sums of durations by name, children included, of the calls that begin within steps. Counts and "
+        "times are of one step where both sides have steps, over ranks the mean; the result is that of "
+        "kernels.",
+    .columns = diff_item_columns,
+    .n_columns = ARRAY_SIZE(diff_item_columns),
 };
 
 /* One name of one side. */
-struct item {
+struct diff_item {
     struct text name;
     char *normal;
     struct ratio_sums calls[STEP_BLOCKS]; /* their time in ns, and their number */
@@ -67,15 +67,15 @@ struct item {
     size_t match;                         /* in the other side; SIZE_MAX */
 };
 
-struct items {
-    struct item *items;
+struct diff_items {
+    struct diff_item *items;
     size_t n, cap;
     struct name_table names;
     const struct diff_side *side;
     double outside_ns; /* of work that belongs to no step */
 };
 
-static void items_done(struct items *l)
+static void items_done(struct diff_items *l)
 {
     for (size_t i = 0; i < l->n; i++)
         free(l->items[i].normal);
@@ -123,49 +123,49 @@ static int hash_around(const struct normal_hashes *known, const struct gpu_work 
 
 /* -- Matching ----------------------------------------------------------------------------------------- */
 
-struct key {
+struct diff_item_key {
     uint64_t hash;
     size_t at;
 };
 
-static int compare_keys(const void *x, const void *y)
+static int diff_item_compare_keys(const void *x, const void *y)
 {
-    const struct key *a = x, *b = y;
+    const struct diff_item_key *a = x, *b = y;
 
     return a->hash != b->hash ? (a->hash > b->hash) - (a->hash < b->hash) : (a->at > b->at) - (a->at < b->at);
 }
 
-typedef uint64_t (*key_of)(const struct item *item);
+typedef uint64_t (*key_of)(const struct diff_item *item);
 
-static uint64_t key_name(const struct item *item)
+static uint64_t key_name(const struct diff_item *item)
 {
     return hash_bytes(item->name.p, item->name.size);
 }
 
-static uint64_t key_normal(const struct item *item)
+static uint64_t key_normal(const struct diff_item *item)
 {
     return hash_bytes(item->normal, strlen(item->normal));
 }
 
-static uint64_t key_place(const struct item *item)
+static uint64_t key_place(const struct diff_item *item)
 {
     return item->around ? hash_words(item->around, (uint64_t)llround(item->count * 16)) : 0;
 }
 
 /* Pairs those that are left over with equal keys, in the order of their sums. A key of 0 is none. */
-static int match(struct items *before, struct items *after, key_of key)
+static int diff_item_match(struct diff_items *before, struct diff_items *after, key_of key)
 {
-    _cleanup_(freep) struct key *keys = calloc(before->n + 1, sizeof(*keys));
+    _cleanup_(freep) struct diff_item_key *keys = calloc(before->n + 1, sizeof(*keys));
     size_t n = 0;
 
     if (!keys)
         return -ENOMEM;
     for (size_t i = 0; i < before->n; i++)
         if (before->items[i].match == SIZE_MAX && key(&before->items[i]))
-            keys[n++] = (struct key){key(&before->items[i]), i};
-    qsort(keys, n, sizeof(*keys), compare_keys);
+            keys[n++] = (struct diff_item_key){key(&before->items[i]), i};
+    qsort(keys, n, sizeof(*keys), diff_item_compare_keys);
     for (size_t i = 0; i < after->n; i++) {
-        struct item *one = &after->items[i];
+        struct diff_item *one = &after->items[i];
         uint64_t wanted = one->match == SIZE_MAX ? key(one) : 0;
         for (size_t at = wanted ? FIRST_THAT(k, 0, n, keys[k].hash >= wanted) : n;
              at < n && keys[at].hash == wanted; at++)
@@ -181,7 +181,8 @@ static int match(struct items *before, struct items *after, key_of key)
 /* -- Rows --------------------------------------------------------------------------------------------- */
 
 /* Calls of a step, by blocks of steps. */
-static struct estimate estimate_count(const struct diff *d, const struct items *side, const struct item *item)
+static struct estimate estimate_count(const struct diff *d, const struct diff_items *side,
+                                      const struct diff_item *item)
 {
     struct ratio_sums blocks[STEP_BLOCKS];
 
@@ -192,7 +193,8 @@ static struct estimate estimate_count(const struct diff *d, const struct items *
                       : (struct estimate){item->count, 0, 1, 1};
 }
 
-static struct estimate estimate_mean(const struct diff *d, const struct items *side, const struct item *item)
+static struct estimate estimate_mean(const struct diff *d, const struct diff_items *side,
+                                     const struct diff_item *item)
 {
     return ratio_as_units(item->calls, STEP_BLOCKS, d->by_step ? side->side->sample.n : STEP_BLOCKS);
 }
@@ -201,8 +203,9 @@ struct item_change {
     struct contrast mean, count;
 };
 
-static struct item_change change_of(const struct diff *d, const struct items *before, const struct item *b,
-                                    const struct items *after, const struct item *a)
+static struct item_change change_of(const struct diff *d, const struct diff_items *before,
+                                    const struct diff_item *b, const struct diff_items *after,
+                                    const struct diff_item *a)
 {
     struct estimate mean_b = estimate_mean(d, before, b), mean_a = estimate_mean(d, after, a),
                     count_b = estimate_count(d, before, b), count_a = estimate_count(d, after, a);
@@ -217,8 +220,8 @@ static bool excludes_none(const struct contrast *c)
 }
 
 /* One word for the larger part of the change, and for the other one where that one is none. */
-static const char *result_of(const struct diff *d, const struct item *b, const struct item *a,
-                             const struct item_change *change)
+static const char *diff_item_result_of(const struct diff *d, const struct diff_item *b,
+                                       const struct diff_item *a, const struct item_change *change)
 {
     double by_mean = fabs(change->mean.value) * (a->count + b->count) / 2,
            by_count = fabs(change->count.value) * (a->mean + b->mean) / 2;
@@ -238,30 +241,31 @@ static const char *result_of(const struct diff *d, const struct item *b, const s
     return strcmp(b->normal, a->normal) != 0 ? "replaced" : "unclear";
 }
 
-static void put_row(const struct diff *d, struct report_rows *ret, const struct items *of_before,
-                    const struct item *before, const struct items *of_after, const struct item *after)
+static void diff_item_emit_row(const struct diff *d, struct report_rows *ret,
+                               const struct diff_items *of_before, const struct diff_item *before,
+                               const struct diff_items *of_after, const struct diff_item *after)
 {
-    static const struct item none;
-    const struct item *b = before ? before : &none, *a = after ? after : &none;
+    static const struct diff_item none;
+    const struct diff_item *b = before ? before : &none, *a = after ? after : &none;
     struct item_change change = {{NAN, NAN, NAN, NAN}, {NAN, NAN, NAN, NAN}};
 
     if (before && after)
         change = change_of(d, of_before, b, of_after, a);
-    put_text(ret, after ? a->name : b->name);
-    put_int(ret, llround(a->sum - b->sum));
-    put_str(ret, before && after ? result_of(d, b, a, &change) : before ? "gone" : "new");
-    put_real(ret, b->count);
-    put_real(ret, a->count);
-    put_int(ret, before ? llround(b->mean) : COLUMN_NULL);
-    put_int(ret, after ? llround(a->mean) : COLUMN_NULL);
-    put_int(ret, isfinite(change.mean.low) ? llround(change.mean.low) : COLUMN_NULL);
-    put_int(ret, isfinite(change.mean.high) ? llround(change.mean.high) : COLUMN_NULL);
-    put_int(ret, llround(b->sum));
-    put_int(ret, llround(a->sum));
+    emit_text(ret, after ? a->name : b->name);
+    emit_int(ret, llround(a->sum - b->sum));
+    emit_str(ret, before && after ? diff_item_result_of(d, b, a, &change) : before ? "gone" : "new");
+    emit_real(ret, b->count);
+    emit_real(ret, a->count);
+    emit_int(ret, before ? llround(b->mean) : COLUMN_NULL);
+    emit_int(ret, after ? llround(a->mean) : COLUMN_NULL);
+    emit_int(ret, isfinite(change.mean.low) ? llround(change.mean.low) : COLUMN_NULL);
+    emit_int(ret, isfinite(change.mean.high) ? llround(change.mean.high) : COLUMN_NULL);
+    emit_int(ret, llround(b->sum));
+    emit_int(ret, llround(a->sum));
     if (before && after && !text_equal(b->name, a->name))
-        put_text(ret, b->name);
+        emit_text(ret, b->name);
     else
-        put_null(ret);
+        emit_null(ret);
 }
 
 /* Of columns. */
@@ -282,15 +286,17 @@ static int sort_by_change(struct report_rows *rows)
     return r;
 }
 
-static int put_rows(const struct diff *d, struct items *before, struct items *after, struct report_rows *ret)
+static int diff_item_emit_rows(const struct diff *d, struct diff_items *before, struct diff_items *after,
+                               struct report_rows *ret)
 {
     for (size_t i = 0; i < after->n; i++) {
-        const struct item *one = &after->items[i];
-        put_row(d, ret, before, one->match == SIZE_MAX ? NULL : &before->items[one->match], after, one);
+        const struct diff_item *one = &after->items[i];
+        diff_item_emit_row(d, ret, before, one->match == SIZE_MAX ? NULL : &before->items[one->match], after,
+                           one);
     }
     for (size_t i = 0; i < before->n; i++)
         if (before->items[i].match == SIZE_MAX)
-            put_row(d, ret, before, &before->items[i], after, NULL);
+            diff_item_emit_row(d, ret, before, &before->items[i], after, NULL);
     int r = report_rows_error(ret);
     return r < 0 ? r : sort_by_change(ret);
 }
@@ -298,7 +304,8 @@ static int put_rows(const struct diff *d, struct items *before, struct items *af
 /* -- Both sides' items -------------------------------------------------------------------------------- */
 
 /* numbers: of the rank's texts, in the names of the side. */
-static int add_call(struct items *l, struct text_numbers *numbers, int64_t name, unsigned block, int64_t dur)
+static int diff_item_add_call(struct diff_items *l, struct text_numbers *numbers, int64_t name,
+                              unsigned block, int64_t dur)
 {
     int64_t number = text_numbers_get(numbers, name);
 
@@ -306,12 +313,12 @@ static int add_call(struct items *l, struct text_numbers *numbers, int64_t name,
         return (int)number;
     if (!ARRAY_RESERVE_ZEROED(l->items, l->cap, l->names.n))
         return -ENOMEM;
-    struct item *item = &l->items[number];
+    struct diff_item *item = &l->items[number];
     if ((size_t)number == l->n) {
         l->n++;
-        *item = (struct item){.name = l->names.items[number],
-                              .normal = kernel_name_normal(l->names.items[number]),
-                              .match = SIZE_MAX};
+        *item = (struct diff_item){.name = l->names.items[number],
+                                   .normal = kernel_name_normal(l->names.items[number]),
+                                   .match = SIZE_MAX};
         if (!item->normal)
             return -ENOMEM;
     }
@@ -320,10 +327,10 @@ static int add_call(struct items *l, struct text_numbers *numbers, int64_t name,
     return 0;
 }
 
-static void finish_items(struct items *l)
+static void finish_items(struct diff_items *l)
 {
     for (size_t i = 0; i < l->n; i++) {
-        struct item *item = &l->items[i];
+        struct diff_item *item = &l->items[i];
         double calls = 0, sum = 0;
         for (size_t b = 0; b < STEP_BLOCKS; b++) {
             calls += item->calls[b].below;
@@ -343,7 +350,7 @@ static unsigned block_at(int64_t ts, int64_t from, int64_t to)
     return (unsigned)fmin(fmax(part * STEP_BLOCKS, 0), STEP_BLOCKS - 1);
 }
 
-static int gather_work_of_steps(struct analysis *a, size_t rank, struct items *ret)
+static int gather_work_of_steps(struct analysis *a, size_t rank, struct diff_items *ret)
 {
     _cleanup_(freep) uint32_t *blocks = NULL;
     _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
@@ -363,12 +370,12 @@ static int gather_work_of_steps(struct analysis *a, size_t rank, struct items *r
         if (owner == STEP_NONE)
             ret->outside_ns += (double)(e->end - e->ts);
         else if (blocks[owner] != STEP_NONE)
-            r = add_call(ret, &numbers, e->name, blocks[owner], e->end - e->ts);
+            r = diff_item_add_call(ret, &numbers, e->name, blocks[owner], e->end - e->ts);
     }
     return r;
 }
 
-static int gather_work(struct analysis *a, size_t rank, struct items *ret)
+static int diff_item_gather_work(struct analysis *a, size_t rank, struct diff_items *ret)
 {
     _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
     const struct gpu_work *work;
@@ -380,25 +387,26 @@ static int gather_work(struct analysis *a, size_t rank, struct items *ret)
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];
         if (e->kind != _GPU_KIND_MAX)
-            r = add_call(ret, &numbers, e->name, block_at(e->ts, span.from, span.to), e->end - e->ts);
+            r = diff_item_add_call(ret, &numbers, e->name, block_at(e->ts, span.from, span.to),
+                                   e->end - e->ts);
     }
     return r;
 }
 
-static int gather_kernels(const struct diff *d, const struct diff_side *side, struct items *ret)
+static int gather_kernels(const struct diff *d, const struct diff_side *side, struct diff_items *ret)
 {
     struct analysis *a = side->analysis;
     int r = 0;
 
     ret->side = side;
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
-        r = d->by_step ? gather_work_of_steps(a, rank, ret) : gather_work(a, rank, ret);
+        r = d->by_step ? gather_work_of_steps(a, rank, ret) : diff_item_gather_work(a, rank, ret);
     finish_items(ret);
     return r;
 }
 
 /* The items by number of their text, + 1; 0 where there is none. Texts of a trace are all different. */
-static void number_items(const struct columns *c, const struct items *l, uint32_t *ret)
+static void number_items(const struct columns *c, const struct diff_items *l, uint32_t *ret)
 {
     uint32_t n_texts = columns_texts(c);
 
@@ -411,7 +419,7 @@ static void number_items(const struct columns *c, const struct items *l, uint32_
 
 /* Places only those that are left over, by the instance that is the first from the middle of the trace on: a
  * kernel's place in the sequence hardly varies. */
-static int place_leftovers(struct analysis *a, struct items *l)
+static int place_leftovers(struct analysis *a, struct diff_items *l)
 {
     const struct gpu_work *work;
     int r = a->n > 0 ? analysis_gpu(a, 0, &work) : -ENODATA;
@@ -436,7 +444,7 @@ static int place_leftovers(struct analysis *a, struct items *l)
     return r;
 }
 
-static double outside_share(const struct items *l)
+static double outside_share(const struct diff_items *l)
 {
     double within = 0;
 
@@ -447,7 +455,7 @@ static double outside_share(const struct items *l)
 
 int diff_make_kernels(struct diff *d, struct report_rows *ret)
 {
-    _cleanup_(items_done) struct items before = {0}, after = {0};
+    _cleanup_(items_done) struct diff_items before = {0}, after = {0};
     int r = gather_kernels(d, &d->before, &before);
 
     report_rows_init(ret, diff_kernels.n_columns);
@@ -456,16 +464,16 @@ int diff_make_kernels(struct diff *d, struct report_rows *ret)
     d->before.outside_share = outside_share(&before);
     d->after.outside_share = outside_share(&after);
     if (r >= 0)
-        r = match(&before, &after, key_name);
+        r = diff_item_match(&before, &after, key_name);
     if (r >= 0)
-        r = match(&before, &after, key_normal);
+        r = diff_item_match(&before, &after, key_normal);
     if (r >= 0)
         r = place_leftovers(d->before.analysis, &before);
     if (r >= 0)
         r = place_leftovers(d->after.analysis, &after);
     if (r >= 0)
-        r = match(&before, &after, key_place);
-    return r < 0 ? r : put_rows(d, &before, &after, ret);
+        r = diff_item_match(&before, &after, key_place);
+    return r < 0 ? r : diff_item_emit_rows(d, &before, &after, ret);
 }
 
 /* The step whose annotation is open when a call of the host begins, or was the last to be open. */
@@ -498,7 +506,7 @@ static uint32_t block_of_call(const struct call_blocks *b, const struct host_cal
     return analysis_has_call(b->times, call) ? block_at(call->ts, first->ts, last->ts) : STEP_NONE;
 }
 
-static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t rank, struct items *ret)
+static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t rank, struct diff_items *ret)
 {
     _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
     _cleanup_(freep) uint32_t *of_steps = NULL;
@@ -519,12 +527,12 @@ static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t r
         const struct host_call *call = &blocks.calls->calls[i];
         uint32_t block = call->kind == HOST_OP ? block_of_call(&blocks, call) : STEP_NONE;
         if (block != STEP_NONE)
-            r = add_call(ret, &numbers, call->name, block, call->end - call->ts);
+            r = diff_item_add_call(ret, &numbers, call->name, block, call->end - call->ts);
     }
     return r;
 }
 
-static int gather_ops(const struct diff *d, const struct diff_side *side, struct items *ret)
+static int gather_ops(const struct diff *d, const struct diff_side *side, struct diff_items *ret)
 {
     int r = 0;
 
@@ -537,15 +545,15 @@ static int gather_ops(const struct diff *d, const struct diff_side *side, struct
 
 int diff_make_ops(struct diff *d, struct report_rows *ret)
 {
-    _cleanup_(items_done) struct items before = {0}, after = {0};
+    _cleanup_(items_done) struct diff_items before = {0}, after = {0};
     int r = gather_ops(d, &d->before, &before);
 
     report_rows_init(ret, diff_ops.n_columns);
     if (r >= 0)
         r = gather_ops(d, &d->after, &after);
     if (r >= 0)
-        r = match(&before, &after, key_name);
+        r = diff_item_match(&before, &after, key_name);
     if (r >= 0)
-        r = match(&before, &after, key_normal);
-    return r < 0 ? r : put_rows(d, &before, &after, ret);
+        r = diff_item_match(&before, &after, key_normal);
+    return r < 0 ? r : diff_item_emit_rows(d, &before, &after, ret);
 }

@@ -1,25 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong, by rules, what costs most first. */
-#include "trace/reports/reports.h"
-#include "trace/reports/rules/rules.h"
-#include "trace/reports/side_by_side.h"
-
+/* Which time of each rank findings are of, what the GPU does in it, and what of the recording they leave out.
+ */
+#include "trace/reports/parallel.h"
+#include "trace/reports/report.h"
+#include "trace/reports/rules/context.h"
+#include "trace/reports/rules/rule.h"
 #include <errno.h>
 
-static const struct report_column columns[] = {
-    {"rule", UNIT_TEXT, "which rule found it"},
-    {"severity", UNIT_TEXT, "high from 20 % of the time on, medium from 5 %, low from 1 %, else info"},
-    {"cost_ns", UNIT_NS,
-     "time lost in a step where there are several, else in the span; empty for statements"},
+/* -- Evaluated ------------------------------------------------------------------------------------------- */
+
+static const struct report_column evaluated_columns[] = {
+    RANK_COLUMN,
+    {"recorded_ns", UNIT_NS, "length of the recording, or of the selected part"},
+    {"evaluated_ns", UNIT_NS, "part of the recording that findings cover"},
+    {"start_ns", UNIT_NS, "start of the evaluated time, relative to the first slice of the rank"},
+    {"end_ns", UNIT_NS, "end of the evaluated time, relative to the first slice of the rank"},
+    {"steps", UNIT_COUNT, "number of evaluated steps"},
+    {"compute_ns", UNIT_NS, "evaluated time with a computing kernel"},
+    {"communication_ns", UNIT_NS, "evaluated time with communication and no computing kernel"},
+    {"copy_ns", UNIT_NS, "evaluated time with only copies"},
+    {"idle_ns", UNIT_NS, "evaluated time without GPU activity"},
+    {"before_ns", UNIT_NS, "time before the first step, or before the first GPU event if there are no steps"},
+    {"after_ns", UNIT_NS, "time after the last step or GPU event"},
+    {"outliers_ns", UNIT_NS, "time in steps that take much longer than the others"},
+    {"edge_ns", UNIT_NS, "time most likely busy with kernels launched before the recording"},
+};
+
+static int emit_rank(const struct rule_context *context, const struct rule_rank *rank,
+                     struct report_rows *ret)
+{
+    _cleanup_(intervals_done) struct intervals compute = {0}, exposed = {0};
+    const struct analysis *a = context->analysis;
+    int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE, &compute);
+
+    if (r >= 0)
+        r = rule_context_exposed(rank, &exposed);
+    if (r < 0)
+        return r;
+    int64_t computing = rule_context_within(rank, &compute), communicating = intervals_length(&exposed),
+            busy = intervals_length(&rank->busy);
+    bool is_any = rank->scope.n > 0;
+    emit_int(ret, a->ranks[rank->rank].number);
+    emit_int(ret, rank->recorded);
+    emit_int(ret, rank->length);
+    emit_int(ret, is_any ? analysis_since_first(a, rank->rank, rank->scope.items[0].from) : COLUMN_NULL);
+    emit_int(ret, is_any ? analysis_since_first(a, rank->rank, rank->scope.items[rank->scope.n - 1].to)
+                         : COLUMN_NULL);
+    emit_int(ret, context->is_by_step ? (int64_t)rank->n_steps : COLUMN_NULL);
+    emit_int(ret, computing);
+    emit_int(ret, communicating);
+    emit_int(ret, busy - computing - communicating);
+    emit_int(ret, rank->length - busy);
+    emit_int(ret, rank->before);
+    emit_int(ret, rank->after);
+    emit_int(ret, intervals_length(&rank->outliers));
+    emit_int(ret, rank->edge.to - rank->edge.from);
+    return 0;
+}
+
+static int evaluated_make(struct analysis *a, struct report_rows *ret)
+{
+    struct rule_context context;
+    int r = rule_context_read(a, &context);
+
+    for (size_t i = 0; i < context.n && r >= 0; i++)
+        r = emit_rank(&context, &context.ranks[i], ret);
+    rule_context_done(&context);
+    return r;
+}
+
+const struct report report_evaluated = {
+    .name = "evaluated",
+    .title = "evaluated time of each rank, and the time that findings leave out",
+    .method = "From the start of the first step to the end of the last, without outlier steps, if every "
+              "rank has at least two steps; otherwise the span of GPU activity. compute + communication + "
+              "copy + idle = evaluated.",
+    .needs = NEEDS_GPU,
+    .is_detail = true,
+    .columns = evaluated_columns,
+    .n_columns = ARRAY_SIZE(evaluated_columns),
+    .make = evaluated_make,
+};
+
+/* -- Findings -------------------------------------------------------------------------------------------- */
+
+/* What is wrong, by rules, what costs most first. */
+
+static const struct report_column findings_columns[] = {
+    {"rule", UNIT_TEXT, "rule that produced the finding"},
+    {"severity", UNIT_TEXT,
+     "severity: high from 20 % of the time, medium from 5 %, low from 1 %, otherwise info"},
+    {"cost_ns", UNIT_NS, "lost time per step, or over the span if there are no steps; empty for statements"},
     {"share", UNIT_SHARE, "share of the step or span"},
-    {"what", UNIT_TEXT, "what was seen, with figures", .is_prose = true},
-    {"where", UNIT_TEXT, "when, which kernel, which rank; times as --from and --to count them",
-     .is_prose = true},
-    {"evidence", UNIT_TEXT, "what it was told from", .is_prose = true},
-    {"advice", UNIT_TEXT, "what to try", .is_prose = true},
-    {"confidence", UNIT_TEXT, "certain: read off the trace; inferred: concluded from it"},
-    {"ground", UNIT_TEXT, "what the confidence rests on", .is_prose = true},
-    {"report", UNIT_TEXT, "which report shows more"},
+    {"what", UNIT_TEXT, "description of the finding, with figures", .is_prose = true},
+    {"where", UNIT_TEXT, "time, kernel and rank; times as --from and --to take them", .is_prose = true},
+    {"evidence", UNIT_TEXT, "evidence for the finding", .is_prose = true},
+    {"advice", UNIT_TEXT, "suggested remedy", .is_prose = true},
+    {"confidence", UNIT_TEXT, "certain: measured in the trace; inferred: concluded from it"},
+    {"ground", UNIT_TEXT, "basis of the confidence", .is_prose = true},
+    {"report", UNIT_TEXT, "report with more detail"},
 #define K(identifier, column, meaning) {column, UNIT_NS, meaning, .importance = IMPORTANCE_EXTRA},
     TIME_KINDS(K)
 #undef K
@@ -38,77 +117,78 @@ static const struct rule *const last_rules[] = {
 #undef R
 };
 
-struct looking {
-    struct scene scene;
+struct findings_looking {
+    struct rule_context context;
     struct report_rows seen[ARRAY_SIZE(rules)]; /* by each rule */
 };
 
-static void looking_done(struct looking *l)
+static void findings_looking_done(struct findings_looking *l)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
         report_rows_done(&l->seen[i]);
-    scene_done(&l->scene);
+    rule_context_done(&l->context);
 }
 
-static int look(void *arg, size_t i)
+static int findings_look(void *arg, size_t i)
 {
-    struct looking *l = arg;
+    struct findings_looking *l = arg;
 
-    report_rows_init(&l->seen[i], ARRAY_SIZE(columns));
-    return rules[i]->look(&l->scene, rules[i], &l->seen[i]);
+    report_rows_init(&l->seen[i], ARRAY_SIZE(findings_columns));
+    return rules[i]->evaluate(&l->context, rules[i], &l->seen[i]);
 }
 
-static size_t column_of(const char *name)
+static size_t findings_column_of(const char *name)
 {
     size_t i = 0;
 
-    while (i < ARRAY_SIZE(columns) && strcmp(columns[i].name, name) != 0)
+    while (i < ARRAY_SIZE(findings_columns) && strcmp(findings_columns[i].name, name) != 0)
         i++;
     return i;
 }
 
 /* What findings claim of idle time is left by its cause. */
-static void count_claims(struct looking *l)
+static void count_claims(struct findings_looking *l)
 {
-    size_t column = column_of("idle_ns");
+    size_t column = findings_column_of("idle_ns");
 
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
-        int64_t *left = &l->scene.unclaimed[rules[i]->idle];
+        int64_t *left = &l->context.unclaimed[rules[i]->idle];
         for (size_t row = 0; row < report_rows_count(&l->seen[i]); row++) {
             const struct cell *cell = report_rows_at(&l->seen[i], row, column);
             if (cell->type == CELL_INT)
-                *left = MAX(*left - cell->integer * l->scene.units, INT64_C(0));
+                *left = MAX(*left - cell->integer * l->context.units, INT64_C(0));
             /* The rests of the worker are its own finding. */
             if (rules[i] == &rule_idle_worker)
-                l->scene.unclaimed[IDLE_NOTHING] = 0;
+                l->context.unclaimed[IDLE_NOTHING] = 0;
         }
     }
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int findings_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(looking_done) struct looking l = {0};
-    int r = scene_read(a, &l.scene);
+    _cleanup_(findings_looking_done) struct findings_looking l = {0};
+    int r = rule_context_read(a, &l.context);
 
     if (r >= 0)
-        r = side_by_side(ARRAY_SIZE(rules), look, &l);
+        r = parallel_each(ARRAY_SIZE(rules), findings_look, &l);
     for (size_t i = 0; i < ARRAY_SIZE(rules) && r >= 0; i++)
         report_rows_append(ret, &l.seen[i]);
     if (r >= 0)
         count_claims(&l);
-    for (size_t i = 0; i < ARRAY_SIZE(last_rules) && r >= 0 && l.scene.n > 0; i++)
-        r = last_rules[i]->look(&l.scene, last_rules[i], ret);
+    for (size_t i = 0; i < ARRAY_SIZE(last_rules) && r >= 0 && l.context.n > 0; i++)
+        r = last_rules[i]->evaluate(&l.context, last_rules[i], ret);
     return r < 0 ? r : report_rows_sort(ret, COLUMN_COST, true);
 }
 
 const struct report report_findings = {
     .name = "findings",
-    .title = "what is wrong, what that costs, and what to try",
-    .how =
+    .role = REPORT_FINDINGS,
+    .title = "performance problems, their cost and their remedy",
+    .method =
         "A table of rules, each with a threshold below which it says nothing; docs/analysis.md lists them. "
         "Findings partition the time: no nanosecond is the cost of two of them.",
     .order = "cost_ns",
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = findings_columns,
+    .n_columns = ARRAY_SIZE(findings_columns),
+    .make = findings_make,
 };

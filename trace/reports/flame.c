@@ -2,7 +2,7 @@
 #include "trace/reports/flame.h"
 
 #include "base/array.h"
-#include "trace/reports/range_name.h"
+#include "trace/reports/ops.h"
 #include <errno.h>
 
 /* What lies deeper is counted for the frame that lies so deep. */
@@ -27,7 +27,7 @@ enum flame_by flame_by_find(const char *name)
 /* -- The tree ----------------------------------------------------------------------------------------- */
 
 /* The root is the first, and is nobody's child: numbers of the others are those of the table + 1. */
-static bool is_same(const void *owner, size_t number, const void *thing)
+static bool flame_is_same(const void *owner, size_t number, const void *thing)
 {
     const struct flame *f = owner;
     const struct flame_frame *frame = &f->frames[number + 1], *looked_for = thing;
@@ -35,7 +35,7 @@ static bool is_same(const void *owner, size_t number, const void *thing)
     return frame->parent == looked_for->parent && frame->name == looked_for->name;
 }
 
-static int plant(struct flame *f)
+static int flame_plant(struct flame *f)
 {
     if (!ARRAY_RESERVE(f->frames, f->cap, 1))
         return -ENOMEM;
@@ -52,7 +52,8 @@ static uint32_t frame_in(struct flame *f, uint32_t parent, int64_t name)
         return parent;
     struct flame_frame frame = {
         .parent = parent, .depth = f->frames[parent].depth + 1, .name = (uint32_t)name};
-    int64_t number = hash_table_number(&f->numbers, hash_words(parent, (uint64_t)name), is_same, f, &frame);
+    int64_t number =
+        hash_table_number(&f->numbers, hash_words(parent, (uint64_t)name), flame_is_same, f, &frame);
     if (number < 0)
         return FRAME_NONE;
     if ((size_t)number + 1 == f->n)
@@ -65,7 +66,7 @@ static uint32_t frame_of_word(struct flame *f, uint32_t parent, const char *word
     return frame_in(f, parent, name_table_number(&f->names, (struct text){word, strlen(word)}));
 }
 
-static void count(struct flame *f, uint32_t frame, int64_t ns, bool is_before)
+static void flame_count(struct flame *f, uint32_t frame, int64_t ns, bool is_before)
 {
     int64_t *self = is_before ? &f->frames[frame].self_before : &f->frames[frame].self;
 
@@ -73,7 +74,7 @@ static void count(struct flame *f, uint32_t frame, int64_t ns, bool is_before)
 }
 
 /* A parent comes before what lies in it, so that from the last one on all is known of each. */
-static void sum_up(struct flame *f)
+static void flame_sum_up(struct flame *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         f->frames[i].total = f->frames[i].self;
@@ -100,19 +101,19 @@ static struct text without_number(struct text name)
 }
 
 /* The calls that a stack is made of, and the frame of each. */
-struct stacks {
+struct flame_stacks {
     struct host_calls own;         /* where the analysis has no such */
     const struct host_calls *host; /* operators and annotations, and Python frames by stack */
     uint32_t *frames;              /* of each call that is wanted, else FRAME_NONE */
 };
 
-static void stacks_done(struct stacks *s)
+static void stacks_done(struct flame_stacks *s)
 {
     host_calls_done(&s->own);
     free(s->frames);
 }
 
-static int stacks_read(struct stacks *s, struct analysis *a, size_t rank, enum flame_by by,
+static int stacks_read(struct flame_stacks *s, struct analysis *a, size_t rank, enum flame_by by,
                        const struct gpu_work *work)
 {
     int r;
@@ -134,7 +135,7 @@ static int stacks_read(struct stacks *s, struct analysis *a, size_t rank, enum f
 }
 
 /* Whoever is wanted wants all around it; a parent comes before what lies in it. */
-static int make_frames(struct stacks *s, struct flame *f, const struct columns *c, bool *wanted)
+static int make_frames(struct flame_stacks *s, struct flame *f, const struct columns *c, bool *wanted)
 {
     const struct host_call *calls = s->host->calls;
 
@@ -166,7 +167,7 @@ static int add_kernel(struct flame *f, const struct columns *c, const struct gpu
 
     if (frame == FRAME_NONE)
         return -ENOMEM;
-    count(f, frame, e->end - e->ts, is_before);
+    flame_count(f, frame, e->end - e->ts, is_before);
     return 0;
 }
 
@@ -185,7 +186,7 @@ static int add_launched(struct flame *f, struct analysis *a, size_t rank, const 
                         enum flame_by by, bool is_before)
 {
     const struct columns *c = a->ranks[rank].columns;
-    _cleanup_(stacks_done) struct stacks s = {0};
+    _cleanup_(stacks_done) struct flame_stacks s = {0};
     int r = stacks_read(&s, a, rank, by, work);
 
     if (r < 0)
@@ -206,10 +207,10 @@ static int add_launched(struct flame *f, struct analysis *a, size_t rank, const 
 }
 
 /* The host's own time, of what is not itself the time of something that lies in it. */
-static int add_host(struct flame *f, struct analysis *a, size_t rank, const struct gpu_work *work,
-                    enum flame_by by, bool is_before)
+static int flame_add_host(struct flame *f, struct analysis *a, size_t rank, const struct gpu_work *work,
+                          enum flame_by by, bool is_before)
 {
-    _cleanup_(stacks_done) struct stacks s = {0};
+    _cleanup_(stacks_done) struct flame_stacks s = {0};
     const struct intervals *times;
     int r = stacks_read(&s, a, rank, by, work);
 
@@ -223,11 +224,11 @@ static int add_host(struct flame *f, struct analysis *a, size_t rank, const stru
     r = wanted ? make_frames(&s, f, a->ranks[rank].columns, wanted) : -ENOMEM;
     for (size_t i = 0; i < s.host->n && r >= 0; i++)
         if (analysis_has_call(times, &s.host->calls[i]) && s.frames[i] != FRAME_NONE)
-            count(f, s.frames[i], host_call_self(&s.host->calls[i]), is_before);
+            flame_count(f, s.frames[i], host_call_self(&s.host->calls[i]), is_before);
     return r;
 }
 
-static int add_rank(struct flame *f, struct analysis *a, size_t rank, enum flame_by by, bool is_before)
+static int flame_make_rank(struct flame *f, struct analysis *a, size_t rank, enum flame_by by, bool is_before)
 {
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
@@ -235,19 +236,19 @@ static int add_rank(struct flame *f, struct analysis *a, size_t rank, enum flame
     if (r < 0)
         return r;
     if (work->n == 0)
-        return add_host(f, a, rank, work, by, is_before);
+        return flame_add_host(f, a, rank, work, by, is_before);
     return by == FLAME_BY_KERNEL ? add_kernels(f, a->ranks[rank].columns, work, is_before)
                                  : add_launched(f, a, rank, work, by, is_before);
 }
 
 int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_before)
 {
-    int r = f->n == 0 ? plant(f) : 0;
+    int r = f->n == 0 ? flame_plant(f) : 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(f, a, i, by, is_before);
+        r = flame_make_rank(f, a, i, by, is_before);
     if (r >= 0)
-        sum_up(f);
+        flame_sum_up(f);
     return r;
 }
 

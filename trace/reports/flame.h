@@ -9,7 +9,7 @@
 #pragma once
 
 #include "trace/reports/analysis.h"
-#include "trace/reports/name_table.h"
+#include "trace/reports/grouping.h"
 
 #define FLAME_ROOT 0u
 

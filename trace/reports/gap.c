@@ -1,10 +1,242 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whatever covers more than half of a gap covers its middle. So it is enough to know, for each gap, which
+ * slice of the thread began last before that: it, or one that it lies in. All gaps are asked in one walk
+ * through the slices.
+ */
 #include "trace/reports/gap.h"
 
 #include "base/array.h"
-#include "trace/reports/cover.h"
-#include "trace/reports/gap_culprit.h"
+#include "base/order.h"
+#include "trace/reports/interval.h"
+#include "trace/reports/search.h"
 #include <errno.h>
+
+/* -- Gap blamed ----------------------------------------------------------------------------------------- */
+
+/* Where nothing covers half of a gap, so many slices in it are looked at for what covers most. */
+#define SCAN_MAX 256
+/* Slices are nested less deep than that; a damaged file may say otherwise. For one gap no more are looked at,
+ * on all tracks of its thread. */
+#define CLIMB_MAX 4096
+/* A thread has a second track where its calls lie across each other; of more the first are looked at. */
+#define TRACKS_MAX 64
+
+struct gap_blame_looking {
+    const struct columns *c;
+    int64_t *thread;       /* by track */
+    uint32_t *next_track;  /* of the same thread, + 1; 0: none */
+    uint32_t *first_track; /* by thread, + 1 */
+    uint64_t *last;        /* by track: the slice that began last, SLICE_NONE */
+    uint64_t n_tracks, n_threads;
+    struct order_key *order; /* gaps by their middle */
+};
+
+static void gap_blame_looking_done(struct gap_blame_looking *l)
+{
+    free(l->thread);
+    free(l->next_track);
+    free(l->first_track);
+    free(l->last);
+    free(l->order);
+}
+
+static int64_t middle_of(const struct gap *gap)
+{
+    return gap->from + (gap->to - gap->from) / 2;
+}
+
+static int looking_begin(struct gap_blame_looking *l, const struct gaps *gaps)
+{
+    l->n_tracks = columns_rows(l->c, TABLE_track);
+    l->n_threads = columns_rows(l->c, TABLE_thread);
+    l->thread = calloc(l->n_tracks + 1, sizeof(*l->thread));
+    l->next_track = calloc(l->n_tracks + 1, sizeof(*l->next_track));
+    l->first_track = calloc(l->n_threads + 1, sizeof(*l->first_track));
+    l->last = malloc((l->n_tracks + 1) * sizeof(*l->last));
+    l->order = malloc((gaps->n + 1) * sizeof(*l->order));
+    if (!l->thread || !l->next_track || !l->first_track || !l->last || !l->order)
+        return -ENOMEM;
+    for (uint64_t track = l->n_tracks; track > 0; track--) {
+        int64_t thread = columns_get(l->c, COL_track_thread, track - 1);
+        l->last[track - 1] = SLICE_NONE;
+        l->thread[track - 1] = thread;
+        if (thread == COLUMN_NULL)
+            continue;
+        l->next_track[track - 1] = l->first_track[thread];
+        l->first_track[thread] = (uint32_t)track;
+    }
+    for (size_t i = 0; i < gaps->n; i++)
+        l->order[i] = (struct order_key){middle_of(&gaps->items[i]), i};
+    order_keys(l->order, gaps->n);
+    return 0;
+}
+
+/* The tracks of the thread that launched what ends the gap: the first, + 1. */
+static uint32_t tracks_of(const struct gap_blame_looking *l, const struct gap *gap)
+{
+    int64_t track = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(l->c, COL_slice_track, gap->launch);
+    int64_t thread = track == COLUMN_NULL ? COLUMN_NULL : l->thread[track];
+
+    return thread == COLUMN_NULL ? 0 : l->first_track[thread];
+}
+
+static int64_t gap_blame_covered(const struct columns *c, const struct gap *gap, uint64_t slice)
+{
+    int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice), end;
+
+    if (ts == COLUMN_NULL || dur < 0 || __builtin_add_overflow(ts, dur, &end))
+        return 0;
+    return MAX(MIN(end, gap->to) - MAX(ts, gap->from), 0);
+}
+
+static uint64_t parent_of(const struct columns *c, uint64_t slice)
+{
+    int64_t parent = columns_get(c, COL_slice_parent, slice);
+
+    return parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
+}
+
+/* -- What covers more than half ----------------------------------------------------------------------- */
+
+/* The innermost, from where the climb begins. */
+static void gap_blame_climb(const struct columns *c, uint64_t slice, int *left, struct gap *gap)
+{
+    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = parent_of(c, slice)) {
+        int64_t ns = gap_blame_covered(c, gap, slice);
+        if (ns <= (gap->to - gap->from) / 2)
+            continue;
+        /* Of two tracks of the thread, the shorter slice is the inner one. */
+        if (gap->blamed == SLICE_NONE ||
+            columns_get(c, COL_slice_dur, slice) < columns_get(c, COL_slice_dur, gap->blamed)) {
+            gap->blamed = slice;
+            gap->covered = ns;
+        }
+        return;
+    }
+}
+
+static void look_at_middle(const struct gap_blame_looking *l, struct gap *gap)
+{
+    int left = CLIMB_MAX, tracks = TRACKS_MAX;
+
+    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
+         track = l->next_track[track - 1], tracks--)
+        gap_blame_climb(l->c, l->last[track - 1], &left, gap);
+}
+
+static void gap_blame_walk(struct gap_blame_looking *l, struct gaps *gaps)
+{
+    int64_t ts[BLOCK_ROWS], track[BLOCK_ROWS];
+    uint64_t rows = columns_rows(l->c, TABLE_slice);
+    size_t at = 0;
+
+    for (uint64_t first = 0; first < rows && at < gaps->n; first += BLOCK_ROWS) {
+        size_t n = columns_block(l->c, COL_slice_ts, first, BLOCK_ROWS, ts);
+        columns_block(l->c, COL_slice_track, first, BLOCK_ROWS, track);
+        for (size_t i = 0; i < n && at < gaps->n; i++) {
+            while (at < gaps->n && l->order[at].number < ts[i])
+                look_at_middle(l, &gaps->items[l->order[at++].item]);
+            if (track[i] != COLUMN_NULL)
+                l->last[track[i]] = first + i;
+        }
+    }
+    for (; at < gaps->n; at++)
+        look_at_middle(l, &gaps->items[l->order[at].item]);
+}
+
+/* -- What covers most --------------------------------------------------------------------------------- */
+
+/* The first place in the track's part of by_track whose slice is at or behind `slice`. */
+static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
+{
+    /* As an unsigned number COLUMN_NULL is behind all slices. */
+    return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
+}
+
+static uint64_t gap_blame_outermost(const struct columns *c, uint64_t slice)
+{
+    uint64_t parent;
+
+    for (int i = 0; i < CLIMB_MAX && (parent = parent_of(c, slice)) != SLICE_NONE; i++)
+        slice = parent;
+    return slice;
+}
+
+static uint64_t gap_blame_slice_at(const struct columns *c, uint64_t place)
+{
+    int64_t slice = columns_get(c, COL_by_track_slice, place);
+
+    return slice == COLUMN_NULL ? SLICE_NONE : (uint64_t)slice;
+}
+
+static void look_at_one(const struct columns *c, uint64_t slice, struct gap *gap, int64_t *any)
+{
+    int64_t ns = gap_blame_covered(c, gap, slice);
+
+    *any += ns;
+    if (ns > gap->covered) {
+        gap->covered = ns;
+        gap->blamed = slice;
+    }
+}
+
+/* Slices that lie in no other come one after the other: one of them covers most. */
+static void look_through_track(const struct gap_blame_looking *l, uint64_t track, struct gap *gap,
+                               int64_t *any)
+{
+    const struct columns *c = l->c;
+    int64_t first = columns_get(c, COL_track_first, track), count = columns_get(c, COL_track_count, track);
+    uint64_t n = columns_rows(c, TABLE_by_track);
+
+    if (first < 0 || count < 0 || (uint64_t)first > n)
+        return;
+    uint64_t end = (uint64_t)first + MIN((uint64_t)count, n - (uint64_t)first),
+             at = place_in_track(c, (uint64_t)first, end, columns_lower_bound(c, COL_slice_ts, gap->from));
+    if (at > (uint64_t)first) /* it may reach into the gap */
+        look_at_one(c, gap_blame_outermost(c, gap_blame_slice_at(c, at - 1)), gap, any);
+    for (int i = 0; i < SCAN_MAX && at < end; i++, at++) {
+        uint64_t slice = gap_blame_slice_at(c, at);
+        if (columns_get(c, COL_slice_ts, slice) >= gap->to)
+            return;
+        if (columns_get(c, COL_slice_depth, slice) == 0)
+            look_at_one(c, slice, gap, any);
+    }
+}
+
+static void look_for_most(const struct gap_blame_looking *l, struct gap *gap)
+{
+    int64_t any = 0;
+    int tracks = TRACKS_MAX;
+
+    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
+         track = l->next_track[track - 1], tracks--)
+        look_through_track(l, track - 1, gap, &any);
+    if (gap->to - gap->from - any <= gap->covered)
+        return;
+    gap->blamed = SLICE_NONE;
+    gap->covered = 0;
+}
+
+int gap_blame_calls(const struct columns *c, struct gaps *gaps)
+{
+    _cleanup_(gap_blame_looking_done) struct gap_blame_looking l = {.c = c};
+    int r = looking_begin(&l, gaps);
+
+    if (r < 0)
+        return r;
+    gap_blame_walk(&l, gaps);
+    for (size_t i = 0; i < gaps->n; i++) {
+        struct gap *gap = &gaps->items[i];
+        if (gap->blamed == SLICE_NONE)
+            look_for_most(&l, gap);
+        if (gap->blamed != SLICE_NONE)
+            gap->blamed_kind = host_kind_of(columns_text(c, columns_get(c, COL_slice_category, gap->blamed)));
+    }
+    return 0;
+}
+
+/* -- Gap ------------------------------------------------------------------------------------------------- */
 
 static const char *const causes[_GAP_CAUSE_MAX] = {
 #define C(identifier, name) [GAP_##identifier] = name,
@@ -24,7 +256,7 @@ struct stream_end {
     bool any;
 };
 
-static int add(struct gaps *gaps, struct gap gap)
+static int gap_add(struct gaps *gaps, struct gap gap)
 {
     if (!ARRAY_RESERVE(gaps->items, gaps->cap, gaps->n + 1))
         return -ENOMEM;
@@ -32,7 +264,7 @@ static int add(struct gaps *gaps, struct gap gap)
     return 0;
 }
 
-static enum gap_cause cause_of(const struct columns *c, const struct gap *gap)
+static enum gap_cause gap_cause_of(const struct columns *c, const struct gap *gap)
 {
     int64_t launched = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, gap->launch);
 
@@ -41,8 +273,8 @@ static enum gap_cause cause_of(const struct columns *c, const struct gap *gap)
                                                       : GAP_OTHER;
 }
 
-static int find(const struct columns *c, const struct gpu_work *work, const struct intervals *times,
-                struct stream_set *streams, struct gaps *ret)
+static int gap_find(const struct columns *c, const struct gpu_work *work, const struct intervals *times,
+                    struct stream_set *streams, struct gaps *ret)
 {
     _cleanup_(intervals_done) struct intervals at_work = {0};
     _cleanup_(cover_done) struct cover busy = {0};
@@ -68,10 +300,10 @@ static int find(const struct columns *c, const struct gpu_work *work, const stru
                               .after = e->slice,
                               .launch = e->launch,
                               .stream = (uint32_t)stream,
-                              .culprit = SLICE_NONE};
+                              .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from - cover_length(&busy, gap.from, gap.to);
-            gap.cause = cause_of(c, &gap);
-            r = add(ret, gap);
+            gap.cause = gap_cause_of(c, &gap);
+            r = gap_add(ret, gap);
         }
         if (!end->any || e->end > end->end)
             *end = (struct stream_end){e->end, e->slice, true};
@@ -91,9 +323,9 @@ int gaps_find(struct analysis *a, size_t rank, struct gaps *ret)
     if (r >= 0)
         r = analysis_times(a, rank, &times);
     if (r >= 0)
-        r = find(c, work, times, &streams, ret);
+        r = gap_find(c, work, times, &streams, ret);
     if (r >= 0)
-        r = gap_culprits(c, ret);
+        r = gap_blame_calls(c, ret);
     ret->streams = TAKE_PTR(streams.items);
     if (r < 0)
         gaps_done(ret);

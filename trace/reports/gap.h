@@ -2,14 +2,14 @@
 /*
  * When streams had nothing to do, why, and what the host was doing meanwhile.
  *
- * A gap lies between the latest end of a stream's work so far and the beginning of its next. Its culprit is
+ * A gap lies between the latest end of a stream's work so far and the beginning of its next. Its blamed is
  * the innermost slice that covers most of it, of those on the thread that launched the next; where none
  * covers half, the one that covers most, unless the thread was outside any slice for longer.
  */
 #pragma once
 
 #include "trace/reports/analysis.h"
-#include "trace/reports/stream_set.h"
+#include "trace/reports/gpu.h"
 
 /* C(identifier, name): after Holistic Trace Analysis. */
 #define GAP_CAUSES(C)                                                                                        \
@@ -35,9 +35,9 @@ struct gap {
     uint64_t launch; /* of what comes after, SLICE_NONE */
     uint32_t stream; /* number in gaps.streams */
     enum gap_cause cause;
-    enum host_kind culprit_kind;
-    uint64_t culprit; /* slice, SLICE_NONE */
-    int64_t covered;  /* so much of it the culprit covers */
+    enum host_kind blamed_kind;
+    uint64_t blamed; /* slice, SLICE_NONE */
+    int64_t covered; /* so much of it the blamed covers */
 };
 
 struct gaps {
@@ -50,3 +50,49 @@ const char *gap_cause_name(enum gap_cause cause);
 /* Those that end within the view. -ENOMEM. */
 int gaps_find(struct analysis *a, size_t rank, struct gaps *ret);
 void gaps_done(struct gaps *gaps);
+
+/* What the host was doing during gaps. */
+/* Sets blamed, blamed_kind and covered of all. -ENOMEM. */
+int gap_blame_calls(const struct columns *c, struct gaps *gaps);
+
+/*
+ * What a thread did during gaps, as self time: each nanosecond of a gap belongs to the innermost slice that
+ * is open on the thread then, or to none. The self times of a gap add up to its length.
+ */
+/* A part of a gap: the time in one slice itself. */
+struct gap_call {
+    size_t gap;     /* its place in the list of gaps */
+    uint64_t slice; /* SLICE_NONE: no slice was open on the thread */
+    int64_t ns;
+};
+
+struct gap_call_list {
+    struct gap_call *items; /* by gap */
+    size_t n, cap;
+};
+
+/* Of the threads that launched what ends each gap; gaps without a launch have no calls, and neither have the
+ * last ones of a trace that would take more than 64 looks at each of its slices (thousands of streams). ends:
+ * of each gap, until when it is looked at. -ENOMEM. */
+int gap_calls_read(const struct columns *c, const struct gaps *gaps, const int64_t *ends,
+                   struct gap_call_list *ret);
+/* The same of complete gaps. */
+int gap_calls_of_all(const struct columns *c, const struct gaps *gaps, struct gap_call_list *ret);
+void gap_calls_done(struct gap_call_list *list);
+
+/* The call with the most self time of some parts, by name. */
+struct top_call {
+    int64_t name; /* COLUMN_NULL: no slice was open for longer than in any call, or nothing is known */
+    int64_t ns;
+};
+
+/* Sums by name, for many lists of parts one after the other. */
+struct call_sums {
+    const struct columns *c;
+    uint32_t n_texts;
+    int64_t *ns; /* by number of the text; all 0 between two lists */
+};
+
+int call_sums_begin(struct call_sums *sums, const struct columns *c); /* -ENOMEM */
+struct top_call call_sums_top(struct call_sums *sums, const struct gap_call *parts, size_t n);
+void call_sums_done(struct call_sums *sums);

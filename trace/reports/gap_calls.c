@@ -6,10 +6,10 @@
  * always innermost: the profiler stamps it by another clock than operators, so that it may begin some
  * microseconds before the operator that it lies in.
  */
-#include "trace/reports/gap_calls.h"
+#include "trace/reports/gap.h"
 
 #include "base/array.h"
-#include "trace/reports/ancestor.h"
+#include "trace/reports/host.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 
@@ -25,7 +25,7 @@
 #define VISITS_PER_SLICE_MAX 64
 #define VISITS_MIN           65536
 
-struct open_slice {
+struct gap_call_open_slice {
     int64_t ts, end;
     uint64_t slice;
     int64_t self;
@@ -42,7 +42,7 @@ struct gap_walk {
     const struct columns *c;
     uint32_t *next_track;  /* of the same thread, + 1; 0: none */
     uint32_t *first_track; /* by thread, + 1 */
-    struct open_slice *items;
+    struct gap_call_open_slice *items;
     size_t n, cap;
     struct open_stack runtime, others;
     /* Columns of the slices, unpacked: a slice that lies in the gaps of several streams is read for each. */
@@ -129,11 +129,11 @@ static int gap_walk_add(struct gap_walk *w, uint64_t slice, int64_t from, int64_
         return 0;
     if (!ARRAY_RESERVE(w->items, w->cap, w->n + 1))
         return -ENOMEM;
-    w->items[w->n++] = (struct open_slice){ts, end, slice, 0, w->is_runtime[slice]};
+    w->items[w->n++] = (struct gap_call_open_slice){ts, end, slice, 0, w->is_runtime[slice]};
     return 0;
 }
 
-static uint64_t slice_at(const struct gap_walk *w, uint64_t place)
+static uint64_t gap_call_slice_at(const struct gap_walk *w, uint64_t place)
 {
     int64_t slice = w->by_track[place];
 
@@ -153,12 +153,12 @@ static int gap_walk_collect_track(struct gap_walk *w, uint64_t track, int64_t fr
     uint64_t end = (uint64_t)first + MIN((uint64_t)count, n - (uint64_t)first),
              at = FIRST_THAT(i, (uint64_t)first, end, (uint64_t)w->by_track[i] >= begun);
     /* What is open when the gap begins: the slice that began last, and what it lies in. */
-    uint64_t open = at > (uint64_t)first ? slice_at(w, at - 1) : SLICE_NONE;
+    uint64_t open = at > (uint64_t)first ? gap_call_slice_at(w, at - 1) : SLICE_NONE;
     for (int i = 0; i < CLIMB_MAX && open != SLICE_NONE && w->visits_left > 0 && r >= 0;
          i++, open = ancestor_parent(c, open))
         r = gap_walk_add(w, open, from, to);
     for (; at < end && w->visits_left > 0 && r >= 0; at++) {
-        uint64_t slice = slice_at(w, at);
+        uint64_t slice = gap_call_slice_at(w, at);
         if (slice == SLICE_NONE || w->ts[slice] >= to)
             break;
         r = gap_walk_add(w, slice, from, to);
@@ -169,7 +169,7 @@ static int gap_walk_collect_track(struct gap_walk *w, uint64_t track, int64_t fr
 /* By when they begin; of those that begin at once the longer is the outer one. */
 static int compare_open(const void *x, const void *y)
 {
-    const struct open_slice *a = x, *b = y;
+    const struct gap_call_open_slice *a = x, *b = y;
 
     if (a->ts != b->ts)
         return (a->ts > b->ts) - (a->ts < b->ts);
@@ -188,7 +188,7 @@ static bool is_in_order(const struct gap_walk *w)
 }
 
 /* What is open at a time, the one that began last; NULL. */
-static struct open_slice *open_at(const struct gap_walk *w, struct open_stack *stack, int64_t at)
+static struct gap_call_open_slice *open_at(const struct gap_walk *w, struct open_stack *stack, int64_t at)
 {
     while (stack->n > 0 && w->items[stack->items[stack->n - 1]].end <= at)
         stack->n--;
@@ -208,7 +208,7 @@ static int64_t gap_walk_share(struct gap_walk *w, int64_t from, int64_t to)
             stack->items[stack->n++] = next;
         }
         int64_t until = next < w->n ? MIN(w->items[next].ts, to) : to;
-        struct open_slice *open = open_at(w, &w->runtime, at);
+        struct gap_call_open_slice *open = open_at(w, &w->runtime, at);
         if (!open)
             open = open_at(w, &w->others, at);
         if (open) {

@@ -1,24 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why streams had nothing to do, summed up. */
-#include "trace/reports/gap_calls.h"
-#include "trace/reports/hta_gaps.h"
-#include "trace/reports/reports.h"
+/* Every gap of every stream, the longest first. */
+#include "trace/reports/gap.h"
+#include "trace/reports/hta.h"
+#include "trace/reports/report.h"
 #include <errno.h>
 
-static const struct report_column columns[] = {
-    {"rank", UNIT_ID, "which rank"},
-    {"stream", UNIT_ID, "which stream"},
-    {"cause", UNIT_TEXT, "host_wait, kernel_wait, other", IMPORTANCE_HIGH},
-    {"count", UNIT_COUNT, "how many gaps"},
-    {"sum_ns", UNIT_NS, "time of all of them", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "of it, with no stream of the rank at work", IMPORTANCE_HIGH},
-    {"max_ns", UNIT_NS, "of the longest", IMPORTANCE_EXTRA},
-    {"call", UNIT_TEXT, "call with the most self time of the launching threads in these gaps"},
-    {"call_ns", UNIT_NS, "self time of these calls in the gaps", IMPORTANCE_EXTRA},
-    {"inside", UNIT_TEXT, "slices around most of each gap: the name with the most time", IMPORTANCE_EXTRA},
-    {"inside_kind", UNIT_TEXT, "operator, annotation, python, runtime, other", IMPORTANCE_EXTRA},
-    {"inside_ns", UNIT_NS, "time of the gaps inside these slices", IMPORTANCE_EXTRA},
-    {"device", UNIT_ID, "whose stream", IMPORTANCE_EXTRA},
+/* -- Gap list -------------------------------------------------------------------------------------------- */
+
+static const struct report_column gap_list_columns[] = {
+    RANK_COLUMN,
+    {"stream", UNIT_ID, "stream number"},
+    {"start_ns", UNIT_NS, "start of the gap, relative to the first slice of the rank"},
+    {"dur_ns", UNIT_NS, "duration of the gap"},
+    {"cause", UNIT_TEXT, "cause: host_wait, kernel_wait or other"},
+    {"idle_ns", UNIT_NS, "part of the gap without activity on any stream of the rank"},
+    {"call", UNIT_TEXT, "call with the most self time of the launching thread during the gap"},
+    {"call_ns", UNIT_NS, "self time of that call during the gap", IMPORTANCE_EXTRA},
+    {"inside", UNIT_TEXT, "innermost slice of the launching thread that covers most of the gap",
+     IMPORTANCE_EXTRA},
+    {"inside_kind", UNIT_TEXT, "kind of that slice: operator, annotation, python, runtime or other",
+     IMPORTANCE_EXTRA},
+    {"inside_ns", UNIT_NS, "part of the gap within that slice", IMPORTANCE_EXTRA},
+    {"before", UNIT_TEXT, "GPU event that ended before the gap", IMPORTANCE_EXTRA},
+    {"after", UNIT_TEXT, "GPU event that ended the gap"},
+    {"inside_slice", UNIT_ID, "slice number of that slice", IMPORTANCE_EXTRA},
+    {"after_slice", UNIT_ID, "slice number of the event that ended the gap", IMPORTANCE_EXTRA},
+    {"device", UNIT_ID, "GPU of the stream", IMPORTANCE_EXTRA},
+};
+#define COLUMN_DUR 3
+
+static int64_t slice_or_null(uint64_t slice)
+{
+    return slice == SLICE_NONE ? COLUMN_NULL : (int64_t)slice;
+}
+
+static struct text gap_list_name_of(const struct columns *c, uint64_t slice)
+{
+    return columns_text(c, columns_get(c, COL_slice_name, slice));
+}
+
+static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_stream *stream,
+                     const struct gap *gap, const struct top_call *call, struct report_rows *ret)
+{
+    const struct columns *c = a->ranks[rank].columns;
+
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, stream->id);
+    emit_int(ret, analysis_since_first(a, rank, gap->from));
+    emit_int(ret, gap->to - gap->from);
+    emit_str(ret, gap_cause_name(gap->cause));
+    emit_int(ret, gap->idle);
+    emit_text_by_number(ret, c, call->name);
+    emit_int(ret, call->name == COLUMN_NULL ? COLUMN_NULL : call->ns);
+    if (gap->blamed == SLICE_NONE) {
+        emit_null(ret);
+        emit_null(ret);
+        emit_null(ret);
+    } else {
+        emit_text(ret, gap_list_name_of(c, gap->blamed));
+        emit_str(ret, host_kind_name(gap->blamed_kind));
+        emit_int(ret, gap->covered);
+    }
+    emit_text(ret, gap_list_name_of(c, gap->before));
+    emit_text(ret, gap_list_name_of(c, gap->after));
+    emit_int(ret, slice_or_null(gap->blamed));
+    emit_int(ret, slice_or_null(gap->after));
+    emit_int(ret, stream->device);
+}
+
+static int gap_list_make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        _cleanup_(gaps_done) struct gaps gaps = {0};
+        _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
+        _cleanup_(call_sums_done) struct call_sums sums = {0};
+        size_t first = 0;
+        r = gaps_find(a, i, &gaps);
+        if (r >= 0)
+            r = gap_calls_of_all(a->ranks[i].columns, &gaps, &calls);
+        if (r >= 0)
+            r = call_sums_begin(&sums, a->ranks[i].columns);
+        for (size_t k = 0; k < gaps.n && r >= 0; k++) {
+            struct top_call call;
+            size_t next = first;
+            while (next < calls.n && calls.items[next].gap == k)
+                next++;
+            call = call_sums_top(&sums, &calls.items[first], next - first);
+            emit_gap(a, i, &gaps.streams[gaps.items[k].stream], &gaps.items[k], &call, ret);
+            first = next;
+        }
+    }
+    return r < 0 ? r : report_rows_sort(ret, COLUMN_DUR, true);
+}
+
+const struct report report_gap_list = {
+    .name = "gap_list",
+    .title = "each gap, with the host activity",
+    .method = "Gaps and causes as in the report gaps. Each nanosecond of a gap belongs to the innermost "
+              "slice of the thread that launched the event that ends the gap: call is the name with the "
+              "largest sum. inside is the innermost slice around more than half of the gap, otherwise the "
+              "slice with the largest part of it; it is empty if the thread was outside any slice for "
+              "longer.",
+    .needs = NEEDS_GPU,
+    .is_detail = true,
+    .columns = gap_list_columns,
+    .n_columns = ARRAY_SIZE(gap_list_columns),
+    .make = gap_list_make,
+};
+
+/* -- Gaps ------------------------------------------------------------------------------------------------ */
+
+/* Why streams had nothing to do, summed up. */
+
+static const struct report_column gaps_columns[] = {
+    RANK_COLUMN,
+    {"stream", UNIT_ID, "stream number"},
+    {"cause", UNIT_TEXT, "cause: host_wait, kernel_wait or other", IMPORTANCE_HIGH},
+    {"count", UNIT_COUNT, "number of gaps"},
+    {"sum_ns", UNIT_NS, "total duration of the gaps", IMPORTANCE_HIGH},
+    {"idle_ns", UNIT_NS, "part of the gaps without activity on any stream of the rank", IMPORTANCE_HIGH},
+    {"max_ns", UNIT_NS, "longest gap", IMPORTANCE_EXTRA},
+    {"call", UNIT_TEXT, "call with the most self time of the launching threads during the gaps"},
+    {"call_ns", UNIT_NS, "self time of that call during the gaps", IMPORTANCE_EXTRA},
+    {"inside", UNIT_TEXT, "slices that cover most of each gap: the name with the most time",
+     IMPORTANCE_EXTRA},
+    {"inside_kind", UNIT_TEXT, "kind of these slices: operator, annotation, python, runtime or other",
+     IMPORTANCE_EXTRA},
+    {"inside_ns", UNIT_NS, "part of the gaps within these slices", IMPORTANCE_EXTRA},
+    {"device", UNIT_ID, "GPU of the stream", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 4
 
@@ -33,7 +144,7 @@ struct share {
     size_t gap; /* its place in the list, of a single one */
 };
 
-static int compare(const void *x, const void *y)
+static int gaps_compare(const void *x, const void *y)
 {
     const struct share *a = x, *b = y;
 
@@ -48,28 +159,28 @@ static bool is_of_one_row(const struct share *a, const struct share *b)
     return a->stream == b->stream && a->cause == b->cause;
 }
 
-static void put_row(const struct rank *rank, const struct gpu_stream *stream, const struct share *all,
-                    const struct share *worst, const struct top_call *call, struct report_rows *ret)
+static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stream, const struct share *all,
+                          const struct share *worst, const struct top_call *call, struct report_rows *ret)
 {
-    put_int(ret, rank->number);
-    put_int(ret, stream->id);
-    put_str(ret, gap_cause_name(all->cause));
-    put_int(ret, (int64_t)all->count);
-    put_int(ret, all->sum);
-    put_int(ret, all->idle);
-    put_int(ret, all->max);
-    put_text_or_null(ret, rank->columns, call->name);
-    put_int(ret, call->name == COLUMN_NULL ? COLUMN_NULL : call->ns);
+    emit_int(ret, rank->number);
+    emit_int(ret, stream->id);
+    emit_str(ret, gap_cause_name(all->cause));
+    emit_int(ret, (int64_t)all->count);
+    emit_int(ret, all->sum);
+    emit_int(ret, all->idle);
+    emit_int(ret, all->max);
+    emit_text_by_number(ret, rank->columns, call->name);
+    emit_int(ret, call->name == COLUMN_NULL ? COLUMN_NULL : call->ns);
     if (worst) {
-        put_text(ret, columns_text(rank->columns, worst->name));
-        put_str(ret, host_kind_name(worst->kind));
-        put_int(ret, worst->sum);
+        emit_text(ret, columns_text(rank->columns, worst->name));
+        emit_str(ret, host_kind_name(worst->kind));
+        emit_int(ret, worst->sum);
     } else {
-        put_null(ret);
-        put_null(ret);
-        put_null(ret);
+        emit_null(ret);
+        emit_null(ret);
+        emit_null(ret);
     }
-    put_int(ret, stream->device);
+    emit_int(ret, stream->device);
 }
 
 /* Of the gaps of some shares, whose parts are put one after the other into room. */
@@ -86,8 +197,8 @@ static struct top_call find_top_call(struct call_sums *sums, const struct gap_ca
 }
 
 /* Shares are in order: those of a row follow each other, and in them those of a name. */
-static int put_rows(const struct rank *rank, const struct gaps *gaps, const struct share *shares,
-                    struct report_rows *ret)
+static int gaps_emit_rows(const struct rank *rank, const struct gaps *gaps, const struct share *shares,
+                          struct report_rows *ret)
 {
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
     _cleanup_(freep) size_t *first_call = calloc(gaps->n + 2, sizeof(*first_call));
@@ -107,7 +218,8 @@ static int put_rows(const struct rank *rank, const struct gaps *gaps, const stru
         all.count = 0, all.sum = all.idle = all.max = 0;
         for (next = i; next < gaps->n && is_of_one_row(&shares[i], &shares[next]);) {
             struct share one = shares[next];
-            for (size_t first = next++; next < gaps->n && compare(&shares[first], &shares[next]) == 0; next++)
+            for (size_t first = next++; next < gaps->n && gaps_compare(&shares[first], &shares[next]) == 0;
+                 next++)
                 one.sum += shares[next].sum, one.idle += shares[next].idle, one.count++,
                     one.max = MAX(one.max, shares[next].max);
             all.count += one.count;
@@ -118,12 +230,12 @@ static int put_rows(const struct rank *rank, const struct gaps *gaps, const stru
                 worst = one;
         }
         struct top_call call = find_top_call(&sums, &calls, first_call, &shares[i], next - i, room);
-        put_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, &call, ret);
+        gaps_emit_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, &call, ret);
     }
     return 0;
 }
 
-static int add_rank(struct analysis *a, size_t number, struct report_rows *ret)
+static int gaps_make_rank(struct analysis *a, size_t number, struct report_rows *ret)
 {
     _cleanup_(gaps_done) struct gaps gaps = {0};
     const struct rank *rank = &a->ranks[number];
@@ -138,12 +250,12 @@ static int add_rank(struct analysis *a, size_t number, struct report_rows *ret)
         const struct gap *gap = &gaps.items[i];
         int64_t ns = gap->to - gap->from;
         shares[i] =
-            (struct share){gap->stream, gap->cause, gap->culprit_kind, COLUMN_NULL, 1, ns, gap->idle, ns, i};
-        if (gap->culprit != SLICE_NONE)
-            shares[i].name = columns_get(rank->columns, COL_slice_name, gap->culprit);
+            (struct share){gap->stream, gap->cause, gap->blamed_kind, COLUMN_NULL, 1, ns, gap->idle, ns, i};
+        if (gap->blamed != SLICE_NONE)
+            shares[i].name = columns_get(rank->columns, COL_slice_name, gap->blamed);
     }
-    qsort(shares, gaps.n, sizeof(*shares), compare);
-    return put_rows(rank, &gaps, shares, ret);
+    qsort(shares, gaps.n, sizeof(*shares), gaps_compare);
+    return gaps_emit_rows(rank, &gaps, shares, ret);
 }
 
 /* HTA knows the first columns alone. */
@@ -154,40 +266,40 @@ static int make_as_hta(struct analysis *a, struct report_rows *ret)
     int r = hta_gaps(a, &rows);
 
     for (size_t row = 0; row < report_rows_count(&rows) && r >= 0; row++)
-        for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(gaps_columns); i++) {
             const struct cell *cell = i <= COLUMN_SUM ? report_rows_at(&rows, row, i) : NULL;
             if (!cell || cell->type == CELL_NULL)
-                put_null(ret);
+                emit_null(ret);
             else if (cell->type == CELL_TEXT)
-                put_str(ret, cell->text);
+                emit_str(ret, cell->text);
             else
-                put_int(ret, cell->integer);
+                emit_int(ret, cell->integer);
         }
     return r < 0 ? r : report_rows_error(&rows);
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int gaps_make(struct analysis *a, struct report_rows *ret)
 {
     int r = 0;
 
     if (a->hta)
         return make_as_hta(a, ret);
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
+        r = gaps_make_rank(a, i, ret);
     return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
 }
 
 const struct report report_gaps = {
     .name = "gaps",
-    .title = "idle time of each stream by cause, and what the host did meanwhile",
-    .how =
+    .title = "idle time of each stream by cause, with the host activity",
+    .method =
         "A gap is the time between the latest end of a stream's work so far and the beginning of its next. "
         "Causes after Holistic Trace Analysis: host_wait where the next was launched only in the gap, else "
         "kernel_wait where it is shorter than 30 us, else other. Each nanosecond belongs to the innermost "
         "slice of "
         "the launching thread: call is the name with the largest sum. gap_list has each gap.",
     .needs = NEEDS_GPU,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = gaps_columns,
+    .n_columns = ARRAY_SIZE(gaps_columns),
+    .make = gaps_make,
 };

@@ -6,6 +6,43 @@
 #include "trace/reports/hta.h"
 #include <errno.h>
 
+/* -- Stream set ------------------------------------------------------------------------------------------ */
+
+static bool stream_set_is_same(const void *owner, size_t number, const void *thing)
+{
+    const struct stream_set *set = owner;
+    const struct gpu_stream *a = &set->items[number], *b = thing;
+
+    return a->device == b->device && a->id == b->id;
+}
+
+int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id)
+{
+    struct gpu_stream stream = {device, id};
+
+    /* Work comes in bursts of one stream. */
+    if (set->last < set->n && stream_set_is_same(set, set->last, &stream))
+        return (int64_t)set->last;
+    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
+        return -ENOMEM;
+    int64_t number = hash_table_number(&set->numbers, hash_words((uint64_t)device, (uint64_t)id),
+                                       stream_set_is_same, set, &stream);
+    if (number == (int64_t)set->n)
+        set->items[set->n++] = stream;
+    if (number >= 0)
+        set->last = (size_t)number;
+    return number;
+}
+
+void stream_set_done(struct stream_set *set)
+{
+    free(set->items);
+    hash_table_done(&set->numbers);
+    *set = (struct stream_set){0};
+}
+
+/* -- Gpu ------------------------------------------------------------------------------------------------- */
+
 /* What a name means, found once for each text of the trace. */
 struct meaning {
     bool known;
@@ -22,14 +59,14 @@ struct loader {
     uint32_t n_texts;
 };
 
-static enum gpu_kind kind_of(enum kernel_class class)
+static enum gpu_kind gpu_kind_of(enum kernel_class class)
 {
     return class == CLASS_MEMORY          ? GPU_MEMORY
            : class == CLASS_COMMUNICATION ? GPU_COMMUNICATION
                                           : GPU_COMPUTE;
 }
 
-static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_transfer)
+static struct meaning gpu_meaning_of(const struct loader *l, int64_t name, bool is_transfer)
 {
     struct text text = columns_text(l->c, name);
     struct meaning m = {
@@ -37,7 +74,7 @@ static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_t
         .class = is_transfer ? CLASS_MEMORY : kernel_class_of(l->patterns, text.p, text.size),
     };
 
-    m.kind = l->by_hta ? hta_kind(text) : kind_of(m.class);
+    m.kind = l->by_hta ? hta_kind(text) : gpu_kind_of(m.class);
     m.collective = m.kind == GPU_COMMUNICATION ? collective_kind_of(text) : COLLECTIVE_OTHER;
     return m;
 }
@@ -45,10 +82,10 @@ static struct meaning meaning_of(const struct loader *l, int64_t name, bool is_t
 static struct meaning find_meaning(const struct loader *l, int64_t name, bool is_transfer)
 {
     if (name < 0 || name >= l->n_texts)
-        return meaning_of(l, name, is_transfer);
+        return gpu_meaning_of(l, name, is_transfer);
     struct meaning *m = &l->meanings[name];
     if (!m->known)
-        *m = meaning_of(l, name, is_transfer);
+        *m = gpu_meaning_of(l, name, is_transfer);
     return *m;
 }
 
@@ -82,7 +119,7 @@ struct gpu_event *gpu_work_add(struct gpu_work *work)
     return &work->events[work->n++];
 }
 
-static int read_events(const struct loader *l, struct gpu_work *ret)
+static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
 {
     const struct columns *c = l->c;
     struct category_look look = {.category = COLUMN_NULL};
@@ -123,17 +160,17 @@ static int read_events(const struct loader *l, struct gpu_work *ret)
     return 0;
 }
 
-static int compare(const void *x, const void *y)
+static int gpu_compare(const void *x, const void *y)
 {
     const struct gpu_event *a = x, *b = y;
 
     return a->ts != b->ts ? (a->ts > b->ts) - (a->ts < b->ts) : (a->slice > b->slice) - (a->slice < b->slice);
 }
 
-static bool is_ordered(const struct gpu_work *work)
+static bool gpu_is_ordered(const struct gpu_work *work)
 {
     for (size_t i = 1; i < work->n; i++)
-        if (compare(&work->events[i - 1], &work->events[i]) > 0)
+        if (gpu_compare(&work->events[i - 1], &work->events[i]) > 0)
             return false;
     return true;
 }
@@ -164,10 +201,10 @@ int gpu_work_read(const struct columns *c, const struct kernel_patterns *pattern
 
     *ret = (struct gpu_work){0};
     l.meanings = calloc((size_t)l.n_texts + 1, sizeof(*l.meanings));
-    int r = l.meanings ? read_events(&l, ret) : -ENOMEM;
+    int r = l.meanings ? gpu_read_events(&l, ret) : -ENOMEM;
     free(l.meanings);
-    if (r >= 0 && !is_ordered(ret))
-        qsort(ret->events, ret->n, sizeof(ret->events[0]), compare);
+    if (r >= 0 && !gpu_is_ordered(ret))
+        qsort(ret->events, ret->n, sizeof(ret->events[0]), gpu_compare);
     if (r >= 0)
         link_launches(c, ret);
     else
@@ -225,4 +262,93 @@ int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret)
     };
     ret->exposed = ret->communication - intervals_common(&communication, &compute);
     return 0;
+}
+
+/* -- Gpu parts ------------------------------------------------------------------------------------------- */
+
+/* Parts in order of appearance, and how much work each has. */
+static int find_parts(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *s)
+{
+    _cleanup_(stream_set_done) struct stream_set streams = {0};
+    size_t cap = 0;
+
+    for (size_t i = 0; i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        int64_t number = stream_set_number(&streams, e->device, by == BY_DEVICE ? COLUMN_NULL : e->stream);
+        if (number < 0)
+            return (int)number;
+        if (!ARRAY_RESERVE(s->items, cap, streams.n))
+            return -ENOMEM;
+        struct gpu_part *part = &s->items[number];
+        if (streams.n > s->n) {
+            const struct gpu_stream *stream = &streams.items[number];
+            *part = (struct gpu_part){.device = stream->device, .stream = stream->id};
+            s->n = streams.n;
+        }
+        s->of[i] = (uint32_t)number;
+        part->work.n++;
+    }
+    return 0;
+}
+
+static int gpu_parts_compare(const void *x, const void *y, void *arg)
+{
+    const uint32_t *i = x, *k = y;
+    const struct gpu_part *items = arg, *a = &items[*i], *b = &items[*k];
+
+    if (a->device != b->device)
+        return (a->device > b->device) - (a->device < b->device);
+    return (a->stream > b->stream) - (a->stream < b->stream);
+}
+
+/* Puts them in order and gives each its part of the events. */
+static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
+{
+    _cleanup_(freep) uint32_t *by_number = calloc(s->n + 1, sizeof(*by_number)),
+                              *place = calloc(s->n + 1, sizeof(*place));
+    struct gpu_part *items = calloc(s->n + 1, sizeof(*items));
+    size_t first = 0;
+
+    if (!by_number || !place || !items) {
+        free(items);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < s->n; i++)
+        by_number[i] = (uint32_t)i;
+    qsort_r(by_number, s->n, sizeof(*by_number), gpu_parts_compare, s->items);
+    for (size_t i = 0; i < s->n; i++) {
+        items[i] = s->items[by_number[i]];
+        place[by_number[i]] = (uint32_t)i;
+        items[i].work.events = s->events + first;
+        first += items[i].work.n;
+        items[i].work.n = 0;
+    }
+    free(s->items);
+    s->items = items;
+    for (size_t i = 0; i < work->n; i++) {
+        s->of[i] = place[s->of[i]];
+        struct gpu_work *part = &items[s->of[i]].work;
+        part->events[part->n++] = work->events[i];
+    }
+    return 0;
+}
+
+int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *ret)
+{
+    *ret = (struct gpu_parts){.events = malloc((work->n + 1) * sizeof(*ret->events)),
+                              .of = malloc((work->n + 1) * sizeof(*ret->of))};
+    int r = ret->events && ret->of ? find_parts(work, by, ret) : -ENOMEM;
+    if (r >= 0)
+        r = gpu_parts_order(work, ret);
+    if (r < 0)
+        gpu_parts_done(ret);
+    return r;
+}
+
+void gpu_parts_done(struct gpu_parts *parts)
+{
+    free(parts->items);
+    free(parts->events);
+    free(parts->of);
+    *parts = (struct gpu_parts){0};
 }

@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The work of a trace's GPUs as one array, which most reports walk through: kernels, copies and memsets with
- * the call that launched each. By when they begin.
- */
+/* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
 #pragma once
 
+#include "base/hash_table.h"
 #include "trace/columns/columns.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/interval.h"
 #include "trace/reports/kernel_class.h"
 
+struct gpu_stream {
+    int64_t device, id; /* COLUMN_NULL where unknown */
+};
+
+struct stream_set {
+    struct gpu_stream *items; /* by number */
+    size_t n, cap;
+    struct hash_table numbers; /* private */
+    size_t last;
+};
+
+/* The stream's number, which it gets where it is new; -ENOMEM. */
+int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id);
+void stream_set_done(struct stream_set *set);
+
+/*
+ * The work of a trace's GPUs as one array, which most reports walk through: kernels, copies and memsets with
+ * the call that launched each. By when they begin.
+ */
 #define SLICE_NONE UINT64_MAX
 /* What begins before or ends after it (146 years from 0) is left out. */
 #define GPU_TIME_MAX (INT64_MAX / 2)
@@ -56,3 +73,25 @@ struct gpu_times {
 
 /* All 0 where there is no work. -ENOMEM. */
 int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret);
+
+/* The work of a rank parted by what it ran on, in order of time each. */
+struct gpu_part {
+    int64_t device, stream; /* COLUMN_NULL where unknown */
+    struct gpu_work work;   /* part of all events; not to be done with */
+};
+
+struct gpu_parts {
+    struct gpu_part *items; /* by device and stream */
+    size_t n;
+    struct gpu_event *events; /* private */
+    uint32_t *of;             /* for each event of the work that was parted: its place in items */
+};
+
+enum gpu_parting {
+    BY_STREAM, /* of a device */
+    BY_DEVICE, /* with all its streams, which are COLUMN_NULL then */
+};
+
+/* Linear in the work, however many streams there are. -ENOMEM. */
+int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *ret);
+void gpu_parts_done(struct gpu_parts *parts);

@@ -5,6 +5,9 @@
 #include "trace/columns/schema.h"
 #include "trace/reports/search.h"
 #include <errno.h>
+#include <fnmatch.h>
+
+/* -- Host ------------------------------------------------------------------------------------------------ */
 
 /* How many calls that are under way on a thread are tried for one that holds a new one: calls that nest are
  * found at the first. */
@@ -49,7 +52,7 @@ struct under_way {
     int64_t runtime_until; /* a runtime call that lies in another is counted with that */
 };
 
-struct reading {
+struct host_reading {
     const struct columns *c;
     unsigned kinds;
     struct host_calls *host;
@@ -61,7 +64,7 @@ struct reading {
     uint64_t n_tracks;
 };
 
-static void reading_done(struct reading *r)
+static void host_reading_done(struct host_reading *r)
 {
     for (uint64_t i = 0; r->threads && i < r->n_threads; i++)
         free(r->threads[i].items);
@@ -70,7 +73,7 @@ static void reading_done(struct reading *r)
     free(r->kind_of);
 }
 
-static int reading_begin(struct reading *r)
+static int reading_begin(struct host_reading *r)
 {
     r->n_texts = columns_texts(r->c);
     r->n_threads = columns_rows(r->c, TABLE_thread);
@@ -87,7 +90,7 @@ static int reading_begin(struct reading *r)
     return 0;
 }
 
-static enum host_kind kind_of(struct reading *r, int64_t category)
+static enum host_kind host_text_kind(struct host_reading *r, int64_t category)
 {
     if (category < 0 || category >= r->n_texts)
         return HOST_OTHER;
@@ -121,7 +124,7 @@ static int open_call(struct host_calls *h, struct under_way *t, struct host_call
     return 0;
 }
 
-static int take(struct reading *r, enum host_kind kind, int64_t track, struct host_call call)
+static int host_take(struct host_reading *r, enum host_kind kind, int64_t track, struct host_call call)
 {
     struct host_calls *h = r->host;
     int64_t thread = track < 0 || (uint64_t)track >= r->n_tracks ? COLUMN_NULL : r->thread_of[track];
@@ -149,7 +152,7 @@ static int take(struct reading *r, enum host_kind kind, int64_t track, struct ho
     return 0;
 }
 
-static int read_block(struct reading *r, uint64_t first)
+static int read_block(struct host_reading *r, uint64_t first)
 {
     const struct columns *c = r->c;
     int64_t categories_[BLOCK_ROWS], ts[BLOCK_ROWS], dur[BLOCK_ROWS], track[BLOCK_ROWS], name[BLOCK_ROWS];
@@ -157,7 +160,7 @@ static int read_block(struct reading *r, uint64_t first)
     size_t n = columns_block(c, COL_slice_category, first, BLOCK_ROWS, categories_), n_host = 0;
 
     for (size_t i = 0; i < n; i++) {
-        kinds[i] = kind_of(r, categories_[i]);
+        kinds[i] = host_text_kind(r, categories_[i]);
         n_host += kinds[i] != HOST_OTHER;
     }
     if (n_host == 0)
@@ -171,7 +174,7 @@ static int read_block(struct reading *r, uint64_t first)
         if (kinds[i] == HOST_OTHER || ts[i] == COLUMN_NULL || dur[i] < 0 ||
             __builtin_add_overflow(ts[i], dur[i], &end))
             continue;
-        int e = take(
+        int e = host_take(
             r, kinds[i], track[i],
             (struct host_call){
                 .ts = ts[i], .end = end, .name = name[i], .slice = (uint32_t)(first + i), .kind = kinds[i]});
@@ -288,7 +291,7 @@ static void sum_work(const struct gpu_work *work, struct host_calls *h)
 int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work,
                     struct host_calls *ret)
 {
-    _cleanup_(reading_done) struct reading reading = {.c = c, .kinds = kinds, .host = ret};
+    _cleanup_(host_reading_done) struct host_reading reading = {.c = c, .kinds = kinds, .host = ret};
 
     *ret = (struct host_calls){.n_slices = columns_rows(c, TABLE_slice)};
     ret->around = malloc((ret->n_slices + 1) * sizeof(*ret->around));
@@ -312,4 +315,100 @@ void host_calls_done(struct host_calls *h)
     free(h->around);
     free(h->launcher);
     *h = (struct host_calls){0};
+}
+
+/* -- Ancestor -------------------------------------------------------------------------------------------- */
+
+uint64_t ancestor_parent(const struct columns *c, uint64_t slice)
+{
+    int64_t parent = slice == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_parent, slice);
+    return parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
+}
+
+uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice)
+{
+    uint64_t walked[ANCESTORS_MAX], found = SLICE_NONE;
+    size_t n = 0;
+
+    for (uint64_t at = slice; at != SLICE_NONE && n < ANCESTORS_MAX; at = ancestor_parent(finder->c, at)) {
+        size_t place = at % ANCESTORS_REMEMBERED;
+        if (finder->remembered[place].used && finder->remembered[place].slice == at) {
+            found = finder->remembered[place].found;
+            break;
+        }
+        walked[n++] = at;
+        if (finder->matches(finder->arg, at)) {
+            found = at;
+            break;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t place = walked[i] % ANCESTORS_REMEMBERED;
+        finder->remembered[place].used = true;
+        finder->remembered[place].slice = walked[i];
+        finder->remembered[place].found = found;
+    }
+    return found;
+}
+
+/* -- Correlation ----------------------------------------------------------------------------------------- */
+
+int correlations_read(const struct columns *c, int64_t before, struct correlations *ret)
+{
+    int64_t slices[BLOCK_ROWS], numbers[BLOCK_ROWS];
+    uint64_t rows = columns_rows(c, TABLE_runtime);
+
+    *ret = (struct correlations){.items = malloc((rows + 1) * sizeof(*ret->items))};
+    if (!ret->items)
+        return -ENOMEM;
+    for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
+        size_t n = columns_block(c, COL_runtime_slice, first, BLOCK_ROWS, slices);
+        columns_block(c, COL_runtime_correlation, first, BLOCK_ROWS, numbers);
+        for (size_t i = 0; i < n; i++)
+            if (slices[i] != COLUMN_NULL && numbers[i] >= 0 &&
+                (before == INT64_MAX || columns_get(c, COL_slice_ts, (uint64_t)slices[i]) < before))
+                ret->items[ret->n++] = (struct order_key){numbers[i], (size_t)slices[i]};
+    }
+    order_keys(ret->items, ret->n);
+    return 0;
+}
+
+void correlations_done(struct correlations *correlations)
+{
+    free(correlations->items);
+    *correlations = (struct correlations){0};
+}
+
+size_t correlations_find(const struct correlations *correlations, int64_t correlation)
+{
+    const struct order_key *items = correlations->items;
+    size_t n = correlations->n, at = FIRST_THAT(i, 0, n, items[i].number >= correlation);
+
+    return at < n && items[at].number == correlation ? at : n;
+}
+
+/* -- Sync call ------------------------------------------------------------------------------------------- */
+
+#define NAME_LOOK_MAX 128
+
+static const struct {
+    const char *glob;
+    enum sync_call kind;
+} calls[] = {
+    {"*Synchronize*", SYNC_WAIT}, {"*Memcpy*Async*", SYNC_NONE}, {"cudaMemcpy*", SYNC_COPY},
+    {"cuMemcpy*", SYNC_COPY},     {"hipMemcpy*", SYNC_COPY},     {"*FreeAsync*", SYNC_NONE},
+    {"cudaFree*", SYNC_FREE},     {"cuMemFree*", SYNC_FREE},     {"hipFree*", SYNC_FREE},
+    {"*Get*", SYNC_ASKS},         {"*IsCapturing*", SYNC_ASKS},  {"*Query*", SYNC_ASKS},
+    {"*EventRecord*", SYNC_ASKS},
+};
+
+enum sync_call sync_call_of(struct text name)
+{
+    char plain[NAME_LOOK_MAX];
+
+    snprintf(plain, sizeof(plain), "%.*s", (int)MIN(name.size, sizeof(plain) - 1), name.p);
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+        if (fnmatch(calls[i].glob, plain, 0) == 0)
+            return calls[i].kind;
+    return SYNC_NONE;
 }

@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include "base/order.h"
+#include "trace/columns/columns.h"
 #include "trace/reports/gpu.h"
 
 /* H(identifier, word for people) */
@@ -59,4 +61,72 @@ void host_calls_done(struct host_calls *h);
 static inline int64_t host_call_self(const struct host_call *call)
 {
     return MAX(call->end - call->ts - call->within, 0);
+}
+
+/*
+ * The nearest slice around another one that is of some kind. Stacks of Python are deep and what lies close
+ * together has most of them in common: where a walk leads is remembered for a while.
+ */
+/* How far is walked; parents of a damaged trace may form a circle. */
+#define ANCESTORS_MAX        512
+#define ANCESTORS_REMEMBERED 1024
+
+struct ancestor_finder {
+    const struct columns *c;
+    bool (*matches)(void *arg, uint64_t slice);
+    void *arg;
+    struct {
+        uint64_t slice, found;
+        bool used;
+    } remembered[ANCESTORS_REMEMBERED];
+};
+
+/* From slice, itself included, upwards; SLICE_NONE where there is none, and of SLICE_NONE. */
+uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice);
+/* The slice around it. */
+uint64_t ancestor_parent(const struct columns *c, uint64_t slice);
+
+/* Calls of the GPU's runtime by their correlation, which is also that of the work they launched. */
+struct correlations {
+    struct order_key *items; /* number: the correlation; item: the call's slice */
+    size_t n;
+};
+
+/* Of calls that begin before a time. -ENOMEM. */
+int correlations_read(const struct columns *c, int64_t before, struct correlations *ret);
+void correlations_done(struct correlations *correlations);
+/* The first of those with a correlation; n where there is none. */
+size_t correlations_find(const struct correlations *correlations, int64_t correlation);
+
+/* Which calls of a GPU's runtime wait for the GPU. Pure. */
+enum sync_call {
+    SYNC_NONE,
+    SYNC_WAIT, /* for an event, a stream, the device */
+    SYNC_COPY, /* a copy that returns when it is done */
+    SYNC_FREE, /* memory that is given back: everything that may use it has to end */
+    SYNC_ASKS, /* does nothing on the GPU: between a call and what waits for it */
+};
+
+enum sync_call sync_call_of(struct text name);
+
+static inline bool sync_call_waits(enum sync_call kind)
+{
+    return kind == SYNC_WAIT || kind == SYNC_COPY || kind == SYNC_FREE;
+}
+
+/* The slices of one name and category, as a trace groups them: places in by_name. */
+struct name_rows {
+    uint64_t first, end;
+};
+
+/* Within the table, whatever a damaged file says. */
+static inline struct name_rows name_rows_of(const struct columns *c, uint64_t group)
+{
+    int64_t first = columns_get(c, COL_name_first, group), count = columns_get(c, COL_name_count, group);
+    uint64_t rows = columns_rows(c, TABLE_by_name);
+
+    if (first < 0 || count < 0 || (uint64_t)first >= rows)
+        return (struct name_rows){0, 0};
+    return (struct name_rows){(uint64_t)first,
+                              (uint64_t)first + MIN((uint64_t)count, rows - (uint64_t)first)};
 }

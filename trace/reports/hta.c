@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/hta.h"
 
-#include "trace/reports/correlation.h"
-#include "trace/reports/glob.h"
-#include "trace/reports/kernel_parts.h"
-#include "trace/reports/name_rows.h"
+#include "trace/columns/schema.h"
+#include "trace/reports/host.h"
+#include "trace/reports/kernel_name.h"
 #include <errno.h>
+
+/* -- Hta ------------------------------------------------------------------------------------------------- */
 
 /* HTA's regular expressions, as patterns: the first that matches counts. */
 static const struct {
@@ -166,7 +167,7 @@ static int64_t hta_last_step(struct analysis *a, size_t rank)
 
 /* -- The filter ---------------------------------------------------------------------------------------- */
 
-static size_t count_of(const struct correlations *in, int64_t correlation)
+static size_t hta_count_of(const struct correlations *in, int64_t correlation)
 {
     size_t first = correlations_find(in, correlation), n = 0;
 
@@ -186,7 +187,7 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
     *work = (struct gpu_work){0};
     int r = correlations_read(a->ranks[rank].columns, before, &launched);
     for (size_t i = 0; i < all.n && r >= 0; i++) {
-        size_t n = all.events[i].correlation < 0 ? 0 : count_of(&launched, all.events[i].correlation);
+        size_t n = all.events[i].correlation < 0 ? 0 : hta_count_of(&launched, all.events[i].correlation);
         for (; n > 0 && r >= 0; n--) {
             struct gpu_event *copy = gpu_work_add(work);
             if (copy)
@@ -195,5 +196,104 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
                 r = -ENOMEM;
         }
     }
+    return r;
+}
+
+/* -- Hta gaps -------------------------------------------------------------------------------------------- */
+
+/* Its consecutive_kernel_delay: 30, which its documentation calls nanoseconds and its code compares with
+ * microseconds. */
+#define KERNEL_WAIT_NS 30000
+
+enum cause { HOST_WAIT, KERNEL_WAIT, OTHER, _CAUSE_MAX };
+
+static const char *const causes[_CAUSE_MAX] = {"host_wait", "kernel_wait", "other"};
+
+struct hta_gaps_sum {
+    bool seen;
+    int64_t count, sum;
+};
+
+/* Synchronisation has a stream too, but is no work. */
+static bool is_kernel(const struct columns *c, const struct gpu_event *e)
+{
+    struct text category = columns_text(c, columns_get(c, COL_slice_category, e->slice));
+
+    return category_is_gpu_work(category.p, category.size) || text_is(category, "mtia_ccp_events");
+}
+
+static int hta_gaps_compare(const void *x, const void *y)
+{
+    const struct gpu_event *a = x, *b = y;
+
+    if (a->stream != b->stream)
+        return (a->stream > b->stream) - (a->stream < b->stream);
+    if (a->ts != b->ts)
+        return (a->ts > b->ts) - (a->ts < b->ts);
+    return (a->slice > b->slice) - (a->slice < b->slice);
+}
+
+static enum cause hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
+                                    const struct gpu_event *e)
+{
+    int64_t launched = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+
+    return launched != COLUMN_NULL && launched > before->end ? HOST_WAIT
+           : e->ts - before->end < KERNEL_WAIT_NS            ? KERNEL_WAIT
+                                                             : OTHER;
+}
+
+static void hta_gaps_add_stream(const struct analysis *a, size_t rank, const struct gpu_event *events,
+                                size_t n, struct report_rows *ret)
+{
+    struct hta_gaps_sum sums[_CAUSE_MAX] = {
+        [OTHER] = {.seen = true}}; /* HTA's first of a stream, without a gap */
+
+    for (size_t i = 1; i < n; i++) {
+        struct hta_gaps_sum *s = &sums[hta_gaps_cause_of(a->ranks[rank].columns, &events[i - 1], &events[i])];
+        s->seen = true;
+        s->count++;
+        s->sum = add_time(s->sum, events[i].ts - events[i - 1].end);
+    }
+    for (enum cause cause = 0; cause < _CAUSE_MAX; cause++) {
+        if (!sums[cause].seen)
+            continue;
+        emit_int(ret, a->ranks[rank].number);
+        emit_int(ret, events[0].stream);
+        emit_str(ret, causes[cause]);
+        emit_int(ret, sums[cause].count);
+        emit_int(ret, sums[cause].sum);
+    }
+}
+
+static int hta_gaps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    const struct gpu_work *work;
+    size_t n = 0;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r < 0)
+        return r;
+    _cleanup_(freep) struct gpu_event *events = malloc((work->n + 1) * sizeof(*events));
+    if (!events)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->n; i++)
+        if (is_kernel(a->ranks[rank].columns, &work->events[i]))
+            events[n++] = work->events[i];
+    qsort(events, n, sizeof(*events), hta_gaps_compare);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from; to < n && events[to].stream == events[from].stream;)
+            to++;
+        hta_gaps_add_stream(a, rank, &events[from], to - from, ret);
+    }
+    return 0;
+}
+
+int hta_gaps(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = hta_gaps_make_rank(a, i, ret);
     return r;
 }

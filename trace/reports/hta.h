@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trace/reports/analysis.h"
+#include "trace/reports/report_rows.h"
 
 /* _GPU_KIND_MAX for what HTA calls other. */
 enum gpu_kind hta_kind(struct text name);
@@ -22,3 +23,8 @@ bool hta_is_queued(struct text name);
 /* Where any rank has two steps of torch.profiler, only what was launched before the last one stays, once for
  * each call that has its correlation. -ENOMEM. */
 int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work);
+
+/* The report gaps as Holistic Trace Analysis makes it, for comparison. */
+/* Rows of rank, stream, cause, count, sum_ns. A gap is what lies between two of a stream in order of their
+ * beginnings: where they overlap it is below zero, and is summed up as such. -ENOMEM. */
+int hta_gaps(struct analysis *a, struct report_rows *ret);

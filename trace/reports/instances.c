@@ -5,7 +5,7 @@
  */
 #include "base/array.h"
 #include "base/statistics.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,21 +20,22 @@
 /* Instances that one is compared with; as many traces can be looked at together. */
 #define COMPARED_MAX 256
 
-static const struct report_column columns[] = {
-    {"instance", UNIT_TEXT, "engine instance: the ranks that run one copy of a model"},
-    {"role", UNIT_TEXT, "prefill, decode, ...; empty where it is not known", IMPORTANCE_LOW},
-    {"ranks", UNIT_COUNT, "ranks whose traces are looked at"},
-    {"phase", UNIT_TEXT, "phase of most of its steps, which the next four columns are of", IMPORTANCE_EXTRA},
-    {"steps", UNIT_COUNT, "steps of that phase; those of several ranks are one"},
-    {"step_p50_ns", UNIT_NS, "median duration of a step, of the rank that takes longest"},
-    {"step_p99_ns", UNIT_NS, "99th percentile of the same"},
-    {"tokens_per_step", UNIT_FACTOR, "mean number of tokens, where the names of steps have them",
-     .importance = IMPORTANCE_LOW},
-    {"busy_share", UNIT_SHARE, "time with GPU activity, of the span of the GPU's activity"},
-    {"exposed_share", UNIT_SHARE, "time with communication and no computation, of the same span"},
-    {"kv_use", UNIT_SHARE, "peak use of its KV cache during the benchmark run of the session, where known",
+static const struct report_column instances_columns[] = {
+    {"instance", UNIT_TEXT, "engine instance: the ranks that run one copy of a model", .is_identity = true},
+    {"role", UNIT_TEXT, "role: prefill, decode, ...; empty if unknown", IMPORTANCE_LOW},
+    {"ranks", UNIT_COUNT, "number of ranks with a trace"},
+    {"phase", UNIT_TEXT, "phase of most of its steps; the next four columns are of that phase",
      IMPORTANCE_EXTRA},
-    {"outlier", UNIT_TEXT, "in what it differs from the others of its role and phase", .is_prose = true},
+    {"steps", UNIT_COUNT, "number of steps of that phase; the ranks of a step count once"},
+    {"step_p50_ns", UNIT_NS, "median duration of a step, of the slowest rank"},
+    {"step_p99_ns", UNIT_NS, "99th percentile of the step duration, of the slowest rank"},
+    {"tokens_per_step", UNIT_FACTOR, "mean number of tokens per step, if step names contain it",
+     .importance = IMPORTANCE_LOW},
+    {"busy_share", UNIT_SHARE, "share of the GPU span with activity"},
+    {"exposed_share", UNIT_SHARE, "share of the GPU span with communication and no computation"},
+    {"kv_use", UNIT_SHARE, "peak KV cache usage during the benchmark run of the session, if known",
+     IMPORTANCE_EXTRA},
+    {"outlier", UNIT_TEXT, "differences from the other instances of its role and phase", .is_prose = true},
 };
 
 struct measured_instance {
@@ -80,7 +81,8 @@ static int compare_lasting(const void *x, const void *y)
 }
 
 /* The steps of that phase on all ranks; those that are one step lie together, the longest first. */
-static int gather_steps(struct analysis *a, enum step_phase phase, struct lasting **ret, size_t *ret_n)
+static int instances_gather_steps(struct analysis *a, enum step_phase phase, struct lasting **ret,
+                                  size_t *ret_n)
 {
     size_t cap = 0, n = 0;
 
@@ -129,7 +131,7 @@ static int find_phase(struct analysis *a, enum step_phase *ret)
 }
 
 /* A step is over when its slowest rank is done: what ranks do at once is one sample. */
-static int measure_steps(struct analysis *a, struct measured_instance *ret)
+static int instances_measure_steps(struct analysis *a, struct measured_instance *ret)
 {
     _cleanup_(freep) struct lasting *all = NULL;
     size_t n = 0, n_tokens = 0;
@@ -137,7 +139,7 @@ static int measure_steps(struct analysis *a, struct measured_instance *ret)
     int r = find_phase(a, &ret->phase);
 
     if (r >= 0)
-        r = gather_steps(a, ret->phase, &all, &n);
+        r = instances_gather_steps(a, ret->phase, &all, &n);
     if (r < 0)
         return r;
     ret->steps = malloc((n + 1) * sizeof(*ret->steps));
@@ -159,9 +161,9 @@ static int measure_steps(struct analysis *a, struct measured_instance *ret)
     return 0;
 }
 
-static int measure(struct analysis *a, struct measured_instance *ret)
+static int instances_measure(struct analysis *a, struct measured_instance *ret)
 {
-    int r = measure_steps(a, ret);
+    int r = instances_measure_steps(a, ret);
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
         const struct gpu_work *work;
@@ -181,20 +183,20 @@ static int measure(struct analysis *a, struct measured_instance *ret)
 
 /* -- Against the others ------------------------------------------------------------------------------- */
 
-static bool is_comparable(const struct measured_instance *a, const struct measured_instance *b)
+static bool instances_is_comparable(const struct measured_instance *a, const struct measured_instance *b)
 {
     return strcmp(a->role ? a->role : "", b->role ? b->role : "") == 0 && a->phase == b->phase;
 }
 
 /* The median over all others that may be compared; NaN where there are none. */
-static double usual(const struct measured_instance *all, size_t n, size_t but,
-                    double (*value)(const struct measured_instance *m), size_t *ret_others)
+static double instances_usual(const struct measured_instance *all, size_t n, size_t but,
+                              double (*value)(const struct measured_instance *m), size_t *ret_others)
 {
     double values[COMPARED_MAX];
     size_t n_values = 0;
 
     for (size_t i = 0; i < n && n_values < ARRAY_SIZE(values); i++) {
-        double one = i != but && is_comparable(&all[i], &all[but]) ? value(&all[i]) : NAN;
+        double one = i != but && instances_is_comparable(&all[i], &all[but]) ? value(&all[i]) : NAN;
         if (!isfinite(one))
             continue;
         size_t at = n_values++;
@@ -228,7 +230,7 @@ static double step_p75(const struct measured_instance *m)
     return step_percentile(m, 75);
 }
 
-static double tokens_of(const struct measured_instance *m)
+static double instances_tokens_of(const struct measured_instance *m)
 {
     return m->tokens;
 }
@@ -257,24 +259,27 @@ static void add_sentence(struct measured_instance *m, const char *format, ...)
 }
 
 /* Steps that take longer: the middle halves of both must not overlap. */
-static void compare_steps(struct measured_instance *all, size_t n, size_t i)
+static void instances_compare_steps(struct measured_instance *all, size_t n, size_t i)
 {
     size_t others;
     struct measured_instance *m = &all[i];
-    double p50 = step_p50(m), usual_p50 = usual(all, n, i, step_p50, &others),
-           usual_p75 = usual(all, n, i, step_p75, &others), factor = p50 / usual_p50;
+    double p50 = step_p50(m), usual_p50 = instances_usual(all, n, i, step_p50, &others),
+           usual_p75 = instances_usual(all, n, i, step_p75, &others), factor = p50 / usual_p50;
 
     if (!isfinite(factor) || factor < FACTOR_MIN || step_p25(m) <= usual_p75)
         return;
-    add_sentence(m, "%s's steps take %.1f times those of the other%s (p50 %.3g ms against %.3g ms)", m->name,
-                 factor, others > 1 ? "s" : "", p50 / 1e6, usual_p50 / 1e6);
-    double tokens = tokens_of(m), usual_tokens = usual(all, n, i, tokens_of, &others);
+    add_sentence(m,
+                 "steps of %s take %.1f times as long as those of the other instance%s (median %.3g ms "
+                 "versus %.3g ms)",
+                 m->name, factor, others > 1 ? "s" : "", p50 / 1e6, usual_p50 / 1e6);
+    double tokens = instances_tokens_of(m),
+           usual_tokens = instances_usual(all, n, i, instances_tokens_of, &others);
     if (!isfinite(tokens) || !isfinite(usual_tokens) || usual_tokens <= 0)
         return;
     if (tokens / usual_tokens >= FACTOR_MIN || usual_tokens / tokens >= FACTOR_MIN)
-        add_sentence(m, "with %.4g tokens a step against %.4g", tokens, usual_tokens);
+        add_sentence(m, "with %.4g tokens per step versus %.4g", tokens, usual_tokens);
     else
-        add_sentence(m, "with as many tokens a step");
+        add_sentence(m, "with a similar number of tokens per step");
 }
 
 static void compare_shares(struct measured_instance *all, size_t n, size_t i)
@@ -283,13 +288,13 @@ static void compare_shares(struct measured_instance *all, size_t n, size_t i)
         double (*value)(const struct measured_instance *m);
         const char *less, *more; /* NULL: nothing to say */
     } shares[] = {
-        {busy_of, "its GPUs are busy %.0f %% of the time against %.0f %%", NULL},
-        {exposed_of, NULL, "it communicates without computing for %.0f %% of the time against %.0f %%"},
+        {busy_of, "its GPUs are busy %.0f %% of the time versus %.0f %%", NULL},
+        {exposed_of, NULL, "communication without computation for %.0f %% of the time versus %.0f %%"},
     };
 
     for (size_t s = 0; s < ARRAY_SIZE(shares); s++) {
         size_t others;
-        double own = shares[s].value(&all[i]), usually = usual(all, n, i, shares[s].value, &others);
+        double own = shares[s].value(&all[i]), usually = instances_usual(all, n, i, shares[s].value, &others);
         const char *format = own - usually >= SHARE_MIN   ? shares[s].more
                              : usually - own >= SHARE_MIN ? shares[s].less
                                                           : NULL;
@@ -300,23 +305,23 @@ static void compare_shares(struct measured_instance *all, size_t n, size_t i)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static void put_instance(const struct measured_instance *m, struct report_rows *ret)
+static void emit_instance(const struct measured_instance *m, struct report_rows *ret)
 {
-    put_str(ret, m->name);
-    put_str(ret, m->role);
-    put_int(ret, (int64_t)m->n_ranks);
-    put_str(ret, step_phase_name(m->phase));
-    put_int(ret, (int64_t)m->n_steps);
-    put_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 50) : COLUMN_NULL);
-    put_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 99) : COLUMN_NULL);
-    put_real(ret, m->tokens);
-    put_real(ret, busy_of(m));
-    put_real(ret, exposed_of(m));
-    put_real(ret, m->kv_use);
-    put_str(ret, *m->outlier ? m->outlier : NULL);
+    emit_str(ret, m->name);
+    emit_str(ret, m->role);
+    emit_int(ret, (int64_t)m->n_ranks);
+    emit_str(ret, step_phase_name(m->phase));
+    emit_int(ret, (int64_t)m->n_steps);
+    emit_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 50) : COLUMN_NULL);
+    emit_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 99) : COLUMN_NULL);
+    emit_real(ret, m->tokens);
+    emit_real(ret, busy_of(m));
+    emit_real(ret, exposed_of(m));
+    emit_real(ret, m->kv_use);
+    emit_str(ret, *m->outlier ? m->outlier : NULL);
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int instances_make(struct analysis *a, struct report_rows *ret)
 {
     const struct engine_instance only = {.n = a->n, .kv_use = NAN};
     size_t n = a->n_instances > 0 ? a->n_instances : 1;
@@ -330,17 +335,17 @@ static int make(struct analysis *a, struct report_rows *ret)
             .name = instance->name, .role = instance->role, .kv_use = instance->kv_use, .tokens = NAN};
         if (!all[i].name)
             all[i].name = a->n > 0 ? a->ranks[0].label : "";
-        r = measure(&one, &all[i]);
+        r = instances_measure(&one, &all[i]);
     }
     for (size_t i = 0; i < n && r >= 0; i++) {
-        compare_steps(all, n, i);
+        instances_compare_steps(all, n, i);
         compare_shares(all, n, i);
     }
     bool any = false;
     for (size_t i = 0; i < n && r >= 0; i++)
         any = any || all[i].n_steps > 0 || all[i].span > 0;
     for (size_t i = 0; i < n && r >= 0; i++)
-        put_instance(&all[i], ret);
+        emit_instance(&all[i], ret);
     for (size_t i = 0; all && i < n; i++)
         free(all[i].steps);
     free(all);
@@ -349,14 +354,14 @@ static int make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_instances = {
     .name = "instances",
-    .title = "engine instances side by side: steps, tokens, use of the GPU, outliers",
-    .how = "An instance is the ranks that run one copy of a model: those of one worker, or of workers that "
-           "share a model by /server_info or by the collectives that they run. Steps are compared in the "
-           "phase that most steps of an instance have, with instances of the same role and phase: an outlier "
-           "has a median at least 1.1 times that of the others, and its first quartile lies above their "
-           "third. Shares differ by at least 10 points.",
+    .title = "engine instances compared: steps, tokens, GPU utilisation, outliers",
+    .method = "An instance is the ranks that run one copy of a model: those of one worker, or of workers "
+              "that share a model according to /server_info or to their collectives. Steps are compared in "
+              "the phase of most steps of an instance, with instances of the same role and phase: an "
+              "outlier has a median at least 1.1 times that of the others, and its first quartile lies "
+              "above their third. Shares differ by at least 10 points.",
     .of_instances = true,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = instances_columns,
+    .n_columns = ARRAY_SIZE(instances_columns),
+    .make = instances_make,
 };

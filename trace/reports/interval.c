@@ -5,6 +5,8 @@
 #include "trace/reports/search.h"
 #include <errno.h>
 
+/* -- Interval -------------------------------------------------------------------------------------------- */
+
 int intervals_add(struct intervals *set, int64_t from, int64_t to)
 {
     if (from >= to)
@@ -15,14 +17,14 @@ int intervals_add(struct intervals *set, int64_t from, int64_t to)
     return 0;
 }
 
-static int compare(const void *x, const void *y)
+static int interval_compare(const void *x, const void *y)
 {
     const struct interval *a = x, *b = y;
 
     return (a->from > b->from) - (a->from < b->from);
 }
 
-static bool is_ordered(const struct intervals *set)
+static bool interval_is_ordered(const struct intervals *set)
 {
     for (size_t i = 1; i < set->n; i++)
         if (set->items[i].from < set->items[i - 1].from)
@@ -34,8 +36,8 @@ void intervals_unite(struct intervals *set)
 {
     size_t kept = 0;
 
-    if (!is_ordered(set))
-        qsort(set->items, set->n, sizeof(set->items[0]), compare);
+    if (!interval_is_ordered(set))
+        qsort(set->items, set->n, sizeof(set->items[0]), interval_compare);
     for (size_t i = 0; i < set->n; i++) {
         struct interval next = set->items[i];
         if (kept > 0 && next.from <= set->items[kept - 1].to)
@@ -134,4 +136,38 @@ void intervals_shares(const struct intervals *set, int64_t from, int64_t to, dou
             covered += MIN((double)set->items[j].to, end) - MAX((double)set->items[j].from, begin);
         ret[i] = part > 0 ? MAX(0.0, MIN(covered / part, 1.0)) : 0;
     }
+}
+
+/* -- Cover ----------------------------------------------------------------------------------------------- */
+
+int cover_new(struct intervals *times, struct cover *ret)
+{
+    *ret = (struct cover){*times, calloc(times->n + 1, sizeof(*ret->before))};
+    *times = (struct intervals){0};
+    if (!ret->before) {
+        cover_done(ret);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ret->times.n; i++)
+        ret->before[i + 1] = ret->before[i] + (ret->times.items[i].to - ret->times.items[i].from);
+    return 0;
+}
+
+void cover_done(struct cover *cover)
+{
+    intervals_done(&cover->times);
+    free(cover->before);
+    cover->before = NULL;
+}
+
+static int64_t length_until(const struct cover *c, int64_t at)
+{
+    size_t place = FIRST_THAT(i, 0, c->times.n, c->times.items[i].to > at);
+
+    return c->before[place] + (place < c->times.n ? MAX(at - c->times.items[place].from, 0) : 0);
+}
+
+int64_t cover_length(const struct cover *cover, int64_t from, int64_t to)
+{
+    return from < to ? length_until(cover, to) - length_until(cover, from) : 0;
 }

@@ -42,3 +42,15 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
 const struct interval *intervals_find(const struct intervals *set, int64_t at);
 /* Which share of each of n equal parts of [from, to) the set covers. */
 void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n);
+
+/* How much of a time a set of times covers, asked for again and again. */
+struct cover {
+    struct intervals times;
+    int64_t *before; /* private: length of all before each of them */
+};
+
+/* times: normalised; they become the cover's. -ENOMEM. */
+int cover_new(struct intervals *times, struct cover *ret);
+void cover_done(struct cover *cover);
+/* Of [from, to). */
+int64_t cover_length(const struct cover *cover, int64_t from, int64_t to);

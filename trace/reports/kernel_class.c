@@ -2,8 +2,7 @@
 #include "trace/reports/kernel_class.h"
 
 #include "base/array.h"
-#include "trace/reports/glob.h"
-#include "trace/reports/kernel_parts.h"
+#include "trace/reports/kernel_name.h"
 #include <errno.h>
 
 static const struct {
@@ -15,7 +14,7 @@ static const struct {
 };
 
 /* Which part of a name a pattern is looked for in. */
-enum part { FUNCTION, TEMPLATE };
+enum kernel_class_part { FUNCTION, TEMPLATE };
 
 /*
  * Ordered, in lower case: what communicates is communication whatever it computes on the way, and a fused
@@ -24,7 +23,7 @@ enum part { FUNCTION, TEMPLATE };
  */
 static const struct {
     enum kernel_class class;
-    enum part part;
+    enum kernel_class_part part;
     const char *glob;
 } known[] = {
     {CLASS_COMMUNICATION, FUNCTION, "*nccl*"},
@@ -241,7 +240,7 @@ const char *kernel_class_text(enum kernel_class class)
     return classes[class].text;
 }
 
-static enum kernel_class find_known(const char *function, const char *template)
+static enum kernel_class kernel_class_find_known(const char *function, const char *template)
 {
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
         if (glob_matches(known[i].glob, known[i].part == TEMPLATE ? template : function))
@@ -270,9 +269,10 @@ enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const 
     kernel_function(name, size, function);
     kernel_template(name, size, template);
     enum kernel_class general = find_generic(function),
-                      class = general == CLASS_OTHER ? find_known(function, template) : CLASS_OTHER;
+                      class =
+                          general == CLASS_OTHER ? kernel_class_find_known(function, template) : CLASS_OTHER;
     if (class == CLASS_OTHER)
-        class = find_known(template, template);
+        class = kernel_class_find_known(template, template);
     return class == CLASS_OTHER ? general : class;
 }
 
@@ -286,7 +286,7 @@ static int find_class(const char *name, size_t size)
     return -EINVAL;
 }
 
-static int parse_line(const char *line, size_t size, struct kernel_patterns *ret)
+static int kernel_class_parse_line(const char *line, size_t size, struct kernel_patterns *ret)
 {
     static const char blank[] = " \t\r";
 
@@ -324,7 +324,7 @@ int kernel_patterns_parse(const char *text, struct kernel_patterns *ret, size_t 
     while (*text) {
         size_t size = strcspn(text, "\n");
         ++*ret_line;
-        int r = parse_line(text, size, ret);
+        int r = kernel_class_parse_line(text, size, ret);
         if (r < 0)
             return r;
         text += size + (text[size] == '\n');

@@ -6,6 +6,128 @@
 #include <setjmp.h>
 #include <sys/resource.h>
 
+/* -- Glob ------------------------------------------------------------------------------------------------ */
+
+bool glob_matches(const char *glob, const char *text)
+{
+    /* Where to go on when what follows the last * does not fit: only that one ever needs another try. */
+    const char *behind_star = NULL, *tried = NULL;
+
+    for (;;) {
+        if (*glob == '*') {
+            while (*glob == '*')
+                glob++;
+            if (!*glob)
+                return true;
+            behind_star = glob;
+            tried = text;
+        } else if (*text && (*glob == *text || *glob == '?')) {
+            glob++;
+            text++;
+            continue;
+        } else if (!*glob && !*text) {
+            return true;
+        } else if (!behind_star || !*tried) {
+            return false;
+        } else {
+            tried++;
+        }
+        if (*behind_star != '?')
+            tried = strchr(tried, *behind_star);
+        if (!tried)
+            return false;
+        glob = behind_star;
+        text = tried;
+    }
+}
+
+/* -- Kernel parts ---------------------------------------------------------------------------------------- */
+
+#define DEPTH_MAX 64
+
+static const struct {
+    char open, close;
+} brackets[] = {{'<', '>'}, {'(', ')'}, {'{', '}'}};
+
+/* Brackets within which a place of the name lies. A > closes only a <, so that (8)>(0) is a comparison. */
+struct nesting {
+    char close[DEPTH_MAX];
+    size_t depth; /* may exceed DEPTH_MAX: then nothing closes until the end */
+};
+
+static void kernel_part_step(struct nesting *n, char c)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(brackets); i++)
+        if (c == brackets[i].open) {
+            if (n->depth < DEPTH_MAX)
+                n->close[n->depth] = brackets[i].close;
+            n->depth++;
+            return;
+        }
+    if (n->depth > 0 && n->depth <= DEPTH_MAX && c == n->close[n->depth - 1])
+        n->depth--;
+}
+
+static bool kernel_part_begins(const char *p, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+
+    return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
+}
+
+/* Of the types of the parameters: the first ( outside of all brackets that belongs to no name. */
+static size_t find_parameters(const char *name, size_t size)
+{
+    struct nesting n = {.depth = 0};
+
+    for (size_t i = 0; i < size; i++) {
+        if (n.depth == 0 && i > 0 && name[i] == '(' &&
+            !kernel_part_begins(name + i, name + size, "(anonymous namespace)"))
+            return i;
+        kernel_part_step(&n, name[i]);
+    }
+    return size;
+}
+
+static char kernel_part_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+void kernel_lower(const char *name, size_t size, char *buf)
+{
+    size_t n = MIN(size, KERNEL_PARTS_MAX - 1);
+
+    for (size_t i = 0; i < n; i++)
+        buf[i] = kernel_part_lower(name[i]);
+    buf[n] = '\0';
+}
+
+void kernel_template(const char *name, size_t size, char *buf)
+{
+    kernel_lower(name, find_parameters(name, MIN(size, KERNEL_PARTS_MAX - 1)), buf);
+}
+
+void kernel_function(const char *name, size_t size, char *buf)
+{
+    size_t end = find_parameters(name, MIN(size, KERNEL_PARTS_MAX - 1)), n = 0;
+    struct nesting nesting = {.depth = 0};
+
+    for (size_t i = 0; i < end; i++) {
+        bool outside = nesting.depth == 0;
+        kernel_part_step(&nesting, name[i]);
+        if (!outside || nesting.depth > 0)
+            continue;
+        if (name[i] == ' ' && end < size)
+            n = 0; /* the type of the result stood before it */
+        else
+            buf[n++] = kernel_part_lower(name[i]);
+    }
+    buf[n] = '\0';
+}
+
+/* -- Kernel name ----------------------------------------------------------------------------------------- */
+
 /* What the library takes at most for each byte of a symbol that is nothing but nested pointers is 180. */
 #define STACK_PER_BYTE 256
 
@@ -32,7 +154,7 @@ static void demangling_append(const char *part, size_t size, void *arg)
  * with each level. The library has no limit but its caller: with a callback it keeps everything on the stack,
  * so that leaving it by longjmp() leaks nothing.
  */
-__attribute__((noinline)) static bool demangle(const char *symbol, struct demangling *d)
+__attribute__((noinline)) static bool demangle_symbol(const char *symbol, struct demangling *d)
 {
     if (setjmp(d->too_long) != 0)
         return false;
@@ -61,14 +183,14 @@ char *kernel_name_demangle(struct text name)
     if (!symbol || !d)
         return NULL;
     d->size = 0;
-    return demangle(symbol, d) ? strndup(d->text, d->size) : NULL;
+    return demangle_symbol(symbol, d) ? strndup(d->text, d->size) : NULL;
 }
 
 /* -- Comparing ---------------------------------------------------------------------------------------- */
 
 /* A number inside a word is a size or a type (bf16, 64x128); one that stands alone is a version or a counter.
  */
-static size_t skip_number(const char *p, size_t n, size_t at)
+static size_t kernel_name_skip_number(const char *p, size_t n, size_t at)
 {
     size_t end = at;
 
@@ -95,7 +217,8 @@ char *kernel_name_normal(struct text name)
         return NULL;
     while (i < name.size) {
         char c = name.p[i];
-        size_t end = isdigit((unsigned char)c) && depth == 0 ? skip_number(name.p, name.size, i) : i;
+        size_t end =
+            isdigit((unsigned char)c) && depth == 0 ? kernel_name_skip_number(name.p, name.size, i) : i;
         if (c == '<' && depth++ == 0) {
             *p++ = '<';
             *p++ = '>';

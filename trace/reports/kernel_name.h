@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel names as people read and compare them: demangled, and without what changes from build to build
- * (arguments of functions and templates, numbers of versions and of generated kernels). Pure functions.
+ * Patterns of names: * is any text, ? one byte, all else itself. Unlike fnmatch(3) there are no sets, no
+ * escapes and no locale: names of kernels are full of brackets, and thousands are looked at against hundreds
+ * of patterns.
  */
 #pragma once
 
+#include "base/util.h"
 #include "trace/columns/columns.h"
 
+bool glob_matches(const char *glob, const char *text);
+
+/*
+ * Parts of a kernel's name as C++ writes it: "void ns::function<arguments of the template>(types)".
+ */
+#define KERNEL_PARTS_MAX 1024
+
+/* All in lower case into a buffer of KERNEL_PARTS_MAX; longer names are cut. */
+void kernel_lower(const char *name, size_t size, char *buf);
+/* The function alone with its namespaces: "ns::function". A name that is no C++ stays whole. */
+void kernel_function(const char *name, size_t size, char *buf);
+/* Without the types of its parameters: "void ns::function<arguments of the template>". */
+void kernel_template(const char *name, size_t size, char *buf);
+
+/*
+ * Kernel names as people read and compare them: demangled, and without what changes from build to build
+ * (arguments of functions and templates, numbers of versions and of generated kernels). Pure functions.
+ */
 /* A longer symbol, or one whose name would be longer, stays as it is. */
 #define KERNEL_SYMBOL_MAX    4096
 #define KERNEL_DEMANGLED_MAX 16384

@@ -1,32 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
-#include "base/array.h"
-#include "base/statistics.h"
-#include "trace/reports/launch.h"
-#include "trace/reports/name_table.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/launches.h"
 
+#include "base/array.h"
+#include "base/order.h"
+#include "base/statistics.h"
+#include "trace/reports/gpu.h"
+#include "trace/reports/grouping.h"
+#include "trace/reports/hta.h"
+#include "trace/reports/report.h"
 #include <errno.h>
+
+/* -- Launch ---------------------------------------------------------------------------------------------- */
+
+/* Work by its call, and of one call by when it begins. */
+static size_t order_work(const struct gpu_work *work, struct order_key *ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < work->n; i++)
+        if (work->events[i].launch != SLICE_NONE)
+            ret[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
+    order_keys(ret, n);
+    return n;
+}
+
+/* False for what is no finished call. */
+static bool launch_look_up(const struct columns *c, struct launch *l)
+{
+    int64_t dur = columns_get(c, COL_slice_dur, l->call);
+
+    l->name = columns_get(c, COL_slice_name, l->call);
+    l->ts = columns_get(c, COL_slice_ts, l->call);
+    l->end = add_time(l->ts, dur);
+    return l->ts >= -GPU_TIME_MAX && dur >= 0 && l->end <= GPU_TIME_MAX;
+}
+
+int launches_read(struct analysis *a, size_t rank, struct launches *ret)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    *ret = (struct launches){0};
+    if (r < 0)
+        return r;
+    _cleanup_(freep) struct order_key *order = malloc((work->n + 1) * sizeof(*order));
+    ret->items = calloc(work->n + 1, sizeof(*ret->items));
+    if (!order || !ret->items)
+        return -ENOMEM;
+    size_t n = order_work(work, order);
+    for (size_t from = 0, to; from < n; from = to) {
+        struct launch l = {.call = (uint64_t)order[from].number, .begin = work->events[order[from].item].ts};
+        for (to = from; to < n && order[to].number == order[from].number && (to == from || !a->hta); to++) {
+            const struct gpu_event *e = &work->events[order[to].item];
+            l.work = add_time(l.work, e->end - e->ts);
+            l.count++;
+        }
+        if (launch_look_up(c, &l) && (!a->hta || hta_is_launch(columns_text(c, l.name))))
+            ret->items[ret->n++] = l;
+    }
+    return 0;
+}
+
+void launches_done(struct launches *launches)
+{
+    free(launches->items);
+    *launches = (struct launches){0};
+}
+
+/* -- Launches -------------------------------------------------------------------------------------------- */
+
+/* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
 
 /* HTA counts no launch as short whose call took longer: something else was wrong with it. */
 #define HTA_CALL_MAX_NS 50000
 
-static const struct report_column columns[] = {
-    {"name", UNIT_TEXT, "of the call that launched"},
-    {"count", UNIT_COUNT, "calls that launched something"},
-    {"work", UNIT_COUNT, "kernels, copies and memsets that they launched"},
-    {"call_ns", UNIT_NS, "time of the host in these calls", IMPORTANCE_HIGH},
-    {"mean_call_ns", UNIT_NS, "of one call"},
-    {"work_ns", UNIT_NS, "time of what they launched", IMPORTANCE_EXTRA},
-    {"mean_delay_ns", UNIT_NS, "from the end of the call until its first work begins, at least 0",
-     IMPORTANCE_HIGH},
-    {"p50_delay_ns", UNIT_NS, "half of the delays were as short", IMPORTANCE_EXTRA},
-    {"p99_delay_ns", UNIT_NS, "99 of 100 delays were as short"},
-    {"max_delay_ns", UNIT_NS, "the longest delay", IMPORTANCE_EXTRA},
-    {"mean_latency_ns", UNIT_NS, "from the beginning of the call until its first work begins",
+static const struct report_column launches_columns[] = {
+    {"name", UNIT_TEXT, "name of the launch call"},
+    {"count", UNIT_COUNT, "number of calls that launched GPU events"},
+    {"work", UNIT_COUNT, "number of kernels, copies and memsets launched"},
+    {"call_ns", UNIT_NS, "total host time in the calls", IMPORTANCE_HIGH},
+    {"mean_call_ns", UNIT_NS, "mean duration of a call"},
+    {"work_ns", UNIT_NS, "total duration of the launched events", IMPORTANCE_EXTRA},
+    {"mean_delay_ns", UNIT_NS,
+     "mean time from the end of the call to the start of its first event, at least 0", IMPORTANCE_HIGH},
+    {"p50_delay_ns", UNIT_NS, "median delay", IMPORTANCE_EXTRA},
+    {"p99_delay_ns", UNIT_NS, "99th percentile of the delay"},
+    {"max_delay_ns", UNIT_NS, "longest delay", IMPORTANCE_EXTRA},
+    {"mean_latency_ns", UNIT_NS, "mean time from the start of the call to the start of its first event",
      IMPORTANCE_EXTRA},
-    {"short_kernels", UNIT_COUNT, "calls that took longer than all that they launched"},
-    {"short_share", UNIT_SHARE, "short_kernels of count", IMPORTANCE_EXTRA},
+    {"short_kernels", UNIT_COUNT, "number of calls that took longer than everything they launched"},
+    {"short_share", UNIT_SHARE, "short_kernels divided by count", IMPORTANCE_EXTRA},
 };
 
 /* Of the calls of one name. */
@@ -40,7 +104,7 @@ struct delay {
     int64_t ns;
 };
 
-struct gathering {
+struct launches_gathering {
     struct name_table names;
     struct sums *groups; /* by number of the name */
     size_t groups_cap;
@@ -48,7 +112,7 @@ struct gathering {
     size_t n;
 };
 
-static void gathering_done(struct gathering *g)
+static void launches_gathering_done(struct launches_gathering *g)
 {
     name_table_done(&g->names);
     free(g->groups);
@@ -56,7 +120,7 @@ static void gathering_done(struct gathering *g)
 }
 
 /* The group of a call's name, or NULL without memory. */
-static struct sums *find_group(struct gathering *g, struct text name, uint32_t *ret_number)
+static struct sums *launches_find_group(struct launches_gathering *g, struct text name, uint32_t *ret_number)
 {
     int64_t number = name_table_number(&g->names, name);
 
@@ -68,7 +132,7 @@ static struct sums *find_group(struct gathering *g, struct text name, uint32_t *
     return &g->groups[number];
 }
 
-static void add_launch(struct sums *s, const struct launch *l, int64_t delay, bool by_hta)
+static void launches_add_launch(struct sums *s, const struct launch *l, int64_t delay, bool by_hta)
 {
     int64_t call = l->end - l->ts;
 
@@ -81,7 +145,7 @@ static void add_launch(struct sums *s, const struct launch *l, int64_t delay, bo
     s->short_count += l->work < call && (!by_hta || call <= HTA_CALL_MAX_NS);
 }
 
-static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
+static int launches_gather_rank(struct analysis *a, size_t rank, struct launches_gathering *g)
 {
     _cleanup_(launches_done) struct launches launches = {0};
     int r = launches_read(a, rank, &launches);
@@ -95,17 +159,17 @@ static int gather_rank(struct analysis *a, size_t rank, struct gathering *g)
     for (size_t i = 0; i < launches.n; i++) {
         const struct launch *l = &launches.items[i];
         struct delay delay = {.ns = MAX(l->begin - l->end, 0)};
-        struct sums *s = find_group(g, columns_text(a->ranks[rank].columns, l->name), &delay.group);
+        struct sums *s = launches_find_group(g, columns_text(a->ranks[rank].columns, l->name), &delay.group);
         if (!s)
             return -ENOMEM;
-        add_launch(s, l, delay.ns, a->hta);
+        launches_add_launch(s, l, delay.ns, a->hta);
         delays[g->n++] = delay;
     }
     return 0;
 }
 
 /* Brings the delays of each name together, in order. */
-static int sort_delays(struct gathering *g, int64_t **ret)
+static int sort_delays(struct launches_gathering *g, int64_t **ret)
 {
     int64_t *all = calloc(g->n + 1, sizeof(*all));
     size_t place = 0;
@@ -126,54 +190,308 @@ static int sort_delays(struct gathering *g, int64_t **ret)
     return 0;
 }
 
-static int64_t mean(int64_t sum, int64_t n)
+static int64_t launches_mean(int64_t sum, int64_t n)
 {
     return add_time(sum, sum < 0 ? -(n / 2) : n / 2) / n;
 }
 
-static void put_group(struct text name, const struct sums *s, struct report_rows *ret)
+static void launches_emit_group(struct text name, const struct sums *s, struct report_rows *ret)
 {
     uint64_t n = (uint64_t)s->count;
 
-    put_text(ret, name);
-    put_int(ret, s->count);
-    put_int(ret, s->work_count);
-    put_int(ret, s->call);
-    put_int(ret, mean(s->call, s->count));
-    put_int(ret, s->work);
-    put_int(ret, mean(s->delay, s->count));
-    put_int(ret, percentile(s->delays, n, 50));
-    put_int(ret, percentile(s->delays, n, 99));
-    put_int(ret, s->delays[n - 1]);
-    put_int(ret, mean(s->latency, s->count));
-    put_int(ret, s->short_count);
-    put_share(ret, s->short_count, s->count);
+    emit_text(ret, name);
+    emit_int(ret, s->count);
+    emit_int(ret, s->work_count);
+    emit_int(ret, s->call);
+    emit_int(ret, launches_mean(s->call, s->count));
+    emit_int(ret, s->work);
+    emit_int(ret, launches_mean(s->delay, s->count));
+    emit_int(ret, percentile(s->delays, n, 50));
+    emit_int(ret, percentile(s->delays, n, 99));
+    emit_int(ret, s->delays[n - 1]);
+    emit_int(ret, launches_mean(s->latency, s->count));
+    emit_int(ret, s->short_count);
+    emit_share(ret, s->short_count, s->count);
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int launches_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(gathering_done) struct gathering g = {0};
+    _cleanup_(launches_gathering_done) struct launches_gathering g = {0};
     _cleanup_(freep) int64_t *delays = NULL;
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = gather_rank(a, i, &g);
+        r = launches_gather_rank(a, i, &g);
     if (r >= 0)
         r = sort_delays(&g, &delays);
     for (size_t i = 0; i < g.names.n && r >= 0; i++)
-        put_group(g.names.items[i], &g.groups[i], ret);
+        launches_emit_group(g.names.items[i], &g.groups[i], ret);
     return r < 0 ? r : report_rows_sort(ret, 3, true);
 }
 
 const struct report report_launches = {
     .name = "launches",
-    .title = "calls that launch GPU work: their time, delays, work shorter than its launch",
-    .how = "Calls and work are brought together by correlation. A call that launches much (a graph) counts "
-           "once: its delay is that of its first work, and it is short where all of its work is. With --hta "
-           "after Holistic Trace Analysis: each work on its own, of cudaLaunchKernel, cudaLaunchKernelExC, "
-           "cudaMemcpyAsync and cudaMemsetAsync alone, short only where the call took 50 us at most.",
+    .title = "launch calls: duration, delay, kernels shorter than their launch",
+    .method = "Calls and GPU events are matched by correlation id. A call that launches many events (a "
+              "graph) counts once: its delay is that of its first event, and it is short if all of its "
+              "events are. With --hta after Holistic Trace Analysis: each event separately, for "
+              "cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync only, short only "
+              "if the call took at most 50 us.",
     .needs = NEEDS_GPU,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = launches_columns,
+    .n_columns = ARRAY_SIZE(launches_columns),
+    .make = launches_make,
+};
+
+/* -- Launch bound ---------------------------------------------------------------------------------------- */
+
+/* Stretches in which the GPU waits for one launch after the other. */
+
+/* A GPU that waits longer waits for something else than launches: the report gaps says for what. */
+#define WAIT_MAX_NS 1000000
+/* Fewer are no stretch. */
+#define LATE_MIN 16
+
+static const struct report_column launch_bound_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_ID, "GPU number"},
+    {"start_ns", UNIT_NS, "start, relative to the first slice of the rank"},
+    {"dur_ns", UNIT_NS, "duration"},
+    {"work", UNIT_COUNT, "number of kernels, copies and memsets in the interval"},
+    {"late", UNIT_COUNT, "number of events that the idle GPU waited for"},
+    {"busy_ns", UNIT_NS, "time with GPU activity"},
+    {"idle_ns", UNIT_NS, "time waiting for launches"},
+    {"idle_share", UNIT_SHARE, "idle_ns divided by dur_ns"},
+};
+
+struct stretch {
+    int64_t from, to, idle;
+    uint64_t work, late;
+};
+
+static void end_stretch(struct analysis *a, size_t rank, int64_t device, const struct stretch *s,
+                        struct report_rows *ret)
+{
+    int64_t dur = s->to - s->from;
+
+    if (s->late < LATE_MIN)
+        return;
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, device);
+    emit_int(ret, analysis_since_first(a, rank, s->from));
+    emit_int(ret, dur);
+    emit_int(ret, (int64_t)s->work);
+    emit_int(ret, (int64_t)s->late);
+    emit_int(ret, dur - s->idle);
+    emit_int(ret, s->idle);
+    emit_share(ret, s->idle, dur);
+}
+
+static int launch_bound_compare_call(const void *key, const void *item)
+{
+    const uint64_t *call = key;
+    const struct launch *l = item;
+
+    return (*call > l->call) - (*call < l->call);
+}
+
+/* Whether the call that launched it returned only when the GPU had nothing left to do. What a graph brings
+ * after its first work was there already. */
+static bool is_late(const struct launches *launches, const struct gpu_event *e, int64_t idle_since)
+{
+    const struct launch *l = bsearch(&e->launch, launches->items, launches->n, sizeof(*launches->items),
+                                     launch_bound_compare_call);
+
+    return l && e->ts == l->begin && e->ts - idle_since <= WAIT_MAX_NS && l->end > idle_since;
+}
+
+/* Work that begins while other is still running says nothing; work that had been queued and still was waited
+ * for ends a stretch. */
+static void add_device(struct analysis *a, size_t rank, const struct launches *launches,
+                       const struct gpu_work *work, struct report_rows *ret)
+{
+    struct stretch s = {.from = work->events[0].ts, .to = work->events[0].end, .work = 1};
+
+    for (size_t i = 1; i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        if (e->ts > s.to && is_late(launches, e, s.to)) {
+            s.idle += e->ts - s.to;
+            s.late++;
+        } else if (e->ts > s.to) {
+            end_stretch(a, rank, e->device, &s, ret);
+            s = (struct stretch){.from = e->ts, .to = e->end};
+        }
+        s.work++;
+        s.to = MAX(s.to, e->end);
+    }
+    end_stretch(a, rank, work->events[0].device, &s, ret);
+}
+
+static int launch_bound_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(launches_done) struct launches launches = {0};
+    _cleanup_(gpu_parts_done) struct gpu_parts devices = {0};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = launches_read(a, rank, &launches);
+    if (r >= 0)
+        r = gpu_parts_read(work, BY_DEVICE, &devices);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < devices.n; i++)
+        add_device(a, rank, &launches, &devices.items[i].work, ret);
+    return 0;
+}
+
+static int launch_bound_make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = launch_bound_make_rank(a, i, ret);
+    return r < 0 ? r : report_rows_sort(ret, 7, true);
+}
+
+const struct report report_launch_bound = {
+    .name = "launch_bound",
+    .title = "intervals in which the GPU waits for kernel launches",
+    .method = "An event is late if the GPU was idle and the call that launched it returned only after the "
+              "previous event had ended. An interval contains at least 16 late events, and the GPU waits in"
+              " it for nothing else, and never longer than 1 ms.",
+    .needs = NEEDS_GPU,
+    .is_detail = true,
+    .columns = launch_bound_columns,
+    .n_columns = ARRAY_SIZE(launch_bound_columns),
+    .make = launch_bound_make,
+};
+
+/* -- Queue ----------------------------------------------------------------------------------------------- */
+
+static int queue_compare(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static void emit_point(struct queue *q, size_t first, struct queue_point next, bool each)
+{
+    struct queue_point *last = q->n > first ? &q->points[q->n - 1] : NULL;
+
+    if (last)
+        next.length += last->length;
+    if (last && last->ts == next.ts && !each)
+        *last = next;
+    else
+        q->points[q->n++] = next;
+}
+
+/* When what was launched on it was launched, and when it began; both in order. Returns how many. */
+static size_t find_changes(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
+                           int64_t *launched, int64_t *begun)
+{
+    bool is_ordered = true;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->work.n; i++) {
+        const struct gpu_event *e = &s->work.events[i];
+        int64_t ts = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+        if (ts == COLUMN_NULL ||
+            (a->hta && !hta_is_queued(columns_text(c, columns_get(c, COL_slice_name, e->launch)))))
+            continue;
+        is_ordered = is_ordered && (n == 0 || launched[n - 1] <= ts);
+        launched[n] = ts;
+        begun[n++] = e->ts;
+    }
+    if (!is_ordered)
+        qsort(launched, n, sizeof(*launched), queue_compare);
+    return n;
+}
+
+/* What is launched at the moment at which something begins is in the queue first. */
+static void queue_add_stream(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
+                             int64_t *launched, int64_t *begun, struct queue *ret)
+{
+    size_t n = find_changes(a, c, s, launched, begun), first = ret->n, i = 0, k = 0;
+
+    while (i < n || k < n) {
+        bool is_launch = i < n && (k == n || launched[i] <= begun[k]);
+        emit_point(ret, first,
+                   (struct queue_point){s->device, s->stream, is_launch ? launched[i] : begun[k],
+                                        is_launch ? 1 : -1},
+                   a->hta);
+        i += is_launch;
+        k += !is_launch;
+    }
+}
+
+int queue_read(struct analysis *a, size_t rank, const struct gpu_parts *streams, struct queue *ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < streams->n; i++)
+        n += streams->items[i].work.n;
+    _cleanup_(freep) int64_t *launched = calloc(n + 1, sizeof(*launched)),
+                             *begun = calloc(n + 1, sizeof(*begun));
+    *ret = (struct queue){.points = calloc(2 * n + 1, sizeof(*ret->points))};
+    if (!ret->points || !launched || !begun)
+        return -ENOMEM;
+    for (size_t i = 0; i < streams->n; i++)
+        queue_add_stream(a, a->ranks[rank].columns, &streams->items[i], launched, begun, ret);
+    return 0;
+}
+
+void queue_done(struct queue *queue)
+{
+    free(queue->points);
+    *queue = (struct queue){0};
+}
+
+/* -- The report ---------------------------------------------------------------------------------------- */
+
+static const struct report_column queue_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_ID, "GPU number"},
+    {"stream", UNIT_ID, "stream number"},
+    {"start_ns", UNIT_NS, "start of the interval, relative to the first slice of the rank"},
+    {"length", UNIT_COUNT, "number of launched kernels, copies and memsets that have not started"},
+};
+
+static int queue_make(struct analysis *a, struct report_rows *ret)
+{
+    int r = 0;
+
+    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
+        _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
+        _cleanup_(queue_done) struct queue q = {0};
+        const struct gpu_work *work;
+        r = analysis_gpu(a, rank, &work);
+        if (r >= 0)
+            r = gpu_parts_read(work, BY_STREAM, &streams);
+        if (r >= 0)
+            r = queue_read(a, rank, &streams, &q);
+        for (size_t i = 0; i < q.n; i++) {
+            emit_int(ret, a->ranks[rank].number);
+            emit_int(ret, q.points[i].device);
+            emit_int(ret, q.points[i].stream);
+            emit_int(ret, analysis_since_first(a, rank, q.points[i].ts));
+            emit_int(ret, q.points[i].length);
+        }
+    }
+    return r;
+}
+
+const struct report report_queue = {
+    .name = "queue",
+    .title = "launched events that have not started, over time, per stream",
+    .method = "A launch call adds its events when it begins, a graph all of its nodes; each event leaves "
+              "the queue when it starts. In order of time: a row is the length from its start to that of "
+              "the next row. With --hta after Holistic Trace Analysis, which leaves graphs out.",
+    .needs = NEEDS_GPU,
+    .is_detail = true,
+    .columns = queue_columns,
+    .n_columns = ARRAY_SIZE(queue_columns),
+    .make = queue_make,
 };

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What recurs within a step: the layers of a model, also those that one graph launch runs. */
 #include "trace/reports/period.h"
-#include "trace/reports/reports.h"
-#include "trace/reports/step_cost.h"
-#include "trace/reports/step_find.h"
+#include "trace/reports/report.h"
+#include "trace/reports/step.h"
+#include "trace/reports/steps.h"
 #include <errno.h>
 #include <math.h>
 
 /* What recurs less often is hardly a layer. */
 #define LAYERS_MIN 3
 
-static const struct report_column columns[] = {
-    {"rank", UNIT_ID, "which rank"},
-    {"step", UNIT_ID, "in which step; nothing where the trace has none that are known"},
-    {"layer", UNIT_ID, "its place among those of the step that are alike, from 0"},
-    {"start_ns", UNIT_NS, "when its work begins, counted from the rank's first slice"},
-    {"dur_ns", UNIT_NS, "until its last work ends, or the next one's begins"},
-    {"busy_ns", UNIT_NS, "with anything at work on any stream"},
-    {"idle_ns", UNIT_NS, "with nothing at work"},
-    {"kernels", UNIT_COUNT, "kernels, copies and memsets"},
-    {"outlier", UNIT_FACTOR, "by how many deviations it differs from the median, where that is much"},
-    {"differs", UNIT_TEXT, "an outlier's: the class of kernels, or idle, that differs most from the median"},
-    {"differs_ns", UNIT_NS, "by how much"},
+static const struct report_column layers_columns[] = {
+    RANK_COLUMN,
+    {"step", UNIT_ID, "step number; empty if the trace has no known steps"},
+    {"layer", UNIT_ID, "position among the similar layers of the step, from 0"},
+    {"start_ns", UNIT_NS, "start of its GPU activity, relative to the first slice of the rank"},
+    {"dur_ns", UNIT_NS, "time to the end of its last GPU event, or to the start of the next layer"},
+    {"busy_ns", UNIT_NS, "time with activity on any stream"},
+    {"idle_ns", UNIT_NS, "time without GPU activity"},
+    {"kernels", UNIT_COUNT, "number of kernels, copies and memsets"},
+    {"outlier", UNIT_FACTOR, "number of deviations from the median, for outliers"},
+    {"differs", UNIT_TEXT, "kernel category, or idle, that differs most from the median, for outliers"},
+    {"differs_ns", UNIT_NS, "difference of that category from its median"},
 };
 
 /* Layers of one rank, as steps: index is the layer's, tokens the place of its step, COLUMN_NULL without. */
-struct finding {
+struct layers_finding {
     const struct columns *c;
     const struct gpu_work *work;
     struct steps layers;
@@ -37,7 +37,7 @@ struct finding {
     uint32_t *anew;  /* of each name: that number + 1; 0 between steps */
 };
 
-static void finding_done(struct finding *f)
+static void layers_finding_done(struct layers_finding *f)
 {
     steps_done(&f->layers);
     free(f->names);
@@ -47,7 +47,7 @@ static void finding_done(struct finding *f)
     free(f->anew);
 }
 
-static int prepare(struct finding *f, const struct steps *steps)
+static int layers_prepare(struct layers_finding *f, const struct steps *steps)
 {
     size_t n = f->work->n;
 
@@ -79,7 +79,7 @@ static int prepare(struct finding *f, const struct steps *steps)
     return 0;
 }
 
-static int add_layer(struct finding *f, const size_t *members, size_t n, const struct step *like)
+static int add_layer(struct layers_finding *f, const size_t *members, size_t n, const struct step *like)
 {
     struct step *layer = steps_add(&f->layers);
 
@@ -106,7 +106,7 @@ static int add_layer(struct finding *f, const size_t *members, size_t n, const s
 
 /* Fills the room; returns how many names there are. A step has few of a trace's: what is done for each step
  * must not grow with those of all. */
-static uint32_t number_anew(struct finding *f, const size_t *members, size_t n)
+static uint32_t number_anew(struct layers_finding *f, const size_t *members, size_t n)
 {
     uint32_t n_names = 0;
 
@@ -122,7 +122,7 @@ static uint32_t number_anew(struct finding *f, const size_t *members, size_t n)
 }
 
 /* step: SIZE_MAX for all of the work. */
-static int find_layers(struct finding *f, const struct steps *steps, size_t step)
+static int find_layers(struct layers_finding *f, const struct steps *steps, size_t step)
 {
     _cleanup_(period_done) struct period p = {0};
     bool is_all = step == SIZE_MAX;
@@ -142,27 +142,27 @@ static int find_layers(struct finding *f, const struct steps *steps, size_t step
     return r;
 }
 
-static void put_layer(const struct analysis *a, size_t rank, const struct steps *steps,
-                      const struct step *layer, const struct step_cost *cost, struct report_rows *ret)
+static void emit_layer(const struct analysis *a, size_t rank, const struct steps *steps,
+                       const struct step *layer, const struct step_cost *cost, struct report_rows *ret)
 {
     bool is_outlier = cost->differs != STEP_PART_NONE;
 
-    put_int(ret, a->ranks[rank].number);
-    put_int(ret, layer->tokens == COLUMN_NULL ? COLUMN_NULL : steps->items[layer->tokens].index);
-    put_int(ret, layer->index);
-    put_int(ret, analysis_since_first(a, rank, layer->ts));
-    put_int(ret, layer->end - layer->ts);
-    put_int(ret, cost->busy);
-    put_int(ret, cost->parts[STEP_PART_IDLE]);
-    put_int(ret, (int64_t)layer->n_events);
-    put_real(ret, is_outlier ? cost->deviations : NAN);
-    put_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
-    put_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, layer->tokens == COLUMN_NULL ? COLUMN_NULL : steps->items[layer->tokens].index);
+    emit_int(ret, layer->index);
+    emit_int(ret, analysis_since_first(a, rank, layer->ts));
+    emit_int(ret, layer->end - layer->ts);
+    emit_int(ret, cost->busy);
+    emit_int(ret, cost->parts[STEP_PART_IDLE]);
+    emit_int(ret, (int64_t)layer->n_events);
+    emit_real(ret, is_outlier ? cost->deviations : NAN);
+    emit_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
+    emit_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int layers_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    _cleanup_(finding_done) struct finding f = {.c = a->ranks[rank].columns};
+    _cleanup_(layers_finding_done) struct layers_finding f = {.c = a->ranks[rank].columns};
     _cleanup_(step_costs_done) struct step_costs costs = {0};
     const struct steps *steps = NULL;
     int r = analysis_all_gpu(a, rank, &f.work);
@@ -170,7 +170,7 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     if (r >= 0)
         r = analysis_steps(a, rank, &steps);
     if (r >= 0)
-        r = prepare(&f, steps);
+        r = layers_prepare(&f, steps);
     if (r >= 0 && steps->n == 0)
         r = find_layers(&f, steps, SIZE_MAX);
     for (size_t i = 0; r >= 0 && i < steps->n; i++)
@@ -179,19 +179,19 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     if (r >= 0)
         r = step_costs_read(f.work, &f.layers, &costs);
     for (size_t i = 0; r >= 0 && i < f.layers.n; i++)
-        put_layer(a, rank, steps, &f.layers.items[i], &costs.items[i], ret);
+        emit_layer(a, rank, steps, &f.layers.items[i], &costs.items[i], ret);
     return r;
 }
 
 const struct report report_layers = {
     .name = "layers",
-    .title = "what recurs within steps: layers, one by one",
-    .how = "The longest run of stretches of a step's GPU work that are alike: at least three names of "
-           "kernels occur once in each. What comes before the first and behind the last (embedding, the "
-           "head, layers of another kind) is in none. Outliers as of steps.",
+    .title = "recurring parts of steps: layers, one by one",
+    .method = "The longest run of similar parts of the GPU activity of a step: at least three kernel names "
+              "occur once in each part. Events before the first and after the last part (embedding, head, "
+              "layers of another kind) belong to none. Outliers as in steps.",
     .needs = NEEDS_GPU,
     .is_detail = true,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make_rank = add_rank,
+    .columns = layers_columns,
+    .n_columns = ARRAY_SIZE(layers_columns),
+    .make_rank = layers_make_rank,
 };

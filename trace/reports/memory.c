@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of each device: how much was allocated and reserved at most, when, and who held most of it. */
-#include "trace/reports/memory_holder.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/allocations.h"
+#include "trace/reports/report.h"
 
-static const struct report_column columns[] = {
-    {"rank", UNIT_ID, "which rank"},
-    {"device", UNIT_TEXT, "whose memory"},
-    {"peak_bytes", UNIT_BYTES, "allocated at most"},
-    {"peak_at_ns", UNIT_NS, "when that was, counted from the rank's first slice"},
-    {"peak_reserved_bytes", UNIT_BYTES, "reserved by the allocator at most"},
-    {"peak_cached_bytes", UNIT_BYTES, "reserved and not allocated at most"},
-    {"first_bytes", UNIT_BYTES, "allocated when the trace began"},
-    {"last_bytes", UNIT_BYTES, "allocated when it ended"},
-    {"allocations", UNIT_COUNT, "while the trace ran"},
-    {"frees", UNIT_COUNT, "while the trace ran"},
-    {"allocated_bytes", UNIT_BYTES, "sum of the allocations"},
-    {"unfreed_bytes", UNIT_BYTES, "of these, what was not freed when the trace ended"},
-    {"leaking_bytes", UNIT_BYTES, "of these, what those allocated who did so all along (memory_holders)"},
-    {"holder", UNIT_TEXT, "the operator that held most at the peak, of those that the trace saw"},
-    {"holder_frame", UNIT_TEXT, "the Python frame or module that called it"},
-    {"holder_bytes", UNIT_BYTES, "how much"},
+/* -- Memory ---------------------------------------------------------------------------------------------- */
+
+static const struct report_column memory_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_TEXT, "device of the memory"},
+    {"peak_bytes", UNIT_BYTES, "maximum allocated bytes"},
+    {"peak_at_ns", UNIT_NS, "time of the maximum, relative to the first slice of the rank"},
+    {"peak_reserved_bytes", UNIT_BYTES, "maximum bytes reserved by the allocator"},
+    {"peak_cached_bytes", UNIT_BYTES, "maximum bytes reserved and not allocated"},
+    {"first_bytes", UNIT_BYTES, "allocated bytes at the start of the trace"},
+    {"last_bytes", UNIT_BYTES, "allocated bytes at the end of the trace"},
+    {"allocations", UNIT_COUNT, "number of allocations in the trace"},
+    {"frees", UNIT_COUNT, "number of frees in the trace"},
+    {"allocated_bytes", UNIT_BYTES, "total bytes of these allocations"},
+    {"unfreed_bytes", UNIT_BYTES, "part of allocated_bytes not freed at the end of the trace"},
+    {"leaking_bytes", UNIT_BYTES, "part of unfreed_bytes held by leak candidates (memory_holders)"},
+    {"holder", UNIT_TEXT, "operator that held the most at the peak, among the recorded allocations"},
+    {"holder_frame", UNIT_TEXT, "Python frame or module that called the operator"},
+    {"holder_bytes", UNIT_BYTES, "bytes held by that operator at the peak"},
 };
 
-static void put_device(struct analysis *a, size_t rank, const struct memory_use *use, uint32_t place,
-                       const struct memory_holders *holders, struct report_rows *ret)
+static void emit_device(struct analysis *a, size_t rank, const struct memory_use *use, uint32_t place,
+                        const struct memory_holders *holders, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
     const struct memory_device *device = &use->devices[place];
@@ -40,25 +42,25 @@ static void put_device(struct analysis *a, size_t rank, const struct memory_use 
         if (!most && h->peak_count > 0)
             most = h;
     }
-    put_int(ret, a->ranks[rank].number);
-    put_str(ret, memory_device_name(device, name));
-    put_int(ret, device->peak);
-    put_int(ret, analysis_since_first(a, rank, device->peak_ts));
-    put_int(ret, device->peak_reserved);
-    put_int(ret, device->peak_cached);
-    put_int(ret, device->first);
-    put_int(ret, device->last);
-    put_int(ret, (int64_t)device->allocations);
-    put_int(ret, (int64_t)device->frees);
-    put_int(ret, device->allocated);
-    put_int(ret, unfreed);
-    put_int(ret, leaking);
-    put_text_or_null(ret, c, most ? most->op : COLUMN_NULL);
-    put_text_or_null(ret, c, most ? most->frame : COLUMN_NULL);
-    put_int(ret, most ? most->peak_bytes : COLUMN_NULL);
+    emit_int(ret, a->ranks[rank].number);
+    emit_str(ret, memory_device_name(device, name));
+    emit_int(ret, device->peak);
+    emit_int(ret, analysis_since_first(a, rank, device->peak_ts));
+    emit_int(ret, device->peak_reserved);
+    emit_int(ret, device->peak_cached);
+    emit_int(ret, device->first);
+    emit_int(ret, device->last);
+    emit_int(ret, (int64_t)device->allocations);
+    emit_int(ret, (int64_t)device->frees);
+    emit_int(ret, device->allocated);
+    emit_int(ret, unfreed);
+    emit_int(ret, leaking);
+    emit_text_by_number(ret, c, most ? most->op : COLUMN_NULL);
+    emit_text_by_number(ret, c, most ? most->frame : COLUMN_NULL);
+    emit_int(ret, most ? most->peak_bytes : COLUMN_NULL);
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int memory_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(memory_use_done) struct memory_use use = {0};
     _cleanup_(memory_holders_done) struct memory_holders holders = {0};
@@ -67,19 +69,139 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     if (r >= 0)
         r = memory_holders_read(a->ranks[rank].columns, &use, &holders);
     for (size_t i = 0; r >= 0 && i < use.n_devices; i++)
-        put_device(a, rank, &use, (uint32_t)i, &holders, ret);
+        emit_device(a, rank, &use, (uint32_t)i, &holders, ret);
     return r;
 }
 
 const struct report report_memory = {
     .name = "memory",
-    .title = "memory allocated and reserved, its peak and who held it",
-    .how =
+    .title = "allocated and reserved memory, its peak and its holders",
+    .method =
         "By torch's [memory] events (profile_memory): the totals are the allocator's own. What an operator "
         "holds is what it allocated and nobody freed by then; what was allocated before the trace began "
         "has no holder.",
     .needs = NEEDS_MEMORY,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make_rank = add_rank,
+    .columns = memory_columns,
+    .n_columns = ARRAY_SIZE(memory_columns),
+    .make_rank = memory_make_rank,
+};
+
+/* -- Memory holders -------------------------------------------------------------------------------------- */
+
+/* Who held a device's memory at its peak, and who never freed what it allocated. */
+
+static const struct report_column memory_holders_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_TEXT, "device of the memory"},
+    {"operator", UNIT_TEXT, "operator that allocated it: the outermost one within the frame"},
+    {"frame", UNIT_TEXT, "module, or innermost Python frame, around the operator"},
+    {"peak_bytes", UNIT_BYTES,
+     "bytes held at the peak; without operator and frame: allocated before the trace"},
+    {"peak_count", UNIT_COUNT, "number of allocations held at the peak"},
+    {"share", UNIT_SHARE, "peak_bytes divided by all allocated bytes at the peak"},
+    {"unfreed_bytes", UNIT_BYTES, "bytes not freed at the end of the trace"},
+    {"unfreed_count", UNIT_COUNT, "number of allocations not freed at the end of the trace"},
+    {"leak", UNIT_TEXT,
+     "candidate: it left allocations unfreed in each of the first three quarters of the trace"},
+};
+
+static void emit_holder(const struct analysis *a, size_t rank, const struct memory_use *use,
+                        const struct memory_holder *h, struct report_rows *ret)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    const struct memory_device *device = &use->devices[h->device];
+    char name[MEMORY_DEVICE_NAME_MAX];
+
+    emit_int(ret, a->ranks[rank].number);
+    emit_str(ret, memory_device_name(device, name));
+    emit_text_by_number(ret, c, h->op);
+    emit_text_by_number(ret, c, h->frame);
+    emit_int(ret, h->peak_bytes);
+    emit_int(ret, (int64_t)h->peak_count);
+    emit_share(ret, h->peak_bytes, MAX(device->peak, INT64_C(0)));
+    emit_int(ret, h->unfreed_bytes);
+    emit_int(ret, (int64_t)h->unfreed_count);
+    emit_str(ret, memory_holder_leaks(h) ? "candidate" : NULL);
+}
+
+static int memory_holders_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(memory_use_done) struct memory_use use = {0};
+    _cleanup_(memory_holders_done) struct memory_holders holders = {0};
+    int r = memory_use_read(a, rank, &use);
+
+    if (r >= 0)
+        r = memory_holders_read(a->ranks[rank].columns, &use, &holders);
+    for (size_t i = 0; r >= 0 && i < holders.n; i++)
+        emit_holder(a, rank, &use, &holders.items[i], ret);
+    return r;
+}
+
+const struct report report_memory_holders = {
+    .name = "memory_holders",
+    .title = "holders of the memory at its peak, and of unfreed memory",
+    .method =
+        "Allocations that were alive at the device's peak, or when the trace ended, by the operator and the "
+        "Python frame that made them.",
+    .needs = NEEDS_MEMORY,
+    .is_detail = true,
+    .columns = memory_holders_columns,
+    .n_columns = ARRAY_SIZE(memory_holders_columns),
+    .make_rank = memory_holders_make_rank,
+};
+
+/* -- Memory timeline ------------------------------------------------------------------------------------- */
+
+/* Memory over time: every change. */
+
+static const struct report_column memory_timeline_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_TEXT, "device of the memory"},
+    {"start_ns", UNIT_NS, "time of the event, relative to the first slice of the rank"},
+    {"bytes", UNIT_BYTES, "allocated bytes; negative for a free"},
+    {"allocated_bytes", UNIT_BYTES, "total allocated bytes after the event"},
+    {"reserved_bytes", UNIT_BYTES, "bytes reserved by the allocator"},
+    {"slice", UNIT_ID, "slice number of the event"},
+};
+
+static void memory_timeline_emit_event(struct analysis *a, size_t rank, uint64_t row, int64_t slice,
+                                       struct report_rows *ret)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    struct memory_device device = {.type = columns_get(c, COL_memory_device_type, row),
+                                   .number = columns_get(c, COL_memory_device, row)};
+    char name[MEMORY_DEVICE_NAME_MAX];
+
+    emit_int(ret, a->ranks[rank].number);
+    emit_str(ret, memory_device_name(&device, name));
+    emit_int(ret, analysis_since_first(a, rank, columns_get(c, COL_slice_ts, (uint64_t)slice)));
+    emit_int(ret, columns_get(c, COL_memory_bytes, row));
+    emit_int(ret, columns_get(c, COL_memory_allocated, row));
+    emit_int(ret, columns_get(c, COL_memory_reserved, row));
+    emit_int(ret, slice);
+}
+
+static int memory_timeline_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    const struct columns *c = a->ranks[rank].columns;
+    const struct intervals *times;
+    int r = analysis_times(a, rank, &times);
+
+    for (uint64_t row = 0; r >= 0 && row < columns_rows(c, TABLE_memory); row++) {
+        int64_t slice = columns_get(c, COL_memory_slice, row);
+        if (slice != COLUMN_NULL && intervals_find(times, columns_get(c, COL_slice_ts, (uint64_t)slice)))
+            memory_timeline_emit_event(a, rank, row, slice, ret);
+    }
+    return r;
+}
+
+const struct report report_memory_timeline = {
+    .name = "memory_timeline",
+    .title = "memory over time, every change",
+    .method = "The [memory] events of torch.",
+    .needs = NEEDS_MEMORY,
+    .is_detail = true,
+    .columns = memory_timeline_columns,
+    .n_columns = ARRAY_SIZE(memory_timeline_columns),
+    .make_rank = memory_timeline_make_rank,
 };

@@ -2,7 +2,7 @@
 #include "trace/reports/name_sums.h"
 
 #include "base/statistics.h"
-#include "trace/reports/name_table.h"
+#include "trace/reports/grouping.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,7 @@ struct instance {
     int64_t dur;
 };
 
-struct gathering {
+struct name_sums_gathering {
     struct instance *instances;
     size_t n, cap;
     struct name_table names;
@@ -23,7 +23,7 @@ struct gathering {
     size_t n_firsts;
 };
 
-static void gathering_done(struct gathering *g)
+static void name_sums_gathering_done(struct name_sums_gathering *g)
 {
     free(g->instances);
     free(g->firsts);
@@ -31,7 +31,8 @@ static void gathering_done(struct gathering *g)
 }
 
 /* Every text of a trace is looked for once. times: NULL for all. */
-static int gather_rank(struct analysis *a, size_t rank, const struct intervals *times, struct gathering *g)
+static int name_sums_gather_rank(struct analysis *a, size_t rank, const struct intervals *times,
+                                 struct name_sums_gathering *g)
 {
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
@@ -72,7 +73,7 @@ static int gather_rank(struct analysis *a, size_t rank, const struct intervals *
     return 0;
 }
 
-static int compare_sums(const void *x, const void *y)
+static int name_sums_compare_sums(const void *x, const void *y)
 {
     const struct name_sum *a = x, *b = y;
 
@@ -83,7 +84,7 @@ static int compare_sums(const void *x, const void *y)
 }
 
 /* Statistics of what was counted; two passes, so that large means lose nothing. */
-static void finish(struct name_sum *s)
+static void name_sums_finish(struct name_sum *s)
 {
     double mean = (double)s->sum / (double)s->count, squares = 0;
 
@@ -95,7 +96,7 @@ static void finish(struct name_sum *s)
     s->p99 = percentile(s->durations, s->count, 99);
 }
 
-static int sum_up(const struct gathering *g, struct name_sums *ret)
+static int name_sums_sum_up(const struct name_sums_gathering *g, struct name_sums *ret)
 {
     _cleanup_(freep) size_t *at = calloc(g->names.n + 1, sizeof(*at));
 
@@ -130,33 +131,33 @@ static int sum_up(const struct gathering *g, struct name_sums *ret)
         s->name = g->names.items[i];
         s->class = g->firsts[i]->class;
         s->kind = g->firsts[i]->kind;
-        finish(s);
+        name_sums_finish(s);
     }
-    qsort(ret->items, ret->n, sizeof(*ret->items), compare_sums);
+    qsort(ret->items, ret->n, sizeof(*ret->items), name_sums_compare_sums);
     return 0;
 }
 
 int name_sums_of_gpu(struct analysis *a, struct name_sums *ret)
 {
-    _cleanup_(gathering_done) struct gathering g = {0};
+    _cleanup_(name_sums_gathering_done) struct name_sums_gathering g = {0};
     int r = 0;
 
     *ret = (struct name_sums){0};
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = gather_rank(a, i, NULL, &g);
-    return r < 0 ? r : sum_up(&g, ret);
+        r = name_sums_gather_rank(a, i, NULL, &g);
+    return r < 0 ? r : name_sums_sum_up(&g, ret);
 }
 
 int name_sums_within(struct analysis *a, const struct intervals *const *times, struct name_sums *ret)
 {
-    _cleanup_(gathering_done) struct gathering g = {0};
+    _cleanup_(name_sums_gathering_done) struct name_sums_gathering g = {0};
     int r = 0;
 
     *ret = (struct name_sums){0};
     for (size_t i = 0; i < a->n && r >= 0; i++)
         if (times[i])
-            r = gather_rank(a, i, times[i], &g);
-    return r < 0 ? r : sum_up(&g, ret);
+            r = name_sums_gather_rank(a, i, times[i], &g);
+    return r < 0 ? r : name_sums_sum_up(&g, ret);
 }
 
 void name_sums_done(struct name_sums *sums)

@@ -63,13 +63,13 @@ struct shape {
     int64_t dims[DIMS_MAX];
 };
 
-static struct slice slice_of(struct text text)
+static struct slice op_cost_slice_of(struct text text)
 {
     return (struct slice){text.p, text.p ? text.p + text.size : NULL};
 }
 
 /* The n-th element of a list; empty where there is none. */
-static struct slice element(struct slice list, int n)
+static struct slice op_cost_element(struct slice list, int n)
 {
     struct slice rest = json_inside(list), key, value;
 
@@ -96,7 +96,7 @@ static struct slice concrete_value(struct slice concrete, int n)
 {
     static const struct slice none;
 
-    return n < 0 ? none : slice_unquoted(element(concrete, n));
+    return n < 0 ? none : slice_unquoted(op_cost_element(concrete, n));
 }
 
 static bool is_true(struct slice concrete, int n)
@@ -121,9 +121,9 @@ static const struct {
     {"signed char", PRECISION_INT8, 1},
 };
 
-static enum precision read_type(struct slice types, int n, int *ret_bytes)
+static enum precision op_cost_read_type(struct slice types, int n, int *ret_bytes)
 {
-    struct slice type = slice_unquoted(element(types, n));
+    struct slice type = slice_unquoted(op_cost_element(types, n));
 
     *ret_bytes = 0;
     for (size_t i = 0; type.p && i < ARRAY_SIZE(types_known); i++)
@@ -137,7 +137,7 @@ static enum precision read_type(struct slice types, int n, int *ret_bytes)
 /* -- Arithmetic ---------------------------------------------------------------------------------------- */
 
 /* Multiplies into *product; false where it does not fit. */
-static bool times(int64_t *product, int64_t factor)
+static bool op_cost_times(int64_t *product, int64_t factor)
 {
     return !__builtin_mul_overflow(*product, factor, product);
 }
@@ -145,7 +145,7 @@ static bool times(int64_t *product, int64_t factor)
 static bool times_all(int64_t *product, const int64_t *factors, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!times(product, factors[i]))
+        if (!op_cost_times(product, factors[i]))
             return false;
     return true;
 }
@@ -168,7 +168,7 @@ static bool multiply_matrices(struct operands *o)
     if (!times_all(&o->out, a->dims, a->n - 1))
         return false;
     o->multiplications = o->out;
-    return times(&o->multiplications, a->dims[a->n - 1]);
+    return op_cost_times(&o->multiplications, a->dims[a->n - 1]);
 }
 
 static bool multiply_linear(struct operands *o)
@@ -181,7 +181,7 @@ static bool multiply_linear(struct operands *o)
     if (!times_all(&o->out, a->dims, a->n - 1))
         return false;
     o->multiplications = o->out;
-    return times(&o->multiplications, b->dims[1]);
+    return op_cost_times(&o->multiplications, b->dims[1]);
 }
 
 /* With causal attention, half of the pairs are looked at. */
@@ -190,7 +190,7 @@ static bool multiply_attention(struct operands *o)
     const struct shape *q = &o->a, *k = &o->b;
     struct shape v;
 
-    if (!read_shape(element(o->dims, o->rule->b + 1), &v) || q->n != 4 || k->n != 4 || v.n != 4 ||
+    if (!read_shape(op_cost_element(o->dims, o->rule->b + 1), &v) || q->n != 4 || k->n != 4 || v.n != 4 ||
         q->dims[3] != k->dims[3] || k->dims[2] != v.dims[2])
         return false;
     int64_t pairs = k->dims[2], width = q->dims[3];
@@ -198,7 +198,7 @@ static bool multiply_attention(struct operands *o)
         return false;
     o->multiplications = is_true(o->concrete, o->rule->is_causal) ? pairs / 2 : pairs;
     o->out = v.dims[3];
-    return times(&o->multiplications, width) && times_all(&o->out, q->dims, 3);
+    return op_cost_times(&o->multiplications, width) && times_all(&o->out, q->dims, 3);
 }
 
 /* Strides and their like may be one number for all dimensions. */
@@ -225,14 +225,15 @@ static bool multiply_convolution(struct operands *o)
         !read_setting(o, o->rule->dilation, dimensions, &dilation))
         return false;
     o->out = x->dims[0];
-    if (!times(&o->out, w->dims[0]))
+    if (!op_cost_times(&o->out, w->dims[0]))
         return false;
     for (size_t i = 0; i < dimensions; i++) {
         int64_t reach = dilation.dims[i], padded = 2, length;
-        if (stride.dims[i] == 0 || !times(&reach, w->dims[i + 2] - 1) || !times(&padded, padding.dims[i]) ||
+        if (stride.dims[i] == 0 || !op_cost_times(&reach, w->dims[i + 2] - 1) ||
+            !op_cost_times(&padded, padding.dims[i]) ||
             __builtin_add_overflow(padded, x->dims[i + 2], &length) ||
             __builtin_sub_overflow(length, reach, &length) || length < 1 ||
-            !times(&o->out, (length - 1) / stride.dims[i] + 1))
+            !op_cost_times(&o->out, (length - 1) / stride.dims[i] + 1))
             return false;
     }
     o->multiplications = o->out;
@@ -255,13 +256,13 @@ static int64_t count_bytes(const struct operands *o, struct slice types)
     struct shape v = {0};
     int64_t a = 1, b = 1, c = 0, out = o->out, sum;
 
-    read_type(types, o->rule->a, &a_bytes);
-    read_type(types, o->rule->b, &b_bytes);
-    if (o->rule->product == PRODUCT_ATTENTION && read_shape(element(o->dims, o->rule->b + 1), &v))
+    op_cost_read_type(types, o->rule->a, &a_bytes);
+    op_cost_read_type(types, o->rule->b, &b_bytes);
+    if (o->rule->product == PRODUCT_ATTENTION && read_shape(op_cost_element(o->dims, o->rule->b + 1), &v))
         c = b_bytes;
-    if (a_bytes == 0 || b_bytes == 0 || !times_all(&a, o->a.dims, o->a.n) || !times(&a, a_bytes) ||
-        !times_all(&b, o->b.dims, o->b.n) || !times(&b, b_bytes) || !times_all(&c, v.dims, v.n) ||
-        !times(&out, MAX(a_bytes, NARROW_OUT_BYTES)) || __builtin_add_overflow(a, b, &sum) ||
+    if (a_bytes == 0 || b_bytes == 0 || !times_all(&a, o->a.dims, o->a.n) || !op_cost_times(&a, a_bytes) ||
+        !times_all(&b, o->b.dims, o->b.n) || !op_cost_times(&b, b_bytes) || !times_all(&c, v.dims, v.n) ||
+        !op_cost_times(&out, MAX(a_bytes, NARROW_OUT_BYTES)) || __builtin_add_overflow(a, b, &sum) ||
         __builtin_add_overflow(sum, c, &sum) || __builtin_add_overflow(sum, out, &sum))
         return COLUMN_NULL;
     return sum;
@@ -270,16 +271,17 @@ static int64_t count_bytes(const struct operands *o, struct slice types)
 bool op_cost_of(struct text name, struct text dims, struct text types, struct text concrete,
                 struct op_cost *ret)
 {
-    struct operands o = {.rule = find_rule(name), .dims = slice_of(dims), .concrete = slice_of(concrete)};
+    struct operands o = {
+        .rule = find_rule(name), .dims = op_cost_slice_of(dims), .concrete = op_cost_slice_of(concrete)};
     int bytes;
 
-    if (!o.rule || dims.size == 0 || !read_shape(element(o.dims, o.rule->a), &o.a) ||
-        !read_shape(element(o.dims, o.rule->b), &o.b) || !products[o.rule->product](&o) ||
-        !times(&o.multiplications, 2))
+    if (!o.rule || dims.size == 0 || !read_shape(op_cost_element(o.dims, o.rule->a), &o.a) ||
+        !read_shape(op_cost_element(o.dims, o.rule->b), &o.b) || !products[o.rule->product](&o) ||
+        !op_cost_times(&o.multiplications, 2))
         return false;
     ret->flops = o.multiplications;
-    ret->bytes = count_bytes(&o, slice_of(types));
-    ret->precision = read_type(slice_of(types), o.rule->a, &bytes);
+    ret->bytes = count_bytes(&o, op_cost_slice_of(types));
+    ret->precision = op_cost_read_type(op_cost_slice_of(types), o.rule->a, &bytes);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What streams did: work in its order, what it waited for, and what waited for it. */
 #include "base/array.h"
-#include "trace/reports/correlation.h"
+#include "trace/reports/host.h"
 #include "trace/reports/path_graph.h"
 #include <errno.h>
 
@@ -43,7 +43,7 @@ static int add_turn(struct turns *turns, struct turn turn)
     return 0;
 }
 
-static int gather_work(struct path_graph *g, struct turns *ret)
+static int path_gpu_gather_work(struct path_graph *g, struct turns *ret)
 {
     for (size_t i = 0; i < g->work->n; i++) {
         const struct gpu_event *w = &g->work->events[i];
@@ -157,7 +157,7 @@ static int end_at_call(struct gpu_side *side, uint32_t work, uint64_t call)
                : 0;
 }
 
-static int synchronise(struct gpu_side *side, const struct turn *turn)
+static int path_gpu_synchronise(struct gpu_side *side, const struct turn *turn)
 {
     const struct columns *c = side->g->c;
     uint64_t call = find_call(side, columns_get(c, COL_gpu_correlation, turn->row));
@@ -182,8 +182,8 @@ static int synchronise(struct gpu_side *side, const struct turn *turn)
     /* The next work on this stream begins when the awaited one has ended. */
     const struct path_launch *next =
         call == SLICE_NONE ? NULL
-                           : path_launch_behind(side->g, stream, columns_get(c, COL_slice_track, call),
-                                                columns_get(c, COL_slice_ts, call));
+                           : path_launch_after(side->g, stream, columns_get(c, COL_slice_track, call),
+                                               columns_get(c, COL_slice_ts, call));
     uint32_t event = next ? side->g->of_slice[next->gpu->slice] : 0,
              awaited = event ? awaited_work(side, turn->row) : PATH_NONE;
     if (awaited != PATH_NONE)
@@ -227,7 +227,7 @@ int path_add_gpu(struct path_graph *g)
 {
     _cleanup_(gpu_side_done) struct gpu_side side = {.g = g};
     struct turns turns = {0};
-    int r = gather_work(g, &turns);
+    int r = path_gpu_gather_work(g, &turns);
 
     if (r >= 0)
         r = gather_syncs(g, &turns);
@@ -242,7 +242,8 @@ int path_add_gpu(struct path_graph *g)
             qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
     }
     for (size_t i = 0; i < turns.n && r >= 0; i++) {
-        r = turns.items[i].work ? build_work(&side, &turns.items[i]) : synchronise(&side, &turns.items[i]);
+        r = turns.items[i].work ? build_work(&side, &turns.items[i])
+                                : path_gpu_synchronise(&side, &turns.items[i]);
         if (r >= 0 && g->dag.n_edges > EDGES_PER_EVENT * (g->n + turns.n))
             r = -E2BIG;
     }

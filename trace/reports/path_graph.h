@@ -1,5 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The longest path of a graph without circles, by the weights of its edges. Pure.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/reports/critical_path.h"
+
+struct dag_edge {
+    uint32_t from, to;
+    uint32_t note; /* the caller's */
+    int64_t weight;
+};
+
+struct dag {
+    struct dag_edge *edges;
+    size_t n_edges, cap;
+    uint32_t n_nodes;
+};
+
+/* A weight below 0 counts as 0. -ENOMEM. */
+int dag_add(struct dag *g, uint32_t from, uint32_t to, int64_t weight, uint32_t note);
+/* The edges of the longest path from its beginning, as numbers into edges[]; the caller frees. Of several as
+ * long as each other any one. -ELOOP where the graph has a circle, -ENOMEM. */
+int dag_longest_path(const struct dag *g, uint32_t **ret_edges, size_t *ret_n);
+void dag_done(struct dag *g);
+
+/*
  * The graph that a critical path is the longest way through: host events, which are what threads did, GPU
  * events, which are what streams did, and what depends on what. Each part of it is a file:
  *
@@ -10,11 +37,6 @@
  *
  * critical_path.c puts them together. For it alone.
  */
-#pragma once
-
-#include "trace/reports/critical_path.h"
-#include "trace/reports/dag.h"
-
 #define PATH_NONE UINT32_MAX
 /* Events of a graph; nodes and edges are a few times as many, at some 50 bytes each. */
 #define PATH_EVENTS_MAX (UINT32_C(1) << 25)
@@ -107,7 +129,7 @@ int path_add_gpu(struct path_graph *g);
 
 /* The last launch on a stream up to a time, the first of a thread on it from then on; NULL. */
 const struct path_launch *path_launch_before(const struct path_graph *g, int64_t stream, int64_t ts);
-const struct path_launch *path_launch_behind(const struct path_graph *g, int64_t stream, int64_t track,
-                                             int64_t ts);
+const struct path_launch *path_launch_after(const struct path_graph *g, int64_t stream, int64_t track,
+                                            int64_t ts);
 /* The launch of a piece of work, where its queue is known; NULL. */
 const struct path_launch *path_launch_of(const struct path_graph *g, const struct gpu_event *work);

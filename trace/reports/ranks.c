@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks side by side, with what is usual, and those that lie apart. */
+/* Ranks side by side, with the usual values and the outliers. */
 #include "base/statistics.h"
-#include "trace/reports/encounter.h"
-#include "trace/reports/reports.h"
-
+#include "trace/reports/collective_instance.h"
+#include "trace/reports/report.h"
 #include <errno.h>
 
+/* -- Ranks ----------------------------------------------------------------------------------------------- */
+
 /* A rank that differs from the median by less than this part of the span is like the others. */
-#define APART_PART 100
+#define OUTLIER_SPAN_PART 100
 /* World sizes that are believed, and ranks of them that are named where they are missing. */
 #define WORLD_MAX     65536
 #define MISSING_NAMED 64
 
 enum { SPAN, BUSY, IDLE, COMPUTE, COMMUNICATION, EXPOSED, MEMORY, EVENTS, _MEASURE_MAX };
 
-static const struct report_column columns[] = {
-    {"who", UNIT_TEXT, "the rank, or which of all ranks: min, median, max"},
-    {"rank", UNIT_ID, "its number"},
-    {"span_ns", UNIT_NS, "from the first to the end of the last of its GPU's work"},
-    {"busy_ns", UNIT_NS, "with anything at work on any stream", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "with nothing at work", IMPORTANCE_HIGH},
-    {"compute_ns", UNIT_NS, "with a computing kernel at work"},
-    {"comm_ns", UNIT_NS, "with communication at work"},
-    {"exposed_ns", UNIT_NS, "with communication at work and nothing computing", IMPORTANCE_HIGH},
-    {"memory_ns", UNIT_NS, "with a copy or memset at work", IMPORTANCE_EXTRA},
-    {"events", UNIT_COUNT, "kernels, copies and memsets", IMPORTANCE_EXTRA},
-    {"last_share", UNIT_SHARE, "of the collectives it arrived last at"},
-    {"apart", UNIT_TEXT, "in what it lies apart from the other ranks; or that it is missing",
-     IMPORTANCE_HIGH},
-    {"clock_shift_ns", UNIT_NS, "what was added to its stamps, so that all ranks have one clock",
+static const struct report_column ranks_columns[] = {
+    {"who", UNIT_TEXT, "label of the rank, or the statistic over all ranks: min, median, max"},
+    RANK_COLUMN,
+    {"span_ns", UNIT_NS, "time from the start of the first GPU event to the end of the last"},
+    {"busy_ns", UNIT_NS, "time with activity on any stream", IMPORTANCE_HIGH},
+    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
+    {"compute_ns", UNIT_NS, "time with a computing kernel"},
+    {"comm_ns", UNIT_NS, "time with communication"},
+    {"exposed_ns", UNIT_NS, "time with communication and no computation", IMPORTANCE_HIGH},
+    {"memory_ns", UNIT_NS, "time with a copy or memset", IMPORTANCE_EXTRA},
+    {"events", UNIT_COUNT, "number of kernels, copies and memsets", IMPORTANCE_EXTRA},
+    {"last_share", UNIT_SHARE, "share of collectives at which the rank arrived last"},
+    {"outlier", UNIT_TEXT, "measure in which the rank is an outlier, or missing", IMPORTANCE_HIGH},
+    {"clock_shift_ns", UNIT_NS, "offset added to its timestamps to align the clocks of all ranks",
      IMPORTANCE_EXTRA},
-    {"clock_error_ns", UNIT_NS, "how far that may be off: the median distance of the ends of collectives",
+    {"clock_error_ns", UNIT_NS, "remaining clock error: median distance between the ends of collectives",
      true},
 };
 
@@ -40,7 +40,7 @@ struct measures {
     int64_t clock_error;
 };
 
-static int measure(struct analysis *a, size_t rank, struct measures *ret)
+static int ranks_measure(struct analysis *a, size_t rank, struct measures *ret)
 {
     const struct gpu_work *work;
     struct gpu_times times;
@@ -63,70 +63,70 @@ static int measure(struct analysis *a, size_t rank, struct measures *ret)
 }
 
 /* How nearly each rank leaves collectives together with the first. */
-static int measure_clocks(struct analysis *a, const struct encounters *met, struct measures *all)
+static int measure_clocks(struct analysis *a, const struct collective_instances *met, struct measures *all)
 {
     _cleanup_(freep) int64_t *distances = calloc(met->n + 1, sizeof(*distances));
 
     if (!distances)
         return -ENOMEM;
     for (size_t i = 0; i < met->n; i++)
-        all[encounter_last(a, &met->items[i])].last++;
+        all[collective_instance_last(a, &met->items[i])].last++;
     for (size_t rank = 0; rank < a->n && met->n > 0; rank++) {
         for (size_t i = 0; i < met->n; i++)
-            distances[i] =
-                llabs(encounter_end(a, &met->items[i], rank) - encounter_end(a, &met->items[i], 0));
+            distances[i] = llabs(collective_instance_end(a, &met->items[i], rank) -
+                                 collective_instance_end(a, &met->items[i], 0));
         sort_ns(distances, met->n);
         all[rank].clock_error = percentile(distances, met->n, 50);
     }
     return 0;
 }
 
-static void put_values(struct report_rows *ret, const int64_t *values)
+static void ranks_emit_values(struct report_rows *ret, const int64_t *values)
 {
     for (size_t i = 0; i < _MEASURE_MAX; i++)
-        put_int(ret, values[i]);
+        emit_int(ret, values[i]);
 }
 
-/* The first measure in which a rank lies apart from the others: "comm low". */
-static void put_apart(struct report_rows *ret, const int64_t *const *sorted, size_t n,
-                      const struct measures *m)
+/* The first measure in which a rank is an outlier: "comm low". */
+static void emit_outlier(struct report_rows *ret, const int64_t *const *sorted, size_t n,
+                         const struct measures *m)
 {
     static const char *const names[] = {
         [SPAN] = "span", [BUSY] = "busy", [IDLE] = "idle", [COMPUTE] = "compute", [COMMUNICATION] = "comm"};
 
     for (size_t i = ARRAY_SIZE(names); i-- > 0;)
-        if (is_outlier(sorted[i], n, m->values[i], percentile(sorted[SPAN], n, 50) / APART_PART)) {
-            put_format(ret, "%s %s", names[i], m->values[i] < percentile(sorted[i], n, 50) ? "low" : "high");
+        if (is_outlier(sorted[i], n, m->values[i], percentile(sorted[SPAN], n, 50) / OUTLIER_SPAN_PART)) {
+            emit_format(ret, "%s %s", names[i], m->values[i] < percentile(sorted[i], n, 50) ? "low" : "high");
             return;
         }
-    put_null(ret);
+    emit_null(ret);
 }
 
-static void put_rank(struct analysis *a, size_t rank, const struct measures *m, const int64_t *const *sorted,
-                     size_t n_met, struct report_rows *ret)
+static void emit_rank(struct analysis *a, size_t rank, const struct measures *m, const int64_t *const *sorted,
+                      size_t n_met, struct report_rows *ret)
 {
-    put_str(ret, a->ranks[rank].label);
-    put_int(ret, a->ranks[rank].number);
-    put_values(ret, m->values);
-    put_share(ret, (int64_t)m->last, (int64_t)n_met);
-    put_apart(ret, sorted, a->n, m);
-    put_int(ret, a->ranks[rank].shift_ns);
-    put_int(ret, m->clock_error);
+    emit_str(ret, a->ranks[rank].label);
+    emit_int(ret, a->ranks[rank].number);
+    ranks_emit_values(ret, m->values);
+    emit_share(ret, (int64_t)m->last, (int64_t)n_met);
+    emit_outlier(ret, sorted, a->n, m);
+    emit_int(ret, a->ranks[rank].shift_ns);
+    emit_int(ret, m->clock_error);
 }
 
-static void put_usual(const char *who, unsigned percent, const int64_t *const *sorted, size_t n,
-                      struct report_rows *ret)
+static void emit_usual(const char *who, unsigned percent, const int64_t *const *sorted, size_t n,
+                       struct report_rows *ret)
 {
-    put_str(ret, who);
-    put_null(ret);
+    emit_str(ret, who);
+    emit_null(ret);
     for (size_t i = 0; i < _MEASURE_MAX; i++)
-        put_int(ret, percentile(sorted[i], n, percent));
+        emit_int(ret, percentile(sorted[i], n, percent));
     for (size_t i = 0; i < 4; i++)
-        put_null(ret);
+        emit_null(ret);
 }
 
 /* Ranks of the world whose traces are not there. */
-static void put_missing(struct analysis *a, struct report_rows *ret)
+static void emit_missing(struct analysis *a, struct report_rows *ret)
 {
     int64_t world = columns_meta(a->ranks[0].columns, META_world_size);
     size_t named = 0;
@@ -138,26 +138,26 @@ static void put_missing(struct analysis *a, struct report_rows *ret)
         if (there)
             continue;
         named++;
-        put_format(ret, "rank %lld", (long long)number);
-        put_int(ret, number);
+        emit_format(ret, "rank %lld", (long long)number);
+        emit_int(ret, number);
         for (size_t i = 0; i < _MEASURE_MAX + 1; i++)
-            put_null(ret);
-        put_str(ret, "missing");
-        put_null(ret);
-        put_null(ret);
+            emit_null(ret);
+        emit_str(ret, "missing");
+        emit_null(ret);
+        emit_null(ret);
     }
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int ranks_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(encounters_done) struct encounters met = {0};
+    _cleanup_(collective_instances_done) struct collective_instances met = {0};
     _cleanup_(freep) struct measures *all = calloc(a->n, sizeof(*all));
     _cleanup_(freep) int64_t *values = calloc(a->n, _MEASURE_MAX * sizeof(*values));
     const int64_t *sorted[_MEASURE_MAX];
-    int r = all && values ? encounters_find(a, &met) : -ENOMEM;
+    int r = all && values ? collective_instances_find(a, &met) : -ENOMEM;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
-        r = measure(a, rank, &all[rank]);
+        r = ranks_measure(a, rank, &all[rank]);
     if (r >= 0)
         r = measure_clocks(a, &met, all);
     if (r < 0)
@@ -169,25 +169,208 @@ static int make(struct analysis *a, struct report_rows *ret)
         sorted[i] = values + i * a->n;
     }
     for (size_t rank = 0; rank < a->n; rank++)
-        put_rank(a, rank, &all[rank], sorted, met.n, ret);
-    put_missing(a, ret);
-    put_usual("min", 0, sorted, a->n, ret);
-    put_usual("median", 50, sorted, a->n, ret);
-    put_usual("max", 100, sorted, a->n, ret);
+        emit_rank(a, rank, &all[rank], sorted, met.n, ret);
+    emit_missing(a, ret);
+    emit_usual("min", 0, sorted, a->n, ret);
+    emit_usual("median", 50, sorted, a->n, ret);
+    emit_usual("max", 100, sorted, a->n, ret);
     return 0;
 }
 
 const struct report report_ranks = {
     .name = "ranks",
-    .title = "ranks side by side, and which lie apart",
-    .how = "Each measure as in the reports temporal and overlap. A rank lies apart where its modified "
-           "z-score exceeds 3.5 and it differs "
-           "from the median by more than a hundredth of the span. Clocks are made one by wall-clock time "
-           "and, where collectives "
-           "show that they are off by "
-           "more than a millisecond, by those.",
+    .title = "ranks compared, with outliers",
+    .method = "Each measure as in the reports temporal and overlap. A rank is an outlier if its modified "
+              "z-score exceeds 3.5 and it differs from the median by more than a hundredth of the span. "
+              "Clocks are aligned by wall-clock time and, if collectives show an error of more than a "
+              "millisecond, by collectives.",
     .needs = NEEDS_GPU | NEEDS_RANKS,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = ranks_columns,
+    .n_columns = ARRAY_SIZE(ranks_columns),
+    .make = ranks_make,
+};
+
+/* -- Stragglers ------------------------------------------------------------------------------------------ */
+
+/* Who arrives last where ranks meet, how long everybody waits for them, and what they did meanwhile. */
+
+static const struct report_column stragglers_columns[] = {
+    RANK_COLUMN,
+    {"last_count", UNIT_COUNT, "number of collectives at which the rank arrived last"},
+    {"last_share", UNIT_SHARE, "share of the collectives that every rank has", IMPORTANCE_HIGH},
+    {"wait_caused_ns", UNIT_NS, "total wait of the other ranks when it was last"},
+    {"delay_ns", UNIT_NS, "total delay after the second to last rank: the time saved if it had not been last",
+     IMPORTANCE_HIGH},
+    {"waited_ns", UNIT_NS, "total wait for other ranks"},
+    {"mean_late_ns", UNIT_NS, "mean delay after the first rank", IMPORTANCE_EXTRA},
+    {"meanwhile", UNIT_TEXT,
+     "kernel category, or idle, with the most additional time before it was last; empty if none"},
+    {"meanwhile_ns", UNIT_NS, "that additional time compared with the median rank"},
+};
+
+/* Of one rank. */
+struct stragglers_tally {
+    uint64_t last;
+    int64_t caused, delay, waited, late;
+    /* Beside the median rank, before it was last: by class of kernel, and idle at the end. */
+    int64_t longer[_KERNEL_CLASS_MAX + 1];
+};
+
+#define IDLE _KERNEL_CLASS_MAX
+
+/* What a rank did between two times, by class. */
+static void sum_classes(const struct gpu_work *work, int64_t from, int64_t to, size_t *at, int64_t *ret)
+{
+    int64_t covered = from;
+
+    memset(ret, 0, (_KERNEL_CLASS_MAX + 1) * sizeof(*ret));
+    while (*at < work->n && work->events[*at].ts < from)
+        ++*at;
+    for (size_t i = *at; i < work->n && work->events[i].ts < to; i++) {
+        const struct gpu_event *e = &work->events[i];
+        int64_t end = MIN(e->end, to);
+        ret[e->class] += end - e->ts;
+        if (e->ts > covered)
+            ret[IDLE] += e->ts - covered;
+        covered = MAX(covered, end);
+    }
+    if (to > covered)
+        ret[IDLE] += to - covered;
+}
+
+struct stragglers_watch {
+    struct analysis *a;
+    const struct gpu_work **works;
+    size_t *places; /* in each rank's work */
+    int64_t *left;  /* when each rank left the collective before */
+    int64_t *did;   /* ranks x (classes + idle) */
+    int64_t *sorted;
+};
+
+static void watch_done(struct stragglers_watch *w)
+{
+    free(w->works);
+    free(w->places);
+    free(w->left);
+    free(w->did);
+    free(w->sorted);
+}
+
+static int watch_init(struct stragglers_watch *w, struct analysis *a)
+{
+    *w = (struct stragglers_watch){.a = a,
+                                   .works = calloc(a->n, sizeof(*w->works)),
+                                   .places = calloc(a->n, sizeof(*w->places)),
+                                   .left = calloc(a->n, sizeof(*w->left)),
+                                   .did = calloc(a->n, (_KERNEL_CLASS_MAX + 1) * sizeof(*w->did)),
+                                   .sorted = calloc(a->n, sizeof(*w->sorted))};
+    int r = w->works && w->places && w->left && w->did && w->sorted ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        r = analysis_gpu(a, i, &w->works[i]);
+        w->left[i] = INT64_MIN;
+    }
+    return r;
+}
+
+/* Before an collective_instance every rank did something; what the last did longer than the median is counted for it.
+ */
+static void compare_doings(struct stragglers_watch *w, const struct collective_instance *e, size_t last,
+                           struct stragglers_tally *tally)
+{
+    const size_t width = _KERNEL_CLASS_MAX + 1;
+
+    for (size_t rank = 0; rank < w->a->n; rank++)
+        sum_classes(w->works[rank], w->left[rank], e->events[rank]->ts, &w->places[rank],
+                    w->did + rank * width);
+    for (size_t class = 0; class < width; class ++) {
+        for (size_t rank = 0; rank < w->a->n; rank++)
+            w->sorted[rank] = w->did[rank * width + class];
+        sort_ns(w->sorted, w->a->n);
+        tally->longer[class] += w->did[last * width + class] - percentile(w->sorted, w->a->n, 50);
+    }
+}
+
+static void stragglers_count(struct stragglers_watch *w, const struct collective_instance *e,
+                             struct stragglers_tally *tallies)
+{
+    const struct analysis *a = w->a;
+    size_t last = collective_instance_last(a, e);
+    int64_t latest = collective_instance_start(a, e, last), second = INT64_MIN, first = INT64_MAX;
+    bool first_of_all = w->left[0] == INT64_MIN;
+
+    for (size_t rank = 0; rank < a->n; rank++) {
+        int64_t start = collective_instance_start(a, e, rank);
+        first = MIN(first, start);
+        if (rank != last)
+            second = MAX(second, start);
+    }
+    for (size_t rank = 0; rank < a->n; rank++) {
+        int64_t start = collective_instance_start(a, e, rank);
+        tallies[rank].waited += latest - start;
+        tallies[rank].late += start - first;
+        tallies[last].caused += latest - start;
+    }
+    tallies[last].last++;
+    tallies[last].delay += latest - second;
+    if (!first_of_all)
+        compare_doings(w, e, last, &tallies[last]);
+    for (size_t rank = 0; rank < a->n; rank++)
+        w->left[rank] = e->events[rank]->end;
+}
+
+static void emit_meanwhile(struct report_rows *ret, const struct stragglers_tally *t)
+{
+    size_t most = 0;
+
+    for (size_t i = 1; i <= IDLE; i++)
+        if (t->longer[i] > t->longer[most])
+            most = i;
+    if (t->longer[most] <= 0) {
+        emit_null(ret);
+        emit_null(ret);
+        return;
+    }
+    emit_str(ret, most == IDLE ? "idle" : kernel_class_name((enum kernel_class)most));
+    emit_int(ret, t->longer[most]);
+}
+
+static int stragglers_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(collective_instances_done) struct collective_instances met = {0};
+    _cleanup_(watch_done) struct stragglers_watch watch = {0};
+    _cleanup_(freep) struct stragglers_tally *tallies = calloc(a->n, sizeof(*tallies));
+    int r = tallies ? collective_instances_find(a, &met) : -ENOMEM;
+
+    if (r >= 0)
+        r = met.n > 0 ? watch_init(&watch, a) : -ENODATA;
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < met.n; i++)
+        stragglers_count(&watch, &met.items[i], tallies);
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct stragglers_tally *t = &tallies[rank];
+        emit_int(ret, a->ranks[rank].number);
+        emit_int(ret, (int64_t)t->last);
+        emit_share(ret, (int64_t)t->last, (int64_t)met.n);
+        emit_int(ret, t->caused);
+        emit_int(ret, t->delay);
+        emit_int(ret, t->waited);
+        emit_int(ret, t->late / (int64_t)met.n);
+        emit_meanwhile(ret, t);
+    }
+    return report_rows_sort(ret, 3, true);
+}
+
+const struct report report_stragglers = {
+    .name = "stragglers",
+    .title = "ranks that arrive last at collectives, and the wait they cause",
+    .method = "Collectives of different ranks are the same instance if they are the same operation of the "
+              "same group at the same position among those; a rank arrives when its kernel begins, on the "
+              "common clock. wait_caused_ns follows TraceLens (latest start minus own start, over all "
+              "ranks).",
+    .needs = NEEDS_GPU | NEEDS_RANKS,
+    .columns = stragglers_columns,
+    .n_columns = ARRAY_SIZE(stragglers_columns),
+    .make = stragglers_make,
 };

@@ -24,9 +24,16 @@ struct report_column {
     const char *name;
     enum report_unit unit;
     const char *meaning;
-    int importance; /* enum importance: what is left out first where the line is short */
-    bool is_prose;  /* sentences: a page shows them whole */
+    int importance;   /* enum importance: what is left out first where the line is short */
+    bool is_prose;    /* sentences: a page shows them completely */
+    bool is_identity; /* whose row it is: hidden only if all rows have the same value */
 };
+
+/* The column that most reports begin with. */
+#define RANK_COLUMN                                                                                          \
+    {                                                                                                        \
+        .name = "rank", .unit = UNIT_ID, .meaning = "rank number", .is_identity = true                       \
+    }
 
 /* What a trace must have for the report to say anything. */
 enum report_needs {
@@ -39,12 +46,19 @@ enum report_needs {
 /* Of several instances, the heading of the column that tells whose row it is. */
 #define REPORT_INSTANCE "instance"
 
+/* What a renderer does differently for a report. */
+enum report_role {
+    REPORT_TABLE,
+    REPORT_FINDINGS, /* sentences: a table has no room for them */
+};
+
 struct report {
     const char *name;
-    const char *title; /* a line: what it shows */
-    const char *how;   /* how it is computed and after whom, in sentences */
-    unsigned needs;    /* enum report_needs */
-    bool of_instances; /* compares instances; any other is made for each of them */
+    enum report_role role;
+    const char *title;  /* a line: what it shows */
+    const char *method; /* how it is computed and after whom, in sentences */
+    unsigned needs;     /* enum report_needs */
+    bool of_instances;  /* compares instances; any other is made for each of them */
     const char *order; /* of all instances, rows are ordered by this column, the largest first; NULL: the rows
                           of one instance stay together */
     bool is_detail;    /* a list behind another report: only shown where it is asked for */
@@ -81,3 +95,62 @@ void reports_done(struct made_report *made, size_t n);
 /* The rows of one instance after the other, for whoever shows the first rows of each: *at is 0 at first. ret
  * borrows and is not to be done with. False after the last; once, with all rows, where there is one list. */
 bool made_report_part(const struct made_report *made, size_t *at, struct report_rows *ret);
+
+/*
+ * The reports that there are, in the order in which people read them. A new one is its file and a line here;
+ * its struct is named after it.
+ */
+/* clang-format off */
+#define REPORTS(R)                                                                                           \
+    R(summary)                                                                                               \
+    R(instances)                                                                                             \
+    R(findings)                                                                                              \
+    R(evaluated)                                                                                             \
+    R(temporal)                                                                                              \
+    R(categories)                                                                                            \
+    R(kernels)                                                                                               \
+    R(streams)                                                                                               \
+    R(overlap)                                                                                               \
+    R(launches)                                                                                              \
+    R(launch_bound)                                                                                          \
+    R(queue)                                                                                                 \
+    R(gaps)                                                                                                  \
+    R(gap_list)                                                                                              \
+    R(collectives)                                                                                           \
+    R(memcpy)                                                                                                \
+    R(syncs)                                                                                                 \
+    R(graphs)                                                                                                \
+    R(graph_list)                                                                                            \
+    R(ops)                                                                                                   \
+    R(op_shapes)                                                                                             \
+    R(op_kernels)                                                                                            \
+    R(op_tree)                                                                                               \
+    R(stacks)                                                                                                \
+    R(frames)                                                                                                \
+    R(sequences)                                                                                             \
+    R(steps)                                                                                                 \
+    R(layers)                                                                                                \
+    R(memory)                                                                                                \
+    R(memory_holders)                                                                                        \
+    R(memory_timeline)                                                                                       \
+    R(roofline)                                                                                              \
+    R(functions)                                                                                             \
+    R(ort)                                                                                                   \
+    R(nvtx)                                                                                                  \
+    R(nvtx_sum)                                                                                              \
+    R(cuda_api_sum)                                                                                          \
+    R(cuda_gpu_kern_sum)                                                                                     \
+    R(cuda_gpu_mem_size_sum)                                                                                 \
+    R(cuda_gpu_mem_time_sum)                                                                                 \
+    R(osrt_sum)                                                                                              \
+    R(ranks)                                                                                                 \
+    R(stragglers)                                                                                            \
+    R(imbalance)                                                                                             \
+    R(critical_path)                                                                                         \
+    R(critical_path_list)
+
+/* clang-format on */
+
+#define R(name) extern const struct report report_##name;
+REPORTS(R)
+#undef R

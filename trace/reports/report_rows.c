@@ -44,7 +44,7 @@ int report_rows_error(const struct report_rows *rows)
     return rows->error;
 }
 
-static void put(struct report_rows *rows, struct cell cell)
+static void report_rows_put(struct report_rows *rows, struct cell cell)
 {
     if (!ARRAY_RESERVE(rows->cells, rows->cap, rows->n_cells + 1)) {
         rows->error = -ENOMEM;
@@ -53,33 +53,34 @@ static void put(struct report_rows *rows, struct cell cell)
     rows->cells[rows->n_cells++] = cell;
 }
 
-void put_null(struct report_rows *rows)
+void emit_null(struct report_rows *rows)
 {
-    put(rows, (struct cell){.type = CELL_NULL});
+    report_rows_put(rows, (struct cell){.type = CELL_NULL});
 }
 
-void put_int(struct report_rows *rows, int64_t value)
+void emit_int(struct report_rows *rows, int64_t value)
 {
-    put(rows, (struct cell){.type = value == COLUMN_NULL ? CELL_NULL : CELL_INT, .integer = value});
+    report_rows_put(rows,
+                    (struct cell){.type = value == COLUMN_NULL ? CELL_NULL : CELL_INT, .integer = value});
 }
 
-void put_real(struct report_rows *rows, double value)
+void emit_real(struct report_rows *rows, double value)
 {
-    put(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
+    report_rows_put(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
 }
 
-void put_share(struct report_rows *rows, int64_t part, int64_t whole)
+void emit_share(struct report_rows *rows, int64_t part, int64_t whole)
 {
-    put_real(rows, whole == 0 ? NAN : (double)part / (double)whole);
+    emit_real(rows, whole == 0 ? NAN : (double)part / (double)whole);
 }
 
-void put_text(struct report_rows *rows, struct text text)
+void emit_text(struct report_rows *rows, struct text text)
 {
     struct report_text **recent = &rows->recent[((uintptr_t)text.p >> 3 ^ text.size) % REPORT_TEXTS_RECENT],
                        *copy = *recent;
 
     if (copy && copy->size == text.size && memcmp(copy->text, text.p, text.size) == 0) {
-        put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
+        report_rows_put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
         return;
     }
     bool is_too_much = rows->text_bytes > TEXTS_MAX || text.size > TEXTS_MAX - rows->text_bytes;
@@ -97,34 +98,34 @@ void put_text(struct report_rows *rows, struct text text)
     copy->text[text.size] = '\0';
     copy->demangled = kernel_name_demangle(text);
     rows->text_bytes += copy->demangled ? strlen(copy->demangled) : 0;
-    put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
+    report_rows_put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
 }
 
-void put_text_known(struct report_rows *rows, struct text text)
+void emit_nonempty(struct report_rows *rows, struct text text)
 {
     if (text.size > 0)
-        put_text(rows, text);
+        emit_text(rows, text);
     else
-        put_null(rows);
+        emit_null(rows);
 }
 
-void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t number)
+void emit_text_by_number(struct report_rows *rows, const struct columns *c, int64_t number)
 {
     if (number == COLUMN_NULL)
-        put_null(rows);
+        emit_null(rows);
     else
-        put_text(rows, columns_text(c, number));
+        emit_text(rows, columns_text(c, number));
 }
 
-void put_str(struct report_rows *rows, const char *text)
+void emit_str(struct report_rows *rows, const char *text)
 {
     if (text)
-        put_text(rows, (struct text){text, strlen(text)});
+        emit_text(rows, (struct text){text, strlen(text)});
     else
-        put_null(rows);
+        emit_null(rows);
 }
 
-void put_format(struct report_rows *rows, const char *format, ...)
+void emit_format(struct report_rows *rows, const char *format, ...)
 {
     _cleanup_(freep) char *text = NULL;
     va_list ap;
@@ -137,28 +138,28 @@ void put_format(struct report_rows *rows, const char *format, ...)
         rows->error = -ENOMEM;
         return;
     }
-    put_text(rows, (struct text){text, (size_t)n});
+    emit_text(rows, (struct text){text, (size_t)n});
 }
 
-void put_copy(struct report_rows *rows, const struct cell *cell)
+void emit_copy(struct report_rows *rows, const struct cell *cell)
 {
     if (cell->type == CELL_TEXT)
-        put_str(rows, cell->text);
+        emit_str(rows, cell->text);
     else
-        put(rows, *cell);
+        report_rows_put(rows, *cell);
 }
 
 void report_rows_append(struct report_rows *rows, const struct report_rows *from)
 {
     for (size_t i = 0; i < from->n_cells; i++)
-        put_copy(rows, &from->cells[i]);
+        emit_copy(rows, &from->cells[i]);
     if (from->error < 0)
         rows->error = from->error;
 }
 
 /* -- Order -------------------------------------------------------------------------------------------- */
 
-struct key {
+struct report_rows_key {
     struct cell cell;
     size_t row;
 };
@@ -174,9 +175,9 @@ static int compare_cells(const struct cell *a, const struct cell *b)
     return (x > y) - (x < y);
 }
 
-static int compare_keys(const void *x, const void *y, void *arg)
+static int report_rows_compare_keys(const void *x, const void *y, void *arg)
 {
-    const struct key *a = x, *b = y;
+    const struct report_rows_key *a = x, *b = y;
     const bool *largest_first = arg;
     bool no_a = a->cell.type == CELL_NULL, no_b = b->cell.type == CELL_NULL;
     int order = no_a || no_b ? no_a - no_b : compare_cells(&a->cell, &b->cell);
@@ -189,7 +190,7 @@ static int compare_keys(const void *x, const void *y, void *arg)
 int report_rows_sort(struct report_rows *rows, size_t column, bool largest_first)
 {
     size_t n = report_rows_count(rows), width = rows->n_columns;
-    _cleanup_(freep) struct key *keys = calloc(n + 1, sizeof(*keys));
+    _cleanup_(freep) struct report_rows_key *keys = calloc(n + 1, sizeof(*keys));
     struct cell *cells = calloc(rows->n_cells + 1, sizeof(*cells));
 
     if (!keys || !cells) {
@@ -197,8 +198,8 @@ int report_rows_sort(struct report_rows *rows, size_t column, bool largest_first
         return -ENOMEM;
     }
     for (size_t i = 0; i < n; i++)
-        keys[i] = (struct key){*report_rows_at(rows, i, column), i};
-    qsort_r(keys, n, sizeof(*keys), compare_keys, &largest_first);
+        keys[i] = (struct report_rows_key){*report_rows_at(rows, i, column), i};
+    qsort_r(keys, n, sizeof(*keys), report_rows_compare_keys, &largest_first);
     for (size_t i = 0; i < n; i++)
         memcpy(&cells[i * width], &rows->cells[keys[i].row * width], width * sizeof(*cells));
     free(rows->cells);

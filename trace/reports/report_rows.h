@@ -49,24 +49,24 @@ static inline const struct cell *report_rows_at(const struct report_rows *rows, 
     return &rows->cells[row * rows->n_columns + column];
 }
 
-void put_null(struct report_rows *rows);
+void emit_null(struct report_rows *rows);
 /* COLUMN_NULL becomes no value. */
-void put_int(struct report_rows *rows, int64_t value);
+void emit_int(struct report_rows *rows, int64_t value);
 /* What is no number becomes no value. */
-void put_real(struct report_rows *rows, double value);
+void emit_real(struct report_rows *rows, double value);
 /* A share of a whole; no value where the whole is 0. */
-void put_share(struct report_rows *rows, int64_t part, int64_t whole);
+void emit_share(struct report_rows *rows, int64_t part, int64_t whole);
 /* A C++ symbol is demangled (kernel_name_demangle()). */
-void put_text(struct report_rows *rows, struct text text);
+void emit_text(struct report_rows *rows, struct text text);
 /* An empty one becomes no value. */
-void put_text_known(struct report_rows *rows, struct text text);
+void emit_nonempty(struct report_rows *rows, struct text text);
 /* By the number of a text; what has none becomes no value. */
-void put_text_or_null(struct report_rows *rows, const struct columns *c, int64_t number);
+void emit_text_by_number(struct report_rows *rows, const struct columns *c, int64_t number);
 /* NULL becomes no value. */
-void put_str(struct report_rows *rows, const char *text);
-void put_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
+void emit_str(struct report_rows *rows, const char *text);
+void emit_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
 /* A copy of a cell of other rows. */
-void put_copy(struct report_rows *rows, const struct cell *cell);
+void emit_copy(struct report_rows *rows, const struct cell *cell);
 
 /* Adds the rows of another, which has as many columns. */
 void report_rows_append(struct report_rows *rows, const struct report_rows *from);

@@ -1,31 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators achieved of what the GPU can do, where their shapes tell what they had to do. */
+#include "trace/reports/roofline.h"
+
 #include "trace/read/json_text.h"
-#include "trace/reports/ancestor.h"
-#include "trace/reports/gpu_peak.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/host.h"
+#include "trace/reports/report.h"
 #include <errno.h>
+#include <fnmatch.h>
 #include <math.h>
 
-static const struct report_column columns[] = {
-    {"rank", UNIT_ID, "which rank"},
-    {"operator", UNIT_TEXT, "by name"},
-    {"dims", UNIT_TEXT, "shapes of its arguments"},
-    {"precision", UNIT_TEXT, "of its first operand; tf32 where the kernels' names say so", IMPORTANCE_LOW},
-    {"calls", UNIT_COUNT, "that launched something", IMPORTANCE_LOW},
-    {"device_ns", UNIT_NS, "sum of the kernels, copies and memsets that they launched", IMPORTANCE_HIGH},
-    {"flops", UNIT_COUNT, "of one call; a multiplication and an addition are two", IMPORTANCE_EXTRA},
-    {"bytes", UNIT_BYTES, "of one call, each input read and each output written once", IMPORTANCE_EXTRA},
-    {"tflops", UNIT_FACTOR, "10^12 operations a second that were achieved", IMPORTANCE_HIGH},
-    {"bandwidth", UNIT_BYTES_PER_S, "that was achieved, of these bytes", IMPORTANCE_LOW},
-    {"intensity", UNIT_FACTOR, "operations for each byte"},
-    {"bound", UNIT_TEXT, "compute or memory: which of the GPU's peaks limits it; empty for unknown GPUs",
+/* -- Gpu peak -------------------------------------------------------------------------------------------- */
+
+#define NAME_LOOK_MAX 128
+
+#define T             1e12
+#define G             1e9
+/* Vector units where there are no matrix units for it; BF16 is as fast as FP16 where a GPU has it at all. */
+#define PEAK_OF(fp64, fp32, tf32, bf16, fp16, fp8, int8)                                                     \
+    {                                                                                                        \
+        [PRECISION_FP64] = fp64 * T, [PRECISION_FP32] = fp32 * T, [PRECISION_TF32] = tf32 * T,               \
+        [PRECISION_BF16] = bf16 * T, [PRECISION_FP16] = fp16 * T, [PRECISION_FP8] = fp8 * T,                 \
+        [PRECISION_INT8] = int8 * T                                                                          \
+    }
+#define PEAK(fp64, fp32, tf32, fp16, fp8, int8)         PEAK_OF(fp64, fp32, tf32, fp16, fp16, fp8, int8)
+#define PEAK_NO_BF16(fp64, fp32, tf32, fp16, fp8, int8) PEAK_OF(fp64, fp32, tf32, 0, fp16, fp8, int8)
+
+/* The first that matches counts. A device is what the runtime calls one: of an MI250, one of its two dies. */
+static const struct gpu_peak peaks[] = {
+    {"*GB200*", 8000 * G, PEAK(40, 80, 1250, 2500, 5000, 5000)},
+    {"*B200*", 8000 * G, PEAK(37, 75, 1125, 2250, 4500, 4500)},
+    {"*GH200*144*", 4900 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*GH200*", 4000 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*H200*", 4800 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*H100*NVL*", 3900 * G, PEAK(60, 60, 417.5, 835.5, 1671, 1671)},
+    {"*H100*PCIe*", 2000 * G, PEAK(51, 51, 378, 756, 1513, 1513)},
+    {"*H100*", 3350 * G, PEAK(67, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*H20", 4000 * G, PEAK(1, 44, 74, 148, 296, 296)},
+    {"*H800*PCIe*", 2000 * G, PEAK(0.8, 51, 378, 756, 1513, 1513)},
+    {"*H800*", 3350 * G, PEAK(1, 67, 494.7, 989.4, 1978.9, 1978.9)},
+    {"*A100*80GB*PCI*", 1935 * G, PEAK(19.5, 19.5, 156, 312, 0, 624)},
+    {"*A100*80GB*", 2039 * G, PEAK(19.5, 19.5, 156, 312, 0, 624)},
+    {"*A100*", 1555 * G, PEAK(19.5, 19.5, 156, 312, 0, 624)},
+    {"*A800*80GB*", 2039 * G, PEAK(9.7, 19.5, 156, 312, 0, 624)},
+    {"*L40S*", 864 * G, PEAK(1.4, 91.6, 183, 362, 733, 733)},
+    {"*L4", 300 * G, PEAK(0.5, 30.3, 60, 121, 242.5, 242.5)},
+    {"*A10", 600 * G, PEAK(1, 31.2, 62.5, 125, 0, 250)},
+    {"*V100*", 900 * G, PEAK_NO_BF16(7.8, 15.7, 0, 125, 0, 62.8)},
+    {"*T4*", 320 * G, PEAK_NO_BF16(0.25, 8.1, 0, 65, 0, 130)},
+    {"*MI355X*", 8000 * G, PEAK(78.6, 157.3, 0, 2516.6, 5033.2, 5033.2)},
+    {"*MI350X*", 8000 * G, PEAK(72.1, 144.2, 0, 2306.9, 4613.7, 4613.7)},
+    {"*MI325X*", 6000 * G, PEAK(163.4, 163.4, 653.7, 1307.4, 2614.9, 2614.9)},
+    {"*MI300X*", 5300 * G, PEAK(163.4, 163.4, 653.7, 1307.4, 2614.9, 2614.9)},
+    {"*MI250X*", 1638 * G, PEAK(47.9, 47.9, 0, 191.5, 0, 191.5)},
+    {"*MI250*", 1638 * G, PEAK(45.3, 45.3, 0, 181, 0, 181)},
+    {"*MI210*", 1638 * G, PEAK(45.3, 45.3, 0, 181, 0, 181)},
+};
+
+const struct gpu_peak *gpu_peak_find(struct text device)
+{
+    char name[NAME_LOOK_MAX];
+
+    snprintf(name, sizeof(name), "%.*s", (int)MIN(device.size, sizeof(name) - 1), device.p ? device.p : "");
+    for (size_t i = 0; i < ARRAY_SIZE(peaks); i++)
+        if (fnmatch(peaks[i].glob, name, 0) == 0)
+            return &peaks[i];
+    return NULL;
+}
+
+/* -- Roofline -------------------------------------------------------------------------------------------- */
+
+/* What operators achieved of what the GPU can do, where their shapes tell what they had to do. */
+
+static const struct report_column roofline_columns[] = {
+    RANK_COLUMN,
+    {"operator", UNIT_TEXT, "name of the operator"},
+    {"dims", UNIT_TEXT, "input shapes"},
+    {"precision", UNIT_TEXT, "precision of the first operand; tf32 if the kernel names contain it",
+     IMPORTANCE_LOW},
+    {"calls", UNIT_COUNT, "number of calls that launched GPU events", IMPORTANCE_LOW},
+    {"device_ns", UNIT_NS, "total duration of the launched kernels, copies and memsets", IMPORTANCE_HIGH},
+    {"flops", UNIT_COUNT, "operations per call; a multiplication and an addition are two", IMPORTANCE_EXTRA},
+    {"bytes", UNIT_BYTES, "bytes per call: each input read once and each output written once",
+     IMPORTANCE_EXTRA},
+    {"tflops", UNIT_FACTOR, "achieved 10^12 operations per second", IMPORTANCE_HIGH},
+    {"bandwidth", UNIT_BYTES_PER_S, "achieved bandwidth, from these bytes", IMPORTANCE_LOW},
+    {"intensity", UNIT_FACTOR, "operations per byte"},
+    {"bound", UNIT_TEXT, "limiting peak of the GPU: compute or memory; empty for unknown GPUs",
      IMPORTANCE_HIGH},
-    {"roof_share", UNIT_SHARE, "achieved, of what that peak allows", IMPORTANCE_HIGH},
+    {"roof_share", UNIT_SHARE, "achieved share of that peak", IMPORTANCE_HIGH},
 };
 
 /* A piece of work with the operator that launched it. */
-struct piece {
+struct roofline_piece {
     int64_t name, dims, types, concrete;
     uint64_t op; /* row of TABLE_op */
     int64_t dur;
@@ -35,22 +100,22 @@ struct piece {
 /* What is to be known of a text that is a name. */
 enum known { KNOWN_NOT_YET, KNOWN_NO, KNOWN_YES };
 
-struct search {
+struct roofline_search {
     const struct columns *c;
     uint8_t *ops, *tf32; /* of each text */
     uint32_t n_texts;
-    struct piece *pieces;
+    struct roofline_piece *pieces;
     size_t n;
 };
 
-static void search_done(struct search *s)
+static void roofline_search_done(struct roofline_search *s)
 {
     free(s->ops);
     free(s->tf32);
     free(s->pieces);
 }
 
-static bool is_op(struct search *s, int64_t name)
+static bool is_op(struct roofline_search *s, int64_t name)
 {
     if (name < 0 || name >= s->n_texts)
         return false;
@@ -59,7 +124,7 @@ static bool is_op(struct search *s, int64_t name)
     return s->ops[name] == KNOWN_YES;
 }
 
-static bool is_tf32(struct search *s, int64_t name)
+static bool is_tf32(struct roofline_search *s, int64_t name)
 {
     static const char mark[] = "tf32";
 
@@ -72,32 +137,33 @@ static bool is_tf32(struct search *s, int64_t name)
     return s->tf32[name] == KNOWN_YES;
 }
 
-static bool describe(struct search *s, uint64_t slice, struct piece *ret, struct op_cost *ret_cost)
+static bool roofline_describe(struct roofline_search *s, uint64_t slice, struct roofline_piece *ret,
+                              struct op_cost *ret_cost)
 {
     const struct columns *c = s->c;
     uint64_t row = columns_lower_bound(c, COL_op_slice, (int64_t)slice);
 
     if (columns_get(c, COL_op_slice, row) != (int64_t)slice)
         return false;
-    *ret = (struct piece){.name = columns_get(c, COL_slice_name, slice),
-                          .dims = columns_get(c, COL_op_dims, row),
-                          .types = columns_get(c, COL_op_types, row),
-                          .concrete = columns_get(c, COL_op_concrete, row),
-                          .op = row};
+    *ret = (struct roofline_piece){.name = columns_get(c, COL_slice_name, slice),
+                                   .dims = columns_get(c, COL_op_dims, row),
+                                   .types = columns_get(c, COL_op_types, row),
+                                   .concrete = columns_get(c, COL_op_concrete, row),
+                                   .op = row};
     return op_cost_of(columns_text(c, ret->name), columns_text(c, ret->dims), columns_text(c, ret->types),
                       columns_text(c, ret->concrete), ret_cost);
 }
 
 static bool has_cost(void *arg, uint64_t slice)
 {
-    struct search *s = arg;
-    struct piece piece;
+    struct roofline_search *s = arg;
+    struct roofline_piece piece;
     struct op_cost cost;
 
-    return is_op(s, columns_get(s->c, COL_slice_name, slice)) && describe(s, slice, &piece, &cost);
+    return is_op(s, columns_get(s->c, COL_slice_name, slice)) && roofline_describe(s, slice, &piece, &cost);
 }
 
-static int read_pieces(struct search *s, const struct gpu_work *work)
+static int read_pieces(struct roofline_search *s, const struct gpu_work *work)
 {
     s->n_texts = columns_texts(s->c);
     s->ops = calloc((size_t)s->n_texts + 1, 1);
@@ -109,10 +175,10 @@ static int read_pieces(struct search *s, const struct gpu_work *work)
         return -ENOMEM;
     *finder = (struct ancestor_finder){.c = s->c, .matches = has_cost, .arg = s};
     for (size_t i = 0; i < work->n; i++) {
-        struct piece *p = &s->pieces[s->n];
+        struct roofline_piece *p = &s->pieces[s->n];
         uint64_t op = ancestor_find(finder, ancestor_parent(s->c, work->events[i].launch));
         struct op_cost cost;
-        if (op == SLICE_NONE || !describe(s, op, p, &cost))
+        if (op == SLICE_NONE || !roofline_describe(s, op, p, &cost))
             continue;
         p->dur = work->events[i].end - work->events[i].ts;
         p->is_tf32 = is_tf32(s, work->events[i].name);
@@ -121,48 +187,48 @@ static int read_pieces(struct search *s, const struct gpu_work *work)
     return 0;
 }
 
-static int compare_numbers(int64_t a, int64_t b)
+static int roofline_compare_numbers(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_kinds(const struct piece *a, const struct piece *b)
+static int roofline_compare_kinds(const struct roofline_piece *a, const struct roofline_piece *b)
 {
-    int order = compare_numbers(a->name, b->name);
+    int order = roofline_compare_numbers(a->name, b->name);
 
-    order = order ? order : compare_numbers(a->dims, b->dims);
-    order = order ? order : compare_numbers(a->types, b->types);
-    return order ? order : compare_numbers(a->concrete, b->concrete);
+    order = order ? order : roofline_compare_numbers(a->dims, b->dims);
+    order = order ? order : roofline_compare_numbers(a->types, b->types);
+    return order ? order : roofline_compare_numbers(a->concrete, b->concrete);
 }
 
-static int compare(const void *x, const void *y)
+static int roofline_compare(const void *x, const void *y)
 {
-    const struct piece *a = x, *b = y;
-    int order = compare_kinds(a, b);
+    const struct roofline_piece *a = x, *b = y;
+    int order = roofline_compare_kinds(a, b);
 
     return order ? order : (a->op > b->op) - (a->op < b->op);
 }
 
-static void put_roof(struct report_rows *ret, const struct gpu_peak *peak, const struct op_cost *cost,
-                     double flops_per_s)
+static void emit_roof(struct report_rows *ret, const struct gpu_peak *peak, const struct op_cost *cost,
+                      double flops_per_s)
 {
     double peak_flops =
         peak && cost->precision < _PRECISION_MAX && cost->bytes > 0 ? peak->flops[cost->precision] : 0;
 
     if (!peak || peak_flops == 0) {
-        put_null(ret);
-        put_null(ret);
+        emit_null(ret);
+        emit_null(ret);
         return;
     }
     double by_memory = (double)cost->flops / (double)cost->bytes * peak->bytes_per_s;
-    put_str(ret, by_memory < peak_flops ? "memory" : "compute");
-    put_real(ret, flops_per_s / MIN(by_memory, peak_flops));
+    emit_str(ret, by_memory < peak_flops ? "memory" : "compute");
+    emit_real(ret, flops_per_s / MIN(by_memory, peak_flops));
 }
 
 #define DIMS_TEXT_MAX 512
 
 /* Shapes without the space that JSON may be laid out with. */
-static void put_dims(struct report_rows *ret, struct text dims)
+static void emit_dims(struct report_rows *ret, struct text dims)
 {
     char line[DIMS_TEXT_MAX];
     size_t n = 0;
@@ -174,11 +240,11 @@ static void put_dims(struct report_rows *ret, struct text dims)
         if (dims.p[i] == ',')
             line[n++] = ' ';
     }
-    put_text(ret, (struct text){line, n});
+    emit_text(ret, (struct text){line, n});
 }
 
-static void put_kind(const struct analysis *a, size_t rank, const struct piece *pieces, size_t n,
-                     const struct gpu_peak *peak, struct report_rows *ret)
+static void roofline_emit_kind(const struct analysis *a, size_t rank, const struct roofline_piece *pieces,
+                               size_t n, const struct gpu_peak *peak, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
     struct op_cost cost;
@@ -196,23 +262,23 @@ static void put_kind(const struct analysis *a, size_t rank, const struct piece *
         cost.precision = PRECISION_TF32;
     double seconds = (double)sum / 1e9, flops = (double)cost.flops * (double)calls,
            bytes = cost.bytes == COLUMN_NULL ? NAN : (double)cost.bytes * (double)calls;
-    put_int(ret, a->ranks[rank].number);
-    put_text_or_null(ret, c, pieces->name);
-    put_dims(ret, columns_text(c, pieces->dims));
-    put_str(ret, precision_name(cost.precision));
-    put_int(ret, calls);
-    put_int(ret, sum);
-    put_int(ret, cost.flops);
-    put_int(ret, cost.bytes);
-    put_real(ret, flops / seconds / 1e12);
-    put_real(ret, bytes / seconds);
-    put_real(ret, flops / bytes);
-    put_roof(ret, peak, &cost, flops / seconds);
+    emit_int(ret, a->ranks[rank].number);
+    emit_text_by_number(ret, c, pieces->name);
+    emit_dims(ret, columns_text(c, pieces->dims));
+    emit_str(ret, precision_name(cost.precision));
+    emit_int(ret, calls);
+    emit_int(ret, sum);
+    emit_int(ret, cost.flops);
+    emit_int(ret, cost.bytes);
+    emit_real(ret, flops / seconds / 1e12);
+    emit_real(ret, bytes / seconds);
+    emit_real(ret, flops / bytes);
+    emit_roof(ret, peak, &cost, flops / seconds);
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int roofline_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    _cleanup_(search_done) struct search s = {.c = a->ranks[rank].columns};
+    _cleanup_(roofline_search_done) struct roofline_search s = {.c = a->ranks[rank].columns};
     const struct gpu_peak *peak = gpu_peak_find(columns_meta_text(s.c, META_device_name));
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
@@ -221,11 +287,11 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
         r = read_pieces(&s, work);
     if (r < 0 || s.n == 0)
         return r;
-    qsort(s.pieces, s.n, sizeof(*s.pieces), compare);
+    qsort(s.pieces, s.n, sizeof(*s.pieces), roofline_compare);
     for (size_t i = 0, to; i < s.n; i = to) {
-        for (to = i + 1; to < s.n && compare_kinds(&s.pieces[i], &s.pieces[to]) == 0;)
+        for (to = i + 1; to < s.n && roofline_compare_kinds(&s.pieces[i], &s.pieces[to]) == 0;)
             to++;
-        put_kind(a, rank, &s.pieces[i], to - i, peak, ret);
+        roofline_emit_kind(a, rank, &s.pieces[i], to - i, peak, ret);
     }
     return 0;
 }
@@ -233,23 +299,23 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 /* device_ns */
 #define COLUMN_TIME 5
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int roofline_make(struct analysis *a, struct report_rows *ret)
 {
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
+        r = roofline_make_rank(a, i, ret);
     return r < 0 ? r : report_rows_sort(ret, COLUMN_TIME, true);
 }
 
 const struct report report_roofline = {
     .name = "roofline",
-    .title = "what matrix products, convolutions and attention achieved of the GPU's peaks",
-    .how = "Operations and bytes from shapes (record_shapes), time from the kernels that the operator "
-           "launched, the innermost known operator counts. Peaks are those of data sheets, dense; a GPU that "
-           "is not in the table has no bound. What a graph launched belongs to no operator.",
+    .title = "achieved share of the GPU peaks by matrix products, convolutions, attention",
+    .method = "Operations and bytes from shapes (record_shapes), time from the kernels that the operator "
+              "launched; the innermost known operator counts. Peaks are those of data sheets, dense; a GPU "
+              "that is not in the table has no bound. Events launched by a graph belong to no operator.",
     .needs = NEEDS_GPU | NEEDS_OPS,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = roofline_columns,
+    .n_columns = ARRAY_SIZE(roofline_columns),
+    .make = roofline_make,
 };

@@ -2,19 +2,19 @@
 /* Which kernels follow each other again and again under an operator: what could be one kernel. */
 #include "base/array.h"
 #include "base/hash_table.h"
-#include "trace/reports/group.h"
-#include "trace/reports/op_sums.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/grouping.h"
+#include "trace/reports/ops.h"
+#include "trace/reports/report.h"
 #include <errno.h>
 
-static const struct report_column columns[] = {
-    {"op", UNIT_TEXT, "the operator"},
-    {"kernels", UNIT_TEXT, "the names of its kernels one after the other, with -> between them"},
-    {"length", UNIT_COUNT, "how many they are"},
-    {"count", UNIT_COUNT, "how often"},
-    {"sum_ns", UNIT_NS, "time of the kernels"},
-    {"op_ns", UNIT_NS, "time of the operator on the host", IMPORTANCE_EXTRA},
-    {"saved_launches", UNIT_COUNT, "launches less, were each of them one kernel"},
+static const struct report_column sequences_columns[] = {
+    {"op", UNIT_TEXT, "name of the operator"},
+    {"kernels", UNIT_TEXT, "names of its kernels in order, separated by ->"},
+    {"length", UNIT_COUNT, "number of kernels in the sequence"},
+    {"count", UNIT_COUNT, "number of occurrences"},
+    {"sum_ns", UNIT_NS, "total duration of the kernels"},
+    {"op_ns", UNIT_NS, "total duration of the operator on the host", IMPORTANCE_EXTRA},
+    {"saved_launches", UNIT_COUNT, "launches saved if each sequence were one kernel"},
 };
 #define COLUMN_SAVED 6
 
@@ -40,14 +40,14 @@ struct sequence_sum {
     char *kernels;
 };
 
-struct finding {
+struct sequences_finding {
     struct name_table texts;
     struct groups groups; /* name of the operator, both hashes, length */
     struct sequence_sum *sums;
     size_t cap;
 };
 
-static void finding_done(struct finding *f)
+static void sequences_finding_done(struct sequences_finding *f)
 {
     for (size_t i = 0; i < f->cap; i++)
         free(f->sums[i].kernels);
@@ -66,8 +66,8 @@ static bool is_candidate(const struct host_calls *host, const struct host_call *
 }
 
 /* Calls back for each candidate that launched the item of work. */
-static int visit(const struct host_calls *host, size_t item, int (*visitor)(void *arg, uint32_t call),
-                 void *arg)
+static int sequences_visit(const struct host_calls *host, size_t item,
+                           int (*visitor)(void *arg, uint32_t call), void *arg)
 {
     uint32_t at = host->launcher[item];
     int r = 0;
@@ -101,7 +101,7 @@ static int hash_one(void *arg, uint32_t call)
 /* -- Names -------------------------------------------------------------------------------------------- */
 
 struct naming {
-    struct finding *finding;
+    struct sequences_finding *finding;
     const uint32_t *group_of; /* by call: the group that it stands for, + 1 */
     struct text name;
 };
@@ -124,8 +124,8 @@ static int name_one(void *arg, uint32_t call)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static int64_t group_of(struct finding *f, struct text_numbers *numbers, const struct host_call *call,
-                        const struct sequence *sequence)
+static int64_t sequences_group_of(struct sequences_finding *f, struct text_numbers *numbers,
+                                  const struct host_call *call, const struct sequence *sequence)
 {
     int64_t name = op_name_number(numbers, call);
     struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
@@ -134,14 +134,14 @@ static int64_t group_of(struct finding *f, struct text_numbers *numbers, const s
     return number >= 0 && !ARRAY_RESERVE_ZEROED(f->sums, f->cap, f->groups.n) ? -ENOMEM : number;
 }
 
-static int add_calls(struct finding *f, struct text_numbers *numbers, const struct host_calls *host,
+static int add_calls(struct sequences_finding *f, struct text_numbers *numbers, const struct host_calls *host,
                      const struct sequence *sequences, uint32_t *groups)
 {
     for (size_t i = 0; i < host->n; i++) {
         const struct host_call *call = &host->calls[i];
         if (!is_candidate(host, call))
             continue;
-        int64_t number = group_of(f, numbers, call, &sequences[i]);
+        int64_t number = sequences_group_of(f, numbers, call, &sequences[i]);
         if (number < 0)
             return (int)number;
         struct sequence_sum *sum = &f->sums[number];
@@ -157,7 +157,7 @@ static int add_calls(struct finding *f, struct text_numbers *numbers, const stru
     return 0;
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct finding *f)
+static int sequences_make_rank(struct analysis *a, size_t rank, struct sequences_finding *f)
 {
     const struct columns *c = a->ranks[rank].columns;
     _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &f->texts};
@@ -177,49 +177,49 @@ static int add_rank(struct analysis *a, size_t rank, struct finding *f)
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         int64_t name = text_numbers_get(&numbers, work->events[i].name);
         hashing.name = (uint64_t)name;
-        r = name < 0 ? (int)name : visit(host, i, hash_one, &hashing);
+        r = name < 0 ? (int)name : sequences_visit(host, i, hash_one, &hashing);
     }
     if (r >= 0)
         r = add_calls(f, &numbers, host, sequences, groups);
     struct naming naming = {f, groups, {0}};
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         naming.name = columns_text(c, work->events[i].name);
-        r = visit(host, i, name_one, &naming);
+        r = sequences_visit(host, i, name_one, &naming);
     }
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int sequences_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(finding_done) struct finding f = {0};
+    _cleanup_(sequences_finding_done) struct sequences_finding f = {0};
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, &f);
+        r = sequences_make_rank(a, i, &f);
     for (size_t i = 0; i < f.groups.n && r >= 0; i++) {
         const struct sequence_sum *s = &f.sums[i];
         if (s->count < COUNT_MIN)
             continue;
-        put_text(ret, s->name);
-        put_str(ret, s->kernels);
-        put_int(ret, (int64_t)s->length);
-        put_int(ret, (int64_t)s->count);
-        put_int(ret, s->sum);
-        put_int(ret, s->op);
-        put_int(ret, (int64_t)(s->count * (s->length - 1)));
+        emit_text(ret, s->name);
+        emit_str(ret, s->kernels);
+        emit_int(ret, (int64_t)s->length);
+        emit_int(ret, (int64_t)s->count);
+        emit_int(ret, s->sum);
+        emit_int(ret, s->op);
+        emit_int(ret, (int64_t)(s->count * (s->length - 1)));
     }
     return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SAVED, true);
 }
 
 const struct report report_sequences = {
     .name = "sequences",
-    .title = "kernels that follow each other under an operator: candidates for fusion",
-    .how =
+    .title = "recurring kernel sequences of an operator: candidates for fusion",
+    .method =
         "The work that one call of an operator launched, with what is within, in the order in which it ran; "
         "Holistic Trace Analysis' frequent sequences, for all operators with 2 to 64 kernels at once. Of "
         "nested operators with the same kernels the outermost counts; what came once is left out.",
     .needs = NEEDS_GPU,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = sequences_columns,
+    .n_columns = ARRAY_SIZE(sequences_columns),
+    .make = sequences_make,
 };

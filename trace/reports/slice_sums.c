@@ -2,7 +2,7 @@
 #include "trace/reports/slice_sums.h"
 
 #include "base/array.h"
-#include "trace/reports/name_rows.h"
+#include "trace/reports/host.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ static int compare_samples(const void *x, const void *y)
     return (a->value > b->value) - (a->value < b->value);
 }
 
-static int compare_sums(const void *x, const void *y)
+static int slice_sums_compare_sums(const void *x, const void *y)
 {
     const struct slice_sum *a = x, *b = y;
 
@@ -58,7 +58,7 @@ static int compare_sums(const void *x, const void *y)
 }
 
 /* n samples of one label, the smallest first. */
-static void count(const struct slice_sample *samples, size_t n, struct slice_sum *ret)
+static void slice_sums_count(const struct slice_sample *samples, size_t n, struct slice_sum *ret)
 {
     double sum = 0, squares = 0;
 
@@ -88,7 +88,7 @@ void slice_sums_finish(struct slice_sums *sums)
         int64_t label = sums->samples[i].label;
         for (to = i + 1; to < sums->n_samples && sums->samples[to].label == label;)
             to++;
-        count(&sums->samples[i], to - i, &sums->items[label]);
+        slice_sums_count(&sums->samples[i], to - i, &sums->items[label]);
     }
     for (size_t i = 0; i < sums->n; i++) {
         if (sums->items[i].count == 0)
@@ -99,7 +99,7 @@ void slice_sums_finish(struct slice_sums *sums)
     }
     sums->n = kept;
     if (kept > 0)
-        qsort(sums->items, kept, sizeof(*sums->items), compare_sums);
+        qsort(sums->items, kept, sizeof(*sums->items), slice_sums_compare_sums);
 }
 
 void slice_sums_done(struct slice_sums *sums)
@@ -119,8 +119,8 @@ bool category_is_one_of(const struct columns *c, int64_t category, const char *c
     return false;
 }
 
-static int add_group(const struct columns *c, uint64_t group, const struct intervals *times,
-                     struct slice_sums *ret)
+static int slice_sums_add_group(const struct columns *c, uint64_t group, const struct intervals *times,
+                                struct slice_sums *ret)
 {
     struct name_rows places = name_rows_of(c, group);
     int64_t label = slice_sums_new(ret, columns_text(c, columns_get(c, COL_name_name, group)));
@@ -147,7 +147,7 @@ int slice_sums_of_categories(struct analysis *a, size_t rank, const char *const 
     *ret = (struct slice_sums){0};
     for (uint64_t group = 0; r >= 0 && group < columns_rows(c, TABLE_name); group++)
         if (category_is_one_of(c, columns_get(c, COL_name_category, group), categories))
-            r = add_group(c, group, times, ret);
+            r = slice_sums_add_group(c, group, times, ret);
     if (r >= 0)
         slice_sums_finish(ret);
     return r;

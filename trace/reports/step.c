@@ -2,10 +2,12 @@
 #include "trace/reports/step.h"
 
 #include "base/array.h"
+#include "trace/reports/host.h"
 #include "trace/reports/search.h"
-#include "trace/reports/step_find.h"
 #include <errno.h>
 #include <fnmatch.h>
+
+/* -- Step ------------------------------------------------------------------------------------------------ */
 
 /* Names of kernels tell a phase within so many bytes. */
 #define NAME_LOOK_MAX 1024
@@ -26,7 +28,7 @@ struct step *steps_add(struct steps *steps)
 /* -- Whose work is whose ------------------------------------------------------------------------------ */
 
 /* The step whose annotation was open then. */
-static uint32_t find_host(const struct steps *steps, int64_t at)
+static uint32_t step_find_host(const struct steps *steps, int64_t at)
 {
     size_t place = FIRST_THAT(i, 0, steps->n, steps->items[i].host_end > at);
 
@@ -40,7 +42,7 @@ static void own_by_launch(const struct columns *c, const struct gpu_work *work, 
         const struct gpu_event *e = &work->events[i];
         int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
         if (at != COLUMN_NULL)
-            steps->owners[i] = find_host(steps, at);
+            steps->owners[i] = step_find_host(steps, at);
     }
 }
 
@@ -48,7 +50,7 @@ static void own_by_launch(const struct columns *c, const struct gpu_work *work, 
 static void own_by_time(const struct gpu_work *work, struct steps *steps)
 {
     for (size_t i = 0; i < work->n; i++)
-        steps->owners[i] = find_host(steps, work->events[i].ts);
+        steps->owners[i] = step_find_host(steps, work->events[i].ts);
 }
 
 /* -- Times -------------------------------------------------------------------------------------------- */
@@ -101,7 +103,7 @@ struct core {
     int64_t ts, end;
 };
 
-static int measure(const struct gpu_work *work, struct steps *steps, struct core *cores)
+static int step_measure(const struct gpu_work *work, struct steps *steps, struct core *cores)
 {
     struct stream_sum busiest;
     int r = find_busiest(work, steps, &busiest);
@@ -128,7 +130,7 @@ static int measure(const struct gpu_work *work, struct steps *steps, struct core
 /* Other streams may work ahead of a step (the next batch's copies) and behind it: a step begins when the one
  * before has left the busiest stream at the earliest, and ends when the next one begins at the latest. One
  * without work, among others that have some, has no time. */
-static void part(struct steps *steps, const struct core *cores)
+static void step_part(struct steps *steps, const struct core *cores)
 {
     size_t with_work = 0;
 
@@ -155,7 +157,7 @@ static void part(struct steps *steps, const struct core *cores)
 /* -- Numbers and phases ------------------------------------------------------------------------------- */
 
 /* Names that a profiler numbers keep their numbers, where each has another. */
-static void number(struct steps *steps)
+static void step_number(struct steps *steps)
 {
     bool numbered = true;
 
@@ -251,7 +253,7 @@ static int tell_phases(const struct columns *c, const struct gpu_work *work, str
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static int find(const struct columns *c, const struct gpu_work *work, struct steps *ret)
+static int step_find(const struct columns *c, const struct gpu_work *work, struct steps *ret)
 {
     int r = steps_find_named(c, false, ret);
 
@@ -274,13 +276,13 @@ int steps_read(const struct columns *c, const struct gpu_work *work, struct step
     if (!ret->owners)
         return -ENOMEM;
     memset(ret->owners, 0xff, (work->n + 1) * sizeof(*ret->owners)); /* STEP_NONE */
-    int r = find(c, work, ret);
+    int r = step_find(c, work, ret);
     _cleanup_(freep) struct core *cores = r < 0 ? NULL : calloc(ret->n + 1, sizeof(*cores));
     if (r >= 0)
-        r = cores ? measure(work, ret, cores) : -ENOMEM;
+        r = cores ? step_measure(work, ret, cores) : -ENOMEM;
     if (r >= 0) {
-        part(ret, cores);
-        number(ret);
+        step_part(ret, cores);
+        step_number(ret);
         r = tell_phases(c, work, ret);
     }
     if (r < 0)
@@ -293,4 +295,86 @@ void steps_done(struct steps *steps)
     free(steps->items);
     free(steps->owners);
     *steps = (struct steps){0};
+}
+
+/* -- Step named ------------------------------------------------------------------------------------------ */
+
+/* Steps that an engine, a framework or a profiler named. */
+
+static bool is_of_gpu(const struct columns *c, int64_t category)
+{
+    static const char prefix[] = "gpu_";
+    struct text text = columns_text(c, category);
+
+    return text.size >= sizeof(prefix) - 1 && memcmp(text.p, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static int add_instances(const struct columns *c, uint64_t group, const struct step_name *name,
+                         struct steps *ret)
+{
+    struct name_rows places = name_rows_of(c, group);
+
+    for (uint64_t i = places.first; i < places.end; i++) {
+        int64_t slice = columns_get(c, COL_by_name_slice, i), end;
+        if (slice == COLUMN_NULL)
+            continue;
+        int64_t ts = columns_get(c, COL_slice_ts, (uint64_t)slice),
+                dur = columns_get(c, COL_slice_dur, (uint64_t)slice);
+        if (ts == COLUMN_NULL || dur < 0 || __builtin_add_overflow(ts, dur, &end))
+            continue;
+        struct step *step = steps_add(ret);
+        if (!step)
+            return -ENOMEM;
+        step->index = name->index;
+        step->name = columns_get(c, COL_name_name, group);
+        step->phase = name->phase;
+        step->tokens = name->tokens;
+        step->requests = name->requests;
+        step->host_ts = ts;
+        step->host_end = end;
+    }
+    return 0;
+}
+
+static int step_named_compare(const void *x, const void *y)
+{
+    const struct step *a = x, *b = y;
+
+    if (a->host_ts != b->host_ts)
+        return a->host_ts < b->host_ts ? -1 : 1;
+    return (a->host_end < b->host_end) - (a->host_end > b->host_end);
+}
+
+/* What begins while another one is open is a part of it. */
+static void drop_nested(struct steps *steps)
+{
+    size_t kept = 0;
+
+    if (steps->n > 0)
+        qsort(steps->items, steps->n, sizeof(*steps->items), step_named_compare);
+    for (size_t i = 0; i < steps->n; i++)
+        if (kept == 0 || steps->items[i].host_ts >= steps->items[kept - 1].host_end)
+            steps->items[kept++] = steps->items[i];
+    steps->n = kept;
+}
+
+int steps_find_named(const struct columns *c, bool on_gpu, struct steps *ret)
+{
+    struct step_name name;
+    uint64_t n = columns_rows(c, TABLE_name);
+    int r = 0;
+
+    ret->source = _STEP_SOURCE_MAX;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint64_t group = 0; group < n && r >= 0; group++) {
+            if (!step_name_parse(columns_text(c, columns_get(c, COL_name_name, group)), &name) ||
+                is_of_gpu(c, columns_get(c, COL_name_category, group)) != on_gpu)
+                continue;
+            if (pass == 0)
+                ret->source = MIN(ret->source, name.source);
+            else if (name.source == ret->source)
+                r = add_instances(c, group, &name, ret);
+        }
+    drop_nested(ret);
+    return r;
 }

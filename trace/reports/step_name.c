@@ -39,7 +39,7 @@ const char *step_source_name(enum step_source source)
 /* -- Forms -------------------------------------------------------------------------------------------- */
 
 /* What a number in a name counts, by the letter that stands for it in a form. */
-enum field {
+enum step_name_field {
     FIELD_CONTEXT,           /* c: requests that are being prefilled */
     FIELD_CONTEXT_TOKENS,    /* C */
     FIELD_GENERATION,        /* g: requests that are being decoded */
@@ -75,7 +75,7 @@ static const struct {
 };
 
 /* Advances *at; false where no number stands there. */
-static bool read_number(struct text name, size_t *at, int64_t *ret)
+static bool step_name_read_number(struct text name, size_t *at, int64_t *ret)
 {
     size_t begin = *at;
 
@@ -100,7 +100,7 @@ static bool matches_form(const char *form, struct text name, int64_t fields[_FIE
                 return false;
             continue;
         }
-        if (!read_number(name, &at, &number))
+        if (!step_name_read_number(name, &at, &number))
             return false;
         const char *letter = strchr(field_letters, *++f);
         if (letter)
@@ -109,7 +109,7 @@ static bool matches_form(const char *form, struct text name, int64_t fields[_FIE
     return at == name.size;
 }
 
-static int64_t sum(int64_t a, int64_t b)
+static int64_t step_name_sum(int64_t a, int64_t b)
 {
     return a == COLUMN_NULL ? b : b == COLUMN_NULL ? a : a + b;
 }
@@ -133,8 +133,9 @@ static bool parse_form(struct text name, struct step_name *ret)
             .source = forms[i].source,
             .phase = forms[i].phase ? forms[i].phase : phase_of(f[FIELD_CONTEXT], f[FIELD_GENERATION]),
             .index = f[FIELD_INDEX],
-            .tokens = sum(f[FIELD_CONTEXT_TOKENS], f[FIELD_GENERATION_TOKENS]),
-            .requests = sum(sum(f[FIELD_CONTEXT], f[FIELD_GENERATION]), f[FIELD_REQUESTS]),
+            .tokens = step_name_sum(f[FIELD_CONTEXT_TOKENS], f[FIELD_GENERATION_TOKENS]),
+            .requests =
+                step_name_sum(step_name_sum(f[FIELD_CONTEXT], f[FIELD_GENERATION]), f[FIELD_REQUESTS]),
         };
         return true;
     }
@@ -161,7 +162,7 @@ static const struct {
 };
 
 /* The number behind " key=" or "[key=". */
-static int64_t value_of(struct text name, const char *key)
+static int64_t step_name_value_of(struct text name, const char *key)
 {
     size_t n = strlen(key);
     int64_t number;
@@ -169,20 +170,20 @@ static int64_t value_of(struct text name, const char *key)
     for (size_t at = 1; at + n + 1 < name.size; at++) {
         size_t digits = at + n + 1;
         if ((name.p[at - 1] == ' ' || name.p[at - 1] == '[') && memcmp(name.p + at, key, n) == 0 &&
-            name.p[at + n] == '=' && read_number(name, &digits, &number))
+            name.p[at + n] == '=' && step_name_read_number(name, &digits, &number))
             return number;
     }
     return COLUMN_NULL;
 }
 
-static int64_t tokens_of(struct text name)
+static int64_t step_name_tokens_of(struct text name)
 {
     static const char *const keys[] = {"toks", "tok"};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        if (value_of(name, keys[i]) != COLUMN_NULL)
-            return value_of(name, keys[i]);
-    return sum(value_of(name, "c_sq"), value_of(name, "g_sq"));
+        if (step_name_value_of(name, keys[i]) != COLUMN_NULL)
+            return step_name_value_of(name, keys[i]);
+    return step_name_sum(step_name_value_of(name, "c_sq"), step_name_value_of(name, "g_sq"));
 }
 
 static bool parse_words(struct text name, struct step_name *ret)
@@ -193,7 +194,7 @@ static bool parse_words(struct text name, struct step_name *ret)
         size_t n = strlen(words[i].begin);
         if (name.size <= n || memcmp(name.p, words[i].begin, n) != 0)
             continue;
-        int64_t requests = value_of(name, "bs"), tokens = tokens_of(name);
+        int64_t requests = step_name_value_of(name, "bs"), tokens = step_name_tokens_of(name);
         if (requests == COLUMN_NULL)
             return false;
         *ret = (struct step_name){

@@ -1,4 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/order.h"
+#include "trace/reports/gpu.h"
+#include "trace/reports/period.h"
+#include "trace/reports/step.h"
+#include <errno.h>
+
+struct graph_launch {
+    uint64_t launch; /* the slice of the call */
+    size_t first;    /* place of its first event in the work */
+    size_t n;        /* events */
+    int64_t end;     /* of the last */
+};
+
+struct graph_launches {
+    struct graph_launch *items; /* by when they begin on the GPU */
+    size_t n;
+    size_t *of; /* of each event of the work its launch's place in items, or n */
+};
+
+/* -- Graph launch ---------------------------------------------------------------------------------------- */
+
+static int graph_launch_compare_launches(const void *x, const void *y)
+{
+    const struct graph_launch *a = x, *b = y;
+
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
+{
+    _cleanup_(freep) struct order_key *links = calloc(work->n + 1, sizeof(*links));
+    size_t n = 0;
+
+    *ret = (struct graph_launches){.items = calloc(work->n / 2 + 1, sizeof(*ret->items)),
+                                   .of = calloc(work->n + 1, sizeof(*ret->of))};
+    if (!links || !ret->items || !ret->of)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->n; i++)
+        if (work->events[i].launch != SLICE_NONE)
+            links[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
+    order_keys(links, n);
+    for (size_t i = 0, to; i < n; i = to) {
+        int64_t end = work->events[links[i].item].end;
+        for (to = i + 1; to < n && links[to].number == links[i].number; to++)
+            end = MAX(end, work->events[links[to].item].end);
+        if (to - i > 1)
+            ret->items[ret->n++] =
+                (struct graph_launch){(uint64_t)links[i].number, links[i].item, to - i, end};
+    }
+    qsort(ret->items, ret->n, sizeof(*ret->items), graph_launch_compare_launches);
+    /* Places by launch, to tell each event's: both are small numbers of the same order. */
+    for (size_t i = 0; i < work->n; i++)
+        ret->of[i] = ret->n;
+    for (size_t i = 0; i < ret->n; i++)
+        ret->of[ret->items[i].first] = i;
+    for (size_t i = 0; i < n; i++) {
+        size_t first = i;
+        while (i + 1 < n && links[i + 1].number == links[first].number)
+            ret->of[links[++i].item] = ret->of[links[first].item];
+    }
+    return 0;
+}
+
+static void graph_launches_done(struct graph_launches *g)
+{
+    free(g->items);
+    free(g->of);
+    *g = (struct graph_launches){0};
+}
+
+/* -- Step recurring -------------------------------------------------------------------------------------- */
+
 /*
  * Steps of a trace in which nobody named any: kernels that recur.
  *
@@ -7,10 +79,6 @@
  * to one step. Where that finds nothing, the large launches of graphs are steps, if they are most of the
  * work.
  */
-#include "trace/reports/graph_launch.h"
-#include "trace/reports/period.h"
-#include "trace/reports/step_find.h"
-#include <errno.h>
 
 /* Of the stretches, those that must have a mark of a step. */
 #define MARKED_MIN 0.5

@@ -91,7 +91,7 @@ static void add_covered(const struct intervals *set, const struct steps *steps, 
 }
 
 /* Adds to the steps of its instance, by place: ranks of an instance take part in the same steps. */
-static int add_rank(struct analysis *a, size_t rank, size_t first, struct step_sample *ret)
+static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, struct step_sample *ret)
 {
     _cleanup_(sets_done) struct intervals sets[_STEP_TIME_MAX] = {{0}};
     _cleanup_(freep) uint32_t *blocks = NULL;
@@ -150,7 +150,7 @@ int step_sample_read(struct analysis *a, struct step_sample *ret)
         size_t begin = a->instances ? a->instances[i].first : 0, first = ret->n,
                n = a->instances ? a->instances[i].n : a->n;
         for (size_t rank = begin; rank < begin + n && r >= 0; rank++)
-            r = add_rank(a, rank, first, ret);
+            r = step_sample_make_rank(a, rank, first, ret);
         finish_instance(ret, first);
     }
     return r;

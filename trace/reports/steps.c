@@ -1,59 +1,208 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps one by one, those that stand out, and in what they differ from the median step. */
-#include "trace/reports/reports.h"
-#include "trace/reports/step_cost.h"
+#include "trace/reports/steps.h"
+
+#include "trace/reports/report.h"
+#include <errno.h>
 #include <math.h>
 
-static const struct report_column columns[] = {
-    {"index", UNIT_ID, "its number, as its name has it, else its place"},
-    {"name", UNIT_TEXT, "what the engine or profiler calls it", IMPORTANCE_LOW},
-    {"phase", UNIT_TEXT, "prefill, decode, mixed or training; empty where unknown", IMPORTANCE_HIGH},
-    {"start_ns", UNIT_NS, "when its GPU work begins, counted from the rank's first slice", IMPORTANCE_LOW},
-    {"dur_ns", UNIT_NS, "until its last GPU work ends, or the next step's begins", IMPORTANCE_HIGH},
-    {"rank", UNIT_ID, "which rank"},
-    {"tokens", UNIT_COUNT, "in its name", IMPORTANCE_HIGH},
-    {"requests", UNIT_COUNT, "in its name", IMPORTANCE_LOW},
-    {"busy_ns", UNIT_NS, "with anything at work on any stream", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "with nothing at work", IMPORTANCE_HIGH},
-    {"kernels", UNIT_COUNT, "kernels, copies and memsets", IMPORTANCE_LOW},
-    {"host_start_ns", UNIT_NS, "when its annotation begins, counted likewise", IMPORTANCE_EXTRA},
-    {"host_dur_ns", UNIT_NS, "how long its annotation is", IMPORTANCE_LOW},
-    {"found_by", UNIT_TEXT, "who named it; period: recurring kernels; graph: launches of graphs",
-     IMPORTANCE_EXTRA},
-    {"outlier", UNIT_FACTOR,
-     "by how many deviations it differs from the median of its phase, where that is much", IMPORTANCE_HIGH},
-    {"differs", UNIT_TEXT, "an outlier's: the class of kernels, or idle, that differs most from the median",
-     IMPORTANCE_NORMAL},
-    {"differs_ns", UNIT_NS, "by how much", IMPORTANCE_NORMAL},
+/* -- Step cost ------------------------------------------------------------------------------------------- */
+
+/* A standard deviation, of what is distributed normally, in median absolute deviations. */
+#define DEVIATION_OF_MAD 1.4826
+
+const char *step_part_name(enum step_part part)
+{
+    return part == STEP_PART_IDLE ? "idle" : kernel_class_name((enum kernel_class)part);
+}
+
+/* Steps are in order and apart, so that each interval of busy is walked through about once. */
+static void step_cost_sum_busy(const struct intervals *busy, const struct steps *steps,
+                               struct step_costs *ret)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < steps->n; i++) {
+        const struct step *s = &steps->items[i];
+        while (at < busy->n && busy->items[at].to <= s->ts)
+            at++;
+        for (size_t k = at; k < busy->n && busy->items[k].from < s->end; k++)
+            ret->items[i].busy += MIN(busy->items[k].to, s->end) - MAX(busy->items[k].from, s->ts);
+        ret->items[i].parts[STEP_PART_IDLE] = s->end - s->ts - ret->items[i].busy;
+    }
+}
+
+static int step_cost_compare(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static int64_t step_cost_median(int64_t *values, size_t n)
+{
+    qsort(values, n, sizeof(*values), step_cost_compare);
+    return n % 2 ? values[n / 2] : values[n / 2 - 1] + (values[n / 2] - values[n / 2 - 1]) / 2;
+}
+
+/* Steps that are compared with each other; values is room for one of each. */
+struct step_cost_group {
+    const struct steps *steps;
+    struct step_costs *costs;
+    const size_t *members;
+    size_t n;
+    int64_t *values;
 };
 
-static void put_step(struct analysis *a, size_t rank, const struct steps *steps, size_t i,
-                     const struct step_costs *costs, struct report_rows *ret)
+static int64_t step_cost_duration(const struct step_cost_group *g, size_t member)
+{
+    const struct step *s = &g->steps->items[g->members[member]];
+    return s->end - s->ts;
+}
+
+static int64_t median_part(const struct step_cost_group *g, enum step_part part)
+{
+    for (size_t i = 0; i < g->n; i++)
+        g->values[i] = g->costs->items[g->members[i]].parts[part];
+    return step_cost_median(g->values, g->n);
+}
+
+/* The part that went with the outlier's difference most. */
+static void step_cost_explain(const int64_t medians[_STEP_PART_MAX], bool is_longer, struct step_cost *cost)
+{
+    for (enum step_part part = 0; part < _STEP_PART_MAX; part++) {
+        int64_t by = cost->parts[part] - medians[part];
+        if (cost->differs == STEP_PART_NONE || (is_longer ? by > cost->differs_ns : by < cost->differs_ns)) {
+            cost->differs = part;
+            cost->differs_ns = by;
+        }
+    }
+}
+
+static void step_cost_find_outliers(const struct step_cost_group *g)
+{
+    int64_t medians[_STEP_PART_MAX];
+
+    if (g->n < STEP_OUTLIER_OF_MIN)
+        return;
+    for (size_t i = 0; i < g->n; i++)
+        g->values[i] = step_cost_duration(g, i);
+    int64_t middle = step_cost_median(g->values, g->n);
+    for (size_t i = 0; i < g->n; i++)
+        g->values[i] = llabs(step_cost_duration(g, i) - middle);
+    double deviation = DEVIATION_OF_MAD * (double)step_cost_median(g->values, g->n);
+    for (enum step_part part = 0; part < _STEP_PART_MAX; part++)
+        medians[part] = median_part(g, part);
+    for (size_t i = 0; i < g->n; i++) {
+        double by = (double)(step_cost_duration(g, i) - middle);
+        if (fabs(by) <= STEP_OUTLIER_DEVIATIONS * deviation || fabs(by) <= STEP_OUTLIER_PART * (double)middle)
+            continue;
+        struct step_cost *cost = &g->costs->items[g->members[i]];
+        /* Of steps that are all alike, any difference is without measure. */
+        cost->deviations = by / MAX(deviation, 1.0);
+        step_cost_explain(medians, by > 0, cost);
+    }
+}
+
+static int find_all_outliers(const struct steps *steps, struct step_costs *costs)
+{
+    _cleanup_(freep) size_t *members = calloc(steps->n + 1, sizeof(*members));
+    _cleanup_(freep) int64_t *values = calloc(steps->n + 1, sizeof(*values));
+
+    if (!members || !values)
+        return -ENOMEM;
+    for (enum step_phase phase = 0; phase < _STEP_PHASE_MAX; phase++) {
+        struct step_cost_group g = {steps, costs, members, 0, values};
+        for (size_t i = 0; i < steps->n; i++)
+            if (steps->items[i].phase == phase && steps->items[i].end > steps->items[i].ts)
+                members[g.n++] = i;
+        step_cost_find_outliers(&g);
+    }
+    return 0;
+}
+
+int step_costs_read(const struct gpu_work *work, const struct steps *steps, struct step_costs *ret)
+{
+    _cleanup_(intervals_done) struct intervals busy = {0};
+    int r = gpu_work_busy(work, GPU_ALL, &busy);
+
+    *ret = (struct step_costs){.items = calloc(steps->n + 1, sizeof(*ret->items)), .n = steps->n};
+    if (r < 0 || !ret->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < steps->n; i++)
+        ret->items[i].differs = STEP_PART_NONE;
+    for (size_t i = 0; i < work->n; i++)
+        if (steps->owners[i] != STEP_NONE)
+            ret->items[steps->owners[i]].parts[work->events[i].class] +=
+                work->events[i].end - work->events[i].ts;
+    step_cost_sum_busy(&busy, steps, ret);
+    return find_all_outliers(steps, ret);
+}
+
+void step_costs_done(struct step_costs *costs)
+{
+    free(costs->items);
+    *costs = (struct step_costs){0};
+}
+
+/* -- Steps ----------------------------------------------------------------------------------------------- */
+
+/* Steps one by one, those that stand out, and in what they differ from the median step. */
+
+static const struct report_column steps_columns[] = {
+    {"index", UNIT_ID, "step number, from its name or its position"},
+    {"name", UNIT_TEXT, "name given by the engine or profiler", IMPORTANCE_LOW},
+    {"phase", UNIT_TEXT, "phase: prefill, decode, mixed or training; empty if unknown", IMPORTANCE_HIGH},
+    {"start_ns", UNIT_NS, "start of its GPU activity, relative to the first slice of the rank",
+     IMPORTANCE_LOW},
+    {"dur_ns", UNIT_NS, "time to the end of its last GPU event, or to the start of the next step",
+     IMPORTANCE_HIGH},
+    RANK_COLUMN,
+    {"tokens", UNIT_COUNT, "number of tokens, from its name", IMPORTANCE_HIGH},
+    {"requests", UNIT_COUNT, "number of requests, from its name", IMPORTANCE_LOW},
+    {"busy_ns", UNIT_NS, "time with activity on any stream", IMPORTANCE_HIGH},
+    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
+    {"kernels", UNIT_COUNT, "number of kernels, copies and memsets", IMPORTANCE_LOW},
+    {"host_start_ns", UNIT_NS, "start of its annotation, relative to the first slice of the rank",
+     IMPORTANCE_EXTRA},
+    {"host_dur_ns", UNIT_NS, "duration of its annotation", IMPORTANCE_LOW},
+    {"found_by", UNIT_TEXT,
+     "source of the step: the engine or profiler that named it; period: recurring kernels; graph: graph "
+     "launches",
+     IMPORTANCE_EXTRA},
+    {"outlier", UNIT_FACTOR, "number of deviations from the median of its phase, for outliers",
+     IMPORTANCE_HIGH},
+    {"differs", UNIT_TEXT, "kernel category, or idle, that differs most from the median, for outliers",
+     IMPORTANCE_NORMAL},
+    {"differs_ns", UNIT_NS, "difference of that category from its median", IMPORTANCE_NORMAL},
+};
+
+static void emit_step(struct analysis *a, size_t rank, const struct steps *steps, size_t i,
+                      const struct step_costs *costs, struct report_rows *ret)
 {
     const struct step *s = &steps->items[i];
     const struct step_cost *cost = &costs->items[i];
     bool is_outlier = cost->differs != STEP_PART_NONE;
 
-    put_int(ret, s->index);
-    put_text_or_null(ret, a->ranks[rank].columns, s->name);
-    put_str(ret, step_phase_name(s->phase));
-    put_int(ret, analysis_since_first(a, rank, s->ts));
-    put_int(ret, s->end - s->ts);
-    put_int(ret, a->ranks[rank].number);
-    put_int(ret, s->tokens);
-    put_int(ret, s->requests);
-    put_int(ret, cost->busy);
-    put_int(ret, cost->parts[STEP_PART_IDLE]);
-    put_int(ret, (int64_t)s->n_events);
-    put_int(ret, analysis_since_first(a, rank, s->host_ts));
-    put_int(ret, s->host_ts == COLUMN_NULL ? COLUMN_NULL : s->host_end - s->host_ts);
-    put_str(ret, step_source_name(steps->source));
-    put_real(ret, is_outlier ? cost->deviations : NAN);
-    put_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
-    put_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
+    emit_int(ret, s->index);
+    emit_text_by_number(ret, a->ranks[rank].columns, s->name);
+    emit_str(ret, step_phase_name(s->phase));
+    emit_int(ret, analysis_since_first(a, rank, s->ts));
+    emit_int(ret, s->end - s->ts);
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, s->tokens);
+    emit_int(ret, s->requests);
+    emit_int(ret, cost->busy);
+    emit_int(ret, cost->parts[STEP_PART_IDLE]);
+    emit_int(ret, (int64_t)s->n_events);
+    emit_int(ret, analysis_since_first(a, rank, s->host_ts));
+    emit_int(ret, s->host_ts == COLUMN_NULL ? COLUMN_NULL : s->host_end - s->host_ts);
+    emit_str(ret, step_source_name(steps->source));
+    emit_real(ret, is_outlier ? cost->deviations : NAN);
+    emit_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
+    emit_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int steps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(step_costs_done) struct step_costs costs = {0};
     const struct gpu_work *work;
@@ -66,18 +215,19 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
         r = step_costs_read(work, steps, &costs);
     for (size_t i = 0; r >= 0 && i < steps->n; i++)
         if (analysis_has_step(a, rank, &steps->items[i]))
-            put_step(a, rank, steps, i, &costs, ret);
+            emit_step(a, rank, steps, i, &costs, ret);
     return r;
 }
 
 const struct report report_steps = {
     .name = "steps",
-    .title = "steps: phase, tokens, time, and what the odd ones differ in",
-    .how = "By the names that vLLM, SGLang, ATOM, TensorRT-LLM, RTP-LLM, xDiT, Lightning or torch's profiler "
-           "give to steps; else by kernels that recur, where the host gets something of each time; else by "
-           "launches of graphs. Work belongs to the step in which the host launched it. Outliers are those "
-           "far from the median of their phase, by the median absolute deviation.",
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make_rank = add_rank,
+    .title = "steps: phase, tokens, time, and the causes of outliers",
+    .method = "By the names that vLLM, SGLang, ATOM, TensorRT-LLM, RTP-LLM, xDiT, Lightning or the profiler"
+              " of torch give to steps; otherwise by recurring kernels, if the host receives a result each "
+              "time; otherwise by graph launches. GPU events belong to the step in which the host launched "
+              "them. Outliers are far from the median of their phase, measured by the median absolute "
+              "deviation.",
+    .columns = steps_columns,
+    .n_columns = ARRAY_SIZE(steps_columns),
+    .make_rank = steps_make_rank,
 };

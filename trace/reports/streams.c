@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each stream of a GPU did. */
-#include "trace/reports/queue.h"
-#include "trace/reports/reports.h"
+#include "trace/reports/launches.h"
+#include "trace/reports/report.h"
 
 #include <errno.h>
 
-static const struct report_column columns[] = {
-    {"rank", UNIT_ID, "which rank"},
-    {"device", UNIT_ID, "which GPU", IMPORTANCE_EXTRA},
-    {"stream", UNIT_ID, "which stream"},
-    {"count", UNIT_COUNT, "kernels, copies and memsets on it"},
-    {"busy_ns", UNIT_NS, "with anything at work on it"},
-    {"busy_share", UNIT_SHARE, "busy_ns of the span of the rank's work"},
-    {"alone_ns", UNIT_NS, "at work while no other stream of the rank was", IMPORTANCE_EXTRA},
-    {"compute_ns", UNIT_NS, "with a computing kernel at work on it"},
-    {"comm_ns", UNIT_NS, "with communication at work on it"},
-    {"memory_ns", UNIT_NS, "with a copy or memset at work on it"},
-    {"start_ns", UNIT_NS, "when its first work begins, counted from the rank's first slice",
+static const struct report_column streams_columns[] = {
+    RANK_COLUMN,
+    {"device", UNIT_ID, "GPU number", IMPORTANCE_EXTRA},
+    {"stream", UNIT_ID, "stream number"},
+    {"count", UNIT_COUNT, "number of kernels, copies and memsets on the stream"},
+    {"busy_ns", UNIT_NS, "time with activity on the stream"},
+    {"busy_share", UNIT_SHARE, "busy_ns divided by the span of GPU activity of the rank"},
+    {"alone_ns", UNIT_NS, "time with activity on the stream and no other stream of the rank",
      IMPORTANCE_EXTRA},
-    {"span_ns", UNIT_NS, "from then to the end of its last", IMPORTANCE_EXTRA},
-    {"queue_mean", UNIT_FACTOR, "work launched and not begun, over time"},
-    {"queue_max", UNIT_COUNT, "the most of it"},
+    {"compute_ns", UNIT_NS, "time with a computing kernel on the stream"},
+    {"comm_ns", UNIT_NS, "time with communication on the stream"},
+    {"memory_ns", UNIT_NS, "time with a copy or memset on the stream"},
+    {"start_ns", UNIT_NS, "start of the first event, relative to the first slice of the rank",
+     IMPORTANCE_EXTRA},
+    {"span_ns", UNIT_NS, "time from the first event to the end of the last", IMPORTANCE_EXTRA},
+    {"queue_mean", UNIT_FACTOR, "mean number of launched events that have not started, weighted by time"},
+    {"queue_max", UNIT_COUNT, "maximum number of launched events that have not started"},
 };
 
 /*
@@ -59,7 +60,7 @@ static int find_alone(const struct gpu_work *work, const struct gpu_parts *strea
 /* -- Rows ---------------------------------------------------------------------------------------------- */
 
 /* at: the first point that may be of the stream; moves behind its last. */
-static void put_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
+static void emit_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
 {
     int64_t max = COLUMN_NULL;
     double area = 0, span = 0;
@@ -73,11 +74,11 @@ static void put_queue(const struct queue *q, size_t *at, const struct gpu_part *
         max = MAX(max, p->length);
         last = p;
     }
-    put_real(ret, area / span);
-    put_int(ret, max);
+    emit_real(ret, area / span);
+    emit_int(ret, max);
 }
 
-static int put_kinds(const struct gpu_part *s, struct report_rows *ret)
+static int emit_kinds(const struct gpu_part *s, struct report_rows *ret)
 {
     static const enum gpu_kind kinds[] = {GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY};
     int r = 0;
@@ -85,33 +86,33 @@ static int put_kinds(const struct gpu_part *s, struct report_rows *ret)
     for (size_t i = 0; i < ARRAY_SIZE(kinds) && r >= 0; i++) {
         _cleanup_(intervals_done) struct intervals set = {0};
         r = gpu_work_busy(&s->work, 1u << kinds[i], &set);
-        put_int(ret, intervals_length(&set));
+        emit_int(ret, intervals_length(&set));
     }
     return r;
 }
 
-static int put_stream(struct analysis *a, size_t rank, const struct gpu_part *s, struct interval all,
-                      int64_t alone, struct report_rows *ret)
+static int emit_stream(struct analysis *a, size_t rank, const struct gpu_part *s, struct interval all,
+                       int64_t alone, struct report_rows *ret)
 {
     _cleanup_(intervals_done) struct intervals busy = {0};
     struct interval span = gpu_work_span(&s->work);
     int r = gpu_work_busy(&s->work, GPU_ALL, &busy);
 
-    put_int(ret, a->ranks[rank].number);
-    put_int(ret, s->device);
-    put_int(ret, s->stream);
-    put_int(ret, (int64_t)s->work.n);
-    put_int(ret, intervals_length(&busy));
-    put_share(ret, intervals_length(&busy), all.to - all.from);
-    put_int(ret, alone);
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, s->device);
+    emit_int(ret, s->stream);
+    emit_int(ret, (int64_t)s->work.n);
+    emit_int(ret, intervals_length(&busy));
+    emit_share(ret, intervals_length(&busy), all.to - all.from);
+    emit_int(ret, alone);
     if (r >= 0)
-        r = put_kinds(s, ret);
-    put_int(ret, analysis_since_first(a, rank, span.from));
-    put_int(ret, span.to - span.from);
+        r = emit_kinds(s, ret);
+    emit_int(ret, analysis_since_first(a, rank, span.from));
+    emit_int(ret, span.to - span.from);
     return r;
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int streams_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
     _cleanup_(queue_done) struct queue queue = {0};
@@ -127,29 +128,29 @@ static int add_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     if (r >= 0)
         r = find_alone(work, &streams, &alone);
     for (size_t i = 0; i < streams.n && r >= 0; i++) {
-        r = put_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i], ret);
-        put_queue(&queue, &at, &streams.items[i], ret);
+        r = emit_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i], ret);
+        emit_queue(&queue, &at, &streams.items[i], ret);
     }
     return r;
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int streams_make(struct analysis *a, struct report_rows *ret)
 {
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, ret);
+        r = streams_make_rank(a, i, ret);
     return r < 0 ? r : report_rows_sort(ret, 4, true);
 }
 
 const struct report report_streams = {
     .name = "streams",
-    .title = "what each stream did, how much of it alone, and how long its queue was",
-    .how =
+    .title = "activity of each stream, exclusive time and queue length",
+    .method =
         "Unions of the work on one stream. alone_ns adds up to the busy time of the rank where no two "
         "streams overlap. The queue's mean is weighted by time, from the first launch to the last beginning.",
     .needs = NEEDS_GPU,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = streams_columns,
+    .n_columns = ARRAY_SIZE(streams_columns),
+    .make = streams_make,
 };

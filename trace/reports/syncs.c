@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the host waits for the GPU. */
 #include "base/array.h"
-#include "trace/reports/group.h"
-#include "trace/reports/name_rows.h"
-#include "trace/reports/op_sums.h"
-#include "trace/reports/reports.h"
-#include "trace/reports/sync_call.h"
+#include "trace/reports/grouping.h"
+#include "trace/reports/host.h"
+#include "trace/reports/ops.h"
+#include "trace/reports/report.h"
 #include <errno.h>
 
-static const struct report_column columns[] = {
-    {"name", UNIT_TEXT, "the call that waits"},
-    {"op", UNIT_TEXT, "the innermost operator or annotation around it"},
-    {"frame", UNIT_TEXT, "the innermost Python frame around it"},
-    {"count", UNIT_COUNT, "how often"},
-    {"sum_ns", UNIT_NS, "time of all of them"},
-    {"max_ns", UNIT_NS, "of the longest"},
-    {"max_slice", UNIT_ID, "the longest one's slice", IMPORTANCE_EXTRA},
+static const struct report_column syncs_columns[] = {
+    {"name", UNIT_TEXT, "name of the waiting call"},
+    {"op", UNIT_TEXT, "innermost operator or annotation around the call"},
+    {"frame", UNIT_TEXT, "innermost Python frame around the call"},
+    {"count", UNIT_COUNT, "number of calls"},
+    {"sum_ns", UNIT_NS, "total duration"},
+    {"max_ns", UNIT_NS, "longest duration"},
+    {"max_slice", UNIT_ID, "slice number of the longest call", IMPORTANCE_EXTRA},
 };
 #define COLUMN_SUM 4
 
@@ -24,28 +23,28 @@ struct wait_sum {
     int64_t sum, max, max_slice;
 };
 
-struct summing {
+struct syncs_summing {
     struct name_table texts;
     struct groups groups; /* name, operator, frame; -1 for none */
     struct wait_sum *sums;
     size_t cap;
 };
 
-static void summing_done(struct summing *s)
+static void syncs_summing_done(struct syncs_summing *s)
 {
     name_table_done(&s->texts);
     groups_done(&s->groups);
     free(s->sums);
 }
 
-static int64_t name_around(struct text_numbers *numbers, const struct host_calls *host, int64_t slice)
+static int64_t syncs_name_around(struct text_numbers *numbers, const struct host_calls *host, int64_t slice)
 {
     uint32_t call = (uint64_t)slice < host->n_slices ? host->around[slice] : HOST_CALL_NONE;
 
     return call == HOST_CALL_NONE ? -1 : op_name_number(numbers, &host->calls[call]);
 }
 
-static int add(struct summing *s, struct group_key key, int64_t slice, int64_t ns)
+static int syncs_add(struct syncs_summing *s, struct group_key key, int64_t slice, int64_t ns)
 {
     int64_t number = groups_number(&s->groups, key);
 
@@ -61,7 +60,7 @@ static int add(struct summing *s, struct group_key key, int64_t slice, int64_t n
 }
 
 /* All calls of one name. */
-static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summing *s)
+static int syncs_add_name(struct analysis *a, size_t rank, uint64_t row, struct syncs_summing *s)
 {
     const struct columns *c = a->ranks[rank].columns;
     _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &s->texts};
@@ -83,14 +82,16 @@ static int add_name(struct analysis *a, size_t rank, uint64_t row, struct summin
                 dur = columns_get(c, COL_slice_dur, (uint64_t)slice);
         if (dur < 0 || !intervals_find(times, ts))
             continue;
-        int64_t op = name_around(&numbers, ops, slice), frame = name_around(&numbers, frames, slice);
-        r = op == -ENOMEM || frame == -ENOMEM ? -ENOMEM
-                                              : add(s, (struct group_key){{name, op, frame}}, slice, dur);
+        int64_t op = syncs_name_around(&numbers, ops, slice),
+                frame = syncs_name_around(&numbers, frames, slice);
+        r = op == -ENOMEM || frame == -ENOMEM
+                ? -ENOMEM
+                : syncs_add(s, (struct group_key){{name, op, frame}}, slice, dur);
     }
     return r;
 }
 
-static int add_rank(struct analysis *a, size_t rank, struct summing *s)
+static int syncs_make_rank(struct analysis *a, size_t rank, struct syncs_summing *s)
 {
     const struct columns *c = a->ranks[rank].columns;
     int r = 0;
@@ -98,44 +99,44 @@ static int add_rank(struct analysis *a, size_t rank, struct summing *s)
     for (uint64_t row = 0; r >= 0 && row < columns_rows(c, TABLE_name); row++)
         if (host_kind_of(columns_text(c, columns_get(c, COL_name_category, row))) == HOST_RUNTIME &&
             sync_call_waits(sync_call_of(columns_text(c, columns_get(c, COL_name_name, row)))))
-            r = add_name(a, rank, row, s);
+            r = syncs_add_name(a, rank, row, s);
     return r;
 }
 
-static void put_name(const struct summing *s, int64_t number, struct report_rows *ret)
+static void syncs_emit_name(const struct syncs_summing *s, int64_t number, struct report_rows *ret)
 {
     if (number < 0)
-        put_null(ret);
+        emit_null(ret);
     else
-        put_text(ret, s->texts.items[number]);
+        emit_text(ret, s->texts.items[number]);
 }
 
-static int make(struct analysis *a, struct report_rows *ret)
+static int syncs_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(summing_done) struct summing s = {0};
+    _cleanup_(syncs_summing_done) struct syncs_summing s = {0};
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = add_rank(a, i, &s);
+        r = syncs_make_rank(a, i, &s);
     for (size_t i = 0; i < s.groups.n && r >= 0; i++) {
         for (size_t part = 0; part < 3; part++)
-            put_name(&s, s.groups.items[i].part[part], ret);
-        put_int(ret, (int64_t)s.sums[i].count);
-        put_int(ret, s.sums[i].sum);
-        put_int(ret, s.sums[i].max);
-        put_int(ret, s.sums[i].max_slice);
+            syncs_emit_name(&s, s.groups.items[i].part[part], ret);
+        emit_int(ret, (int64_t)s.sums[i].count);
+        emit_int(ret, s.sums[i].sum);
+        emit_int(ret, s.sums[i].max);
+        emit_int(ret, s.sums[i].max_slice);
     }
     return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
 }
 
 const struct report report_syncs = {
     .name = "syncs",
-    .title = "calls in which the host waits for the GPU, and who called them",
-    .how =
+    .title = "calls in which the host waits for the GPU, and their callers",
+    .method =
         "Calls of the runtime that wait for an event, a stream or the device, copies that return when they "
         "are done, and memory that is given back, by the innermost operator and Python frame around them.",
     .is_detail = true,
-    .columns = columns,
-    .n_columns = ARRAY_SIZE(columns),
-    .make = make,
+    .columns = syncs_columns,
+    .n_columns = ARRAY_SIZE(syncs_columns),
+    .make = syncs_make,
 };

@@ -3,9 +3,11 @@
 #include "base/units.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/name_sums.h"
-#include "trace/reports/rules/rules.h"
-
+#include "trace/reports/rules/idle.h"
+#include "trace/reports/rules/rule.h"
 #include <errno.h>
+
+/* -- Exposed --------------------------------------------------------------------------------------------- */
 
 /* To hide less than that gains no more than runs differ by. */
 #define EXPOSED_SHARE_MIN 0.05
@@ -30,10 +32,10 @@ struct exposure {
     int64_t exposed, total, waited; /* exposed: without what is waited and reported elsewhere */
     size_t n_ranks;
     struct interval longest; /* the longest time exposed, and whose */
-    const struct scene_rank *rank;
+    const struct rule_rank *rank;
 };
 
-static int add_communication(const struct scene_rank *rank, unsigned purposes, struct intervals *ret)
+static int add_communication(const struct rule_rank *rank, unsigned purposes, struct intervals *ret)
 {
     _cleanup_(intervals_done) struct intervals all = {0};
     int r = 0;
@@ -48,12 +50,12 @@ static int add_communication(const struct scene_rank *rank, unsigned purposes, s
 }
 
 /* Of communication of two purposes at once the first one's finding has the time. */
-static int add_rank(const struct scene *scene, const struct scene_rank *rank, enum purpose purpose,
-                    struct exposure *ret)
+static int exposed_make_rank(const struct rule_context *context, const struct rule_rank *rank,
+                             enum purpose purpose, struct exposure *ret)
 {
     _cleanup_(intervals_done) struct intervals all_exposed = {0}, own = {0}, others = {0}, mine = {0},
                                                exposed = {0}, waits = {0}, net = {0};
-    int r = scene_exposed(rank, &all_exposed);
+    int r = rule_context_exposed(rank, &all_exposed);
 
     if (r >= 0)
         r = add_communication(rank, 1u << purpose, &own);
@@ -65,8 +67,8 @@ static int add_rank(const struct scene *scene, const struct scene_rank *rank, en
         r = intervals_subtract(&mine, &others, &exposed);
     ret->waited = add_time(ret->waited, intervals_common(&exposed, &rank->waits_for_straggler));
     ret->waited = add_time(ret->waited, intervals_common(&exposed, &rank->waits_for_others));
-    const struct intervals *found[] = {scene->is_straggler_found ? &rank->waits_for_straggler : NULL,
-                                       scene->is_uneven_found ? &rank->waits_for_others : NULL};
+    const struct intervals *found[] = {context->is_straggler_found ? &rank->waits_for_straggler : NULL,
+                                       context->is_uneven_found ? &rank->waits_for_others : NULL};
     for (size_t k = 0; k < ARRAY_SIZE(found) && r >= 0; k++)
         for (size_t i = 0; found[k] && i < found[k]->n && r >= 0; i++)
             r = intervals_add(&waits, found[k]->items[i].from, found[k]->items[i].to);
@@ -85,10 +87,10 @@ static int add_rank(const struct scene *scene, const struct scene_rank *rank, en
     return r;
 }
 
-static int tell_kernels(const struct scene *scene, enum purpose purpose, char *buf, size_t size)
+static int tell_kernels(const struct rule_context *context, enum purpose purpose, char *buf, size_t size)
 {
     _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = scene_name_sums(scene, &sums);
+    int r = rule_context_name_sums(context, &sums);
     size_t used = 0, shown = 0;
 
     buf[0] = '\0';
@@ -98,69 +100,70 @@ static int tell_kernels(const struct scene *scene, enum purpose purpose, char *b
         if (s->kind != GPU_COMMUNICATION || purpose_of(collective_kind_of(s->name)) != purpose)
             continue;
         int n = snprintf(buf + used, size - used, "%s%s (%llu calls%s)", shown ? ", " : "",
-                         finding_name(name, s->name), (unsigned long long)(s->count / scene->n),
-                         scene->n > 1 ? " a rank" : "");
+                         finding_name(name, s->name), (unsigned long long)(s->count / context->n),
+                         context->n > 1 ? " per rank" : "");
         used = MIN(used + (size_t)n, size - 1);
         shown++;
     }
     return r;
 }
 
-static int put(const struct scene *scene, const struct rule *rule, enum purpose purpose,
-               struct report_rows *ret)
+static int exposed_put(const struct rule_context *context, const struct rule *rule, enum purpose purpose,
+                       struct report_rows *ret)
 {
     struct exposure x = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX], kernels[2 * NAME_MAX_SHOWN + 64], waited[UNIT_TEXT_MAX];
-    bool is_net = scene->is_straggler_found || scene->is_uneven_found;
+    bool is_net = context->is_straggler_found || context->is_uneven_found;
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++)
-        r = add_rank(scene, &scene->ranks[i], purpose, &x);
+    for (size_t i = 0; i < context->n && r >= 0; i++)
+        r = exposed_make_rank(context, &context->ranks[i], purpose, &x);
     if (r < 0 || x.exposed == 0 || !x.rank)
         return r;
     f.cost = f.of[TIME_COMMUNICATION] = x.exposed;
-    if (!finding_matters(scene, rule, &f))
+    if (!finding_matters(context, rule, &f))
         return 0;
-    r = tell_kernels(scene, purpose, kernels, sizeof(kernels));
+    r = tell_kernels(context, purpose, kernels, sizeof(kernels));
     snprintf(f.what, sizeof(f.what), "%s is exposed: %s%s, %s", rule->seen,
-             finding_figures(figures, scene, x.exposed),
-             scene->n > 1 && x.n_ranks == scene->n ? " on every rank" : "",
+             finding_figures(figures, context, x.exposed),
+             context->n > 1 && x.n_ranks == context->n ? " on every rank" : "",
              x.exposed == x.total ? "overlapping no computation" : "not overlapped by computation");
-    snprintf(f.where, sizeof(f.where), "%s; longest at %s", kernels,
-             finding_place(place, scene, x.rank->rank, x.longest.from, x.longest.to));
-    snprintf(f.evidence, sizeof(f.evidence),
-             "%.0f %% of the time of this communication has no computing kernel%s%s",
+    snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels,
+             finding_place(place, context, x.rank->rank, x.longest.from, x.longest.to));
+    snprintf(f.evidence, sizeof(f.evidence), "%.0f %% of this communication time has no computing kernel%s%s",
              100.0 * (double)x.exposed / (double)x.total,
              x.waited == 0 ? ""
-             : is_net
-                 ? " and is no waiting that another finding reports; waiting for the last rank to arrive: "
-                 : "; in it ranks wait for the last to arrive ",
-             x.waited > 0 ? format_duration(waited, scene_mean(scene, x.waited)) : "");
-    finding_put(scene, rule, &f, ret);
+             : is_net ? " and is not a wait that another finding reports; wait for the last rank to arrive: "
+                      : "; wait for the last rank to arrive: ",
+             x.waited > 0 ? format_duration(waited, rule_context_mean(context, x.waited)) : "");
+    finding_emit(context, rule, &f, ret);
     return r;
 }
 
-static int look_expert_parallel(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int exposed_expert_parallel_evaluate(const struct rule_context *context, const struct rule *rule,
+                                            struct report_rows *ret)
 {
-    return put(scene, rule, EXPERT_PARALLEL, ret);
+    return exposed_put(context, rule, EXPERT_PARALLEL, ret);
 }
 
-static int look_all_reduce(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int exposed_all_reduce_evaluate(const struct rule_context *context, const struct rule *rule,
+                                       struct report_rows *ret)
 {
-    return put(scene, rule, ALL_REDUCE, ret);
+    return exposed_put(context, rule, ALL_REDUCE, ret);
 }
 
-static int look_other(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int exposed_other_evaluate(const struct rule_context *context, const struct rule *rule,
+                                  struct report_rows *ret)
 {
-    return put(scene, rule, OTHER, ret);
+    return exposed_put(context, rule, OTHER, ret);
 }
 
 const struct rule rule_exposed_expert_parallel = {
     .name = "exposed_expert_parallel",
     .report = "overlap",
     .share_min = EXPOSED_SHARE_MIN,
-    .ground = "times of the kernels, as the trace has them",
+    .ground = "kernel times in the trace",
     .seen = "Expert-parallel dispatch/combine",
     .advice = "overlap two micro-batches, balance experts over ranks, or use fewer ranks for them",
     .vllm = "--enable-dbo with --all2all-backend deepep_low_latency (decode) or deepep_high_throughput "
@@ -169,33 +172,227 @@ const struct rule rule_exposed_expert_parallel = {
     .sglang =
         "--enable-two-batch-overlap, --enable-single-batch-overlap, --deepep-mode low_latency for decode; "
         "--enable-eplb",
-    .look = look_expert_parallel,
+    .evaluate = exposed_expert_parallel_evaluate,
 };
 
 const struct rule rule_exposed_all_reduce = {
     .name = "exposed_all_reduce",
     .report = "collectives",
     .share_min = EXPOSED_SHARE_MIN,
-    .ground = "times of the kernels, as the trace has them",
+    .ground = "kernel times in the trace",
     .seen = "All-reduce",
-    .advice =
-        "a faster all-reduce, one that is fused with the norm behind it, or less tensor parallelism; in "
-        "training smaller buckets that overlap with backward",
-    .vllm = "no --disable-custom-all-reduce; --compilation-config '{\"pass_config\":"
+    .advice = "use a faster all-reduce, fuse it with the following norm, or use less tensor parallelism; in "
+              "training use smaller buckets that overlap with the backward pass",
+    .vllm = "omit --disable-custom-all-reduce; --compilation-config '{\"pass_config\":"
             "{\"enable_fi_allreduce_fusion\":true}}'; a smaller --tensor-parallel-size with more data "
             "parallelism",
-    .sglang = "--enable-flashinfer-allreduce-fusion, no --disable-custom-all-reduce; --enable-dp-attention",
-    .look = look_all_reduce,
+    .sglang = "--enable-flashinfer-allreduce-fusion, omit --disable-custom-all-reduce; --enable-dp-attention",
+    .evaluate = exposed_all_reduce_evaluate,
 };
 
 const struct rule rule_exposed_communication = {
     .name = "exposed_communication",
     .report = "overlap",
     .share_min = EXPOSED_SHARE_MIN,
-    .ground = "times of the kernels, as the trace has them",
+    .ground = "kernel times in the trace",
     .seen = "Communication",
+    .advice = "issue it earlier and on a separate stream, so that it overlaps with computation; send fewer "
+              "and larger messages; check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO)",
+    .evaluate = exposed_other_evaluate,
+};
+
+/* -- Exposed copy ---------------------------------------------------------------------------------------- */
+
+/* Copies that no kernel hides, whatever memory they are of: what computes waits for them. */
+
+/* As for communication: to hide less gains no more than runs differ by. */
+
+struct exposed_copy_copies {
+    int64_t exposed, all;
+    size_t n;
+    const struct gpu_event *longest;
+    const struct rule_rank *rank;
+};
+
+/* Copies of pageable memory have a rule of their own, and a memset brings nothing. */
+static bool is_copy(const struct columns *c, const struct gpu_event *e)
+{
+    struct text name = columns_text(c, e->name);
+
+    return e->kind == GPU_MEMORY && name.size > 0 && memmem(name.p, name.size, "emcpy", 5) &&
+           !memmem(name.p, name.size, "Pageable", 8);
+}
+
+static int exposed_copy_make_rank(const struct rule_rank *rank, struct exposed_copy_copies *ret)
+{
+    _cleanup_(intervals_done) struct intervals kernels = {0}, all = {0}, copies = {0}, exposed = {0},
+                                               pageable = {0}, alone = {0};
+    int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &kernels);
+
+    for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
+        const struct gpu_event *e = &rank->work->events[i];
+        if (copy_is_pageable(rank->columns, e))
+            r = intervals_add(&pageable, e->ts, e->end);
+        if (!is_copy(rank->columns, e) || !rule_context_has(rank, e->ts))
+            continue;
+        ret->n++;
+        if (!ret->longest || e->end - e->ts > ret->longest->end - ret->longest->ts) {
+            ret->longest = e;
+            ret->rank = rank;
+        }
+        r = intervals_add(&all, e->ts, e->end);
+    }
+    intervals_unite(&all);
+    intervals_unite(&pageable);
+    if (r >= 0)
+        r = intervals_intersect(&all, &rank->scope, &copies);
+    if (r >= 0)
+        r = intervals_subtract(&copies, &kernels, &alone);
+    if (r >= 0)
+        r = intervals_subtract(&alone, &pageable, &exposed);
+    ret->exposed = add_time(ret->exposed, intervals_length(&exposed));
+    ret->all = add_time(ret->all, intervals_length(&copies));
+    return r;
+}
+
+static int exposed_copy_evaluate(const struct rule_context *context, const struct rule *rule,
+                                 struct report_rows *ret)
+{
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
+    struct exposed_copy_copies copies = {0};
+    char figures[FIGURES_MAX], place[PLACE_MAX], name[NAME_MAX_SHOWN + 1];
+    int r = 0;
+
+    for (size_t i = 0; i < context->n && r >= 0; i++)
+        r = exposed_copy_make_rank(&context->ranks[i], &copies);
+    if (r < 0 || copies.n == 0)
+        return r;
+    f.cost = f.of[TIME_COPY] = copies.exposed;
+    snprintf(f.what, sizeof(f.what), "Exposed copies: no kernel was running during copies for %s",
+             finding_figures(figures, context, f.cost));
+    snprintf(f.where, sizeof(f.where), "%s; longest: %s",
+             finding_text(name, columns_text(copies.rank->columns, copies.longest->name)),
+             finding_place(place, context, copies.rank->rank, copies.longest->ts, copies.longest->end));
+    snprintf(f.evidence, sizeof(f.evidence), "%zu copies; %.0f %% of their time overlaps with no kernel",
+             copies.n, copies.all > 0 ? 100.0 * (double)copies.exposed / (double)copies.all : 0.0);
+    finding_emit(context, rule, &f, ret);
+    return r;
+}
+
+const struct rule rule_exposed_copy = {
+    .name = "exposed_copy",
+    .report = "memcpy",
+    .share_min = EXPOSED_SHARE_MIN,
+    .ground = "copy and kernel times in the trace",
+    .advice = "copy on a separate stream before the data is needed (prefetch), or copy less: keep weights, "
+              "caches and "
+              "optimizer states on the GPU, or offload fewer of them",
+    .vllm = "a smaller --cpu-offload-gb",
+    .sglang = "a smaller --cpu-offload-gb",
+    .evaluate = exposed_copy_evaluate,
+};
+
+/* -- Pageable copy --------------------------------------------------------------------------------------- */
+
+/* Copies from or to memory that a GPU cannot reach by itself: they go through a buffer, and the host waits.
+ */
+
+/* Copies of a few bytes between steps are pageable everywhere: below one part in a hundred nobody gains. */
+#define PAGEABLE_SHARE_MIN 0.01
+
+struct pageable_copy_copies {
+    struct intervals times; /* of the copies */
+    size_t n;
+    int64_t bytes;
+    const struct gpu_event *longest;
+};
+
+bool copy_is_pageable(const struct columns *c, const struct gpu_event *e)
+{
+    struct text name = columns_text(c, e->name);
+
+    return e->class == CLASS_MEMORY && name.size > 0 && memmem(name.p, name.size, "Pageable", 8);
+}
+
+static int pageable_copy_add_copy(const struct columns *c, const struct gpu_event *e,
+                                  struct pageable_copy_copies *ret)
+{
+    int64_t bytes = e->row == SLICE_NONE ? 0 : columns_get(c, COL_gpu_bytes, e->row);
+
+    ret->n++;
+    ret->bytes = add_time(ret->bytes, MAX(bytes, 0));
+    if (!ret->longest || e->end - e->ts > ret->longest->end - ret->longest->ts)
+        ret->longest = e;
+    return intervals_add(&ret->times, e->ts, e->end);
+}
+
+/* The copies while no kernel runs, and idle time while the host is in their calls. */
+static int pageable_copy_make_rank(const struct rule_rank *rank, struct pageable_copy_copies *copies,
+                                   struct finding *ret)
+{
+    _cleanup_(intervals_done) struct intervals kernels = {0}, alone = {0};
+    int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &kernels);
+
+    for (size_t i = 0; i < rank->work->n && r >= 0; i++)
+        if (copy_is_pageable(rank->columns, &rank->work->events[i]) &&
+            rule_context_has(rank, rank->work->events[i].ts))
+            r = pageable_copy_add_copy(rank->columns, &rank->work->events[i], copies);
+    intervals_unite(&copies->times);
+    if (r >= 0)
+        r = intervals_subtract(&copies->times, &kernels, &alone);
+    ret->of[TIME_COPY] = add_time(ret->of[TIME_COPY], rule_context_within(rank, &alone));
+    for (size_t i = 0; i < rank->n_parts; i++)
+        if (rank->parts[i].cause == IDLE_PAGEABLE)
+            ret->of[TIME_IDLE] = add_time(ret->of[TIME_IDLE], rank->parts[i].ns);
+    return r;
+}
+
+static int pageable_copy_evaluate(const struct rule_context *context, const struct rule *rule,
+                                  struct report_rows *ret)
+{
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
+    char figures[FIGURES_MAX], place[PLACE_MAX], size[UNIT_TEXT_MAX], alone[UNIT_TEXT_MAX],
+        idle[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
+    int64_t longest = -1, bytes = 0;
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < context->n && r >= 0; i++) {
+        const struct rule_rank *rank = &context->ranks[i];
+        struct pageable_copy_copies copies = {0};
+        r = pageable_copy_make_rank(rank, &copies, &f);
+        n += copies.n;
+        bytes = add_time(bytes, copies.bytes);
+        if (copies.longest && copies.longest->end - copies.longest->ts > longest) {
+            longest = copies.longest->end - copies.longest->ts;
+            snprintf(f.where, sizeof(f.where), "%s; longest: %s",
+                     finding_text(name, columns_text(rank->columns, copies.longest->name)),
+                     finding_place(place, context, rank->rank, copies.longest->ts, copies.longest->end));
+        }
+        intervals_done(&copies.times);
+    }
+    if (r < 0 || n == 0)
+        return r;
+    f.cost = add_time(f.of[TIME_COPY], f.of[TIME_IDLE]);
+    snprintf(f.what, sizeof(f.what), "Pageable copies: no kernel was running for %s, %zu copies",
+             finding_figures(figures, context, f.cost), n);
+    snprintf(f.evidence, sizeof(f.evidence),
+             "%s in total; a pageable copy goes through a buffer, and its call blocks; no kernel runs during "
+             "the copies for %s, and the GPU is idle in their calls for %s",
+             format_size(size, bytes), format_duration(alone, rule_context_mean(context, f.of[TIME_COPY])),
+             format_duration(idle, rule_context_mean(context, f.of[TIME_IDLE])));
+    finding_emit(context, rule, &f, ret);
+    return 0;
+}
+
+const struct rule rule_pageable_copy = {
+    .name = "pageable_copy",
+    .report = "memcpy",
+    .share_min = PAGEABLE_SHARE_MIN,
+    .idle = IDLE_PAGEABLE,
+    .ground = "copy and kernel times in the trace, and self time of the copy calls",
     .advice =
-        "issue it earlier and on a stream of its own, so that computation runs meanwhile; fewer and larger "
-        "messages; check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO)",
-    .look = look_other,
+        "copy from pinned memory (tensor.pin_memory(), DataLoader(pin_memory=True)) with non_blocking=True, "
+        "and gather small copies into one",
+    .evaluate = pageable_copy_evaluate,
 };

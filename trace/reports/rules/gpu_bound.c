@@ -3,8 +3,8 @@
 #include "base/statistics.h"
 #include "base/units.h"
 #include "trace/reports/name_sums.h"
-#include "trace/reports/reports.h"
-#include "trace/reports/rules/rules.h"
+#include "trace/reports/report.h"
+#include "trace/reports/rules/rule.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -19,20 +19,20 @@
 #define KERNELS_COMPARED   256
 #define OPERATORS_COMPARED 256
 
-static int computing(const struct scene *scene, int64_t *ret)
+static int gpu_bound_computing(const struct rule_context *context, int64_t *ret)
 {
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++) {
+    for (size_t i = 0; i < context->n && r >= 0; i++) {
         _cleanup_(intervals_done) struct intervals compute = {0};
-        r = gpu_work_busy(scene->ranks[i].work, 1 << GPU_COMPUTE, &compute);
-        *ret = add_time(*ret, scene_within(&scene->ranks[i], &compute));
+        r = gpu_work_busy(context->ranks[i].work, 1 << GPU_COMPUTE, &compute);
+        *ret = add_time(*ret, rule_context_within(&context->ranks[i], &compute));
     }
     return r;
 }
 
-static void add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
-static void add_words(char *buf, size_t size, const char *format, ...)
+static void gpu_bound_add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
+static void gpu_bound_add_words(char *buf, size_t size, const char *format, ...)
 {
     size_t used = strlen(buf);
     va_list ap;
@@ -69,10 +69,10 @@ static int compare_shown(const void *x, const void *y)
 }
 
 /* "gemm_kernel 35 %, attention_kernel 30 %": of the sum of all computing kernels that are looked at. */
-static int name_kernels(const struct scene *scene, char *buf, size_t size)
+static int name_kernels(const struct rule_context *context, char *buf, size_t size)
 {
     _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = scene_name_sums(scene, &sums);
+    int r = rule_context_name_sums(context, &sums);
     _cleanup_(freep) struct shown *kernels = calloc(sums.n + 1, sizeof(*kernels));
     double all = 0;
     size_t n = 0;
@@ -91,11 +91,12 @@ static int name_kernels(const struct scene *scene, char *buf, size_t size)
     }
     qsort(kernels, n, sizeof(*kernels), compare_shown);
     for (size_t i = 0; i < MIN(n, (size_t)KERNELS_SHOWN); i++)
-        add_words(buf, size, "%s%s %.0f %%", i ? ", " : "", kernels[i].name, 100 * kernels[i].time / all);
+        gpu_bound_add_words(buf, size, "%s%s %.0f %%", i ? ", " : "", kernels[i].name,
+                            100 * kernels[i].time / all);
     return 0;
 }
 
-static size_t column_of(const struct report *report, const char *name)
+static size_t gpu_bound_column_of(const struct report *report, const char *name)
 {
     size_t i = 0;
 
@@ -106,13 +107,14 @@ static size_t column_of(const struct report *report, const char *name)
 
 /* "aten::mm reaches 45 % of the GPU's compute peak": where the trace has shapes and the peaks are known; the
  * mean of an operator's shapes, weighted by their time. */
-static int name_roofs(const struct scene *scene, char *buf, size_t size)
+static int name_roofs(const struct rule_context *context, char *buf, size_t size)
 {
     struct report_rows rows;
     const struct report *report = &report_roofline;
-    size_t op = column_of(report, "operator"), bound = column_of(report, "bound"),
-           share = column_of(report, "roof_share"), time = column_of(report, "device_ns"), n = 0;
-    int r = report_make(report, scene->analysis, &rows);
+    size_t op = gpu_bound_column_of(report, "operator"), bound = gpu_bound_column_of(report, "bound"),
+           share = gpu_bound_column_of(report, "roof_share"), time = gpu_bound_column_of(report, "device_ns"),
+           n = 0;
+    int r = report_make(report, context->analysis, &rows);
     _cleanup_(freep) struct shown *operators = calloc(report_rows_count(&rows) + 1, sizeof(*operators));
 
     for (size_t i = 0; operators && r >= 0 && i < report_rows_count(&rows) && n < OPERATORS_COMPARED; i++) {
@@ -130,28 +132,29 @@ static int name_roofs(const struct scene *scene, char *buf, size_t size)
     if (operators)
         qsort(operators, n, sizeof(*operators), compare_shown);
     for (size_t i = 0; operators && i < MIN(n, (size_t)OPERATORS_SHOWN); i++)
-        add_words(buf, size, "%s%s reaches %.0f %% of the GPU's %s peak", i ? ", " : "; ", operators[i].name,
-                  100 * operators[i].part / operators[i].time, operators[i].bound);
+        gpu_bound_add_words(buf, size, "%s%s reaches %.0f %% of the GPU's %s peak", i ? ", " : "; ",
+                            operators[i].name, 100 * operators[i].part / operators[i].time,
+                            operators[i].bound);
     report_rows_done(&rows);
     return !operators ? -ENOMEM : r == -ENODATA ? 0 : r;
 }
 
 /* "; step p50 12 ms; 2,048 tokens a second of step time" */
-static int name_steps(const struct scene *scene, char *buf, size_t size)
+static int name_steps(const struct rule_context *context, char *buf, size_t size)
 {
     size_t n = 0, most = 0, with_tokens = 0;
     int64_t tokens = 0, time = 0;
     char median[UNIT_TEXT_MAX];
 
-    for (size_t k = 0; k < scene->n; k++)
-        most += scene->ranks[k].steps->n;
+    for (size_t k = 0; k < context->n; k++)
+        most += context->ranks[k].steps->n;
     _cleanup_(freep) int64_t *durs = calloc(most + 1, sizeof(*durs));
     if (!durs)
         return -ENOMEM;
-    for (size_t k = 0; k < scene->n; k++)
-        for (size_t i = 0; i < scene->ranks[k].steps->n; i++) {
-            const struct step *step = &scene->ranks[k].steps->items[i];
-            if (step->n_events == 0 || !scene_has(&scene->ranks[k], step->ts))
+    for (size_t k = 0; k < context->n; k++)
+        for (size_t i = 0; i < context->ranks[k].steps->n; i++) {
+            const struct step *step = &context->ranks[k].steps->items[i];
+            if (step->n_events == 0 || !rule_context_has(&context->ranks[k], step->ts))
                 continue;
             durs[n++] = step->end - step->ts;
             if (step->tokens == COLUMN_NULL || step->tokens <= 0)
@@ -163,46 +166,46 @@ static int name_steps(const struct scene *scene, char *buf, size_t size)
     if (n == 0)
         return 0;
     sort_ns(durs, n);
-    add_words(buf, size, "; step p50 %s (%zu step%s)", format_duration(median, percentile(durs, n, 50)), n,
-              n == 1 ? "" : "s");
+    gpu_bound_add_words(buf, size, "; step p50 %s (%zu step%s)",
+                        format_duration(median, percentile(durs, n, 50)), n, n == 1 ? "" : "s");
     if (with_tokens > 0 && time > 0)
-        add_words(buf, size, ", %.0f tokens per second of step time", (double)tokens / ((double)time / 1e9));
+        gpu_bound_add_words(buf, size, ", %.0f tokens per second of step time",
+                            (double)tokens / ((double)time / 1e9));
     return 0;
 }
 
-static int evaluate(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int gpu_bound_evaluate(const struct rule_context *context, const struct rule *rule,
+                              struct report_rows *ret)
 {
     struct finding f = {.cost = COLUMN_NULL, .confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX];
     int64_t compute = 0, recorded = 0;
-    int r = computing(scene, &compute);
+    int r = gpu_bound_computing(context, &compute);
 
-    for (size_t i = 0; i < scene->n; i++)
-        recorded = add_time(recorded,
-                            scene->ranks[i].recorded - (scene->ranks[i].edge.to - scene->ranks[i].edge.from));
-    if (r < 0 || scene_share(scene, compute) < COMPUTE_SHARE_MIN ||
+    for (size_t i = 0; i < context->n; i++)
+        recorded = add_time(recorded, context->ranks[i].recorded -
+                                          (context->ranks[i].edge.to - context->ranks[i].edge.from));
+    if (r < 0 || rule_context_share(context, compute) < COMPUTE_SHARE_MIN ||
         (double)compute < RECORDED_SHARE_MIN * (double)recorded)
         return r;
     snprintf(f.what, sizeof(f.what), "GPU-bound: kernels compute for %s",
-             finding_figures(figures, scene, compute));
-    snprintf(f.evidence, sizeof(f.evidence), "of the time of computing kernels: ");
-    r = name_kernels(scene, f.evidence, sizeof(f.evidence));
+             finding_figures(figures, context, compute));
+    snprintf(f.evidence, sizeof(f.evidence), "share of computing kernel time: ");
+    r = name_kernels(context, f.evidence, sizeof(f.evidence));
     if (r >= 0)
-        r = name_roofs(scene, f.evidence, sizeof(f.evidence));
+        r = name_roofs(context, f.evidence, sizeof(f.evidence));
     if (r >= 0)
-        r = name_steps(scene, f.evidence, sizeof(f.evidence));
-    snprintf(f.where, sizeof(f.where),
-             "the report kernels has all of them, layers and sequences what recurs");
-    finding_put(scene, rule, &f, ret);
+        r = name_steps(context, f.evidence, sizeof(f.evidence));
+    snprintf(f.where, sizeof(f.where), "see the reports kernels, layers and sequences");
+    finding_emit(context, rule, &f, ret);
     return r;
 }
 
 const struct rule rule_gpu_bound = {
     .name = "gpu_bound",
     .report = "kernels",
-    .ground = "times of the kernels, as the trace has them; peaks are those of the GPU's data sheet",
-    .advice = "faster kernels for what takes most, a lower precision, or less to compute: the report "
-              "roofline tells "
-              "what operators reach of the GPU's peaks, if shapes were recorded",
-    .look = evaluate,
+    .ground = "kernel times in the trace; peaks from the data sheet of the GPU",
+    .advice = "use faster kernels for the largest shares, a lower precision, or less computation; the report "
+              "roofline shows the achieved share of the GPU's peaks, if shapes were recorded",
+    .evaluate = gpu_bound_evaluate,
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/rules/host_class.h"
 
-#include "trace/reports/ancestor.h"
-#include "trace/reports/glob.h"
-#include "trace/reports/sync_call.h"
+#include "trace/reports/host.h"
+#include "trace/reports/kernel_name.h"
 #include <errno.h>
 
 /* Bytes of a name that are compared. */

@@ -11,7 +11,7 @@
 /* H(identifier, name in sentences) */
 #define HOST_CLASSES(H)                                                                                      \
     H(NOTHING, "no recorded call")                                                                           \
-    H(QUEUED, "work that was launched and had not begun")                                                    \
+    H(QUEUED, "queued GPU events")                                                                           \
     H(ALLOCATION, "memory allocation")                                                                       \
     H(SYNC, "synchronisation")                                                                               \
     H(COPY, "copy calls")                                                                                    \

@@ -7,12 +7,10 @@
 #include "trace/reports/rules/idle.h"
 
 #include "base/array.h"
-#include "trace/reports/gap_calls.h"
-#include "trace/reports/gap_culprit.h"
-#include "trace/reports/launch.h"
-#include "trace/reports/name_rows.h"
+#include "trace/reports/gap.h"
+#include "trace/reports/host.h"
+#include "trace/reports/launches.h"
 #include "trace/reports/search.h"
-#include "trace/reports/sync_call.h"
 #include <errno.h>
 
 /* -- Calls that waited -------------------------------------------------------------------------------- */
@@ -48,7 +46,7 @@ static void waits_done(struct waits *w)
     free(w->items);
 }
 
-static int add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
+static int idle_add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
 {
     int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
 
@@ -85,13 +83,13 @@ static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits
     for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
         int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice != COLUMN_NULL)
-            r = add_wait(c, (uint64_t)slice, ret);
+            r = idle_add_wait(c, (uint64_t)slice, ret);
     }
     return r;
 }
 
 /* Calls that wait by their name, and copies that returned only when they were done. */
-static int find_waits(const struct scene_rank *rank, struct waits *ret, struct copy_calls *ret_copies)
+static int find_waits(const struct rule_rank *rank, struct waits *ret, struct copy_calls *ret_copies)
 {
     const struct columns *c = rank->columns;
     int r = 0;
@@ -109,7 +107,7 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret, struct c
                                  .is_pageable = copy_is_pageable(c, e),
                                  .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
         if (call.is_blocking)
-            r = add_wait(c, e->launch, ret);
+            r = idle_add_wait(c, e->launch, ret);
         if (!ARRAY_RESERVE(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
             return -ENOMEM;
         ret_copies->items[ret_copies->n++] = call;
@@ -121,7 +119,7 @@ static int find_waits(const struct scene_rank *rank, struct waits *ret, struct c
     return r;
 }
 
-static bool is_behind(const struct wait *wait, int64_t track, int64_t at)
+static bool idle_is_behind(const struct wait *wait, int64_t track, int64_t at)
 {
     return wait->track != track ? wait->track > track : wait->ts > at;
 }
@@ -129,7 +127,7 @@ static bool is_behind(const struct wait *wait, int64_t track, int64_t at)
 /* The call in which the thread waited at a time, or NULL. */
 static const struct wait *wait_at(const struct waits *w, int64_t track, int64_t at)
 {
-    size_t behind = FIRST_THAT(i, 0, w->n, is_behind(&w->items[i], track, at));
+    size_t behind = FIRST_THAT(i, 0, w->n, idle_is_behind(&w->items[i], track, at));
     const struct wait *last = behind > 0 ? &w->items[behind - 1] : NULL;
     return last && last->track == track && last->end >= at ? last : NULL;
 }
@@ -145,7 +143,7 @@ static int add_gap(struct gaps *gaps, const struct gap *gap)
 }
 
 /* Unlike those of the report gaps: of the whole GPU, not of a stream. */
-static int find_gaps(struct scene_rank *rank)
+static int find_gaps(struct rule_rank *rank)
 {
     const struct gpu_work *work = rank->work;
     int64_t end = INT64_MIN;
@@ -161,7 +159,7 @@ static int find_gaps(struct scene_rank *rank)
                               .before = before,
                               .after = e->slice,
                               .launch = e->launch,
-                              .culprit = SLICE_NONE};
+                              .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from;
             if (gap.idle > 0)
                 r = add_gap(&rank->gaps, &gap);
@@ -174,7 +172,7 @@ static int find_gaps(struct scene_rank *rank)
     return r;
 }
 
-static int compare_call(const void *key, const void *item)
+static int idle_compare_call(const void *key, const void *item)
 {
     const uint64_t *call = key;
     const struct launch *l = item;
@@ -187,7 +185,7 @@ static const struct launch *launch_of(const struct launches *launches, uint64_t 
 {
     return call == SLICE_NONE
                ? NULL
-               : bsearch(&call, launches->items, launches->n, sizeof(*launches->items), compare_call);
+               : bsearch(&call, launches->items, launches->n, sizeof(*launches->items), idle_compare_call);
 }
 
 /* -- The beginning of the recording ------------------------------------------------------------------- */
@@ -210,11 +208,11 @@ static bool was_drained(const struct columns *c, const struct waits *waits, int6
 }
 
 /*
- * The GPU looks idle while the host waits for it, or while work that was launched does not begin, and nothing
+ * The GPU looks idle while the host waits for it, or while launched GPU events do not start, and nothing
  * that the recording knows is left to run: most likely it is busy with work that was launched before the
  * recording, whose events nobody kept. Only the first long gap can be such, with hardly any work before it.
  */
-static void find_edge(struct scene_rank *rank, const struct launches *launches, const struct waits *waits)
+static void find_edge(struct rule_rank *rank, const struct launches *launches, const struct waits *waits)
 {
     const struct columns *c = rank->columns;
     int64_t work = 0;
@@ -243,7 +241,7 @@ static void find_edge(struct scene_rank *rank, const struct launches *launches, 
 }
 
 /* Takes it out of what is evaluated. */
-static int leave_edge_out(struct scene_rank *rank)
+static int leave_edge_out(struct rule_rank *rank)
 {
     _cleanup_(intervals_done) struct intervals edge = {0}, left = {0};
     int r = intervals_add(&edge, rank->edge.from, rank->edge.to);
@@ -270,7 +268,7 @@ struct gap_context {
     bool is_rest;       /* for long, and with nothing on the host either */
 };
 
-static int add_part(struct scene_rank *rank, struct idle_part part)
+static int add_part(struct rule_rank *rank, struct idle_part part)
 {
     if (part.ns <= 0)
         return 0;
@@ -344,7 +342,7 @@ static int64_t launched_at(const struct gap *gap, const struct launch *l)
     return !l || l->begin != gap->to ? gap->from : MAX(MIN(l->end, gap->to), gap->from);
 }
 
-static int divide_gap(struct scene_rank *rank, size_t i, const struct gap_context *x,
+static int divide_gap(struct rule_rank *rank, size_t i, const struct gap_context *x,
                       const struct gap_call *calls, size_t n, struct host_classes *classes,
                       const struct copy_calls *copies)
 {
@@ -380,7 +378,7 @@ static bool is_nothing_recorded(const struct gap_call *calls, size_t n)
     return n > 0;
 }
 
-static int divide_gaps(struct scene_rank *rank, const struct launches *launches, const struct waits *waits,
+static int divide_gaps(struct rule_rank *rank, const struct launches *launches, const struct waits *waits,
                        const struct copy_calls *copies, const struct intervals *rests)
 {
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
@@ -396,10 +394,10 @@ static int divide_gaps(struct scene_rank *rank, const struct launches *launches,
     for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
         const struct gap *gap = &rank->gaps.items[i];
         struct gap_context x = {.launch = launch_of(launches, gap->launch)};
-        const struct step *step = scene_step(rank, gap->from);
+        const struct step *step = rule_context_step(rank, gap->from);
         for (next = at; next < calls.n && calls.items[next].gap == i;)
             next++;
-        x.in_step = rank->n_steps < SCENE_STEPS_MIN || (step && gap->to <= step->end);
+        x.in_step = rank->n_steps < RULE_STEPS_MIN || (step && gap->to <= step->end);
         x.is_short = gap->idle <= IDLE_LAUNCH_MAX_NS;
         x.is_after_wait =
             x.launch && wait_at(waits, columns_get(c, COL_slice_track, gap->launch), gap->from) != NULL;
@@ -411,7 +409,7 @@ static int divide_gaps(struct scene_rank *rank, const struct launches *launches,
     return r;
 }
 
-int idle_read(struct analysis *a, struct scene_rank *rank)
+int idle_read(struct analysis *a, struct rule_rank *rank)
 {
     _cleanup_(launches_done) struct launches launches = {0};
     _cleanup_(waits_done) struct waits waits = {0};
@@ -430,6 +428,6 @@ int idle_read(struct analysis *a, struct scene_rank *rank)
     if (r >= 0)
         r = rests_find(a, rank->rank, &rests);
     if (r >= 0)
-        r = gap_culprits(rank->columns, &rank->gaps);
+        r = gap_blame_calls(rank->columns, &rank->gaps);
     return r < 0 ? r : divide_gaps(rank, &launches, &waits, &copies, &rests);
 }

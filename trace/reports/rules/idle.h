@@ -2,11 +2,11 @@
 /* Why a GPU was idle: every idle gap divided into parts with one cause each, told from calls and names. */
 #pragma once
 
-#include "trace/reports/rules/scene.h"
+#include "trace/reports/rules/context.h"
 
 /* Fills the rank's gaps, parts and edge, and takes the edge out of its scope; all else of the rank is there.
  * -ENOMEM. */
-int idle_read(struct analysis *a, struct scene_rank *rank);
+int idle_read(struct analysis *a, struct rule_rank *rank);
 
 /* Rests of the worker: times of 100 ms and more with neither GPU work nor operators, annotations or calls of
  * the runtime on the host. Normalised; -ENOMEM. */

@@ -2,11 +2,14 @@
 /* Rules about idle time with one cause each: what the host did while the GPU had nothing to do. */
 #include "base/array.h"
 #include "base/units.h"
-#include "trace/reports/name_table.h"
-#include "trace/reports/rules/rules.h"
-
+#include "trace/reports/grouping.h"
+#include "trace/reports/host.h"
+#include "trace/reports/rules/idle.h"
+#include "trace/reports/rules/rule.h"
 #include <errno.h>
 #include <stdarg.h>
+
+/* -- Idle rules ------------------------------------------------------------------------------------------ */
 
 /* A stall that costs less gains nobody anything that a measurement would show above the noise of runs. */
 #define STALL_SHARE_MIN 0.02
@@ -22,7 +25,7 @@
 /* Nor is what calls lie in, of less. */
 #define AROUND_SHARE_MIN 0.25
 
-struct call_sum {
+struct idle_rule_call_sum {
     int64_t ns;
     size_t n;
     enum host_class class;
@@ -31,11 +34,11 @@ struct call_sum {
 struct idle_sum {
     int64_t sum, longest;
     size_t n;
-    const struct scene_rank *rank; /* of the longest */
+    const struct rule_rank *rank; /* of the longest */
     const struct gap *gap;
     int64_t classes[_HOST_CLASS_MAX];
     struct name_table names; /* of calls */
-    struct call_sum *by_name;
+    struct idle_rule_call_sum *by_name;
     size_t cap;
     /* Inclusive times: of the innermost slices that cover most of gaps with this cause alone. */
     struct name_table around;
@@ -51,7 +54,7 @@ static void idle_sum_done(struct idle_sum *s)
     free(s->by_around);
 }
 
-static int add_call(struct idle_sum *s, const struct columns *c, const struct idle_part *part)
+static int idle_rule_add_call(struct idle_sum *s, const struct columns *c, const struct idle_part *part)
 {
     int64_t name = part->slice == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, part->slice);
 
@@ -72,7 +75,7 @@ static int add_call(struct idle_sum *s, const struct columns *c, const struct id
 /* Where calls are many and short, what they lie in tells more than they do. */
 static int add_around(struct idle_sum *s, const struct columns *c, const struct gap *gap)
 {
-    int64_t name = gap->culprit == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, gap->culprit);
+    int64_t name = gap->blamed == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, gap->blamed);
     int64_t number = name == COLUMN_NULL ? 0 : name_table_number(&s->around, columns_text(c, name));
 
     if (name == COLUMN_NULL || number < 0)
@@ -84,7 +87,7 @@ static int add_around(struct idle_sum *s, const struct columns *c, const struct 
 }
 
 /* The parts of one gap follow each other. */
-static int sum_up_rank(const struct scene_rank *rank, enum idle_cause cause, struct idle_sum *ret)
+static int sum_up_rank(const struct rule_rank *rank, enum idle_cause cause, struct idle_sum *ret)
 {
     int r = 0;
 
@@ -94,7 +97,7 @@ static int sum_up_rank(const struct scene_rank *rank, enum idle_cause cause, str
         for (next = i; next < rank->n_parts && rank->parts[next].gap == rank->parts[i].gap && r >= 0; next++)
             if (rank->parts[next].cause == cause) {
                 ns = add_time(ns, rank->parts[next].ns);
-                r = add_call(ret, rank->columns, &rank->parts[next]);
+                r = idle_rule_add_call(ret, rank->columns, &rank->parts[next]);
             }
         if (ns == gap->idle && r >= 0)
             r = add_around(ret, rank->columns, gap);
@@ -109,8 +112,8 @@ static int sum_up_rank(const struct scene_rank *rank, enum idle_cause cause, str
     return r;
 }
 
-static void add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
-static void add_words(char *buf, size_t size, const char *format, ...)
+static void idle_rule_add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
+static void idle_rule_add_words(char *buf, size_t size, const char *format, ...)
 {
     size_t used = strlen(buf);
     va_list ap;
@@ -120,9 +123,9 @@ static void add_words(char *buf, size_t size, const char *format, ...)
     va_end(ap);
 }
 
-static int compare_calls(const void *x, const void *y, void *arg)
+static int idle_rule_compare_calls(const void *x, const void *y, void *arg)
 {
-    const struct call_sum *calls = arg;
+    const struct idle_rule_call_sum *calls = arg;
     int64_t a = calls[*(const size_t *)x].ns, b = calls[*(const size_t *)y].ns;
 
     return (a < b) - (a > b);
@@ -137,15 +140,15 @@ static int name_calls(const struct idle_sum *s, char *buf, size_t size)
         return -ENOMEM;
     for (size_t i = 0; i < s->names.n; i++)
         order[i] = i;
-    qsort_r(order, s->names.n, sizeof(*order), compare_calls, s->by_name);
+    qsort_r(order, s->names.n, sizeof(*order), idle_rule_compare_calls, s->by_name);
     for (size_t i = 0; i < MIN(s->names.n, (size_t)CALLS_SHOWN); i++) {
-        const struct call_sum *call = &s->by_name[order[i]];
+        const struct idle_rule_call_sum *call = &s->by_name[order[i]];
         char name[NAME_MAX_SHOWN + 1];
         if ((double)call->ns < CLASS_SHARE_MIN * (double)s->sum)
             break;
-        add_words(buf, size, "%s%s %.0f %% (%zu call%s)", i ? ", " : "",
-                  finding_text(name, s->names.items[order[i]]), 100.0 * (double)call->ns / (double)s->sum,
-                  call->n, call->n == 1 ? "" : "s");
+        idle_rule_add_words(buf, size, "%s%s %.0f %% (%zu call%s)", i ? ", " : "",
+                            finding_text(name, s->names.items[order[i]]),
+                            100.0 * (double)call->ns / (double)s->sum, call->n, call->n == 1 ? "" : "s");
     }
     return 0;
 }
@@ -164,13 +167,14 @@ static void name_classes(const struct idle_sum *s, char *buf, size_t size)
         if (most == _HOST_CLASS_MAX || (double)s->classes[most] < CLASS_SHARE_MIN * (double)s->sum)
             return;
         named[most] = true;
-        add_words(buf, size, "%s%s %.0f %%", shown++ ? ", " : "", host_class_name((enum host_class)most),
-                  100.0 * (double)s->classes[most] / (double)s->sum);
+        idle_rule_add_words(buf, size, "%s%s %.0f %%", shown++ ? ", " : "",
+                            host_class_name((enum host_class)most),
+                            100.0 * (double)s->classes[most] / (double)s->sum);
     }
 }
 
 /* "; inside aten::split_with_sizes 94 %", where that says more than the calls themselves. */
-static void name_around(const struct idle_sum *s, char *buf, size_t size)
+static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t size)
 {
     char name[NAME_MAX_SHOWN + 1];
     size_t most = 0;
@@ -185,9 +189,9 @@ static void name_around(const struct idle_sum *s, char *buf, size_t size)
             memcmp(s->names.items[i].p, s->around.items[most].p, s->around.items[most].size) == 0)
             return;
     if (s->around.n > 0 && (double)s->by_around[most] >= AROUND_SHARE_MIN * (double)s->sum)
-        add_words(buf, size, "; inside %s, with all that it calls, %.0f %%",
-                  finding_text(name, s->around.items[most]),
-                  100.0 * (double)s->by_around[most] / (double)s->sum);
+        idle_rule_add_words(buf, size, "; inside %s, callees included, %.0f %%",
+                            finding_text(name, s->around.items[most]),
+                            100.0 * (double)s->by_around[most] / (double)s->sum);
 }
 
 static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
@@ -196,29 +200,30 @@ static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct 
     int r = name_calls(s, calls, sizeof(calls));
 
     name_classes(s, classes, sizeof(classes));
-    snprintf(f->evidence, sizeof(f->evidence), "self time of the host in this idle time: %s%s%s", classes,
-             *calls ? "; of calls: " : "", calls);
+    snprintf(f->evidence, sizeof(f->evidence), "host self time during this idle time: %s%s%s", classes,
+             *calls ? "; calls: " : "", calls);
     if (rule->idle == IDLE_HOST)
-        name_around(s, f->evidence, sizeof(f->evidence));
+        idle_rule_name_around(s, f->evidence, sizeof(f->evidence));
     return r;
 }
 
-static int look(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int idle_rule_evaluate(const struct rule_context *context, const struct rule *rule,
+                              struct report_rows *ret)
 {
     _cleanup_(idle_sum_done) struct idle_sum s = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++)
-        r = sum_up_rank(&scene->ranks[i], rule->idle, &s);
+    for (size_t i = 0; i < context->n && r >= 0; i++)
+        r = sum_up_rank(&context->ranks[i], rule->idle, &s);
     f.cost = f.of[TIME_IDLE] = s.sum;
-    if (r < 0 || s.sum == 0 || !finding_matters(scene, rule, &f))
+    if (r < 0 || s.sum == 0 || !finding_matters(context, rule, &f))
         return r;
-    snprintf(f.what, sizeof(f.what), "%s: idle for %s, longest %s", rule->seen,
-             finding_figures(figures, scene, s.sum), format_duration(longest, s.longest));
-    snprintf(f.where, sizeof(f.where), "%zu gap%s; the longest at %s, before %s", s.n, s.n == 1 ? "" : "s",
-             finding_place(place, scene, s.rank->rank, s.gap->from, s.gap->to),
+    snprintf(f.what, sizeof(f.what), "%s: the GPU was idle %s %s, longest gap %s", rule->seen,
+             finding_figures(figures, context, s.sum), rule->waits, format_duration(longest, s.longest));
+    snprintf(f.where, sizeof(f.where), "%zu gap%s; longest: %s, before %s", s.n, s.n == 1 ? "" : "s",
+             finding_place(place, context, s.rank->rank, s.gap->from, s.gap->to),
              finding_name(name, columns_text(s.rank->columns,
                                              columns_get(s.rank->columns, COL_slice_name, s.gap->after))));
     r = tell_calls(&s, rule, &f);
@@ -226,43 +231,44 @@ static int look(const struct scene *scene, const struct rule *rule, struct repor
     int64_t unnamed = s.classes[HOST_CLASS_NOTHING];
     if (unnamed > s.sum / 2) {
         f.confidence = CONFIDENCE_INFERRED;
-        snprintf(f.ground, sizeof(f.ground),
-                 "the next work was launched only in the gap, but the trace has no call on that thread for "
-                 "%.0f %% of the time: record Python stacks for one short session to see what it does",
-                 100.0 * (double)unnamed / (double)s.sum);
+        snprintf(
+            f.ground, sizeof(f.ground),
+            "the next GPU event was launched only in the gap, but the trace contains no call on that thread "
+            "for %.0f %% of the time: record Python stacks in one short session to identify the cause",
+            100.0 * (double)unnamed / (double)s.sum);
     } else if (rule->idle == IDLE_COMPILE && s.classes[HOST_CLASS_LAUNCH] > s.sum / 2) {
         f.confidence = CONFIDENCE_INFERRED;
         snprintf(
             f.ground, sizeof(f.ground),
-            "calls that launch take 1 ms and more while the GPU has nothing to do: most likely they load or "
-            "compile what they launch");
+            "launch calls take 1 ms and more while the GPU is idle: most likely they load or compile code");
     } else if (rule->idle == IDLE_SYNC &&
                s.classes[HOST_CLASS_SYNC] + s.classes[HOST_CLASS_COPY] < s.sum / 2) {
         f.confidence = CONFIDENCE_INFERRED;
         snprintf(f.ground, sizeof(f.ground),
-                 "when the GPU ran dry, the thread that launched the next work was in a call that waits for "
-                 "the GPU; most of the time is what it then took to launch");
+                 "when the GPU became idle, the thread that launched the next event was in a call that waits "
+                 "for the GPU; most of the time passed between that call and the launch");
     }
-    finding_put(scene, rule, &f, ret);
+    finding_emit(context, rule, &f, ret);
     return r;
 }
 
 #define GROUND_SELF_TIME                                                                                     \
-    "the next work was launched only in the gap; self time of the calls of the thread that launched it"
+    "the next GPU event was launched only in the gap; self time of the calls of the launching thread"
 
 const struct rule rule_sync_in_step = {
     .name = "sync_in_step",
     .report = "syncs",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_SYNC,
-    .seen = "The host waits for the GPU, which then has nothing to do",
+    .seen = "Synchronisation",
+    .waits = "because the host waited for it",
     .ground = GROUND_SELF_TIME,
     .advice =
         "find the caller in the report syncs (.item(), .cpu(), nonzero, print, blocking copies) and move it "
-        "behind the step, or copy with non_blocking=True from pinned memory and wait for an event later",
+        "after the step, or copy with non_blocking=True from pinned memory and wait for an event later",
     .vllm = "--async-scheduling takes the copy of sampled tokens off the critical path",
     .sglang = "do not set --disable-overlap-schedule",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_allocation_in_step = {
@@ -270,14 +276,15 @@ const struct rule rule_allocation_in_step = {
     .report = "gaps",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_ALLOCATION,
-    .seen = "The GPU waits for its memory to be allocated or freed",
+    .seen = "Memory allocation",
+    .waits = "waiting for memory to be allocated or freed",
     .ground = GROUND_SELF_TIME,
     .advice =
-        "warm up with the largest shapes, so that PyTorch's allocator has what it needs; "
+        "warm up with the largest shapes, so that the allocator of PyTorch needs no more memory; "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation; do not call empty_cache()",
     .vllm = "a smaller --gpu-memory-utilization leaves room",
     .sglang = "a smaller --mem-fraction-static leaves room",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_recompilation = {
@@ -285,14 +292,15 @@ const struct rule rule_recompilation = {
     .report = "gap_list",
     .share_min = COMPILE_SHARE_MIN,
     .idle = IDLE_COMPILE,
-    .seen = "Code is compiled or loaded while requests are served",
+    .seen = "Recompilation",
+    .waits = "waiting for code to be compiled or loaded",
     .ground = GROUND_SELF_TIME,
     .advice =
-        "warm up with all shapes before traffic; TORCH_LOGS=recompiles tells which guard failed: mark such "
+        "warm up with all shapes before traffic; TORCH_LOGS=recompiles shows which guard failed: mark such "
         "dimensions dynamic",
     .vllm = "list the batch sizes in --compilation-config compile_sizes and cudagraph_capture_sizes",
     .sglang = "raise --torch-compile-max-bs, or send warm-up requests of each size first",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_starved_by_tokenizer = {
@@ -300,14 +308,16 @@ const struct rule rule_starved_by_tokenizer = {
     .report = "gaps",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_TOKENIZER,
-    .seen = "The GPU waits for the tokenizer",
+    .seen = "Tokenizer-bound",
+    .waits = "waiting for the tokenizer",
     .ground = GROUND_SELF_TIME,
-    .advice = "tokenize in other processes than the one that feeds the GPU, and use a fast (Rust) tokenizer",
+    .advice =
+        "tokenize in other processes than the one that launches kernels, and use a fast (Rust) tokenizer",
     .vllm = "--api-server-count above 1, --tokenizer-mode auto",
     .sglang =
         "--tokenizer-worker-num above 1, a larger --stream-interval, or --skip-tokenizer-init with ids from "
         "the client",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_starved_by_scheduler = {
@@ -315,13 +325,14 @@ const struct rule rule_starved_by_scheduler = {
     .report = "gaps",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_SCHEDULER,
-    .seen = "The GPU waits for the scheduler",
+    .seen = "Scheduler-bound",
+    .waits = "waiting for the scheduler",
     .ground = GROUND_SELF_TIME,
     .advice = "overlap scheduling of the next step with the step that runs",
     .vllm = "--async-scheduling",
     .sglang =
         "do not set --disable-overlap-schedule; --num-continuous-decode-steps, a larger --stream-interval",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_starved_by_data = {
@@ -329,11 +340,12 @@ const struct rule rule_starved_by_data = {
     .report = "gaps",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_DATA,
-    .seen = "The GPU waits for the data loader",
+    .seen = "Data-loader-bound",
+    .waits = "waiting for the data loader",
     .ground = GROUND_SELF_TIME,
     .advice =
         "more DataLoader workers (num_workers), pin_memory=True, prefetch_factor, persistent_workers=True",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_starved_by_collector = {
@@ -341,11 +353,12 @@ const struct rule rule_starved_by_collector = {
     .report = "gaps",
     .share_min = STALL_SHARE_MIN,
     .idle = IDLE_COLLECTOR,
-    .seen = "The GPU waits for Python's garbage collector",
+    .seen = "Garbage collection",
+    .waits = "waiting for Python's garbage collector",
     .ground = GROUND_SELF_TIME,
     .advice = "gc.freeze() after start-up, gc.disable() or a higher gc.set_threshold() while serving",
     .sglang = "POST /freeze_gc after warm-up",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
 };
 
 const struct rule rule_host_bound = {
@@ -353,11 +366,280 @@ const struct rule rule_host_bound = {
     .report = "gaps",
     .share_min = HOST_SHARE_MIN,
     .idle = IDLE_HOST,
-    .seen = "The GPU waits for the host",
+    .seen = "Host-bound",
+    .waits = "waiting for the host",
     .ground = GROUND_SELF_TIME,
-    .advice = "shorten or overlap what the host does there; a faster core, or more cores for this process, "
-              "help too",
+    .advice = "shorten or overlap the host activity in these gaps; a faster core, or more cores for this "
+              "process, also help",
     .vllm = "--async-scheduling",
     .sglang = "do not set --disable-overlap-schedule",
-    .look = look,
+    .evaluate = idle_rule_evaluate,
+};
+
+/* -- Unexplained idle ------------------------------------------------------------------------------------ */
+
+/* Idle time that no other finding claims, where it is much: what it consists of, where it is, what shows it.
+ */
+
+#define UNEXPLAINED_SHARE_MIN 0.10
+/* A cause with less of it is not worth a word. */
+#define CAUSE_SHARE_MIN 0.03
+
+/* What shows more of a cause, and what to try. */
+static const struct {
+    const char *what, *report, *advice;
+} causes[_IDLE_CAUSE_MAX] = {
+    [IDLE_UNKNOWN] = {"before GPU events whose launch is not in the trace", "gap_list",
+                      "record runtime calls (CPU activity), so that the trace contains the launches; the "
+                      "report gap_list lists the longest gaps"},
+    [IDLE_DEVICE] =
+        {"before GPU events that were already launched", "streams",
+         "check the dependencies between streams, events and graphs around the longest of these gaps"},
+    [IDLE_LAUNCH] = {"waiting for launches", "launch_bound",
+                     "larger batches, fewer and larger kernels, or graphs"},
+    [IDLE_SYNC] = {"after the host waited for the GPU", "syncs", "the report syncs names the callers"},
+    [IDLE_COMPILE] = {"compilation", "gap_list", "warm up all shapes before recording"},
+    [IDLE_TOKENIZER] = {"the tokenizer", "gap_list", "the report gap_list lists the longest gaps"},
+    [IDLE_SCHEDULER] = {"the scheduler", "gap_list", "the report gap_list lists the longest gaps"},
+    [IDLE_DATA] = {"the data loader", "gap_list", "the report gap_list lists the longest gaps"},
+    [IDLE_ALLOCATION] = {"memory allocation", "gap_list", "warm up with the largest shapes"},
+    [IDLE_COLLECTOR] = {"Python's garbage collector", "gap_list", "gc.freeze() after start-up"},
+    [IDLE_PAGEABLE] = {"pageable copy calls", "memcpy", "copy from pinned memory"},
+    [IDLE_PROFILER] = {"the profiler", "gap_list", "record without Python stacks"},
+    [IDLE_HOST] = {"other host activity", "gap_list",
+                   "the report gap_list shows the host activity in the longest gaps"},
+    [IDLE_NOTHING] =
+        {"without recorded activity on the launching thread", "gap_list",
+         "record Python stacks and other threads in one short session to identify what the host waits for"},
+};
+
+/* The longest part with the cause, and its rank. */
+static const struct idle_part *longest_part(const struct rule_context *context, enum idle_cause cause,
+                                            const struct rule_rank **ret_rank)
+{
+    const struct idle_part *ret = NULL;
+
+    for (size_t k = 0; k < context->n; k++)
+        for (size_t i = 0; i < context->ranks[k].n_parts; i++) {
+            const struct idle_part *part = &context->ranks[k].parts[i];
+            if (part->cause == cause && (!ret || part->ns > ret->ns)) {
+                ret = part;
+                *ret_rank = &context->ranks[k];
+            }
+        }
+    return ret;
+}
+
+static void name_causes(const struct rule_context *context, int64_t sum, char *buf, size_t size)
+{
+    bool named[_IDLE_CAUSE_MAX] = {0};
+    size_t used = 0;
+
+    for (;;) {
+        size_t most = _IDLE_CAUSE_MAX;
+        for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++)
+            if (!named[i] && (most == _IDLE_CAUSE_MAX || context->unclaimed[i] > context->unclaimed[most]))
+                most = i;
+        if (most == _IDLE_CAUSE_MAX || (double)context->unclaimed[most] < CAUSE_SHARE_MIN * (double)sum ||
+            used >= size)
+            return;
+        named[most] = true;
+        used += (size_t)snprintf(buf + used, size - used, "%s%s %.0f %%", used ? ", " : "", causes[most].what,
+                                 100.0 * (double)context->unclaimed[most] / (double)sum);
+    }
+}
+
+static int unexplained_idle_evaluate(const struct rule_context *context, const struct rule *rule,
+                                     struct report_rows *ret)
+{
+    struct rule of_cause = *rule;
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
+    const struct rule_rank *rank = NULL;
+    char figures[FIGURES_MAX], place[PLACE_MAX], dur[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1],
+        split[FINDING_TEXT_MAX] = "";
+    size_t most = 0;
+
+    for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++) {
+        f.cost = add_time(f.cost, context->unclaimed[i]);
+        if (context->unclaimed[i] > context->unclaimed[most])
+            most = i;
+    }
+    f.of[TIME_IDLE] = f.cost;
+    const struct idle_part *part = longest_part(context, (enum idle_cause)most, &rank);
+    if (!part || !finding_matters(context, rule, &f))
+        return 0;
+    const struct gap *gap = &rank->gaps.items[part->gap];
+    of_cause.report = causes[most].report;
+    of_cause.advice = causes[most].advice;
+    name_causes(context, f.cost, split, sizeof(split));
+    snprintf(f.what, sizeof(f.what), "Unexplained idle time: %s; mostly %s",
+             finding_figures(figures, context, f.cost), causes[most].what);
+    snprintf(f.where, sizeof(f.where), "longest such gap: %s, %s, before %s", format_duration(dur, gap->idle),
+             finding_place(place, context, rank->rank, gap->from, gap->to),
+             finding_name(
+                 name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name, gap->after))));
+    snprintf(f.evidence, sizeof(f.evidence), "%s", split);
+    finding_emit(context, &of_cause, &f, ret);
+    return 0;
+}
+
+const struct rule rule_unexplained_idle = {
+    .name = "unexplained_idle",
+    .report = "gap_list",
+    .share_min = UNEXPLAINED_SHARE_MIN,
+    .ground = "times of GPU events and of their launches; each of these causes is below the threshold of its "
+              "rule, or has no rule",
+    .evaluate = unexplained_idle_evaluate,
+};
+
+/* -- Idle worker ----------------------------------------------------------------------------------------- */
+
+/* A worker that had nothing to do for most of the recording: whatever else is said of it is of a few steps.
+ */
+
+/* Recorded while it mostly rested, a trace says nothing of the load that is asked about. */
+#define IDLE_SHARE_MIN 0.5
+/* A shorter rest may be between two requests. */
+#define REST_MIN_NS 100000000
+
+struct rest {
+    int64_t recorded, rested, longest;
+    struct interval at;
+    size_t rank;
+};
+
+/* When the host did something that a trace tells of but Python frames, which a waiting thread has too. */
+static int find_doings(const struct columns *c, struct intervals *ret)
+{
+    int64_t ts[BLOCK_ROWS], dur[BLOCK_ROWS], category[BLOCK_ROWS], last = COLUMN_NULL;
+    bool is_doing = false;
+    int r = 0;
+
+    for (uint64_t first = 0; first < columns_rows(c, TABLE_slice) && r >= 0; first += BLOCK_ROWS) {
+        size_t n = columns_block(c, COL_slice_ts, first, BLOCK_ROWS, ts);
+        columns_block(c, COL_slice_dur, first, BLOCK_ROWS, dur);
+        columns_block(c, COL_slice_category, first, BLOCK_ROWS, category);
+        for (size_t i = 0; i < n && r >= 0; i++) {
+            if (category[i] != last || first + i == 0) {
+                enum host_kind kind = host_kind_of(columns_text(c, category[i]));
+                is_doing = kind == HOST_OP || kind == HOST_RUNTIME || kind == HOST_ANNOTATION;
+                last = category[i];
+            }
+            if (is_doing && dur[i] > 0)
+                r = intervals_add(ret, ts[i], add_time(ts[i], dur[i]));
+        }
+    }
+    intervals_unite(ret);
+    return r;
+}
+
+int rests_find(struct analysis *a, size_t rank, struct intervals *ret)
+{
+    _cleanup_(intervals_done) struct intervals doings = {0};
+    const struct columns *c = a->ranks[rank].columns;
+    const struct gpu_work *work;
+    int64_t from = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns);
+    int r = analysis_all_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = find_doings(c, &doings);
+    for (size_t i = 0; r >= 0 && i < work->n; i++)
+        r = intervals_add(&doings, work->events[i].ts, work->events[i].end);
+    intervals_unite(&doings);
+    if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL)
+        return r;
+    int64_t at = from;
+    for (size_t i = 0; i <= doings.n && r >= 0; i++) {
+        int64_t until = i < doings.n ? MIN(doings.items[i].from, to) : to, length;
+        if (!__builtin_sub_overflow(until, at, &length) && length >= REST_MIN_NS)
+            r = intervals_add(ret, at, until);
+        at = i < doings.n ? MAX(at, doings.items[i].to) : at;
+    }
+    intervals_unite(ret);
+    return r;
+}
+
+/* Rests lie between what the host and the GPU did, also before the first and after the last. */
+static int idle_worker_make_rank(struct analysis *a, size_t rank, struct rest *ret)
+{
+    _cleanup_(intervals_done) struct intervals rests = {0};
+    const struct columns *c = a->ranks[rank].columns;
+    int64_t from = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns), recorded;
+    int r = rests_find(a, rank, &rests);
+
+    if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL || __builtin_sub_overflow(to, from, &recorded) ||
+        recorded <= 0)
+        return r;
+    ret->recorded = recorded;
+    ret->rested = intervals_length(&rests);
+    for (size_t i = 0; i < rests.n; i++)
+        if (rests.items[i].to - rests.items[i].from > ret->longest) {
+            ret->longest = rests.items[i].to - rests.items[i].from;
+            ret->at = rests.items[i];
+            ret->rank = rank;
+        }
+    return 0;
+}
+
+/* Costs are of the whole recording, not of the steps in it. */
+static struct rule_context idle_context_of(const struct rule_context *context, const struct rest *all,
+                                           size_t n)
+{
+    struct rule_context whole = *context;
+
+    whole.length = all->recorded;
+    whole.units = (int64_t)n;
+    whole.n = n;
+    whole.is_by_step = false;
+    return whole;
+}
+
+static int idle_worker_evaluate(const struct rule_context *context, const struct rule *rule,
+                                struct report_rows *ret)
+{
+    struct analysis *a = context->analysis;
+    struct rest all = {0};
+    struct finding f = {.confidence = CONFIDENCE_INFERRED};
+    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], who[64];
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        struct rest rest = {0};
+        r = idle_worker_make_rank(a, i, &rest);
+        if ((double)rest.rested < IDLE_SHARE_MIN * (double)rest.recorded || rest.rested == 0)
+            continue;
+        n++;
+        all.recorded = add_time(all.recorded, rest.recorded);
+        all.rested = add_time(all.rested, rest.rested);
+        if (rest.longest > all.longest) {
+            all.longest = rest.longest;
+            all.at = rest.at;
+            all.rank = rest.rank;
+        }
+    }
+    if (r < 0 || n == 0)
+        return r;
+    struct rule_context whole = idle_context_of(context, &all, n);
+    snprintf(who, sizeof(who), "Idle workers, %zu of %zu", n, a->n);
+    f.cost = all.rested;
+    snprintf(f.what, sizeof(f.what), "%s: no activity for %s of the recording",
+             a->n > 1 ? who : "Idle worker", finding_figures(figures, &whole, f.cost));
+    snprintf(f.where, sizeof(f.where), "longest idle period: %s, %s", format_duration(longest, all.longest),
+             finding_place(place, context, all.rank, all.at.from, all.at.to));
+    snprintf(f.evidence, sizeof(f.evidence),
+             "no GPU activity and no operators, annotations or runtime calls on the host, for periods of 100 "
+             "ms and more; all other findings cover the rest of the recording");
+    finding_emit(&whole, rule, &f, ret);
+    return 0;
+}
+
+const struct rule rule_idle_worker = {
+    .name = "idle_worker",
+    .report = "temporal",
+    .share_min = IDLE_SHARE_MIN,
+    .ground = "threads that the profiler did not record may have been busy",
+    .advice = "record while requests arrive (profctl bench sends requests), check that the router sends "
+              "requests to this worker, or analyze the busy part with --from and --to",
+    .evaluate = idle_worker_evaluate,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps in which the GPU waits for one launch after the other, with and without graphs. */
-#include "trace/reports/rules/rules.h"
+#include "trace/reports/rules/rule.h"
 
 #include <errno.h>
 
@@ -12,12 +12,12 @@
 /* Fewer waits in a step are single stalls, not a host that cannot keep up. */
 #define WAITS_MIN 16
 
-struct waiting {
+struct launching_waiting {
     int64_t sum;
     size_t n;
     int64_t from, to; /* of the step that waits most, or where there are none of the longest wait */
     int64_t most;
-    const struct scene_rank *rank;
+    const struct rule_rank *rank;
 };
 
 static bool is_graph(const struct columns *c, uint64_t launch)
@@ -29,7 +29,7 @@ static bool is_graph(const struct columns *c, uint64_t launch)
 
 /* Of each step: whether less than half of its work came from graphs. The caller frees; NULL without memory.
  */
-static bool *find_eager(const struct scene_rank *rank)
+static bool *find_eager(const struct rule_rank *rank)
 {
     const struct steps *steps = rank->steps;
     int64_t *balance = calloc(steps->n + 1, sizeof(*balance));
@@ -55,8 +55,8 @@ static bool *find_eager(const struct scene_rank *rank)
     return eager;
 }
 
-static void add(struct waiting *w, const struct scene_rank *rank, const struct step *step,
-                const struct gap *gap, int64_t ns, int64_t *of_step)
+static void launching_add(struct launching_waiting *w, const struct rule_rank *rank, const struct step *step,
+                          const struct gap *gap, int64_t ns, int64_t *of_step)
 {
     w->sum = add_time(w->sum, ns);
     w->n++;
@@ -70,10 +70,11 @@ static void add(struct waiting *w, const struct scene_rank *rank, const struct s
 }
 
 /* eager_decode: of decode steps without graphs, else of all others. */
-static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *ret)
+static int launching_sum_up(const struct rule_context *context, bool eager_decode,
+                            struct launching_waiting *ret)
 {
-    for (size_t k = 0; k < scene->n; k++) {
-        const struct scene_rank *rank = &scene->ranks[k];
+    for (size_t k = 0; k < context->n; k++) {
+        const struct rule_rank *rank = &context->ranks[k];
         _cleanup_(freep) bool *eager = find_eager(rank);
         const struct step *last = NULL;
         int64_t of_step = 0;
@@ -87,50 +88,54 @@ static int sum_up(const struct scene *scene, bool eager_decode, struct waiting *
                     ns = add_time(ns, rank->parts[next].ns);
             if (ns == 0)
                 continue;
-            const struct step *step = scene_step(rank, gap->from);
+            const struct step *step = rule_context_step(rank, gap->from);
             bool is_eager_decode = step && step->phase == PHASE_DECODE && eager[step - rank->steps->items];
             if (is_eager_decode != eager_decode)
                 continue;
             if (step != last)
                 of_step = 0;
             last = step;
-            add(ret, rank, step, gap, ns, &of_step);
+            launching_add(ret, rank, step, gap, ns, &of_step);
         }
     }
     return 0;
 }
 
-static int put(const struct scene *scene, const struct rule *rule, bool eager_decode, struct report_rows *ret)
+static int launching_put(const struct rule_context *context, const struct rule *rule, bool eager_decode,
+                         struct report_rows *ret)
 {
-    struct waiting w = {0};
+    struct launching_waiting w = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX];
-    int r = sum_up(scene, eager_decode, &w);
+    int r = launching_sum_up(context, eager_decode, &w);
 
-    if (r < 0 || !w.rank || w.n < WAITS_MIN * (size_t)scene->units)
+    if (r < 0 || !w.rank || w.n < WAITS_MIN * (size_t)context->units)
         return r;
     f.cost = f.of[TIME_IDLE] = w.sum;
-    snprintf(f.what, sizeof(f.what), "%s: idle for %s, %zu times%s", rule->seen,
-             finding_figures(figures, scene, w.sum), w.n / (size_t)scene->units,
-             scene->is_by_step ? " a step" : "");
-    snprintf(f.where, sizeof(f.where), "most at %s", finding_place(place, scene, w.rank->rank, w.from, w.to));
+    snprintf(f.what, sizeof(f.what), "%s: the GPU was idle %s %s, %zu times%s", rule->seen,
+             finding_figures(figures, context, w.sum), rule->waits, w.n / (size_t)context->units,
+             context->is_by_step ? " per step" : "");
+    snprintf(f.where, sizeof(f.where), "worst window: %s",
+             finding_place(place, context, w.rank->rank, w.from, w.to));
     snprintf(
         f.evidence, sizeof(f.evidence),
         "the call that launched the next kernel returned only when the GPU was idle; waits of up to 1 ms, %s",
-        eager_decode ? "in decode steps of which less than half came from graphs"
-                     : "in steps, or in the whole trace where there are none");
-    finding_put(scene, rule, &f, ret);
+        eager_decode ? "in decode steps with less than half of their kernels from graphs"
+                     : "within steps, or in the entire trace if there are none");
+    finding_emit(context, rule, &f, ret);
     return 0;
 }
 
-static int look_missing_graph(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int missing_graph_evaluate(const struct rule_context *context, const struct rule *rule,
+                                  struct report_rows *ret)
 {
-    return put(scene, rule, true, ret);
+    return launching_put(context, rule, true, ret);
 }
 
-static int look_launch_bound(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int launch_bound_evaluate(const struct rule_context *context, const struct rule *rule,
+                                 struct report_rows *ret)
 {
-    return put(scene, rule, false, ret);
+    return launching_put(context, rule, false, ret);
 }
 
 const struct rule rule_missing_graph = {
@@ -139,12 +144,13 @@ const struct rule rule_missing_graph = {
     .share_min = GRAPH_SHARE_MIN,
     .idle = IDLE_LAUNCH,
     .ground = "the call that launched the next kernel returned only when the GPU was idle",
-    .seen = "Decode is launch-bound and runs without CUDA graphs",
+    .seen = "Launch-bound decode without CUDA graphs",
+    .waits = "waiting for kernel launches",
     .advice = "capture the decode step as a graph for the batch sizes that occur",
-    .vllm = "no --enforce-eager; --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}', and "
+    .vllm = "omit --enforce-eager; --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}', and "
             "cudagraph_capture_sizes up to the batch that runs",
-    .sglang = "no --disable-cuda-graph; --cuda-graph-max-bs at least the batch that runs",
-    .look = look_missing_graph,
+    .sglang = "omit --disable-cuda-graph; --cuda-graph-max-bs at least the batch that runs",
+    .evaluate = missing_graph_evaluate,
 };
 
 const struct rule rule_launch_bound = {
@@ -153,9 +159,10 @@ const struct rule rule_launch_bound = {
     .share_min = LAUNCH_SHARE_MIN,
     .idle = IDLE_LAUNCH,
     .ground = "the call that launched the next kernel returned only when the GPU was idle",
-    .seen = "The GPU waits for one launch after the other",
+    .seen = "Launch-bound",
+    .waits = "waiting for kernel launches",
     .advice = "fewer and larger kernels (torch.compile, fused kernels, larger batches), or graphs",
-    .vllm = "no --enforce-eager, --compilation-config cudagraph_mode",
-    .sglang = "no --disable-cuda-graph, --enable-torch-compile for small batches",
-    .look = look_launch_bound,
+    .vllm = "omit --enforce-eager, --compilation-config cudagraph_mode",
+    .sglang = "omit --disable-cuda-graph, --enable-torch-compile for small batches",
+    .evaluate = launch_bound_evaluate,
 };

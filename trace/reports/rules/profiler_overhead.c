@@ -3,10 +3,10 @@
  */
 #include "base/units.h"
 #include "trace/columns/schema.h"
-#include "trace/reports/cover.h"
-#include "trace/reports/name_rows.h"
-#include "trace/reports/rules/claims.h"
-#include "trace/reports/rules/rules.h"
+#include "trace/reports/host.h"
+#include "trace/reports/interval.h"
+#include "trace/reports/rules/context.h"
+#include "trace/reports/rules/rule.h"
 
 #include <errno.h>
 
@@ -37,7 +37,7 @@ static bool is_delayable(const struct idle_part *part)
 }
 
 /* Python frames that begin in each gap. */
-static void count_frames(const struct scene_rank *rank, int64_t *ret)
+static void count_frames(const struct rule_rank *rank, int64_t *ret)
 {
     const struct columns *c = rank->columns;
     int64_t python = columns_find_text(c, "python_function", sizeof("python_function") - 1);
@@ -59,7 +59,7 @@ static void count_frames(const struct scene_rank *rank, int64_t *ret)
 }
 
 /* What Kineto calls overhead. A full buffer of commands is none: the GPU has enough to do. */
-static int find_kineto(const struct scene_rank *rank, struct cover *ret)
+static int find_kineto(const struct rule_rank *rank, struct cover *ret)
 {
     _cleanup_(intervals_done) struct intervals overhead = {0};
     const struct columns *c = rank->columns;
@@ -97,7 +97,7 @@ static void overhead_done(struct overhead *o)
     free(o->cost);
 }
 
-static int overhead_read(const struct scene_rank *rank, struct overhead *ret)
+static int overhead_read(const struct rule_rank *rank, struct overhead *ret)
 {
     _cleanup_(cover_done) struct cover kineto = {0};
     int r = find_kineto(rank, &kineto);
@@ -120,7 +120,7 @@ static int overhead_read(const struct scene_rank *rank, struct overhead *ret)
 }
 
 /* Each delayable part of a gap gives as much of itself. */
-static int take_overhead(struct scene_rank *rank, const struct overhead *o)
+static int profiler_overhead_take_overhead(struct rule_rank *rank, const struct overhead *o)
 {
     size_t n = rank->n_parts, kept = 0, next;
     struct idle_part *parts = calloc(n + rank->gaps.n + 1, sizeof(*parts));
@@ -151,46 +151,47 @@ static int take_overhead(struct scene_rank *rank, const struct overhead *o)
     return 0;
 }
 
-int profiler_read(struct scene *scene)
+int profiler_read(struct rule_context *context)
 {
-    struct overhead *all = calloc(scene->n + 1, sizeof(*all));
+    struct overhead *all = calloc(context->n + 1, sizeof(*all));
     struct finding f = {0};
     int r = all ? 0 : -ENOMEM;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++) {
-        r = overhead_read(&scene->ranks[i], &all[i]);
+    for (size_t i = 0; i < context->n && r >= 0; i++) {
+        r = overhead_read(&context->ranks[i], &all[i]);
         f.cost = add_time(f.cost, all[i].sum);
     }
-    bool matters = r >= 0 && finding_matters(scene, &rule_profiler_overhead, &f);
-    for (size_t i = 0; i < scene->n && matters && r >= 0; i++) {
-        r = take_overhead(&scene->ranks[i], &all[i]);
-        for (size_t k = 0; k < scene->ranks[i].gaps.n; k++) {
-            scene->profiler_frames += all[i].frames[k];
-            scene->profiler_kineto = add_time(scene->profiler_kineto, all[i].kineto[k]);
+    bool matters = r >= 0 && finding_matters(context, &rule_profiler_overhead, &f);
+    for (size_t i = 0; i < context->n && matters && r >= 0; i++) {
+        r = profiler_overhead_take_overhead(&context->ranks[i], &all[i]);
+        for (size_t k = 0; k < context->ranks[i].gaps.n; k++) {
+            context->profiler_frames += all[i].frames[k];
+            context->profiler_kineto = add_time(context->profiler_kineto, all[i].kineto[k]);
         }
     }
-    for (size_t i = 0; all && i < scene->n; i++)
+    for (size_t i = 0; all && i < context->n; i++)
         overhead_done(&all[i]);
     free(all);
     return r;
 }
 
-static int look(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int profiler_overhead_evaluate(const struct rule_context *context, const struct rule *rule,
+                                      struct report_rows *ret)
 {
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
     char figures[FIGURES_MAX], place[PLACE_MAX], kineto[UNIT_TEXT_MAX];
     const struct idle_part *most = NULL;
-    const struct scene_rank *most_rank = NULL;
+    const struct rule_rank *most_rank = NULL;
 
-    for (size_t k = 0; k < scene->n; k++)
-        for (size_t i = 0; i < scene->ranks[k].n_parts; i++) {
-            const struct idle_part *part = &scene->ranks[k].parts[i];
+    for (size_t k = 0; k < context->n; k++)
+        for (size_t i = 0; i < context->ranks[k].n_parts; i++) {
+            const struct idle_part *part = &context->ranks[k].parts[i];
             if (part->cause != IDLE_PROFILER)
                 continue;
             f.cost = add_time(f.cost, part->ns);
             if (!most || part->ns > most->ns) {
                 most = part;
-                most_rank = &scene->ranks[k];
+                most_rank = &context->ranks[k];
             }
         }
     if (!most)
@@ -198,18 +199,18 @@ static int look(const struct scene *scene, const struct rule *rule, struct repor
     const struct gap *gap = &most_rank->gaps.items[most->gap];
     f.of[TIME_IDLE] = f.cost;
     snprintf(f.what, sizeof(f.what),
-             "The profiler slows down what it records: about %s of the GPU's waiting is its own",
-             finding_figures(figures, scene, f.cost));
-    snprintf(f.where, sizeof(f.where), "most at %s",
-             finding_place(place, scene, most_rank->rank, gap->from, gap->to));
+             "Profiler overhead distorts this trace: the profiler caused about %s of idle time",
+             finding_figures(figures, context, f.cost));
+    snprintf(f.where, sizeof(f.where), "worst window: %s",
+             finding_place(place, context, most_rank->rank, gap->from, gap->to));
     snprintf(f.evidence, sizeof(f.evidence),
-             "%lld Python frames begin while the GPU is idle, and Kineto names %s of that time overhead",
-             (long long)scene->profiler_frames, format_duration(kineto, scene->profiler_kineto));
+             "%lld Python frames begin while the GPU is idle, and Kineto reports %s of that time as overhead",
+             (long long)context->profiler_frames, format_duration(kineto, context->profiler_kineto));
     snprintf(f.ground, sizeof(f.ground),
-             "each Python frame is taken to cost %d ns, which no trace contains; the time is taken from what "
-             "operators, Python and launches have of each gap",
+             "assumes %d ns per Python frame, which no trace contains; the time is deducted from operators, "
+             "Python and launches in each gap",
              FRAME_NS);
-    finding_put(scene, rule, &f, ret);
+    finding_emit(context, rule, &f, ret);
     return 0;
 }
 
@@ -218,10 +219,9 @@ const struct rule rule_profiler_overhead = {
     .report = "gaps",
     .share_min = OVERHEAD_SHARE_MIN,
     .idle = IDLE_PROFILER,
-    .advice = "record without Python stacks before trusting idle times (profctl start does), and stacks in a "
-              "session of "
-              "their own; do not record shapes and memory at once",
+    .advice = "record without Python stacks before trusting idle times (the default of profctl start), and "
+              "record stacks in a separate session; do not record shapes and memory at the same time",
     .vllm = "\"torch_profiler_with_stack\":false in --profiler-config",
     .sglang = "\"with_stack\":false in /start_profile, or SGLANG_PROFILE_WITH_STACK=false",
-    .look = look,
+    .evaluate = profiler_overhead_evaluate,
 };

@@ -3,7 +3,6 @@
 
 #include "base/units.h"
 #include "trace/reports/kernel_name.h"
-
 #include <math.h>
 
 /* Shares of the time looked at from which on a finding is called so. */
@@ -33,81 +32,86 @@ static const char *confidence_name(enum confidence confidence)
 }
 
 /* "mean of 24 steps on 4 ranks" */
-static void measure(char *buf, size_t size, const struct scene *scene)
+static void finding_measure(char *buf, size_t size, const struct rule_context *context)
 {
     char ranks[32] = "";
 
-    if (scene->n > 1)
-        snprintf(ranks, sizeof(ranks), " on %zu ranks", scene->n);
-    if (scene->is_by_step)
-        snprintf(buf, size, "cost: a step's, mean of %lld steps%s", (long long)scene->units, ranks);
+    if (context->n > 1)
+        snprintf(ranks, sizeof(ranks), " on %zu ranks", context->n);
+    if (context->is_by_step)
+        snprintf(buf, size, "cost: per step, mean of %lld steps%s", (long long)context->units, ranks);
     else
-        snprintf(buf, size, "cost: of the whole span%s%s", scene->n > 1 ? ", mean" : "", ranks);
+        snprintf(buf, size, "cost: over the entire span%s%s", context->n > 1 ? ", mean" : "", ranks);
 }
 
-static void put_advice(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static void finding_emit_advice(const struct rule_context *context, const struct rule *rule,
+                                struct report_rows *ret)
 {
-    const char *vllm = scene->engine == ENGINE_VLLM || scene->engine == ENGINE_UNKNOWN ? rule->vllm : NULL,
-               *sglang =
-                   scene->engine == ENGINE_SGLANG || scene->engine == ENGINE_UNKNOWN ? rule->sglang : NULL;
+    const char *vllm =
+                   context->engine == ENGINE_VLLM || context->engine == ENGINE_UNKNOWN ? rule->vllm : NULL,
+               *sglang = context->engine == ENGINE_SGLANG || context->engine == ENGINE_UNKNOWN ? rule->sglang
+                                                                                               : NULL;
 
-    put_format(ret, "%s%s%s%s%s", rule->advice, vllm ? "; vLLM: " : "", vllm ? vllm : "",
-               sglang ? "; SGLang: " : "", sglang ? sglang : "");
+    emit_format(ret, "%s%s%s%s%s", rule->advice, vllm ? "; vLLM: " : "", vllm ? vllm : "",
+                sglang ? "; SGLang: " : "", sglang ? sglang : "");
 }
 
-bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding)
+bool finding_matters(const struct rule_context *context, const struct rule *rule,
+                     const struct finding *finding)
 {
     return finding->cost == COLUMN_NULL ||
-           (finding->cost > 0 && scene_share(scene, finding->cost) >= rule->share_min);
+           (finding->cost > 0 && rule_context_share(context, finding->cost) >= rule->share_min);
 }
 
-void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
-                 struct report_rows *ret)
+void finding_emit(const struct rule_context *context, const struct rule *rule, const struct finding *finding,
+                  struct report_rows *ret)
 {
     bool is_cost = finding->cost != COLUMN_NULL;
-    double share = is_cost ? scene_share(scene, finding->cost) : 0;
+    double share = is_cost ? rule_context_share(context, finding->cost) : 0;
     char unit[96] = "";
 
-    if (!finding_matters(scene, rule, finding))
+    if (!finding_matters(context, rule, finding))
         return;
     if (is_cost)
-        measure(unit, sizeof(unit), scene);
-    put_str(ret, rule->name);
-    put_str(ret, severity_of(share));
-    put_int(ret, is_cost ? scene_mean(scene, finding->cost) : COLUMN_NULL);
-    put_real(ret, is_cost ? share : NAN);
-    put_str(ret, finding->what);
-    put_str(ret, finding->where);
-    put_format(ret, "%s%s%s", finding->evidence, *finding->evidence && *unit ? "; " : "", unit);
-    put_advice(scene, rule, ret);
-    put_str(ret, confidence_name(finding->confidence));
-    put_str(ret, *finding->ground ? finding->ground : rule->ground);
-    put_str(ret, rule->report);
+        finding_measure(unit, sizeof(unit), context);
+    emit_str(ret, rule->name);
+    emit_str(ret, severity_of(share));
+    emit_int(ret, is_cost ? rule_context_mean(context, finding->cost) : COLUMN_NULL);
+    emit_real(ret, is_cost ? share : NAN);
+    emit_str(ret, finding->what);
+    emit_str(ret, finding->where);
+    emit_format(ret, "%s%s%s", finding->evidence, *finding->evidence && *unit ? "; " : "", unit);
+    finding_emit_advice(context, rule, ret);
+    emit_str(ret, confidence_name(finding->confidence));
+    emit_str(ret, *finding->ground ? finding->ground : rule->ground);
+    emit_str(ret, rule->report);
     for (size_t i = 0; i < _TIME_KIND_MAX; i++)
-        put_int(ret, is_cost ? scene_mean(scene, finding->of[i]) : COLUMN_NULL);
+        emit_int(ret, is_cost ? rule_context_mean(context, finding->of[i]) : COLUMN_NULL);
 }
 
-char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t cost)
+char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost)
 {
     char part[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];
 
-    snprintf(buf, FIGURES_MAX, "%s of %s%s (%.0f %%)", format_duration(part, scene_mean(scene, cost)),
-             format_duration(whole, scene_mean(scene, scene->length)), scene->is_by_step ? " a step" : "",
-             100 * scene_share(scene, cost));
+    snprintf(buf, FIGURES_MAX, "%s of %s%s (%.0f %%)",
+             format_duration(part, rule_context_mean(context, cost)),
+             format_duration(whole, rule_context_mean(context, context->length)),
+             context->is_by_step ? " per step" : "", 100 * rule_context_share(context, cost));
     return buf;
 }
 
-char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to)
+char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, size_t rank, int64_t from,
+                    int64_t to)
 {
-    int64_t since = analysis_since_first(scene->analysis, rank, from),
-            until = analysis_since_first(scene->analysis, rank, to);
+    int64_t since = analysis_since_first(context->analysis, rank, from),
+            until = analysis_since_first(context->analysis, rank, to);
     char who[32] = "";
 
-    if (scene->n > 1)
-        snprintf(who, sizeof(who), "rank %lld, ", (long long)scene->analysis->ranks[rank].number);
+    if (context->n > 1)
+        snprintf(who, sizeof(who), "rank %lld, ", (long long)context->analysis->ranks[rank].number);
     /* Finer than people say durations: it is to be given to --from and --to. */
     if (since != COLUMN_NULL && until != COLUMN_NULL)
-        snprintf(buf, PLACE_MAX, "%s%.3fms to %.3fms", who, (double)since / 1e6, (double)until / 1e6);
+        snprintf(buf, PLACE_MAX, "%s%.3f ms to %.3f ms", who, (double)since / 1e6, (double)until / 1e6);
     else
         snprintf(buf, PLACE_MAX, "%san unknown time", who);
     return buf;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a finding is looked for by: one struct for each rule, in the table rules.h. A rule looks at the scene
- * (scene.h) and puts what it saw with what that costs; whether the cost is worth a word is the table's
+ * What a finding is looked for by: one struct for each rule, in the table rules.h. A rule looks at the context
+ * (context.h) and puts what it saw with what that costs; whether the cost is worth a word is the table's
  * `share_min` to say, so that all thresholds are read in one place.
  *
  * The time looked at is divided by what the GPU does (enum time_kind), and findings partition each of these
@@ -10,7 +10,7 @@
 #pragma once
 
 #include "trace/reports/report_rows.h"
-#include "trace/reports/rules/scene.h"
+#include "trace/reports/rules/context.h"
 
 enum confidence {
     CONFIDENCE_CERTAIN,  /* read off the trace */
@@ -36,7 +36,7 @@ enum time_kind {
 #define FINDING_TEXT_MAX 640
 
 struct finding {
-    int64_t cost; /* over the whole scene: a step's share of it is what people are told; COLUMN_NULL for a
+    int64_t cost; /* over the whole context: a step's share of it is what people are told; COLUMN_NULL for a
                    * statement that costs nothing */
     int64_t
         of[_TIME_KIND_MAX]; /* what of the cost is of which time; all 0 where it is of steps or requests */
@@ -56,28 +56,72 @@ struct rule {
     const char *sglang; /* its options; NULL */
     /* Of rules that are of idle time: the cause whose parts they claim. */
     enum idle_cause idle;
-    const char *seen;
+    const char *seen;  /* label at the start of the finding */
+    const char *waits; /* of idle time: "waiting for kernel launches" */
     const char *ground;
-    int (*look)(const struct scene *scene, const struct rule *rule, struct report_rows *ret);
+    int (*evaluate)(const struct rule_context *context, const struct rule *rule, struct report_rows *ret);
 };
 
 /* Whether its cost is worth a word: for rules whose words take long to find, and for those that leave to
  * others what they do not report themselves. */
-bool finding_matters(const struct scene *scene, const struct rule *rule, const struct finding *finding);
+bool finding_matters(const struct rule_context *context, const struct rule *rule,
+                     const struct finding *finding);
 /* Adds a row of the report findings, unless the cost is too small. Nothing fails: report_rows_error(). */
-void finding_put(const struct scene *scene, const struct rule *rule, const struct finding *finding,
-                 struct report_rows *ret);
+void finding_emit(const struct rule_context *context, const struct rule *rule, const struct finding *finding,
+                  struct report_rows *ret);
 
 /* Texts for findings: all write into buf and return it. */
 #define FIGURES_MAX    96
 #define PLACE_MAX      160
 #define NAME_MAX_SHOWN 64
 /* "57.2 ms of 102.7 ms (56 %)", with " a step" where costs are of steps. */
-char *finding_figures(char buf[FIGURES_MAX], const struct scene *scene, int64_t cost);
+char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost);
 /* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do; "an unknown time" where the
  * trace has no first slice to count from. */
-char *finding_place(char buf[PLACE_MAX], const struct scene *scene, size_t rank, int64_t from, int64_t to);
+char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, size_t rank, int64_t from,
+                    int64_t to);
 /* A recorded text that a sentence holds: a longer one ends in "...", and never within a character. */
 char *finding_text(char buf[NAME_MAX_SHOWN + 1], struct text text);
 /* The same of a kernel's name without the arguments of its templates. */
 char *finding_name(char buf[NAME_MAX_SHOWN + 1], struct text name);
+
+/* The rules that there are. A new one is a struct in a file here, and a line. */
+/* clang-format off */
+#define RULES(R)                                                                                             \
+    R(exposed_expert_parallel)                                                                               \
+    R(exposed_all_reduce)                                                                                    \
+    R(exposed_communication)                                                                                 \
+    R(step_outlier)                                                                                          \
+    R(straggler)                                                                                             \
+    R(uneven_ranks)                                                                                          \
+    R(missing_graph)                                                                                         \
+    R(launch_bound)                                                                                          \
+    R(sync_in_step)                                                                                          \
+    R(pageable_copy)                                                                                         \
+    R(exposed_copy)                                                                                          \
+    R(allocation_in_step)                                                                                    \
+    R(recompilation)                                                                                         \
+    R(starved_by_tokenizer)                                                                                  \
+    R(starved_by_scheduler)                                                                                  \
+    R(starved_by_data)                                                                                       \
+    R(starved_by_collector)                                                                                  \
+    R(host_bound)                                                                                            \
+    R(tiny_kernels)                                                                                          \
+    R(unfused_elementwise)                                                                                   \
+    R(prefill_steals_decode)                                                                                 \
+    R(profiler_overhead)                                                                                     \
+    R(idle_worker)
+
+/* Asked once all others have been: context.unclaimed is what these leave. */
+#define LAST_RULES(R)                                                                                        \
+    R(unexplained_idle)                                                                                      \
+    R(gpu_bound)                                                                                             \
+    R(recording_edge)                                                                                        \
+    R(not_evaluated)
+
+/* clang-format on */
+
+#define R(name) extern const struct rule rule_##name;
+RULES(R)
+LAST_RULES(R)
+#undef R

@@ -3,9 +3,9 @@
  * element that go through memory each time. */
 #include "base/array.h"
 #include "base/units.h"
-#include "trace/reports/rules/claims.h"
-#include "trace/reports/rules/rules.h"
-#include "trace/reports/stream_set.h"
+#include "trace/reports/gpu.h"
+#include "trace/reports/rules/context.h"
+#include "trace/reports/rules/rule.h"
 
 #include <errno.h>
 
@@ -31,11 +31,11 @@ struct tiny {
     int64_t time, gaps;
     int64_t run; /* the longest run of tiny kernels */
     struct interval run_at;
-    const struct scene_rank *rank;
+    const struct rule_rank *rank;
 };
 
 /* Gaps before tiny kernels in which the next kernel was launched already: those that nobody else reports. */
-static int64_t gaps_before(const struct scene_rank *rank, const struct intervals *tiny)
+static int64_t gaps_before(const struct rule_rank *rank, const struct intervals *tiny)
 {
     int64_t sum = 0;
 
@@ -48,7 +48,7 @@ static int64_t gaps_before(const struct scene_rank *rank, const struct intervals
     return sum;
 }
 
-static int add_tiny(const struct scene_rank *rank, struct tiny *ret)
+static int add_tiny(const struct rule_rank *rank, struct tiny *ret)
 {
     _cleanup_(intervals_done) struct intervals tiny = {0}, left = {0};
     int64_t run_from = 0, run = 0;
@@ -57,7 +57,7 @@ static int add_tiny(const struct scene_rank *rank, struct tiny *ret)
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
         bool is_tiny = e->kind == GPU_COMPUTE && e->end - e->ts <= TINY_NS;
-        if (e->kind != GPU_COMPUTE || !scene_has(rank, e->ts))
+        if (e->kind != GPU_COMPUTE || !rule_context_has(rank, e->ts))
             continue;
         ret->of++;
         run = is_tiny ? run + 1 : 0;
@@ -77,12 +77,12 @@ static int add_tiny(const struct scene_rank *rank, struct tiny *ret)
     intervals_unite(&tiny);
     if (r >= 0)
         r = intervals_subtract(&tiny, &rank->chains, &left);
-    ret->time = add_time(ret->time, scene_within(rank, &left));
+    ret->time = add_time(ret->time, rule_context_within(rank, &left));
     ret->gaps = add_time(ret->gaps, gaps_before(rank, &tiny));
     return r;
 }
 
-static int look_tiny(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int tiny_evaluate(const struct rule_context *context, const struct rule *rule, struct report_rows *ret)
 {
     struct tiny t = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
@@ -90,8 +90,8 @@ static int look_tiny(const struct scene *scene, const struct rule *rule, struct 
 
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++)
-        r = add_tiny(&scene->ranks[i], &t);
+    for (size_t i = 0; i < context->n && r >= 0; i++)
+        r = add_tiny(&context->ranks[i], &t);
     if (r < 0 || t.n < TINY_MIN || (double)t.n < TINY_PART * (double)t.of)
         return r;
     f.of[TIME_COMPUTE] = t.time;
@@ -100,14 +100,13 @@ static int look_tiny(const struct scene *scene, const struct rule *rule, struct 
     snprintf(f.what, sizeof(f.what),
              "Many tiny kernels: %.0f %% of the kernels take 4 us or less; they and the gaps "
              "before them take %s",
-             100.0 * (double)t.n / (double)t.of, finding_figures(figures, scene, f.cost));
-    snprintf(f.where, sizeof(f.where), "the longest run, of %lld, at %s", (long long)t.run,
-             finding_place(place, scene, t.rank->rank, t.run_at.from, t.run_at.to));
+             100.0 * (double)t.n / (double)t.of, finding_figures(figures, context, f.cost));
+    snprintf(f.where, sizeof(f.where), "longest run: %lld kernels, %s", (long long)t.run,
+             finding_place(place, context, t.rank->rank, t.run_at.from, t.run_at.to));
     snprintf(f.evidence, sizeof(f.evidence),
-             "%zu of %zu kernels, %s on average; an upper bound: what a fused kernel "
-             "computes stays",
+             "%zu of %zu kernels, %s on average; an upper bound: the computation of a fused kernel remains",
              t.n, t.of, format_duration(mean, t.sum / (int64_t)t.n));
-    finding_put(scene, rule, &f, ret);
+    finding_emit(context, rule, &f, ret);
     return 0;
 }
 
@@ -122,7 +121,7 @@ struct chains {
     size_t n, kernels;
     int64_t best;
     struct chain best_chain;
-    const struct scene_rank *rank;
+    const struct rule_rank *rank;
     struct intervals saved; /* of the rank that was added last: the kernels but the longest of each chain */
 };
 
@@ -131,7 +130,7 @@ static void chains_done(struct chains *c)
     intervals_done(&c->saved);
 }
 
-static int end_chain(const struct scene_rank *rank, struct chain *c, struct chains *ret)
+static int end_chain(const struct rule_rank *rank, struct chain *c, struct chains *ret)
 {
     int64_t saved = c->sum - (c->longest.to - c->longest.from);
     int r = 0;
@@ -163,7 +162,7 @@ static bool is_elementwise(const struct columns *c, const struct gpu_event *e)
 }
 
 /* ret->saved becomes the rank's own. */
-static int add_chains(const struct scene_rank *rank, struct chains *ret)
+static int add_chains(const struct rule_rank *rank, struct chains *ret)
 {
     _cleanup_(stream_set_done) struct stream_set streams = {0};
     _cleanup_(intervals_done) struct intervals kernels = {0}, in_chains = {0}, saved = {0};
@@ -181,7 +180,7 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
         if (!ARRAY_RESERVE_ZEROED(open, n_open, streams.n))
             return -ENOMEM;
         struct chain *c = &open[stream];
-        if (!is_elementwise(rank->columns, e) || !scene_has(rank, e->ts)) {
+        if (!is_elementwise(rank->columns, e) || !rule_context_has(rank, e->ts)) {
             r = end_chain(rank, c, ret);
             continue;
         }
@@ -207,48 +206,49 @@ static int add_chains(const struct scene_rank *rank, struct chains *ret)
     return r;
 }
 
-int chains_read(struct scene *scene)
+int chains_read(struct rule_context *context)
 {
     struct finding f = {0};
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++) {
+    for (size_t i = 0; i < context->n && r >= 0; i++) {
         _cleanup_(chains_done) struct chains c = {0};
-        r = add_chains(&scene->ranks[i], &c);
+        r = add_chains(&context->ranks[i], &c);
         f.cost = add_time(f.cost, intervals_length(&c.saved));
-        scene->ranks[i].chains = c.saved;
+        context->ranks[i].chains = c.saved;
         c.saved = (struct intervals){0};
     }
-    for (size_t i = 0; i < scene->n && !finding_matters(scene, &rule_unfused_elementwise, &f); i++) {
-        intervals_done(&scene->ranks[i].chains);
-        scene->ranks[i].chains = (struct intervals){0};
+    for (size_t i = 0; i < context->n && !finding_matters(context, &rule_unfused_elementwise, &f); i++) {
+        intervals_done(&context->ranks[i].chains);
+        context->ranks[i].chains = (struct intervals){0};
     }
     return r;
 }
 
-static int look_chains(const struct scene *scene, const struct rule *rule, struct report_rows *ret)
+static int chains_evaluate(const struct rule_context *context, const struct rule *rule,
+                           struct report_rows *ret)
 {
     _cleanup_(chains_done) struct chains c = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
     char figures[FIGURES_MAX], place[PLACE_MAX];
     int r = 0;
 
-    for (size_t i = 0; i < scene->n && r >= 0; i++) {
-        r = add_chains(&scene->ranks[i], &c);
+    for (size_t i = 0; i < context->n && r >= 0; i++) {
+        r = add_chains(&context->ranks[i], &c);
         f.of[TIME_COMPUTE] = add_time(f.of[TIME_COMPUTE], intervals_length(&c.saved));
     }
     if (r < 0 || c.n == 0 || !c.rank)
         return r;
     f.cost = f.of[TIME_COMPUTE];
-    snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusing would save about %s",
-             finding_figures(figures, scene, f.cost));
-    snprintf(f.where, sizeof(f.where), "the costliest, of %lld kernels, at %s", (long long)c.best_chain.n,
-             finding_place(place, scene, c.rank->rank, c.best_chain.from, c.best_chain.to));
+    snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusion would save about %s",
+             finding_figures(figures, context, f.cost));
+    snprintf(f.where, sizeof(f.where), "most expensive chain: %lld kernels, %s", (long long)c.best_chain.n,
+             finding_place(place, context, c.rank->rank, c.best_chain.from, c.best_chain.to));
     snprintf(f.evidence, sizeof(f.evidence),
-             "%zu chains of %d or more of PyTorch's elementwise kernels in a row on a "
-             "stream, %zu kernels; a fused one is taken to cost what its longest part does",
+             "%zu chains of %d or more consecutive elementwise kernels of PyTorch on a stream, %zu kernels; "
+             "assumes that a fused kernel takes as long as the longest kernel of its chain",
              c.n, CHAIN_MIN, c.kernels);
-    finding_put(scene, rule, &f, ret);
+    finding_emit(context, rule, &f, ret);
     return 0;
 }
 
@@ -257,13 +257,13 @@ const struct rule rule_tiny_kernels = {
     .report = "kernels",
     .share_min = TINY_SHARE_MIN,
     .idle = IDLE_DEVICE,
-    .ground = "how much fusing saves is not in the trace: the cost is an upper bound",
+    .ground = "the trace does not show how much fusion saves: the cost is an upper bound",
     .advice = "fuse them (torch.compile, foreach optimizers, fused norm, rope and activation kernels), batch "
               "more, or "
               "capture them as a graph; the report sequences lists candidates",
-    .vllm = "no --enforce-eager, so that torch.compile and its fusion passes run",
+    .vllm = "omit --enforce-eager, so that torch.compile and its fusion passes run",
     .sglang = "--enable-torch-compile",
-    .look = look_tiny,
+    .evaluate = tiny_evaluate,
 };
 
 const struct rule rule_unfused_elementwise = {
@@ -271,9 +271,9 @@ const struct rule rule_unfused_elementwise = {
     .report = "sequences",
     .share_min = CHAIN_SHARE_MIN,
     .ground = "names and order of the kernels alone show that a chain can be fused",
-    .advice = "torch.compile the module, or call a fused kernel (norm, activation, rope) in its place",
-    .vllm =
-        "no --enforce-eager: compilation fuses them; --compilation-config custom_ops chooses its own kernels",
+    .advice = "torch.compile the module, or call a fused kernel (norm, activation, rope) instead",
+    .vllm = "omit --enforce-eager: compilation fuses them; --compilation-config custom_ops chooses its own "
+            "kernels",
     .sglang = "--enable-torch-compile",
-    .look = look_chains,
+    .evaluate = chains_evaluate,
 };

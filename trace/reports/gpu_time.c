@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a GPU's time was spent: at work, idle, computing. */
+#include "trace/reports/hta.h"
+#include "trace/reports/name_sums.h"
+#include "trace/reports/report.h"
+#include <errno.h>
+
+/* -- Temporal -------------------------------------------------------------------------------------------- */
+
+static const struct report_column temporal_columns[] = {
+    RANK_COLUMN,
+    {"span_ns", UNIT_NS, "time from the start of the first GPU event to the end of the last"},
+    {"busy_ns", UNIT_NS, "time with any GPU activity", IMPORTANCE_HIGH},
+    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
+    {"compute_ns", UNIT_NS, "time with a computing kernel"},
+    {"non_compute_ns", UNIT_NS, "time with only communication or copies"},
+    {"busy_share", UNIT_SHARE, "busy_ns divided by span_ns", IMPORTANCE_HIGH},
+    {"compute_share", UNIT_SHARE, "compute_ns divided by span_ns", IMPORTANCE_EXTRA},
+    {"idle_share", UNIT_SHARE, "idle_ns divided by span_ns", IMPORTANCE_EXTRA},
+};
+
+static int temporal_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = gpu_work_busy(work, GPU_ALL, &busy);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
+    if (r < 0 || work->n == 0)
+        return r;
+    struct interval span = gpu_work_span(work);
+    int64_t all = span.to - span.from, at_work = intervals_length(&busy),
+            computing = intervals_length(&compute);
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, all);
+    emit_int(ret, at_work);
+    emit_int(ret, all - at_work);
+    emit_int(ret, computing);
+    emit_int(ret, at_work - computing);
+    emit_share(ret, at_work, all);
+    emit_share(ret, computing, all);
+    emit_share(ret, all - at_work, all);
+    return 0;
+}
+
+const struct report report_temporal = {
+    .name = "temporal",
+    .title = "busy, idle and computing time of each GPU",
+    .method = "Unions over all streams, as the temporal breakdown of Holistic Trace Analysis: computation "
+              "that overlaps communication counts as computing.",
+    .needs = NEEDS_GPU,
+    .columns = temporal_columns,
+    .n_columns = ARRAY_SIZE(temporal_columns),
+    .make_rank = temporal_make_rank,
+};
+
+/* -- Overlap --------------------------------------------------------------------------------------------- */
+
+/* How much of the communication is hidden behind computation. */
+
+static const struct report_column overlap_columns[] = {
+    RANK_COLUMN,
+    {"comm_ns", UNIT_NS, "time with communication"},
+    {"compute_ns", UNIT_NS, "time with a computing kernel"},
+    {"overlapped_ns", UNIT_NS, "time with communication and computation at the same time"},
+    {"exposed_ns", UNIT_NS, "time with communication and no computation"},
+    {"overlapped_share", UNIT_SHARE, "overlapped_ns divided by comm_ns"},
+    {"exposed_share", UNIT_SHARE, "exposed_ns divided by the span of GPU activity"},
+    {"memory_ns", UNIT_NS, "time with a copy or memset", IMPORTANCE_EXTRA},
+    {"exposed_memory_ns", UNIT_NS, "time with copies or memsets and neither computation nor communication",
+     true},
+};
+
+static int overlap_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+{
+    _cleanup_(intervals_done) struct intervals comm = {0}, compute = {0}, memory = {0}, kernels = {0};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION, &comm);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_MEMORY, &memory);
+    if (r >= 0)
+        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION | 1 << GPU_COMPUTE, &kernels);
+    if (r < 0 || work->n == 0)
+        return r;
+    struct interval span = gpu_work_span(work);
+    int64_t communicating = intervals_length(&comm), both = intervals_common(&comm, &compute);
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, communicating);
+    emit_int(ret, intervals_length(&compute));
+    emit_int(ret, both);
+    emit_int(ret, communicating - both);
+    emit_share(ret, both, communicating);
+    emit_share(ret, communicating - both, span.to - span.from);
+    emit_int(ret, intervals_length(&memory));
+    emit_int(ret, intervals_length(&memory) - intervals_common(&memory, &kernels));
+    return 0;
+}
+
+const struct report report_overlap = {
+    .name = "overlap",
+    .title = "communication and copies, overlapped by computation or exposed",
+    .method = "Unions over all streams, after Holistic Trace Analysis (overlapped_share) and TraceLens "
+              "(exposed_ns, exposed_memory_ns): compute_ns + exposed_ns + exposed_memory_ns is the busy "
+              "time. Communication is classified by patterns of names that cover more than nccl*.",
+    .needs = NEEDS_GPU,
+    .columns = overlap_columns,
+    .n_columns = ARRAY_SIZE(overlap_columns),
+    .make_rank = overlap_make_rank,
+};
+
+/* -- Categories ------------------------------------------------------------------------------------------ */
+
+/* The GPU's work by what it does. */
+
+static const struct report_column categories_columns[] = {
+    {"category", UNIT_TEXT, "kernel category, derived from the name"},
+    {"meaning", UNIT_TEXT, "description of the category", IMPORTANCE_LOW},
+    {"count", UNIT_COUNT, "number of kernels, copies and memsets"},
+    {"names", UNIT_COUNT, "number of distinct names", IMPORTANCE_EXTRA},
+    {"sum_ns", UNIT_NS, "total duration", IMPORTANCE_HIGH},
+    {"share", UNIT_SHARE, "sum_ns divided by the total of all categories", IMPORTANCE_HIGH},
+    {"busy_ns", UNIT_NS, "time with any event of the category, summed over ranks", IMPORTANCE_EXTRA},
+    {"busy_share", UNIT_SHARE, "busy_ns divided by the time with any GPU activity", IMPORTANCE_EXTRA},
+    {"top", UNIT_TEXT, "name with the largest total duration", IMPORTANCE_LOW},
+};
+
+struct category {
+    enum kernel_class class;
+    uint64_t count, names;
+    int64_t sum, busy;
+    struct text top;
+};
+
+struct categories {
+    struct category items[_KERNEL_CLASS_MAX];
+    int64_t busy; /* with anything at work */
+};
+
+static int sum_names(struct analysis *a, struct categories *ret, int64_t *ret_total)
+{
+    _cleanup_(name_sums_done) struct name_sums sums = {0};
+    int r = name_sums_of_gpu(a, &sums);
+
+    for (size_t i = 0; i < sums.n && r >= 0; i++) {
+        const struct name_sum *s = &sums.items[i];
+        struct category *c = &ret->items[s->class];
+        if (c->names++ == 0)
+            c->top = s->name;
+        c->count += s->count;
+        c->sum = add_time(c->sum, s->sum);
+    }
+    *ret_total = sums.total;
+    return r;
+}
+
+static int categories_sum_busy(struct analysis *a, size_t rank, struct categories *ret)
+{
+    struct intervals sets[_KERNEL_CLASS_MAX] = {0};
+    _cleanup_(intervals_done) struct intervals all = {0};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
+
+    for (size_t i = 0; r >= 0 && i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        r = intervals_add(&sets[e->class], e->ts, e->end);
+    }
+    if (r >= 0)
+        r = gpu_work_busy(work, GPU_ALL, &all);
+    ret->busy = add_time(ret->busy, intervals_length(&all));
+    for (size_t i = 0; i < _KERNEL_CLASS_MAX; i++) {
+        intervals_unite(&sets[i]);
+        ret->items[i].busy = add_time(ret->items[i].busy, intervals_length(&sets[i]));
+        intervals_done(&sets[i]);
+    }
+    return r;
+}
+
+static int categories_compare(const void *x, const void *y)
+{
+    const struct category *a = x, *b = y;
+
+    if (a->sum != b->sum)
+        return (a->sum < b->sum) - (a->sum > b->sum);
+    return (a->class > b->class) - (a->class < b->class);
+}
+
+static int categories_make(struct analysis *a, struct report_rows *ret)
+{
+    struct categories all = {0};
+    int64_t total = 0;
+    int r = sum_names(a, &all, &total);
+
+    for (size_t i = 0; i < a->n && r >= 0; i++)
+        r = categories_sum_busy(a, i, &all);
+    for (size_t i = 0; i < _KERNEL_CLASS_MAX; i++)
+        all.items[i].class = (enum kernel_class)i;
+    qsort(all.items, _KERNEL_CLASS_MAX, sizeof(all.items[0]), categories_compare);
+    for (size_t i = 0; i < _KERNEL_CLASS_MAX && r >= 0; i++) {
+        const struct category *c = &all.items[i];
+        if (c->count == 0)
+            continue;
+        emit_str(ret, kernel_class_name(c->class));
+        emit_str(ret, kernel_class_text(c->class));
+        emit_int(ret, (int64_t)c->count);
+        emit_int(ret, (int64_t)c->names);
+        emit_int(ret, c->sum);
+        emit_share(ret, c->sum, total);
+        emit_int(ret, c->busy);
+        emit_share(ret, c->busy, all.busy);
+        emit_text(ret, c->top);
+    }
+    return r;
+}
+
+const struct report report_categories = {
+    .name = "categories",
+    .title = "GPU time by kernel category: GEMM, attention, communication, ...",
+    .method =
+        "Kernels are told by patterns of their names, first by the function's own name and then by its "
+        "template arguments; --classes adds a file of further patterns, which come first. Sums are over all "
+        "ranks and streams; busy_ns counts what overlaps once a rank.",
+    .needs = NEEDS_GPU,
+    .columns = categories_columns,
+    .n_columns = ARRAY_SIZE(categories_columns),
+    .make = categories_make,
+};
+
+/* -- Kernels --------------------------------------------------------------------------------------------- */
+
+/* The GPU's work by name, over all ranks that are looked at. */
+
+static const struct report_column kernels_columns[] = {
+    {"name", UNIT_TEXT, "name of the kernel, copy or memset"},
+    {"category", UNIT_TEXT, "kernel category, derived from the name"},
+    {"count", UNIT_COUNT, "number of events"},
+    {"sum_ns", UNIT_NS, "total duration", IMPORTANCE_HIGH},
+    {"mean_ns", UNIT_NS, "mean duration", IMPORTANCE_LOW},
+    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA},
+    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA},
+    {"std_ns", UNIT_NS, "standard deviation of the duration (n - 1); 0 for a single event", IMPORTANCE_EXTRA},
+    {"p50_ns", UNIT_NS, "median duration", IMPORTANCE_EXTRA},
+    {"p99_ns", UNIT_NS, "99th percentile of the duration", IMPORTANCE_LOW},
+    {"share", UNIT_SHARE, "share of the total duration of all names", IMPORTANCE_HIGH},
+    {"min_rank", UNIT_ID, "rank of the shortest event", IMPORTANCE_EXTRA},
+    {"min_slice", UNIT_ID, "slice number of the shortest event", IMPORTANCE_EXTRA},
+    {"min_start_ns", UNIT_NS, "start of the shortest event, relative to the first slice of its rank",
+     IMPORTANCE_EXTRA},
+    {"max_rank", UNIT_ID, "rank of the longest event", IMPORTANCE_EXTRA},
+    {"max_slice", UNIT_ID, "slice number of the longest event", IMPORTANCE_EXTRA},
+    {"max_start_ns", UNIT_NS, "start of the longest event, relative to the first slice of its rank",
+     IMPORTANCE_EXTRA},
+};
+
+static void emit_place(struct analysis *a, size_t rank, uint64_t slice, struct report_rows *ret)
+{
+    emit_int(ret, a->ranks[rank].number);
+    emit_int(ret, (int64_t)slice);
+    emit_int(ret, analysis_since_first(a, rank, columns_get(a->ranks[rank].columns, COL_slice_ts, slice)));
+}
+
+static int kernels_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(name_sums_done) struct name_sums sums = {0};
+    int r = name_sums_of_gpu(a, &sums);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < sums.n; i++) {
+        const struct name_sum *s = &sums.items[i];
+        emit_text(ret, s->name);
+        emit_str(ret, a->hta ? hta_kind_name(s->kind) : kernel_class_name(s->class));
+        emit_int(ret, (int64_t)s->count);
+        emit_int(ret, s->sum);
+        emit_int(ret, s->mean);
+        emit_int(ret, s->min);
+        emit_int(ret, s->max);
+        emit_int(ret, s->std);
+        emit_int(ret, s->p50);
+        emit_int(ret, s->p99);
+        emit_share(ret, s->sum, sums.total);
+        emit_place(a, s->min_rank, s->min_slice, ret);
+        emit_place(a, s->max_rank, s->max_slice, ret);
+    }
+    return 0;
+}
+
+const struct report report_kernels = {
+    .name = "kernels",
+    .title = "GPU events by name: count, sum, mean, percentiles",
+    .method = "Events of one name over all selected ranks and streams. Percentiles use the nearest rank; "
+              "the standard deviation is that of a sample. With --hta the category is the kernel type of "
+              "HTA, and events that HTA classifies as other are left out, as in HTA.",
+    .needs = NEEDS_GPU,
+    .columns = kernels_columns,
+    .n_columns = ARRAY_SIZE(kernels_columns),
+    .make = kernels_make,
+};
+
+/* -- Imbalance ------------------------------------------------------------------------------------------- */
+
+/* How unevenly ranks share the work: each kind of kernel on the rank that has most of it beside the average.
+ */
+
+static const struct report_column imbalance_columns[] = {
+    {"category", UNIT_TEXT, "kernel category: moe for experts, gemm and attention for shards of tensors"},
+    {"mean_ns", UNIT_NS, "mean time per rank"},
+    {"min_ns", UNIT_NS, "time of the rank with the least"},
+    {"max_ns", UNIT_NS, "time of the rank with the most"},
+    {"factor", UNIT_FACTOR, "max_ns divided by mean_ns; 1 is even"},
+    {"cost_ns", UNIT_NS, "max_ns minus mean_ns: the time that an even distribution would save"},
+    {"min_rank", UNIT_ID, "rank with the least time"},
+    {"max_rank", UNIT_ID, "rank with the most time"},
+};
+
+static int imbalance_make(struct analysis *a, struct report_rows *ret)
+{
+    _cleanup_(freep) int64_t *sums = calloc(a->n, _KERNEL_CLASS_MAX * sizeof(*sums));
+
+    if (!sums)
+        return -ENOMEM;
+    for (size_t rank = 0; rank < a->n; rank++) {
+        const struct gpu_work *work;
+        int r = analysis_gpu(a, rank, &work);
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < work->n; i++)
+            sums[rank * _KERNEL_CLASS_MAX + work->events[i].class] +=
+                work->events[i].end - work->events[i].ts;
+    }
+    for (size_t class = 0; class < _KERNEL_CLASS_MAX; class ++) {
+        size_t least = 0, most = 0;
+        int64_t sum = 0;
+        for (size_t rank = 0; rank < a->n; rank++) {
+            int64_t ns = sums[rank * _KERNEL_CLASS_MAX + class];
+            sum += ns;
+            least = ns < sums[least * _KERNEL_CLASS_MAX + class] ? rank : least;
+            most = ns > sums[most * _KERNEL_CLASS_MAX + class] ? rank : most;
+        }
+        // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): it is made of ranks, NEEDS_RANKS says
+        int64_t mean = sum / (int64_t)a->n, max = sums[most * _KERNEL_CLASS_MAX + class];
+        if (max == 0)
+            continue;
+        emit_str(ret, kernel_class_name((enum kernel_class) class));
+        emit_int(ret, mean);
+        emit_int(ret, sums[least * _KERNEL_CLASS_MAX + class]);
+        emit_int(ret, max);
+        emit_share(ret, max, mean);
+        emit_int(ret, max - mean);
+        emit_int(ret, a->ranks[least].number);
+        emit_int(ret, a->ranks[most].number);
+    }
+    return report_rows_sort(ret, 5, true);
+}
+
+const struct report report_imbalance = {
+    .name = "imbalance",
+    .title = "imbalance of ranks by kernel category",
+    .method = "Total durations of each kernel category for each rank. Communication is uneven if ranks "
+              "wait: see stragglers.",
+    .needs = NEEDS_GPU | NEEDS_RANKS,
+    .columns = imbalance_columns,
+    .n_columns = ARRAY_SIZE(imbalance_columns),
+    .make = imbalance_make,
+};
