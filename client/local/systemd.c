@@ -15,13 +15,12 @@ static int no_bus(bool user, int r, struct problem *p)
     problem_set(p, r, PROBLEM_UPSTREAM, "cannot reach systemd on the %s bus: %s", user ? "user's" : "system",
                 strerror(-r));
     if (user)
-        problem_remedy(
-            p, "Is there a login session, or lingering (loginctl enable-linger)? XDG_RUNTIME_DIR names "
-               "where the user's bus is.");
-    else
         problem_remedy(p,
-                       "Units are known only where systemd runs, and outside of containers. Name workers by "
-                       "--worker URL instead.");
+                       "Log in, or enable lingering (loginctl enable-linger), and set XDG_RUNTIME_DIR to the "
+                       "directory of the user's bus.");
+    else
+        problem_remedy(p, "Units need systemd, and do not work in containers. Name workers by --worker URL "
+                          "instead.");
     return r;
 }
 
@@ -49,14 +48,14 @@ int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct prob
 
     if (sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER)) {
         problem_set(p, -ENOENT, PROBLEM_UPSTREAM, "cannot %s: systemd is not on the bus", doing);
-        problem_remedy(p, "Units are known only where systemd runs. Name workers by --worker URL instead.");
+        problem_remedy(p, "Units need systemd. Name workers by --worker URL instead.");
         return -ENOENT;
     }
     if (sd_bus_error_has_names(e, SD_BUS_ERROR_ACCESS_DENIED,
                                SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED)) {
         problem_set(p, -EACCES, PROBLEM_DENIED, "cannot %s: %s", doing, why);
-        problem_remedy(p,
-                       "It is done with your rights: run it as root, or with --user for units of your own.");
+        problem_remedy(
+            p, "This needs your rights in systemd: run profctl as root, or use --user for your own units.");
         return -EACCES;
     }
     return problem_set(p, r, PROBLEM_UPSTREAM, "cannot %s: %s", doing, why);
@@ -110,8 +109,7 @@ static int list_units(const struct systemd *systemd, const char *pattern, struct
     return r < 0 ? systemd_problem(r, &e, "list units", p) : 0;
 }
 
-/* A unit that is not loaded is loaded for it: that tells one that does not run from one that does not exist.
- */
+/* Loads the unit if necessary, to distinguish one that is not running from one that does not exist. */
 static int load_unit(const struct systemd *systemd, const char *name, struct unit_list *ret,
                      struct problem *p)
 {

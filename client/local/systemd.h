@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * systemd's manager on the bus, asked with the rights of whoever runs profctl: the system's, or the user's
- * own. Calls block, each for a bounded time.
+ * systemd's manager on the bus, of the system or of the user, called with the rights of profctl's user. Calls
+ * block, each for a limited time.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct unit_list {
 /* -ENOENT and the like where there is no such bus, or no manager on it. */
 int systemd_open(bool user, struct systemd *ret, struct problem *p);
 void systemd_done(struct systemd *systemd);
-/* What a failed call means, in words. r is the call's. */
+/* The problem of a failed call, whose result is r. */
 int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p);
 
 /*

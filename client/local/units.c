@@ -8,19 +8,19 @@
 #include "client/local/systemd.h"
 #include <errno.h>
 
-/* A host with more ports than that in its units is no host of workers. */
+/* More than any host of workers has. */
 #define UNIT_WORKERS_MAX 1000
 #define URLS_PER_CALL    100
 
-/* One unit whose ports are looked for. */
-struct search {
+/* One unit whose ports are searched. */
+struct unit_search {
     struct client *c;
     const struct net_survey *survey;
     const char *unit;
     const pid_t *pids;
     size_t n_pids;
-    size_t n_unseen;  /* processes whose sockets may not be looked at */
-    size_t n_private; /* listeners that nobody outside their namespace reaches */
+    size_t n_unseen;  /* processes whose sockets are not readable */
+    size_t n_private; /* listeners that are not reachable from outside their namespace */
 };
 
 void unit_workers_done(struct unit_workers *w)
@@ -34,7 +34,7 @@ void unit_workers_done(struct unit_workers *w)
     *w = (struct unit_workers){0};
 }
 
-static bool has_pid(const struct search *s, pid_t pid)
+static bool has_pid(const struct unit_search *s, pid_t pid)
 {
     for (size_t i = 0; i < s->n_pids; i++)
         if (s->pids[i] == pid)
@@ -66,8 +66,8 @@ static char *format_url(const struct in6_addr *a, uint16_t port)
     return xasprintf("http://%s:%u", text, port);
 }
 
-/* How profd reaches a listener; NULL where it is alone in its namespace. Who listens on all of IPv6 may do so
- * on IPv6 only. */
+/* The URL by which profd reaches a listener; NULL if it is not reachable. A listener on all of IPv6 may accept
+ * IPv6 only. */
 static char *listener_url(const struct net_survey *s, const struct net_listener *l)
 {
     const struct in6_addr loopback4 = address_v4(htonl(INADDR_LOOPBACK));
@@ -90,7 +90,7 @@ static bool is_known(const struct unit_workers *w, const char *url)
     return false;
 }
 
-static void add_listener(struct search *s, const struct net_listener *l, size_t unit,
+static void add_listener(struct unit_search *s, const struct net_listener *l, size_t unit,
                          struct unit_workers *ret)
 {
     _cleanup_(freep) char *url = listener_url(s->survey, l);
@@ -102,7 +102,7 @@ static void add_listener(struct search *s, const struct net_listener *l, size_t 
     ret->items[ret->n++] = (struct unit_worker){TAKE_PTR(url), unit};
 }
 
-/* The port that a process names on its command line, which everybody may read; 0: none. */
+/* The port on the command line of a process, which every user can read; 0: none. */
 static uint16_t port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
@@ -132,7 +132,7 @@ static const struct net_process *survey_process(const struct net_survey *s, pid_
     return NULL;
 }
 
-static void add_by_argument(struct search *s, pid_t pid, size_t unit, struct unit_workers *ret)
+static void add_by_argument(struct unit_search *s, pid_t pid, size_t unit, struct unit_workers *ret)
 {
     const struct net_process *process = survey_process(s->survey, pid);
     uint16_t port = port_argument(pid);
@@ -145,7 +145,7 @@ static void add_by_argument(struct search *s, pid_t pid, size_t unit, struct uni
     }
 }
 
-static void add_ports(struct search *s, size_t unit, struct unit_workers *ret)
+static void add_ports(struct unit_search *s, size_t unit, struct unit_workers *ret)
 {
     for (size_t i = 0; i < s->survey->n_listeners; i++)
         if (s->survey->listeners[i].pid > 0 && has_pid(s, s->survey->listeners[i].pid))
@@ -155,23 +155,24 @@ static void add_ports(struct search *s, size_t unit, struct unit_workers *ret)
             add_by_argument(s, s->pids[i], unit, ret);
 }
 
-static int listens_nowhere(const struct search *s, struct problem *p)
+static int listens_nowhere(const struct unit_search *s, struct problem *p)
 {
     if (s->n_unseen > 0) {
         problem_set(p, -EACCES, PROBLEM_DENIED,
-                    "cannot see on which port %s listens: its processes are not yours", s->unit);
+                    "cannot see on which port %s listens: its processes belong to another user", s->unit);
         problem_remedy(
-            p, "Run it as root or as the unit's user, or name the port: --worker http://127.0.0.1:PORT.");
+            p,
+            "Run profctl as root or as the unit's user, or name the port: --worker http://127.0.0.1:PORT.");
         return -EACCES;
     }
     if (s->n_private > 0) {
-        problem_set(p, -EADDRNOTAVAIL, PROBLEM_NO_WORKERS,
-                    "%s listens only inside its own network, which nobody reaches from here", s->unit);
+        problem_set(p, -EADDRNOTAVAIL, PROBLEM_NO_WORKERS, "%s listens only in its own network namespace",
+                    s->unit);
         problem_remedy(p,
-                       "PrivateNetwork=yes shuts it in; let it listen on an address that this host reaches.");
+                       "Remove PrivateNetwork=yes, or let it listen on an address that this host reaches.");
         return -EADDRNOTAVAIL;
     }
-    problem_set(p, -ENOTCONN, PROBLEM_NO_WORKERS, "%s runs (%zu process%s), but listens on no TCP port",
+    problem_set(p, -ENOTCONN, PROBLEM_NO_WORKERS, "%s is running (%zu process%s), but listens on no TCP port",
                 s->unit, s->n_pids, s->n_pids == 1 ? "" : "es");
     problem_remedy(p,
                    "An engine listens once it has loaded its model: systemctl status %s, journalctl -u %s.",
@@ -183,7 +184,7 @@ static int search_unit(struct client *c, const struct systemd *systemd, const st
                        const struct unit *unit, struct unit_workers *ret, struct problem *p)
 {
     _cleanup_(freep) pid_t *pids = NULL;
-    struct search s = {.c = c, .survey = survey, .unit = unit->name};
+    struct unit_search s = {.c = c, .survey = survey, .unit = unit->name};
     size_t before = ret->n;
     int r = systemd_unit_processes(systemd, unit->name, &pids, &s.n_pids, p);
 
@@ -207,17 +208,18 @@ static int none_runs(const struct systemd *systemd, const char *pattern, const s
     const char *scope = systemd->is_user ? "systemctl --user" : "systemctl";
 
     if (units->n == 0 || (units->n == 1 && streq(units->items[0].load, "not-found"))) {
-        problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no unit %s", pattern);
-        problem_remedy(p, "%s list-units --type=service shows which there are.", scope);
+        problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown unit %s", pattern);
+        problem_remedy(p, "%s list-units --type=service lists all units.", scope);
         return -ENOENT;
     }
     const struct unit *u = &units->items[0];
     if (units->n == 1)
-        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "%s does not run: it is %s", u->name, u->active);
+        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "%s is not running: it is %s", u->name, u->active);
     else
-        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "none of the %zu units that are %s runs; %s is %s",
+        problem_set(p, -ESRCH, PROBLEM_NO_WORKERS, "none of the %zu units matching %s is running; %s is %s",
                     units->n, pattern, u->name, u->active);
-    problem_remedy(p, "%s start %s, or %s status %s for why not.", scope, u->name, scope, u->name);
+    problem_remedy(p, "Start it: %s start %s. %s status %s shows why it is not running.", scope, u->name,
+                   scope, u->name);
     return -ESRCH;
 }
 
@@ -286,14 +288,14 @@ static int no_engine(const struct unit_workers *w, size_t unit, struct problem *
             free(ports);
             ports = more;
         }
-    problem_set(p, -EPROTO, PROBLEM_NO_WORKERS, "%s listens on %s, and none of them answers as an engine",
-                w->units[unit], ports);
-    problem_remedy(p, "While an engine loads its model it does not answer; journalctl -u %s tells.",
+    problem_set(p, -EPROTO, PROBLEM_NO_WORKERS,
+                "%s listens on %s, and none of these ports answers as an engine", w->units[unit], ports);
+    problem_remedy(p, "An engine does not answer while it loads its model; see journalctl -u %s.",
                    w->units[unit]);
     return -EPROTO;
 }
 
-/* Keeps, of units with several ports, those that profd takes for engines. */
+/* Of units with several ports, keeps those that profd identifies as engines. */
 static int keep_engines(struct unit_workers *w, const json_t *fleet, struct problem *p)
 {
     _cleanup_(freep) size_t *n_engines = xcalloc(w->n_units, sizeof(*n_engines));
@@ -314,8 +316,8 @@ static int keep_engines(struct unit_workers *w, const json_t *fleet, struct prob
     return 0;
 }
 
-/* The answers of as many calls as the length of a request's line makes necessary. */
-static int ask_for_engines(struct client *c, struct unit_workers *w, struct problem *p)
+/* In several calls, since the length of a request line is limited. */
+static int find_engines(struct client *c, struct unit_workers *w, struct problem *p)
 {
     _cleanup_json_ fleet = json_object();
     json_t *workers = json_array();
@@ -327,8 +329,8 @@ static int ask_for_engines(struct client *c, struct unit_workers *w, struct prob
         _cleanup_json_ answer = NULL;
         for (size_t end = MIN(i + URLS_PER_CALL, w->n); i < end; i++)
             url_add(&path, "worker", w->items[i].url);
-        r = connection_call(c->connection, "GET", path, NULL, "asking the units' ports which is an engine's",
-                            &answer, p);
+        r = connection_call(c->connection, "GET", path, NULL, "identifying the engines of the units", &answer,
+                            p);
         json_array_extend(workers, json_object_get(answer, "workers"));
     }
     return r < 0 ? r : keep_engines(w, fleet, p);
@@ -343,9 +345,9 @@ int units_find_workers(struct client *c, const struct option_list *system, const
         return 0;
     if (!connection_is_local(c->connection)) {
         problem_set(p, -EREMOTE, PROBLEM_BAD_REQUEST,
-                    "units are those of this machine, and profd at %s is not on it",
+                    "cannot use units of this machine: profd at %s is not on it",
                     connection_name(c->connection));
-        problem_remedy(p, "Run profctl there, or name workers by --worker URL.");
+        problem_remedy(p, "Run profctl on that machine, or name workers by --worker URL.");
         return -EREMOTE;
     }
     net_survey_read(&survey);
@@ -356,5 +358,5 @@ int units_find_workers(struct client *c, const struct option_list *system, const
     int r = search_manager(c, false, &survey, system, ret, p);
     if (r >= 0)
         r = search_manager(c, true, &survey, user, ret, p);
-    return r < 0 ? r : ask_for_engines(c, ret, p);
+    return r < 0 ? r : find_engines(c, ret, p);
 }

@@ -29,13 +29,15 @@ static const struct option_def options[] = {
     {"through", 0, "TARGET", OPTION_TEXT, AT(through), "Where to send requests: router (default, if there is one), or workers: to each worker directly"},
     {"role", 0, "ROLE", OPTION_TEXT, AT(role), "Only workers of this role: prefill, decode, encode, regular"},
     {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
+    OPTION_GROUP("Load"),
     WORKLOAD_OPTIONS(struct bench_options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "Values of concurrency, rate, isl or osl, each a run: concurrency=1,2,4,8"},
     {"repeat-runs", 0, "N", OPTION_COUNT, AT(repeat_runs), "Number of runs of the same workload, to measure how much runs differ (default: 1)"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print the plan with an estimate of the duration, and send nothing"},
+    OPTION_GROUP("Output"),
     SAVE_AS_OPTIONS(struct bench_options, save_as),
     {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the run (repeatable)"},
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "Follow the run to its end (default); Ctrl-C stops it and keeps its measurements"},
-    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print the plan with an estimate of the duration, and send nothing"},
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "Print the run's id and return without waiting"},
 };
 /* clang-format on */

@@ -290,8 +290,8 @@ static const struct option_def vacuum_options[] = {
     {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "Size that the store may keep: 20G, 500M, 0"},
     {"older-than", 0, "DURATION", OPTION_DURATION, AT(older_than),
      "Delete only traces collected longer ago: 7d, 12h"},
-    {"dry-run_vacuum", 0, NULL, OPTION_FLAG, AT(dry_run), "Only list what would be deleted"},
-    {"yes", 'y', NULL, OPTION_FLAG, AT(yes), "Do not vacuum_ask for confirmation"},
+    {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Only list what would be deleted"},
+    {"yes", 'y', NULL, OPTION_FLAG, AT(yes), "Do not ask for confirmation"},
 };
 
 enum { VACUUM_TRACE, VACUUM_SESSION, VACUUM_COLLECTED, VACUUM_SIZE, VACUUM_NAME, _VACUUM_MAX };
@@ -312,7 +312,7 @@ static void print_traces(struct client *c, const json_t *answer)
         const char *name = json_get_str(t, "name");
         bool columns_only = json_get_bool(t, "columns_only", false);
         _cleanup_(freep) char *name_cell =
-            xasprintf("%s%s", name ? name : "-", columns_only ? " (vacuum_columns only)" : "");
+            xasprintf("%s%s", name ? name : "-", columns_only ? " (columns only)" : "");
         if (i == ROWS_MAX)
             break;
         table_add(table, (const char *[_VACUUM_MAX]){
@@ -455,8 +455,8 @@ static int run_vacuum(struct client *c, const void *values, int n_words, char **
         return client_fail(c, &p);
     if (asks && !client_can_ask(c)) {
         return client_error(c, PROBLEM_CONFLICT,
-                            "--yes deletes without asking; --dry-run_vacuum lists what would be deleted.",
-                            "vacuum cannot vacuum_ask for confirmation: standard input is not a terminal");
+                            "--yes deletes without asking; --dry-run lists what would be deleted.",
+                            "vacuum cannot ask for confirmation: standard input is not a terminal");
     }
     int status = asks ? vacuum_ask(c, request, &go_on) : EXIT_DONE;
     if (status != EXIT_DONE || !go_on)

@@ -61,6 +61,10 @@ def test_help_has_a_summary_groups_and_examples():
         assert len(summary) <= 60 and re.fullmatch(r"[A-Z].*\.", summary), summary
         assert f"  {verb}" in overview and summary[:-1] in overview, verb
         assert rest[-1] == "Global options: profctl help options", verb
+        for option in re.findall(r"^ {2,6}-.*?(?:\S {2,}|\n {20,})(\S.*)$", text, re.M):
+            assert re.match(r"[A-Z]", option) and not option.endswith("."), (verb, option)
+        for name in re.findall(r"^ {2,6}(?:-\w, )?--([^\s\[]+)", text, re.M):
+            assert re.fullmatch(r"[a-z0-9-]+", name), (verb, name)
 
 
 def examples():
