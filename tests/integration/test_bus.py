@@ -277,7 +277,7 @@ def test_profctl_records_and_fetches_over_the_bus(stage, tmp_path):
     assert missing.returncode == 4
     assert missing.stderr == "profctl: there is no trace t77\n  profctl list-traces lists them.\n"
     events = profctl("events")
-    assert events.returncode == 1 and "not offered on D-Bus" in events.stderr
+    assert events.returncode == 1 and "not available over D-Bus" in events.stderr
     assert profctl("--bus", "status").returncode != 0
 
 

@@ -94,7 +94,7 @@ def test_its_parts_are_counted_from_the_first_slice(profctl, tmp_path):
 
 def test_no_path_without_a_host(profctl, tmp_path):
     (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [kernel("a", 0, 5, 1)]}))
-    assert "nothing of it" in profctl("analyze", "trace.json", "--report", "critical_path", status=4).stderr
+    assert "contains no events for this report" in profctl("analyze", "trace.json", "--report", "critical_path", status=4).stderr
     assert "no critical path" in profctl("export", "trace.json", "--critical-path", "-o", "out.json", status=4).stderr
     assert "Chrome's format alone" in profctl("export", "trace.json", "--critical-path", "--format", "csv", status=2).stderr
 
