@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_unit(tmp_path):
         refused("nothing", 4, "unknown unit nothing", "systemctl list-units")
         refused("no*thing", 4, "unknown unit no*thing")
         refused("dead", 1, "dead.service is not running: it is inactive", "systemctl start dead.service")
-        refused("many@*", 1, "none of the 2 units that are many@* runs")
+        refused("many@*", 1, "none of the 2 units matching many@* is running")
         refused("idle", 1, "idle.service is running (1 process), but listens on no TCP port", "journalctl -u idle.service")
         refused("web", 1, "web.service listens on", *ports, "none of these ports answers as an engine")
         assert profd.get("/v1/sessions")["sessions"] == []
