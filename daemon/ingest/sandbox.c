@@ -2,10 +2,7 @@
 #include "daemon/ingest/sandbox.h"
 
 #include "base/util.h"
-#include "daemon/sandbox/filter.h"
-#include "daemon/sandbox/landlock.h"
-#include "daemon/sandbox/privileges.h"
-#include "daemon/sandbox/sanitized.h"
+#include "daemon/sandbox/restrict.h"
 #include <errno.h>
 #include <linux/fs.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * outside the list kills the process. Threads are started in the sandbox, and so are bound by it.
  *
  * Builds with the address sanitizer keep the limits of time and file size but neither the filter nor the
- * limit of memory (daemon/sandbox/sanitized.h).
+ * limit of memory (daemon/sandbox/restrict.h).
  */
 #pragma once
 

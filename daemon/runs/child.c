@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/spawning.h"
-#include "daemon/sandbox/sanitized.h"
+#include "daemon/sandbox/restrict.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>

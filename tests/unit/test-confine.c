@@ -6,9 +6,7 @@
  */
 #include "base/util.h"
 #include "daemon/load/confine.h"
-#include "daemon/sandbox/landlock.h"
-#include "daemon/sandbox/privileges.h"
-#include "daemon/sandbox/sanitized.h"
+#include "daemon/sandbox/restrict.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>

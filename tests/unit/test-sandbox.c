@@ -2,7 +2,7 @@
 /* What a process may do that has entered the sandbox of profd-ingest, and how it ends for the rest. */
 #include "base/util.h"
 #include "daemon/ingest/sandbox.h"
-#include "daemon/sandbox/sanitized.h"
+#include "daemon/sandbox/restrict.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>
