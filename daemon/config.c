@@ -395,9 +395,8 @@ static void settle_paths(struct config *c, struct config_errors *errors)
     if (!c->state_dir)
         c->state_dir = own_state_dir();
     if (!c->state_dir) {
-        add_error(errors,
-                  "neither $XDG_STATE_HOME nor $HOME says where to keep the catalog: name a directory by "
-                  "--state-dir DIR");
+        add_error(errors, "neither $XDG_STATE_HOME nor $HOME is set: choose a state directory with "
+                          "--state-dir DIR");
         return;
     }
     if (!c->api.socket)

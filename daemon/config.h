@@ -40,7 +40,7 @@ struct config_errors {
 };
 void config_errors_done(struct config_errors *e);
 
-/* What the command line says; NULL: nothing. Relative paths are of the working directory. */
+/* Options of the command line; NULL: not given. Relative paths are of the working directory. */
 struct config_overrides {
     const char *file, *state_dir, *socket, *listen, *log_level, *bus;
 };

@@ -25,12 +25,12 @@ struct config_key {
     enum config_section section;
     const char *name;
     /* object is the struct config, fleet_config or worker_config of the section. -EINVAL for a wrong value,
-     * where *ret_reason may say more than `allowed`; the caller frees it. */
+     * where *ret_reason may be more specific than `allowed`; the caller frees it. */
     int (*parse)(const struct config_key *key, const char *value, void *object, char **ret_reason);
     size_t offset, width;     /* of the field */
     int64_t min, max;         /* of numbers and durations */
     const char *const *words; /* of a choice: the index is the value */
-    const char *initial;      /* NULL: not set unless someone says so */
+    const char *initial;      /* NULL: not set by default */
     const char *allowed;      /* follows "must be" */
     bool fixed;               /* a text that only a restart changes */
 };
@@ -42,7 +42,7 @@ const char *config_section_name(enum config_section s);
 int config_section_find(const char *heading, const char **ret_name);
 /* NULL where the section has no such key. */
 const struct config_key *config_key_find(enum config_section s, const char *name);
-const struct config_key *config_key_at(size_t i); /* NULL behind the last */
+const struct config_key *config_key_at(size_t i); /* NULL after the last */
 
 /* The object that a section's keys are fields of; made where it is not there yet. The pointer is valid until
  * the next call. NULL with the reason where the name is wrong. */

@@ -16,69 +16,63 @@ enum mode { MODE_RUN, MODE_CHECK, MODE_LIST_KEYS, MODE_LIST_ROUTES, MODE_HELP, M
 struct options {
     struct config_overrides overrides;
     enum mode mode;
-    struct manner manner;
+    struct run_mode run_mode;
 };
 
-enum {
-    OPT_CONFIG = 0x100,
-    OPT_STATE_DIR,
-    OPT_SOCKET,
-    OPT_LISTEN,
-    OPT_LOG_LEVEL,
-    OPT_BUS,
-    OPT_TRANSIENT,
-    OPT_BACKGROUND,
-    OPT_EXIT_WHEN_IDLE,
-    OPT_CHECK_CONFIG,
-    OPT_LIST_KEYS,
-    OPT_LIST_ROUTES,
-    OPT_HELP,
-    OPT_VERSION,
-};
+enum option_kind { OPTION_TEXT, OPTION_FLAG, OPTION_MODE, OPTION_IDLE };
 
-static const struct option long_options[] = {
-    {"config", required_argument, NULL, OPT_CONFIG},
-    {"state-dir", required_argument, NULL, OPT_STATE_DIR},
-    {"socket", required_argument, NULL, OPT_SOCKET},
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
-    {"bus", required_argument, NULL, OPT_BUS},
-    {"transient", no_argument, NULL, OPT_TRANSIENT},
-    {"background", no_argument, NULL, OPT_BACKGROUND},
-    {"exit-when-idle", required_argument, NULL, OPT_EXIT_WHEN_IDLE},
-    {"check-config", no_argument, NULL, OPT_CHECK_CONFIG},
-    {"list-keys", no_argument, NULL, OPT_LIST_KEYS},
-    {"list-routes", no_argument, NULL, OPT_LIST_ROUTES},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {},
+#define TEXT(member) OPTION_TEXT, offsetof(struct options, overrides.member)
+#define FLAG(member) OPTION_FLAG, offsetof(struct options, run_mode.member)
+
+static const struct {
+    const char *name;
+    enum option_kind kind;
+    size_t offset; /* of the field that it sets */
+    enum mode mode;
+} option_table[] = {
+    {"config", TEXT(file)},
+    {"state-dir", TEXT(state_dir)},
+    {"socket", TEXT(socket)},
+    {"listen", TEXT(listen)},
+    {"log-level", TEXT(log_level)},
+    {"bus", TEXT(bus)},
+    {"transient", FLAG(transient)},
+    {"background", FLAG(background)},
+    {"exit-when-idle", OPTION_IDLE},
+    {"check-config", OPTION_MODE, .mode = MODE_CHECK},
+    {"list-keys", OPTION_MODE, .mode = MODE_LIST_KEYS},
+    {"list-routes", OPTION_MODE, .mode = MODE_LIST_ROUTES},
+    {"help", OPTION_MODE, .mode = MODE_HELP},
+    {"version", OPTION_MODE, .mode = MODE_VERSION},
 };
+/* What getopt_long() returns for the first option of the table. */
+#define OPTION_FIRST 0x100
 
 static const char usage[] = "profd [OPTION...]\n"
                             "\n"
-                            "Profiles the inference workers behind a router, on request of profctl.\n"
+                            "Profiling control service for LLM inference fleets, used through profctl.\n"
                             "\n"
                             "  --config FILE       read FILE instead of profd.conf in /etc/profd (root) or\n"
                             "                      ~/.config/profd (others)\n"
-                            "  --state-dir DIR     keep catalog and traces there\n"
-                            "  --socket PATH       listen there\n"
-                            "  --listen ADDRESS    listen on TCP too, such as 127.0.0.1:9460\n"
+                            "  --state-dir DIR     directory of the catalog and the traces\n"
+                            "  --socket PATH       Unix socket to listen on\n"
+                            "  --listen ADDRESS    TCP address to listen on, such as 127.0.0.1:9460\n"
                             "  --log-level LEVEL   error, warning, notice, info or debug\n"
-                            "  --bus BUS           answer on D-Bus too: system, session, or none (default)\n"
-                            "  --background        print a line on stdout when it serves; then leave the\n"
-                            "                      terminal, and log to profd.log beside the catalog\n"
-                            "  --exit-when-idle TIME\n"
-                            "                      end after being idle for TIME\n"
-                            "  --transient         serve --socket only, until stdin ends; take files, but\n"
-                            "                      look after nothing by itself\n"
-                            "  --check-config      print the mistakes of the configuration, and end\n"
+                            "  --bus BUS           D-Bus to serve: system, session, or none (default)\n"
+                            "  --background        print \"ready\" on stdout when it serves, then detach\n"
+                            "                      and log to profd.log next to the catalog\n"
+                            "  --exit-when-idle DURATION\n"
+                            "                      end after being idle for DURATION\n"
+                            "  --transient         serve --socket only, until stdin is closed: import\n"
+                            "                      files, without watching or recovering\n"
+                            "  --check-config      print the errors of the configuration, and end\n"
                             "  --list-keys         print every key of profd.conf with its default, and end\n"
                             "  --list-routes       print every path of the HTTP API, and end\n"
-                            "  -h, --help          this text\n"
-                            "  --version           the version of profd\n"
+                            "  -h, --help          print this help\n"
+                            "  --version           print the version\n"
                             "\n"
-                            "Options win over the file. profd runs in the foreground; profd(8) and\n"
-                            "profd.conf(5) say more.\n";
+                            "Options override the file. profd runs in the foreground. See profd(8) and\n"
+                            "profd.conf(5).\n";
 
 static int take_idle(const char *text, int64_t *ret)
 {
@@ -93,11 +87,11 @@ static int take_idle(const char *text, int64_t *ret)
     return 0;
 }
 
-static int check_manner(const struct options *o)
+static int check_run_mode(const struct options *o)
 {
-    if (o->manner.transient && !o->overrides.socket)
+    if (o->run_mode.transient && !o->overrides.socket)
         fprintf(stderr, "profd: --transient needs --socket PATH\n");
-    else if (o->manner.transient && (o->manner.background || o->manner.idle_ns))
+    else if (o->run_mode.transient && (o->run_mode.background || o->run_mode.idle_ns))
         fprintf(stderr,
                 "profd: --transient ends with its stdin, without --background and --exit-when-idle\n");
     else
@@ -105,65 +99,49 @@ static int check_manner(const struct options *o)
     return -EINVAL;
 }
 
+static int take_option(size_t i, const char *text, struct options *o)
+{
+    void *field = (char *)o + option_table[i].offset;
+
+    switch (option_table[i].kind) {
+    case OPTION_TEXT:
+        *(const char **)field = text;
+        return 0;
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return 0;
+    case OPTION_MODE:
+        o->mode = option_table[i].mode;
+        return 0;
+    case OPTION_IDLE:
+        return take_idle(text, &o->run_mode.idle_ns);
+    }
+    return -EINVAL;
+}
+
 static int parse_argv(int argc, char **argv, struct options *ret)
 {
+    struct option long_options[ARRAY_SIZE(option_table) + 1] = {0};
     struct options o = {0};
     int c;
 
-    while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0)
-        switch (c) {
-        case OPT_CONFIG:
-            o.overrides.file = optarg;
-            break;
-        case OPT_STATE_DIR:
-            o.overrides.state_dir = optarg;
-            break;
-        case OPT_SOCKET:
-            o.overrides.socket = optarg;
-            break;
-        case OPT_LISTEN:
-            o.overrides.listen = optarg;
-            break;
-        case OPT_LOG_LEVEL:
-            o.overrides.log_level = optarg;
-            break;
-        case OPT_BUS:
-            o.overrides.bus = optarg;
-            break;
-        case OPT_TRANSIENT:
-            o.manner.transient = true;
-            break;
-        case OPT_BACKGROUND:
-            o.manner.background = true;
-            break;
-        case OPT_EXIT_WHEN_IDLE:
-            if (take_idle(optarg, &o.manner.idle_ns) < 0)
-                return -EINVAL;
-            break;
-        case OPT_CHECK_CONFIG:
-            o.mode = MODE_CHECK;
-            break;
-        case OPT_LIST_KEYS:
-            o.mode = MODE_LIST_KEYS;
-            break;
-        case OPT_LIST_ROUTES:
-            o.mode = MODE_LIST_ROUTES;
-            break;
-        case OPT_HELP:
-        case 'h':
+    for (size_t i = 0; i < ARRAY_SIZE(option_table); i++) {
+        bool has_value = option_table[i].kind == OPTION_TEXT || option_table[i].kind == OPTION_IDLE;
+        long_options[i] = (struct option){option_table[i].name, has_value ? required_argument : no_argument,
+                                          NULL, OPTION_FIRST + (int)i};
+    }
+    while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
+        if (c == 'h')
             o.mode = MODE_HELP;
-            break;
-        case OPT_VERSION:
-            o.mode = MODE_VERSION;
-            break;
-        default:
-            return -EINVAL; /* getopt said why */
-        }
+        else if (c < OPTION_FIRST || take_option((size_t)(c - OPTION_FIRST), optarg, &o) < 0)
+            return -EINVAL; /* the error is printed */
+    }
     if (optind < argc) {
-        fprintf(stderr, "profd: %s: profd takes only options; profctl has the verbs\n", argv[optind]);
+        fprintf(stderr, "profd: unexpected argument %s: profd takes options only; profctl has the verbs\n",
+                argv[optind]);
         return -EINVAL;
     }
-    if (check_manner(&o) < 0)
+    if (check_run_mode(&o) < 0)
         return -EINVAL;
     *ret = o;
     return 0;
@@ -186,7 +164,7 @@ static int load_config(const struct options *o, struct config *ret, char **ret_f
     return r;
 }
 
-/* Also what the files say that it names. */
+/* Including the files that it names. */
 static int check_config(const struct config *config)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -229,7 +207,7 @@ int main(int argc, char **argv)
     if (load_config(&options, &config, &file) < 0)
         return EXIT_USAGE;
     log_set_level(config.log_level);
-    if (options.manner.transient) {
+    if (options.run_mode.transient) {
         replace_str(&config.api.listen, NULL);
         config.api.bus = BUS_KIND_NONE;
     }
@@ -238,6 +216,6 @@ int main(int argc, char **argv)
         config_done(&config);
         return wrong < 0 ? EXIT_USAGE : EXIT_DONE;
     }
-    int r = manager_run(&config, &options.overrides, &options.manner, file);
+    int r = manager_run(&config, &options.overrides, &options.run_mode, file);
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/ingest/queue.h"
-#include "daemon/reload.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
 #include "version.h"
@@ -21,36 +20,36 @@
 #include <sys/stat.h>
 
 #define OFFLOAD_THREADS 2
-/* How long a stop of profd waits for the stops of its sessions; what is owed then, the next start sends. Both
+/* How long a shutdown waits for the stops of sessions; the next start sends those that are pending then. Both
  * together are well below TimeoutStopSec= of the unit. */
 #define SHUTDOWN_NS  (10 * NS_PER_S)
 #define TAKE_DOWN_NS (20 * NS_PER_S)
-/* How long one in the background waits for another that ends, and has left its socket already. */
+/* How long a background profd waits for a predecessor that is ending. */
 #define PREDECESSOR_NS      (SHUTDOWN_NS + 2 * NS_PER_S)
 #define PREDECESSOR_LOOK_US 20000
-/* Of these, for threads: one that waits for a file server that is down may wait for hours. */
+/* Part of it for threads: one that waits for a dead file server may wait for hours. */
 #define DRAIN_NS (10 * NS_PER_S)
-/* Beside what columns_memory= allows a child for its columns; see MEMORY_BESIDE of profd-ingest. */
+/* In addition to columns_memory= of a child. */
 #define CHILD_MEMORY (INT64_C(512) << 20)
-/* The child itself, and what it begins. */
+/* The child and its threads. */
 #define INGEST_TASKS (INT64_C(1) + INGEST_THREADS_MAX)
 #define STATE_UMASK  027
-/* Bytes; as malloc() begins. */
-#define MAPPED_ALONE (128 << 10)
+/* Bytes; the initial threshold of malloc(). */
+#define MMAP_THRESHOLD (128 << 10)
 
 /* -- The end -------------------------------------------------------------------------------------------- */
 
-static void on_shutdown_done(void *arg)
+static void manager_on_shutdown_done(void *arg)
 {
     struct manager *m = arg;
     if (--m->n_ending == 0)
         event_base_loopbreak(m->base);
 }
 
-static void stop(struct manager *m, const char *why)
+static void manager_stop(struct manager *m, const char *why)
 {
     if (m->stopping) {
-        log_notice("%s again: ending at once; stops that are owed are sent at the next start", why);
+        log_notice("%s again: ending at once; pending stops are sent at the next start", why);
         sessions_shutdown_now(m->sessions);
         event_base_loopbreak(m->base);
         return;
@@ -59,41 +58,41 @@ static void stop(struct manager *m, const char *why)
     notifier_stopping(m->notifier, SHUTDOWN_NS + TAKE_DOWN_NS);
     log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STOPPING), "%s: stopping%s", why,
                sessions_count(m->sessions) + runs_count(m->runs)
-                   ? "; sessions that record and runs that send are stopped first"
+                   ? "; running sessions and benchmark runs are stopped first"
                    : "");
-    /* One that fails is asked by /readyz why. */
+    /* After a failure /readyz still reports the reason. */
     if (m->failed == 0)
         api_stop_accepting(m->api);
     m->n_ending = 2;
-    sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
-    runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, on_shutdown_done, m);
+    sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
+    runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
 }
 
-/* What the catalog was is lost; what it would have said of profilers is still known. */
-static void on_catalog_lost(void *arg)
+/* The catalog is lost; which profilers run is still known from memory. */
+static void manager_on_catalog_lost(void *arg)
 {
     struct manager *m = arg;
 
     m->failed = -ESTALE;
     if (!m->stopping)
-        stop(m, "the catalog is lost");
+        manager_stop(m, "the catalog is lost");
 }
 
-static void on_stop_signal(evutil_socket_t number, short what, void *arg)
+static void manager_on_stop_signal(evutil_socket_t number, short what, void *arg)
 {
-    stop(arg, strsignal((int)number));
+    manager_stop(arg, strsignal((int)number));
 }
 
-static void on_idle(void *arg)
+static void manager_on_idle(void *arg)
 {
     struct manager *m = arg;
     char text[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *why = xasprintf("idle for %s", format_duration(text, m->manner.idle_ns));
+    _cleanup_(freep) char *why = xasprintf("idle for %s", format_duration(text, m->mode.idle_ns));
 
-    stop(m, why);
+    manager_stop(m, why);
 }
 
-static void on_stdin(evutil_socket_t fd, short what, void *arg)
+static void manager_on_stdin(evutil_socket_t fd, short what, void *arg)
 {
     struct manager *m = arg;
     char ignored[256];
@@ -101,24 +100,24 @@ static void on_stdin(evutil_socket_t fd, short what, void *arg)
     if (read(fd, ignored, sizeof(ignored)) > 0)
         return;
     event_del(m->starter);
-    stop(m, "end of stdin");
+    manager_stop(m, "end of stdin");
 }
 
-static void on_reload_signal(evutil_socket_t number, short what, void *arg)
+static void manager_on_reload_signal(evutil_socket_t number, short what, void *arg)
 {
     struct manager *m = arg;
 
-    if (m->manner.transient || m->stopping)
+    if (m->mode.transient || m->stopping)
         log_notice("%s: ignored by a profd that is %s", strsignal((int)number),
-                   m->manner.transient ? "transient" : "stopping");
+                   m->mode.transient ? "transient" : "stopping");
     else
-        reload(m);
+        manager_reload(m);
 }
 
 /* -- The loop ------------------------------------------------------------------------------------------- */
 
 /* Before any thread, and before whatever asks how many descriptors there may be. */
-static void setup_process(void)
+static void manager_setup_process(void)
 {
     struct rlimit files;
 
@@ -128,22 +127,23 @@ static void setup_process(void)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    /* The threads copy nothing of size: an arena for each would be memory that lies idle. */
+    /* The threads allocate little: an arena for each would be unused memory. */
     mallopt(M_ARENA_MAX, 1);
-    /* What is large is a mapping of its own, and gone when it is freed. By itself the threshold would rise to
-     * the largest block that ever was. */
-    mallopt(M_MMAP_THRESHOLD, MAPPED_ALONE);
+    /* Large blocks are mappings of their own, and returned when they are freed. By default the threshold would
+     * rise to the largest block so far. */
+    mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 }
 
-static int setup_loop(struct manager *m)
+static int manager_setup_loop(struct manager *m)
 {
     static const struct {
         int number;
         void (*fn)(evutil_socket_t number, short what, void *arg);
-    } signals[] = {{SIGTERM, on_stop_signal}, {SIGINT, on_stop_signal}, {SIGHUP, on_reload_signal}};
+    } signals[] = {{SIGTERM, manager_on_stop_signal},
+                   {SIGINT, manager_on_stop_signal},
+                   {SIGHUP, manager_on_reload_signal}};
 
-    /* By default libevent's clock is coarse, and its time that of the turn's beginning: timers would fire
-     * milliseconds early. */
+    /* By default libevent's clock is coarse, and cached for an iteration: timers would fire milliseconds early. */
     struct event_config *config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
     event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
@@ -160,29 +160,28 @@ static int setup_loop(struct manager *m)
 }
 
 /* A regular file or /dev/null would be at its end. */
-static int setup_starter(struct manager *m, struct problem *p)
+static int manager_setup_starter(struct manager *m, struct problem *p)
 {
-    m->starter = event_new(m->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_stdin, m);
+    m->starter = event_new(m->base, STDIN_FILENO, EV_READ | EV_PERSIST, manager_on_stdin, m);
     if (m->starter && event_add(m->starter, NULL) == 0)
         return 0;
-    problem_remedy(p, "Start it with a pipe as stdin, and close that when it is to end.");
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--transient: stdin is no pipe");
+    problem_remedy(p, "Start it with a pipe as stdin, and close the pipe to end it.");
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--transient: stdin is not a pipe");
 }
 
 /* -- The modules ---------------------------------------------------------------------------------------- */
 
-/* A program of profd's own: beside it in a build tree or where a tarball was unpacked, else where it is
- * installed. */
-static char *find_program(const char *name, const char *built_in)
+/* A program of profd: next to it in a build tree or an unpacked tarball, else where it is installed. */
+static char *manager_find_program(const char *name, const char *built_in)
 {
-    const char *const beside[] = {".", built_in, "../libexec/profd"};
+    const char *const next_to[] = {".", built_in, "../libexec/profd"};
     char exe[4096];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
     exe[MAX(n, 0)] = '\0';
     char *slash = strrchr(exe, '/');
-    for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
-        char *path = xasprintf("%.*s/%s/%s", (int)(slash - exe), exe, beside[i], name);
+    for (size_t i = 0; slash && i < ARRAY_SIZE(next_to); i++) {
+        char *path = xasprintf("%.*s/%s/%s", (int)(slash - exe), exe, next_to[i], name);
         if (access(path, X_OK) == 0)
             return path;
         free(path);
@@ -202,8 +201,8 @@ struct ingest_limits manager_ingest_limits(const struct config *c)
     return limits;
 }
 
-/* Without one nothing is lost but the last line of defence. */
-static void setup_ingest_group(struct manager *m)
+/* A further line of defense, which profd can do without. */
+static void manager_setup_ingest_group(struct manager *m)
 {
     const struct ingest_limits limits = manager_ingest_limits(&m->config);
     _cleanup_(freep) char *text = NULL, *path = NULL;
@@ -221,30 +220,30 @@ static void setup_ingest_group(struct manager *m)
     if (r >= 0)
         ingest_set_group(m->ingest, r);
     else
-        log_debug("profd-ingest gets no cgroup of its own below %s: %s (%s)", directory, reason,
+        log_debug("cannot create a cgroup for profd-ingest below %s: %s (%s)", directory, reason,
                   strerror(-r));
 }
 
-static int setup_ingest(struct manager *m, struct problem *p)
+static int manager_setup_ingest(struct manager *m, struct problem *p)
 {
-    _cleanup_(freep) char *program = find_program("profd-ingest", "ingest");
+    _cleanup_(freep) char *program = manager_find_program("profd-ingest", "ingest");
 
     if (access(program, X_OK) < 0) {
-        problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which reads trace files: %s", program,
+        problem_set(p, -errno, PROBLEM_INTERNAL, "cannot run %s, which reads trace files: %s", program,
                     strerror(errno));
-        problem_remedy(p, "It is installed with profd; install both anew.");
+        problem_remedy(p, "Reinstall profd, which includes it.");
         return -ENOENT;
     }
     int r = ingest_new(m->base, program, (unsigned)m->config.children_max, &m->ingest);
-    if (r >= 0 && !m->manner.transient)
-        setup_ingest_group(m);
+    if (r >= 0 && !m->mode.transient)
+        manager_setup_ingest_group(m);
     return r;
 }
 
-/* Whether it is there is found out by who wants to send something. */
-static int setup_runs(struct manager *m)
+/* A missing program is reported by the first run. */
+static int manager_setup_runs(struct manager *m)
 {
-    _cleanup_(freep) char *program = find_program("profd-load", "load");
+    _cleanup_(freep) char *program = manager_find_program("profd-load", "load");
     const struct runs_rooms modules = {.base = m->base,
                                        .catalog = m->catalog,
                                        .finder = m->finder,
@@ -260,7 +259,7 @@ static int setup_runs(struct manager *m)
     return r;
 }
 
-static int setup_api(struct manager *m, struct problem *p)
+static int manager_setup_api(struct manager *m, struct problem *p)
 {
     const struct api_modules modules = {.base = m->base,
                                         .offload = m->offload,
@@ -282,10 +281,10 @@ static int setup_api(struct manager *m, struct problem *p)
     return r < 0 ? r : api_open(m->api, p);
 }
 
-static int open_catalog(struct manager *m, struct problem *p)
+static int manager_open_catalog(struct manager *m, struct problem *p)
 {
     _cleanup_(freep) char *path = xasprintf("%s/catalog.db", m->config.state_dir);
-    const int64_t deadline = mono_ns() + (m->manner.background ? PREDECESSOR_NS : 0);
+    const int64_t deadline = mono_ns() + (m->mode.background ? PREDECESSOR_NS : 0);
     int r;
 
     while ((r = catalog_open(path, m->base, m->offload, &m->catalog, p)) == -EBUSY && mono_ns() < deadline) {
@@ -293,58 +292,61 @@ static int open_catalog(struct manager *m, struct problem *p)
         usleep(PREDECESSOR_LOOK_US);
     }
     if (r >= 0)
-        catalog_on_lost(m->catalog, on_catalog_lost, m);
+        catalog_on_lost(m->catalog, manager_on_catalog_lost, m);
     return r;
 }
 
-static struct idle *setup_idle(struct manager *m)
+static struct service_modules manager_service_modules(const struct manager *m)
 {
-    const struct idle_modules modules = {.base = m->base,
-                                         .catalog = m->catalog,
-                                         .sessions = m->sessions,
-                                         .runs = m->runs,
-                                         .ingest = m->ingest,
-                                         .api = m->api};
-    return idle_new(&modules, m->manner.idle_ns, on_idle, m);
+    return (struct service_modules){.base = m->base,
+                                    .offload = m->offload,
+                                    .catalog = m->catalog,
+                                    .sessions = m->sessions,
+                                    .runs = m->runs,
+                                    .store = m->store,
+                                    .ingest = m->ingest,
+                                    .api = m->api,
+                                    .fleet_settings = &m->config.fleet};
 }
 
-/* The journal of one that has none. In a directory that is known to be fit for it. */
-static int setup_log(struct manager *m, struct problem *p)
+static struct notifier *manager_notifier_new(struct manager *m)
 {
-    _cleanup_(freep) char *path = xasprintf("%s/profd.log", m->config.state_dir);
-
-    int r = m->manner.background ? log_to_file(path) : 0;
-    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot log to %s: %s", path, strerror(-r)) : 0;
-}
-
-static struct notifier *setup_notifier(struct manager *m)
-{
-    const struct notifier_modules modules = {.base = m->base,
-                                             .offload = m->offload,
-                                             .catalog = m->catalog,
-                                             .sessions = m->sessions,
-                                             .store = m->store,
-                                             .fleet_settings = &m->config.fleet};
+    const struct service_modules modules = manager_service_modules(m);
     return notifier_new(&modules);
 }
 
-static void on_probe(bool at_rest, void *arg)
+static struct idle *manager_idle_new(struct manager *m)
+{
+    const struct service_modules modules = manager_service_modules(m);
+    return idle_new(&modules, m->mode.idle_ns, manager_on_idle, m);
+}
+
+/* For a profd without a journal. The directory was checked before. */
+static int manager_setup_log(struct manager *m, struct problem *p)
+{
+    _cleanup_(freep) char *path = xasprintf("%s/profd.log", m->config.state_dir);
+
+    int r = m->mode.background ? log_to_file(path) : 0;
+    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot log to %s: %s", path, strerror(-r)) : 0;
+}
+
+static void manager_on_probe(bool at_rest, void *arg)
 {
     struct manager *m = arg;
     heap_look(&m->heap, at_rest);
 }
 
-static int setup(struct manager *m, struct problem *p)
+static int manager_setup(struct manager *m, struct problem *p)
 {
     const struct config *c = &m->config;
 
     int r = state_dir_check(c->state_dir, p);
     if (r >= 0)
-        r = setup_loop(m);
+        r = manager_setup_loop(m);
     if (r >= 0)
         r = loop_lag_new(m->base, &m->lag);
     if (r >= 0)
-        loop_lag_on_probe(m->lag, on_probe, m);
+        loop_lag_on_probe(m->lag, manager_on_probe, m);
     if (r >= 0)
         r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
     if (r >= 0)
@@ -354,41 +356,41 @@ static int setup(struct manager *m, struct problem *p)
     if (r >= 0)
         caller_set_answers_max(m->caller, c->fleet.response_memory_max);
     if (r >= 0)
-        r = open_catalog(m, p);
+        r = manager_open_catalog(m, p);
     if (r >= 0)
-        r = setup_log(m, p);
+        r = manager_setup_log(m, p);
     if (r >= 0)
         r = fleet_finder_new(m->base, m->caller, m->offload, &c->fleet, &m->finder);
     if (r >= 0)
         r = sessions_new(m->base, m->offload, m->caller, m->finder, m->catalog, &c->fleet, &c->session,
                          &m->sessions);
     if (r >= 0)
-        r = setup_runs(m);
+        r = manager_setup_runs(m);
     if (r >= 0)
         r = store_new(&c->store, m->catalog, m->offload, &m->store, p);
     if (r >= 0)
-        r = setup_ingest(m, p);
+        r = manager_setup_ingest(m, p);
     if (r >= 0)
         r = collector_new(m->base, m->offload, m->catalog, m->sessions, m->store, m->ingest, &c->collect,
                           &m->collector);
     if (r >= 0)
-        m->notifier = setup_notifier(m);
+        m->notifier = manager_notifier_new(m);
     if (r >= 0)
-        r = m->manner.transient ? setup_starter(m, p) : sessions_recover(m->sessions);
-    if (r >= 0 && !m->manner.transient)
+        r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->sessions);
+    if (r >= 0 && !m->mode.transient)
         r = runs_recover(m->runs);
     if (r >= 0)
-        r = setup_api(m, p);
-    if (r >= 0 && !m->manner.transient)
+        r = manager_setup_api(m, p);
+    if (r >= 0 && !m->mode.transient)
         collector_begin(m->collector);
-    if (r >= 0 && m->manner.idle_ns)
-        m->idle = setup_idle(m);
+    if (r >= 0 && m->mode.idle_ns)
+        m->idle = manager_idle_new(m);
     return r;
 }
 
-/* What is under way for a room, in a child, on a thread or until the commit, ends before the room does. A
+/* Work for a module in a child, on a thread or until a commit ends before the module does. A
  * negative errno value where a thread does not end. */
-static int let_end(struct manager *m)
+static int manager_close_modules(struct manager *m)
 {
     int r = 0;
 
@@ -404,20 +406,20 @@ static int let_end(struct manager *m)
     m->ingest = ingest_free(m->ingest);
     if (m->offload)
         r = offload_drain(m->offload, mono_ns() + DRAIN_NS);
-    /* Its last commits call into every room, so it is the first that goes. */
+    /* Its last commits call into every module, so it is closed first. */
     m->catalog = catalog_close(m->catalog);
     return r;
 }
 
 /* A negative errno value where a thread still uses what the modules own: then that goes with the process. */
-static int take_down(struct manager *m)
+static int manager_take_down(struct manager *m)
 {
     sigset_t all;
 
-    /* One more signal has nothing to add, and would end profd once nobody handles it. */
+    /* A further signal would end profd once its handlers are gone. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    int r = let_end(m);
+    int r = manager_close_modules(m);
     if (r < 0)
         return r;
     notifier_free(m->notifier);
@@ -444,7 +446,7 @@ static int take_down(struct manager *m)
 
 /* -- Running -------------------------------------------------------------------------------------------- */
 
-static void say_ready(struct manager *m, const char *file)
+static void manager_log_ready(struct manager *m, const char *file)
 {
     const struct config *c = &m->config;
 
@@ -458,13 +460,13 @@ static void say_ready(struct manager *m, const char *file)
     notifier_ready(m->notifier);
 }
 
-static void tell_starter(const struct manner *manner)
+static void manager_report_ready(const struct run_mode *mode)
 {
     puts("ready");
     fflush(stdout);
-    if (!manner->background)
+    if (!mode->background)
         return;
-    /* What stays open is held open: the starter's pipes, its terminal. */
+    /* Open descriptors would keep the pipes and the terminal of the starter open. */
     _cleanup_(closep) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
@@ -472,27 +474,27 @@ static void tell_starter(const struct manner *manner)
     dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-int manager_run(struct config *config, const struct config_overrides *overrides, const struct manner *manner,
+int manager_run(struct config *config, const struct config_overrides *overrides, const struct run_mode *mode,
                 const char *file)
 {
-    struct manager m = {.config = *config, .overrides = overrides, .manner = *manner};
+    struct manager m = {.config = *config, .overrides = overrides, .mode = *mode};
     _cleanup_(problem_done) struct problem p = {0};
 
-    setup_process();
-    int r = setup(&m, &p);
+    manager_setup_process();
+    int r = manager_setup(&m, &p);
     if (r < 0) {
         log_error("%s", p.what ? p.what : strerror(-r));
         if (p.remedy)
             log_error("  %s", p.remedy);
     } else {
-        say_ready(&m, file);
-        if (manner->transient || manner->background)
-            tell_starter(manner);
+        manager_log_ready(&m, file);
+        if (mode->transient || mode->background)
+            manager_report_ready(mode);
         r = loop_lag_dispatch(m.lag);
         r = m.failed < 0 ? m.failed : r;
     }
-    if (take_down(&m) < 0) {
-        log_warning("a file system does not answer: ending without what waits for it");
+    if (manager_take_down(&m) < 0) {
+        log_warning("a file system does not answer: ending without waiting for it");
         _exit(r < 0 ? EXIT_FAILED : EXIT_DONE);
     }
     config_done(&m.config);

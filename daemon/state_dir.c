@@ -125,7 +125,7 @@ int state_dir_check(const char *path, struct problem *p)
     _cleanup_(freep) char *there = find_there(path, &fs);
 
     if (!there)
-        return 0; /* whoever makes it says more */
+        return 0; /* its creation reports the error */
     unsigned long f_type = (unsigned int)fs.f_type;
     const char *name = f_type == FUSE_MAGIC ? fuse_name(there) : network_fs_name(f_type);
     if (!name)

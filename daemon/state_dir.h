@@ -8,7 +8,7 @@
 
 #include "base/problem.h"
 
-/* "NFS"; NULL for a file system of this host. FUSE is told by network_fuse_name(). Pure. */
+/* "NFS"; NULL for a file system of this host. For FUSE see network_fuse_name(). Pure. */
 const char *network_fs_name(unsigned long f_type);
 /* "SSHFS" for "fuse.sshfs"; NULL where nothing is known against it. Pure. */
 const char *network_fuse_name(const char *fs_type);

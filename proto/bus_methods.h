@@ -26,11 +26,11 @@ struct bus_method {
     const char *interface, *name;
     /* Signatures. In: s is the {id} of the address, a{sv} its query's parameters (GET) or its body. */
     const char *in, *out;
-    const char *names; /* of the arguments, in and then out, each with a NUL behind it */
+    const char *names; /* of the arguments, in and then out, each followed by a NUL */
     const char *http_method, *pattern;
 };
 
-const struct bus_method *bus_method_at(size_t i); /* NULL behind the last */
+const struct bus_method *bus_method_at(size_t i); /* NULL after the last */
 const struct bus_method *bus_method_find(const char *interface, const char *name);
 
 /* Room for "BadRequest". */

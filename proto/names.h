@@ -28,7 +28,7 @@ enum run_state {
     RUN_REQUESTED,
     RUN_WARMING,  /* until the first request that counts, also while profilers are started */
     RUN_LOADING,  /* requests are sent */
-    RUN_DRAINING, /* what is under way may end */
+    RUN_DRAINING, /* requests in flight may end */
     RUN_COMPLETE,
     RUN_PARTIAL, /* some requests failed, or it was cut */
     RUN_FAILED,
@@ -62,10 +62,10 @@ enum health {
     _HEALTH_MAX,
 };
 
-/* What the catalog says of a trace's file. */
+/* The state of a trace's file in the catalog. */
 enum trace_state {
     TRACE_COMPLETE,
-    TRACE_TRUNCATED,  /* readable up to a point; the reason says how far */
+    TRACE_TRUNCATED,  /* readable up to a point; the reason has the offset */
     TRACE_EMPTY,      /* 0 bytes */
     TRACE_CORRUPT,    /* checksum wrong, not JSON, ... */
     TRACE_UNREADABLE, /* could not be opened, or the child that read it died */
@@ -77,7 +77,7 @@ enum trace_state {
 /* What somebody may do; each right includes those before it. */
 enum right {
     RIGHT_NONE,    /* what everybody may who reaches the door */
-    RIGHT_READ,    /* what the catalog says */
+    RIGHT_READ,    /* the catalog */
     RIGHT_OPERATE, /* start and stop profilers, take files in */
     RIGHT_ADMIN,   /* remove what is kept */
     _RIGHT_MAX,

@@ -18,7 +18,7 @@
 #define CHALLENGE       "Bearer realm=\"profd\""
 
 /* What a reload replaces. */
-struct rules {
+struct access_rules {
     struct tokens tokens;
     SSL_CTX *tls;
     char **hosts;
@@ -30,7 +30,7 @@ struct rules {
 struct access {
     struct listen_address addresses[LISTEN_MAX];
     size_t n_addresses;
-    struct rules rules;
+    struct access_rules rules;
     struct guard guard;
     uint64_t denials[_DENIAL_MAX];
     int64_t log_since_ns;
@@ -39,7 +39,7 @@ struct access {
 
 /* -- Rules -------------------------------------------------------------------------------------------- */
 
-static void rules_done(struct rules *r)
+static void rules_done(struct access_rules *r)
 {
     tokens_done(&r->tokens);
     SSL_CTX_free(r->tls);
@@ -47,10 +47,10 @@ static void rules_done(struct rules *r)
         free(r->hosts[i]);
     free(r->hosts);
     free(r->open_to);
-    *r = (struct rules){0};
+    *r = (struct access_rules){0};
 }
 
-static void copy_lists(struct rules *r, const struct api_settings *s)
+static void rules_copy_lists(struct access_rules *r, const struct api_settings *s)
 {
     r->hosts = xcalloc(s->n_hosts, sizeof(*r->hosts));
     for (; r->n_hosts < s->n_hosts; r->n_hosts++)
@@ -60,7 +60,7 @@ static void copy_lists(struct rules *r, const struct api_settings *s)
         r->open_to[r->n_open_to] = s->open_to[r->n_open_to];
 }
 
-static int load_tls(struct rules *r, const struct api_settings *s, struct problem *p)
+static int rules_load_tls(struct access_rules *r, const struct api_settings *s, struct problem *p)
 {
     if (!s->cert_file && !s->key_file && !s->client_ca_file)
         return 0;
@@ -76,28 +76,26 @@ static int load_tls(struct rules *r, const struct api_settings *s, struct proble
     return http_tls_new(&(struct http_tls_files){s->cert_file, s->key_file, s->client_ca_file}, &r->tls, p);
 }
 
-static const char token_remedy[] = "profctl token new NAME --role operate prints a token, and the line for "
-                                   "the file that [http] tokens_file= "
-                                   "names.";
+static const char token_remedy[] = "Create one with profctl token new NAME --role operate, and add the "
+                                   "line that it prints to the file of [http] tokens_file=.";
 
-/* Beyond this host nobody is let in by accident, and no token is sent for all to read. */
-static int check_exposure(const struct access *a, const struct rules *r, bool plain_http, struct problem *p)
+/* Other hosts get access only with a token, and no token is sent unencrypted. */
+static int rules_check_exposure(const struct access *a, const struct access_rules *r, bool plain_http,
+                                struct problem *p)
 {
     for (size_t i = 0; i < a->n_addresses; i++) {
         const struct listen_address *l = &a->addresses[i];
         if (address_is_loopback(&l->ip))
             continue;
         if (!r->tls && !plain_http) {
-            problem_set(p, -EPERM, PROBLEM_DENIED, "listen=%s: tokens would be sent there without encryption",
+            problem_set(p, -EPERM, PROBLEM_DENIED, "listen=%s: tokens would be sent without encryption",
                         l->text);
-            problem_remedy(p,
-                           "Set [http] cert_file= and key_file= of profd.conf, or plain_http=yes where the "
-                           "network is protected otherwise.");
+            problem_remedy(p, "Set [http] cert_file= and key_file= of profd.conf, or plain_http=yes if the "
+                              "network is protected otherwise.");
             return -EPERM;
         }
         if (r->tokens.n == 0) {
-            problem_set(p, -EPERM, PROBLEM_DENIED,
-                        "listen=%s: there is no token that anybody could use there", l->text);
+            problem_set(p, -EPERM, PROBLEM_DENIED, "listen=%s: no token is configured", l->text);
             problem_remedy(p, "%s", token_remedy);
             return -EPERM;
         }
@@ -105,20 +103,21 @@ static int check_exposure(const struct access *a, const struct rules *r, bool pl
     return 0;
 }
 
-static int load(const struct access *a, const struct api_settings *s, struct rules *ret, struct problem *p)
+static int rules_load(const struct access *a, const struct api_settings *s, struct access_rules *ret,
+                      struct problem *p)
 {
-    _cleanup_(rules_done) struct rules rules = {0};
+    _cleanup_(rules_done) struct access_rules rules = {0};
 
-    copy_lists(&rules, s);
+    rules_copy_lists(&rules, s);
     int r = s->tokens_file ? tokens_load(s->tokens_file, &rules.tokens, p) : 0;
     if (r == 0)
-        r = load_tls(&rules, s, p);
+        r = rules_load_tls(&rules, s, p);
     if (r == 0)
-        r = check_exposure(a, &rules, s->plain_http, p);
+        r = rules_check_exposure(a, &rules, s->plain_http, p);
     if (r < 0)
         return r;
     *ret = rules;
-    rules = (struct rules){0};
+    rules = (struct access_rules){0};
     return 0;
 }
 
@@ -130,11 +129,11 @@ int access_new(const struct api_settings *s, const struct listen_address *addres
     memcpy(a->addresses, addresses, n * sizeof(*addresses));
     a->n_addresses = n;
     if (n > 0) {
-        int r = load(a, s, &a->rules, p);
+        int r = rules_load(a, s, &a->rules, p);
         if (r < 0)
             return r;
         if (a->rules.tokens.n == 0) {
-            log_warning("listen=%s: without a token nobody can use it", addresses[0].text);
+            log_warning("listen=%s: no token is configured, so no client has access", addresses[0].text);
             log_warning("  %s", token_remedy);
         }
     }
@@ -153,9 +152,9 @@ struct access *access_free(struct access *a)
 
 int access_reload(struct access *a, const struct api_settings *s, struct problem *p)
 {
-    struct rules rules;
+    struct access_rules rules;
 
-    int r = a->n_addresses > 0 ? load(a, s, &rules, p) : 0;
+    int r = a->n_addresses > 0 ? rules_load(a, s, &rules, p) : 0;
     if (r < 0 || a->n_addresses == 0)
         return r;
     rules_done(&a->rules);
@@ -176,28 +175,28 @@ SSL_CTX *access_tls(const struct access *a)
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
 /*
- * A TCP port of this host can be reached by every web page that its users look at. A page tells on itself by
- * what its browser adds; one that had its own name resolved to us, by that name.
+ * Every web page that a user of this host views can reach its TCP ports. Browsers mark such requests by
+ * headers; a page that had its own name resolved to this host is recognized by that name.
  */
-static int check_browser(const struct access *a, const struct http_request *r, enum denial *why,
-                         struct problem *p)
+static int access_check_browser(const struct access *a, const struct http_request *r, enum denial *reason,
+                                struct problem *p)
 {
     const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
     const struct host_rules ours = {a->addresses, a->n_addresses, a->rules.hosts, a->rules.n_hosts};
 
-    *why = DENIAL_WEB_PAGE;
+    *reason = DENIAL_WEB_PAGE;
     if (http_header(r, "Origin") || (site && !streq(site, "none")))
-        return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages may not talk to profd");
-    *why = DENIAL_NAME;
+        return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages have no access to profd");
+    *reason = DENIAL_NAME;
     if (host && host_is_ours(host, &ours))
         return 0;
-    problem_set(p, -EPERM, PROBLEM_DENIED, "profd is called %s here, which is none of its names",
-                host ? host : "nothing");
-    problem_remedy(p, "Use the address that it listens on, or add the name: [http] host= of profd.conf.");
+    problem_set(p, -EPERM, PROBLEM_DENIED, "unknown host name %s", host ? host : "(none)");
+    problem_remedy(p,
+                   "Use the address that profd listens on, or add the name to [http] host= of profd.conf.");
     return -EPERM;
 }
 
-static bool is_open(const struct access *a, const struct http_request *r, const struct route *route)
+static bool access_is_open(const struct access *a, const struct http_request *r, const struct route *route)
 {
     if (!route || route->right != RIGHT_NONE || route->everybody)
         return route && route->everybody;
@@ -207,30 +206,29 @@ static bool is_open(const struct access *a, const struct http_request *r, const 
     return false;
 }
 
-static int ask_to_wait(struct http_request *r, int64_t wait_ns, struct problem *p)
+static int access_ask_to_wait(struct http_request *r, int64_t wait_ns, struct problem *p)
 {
     char seconds[24];
 
     snprintf(seconds, sizeof(seconds), "%" PRId64, (wait_ns + NS_PER_S - 1) / NS_PER_S);
     http_reply_header(r, "Retry-After", seconds);
-    problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "too many wrong tokens came from this address");
-    problem_remedy(p, "Wait %s s, and have whoever sends them corrected.", seconds);
+    problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "too many wrong tokens from this address");
+    problem_remedy(p, "Correct the client that sends them, and wait %s s.", seconds);
     return -EAGAIN;
 }
 
-static int refuse_token(struct http_request *r, bool given, struct problem *p)
+static int access_refuse_token(struct http_request *r, bool given, struct problem *p)
 {
     http_reply_header(r, "WWW-Authenticate", given ? CHALLENGE ", error=\"invalid_token\"" : CHALLENGE);
-    problem_set(p, -EACCES, PROBLEM_NO_TOKEN,
-                given ? "profd does not know this token" : "a token is needed here");
+    problem_set(p, -EACCES, PROBLEM_NO_TOKEN, given ? "unknown token" : "a token is required");
     problem_remedy(p, "%s",
-                   given ? "Is it of this profd, and still in its file of tokens?"
+                   given ? "Check that the token is in the tokens file of this profd."
                          : "Send \"Authorization: Bearer TOKEN\"; profctl takes it from --token-file FILE, "
                            "$PROFD_TOKEN_FILE or ~/.config/profd/token.");
     return -EACCES;
 }
 
-static enum right needed_right(const struct http_request *r, const struct route *route)
+static enum right access_needed_right(const struct http_request *r, const struct route *route)
 {
     enum right right = route ? route->right : RIGHT_READ;
     const char *rest = route && route->operate ? route->operate : "", *word;
@@ -244,53 +242,54 @@ static enum right needed_right(const struct http_request *r, const struct route 
     return right;
 }
 
-static int check_role(struct http_request *r, const struct token *token, enum right needed, struct problem *p)
+static int access_check_role(struct http_request *r, const struct token *token, enum right needed,
+                             struct problem *p)
 {
     if (token->right >= needed)
         return 0;
     _cleanup_(freep) char *challenge =
         xasprintf(CHALLENGE ", error=\"insufficient_scope\", scope=\"%s\"", right_name(needed));
     http_reply_header(r, "WWW-Authenticate", challenge);
-    problem_set(p, -EPERM, PROBLEM_DENIED, "this needs the role %s; token %s has %s", right_name(needed),
-                token->name, right_name(token->right));
-    problem_remedy(p, "Use a token with the role %s: profctl token new NAME --role %s makes one.",
+    problem_set(p, -EPERM, PROBLEM_DENIED, "the request requires role %s; token %s has role %s",
+                right_name(needed), token->name, right_name(token->right));
+    problem_remedy(p, "Use a token with role %s: profctl token new NAME --role %s creates one.",
                    right_name(needed), right_name(needed));
     return -EPERM;
 }
 
-/* NULL: none, or a wrong one. */
-static const struct token *shown_token(const struct access *a, const struct http_request *r)
+/* NULL: no token, or an unknown one. */
+static const struct token *access_shown_token(const struct access *a, const struct http_request *r)
 {
     const char *text = tokens_of_header(http_header(r, "Authorization"));
     return text ? tokens_find(&a->rules.tokens, text) : NULL;
 }
 
-static int check_token(struct access *a, struct http_request *r, const struct route *route, enum denial *why,
-                       struct problem *p)
+static int access_check_token(struct access *a, struct http_request *r, const struct route *route,
+                              enum denial *reason, struct problem *p)
 {
     const struct in6_addr *ip = &http_peer(r)->ip;
 
-    *why = DENIAL_NO_TOKEN;
+    *reason = DENIAL_NO_TOKEN;
     if (!http_header(r, "Authorization"))
-        return refuse_token(r, false, p);
-    /* Tokens are too long to be guessed, and an address may be shared: with whoever sends wrong ones from a
-     * proxy, or from this host, a right one is not shut out. */
-    const struct token *token = shown_token(a, r);
+        return access_refuse_token(r, false, p);
+    /* Tokens are too long to be guessed, and an address may be shared: a valid token is not refused because
+     * another client of the same proxy or host sends wrong ones. */
+    const struct token *token = access_shown_token(a, r);
     if (!token) {
         int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
-        *why = wait_ns > 0 ? DENIAL_THROTTLED : DENIAL_WRONG_TOKEN;
+        *reason = wait_ns > 0 ? DENIAL_THROTTLED : DENIAL_WRONG_TOKEN;
         if (wait_ns > 0)
-            return ask_to_wait(r, wait_ns, p);
+            return access_ask_to_wait(r, wait_ns, p);
         guard_failed(&a->guard, ip, mono_ns());
-        return refuse_token(r, true, p);
+        return access_refuse_token(r, true, p);
     }
     http_set_user(r, token->name);
-    *why = DENIAL_ROLE;
-    return check_role(r, token, needed_right(r, route), p);
+    *reason = DENIAL_ROLE;
+    return access_check_role(r, token, access_needed_right(r, route), p);
 }
 
-/* One line for each refusal, unless there are many: whoever sends them must not fill the disk. */
-static void log_refusal(struct access *a, const struct http_request *r, const struct problem *p)
+/* One line for each refusal, up to a limit: refused clients must not fill the disk. */
+static void access_log_refusal(struct access *a, const struct http_request *r, const struct problem *p)
 {
     int64_t now_ns = mono_ns();
 
@@ -308,13 +307,13 @@ int access_check(struct access *a, struct http_request *r, const struct route *r
 {
     if (http_peer(r)->local)
         return 0;
-    enum denial why;
-    int err = check_browser(a, r, &why, p);
-    if (err == 0 && !is_open(a, r, route))
-        err = check_token(a, r, route, &why, p);
+    enum denial reason;
+    int err = access_check_browser(a, r, &reason, p);
+    if (err == 0 && !access_is_open(a, r, route))
+        err = access_check_token(a, r, route, &reason, p);
     if (err < 0) {
-        a->denials[why]++;
-        log_refusal(a, r, p);
+        a->denials[reason]++;
+        access_log_refusal(a, r, p);
     }
     return err;
 }
@@ -323,11 +322,11 @@ bool access_holds(const struct access *a, const struct http_request *r, const st
 {
     if (http_peer(r)->local)
         return true;
-    enum denial why;
-    if (check_browser(a, r, &why, NULL) < 0)
+    enum denial reason;
+    if (access_check_browser(a, r, &reason, NULL) < 0)
         return false;
-    if (is_open(a, r, route))
+    if (access_is_open(a, r, route))
         return true;
-    const struct token *token = shown_token(a, r);
-    return token && token->right >= needed_right(r, route);
+    const struct token *token = access_shown_token(a, r);
+    return token && token->right >= access_needed_right(r, route);
 }

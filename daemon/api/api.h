@@ -3,7 +3,7 @@
  * The API: profd's operations over HTTP, on a Unix socket and, where configured, on TCP and D-Bus
  * (bus.h).
  *
- * It translates: parse, call a room, render. It owns its server, its sockets and the requests that wait for
+ * It translates: parse, call a module, render. It owns its server, its sockets and the requests that wait for
  * an answer; everything else is borrowed. What it knows of HTTP is daemon/api/http.h.
  */
 #pragma once
@@ -36,12 +36,12 @@ struct api_modules {
     const char *state_dir;
 };
 
-/* Copies the pointers. Answers nobody yet. */
+/* Copies the pointers. Serves no client yet. */
 int api_new(const struct api_modules *modules, struct api **ret);
 int api_open(struct api *api, struct problem *p);
 /* Whether api_open() would accept the tokens, certificates and addresses of s. Opens nothing. */
 int api_check_settings(const struct api_settings *s, struct problem *p);
-/* Who is there: connections that are open, and requests so far, over D-Bus too. */
+/* Open connections, and requests so far, D-Bus included. */
 struct api_traffic {
     unsigned connections;
     uint64_t requests;
@@ -49,9 +49,9 @@ struct api_traffic {
 void api_traffic(const struct api *api, struct api_traffic *ret);
 /* The limits of its configuration have changed. */
 void api_renew_limits(struct api *api);
-/* Reads tokens and certificates again, as s says. Where anything is wrong the former ones stay. */
+/* Reads tokens and certificates again, by the settings s. On an error the previous ones stay. */
 int api_reload(struct api *api, const struct api_settings *s, struct problem *p);
-/* No new connections; requests under way are still answered. */
+/* No new connections; requests in progress are still answered. */
 void api_stop_accepting(struct api *api);
 /* Ends every connection and removes the socket. The modules are not used from here on. */
 void api_close(struct api *api);

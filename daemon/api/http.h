@@ -67,7 +67,7 @@ int http_server_listen(struct http_server *s, int take_fd);
 void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *context);
 /* Closes the listening sockets and the idle connections; the others end after the reply they wait for. */
 void http_server_stop_accepting(struct http_server *s);
-/* Ends all connections; requests that are owed a reply are told by http_on_close(). Never from a handler. */
+/* Ends all connections; requests without a reply get their http_on_close() call. Never from a handler. */
 struct http_server *http_server_free(struct http_server *s);
 /* Connections that are open stay open. */
 void http_server_set_connections_max(struct http_server *s, unsigned max);

@@ -21,7 +21,7 @@ struct http_file {
     int64_t offset, end;
     struct offload *offload;
     uint64_t lane;
-    struct fetch *fetch; /* under way, or done */
+    struct fetch *fetch; /* in progress, or done */
     void (*ready)(void *arg);
     void *arg;
 };

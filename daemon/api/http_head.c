@@ -206,7 +206,7 @@ static bool has_control(const char *s, size_t size)
 ssize_t http_head_find(const char *data, size_t size, size_t head_max, size_t *scanned,
                        struct http_refusal *why)
 {
-    /* What does not start with a letter is no HTTP (TLS, say) and may never send a line's end. */
+    /* Other protocols, such as TLS, may never send the end of a line. */
     if (size > 0 && !is_token_char(data[0]))
         return head_refuse(why, 400, "this is not an HTTP request");
 
@@ -327,7 +327,7 @@ static int head_read_field(char *line, size_t size, struct http_field *ret, stru
     return 0;
 }
 
-/* What the headers say of the message itself, while they are read. */
+/* Framing of the message by its headers, while they are read. */
 struct head_framing {
     unsigned n_host, n_length, n_transfer;
     bool close, keep_alive;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets that the API listens on: a Unix socket for the users of this host, and TCP. Who may do what there is
+ * Sockets that the API listens on: a Unix socket for the users of this host, and TCP. Access control is
  * access.h.
  */
 #pragma once

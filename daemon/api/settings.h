@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the configuration says about the API: where it listens, by which names it may be addressed, and which
- * files prove who may use it. The configuration owns and fills the struct; the API borrows it. Opens nothing:
+ * Settings of the API: where it listens, by which names it may be addressed, and which files control access. The configuration owns and fills the struct; the API borrows it. Opens nothing:
  * sockets are listen.h's, files are access.c's.
  */
 #pragma once

@@ -31,7 +31,7 @@ int sqlite_errno(sqlite3 *db, int rc)
         return -EROFS;
     case SQLITE_IOERR:
         e = system_or(db, -EIO);
-        /* A limit on the file's size or a quota is a full disk to whoever has to make room. */
+        /* A limit on the file's size or a quota is a full disk to an administrator. */
         return e == -EFBIG || e == -EDQUOT ? -ENOSPC : e;
     case SQLITE_CANTOPEN:
         e = system_or(db, -EIO);

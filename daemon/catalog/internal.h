@@ -319,7 +319,7 @@ struct catalog {
 
     int wal_pages, checkpoint_at_pages; /* as of the last commit */
     bool checkpoint_due;
-    struct upkeep_job *upkeep; /* under way */
+    struct upkeep_job *upkeep; /* in progress */
     struct upkeep_waiters upkeep_waiters;
     struct catalog_metrics metrics;
 };
@@ -399,7 +399,7 @@ int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, v
  * changes nothing. */
 int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value);
 /*
- * Reads what a query gives into a fresh array of records of that size, so that no statement is under way
+ * Reads what a query gives into a fresh array of records of that size, so that no statement is active
  * while somebody else's function runs. The caller frees it by free_records().
  */
 int read_records(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, size_t record_size,

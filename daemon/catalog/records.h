@@ -219,11 +219,11 @@ int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t l
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
  */
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id);
-/* Of a target: its traces that were read whole, and how much of a model's work is in them: operators and what
+/* Of a target: the number of its complete traces, and of the events of model work in them: operators and what
  * a GPU did. */
 int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
-/* What the file of a stored trace takes on the disk, where that is not what the row says. */
+/* Sets the allocated size of the file of a stored trace, if it differs from the row. */
 int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes);
 
 /*

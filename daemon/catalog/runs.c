@@ -72,7 +72,7 @@ int catalog_add_request(struct catalog *c, struct request_row *r)
     return append_record(c, STATEMENT_ADD_REQUEST, &request_fields, r);
 }
 
-/* Hands on at most one batch, and moves the position behind it. */
+/* Hands on at most one batch, and moves the position after it. */
 static int request_batch(struct catalog *c, int64_t run_id, int64_t *at, int64_t limit,
                          int (*fn)(const struct request_row *r, void *arg), void *arg, size_t *ret_n)
 {
@@ -141,7 +141,7 @@ static void put_figures(json_t *run, const json_t *summary)
         json_object_set(run, figures[i], json_object_get(summary, figures[i]));
 }
 
-/* As they were counted when they came, whatever the summary says. */
+/* The counts of the rows, not those of the summary. */
 static void put_counts(json_t *run)
 {
     static const char *const names[] = {"success", "incomplete", "error"};
@@ -154,7 +154,7 @@ static void put_counts(json_t *run)
     json_object_set_new(run, "requests", requests);
 }
 
-static int run_to_json(struct catalog *c, const struct run_record *r, bool whole, json_t **ret)
+static int run_to_json(struct catalog *c, const struct run_record *r, bool with_summary, json_t **ret)
 {
     _cleanup_json_ j = json_object();
     _cleanup_json_ summary = NULL;
@@ -168,7 +168,7 @@ static int run_to_json(struct catalog *c, const struct run_record *r, bool whole
     fields_put_json(&run_fields, r, j);
     put_counts(j);
     put_figures(j, summary);
-    if (whole && summary)
+    if (with_summary && summary)
         json_object_update_missing(j, summary);
     *ret = TAKE_PTR(j);
     return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Upkeep off the loop: checkpoints, the deleting of what is old, statistics. A job on the offload works with
- * a connection of its own; of the catalog it knows the path only. One job at a time, whatever asks for it.
+ * Upkeep off the loop: checkpoints, deletion of old rows, statistics. A job on the offload works with
+ * a connection of its own; of the catalog it knows the path only. One job at a time, for all requests.
  *
- * Whoever holds the write lock holds up the loop's next write, so what is deleted goes in small transactions
+ * A holder of the write lock delays the next write of the loop, so deletion runs in small transactions
  * with pauses between them, and the checkpoint that truncates the log follows one that does its work
  * without a lock, and does not wait for readers.
  */
@@ -38,7 +38,7 @@ struct upkeep_waiter {
 struct upkeep_job {
     struct catalog *catalog; /* the loop's; NULL once it was closed */
     char *path;
-    bool whole; /* else only a checkpoint */
+    bool full; /* else only a checkpoint */
     struct upkeep_waiters waiters;
 
     pthread_mutex_t lock;
@@ -84,7 +84,7 @@ static const struct {
      true},
 };
 
-static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
+static int upkeep_delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
 {
     sqlite3_stmt *s = NULL;
     int rc = sqlite3_prepare_v2(db, deletions[i].sql, -1, &s, NULL);
@@ -107,7 +107,7 @@ static int delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)
     return rc;
 }
 
-static int checkpoint(sqlite3 *db, bool truncate)
+static int upkeep_run_checkpoint(sqlite3 *db, bool truncate)
 {
     int rc = SQLITE_OK, in_log = 1, written_back = 0;
 
@@ -123,7 +123,7 @@ static int checkpoint(sqlite3 *db, bool truncate)
     return (rc & 0xff) == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
-static int work_with(struct upkeep_job *job, sqlite3 *db)
+static int upkeep_work_with(struct upkeep_job *job, sqlite3 *db)
 {
     int keep = 1, rc;
 
@@ -137,16 +137,16 @@ static int work_with(struct upkeep_job *job, sqlite3 *db)
                          "pragma synchronous = normal; pragma foreign_keys = on; pragma secure_delete = off; "
                          "pragma analysis_limit = " ANALYSIS_LIMIT,
                          NULL, NULL, NULL);
-    for (size_t i = 0; job->whole && i < ARRAY_SIZE(deletions) && rc == SQLITE_OK; i++)
-        rc = delete_old(job, db, i);
-    if (job->whole && rc == SQLITE_OK && !atomic_load(&job->cancelled))
+    for (size_t i = 0; job->full && i < ARRAY_SIZE(deletions) && rc == SQLITE_OK; i++)
+        rc = upkeep_delete_old(job, db, i);
+    if (job->full && rc == SQLITE_OK && !atomic_load(&job->cancelled))
         rc = sqlite3_exec(db, "analyze", NULL, NULL, NULL);
     if (rc == SQLITE_OK && !atomic_load(&job->cancelled))
-        rc = checkpoint(db, job->whole);
+        rc = upkeep_run_checkpoint(db, job->full);
     return rc;
 }
 
-static void work(void *arg)
+static void upkeep_work(void *arg)
 {
     struct upkeep_job *job = arg;
     sqlite3 *db = NULL;
@@ -160,7 +160,7 @@ static void work(void *arg)
         return;
     int rc = sqlite3_open_v2(job->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
-        rc = work_with(job, db);
+        rc = upkeep_work_with(job, db);
     job->err = rc == SQLITE_OK && atomic_load(&job->cancelled) ? -ECANCELED : sqlite_errno(db, rc);
     sqlite3_close(db);
     pthread_mutex_lock(&job->lock);
@@ -171,7 +171,7 @@ static void work(void *arg)
 
 /* -- On the loop -- */
 
-static void tell(struct upkeep_waiters *waiters, int err)
+static void upkeep_notify(struct upkeep_waiters *waiters, int err)
 {
     struct upkeep_waiter *w;
     while ((w = STAILQ_FIRST(waiters))) {
@@ -182,30 +182,30 @@ static void tell(struct upkeep_waiters *waiters, int err)
     }
 }
 
-static void begin_whole_job(struct catalog *c);
+static void upkeep_begin_full(struct catalog *c);
 
-static void done(void *arg)
+static void upkeep_done(void *arg)
 {
     struct upkeep_job *job = arg;
     struct catalog *c = job->catalog;
 
     if (c)
         c->upkeep = NULL;
-    tell(&job->waiters, job->err);
+    upkeep_notify(&job->waiters, job->err);
     pthread_mutex_destroy(&job->lock);
     pthread_cond_destroy(&job->ended);
     free(job->path);
     free(job);
     if (c && !c->upkeep && !STAILQ_EMPTY(&c->upkeep_waiters))
-        begin_whole_job(c);
+        upkeep_begin_full(c);
 }
 
-static void begin_job(struct catalog *c, bool whole)
+static void upkeep_begin(struct catalog *c, bool full)
 {
     struct upkeep_job *job = xcalloc(1, sizeof(*job));
     job->catalog = c;
     job->path = xstrdup(c->path);
-    job->whole = whole;
+    job->full = full;
     STAILQ_INIT(&job->waiters);
     STAILQ_CONCAT(&job->waiters, &c->upkeep_waiters);
     pthread_mutex_init(&job->lock, NULL);
@@ -214,22 +214,22 @@ static void begin_job(struct catalog *c, bool whole)
     c->upkeep = job;
     c->checkpoint_due = false;
     c->checkpoint_at_pages = c->wal_pages + CATALOG_CHECKPOINT_PAGES;
-    offload_run(c->offload, work, done, job);
+    offload_run(c->offload, upkeep_work, upkeep_done, job);
 }
 
-static void begin_whole_job(struct catalog *c)
+static void upkeep_begin_full(struct catalog *c)
 {
     if (files_check(c) == 0)
-        begin_job(c, true);
+        upkeep_begin(c, true);
     else
-        tell(&c->upkeep_waiters, -ESTALE);
+        upkeep_notify(&c->upkeep_waiters, -ESTALE);
 }
 
 /* Its connection would open whatever has the name by now. */
 void upkeep_checkpoint(struct catalog *c)
 {
     if (!c->upkeep && files_check(c) == 0)
-        begin_job(c, false);
+        upkeep_begin(c, false);
 }
 
 void catalog_upkeep(struct catalog *c, void (*fn)(int err, void *arg), void *arg)
@@ -238,7 +238,7 @@ void catalog_upkeep(struct catalog *c, void (*fn)(int err, void *arg), void *arg
     *w = (struct upkeep_waiter){.done = fn, .arg = arg};
     STAILQ_INSERT_TAIL(&c->upkeep_waiters, w, next);
     if (!c->upkeep)
-        begin_whole_job(c);
+        upkeep_begin_full(c);
 }
 
 void upkeep_stop(struct catalog *c)
@@ -254,5 +254,5 @@ void upkeep_stop(struct catalog *c)
         job->catalog = NULL;
         c->upkeep = NULL;
     }
-    tell(&c->upkeep_waiters, -ECANCELED);
+    upkeep_notify(&c->upkeep_waiters, -ECANCELED);
 }

@@ -64,7 +64,7 @@ def test_an_outsider_is_refused(host, fleet, recorded):
         assert "Access denied" in host.refused("mallory", *words)
     for words in (start_call(fleet), call("StopSession", "s", recorded)):
         said = host.refused("mallory", *words)
-        assert "not allowed" in said and "polkit wants a password" in said, said
+        assert "not allowed" in said and "polkit requires a password" in said, said
     assert profctl(host, "list-sessions") == before
 
 

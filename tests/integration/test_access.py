@@ -111,7 +111,7 @@ def test_every_route_wants_its_role(profd, method, path, right):
         reply = ask(TOKENS[role])
         if RANK[role] < RANK[right]:
             assert reply.status == 403 and f'error="insufficient_scope", scope="{right}"' in reply.headers["WWW-Authenticate"]
-            assert reply.json()["detail"] == f"this needs the role {right}; token {role}er has {role}"
+            assert reply.json()["detail"] == f"the request requires role {right}; token {role}er has role {role}"
         else:
             assert reply.status not in (401, 429) and b"needs the role" not in reply.body
     assert profd.request(method, path).status not in (401, 403) if path != "/v1/events" else True
@@ -161,7 +161,7 @@ def test_what_is_not_there_is_only_told_to_readers(profd):
 @pytest.mark.parametrize("path", ["/v1/workers", "/v1/doctor"])
 @pytest.mark.parametrize("query", ["router=http://127.0.0.1:1", "worker=http://127.0.0.1:1", "fleet=x&worker=http://127.0.0.1:1"])
 def test_who_only_reads_lets_profd_call_nobody(profd, path, query):
-    assert profd.call("GET", f"{path}?{query}", TOKENS["read"]).json()["detail"].startswith("this needs the role operate")
+    assert profd.call("GET", f"{path}?{query}", TOKENS["read"]).json()["detail"].startswith("the request requires role operate")
     assert profd.call("GET", f"{path}?{query}", TOKENS["operate"]).status != 403
     assert profd.request("GET", f"{path}?{query}").status != 403
     assert profd.call("GET", f"{path}?fleet=x", TOKENS["read"]).status == 404
@@ -173,7 +173,7 @@ def test_who_only_reads_learns_of_no_path(tmp_path, path):
         answers = []
         for directory in (tmp_path, tmp_path / "missing"):
             answers.append(profd.call("GET", f"{path}?fleet=x&trace_dir={directory}", TOKENS["read"]).json())
-            assert answers[-1]["detail"].startswith("this needs the role operate")
+            assert answers[-1]["detail"].startswith("the request requires role operate")
             assert profd.call("GET", f"{path}?fleet=x&trace_dir={directory}", TOKENS["operate"]).status != 403
         assert answers[0] == answers[1]
         assert profd.call("GET", f"{path}?fleet=x", TOKENS["read"]).status != 403
@@ -278,11 +278,11 @@ def test_profctl_over_tls(tmp_path, authority, token_file):
         got = profctl("get", trace, "-o", tmp_path / "got", *reader)
         assert got.returncode == 0 and (tmp_path / "got").read_bytes() == path.read_bytes(), got.stderr
         removed = profctl("rm", trace, *reader)
-        assert removed.returncode == 1 and "this needs the role admin; token reader has read" in removed.stderr
+        assert removed.returncode == 1 and "the request requires role admin; token reader has role read" in removed.stderr
         assert profctl("rm", trace, *known, env={"PROFD_TOKEN_FILE": str(token_file("admin"))}).returncode == 0
 
         nobody = profctl("du", *known)
-        assert nobody.returncode == 1 and "a token is needed here" in nobody.stderr and "--token-file FILE" in nobody.stderr
+        assert nobody.returncode == 1 and "a token is required" in nobody.stderr and "--token-file FILE" in nobody.stderr
         stranger = profctl("du", "--host", url, "--token-file", token_file("read"))
         assert stranger.returncode == 1 and "--cacert FILE" in stranger.stderr
         plain = profctl("du", "--host", f"http://localhost:{profd.port}", "--token-file", token_file("read"))
@@ -329,7 +329,7 @@ def test_reload_swaps_certificates_and_keeps_good_ones(tmp_path, authority):
             kept.request("GET", "/healthz")
             assert kept.getresponse().status == 200
         shutil.copy(authority.issue("another")[0], certificate)  # which the key does not fit
-        profd.reload("everything is as it was")
+        profd.reload("the previous configuration stays in use")
         assert f"cannot use {key} as the private key" in profd.log()
         assert is_served_by(later)
 
@@ -385,9 +385,9 @@ def test_reload_of_tokens(tmp_path):
 
 
 @pytest.mark.parametrize("listen, http, mode, text", [
-    ("0.0.0.0:{port}", "", 0o600, "tokens would be sent there without encryption"),
-    ("127.0.0.1:{port} [::]:{port}", "", 0o600, "tokens would be sent there without encryption"),
-    ("0.0.0.0:{port}", "plain_http=yes\ntokens_file={empty}\n", 0o600, "there is no token that anybody could use there"),
+    ("0.0.0.0:{port}", "", 0o600, "tokens would be sent without encryption"),
+    ("127.0.0.1:{port} [::]:{port}", "", 0o600, "tokens would be sent without encryption"),
+    ("0.0.0.0:{port}", "plain_http=yes\ntokens_file={empty}\n", 0o600, "no token is configured"),
     ("127.0.0.1:{port}", "", 0o644, "is open to every user of this host|may be read by every user of this host"),
     ("127.0.0.1:{port}", "", 0o620, "may be written by its group"),
     ("127.0.0.1:{port}", "tokens_file=/nonexistent/tokens\n", 0o600, "cannot read the tokens file /nonexistent/tokens: No such file"),
@@ -440,7 +440,7 @@ def test_without_tokens_only_health_is_told(tmp_path):
         profd.port = port
         assert TcpDaemon.call(profd, "GET", "/healthz").status == 200
         assert TcpDaemon.call(profd, "GET", "/v1/usage").status == 401
-        assert "without a token nobody can use it" in profd.log() and "profctl token new" in profd.log()
+        assert "no token is configured, so no client has access" in profd.log() and "profctl token new" in profd.log()
 
 
 # profctl's side

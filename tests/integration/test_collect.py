@@ -355,8 +355,8 @@ def test_without_a_child_at_the_start(tmp_path, own_build):
         if Path("/usr/libexec/profd/profd-ingest").exists() or Path("/usr/local/libexec/profd/profd-ingest").exists():
             pytest.skip("profd is installed here, and its profd-ingest with it")
         status, said = OwnDaemon(own_build, tmp_path / "profd").refuses()
-        assert status == 1 and "cannot use " in said and "/profd-ingest, which reads trace files: " in said
-        assert "It is installed with profd; install both anew." in said
+        assert status == 1 and "cannot run " in said and "/profd-ingest, which reads trace files: " in said
+        assert "Reinstall profd, which includes it." in said
 
 
 def test_the_child_goes_missing(tmp_path, own_build):

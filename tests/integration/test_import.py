@@ -339,7 +339,7 @@ def test_transient_beside_a_running_one(tmp_path, profd):
 
 
 @pytest.mark.parametrize("arguments, words", [(["--transient"], "needs --socket"),
-                                              (["--transient", "--socket", "s", "--state-dir", "d"], "stdin is no pipe")])
+                                              (["--transient", "--socket", "s", "--state-dir", "d"], "stdin is not a pipe")])
 def test_transient_needs_its_starter(tmp_path, arguments, words):
     done = subprocess.run([PROFD, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READY_S,
                           cwd=tmp_path, check=False)

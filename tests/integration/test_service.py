@@ -123,7 +123,7 @@ def test_watchdog_is_not_told_of_a_loop_that_was_held_up(tmp_path, manager):
         time.sleep(6.5)
         begin = len(manager.all)
         profd.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: "the event loop was held up: the watchdog is not told" in profd.log(), why=profd.log)
+        wait_for(lambda: "the event loop was held up; the watchdog gets no sign of life" in profd.log(), why=profd.log)
         manager.wait("WATCHDOG=1", begin)
 
 
@@ -183,9 +183,9 @@ def test_tcp_of_systemd_beside_the_own_socket(tmp_path):
 
 
 @pytest.mark.parametrize("options, name, address, fault", [
-    (["-d"], "http", None, "the socket http of systemd: it is no listening stream socket, as ListenStream= makes it"),
-    ([], "metrics", None, "the socket metrics of systemd: FileDescriptorName= must be http"),
-    ([], "http", "0.0.0.0", "tokens would be sent there without encryption"),
+    (["-d"], "http", None, "socket http from systemd: it is not a listening stream socket"),
+    ([], "metrics", None, "socket metrics from systemd: FileDescriptorName= must be http"),
+    ([], "http", "0.0.0.0", "tokens would be sent without encryption"),
 ])
 def test_sockets_that_are_refused(tmp_path, options, name, address, fault):
     port, path = free_port(), tmp_path / "given.sock"
@@ -261,8 +261,8 @@ def test_stop_leaves_with_the_credentials_of_its_start(tmp_path, manager):
 
 @pytest.mark.parametrize("config, fault", [
     ("[limits]\nsesions=3\nwat\n", "profd.conf:4: [limits] sesions: no such key; did you mean sessions?"),
-    ("[profd]\ngroup=other\n", "[profd] group= cannot change while profd runs: restart profd"),
-    ("[profd]\nlisten=127.0.0.1:1\n", "[profd] listen= cannot change while profd runs: restart profd"),
+    ("[profd]\ngroup=other\n", "[profd] group= cannot be changed by a reload"),
+    ("[profd]\nlisten=127.0.0.1:1\n", "[profd] listen= cannot be changed by a reload"),
 ])
 def test_reload_that_is_refused_changes_nothing(tmp_path, manager, config, fault):
     with Daemon(tmp_path / "d", "[store]\nmax_use=50M\n", environment=told(manager)) as profd:

@@ -2,7 +2,6 @@
 /* What systemd is told, and where the state may lie. */
 #include "daemon/health.h"
 #include "daemon/state_dir.h"
-#include "daemon/status.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <linux/magic.h>
