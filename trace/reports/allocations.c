@@ -200,7 +200,7 @@ static struct kinds kinds_of(const struct columns *c)
 }
 
 /* The outermost of the operators around the event that follow each other, which is what the program called;
- * and the innermost frame, which is where. A module's frame tells more than that of a function. */
+ * and the innermost frame, which is where. A module's frame is more specific than that of a function. */
 static void find_callers(const struct columns *c, const struct kinds *kinds, uint64_t slice,
                          struct memory_holder *ret)
 {

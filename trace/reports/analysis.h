@@ -15,7 +15,7 @@
 struct rank {
     const struct columns *columns; /* the caller's */
     const char *label;             /* the caller's: "rank 3", a file's name */
-    int64_t number;                /* as the trace says, else its place in its instance */
+    int64_t number;                /* from the trace, otherwise its position in its instance */
     int64_t shift_ns;              /* what is added to its stamps, so that all are of one clock */
     /* Private. */
     pthread_mutex_t lock; /* of what follows; one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
@@ -25,7 +25,7 @@ struct rank {
     struct intervals *times;
 };
 
-/* What is looked at: everything where nothing is said. */
+/* The selected part of the traces: everything by default. */
 struct analysis_view {
     int64_t from, to;  /* counted from the first slice; INT64_MIN, INT64_MAX */
     int64_t step;      /* number of a step, COLUMN_NULL */
@@ -72,7 +72,7 @@ int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **re
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
 /* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
-/* Operators and annotations, and Python frames, of the whole trace, with the work within the view. */
+/* Operators and annotations, and Python frames, of the entire trace, with the GPU events within the view. */
 int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret);
 int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret);
 /* Whether a call begins within the view. */

@@ -271,10 +271,9 @@ static int stacks_make(struct analysis *a, struct report_rows *ret)
 const struct report report_stacks = {
     .name = "stacks",
     .title = "Python frames, with the GPU events launched from each",
-    .method =
-        "Calls of one frame from one place are one node; nodes come before what is within them, what costs "
-        "most first. GPU work belongs to the innermost frame around the call that launched it "
-        "(with_stack=True). The report frames lists functions by self time.",
+    .method = "Calls of one frame from one caller are one node; a node precedes its children, the most "
+              "expensive first. GPU events belong to the innermost frame around the call that launched them"
+              " (with_stack=True). The report frames lists functions by self time.",
     .is_detail = true,
     .columns = call_tree_columns,
     .n_columns = CALL_TREE_COLUMNS,

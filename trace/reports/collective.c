@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <math.h>
 
-/* Kernels' names are templates: what tells the collective stands within so many bytes. */
+/* Kernels' names are templates: the operation is within the first NAME_LOOK_MAX bytes. */
 #define NAME_LOOK_MAX 512
 
 enum size_rule { SIZE_UNKNOWN, SIZE_IN, SIZE_OUT, SIZE_IN_OF_ALL, SIZE_OUT_OF_ALL };

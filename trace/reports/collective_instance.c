@@ -150,7 +150,7 @@ static struct collective_instance_side collective_instance_take_key(struct colle
     return taken;
 }
 
-/* Mean distance of the ends, where the other's are moved by so many places. */
+/* Mean distance of the ends, with the other's moved by `offset` positions. */
 static double collective_instance_distance(const struct collective_instance_side *one, int64_t shift,
                                            const struct collective_instance_side *other, int64_t other_shift,
                                            int offset)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where ranks meet: the same collective on every rank, found by what it is (process group and operation, or
- * the kernel's name where the trace tells no more) and its place among those. Recordings do not begin at the
+ * the kernel's name if the trace contains no more) and its position among those. Recordings do not begin at the
  * same one, so each rank's are moved by the few places by which they end most nearly together.
  */
 #pragma once

@@ -28,7 +28,6 @@ static const struct report_column collectives_columns[] = {
      IMPORTANCE_LOW},
     {"ranks", UNIT_TEXT, "ranks of the group", IMPORTANCE_EXTRA},
 };
-#define COLUMN_SUM 7
 
 struct collective {
     struct text name, dtype, group, ranks;
@@ -52,7 +51,7 @@ static void collectives_summing_done(struct collectives_summing *s)
     free(s->items);
 }
 
-/* -- What the trace says of one ----------------------------------------------------------------------- */
+/* -- Metadata of one ----------------------------------------------------------------------- */
 
 static uint64_t row_of_slice(const struct columns *c, uint64_t slice)
 {
@@ -205,19 +204,20 @@ static int collectives_make(struct analysis *a, struct report_rows *ret)
         emit_bandwidth(one, (double)one->min, factor, ret);
         emit_nonempty(ret, one->ranks);
     }
-    return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
+    return r;
 }
 
 const struct report report_collectives = {
     .name = "collectives",
     .title = "collectives by size and group: time, exposed time, bandwidth",
-    .method =
-        "Kernels that communicate, and what the trace says of them (Collective name, In msg nelems, ...), of "
-        "the kernel itself or of record_param_comms around its launch. Sizes and bus bandwidth as "
-        "nccl-tests: all_reduce 2(n-1)/n, all_gather, reduce_scatter and all_to_all (n-1)/n, others 1. A "
-        "kernel's time includes waiting for others. Of what the trace says nothing (DeepEP, all-reduce of "
-        "vLLM and SGLang) there is no size.",
+    .method = "Communication kernels with their metadata (Collective name, In msg nelems, ...), from the "
+              "kernel or from record_param_comms around its launch. Sizes and bus bandwidth as in "
+              "nccl-tests: all_reduce 2(n-1)/n, all_gather, reduce_scatter and all_to_all (n-1)/n, others "
+              "1. The duration of a kernel includes the wait for other ranks. Collectives without metadata "
+              "(DeepEP, all-reduce of vLLM and SGLang) have no size.",
     .needs = NEEDS_GPU,
+    .sort_by = "sum_ns",
+    .needs_rows = true,
     .columns = collectives_columns,
     .n_columns = ARRAY_SIZE(collectives_columns),
     .make = collectives_make,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chain of events that decided how long a trace took: what would have to become shorter for the whole to
- * become shorter. As Holistic Trace Analysis defines it (hta/analyzers/critical_path_analysis.py): events are
+ * The chain of events that decided how long a trace took: what would have to become shorter to shorten the
+ * total. As Holistic Trace Analysis defines it (hta/analyzers/critical_path_analysis.py): events are
  * two points in time, their beginning and their end; points depend on each other through nesting and order of
  * calls on a thread, the lock of the CUDA runtime, launches, order on a stream, and synchronisation; the
  * longest path through these dependencies is the critical one.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two analyses beside each other: what became slower, faster, more, fewer, new or gone. Times are of one step
- * where both sides have steps, else of the whole.
+ * Two analyses compared: what became slower, faster, more, fewer, new or gone. Times are of one step
+ * where both sides have steps, otherwise of everything.
  *
  * The structs describe the rows; their make() is NULL, since they are made of two.
  */
@@ -32,7 +32,7 @@ struct diff {
     } measures[DIFF_MEASURES_MAX];
 };
 
-/* The measures by number, whether both sides have them or not; NULL behind the last. */
+/* The measures by number, whether both sides have them or not; NULL after the last. */
 const char *diff_measure_name(size_t i);
 
 /* Finds the steps of both; diff_done() frees them, whatever is returned. -ENOMEM. */

@@ -485,7 +485,7 @@ static uint32_t step_of_call(const struct steps *steps, int64_t ts)
                                                                                  : STEP_NONE;
 }
 
-/* The blocks of the calls of a rank. Steps that were found on the GPU do not tell which calls are theirs:
+/* The blocks of the calls of a rank. Steps that were found on the GPU do not identify their calls:
  * then, as without steps, blocks are equal parts of the time. */
 struct call_blocks {
     const struct host_calls *calls;

@@ -103,7 +103,6 @@ static const struct report_column findings_columns[] = {
     TIME_KINDS(K)
 #undef K
 };
-#define COLUMN_COST 2
 
 static const struct rule *const rules[] = {
 #define R(name) &rule_##name,
@@ -137,19 +136,10 @@ static int findings_look(void *arg, size_t i)
     return rules[i]->evaluate(&l->context, rules[i], &l->seen[i]);
 }
 
-static size_t findings_column_of(const char *name)
-{
-    size_t i = 0;
-
-    while (i < ARRAY_SIZE(findings_columns) && strcmp(findings_columns[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 /* What findings claim of idle time is left by its cause. */
 static void count_claims(struct findings_looking *l)
 {
-    size_t column = findings_column_of("idle_ns");
+    size_t column = report_column_find(&report_findings, "idle_ns");
 
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
         int64_t *left = &l->context.unclaimed[rules[i]->idle];
@@ -177,17 +167,17 @@ static int findings_make(struct analysis *a, struct report_rows *ret)
         count_claims(&l);
     for (size_t i = 0; i < ARRAY_SIZE(last_rules) && r >= 0 && l.context.n > 0; i++)
         r = last_rules[i]->evaluate(&l.context, last_rules[i], ret);
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_COST, true);
+    return r;
 }
 
 const struct report report_findings = {
     .name = "findings",
     .role = REPORT_FINDINGS,
     .title = "performance problems, their cost and their remedy",
-    .method =
-        "A table of rules, each with a threshold below which it says nothing; docs/analysis.md lists them. "
-        "Findings partition the time: no nanosecond is the cost of two of them.",
+    .method = "A table of rules, each with a threshold below which it reports nothing; docs/analysis.md "
+              "lists them. Findings partition the time: no nanosecond is the cost of two findings.",
     .order = "cost_ns",
+    .sort_by = "cost_ns",
     .columns = findings_columns,
     .n_columns = ARRAY_SIZE(findings_columns),
     .make = findings_make,

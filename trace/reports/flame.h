@@ -4,7 +4,7 @@
  * launched the work, or by kinds of kernels; the host's time where there is no GPU. Several ranks become one
  * tree; a second analysis may be laid over it as what to compare with.
  *
- * Frames are told by their names from the root down. A frame's parent comes before it.
+ * Frames are identified by their names from the root down. A frame's parent comes before it.
  */
 #pragma once
 

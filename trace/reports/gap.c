@@ -14,9 +14,9 @@
 
 /* -- Gap blamed ----------------------------------------------------------------------------------------- */
 
-/* Where nothing covers half of a gap, so many slices in it are looked at for what covers most. */
+/* Where nothing covers half of a gap, this number of slices in it are searched for the one that covers most. */
 #define SCAN_MAX 256
-/* Slices are nested less deep than that; a damaged file may say otherwise. For one gap no more are looked at,
+/* Slices are nested less deep than that; a damaged file may claim otherwise. For one gap no more are looked at,
  * on all tracks of its thread. */
 #define CLIMB_MAX 4096
 /* A thread has a second track where its calls lie across each other; of more the first are looked at. */
@@ -147,10 +147,10 @@ static void gap_blame_walk(struct gap_blame_looking *l, struct gaps *gaps)
 
 /* -- What covers most --------------------------------------------------------------------------------- */
 
-/* The first place in the track's part of by_track whose slice is at or behind `slice`. */
+/* The first place in the track's part of by_track whose slice is at or after `slice`. */
 static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
 {
-    /* As an unsigned number COLUMN_NULL is behind all slices. */
+    /* As an unsigned number COLUMN_NULL is after all slices. */
     return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
 }
 

@@ -29,7 +29,7 @@ enum gap_cause {
 
 struct gap {
     int64_t from, to;
-    int64_t idle;    /* so much of it no stream had anything to do */
+    int64_t idle;    /* part of it without activity on any stream */
     uint64_t before; /* slices of the work before and after it */
     uint64_t after;
     uint64_t launch; /* of what comes after, SLICE_NONE */
@@ -37,7 +37,7 @@ struct gap {
     enum gap_cause cause;
     enum host_kind blamed_kind;
     uint64_t blamed; /* slice, SLICE_NONE */
-    int64_t covered; /* so much of it the blamed covers */
+    int64_t covered; /* part of it that the blamed call covers */
 };
 
 struct gaps {

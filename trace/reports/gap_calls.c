@@ -13,7 +13,7 @@
 #include "trace/reports/search.h"
 #include <errno.h>
 
-/* Slices are nested less deep than this; a damaged file may say otherwise. */
+/* Slices are nested less deep than this; a damaged file may claim otherwise. */
 #define CLIMB_MAX 1024
 /* A thread has a second track where its calls lie across each other; of more the first are looked at. */
 #define TRACKS_MAX 64
@@ -149,7 +149,7 @@ static int gap_walk_collect_track(struct gap_walk *w, uint64_t track, int64_t fr
 
     if (first < 0 || count < 0 || (uint64_t)first > n)
         return 0;
-    /* As an unsigned number COLUMN_NULL is behind all slices. */
+    /* As an unsigned number COLUMN_NULL is after all slices. */
     uint64_t end = (uint64_t)first + MIN((uint64_t)count, n - (uint64_t)first),
              at = FIRST_THAT(i, (uint64_t)first, end, (uint64_t)w->by_track[i] >= begun);
     /* What is open when the gap begins: the slice that began last, and what it lies in. */

@@ -27,7 +27,6 @@ static const struct report_column gap_list_columns[] = {
     {"after_slice", UNIT_ID, "slice number of the event that ended the gap", IMPORTANCE_EXTRA},
     {"device", UNIT_ID, "GPU of the stream", IMPORTANCE_EXTRA},
 };
-#define COLUMN_DUR 3
 
 static int64_t slice_or_null(uint64_t slice)
 {
@@ -68,31 +67,24 @@ static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_str
     emit_int(ret, stream->device);
 }
 
-static int gap_list_make(struct analysis *a, struct report_rows *ret)
+static int gap_list_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    int r = 0;
+    _cleanup_(gaps_done) struct gaps gaps = {0};
+    _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
+    _cleanup_(call_sums_done) struct call_sums sums = {0};
+    int r = gaps_find(a, rank, &gaps);
 
-    for (size_t i = 0; i < a->n && r >= 0; i++) {
-        _cleanup_(gaps_done) struct gaps gaps = {0};
-        _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
-        _cleanup_(call_sums_done) struct call_sums sums = {0};
-        size_t first = 0;
-        r = gaps_find(a, i, &gaps);
-        if (r >= 0)
-            r = gap_calls_of_all(a->ranks[i].columns, &gaps, &calls);
-        if (r >= 0)
-            r = call_sums_begin(&sums, a->ranks[i].columns);
-        for (size_t k = 0; k < gaps.n && r >= 0; k++) {
-            struct top_call call;
-            size_t next = first;
-            while (next < calls.n && calls.items[next].gap == k)
-                next++;
-            call = call_sums_top(&sums, &calls.items[first], next - first);
-            emit_gap(a, i, &gaps.streams[gaps.items[k].stream], &gaps.items[k], &call, ret);
-            first = next;
-        }
+    if (r >= 0)
+        r = gap_calls_of_all(a->ranks[rank].columns, &gaps, &calls);
+    if (r >= 0)
+        r = call_sums_begin(&sums, a->ranks[rank].columns);
+    for (size_t i = 0, first = 0, next; i < gaps.n && r >= 0; i++, first = next) {
+        for (next = first; next < calls.n && calls.items[next].gap == i;)
+            next++;
+        struct top_call call = call_sums_top(&sums, &calls.items[first], next - first);
+        emit_gap(a, rank, &gaps.streams[gaps.items[i].stream], &gaps.items[i], &call, ret);
     }
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_DUR, true);
+    return r;
 }
 
 const struct report report_gap_list = {
@@ -105,9 +97,10 @@ const struct report report_gap_list = {
               "longer.",
     .needs = NEEDS_GPU,
     .is_detail = true,
+    .sort_by = "dur_ns",
     .columns = gap_list_columns,
     .n_columns = ARRAY_SIZE(gap_list_columns),
-    .make = gap_list_make,
+    .make_rank = gap_list_make_rank,
 };
 
 /* -- Gaps ------------------------------------------------------------------------------------------------ */
@@ -292,12 +285,11 @@ static int gaps_make(struct analysis *a, struct report_rows *ret)
 const struct report report_gaps = {
     .name = "gaps",
     .title = "idle time of each stream by cause, with the host activity",
-    .method =
-        "A gap is the time between the latest end of a stream's work so far and the beginning of its next. "
-        "Causes after Holistic Trace Analysis: host_wait where the next was launched only in the gap, else "
-        "kernel_wait where it is shorter than 30 us, else other. Each nanosecond belongs to the innermost "
-        "slice of "
-        "the launching thread: call is the name with the largest sum. gap_list has each gap.",
+    .method = "A gap is the time between the latest end of the events of a stream so far and the start of "
+              "its next event. Causes after Holistic Trace Analysis: host_wait if the next event was "
+              "launched only in the gap, otherwise kernel_wait if the gap is shorter than 30 us, otherwise "
+              "other. Each nanosecond belongs to the innermost slice of the launching thread: call is the "
+              "name with the largest sum. gap_list contains each gap.",
     .needs = NEEDS_GPU,
     .columns = gaps_columns,
     .n_columns = ARRAY_SIZE(gaps_columns),

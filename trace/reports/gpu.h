@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streams that GPU work ran on, each with a number from 0: a stream is told by its device and its id. */
+/* The streams that GPU work ran on, each with a number from 0: a stream is identified by its device and its id. */
 #pragma once
 
 #include "base/hash_table.h"
@@ -61,7 +61,7 @@ struct gpu_event *gpu_work_add(struct gpu_work *work);
 
 /* From the first beginning to the last end; empty where there is no work. */
 struct interval gpu_work_span(const struct gpu_work *work);
-/* When any of the kinds (a mask of 1 << enum gpu_kind) were at work on any stream. Normalised; -ENOMEM. */
+/* When any of the kinds (a mask of 1 << enum gpu_kind) were busy on any stream. Normalised; -ENOMEM. */
 int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
 #define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)
 

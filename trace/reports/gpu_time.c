@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a GPU's time was spent: at work, idle, computing. */
+/* GPU time: busy, idle, computing, by category and by name; balance over ranks. */
 #include "trace/reports/hta.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/report.h"
@@ -59,7 +59,7 @@ const struct report report_temporal = {
 
 /* -- Overlap --------------------------------------------------------------------------------------------- */
 
-/* How much of the communication is hidden behind computation. */
+/* How much of the communication overlaps with computation. */
 
 static const struct report_column overlap_columns[] = {
     RANK_COLUMN,
@@ -141,7 +141,7 @@ struct category {
 
 struct categories {
     struct category items[_KERNEL_CLASS_MAX];
-    int64_t busy; /* with anything at work */
+    int64_t busy; /* with any activity */
 };
 
 static int sum_names(struct analysis *a, struct categories *ret, int64_t *ret_total)
@@ -223,10 +223,9 @@ static int categories_make(struct analysis *a, struct report_rows *ret)
 const struct report report_categories = {
     .name = "categories",
     .title = "GPU time by kernel category: GEMM, attention, communication, ...",
-    .method =
-        "Kernels are told by patterns of their names, first by the function's own name and then by its "
-        "template arguments; --classes adds a file of further patterns, which come first. Sums are over all "
-        "ranks and streams; busy_ns counts what overlaps once a rank.",
+    .method = "Kernels are classified by patterns of their names, first by the name of the function and "
+              "then by its template arguments; --classes adds a file of patterns, which take precedence. "
+              "Sums cover all ranks and streams; busy_ns counts overlapping events of a rank once.",
     .needs = NEEDS_GPU,
     .columns = categories_columns,
     .n_columns = ARRAY_SIZE(categories_columns),
@@ -306,7 +305,7 @@ const struct report report_kernels = {
 
 /* -- Imbalance ------------------------------------------------------------------------------------------- */
 
-/* How unevenly ranks share the work: each kind of kernel on the rank that has most of it beside the average.
+/* Imbalance of ranks: the rank with the most time in each kernel category, compared with the mean.
  */
 
 static const struct report_column imbalance_columns[] = {
@@ -357,7 +356,7 @@ static int imbalance_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, a->ranks[least].number);
         emit_int(ret, a->ranks[most].number);
     }
-    return report_rows_sort(ret, 5, true);
+    return 0;
 }
 
 const struct report report_imbalance = {
@@ -366,6 +365,7 @@ const struct report report_imbalance = {
     .method = "Total durations of each kernel category for each rank. Communication is uneven if ranks "
               "wait: see stragglers.",
     .needs = NEEDS_GPU | NEEDS_RANKS,
+    .sort_by = "cost_ns",
     .columns = imbalance_columns,
     .n_columns = ARRAY_SIZE(imbalance_columns),
     .make = imbalance_make,

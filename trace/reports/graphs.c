@@ -12,7 +12,7 @@ struct graph_run {
     int64_t from, to;  /* of its work */
     int64_t busy;      /* with any of its work under way */
     int64_t gap;       /* since the latest end of those before; COLUMN_NULL for the first */
-    int64_t graph_id;  /* COLUMN_NULL where the trace does not tell */
+    int64_t graph_id;  /* COLUMN_NULL if the trace does not contain it */
     uint64_t call;     /* slice of the call */
     uint64_t n;        /* how much work */
     uint64_t sequence; /* hash of the names in order: launches of one graph have the same */
@@ -129,7 +129,6 @@ static const struct report_column graphs_columns[] = {
     {"call_ns", UNIT_NS, "mean duration of the launch call", IMPORTANCE_EXTRA},
     {"first_kernel", UNIT_TEXT, "first GPU event of the graph", IMPORTANCE_EXTRA},
 };
-#define COLUMN_SUM 4
 
 struct graph {
     uint64_t n, n_gaps, work;
@@ -202,7 +201,7 @@ static void graphs_add_launch(const struct columns *c, const struct graph_run *l
     g->call += MAX(columns_get(c, COL_slice_dur, l->call), 0);
 }
 
-static int graphs_make_rank(const struct rank *rank, const struct graph_runs *launches,
+static int graphs_emit_runs(const struct rank *rank, const struct graph_runs *launches,
                             struct report_rows *ret)
 {
     _cleanup_(groups_done) struct groups groups = {0};
@@ -234,17 +233,12 @@ static int graphs_make_rank(const struct rank *rank, const struct graph_runs *la
     return 0;
 }
 
-static int graphs_make(struct analysis *a, struct report_rows *ret)
+static int graphs_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    int r = 0;
+    _cleanup_(graph_runs_done) struct graph_runs launches = {0};
+    int r = graph_runs_read(a, rank, &launches);
 
-    for (size_t i = 0; i < a->n && r >= 0; i++) {
-        _cleanup_(graph_runs_done) struct graph_runs launches = {0};
-        r = graph_runs_read(a, i, &launches);
-        if (r >= 0)
-            r = graphs_make_rank(&a->ranks[i], &launches, ret);
-    }
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
+    return r < 0 ? r : graphs_emit_runs(&a->ranks[rank], &launches, ret);
 }
 
 const struct report report_graphs = {
@@ -254,9 +248,11 @@ const struct report report_graphs = {
               " Launches are grouped by graph id, or by the sequence of names that they ran if the trace "
               "has no id. A gap is the time since the latest end of any previous graph, 0 if they overlap.",
     .needs = NEEDS_GPU,
+    .sort_by = "sum_ns",
+    .needs_rows = true,
     .columns = graphs_columns,
     .n_columns = ARRAY_SIZE(graphs_columns),
-    .make = graphs_make,
+    .make_rank = graphs_make_rank,
 };
 
 /* -- Graph list ------------------------------------------------------------------------------------------ */
@@ -294,17 +290,14 @@ static void emit_launch(const struct analysis *a, size_t rank, const struct grap
     emit_int(ret, (int64_t)l->call);
 }
 
-static int graph_list_make(struct analysis *a, struct report_rows *ret)
+static int graph_list_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    int r = 0;
+    _cleanup_(graph_runs_done) struct graph_runs launches = {0};
+    int r = graph_runs_read(a, rank, &launches);
 
-    for (size_t i = 0; i < a->n && r >= 0; i++) {
-        _cleanup_(graph_runs_done) struct graph_runs launches = {0};
-        r = graph_runs_read(a, i, &launches);
-        for (size_t k = 0; k < launches.n && r >= 0; k++)
-            emit_launch(a, i, &launches.items[k], ret);
-    }
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : 0;
+    for (size_t i = 0; i < launches.n && r >= 0; i++)
+        emit_launch(a, rank, &launches.items[i], ret);
+    return r;
 }
 
 const struct report report_graph_list = {
@@ -313,7 +306,8 @@ const struct report report_graph_list = {
     .method = "As graphs, one row per launch.",
     .needs = NEEDS_GPU,
     .is_detail = true,
+    .needs_rows = true,
     .columns = graph_list_columns,
     .n_columns = ARRAY_SIZE(graph_list_columns),
-    .make = graph_list_make,
+    .make_rank = graph_list_make_rank,
 };

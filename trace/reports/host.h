@@ -119,7 +119,7 @@ struct name_rows {
     uint64_t first, end;
 };
 
-/* Within the table, whatever a damaged file says. */
+/* Within the table, even in a damaged file. */
 static inline struct name_rows name_rows_of(const struct columns *c, uint64_t group)
 {
     int64_t first = columns_get(c, COL_name_first, group), count = columns_get(c, COL_name_count, group);

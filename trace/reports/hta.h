@@ -2,7 +2,7 @@
 /*
  * Holistic Trace Analysis' own rules (facebookresearch/HolisticTraceAnalysis), for comparison only: which
  * events it takes for work of a GPU, for communication, memory or computation, and which it leaves out.
- * Written after its behaviour, its errors included; docs/analysis.md says where the two still differ.
+ * Written after its behaviour, its errors included; docs/analysis.md lists the remaining differences.
  */
 #pragma once
 

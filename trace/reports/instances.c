@@ -286,7 +286,7 @@ static void compare_shares(struct measured_instance *all, size_t n, size_t i)
 {
     static const struct {
         double (*value)(const struct measured_instance *m);
-        const char *less, *more; /* NULL: nothing to say */
+        const char *less, *more; /* NULL: not reported */
     } shares[] = {
         {busy_of, "its GPUs are busy %.0f %% of the time versus %.0f %%", NULL},
         {exposed_of, NULL, "communication without computation for %.0f %% of the time versus %.0f %%"},

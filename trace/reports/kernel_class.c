@@ -18,7 +18,7 @@ enum kernel_class_part { FUNCTION, TEMPLATE };
 
 /*
  * Ordered, in lower case: what communicates is communication whatever it computes on the way, and a fused
- * kernel goes by what costs most. A function's own name tells more than the types it is made for, so
+ * kernel goes by what costs most. A function's own name is more specific than the types it is made for, so
  * patterns of FUNCTION are tried on all of the name only where none fits the function.
  */
 static const struct {
@@ -221,7 +221,7 @@ static const struct {
     {CLASS_REDUCTION, FUNCTION, "*reduce*"},
 };
 
-/* Functions that do whatever their template's arguments say: asked last. */
+/* Functions that do what their template arguments define: matched last. */
 static const struct {
     enum kernel_class class;
     const char *glob;
@@ -258,12 +258,12 @@ static enum kernel_class find_generic(const char *function)
 
 enum kernel_class kernel_class_of(const struct kernel_patterns *patterns, const char *name, size_t size)
 {
-    char function[KERNEL_PARTS_MAX], template[KERNEL_PARTS_MAX], whole[KERNEL_PARTS_MAX];
+    char function[KERNEL_PARTS_MAX], template[KERNEL_PARTS_MAX], complete[KERNEL_PARTS_MAX];
 
     if (patterns && patterns->n > 0) {
-        kernel_lower(name, size, whole);
+        kernel_lower(name, size, complete);
         for (size_t i = 0; i < patterns->n; i++)
-            if (glob_matches(patterns->items[i].glob, whole))
+            if (glob_matches(patterns->items[i].glob, complete))
                 return patterns->items[i].class;
     }
     kernel_function(name, size, function);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel does, told from its name: GEMM, attention, communication, ... by patterns (glob.h, any case)
+ * Kernel categories, derived from names: GEMM, attention, communication, ... by patterns (glob_matches(), any case)
  * in a table, the first that matches counts. Users put their own before it (kernel_patterns_parse); these are
- * looked for in the whole name.
+ * matched against the complete name.
  */
 #pragma once
 

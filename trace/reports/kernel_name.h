@@ -18,7 +18,7 @@ bool glob_matches(const char *glob, const char *text);
 
 /* All in lower case into a buffer of KERNEL_PARTS_MAX; longer names are cut. */
 void kernel_lower(const char *name, size_t size, char *buf);
-/* The function alone with its namespaces: "ns::function". A name that is no C++ stays whole. */
+/* The function alone with its namespaces: "ns::function". A name that is not C++ is unchanged. */
 void kernel_function(const char *name, size_t size, char *buf);
 /* Without the types of its parameters: "void ns::function<arguments of the template>". */
 void kernel_template(const char *name, size_t size, char *buf);

@@ -226,7 +226,7 @@ static int launches_make(struct analysis *a, struct report_rows *ret)
         r = sort_delays(&g, &delays);
     for (size_t i = 0; i < g.names.n && r >= 0; i++)
         launches_emit_group(g.names.items[i], &g.groups[i], ret);
-    return r < 0 ? r : report_rows_sort(ret, 3, true);
+    return r;
 }
 
 const struct report report_launches = {
@@ -238,6 +238,7 @@ const struct report report_launches = {
               "cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync only, short only "
               "if the call took at most 50 us.",
     .needs = NEEDS_GPU,
+    .sort_by = "call_ns",
     .columns = launches_columns,
     .n_columns = ARRAY_SIZE(launches_columns),
     .make = launches_make,
@@ -247,7 +248,7 @@ const struct report report_launches = {
 
 /* Stretches in which the GPU waits for one launch after the other. */
 
-/* A GPU that waits longer waits for something else than launches: the report gaps says for what. */
+/* A GPU that waits longer waits for something else than launches, which the report gaps shows. */
 #define WAIT_MAX_NS 1000000
 /* Fewer are no stretch. */
 #define LATE_MIN 16
@@ -305,7 +306,7 @@ static bool is_late(const struct launches *launches, const struct gpu_event *e, 
     return l && e->ts == l->begin && e->ts - idle_since <= WAIT_MAX_NS && l->end > idle_since;
 }
 
-/* Work that begins while other is still running says nothing; work that had been queued and still was waited
+/* An event that begins while another is running is no evidence; work that had been queued and still was waited
  * for ends a stretch. */
 static void add_device(struct analysis *a, size_t rank, const struct launches *launches,
                        const struct gpu_work *work, struct report_rows *ret)
@@ -345,15 +346,6 @@ static int launch_bound_make_rank(struct analysis *a, size_t rank, struct report
     return 0;
 }
 
-static int launch_bound_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = launch_bound_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_sort(ret, 7, true);
-}
-
 const struct report report_launch_bound = {
     .name = "launch_bound",
     .title = "intervals in which the GPU waits for kernel launches",
@@ -362,9 +354,10 @@ const struct report report_launch_bound = {
               " it for nothing else, and never longer than 1 ms.",
     .needs = NEEDS_GPU,
     .is_detail = true,
+    .sort_by = "idle_ns",
     .columns = launch_bound_columns,
     .n_columns = ARRAY_SIZE(launch_bound_columns),
-    .make = launch_bound_make,
+    .make_rank = launch_bound_make_rank,
 };
 
 /* -- Queue ----------------------------------------------------------------------------------------------- */
@@ -459,26 +452,23 @@ static const struct report_column queue_columns[] = {
     {"length", UNIT_COUNT, "number of launched kernels, copies and memsets that have not started"},
 };
 
-static int queue_make(struct analysis *a, struct report_rows *ret)
+static int queue_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    int r = 0;
+    _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
+    _cleanup_(queue_done) struct queue q = {0};
+    const struct gpu_work *work;
+    int r = analysis_gpu(a, rank, &work);
 
-    for (size_t rank = 0; rank < a->n && r >= 0; rank++) {
-        _cleanup_(gpu_parts_done) struct gpu_parts streams = {0};
-        _cleanup_(queue_done) struct queue q = {0};
-        const struct gpu_work *work;
-        r = analysis_gpu(a, rank, &work);
-        if (r >= 0)
-            r = gpu_parts_read(work, BY_STREAM, &streams);
-        if (r >= 0)
-            r = queue_read(a, rank, &streams, &q);
-        for (size_t i = 0; i < q.n; i++) {
-            emit_int(ret, a->ranks[rank].number);
-            emit_int(ret, q.points[i].device);
-            emit_int(ret, q.points[i].stream);
-            emit_int(ret, analysis_since_first(a, rank, q.points[i].ts));
-            emit_int(ret, q.points[i].length);
-        }
+    if (r >= 0)
+        r = gpu_parts_read(work, BY_STREAM, &streams);
+    if (r >= 0)
+        r = queue_read(a, rank, &streams, &q);
+    for (size_t i = 0; i < q.n; i++) {
+        emit_int(ret, a->ranks[rank].number);
+        emit_int(ret, q.points[i].device);
+        emit_int(ret, q.points[i].stream);
+        emit_int(ret, analysis_since_first(a, rank, q.points[i].ts));
+        emit_int(ret, q.points[i].length);
     }
     return r;
 }
@@ -493,5 +483,5 @@ const struct report report_queue = {
     .is_detail = true,
     .columns = queue_columns,
     .n_columns = ARRAY_SIZE(queue_columns),
-    .make = queue_make,
+    .make_rank = queue_make_rank,
 };

@@ -24,9 +24,8 @@ static const struct report_column memcpy_columns[] = {
     {"sync_ns", UNIT_NS, "total duration of these calls"},
     {"name", UNIT_TEXT, "name in the trace", IMPORTANCE_EXTRA},
 };
-#define COLUMN_SUM 4
 
-/* A wait that goes with a copy is among so many slices after its call, of whatever thread. */
+/* A wait that belongs to a copy is within this number of slices after its call, of any thread. */
 #define NEXT_SLICES_MAX 256
 
 struct memcpy_copies {
@@ -197,7 +196,7 @@ static int memcpy_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, copies->sync_ns);
         emit_text(ret, s.names.items[i]);
     }
-    return r < 0 ? r : s.names.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
+    return r;
 }
 
 const struct report report_memcpy = {
@@ -207,6 +206,8 @@ const struct report report_memcpy = {
               "made it returns only when it is complete, or if the next runtime call on that thread waits "
               "for a stream, an event or the device. syncs lists all waits.",
     .needs = NEEDS_GPU,
+    .sort_by = "sum_ns",
+    .needs_rows = true,
     .columns = memcpy_columns,
     .n_columns = ARRAY_SIZE(memcpy_columns),
     .make = memcpy_make,

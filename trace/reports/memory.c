@@ -76,10 +76,9 @@ static int memory_make_rank(struct analysis *a, size_t rank, struct report_rows 
 const struct report report_memory = {
     .name = "memory",
     .title = "allocated and reserved memory, its peak and its holders",
-    .method =
-        "By torch's [memory] events (profile_memory): the totals are the allocator's own. What an operator "
-        "holds is what it allocated and nobody freed by then; what was allocated before the trace began "
-        "has no holder.",
+    .method = "From the [memory] events of torch (profile_memory): the totals are those of the allocator. "
+              "An operator holds the memory that it allocated and that is not yet freed; memory allocated "
+              "before the trace has no holder.",
     .needs = NEEDS_MEMORY,
     .columns = memory_columns,
     .n_columns = ARRAY_SIZE(memory_columns),
@@ -140,9 +139,8 @@ static int memory_holders_make_rank(struct analysis *a, size_t rank, struct repo
 const struct report report_memory_holders = {
     .name = "memory_holders",
     .title = "holders of the memory at its peak, and of unfreed memory",
-    .method =
-        "Allocations that were alive at the device's peak, or when the trace ended, by the operator and the "
-        "Python frame that made them.",
+    .method = "Allocations that were live at the peak of the device, or at the end of the trace, by the "
+              "operator and the Python frame that made them.",
     .needs = NEEDS_MEMORY,
     .is_detail = true,
     .columns = memory_holders_columns,

@@ -389,22 +389,14 @@ static int nvtx_make_rank(struct analysis *a, size_t rank, struct report_rows *r
     return 0;
 }
 
-static int nvtx_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = nvtx_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : 0;
-}
-
 const struct report report_nvtx = {
     .name = "nvtx",
     .title = "NVTX ranges and annotations, on the host and projected to the GPU",
     .method = "Ranges by name, as nvtx_sum of `nsys stats`, but without the numbers that torch appends to "
               "names; with the GPU events launched within the range on its thread, as nvtx_gpu_proj_sum. "
               "Calls nest by time, as in op_tree.",
+    .needs_rows = true,
     .columns = nvtx_columns,
     .n_columns = ARRAY_SIZE(nvtx_columns),
-    .make = nvtx_make,
+    .make_rank = nvtx_make_rank,
 };

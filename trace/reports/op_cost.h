@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an operator must compute and move at least, by the shapes of its arguments. A pure function of what
- * the trace tells: name, "Input Dims", "Input type", "Concrete Inputs".
+ * the trace contains: name, "Input Dims", "Input type", "Concrete Inputs".
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct op_cost {
 
 /* Whether an operator of that name can be known at all. */
 bool op_cost_is_known(struct text name);
-/* False where it is not known, or the trace does not tell enough. */
+/* False where it is not known, or the trace does not contain enough. */
 bool op_cost_of(struct text name, struct text dims, struct text types, struct text concrete,
                 struct op_cost *ret);
 /* "bf16", "fp16", ...; NULL where unknown */

@@ -202,7 +202,7 @@ static int ops_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, (int64_t)s->work);
         emit_int(ret, (int64_t)s->shapes);
     }
-    return r < 0 ? r : sums.n == 0 ? -ENODATA : 0;
+    return r;
 }
 
 const struct report report_ops = {
@@ -212,6 +212,7 @@ const struct report report_ops = {
               "within a call of the same name counts in both. Self time excludes nested operators and "
               "annotations, and includes runtime calls. GPU events belong to the innermost operator around "
               "the call that launched them, otherwise to the operator with their External id.",
+    .needs_rows = true,
     .columns = ops_columns,
     .n_columns = ARRAY_SIZE(ops_columns),
     .make = ops_make,
@@ -234,7 +235,7 @@ static const struct report_column op_shapes_columns[] = {
     {"kernels", UNIT_COUNT, "number of GPU events launched by it and by nested calls"},
 };
 
-/* Shapes and types are JSON, which some traces have over many lines: spaces stay behind commas alone. */
+/* Shapes and types are JSON, which some traces have over many lines: spaces stay only after commas. */
 static void emit_compact(struct report_rows *ret, struct text json)
 {
     _cleanup_(freep) char *text = json.size > 0 ? malloc(json.size) : NULL;
@@ -270,7 +271,7 @@ static int op_shapes_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, s->self_device);
         emit_int(ret, (int64_t)s->work);
     }
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : 0;
+    return r;
 }
 
 const struct report report_op_shapes = {
@@ -278,6 +279,7 @@ const struct report report_op_shapes = {
     .title = "operators by input shape",
     .method = "As ops, with calls distinguished by Input Dims and Input type (record_shapes=True).",
     .is_detail = true,
+    .needs_rows = true,
     .columns = op_shapes_columns,
     .n_columns = ARRAY_SIZE(op_shapes_columns),
     .make = op_shapes_make,
@@ -293,7 +295,6 @@ static const struct report_column op_kernels_columns[] = {
     {"count", UNIT_COUNT, "number of events"},
     {"sum_ns", UNIT_NS, "total duration"},
 };
-#define COLUMN_SUM 3
 
 struct pair_sum {
     uint64_t count;
@@ -367,7 +368,7 @@ static int op_kernels_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, (int64_t)s.sums[i].count);
         emit_int(ret, s.sums[i].sum);
     }
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
+    return r;
 }
 
 const struct report report_op_kernels = {
@@ -378,6 +379,7 @@ const struct report report_op_kernels = {
               "launch.",
     .needs = NEEDS_GPU,
     .is_detail = true,
+    .sort_by = "sum_ns",
     .columns = op_kernels_columns,
     .n_columns = ARRAY_SIZE(op_kernels_columns),
     .make = op_kernels_make,

@@ -6,7 +6,7 @@
 #include "trace/reports/analysis.h"
 #include "trace/reports/grouping.h"
 
-/* torch's emit_nvtx puts numbers behind names ("aten::mm, op_id = 317126"): the name ends before them. */
+/* torch's emit_nvtx appends numbers to names ("aten::mm, op_id = 317126"): the name ends before them. */
 struct text range_name(struct text name);
 
 /* Operators and annotations summed up by name, or by name and the shapes of their input, over ranks. */

@@ -90,7 +90,7 @@ static int functions_make_rank(struct analysis *a, size_t rank, struct report_ro
     for (size_t i = 0; i < n; i++)
         if (__builtin_add_overflow(total, functions[i].self, &total))
             total = INT64_MAX;
-    /* What was not told of by the functions themselves counts as well. */
+    /* Cost that no function's self cost contains counts as well. */
     for (size_t i = 0; i < n; i++)
         total = MAX(total, functions[i].inclusive);
     for (size_t i = 0; i < n; i++) {
@@ -111,15 +111,6 @@ static int functions_make_rank(struct analysis *a, size_t rank, struct report_ro
     return 0;
 }
 
-static int functions_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = functions_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : 0;
-}
-
 const struct report report_functions = {
     .name = "functions",
     .title = "functions of a callgrind profile by cost",
@@ -127,9 +118,10 @@ const struct report report_functions = {
               "the profile, which omits calls of less than a 100,000th of the total. Functions in a call "
               "cycle have an inclusive cost only if the cycle was entered through one function alone, and "
               "then only that function.",
+    .needs_rows = true,
     .columns = functions_columns,
     .n_columns = ARRAY_SIZE(functions_columns),
-    .make = functions_make,
+    .make_rank = functions_make_rank,
 };
 
 /* -- Ort ------------------------------------------------------------------------------------------------- */
@@ -268,27 +260,15 @@ static int ort_make_rank(struct analysis *a, size_t rank, struct report_rows *re
     return r;
 }
 
-/* sum_ns */
-#define COLUMN_SUM 4
-
-static int ort_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = ort_make_rank(a, i, ret);
-    if (r >= 0 && report_rows_count(ret) == 0)
-        return -ENODATA;
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
-}
-
 const struct report report_ort = {
     .name = "ort",
     .title = "nodes of ONNX Runtime by operator type and provider",
     .method = "Events of category Node whose names end with _kernel_time; fences before and after them are "
               "left out.",
     .needs = NEEDS_OPS,
+    .sort_by = "sum_ns",
+    .needs_rows = true,
     .columns = ort_columns,
     .n_columns = ARRAY_SIZE(ort_columns),
-    .make = ort_make,
+    .make_rank = ort_make_rank,
 };

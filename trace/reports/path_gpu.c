@@ -5,7 +5,7 @@
 #include "trace/reports/path_graph.h"
 #include <errno.h>
 
-/* A kernel that begins so long after the one before it did not wait for that (HTA's threshold). */
+/* A kernel that begins this long after the previous one did not wait for it (HTA's threshold). */
 #define KERNEL_KERNEL_MAX_NS 1500000
 /* Streams of one process: each synchronisation with all of them looks at each. */
 #define STREAMS_MAX 512

@@ -25,7 +25,7 @@ void dag_done(struct dag *g)
 
 /* What a walk in topological order (Kahn) needs. */
 struct dag_walk {
-    uint32_t *first, *next; /* edges that leave a node, and the one behind each */
+    uint32_t *first, *next; /* edges that leave a node, and the one after each */
     uint32_t *waits;        /* of a node: edges that come from nodes that were not walked */
     uint32_t *queue;
     uint32_t *by; /* the edge by which the longest path reaches a node */

@@ -24,7 +24,7 @@ enum period_goal {
 struct period {
     size_t *starts; /* places in the sequence, ascending */
     size_t n;
-    size_t until; /* behind the last stretch: it is taken to be as long as the median one */
+    size_t until; /* after the last stretch, which is assumed to be as long as the median one */
 };
 
 /* names: below n_names. pauses: NULL, or what lies before each place: a stretch begins where the longest one

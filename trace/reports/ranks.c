@@ -359,7 +359,7 @@ static int stragglers_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, t->late / (int64_t)met.n);
         emit_meanwhile(ret, t);
     }
-    return report_rows_sort(ret, 3, true);
+    return 0;
 }
 
 const struct report report_stragglers = {
@@ -370,6 +370,7 @@ const struct report report_stragglers = {
               "common clock. wait_caused_ns follows TraceLens (latest start minus own start, over all "
               "ranks).",
     .needs = NEEDS_GPU | NEEDS_RANKS,
+    .sort_by = "wait_caused_ns",
     .columns = stragglers_columns,
     .n_columns = ARRAY_SIZE(stragglers_columns),
     .make = stragglers_make,

@@ -54,12 +54,25 @@ static int report_make_rows(const struct report *report, struct analysis *a, str
     return r;
 }
 
+size_t report_column_find(const struct report *report, const char *name)
+{
+    size_t i = 0;
+
+    while (i < report->n_columns && strcmp(report->columns[i].name, name) != 0)
+        i++;
+    return i;
+}
+
 int report_make(const struct report *report, struct analysis *a, struct report_rows *ret)
 {
     report_rows_init(ret, report->n_columns);
     int r = report_lacks(report, a) ? -ENODATA : report_make_rows(report, a, ret);
     if (r >= 0)
         r = report_rows_error(ret);
+    if (r >= 0 && report->needs_rows && report_rows_count(ret) == 0)
+        r = -ENODATA;
+    if (r >= 0 && report->sort_by)
+        r = report_rows_sort(ret, report_column_find(report, report->sort_by), true);
     /* What was damaged read as absent: nothing that was computed from it may count. */
     for (size_t i = 0; i < a->n && r >= 0; i++)
         r = columns_damage(a->ranks[i].columns) < 0 ? 0 : -EBADMSG;
@@ -99,14 +112,6 @@ static void append_rows(struct report_rows *ret, const char *instance, const str
     }
 }
 
-static int order_rows(const struct report *report, struct report_rows *rows)
-{
-    for (size_t i = 0; i < report->n_columns; i++)
-        if (strcmp(report->columns[i].name, report->order) == 0)
-            return report_rows_sort(rows, i, true);
-    return 0;
-}
-
 /* What one instance has nothing of is left to the others. */
 static int make_of_instances(struct made_report *made, struct analysis *a)
 {
@@ -132,7 +137,7 @@ static int make_of_instances(struct made_report *made, struct analysis *a)
     if (r >= 0)
         r = report_rows_error(&made->rows);
     if (r >= 0 && report->order)
-        r = order_rows(made->report, &made->rows);
+        r = report_rows_sort(&made->rows, report_column_find(made->report, report->order), true);
     return r < 0 ? r : any ? 0 : -ENODATA;
 }
 
@@ -178,7 +183,7 @@ void reports_make(struct made_report *made, size_t n, struct analysis *a)
 
     for (size_t i = 0; i < n; i++)
         any_gpu = any_gpu || (made[i].report->needs & NEEDS_GPU && !report_lacks(made[i].report, a));
-    /* What fails here fails again where it is needed, and is told there. */
+    /* What fails here fails again where it is needed, and is reported there. */
     if (any_gpu)
         analysis_read_gpu(a);
     parallel_each(n, make_one, &making);

@@ -16,7 +16,7 @@ enum report_unit {
     UNIT_NS,
     UNIT_BYTES,
     UNIT_BYTES_PER_S,
-    UNIT_SHARE, /* 0 to 1 of a whole, printed as a percentage */
+    UNIT_SHARE, /* 0 to 1, printed as a percentage */
     UNIT_FACTOR /* anything else with a fraction */
 };
 
@@ -35,15 +35,15 @@ struct report_column {
         .name = "rank", .unit = UNIT_ID, .meaning = "rank number", .is_identity = true                       \
     }
 
-/* What a trace must have for the report to say anything. */
+/* Requirements of a report. */
 enum report_needs {
-    NEEDS_GPU = 1,    /* work of a GPU */
+    NEEDS_GPU = 1,    /* GPU events */
     NEEDS_RANKS = 2,  /* more than one trace */
     NEEDS_OPS = 4,    /* operators of the host */
     NEEDS_MEMORY = 8, /* [memory] events */
 };
 
-/* Of several instances, the heading of the column that tells whose row it is. */
+/* Of several instances, the heading of the column that identifies the instance of a row. */
 #define REPORT_INSTANCE "instance"
 
 /* What a renderer does differently for a report. */
@@ -61,20 +61,25 @@ struct report {
     bool of_instances;  /* compares instances; any other is made for each of them */
     const char *order; /* of all instances, rows are ordered by this column, the largest first; NULL: the rows
                           of one instance stay together */
-    bool is_detail;    /* a list behind another report: only shown where it is asked for */
+    bool is_detail;    /* detail of another report: shown only on request */
     const struct report_column *columns;
     size_t n_columns;
-    /* One of both: all rows, the most important first, or those of one rank, as ranks are independent.
-     * Negative errno; -ENODATA where no trace has anything of it. */
+    const char *sort_by; /* column by which rows are sorted, the largest first; NULL: as they are made */
+    bool needs_rows;     /* no row is -ENODATA */
+    /* One of the two: all rows, or those of one rank, as ranks are independent. Negative errno; -ENODATA if no
+     * trace contains any. */
     int (*make)(struct analysis *a, struct report_rows *ret);
     int (*make_rank)(struct analysis *a, size_t rank, struct report_rows *ret);
 };
 
-/* Both: NULL behind the last. */
+/* Both: NULL after the last. */
 extern const struct report *const reports[];
 extern const char *const report_table_names[]; /* of their SQL tables: "report_kernels" */
 /* NULL for an unknown name. */
 const struct report *report_find(const char *name);
+
+/* The position of a column, by its name; n_columns for an unknown name. */
+size_t report_column_find(const struct report *report, const char *name);
 
 /* Initialises and fills ret, which is to be done with whatever is returned. -ENODATA where report->needs are
  * not met. The ranks are of one instance, unless the report compares instances. */
@@ -88,7 +93,7 @@ struct made_report {
     struct report_rows rows;
     int result; /* of report_make() */
 };
-/* Makes several, side by side; made[i].report says which. All are to be done with. */
+/* Makes several in parallel; made[i].report selects each. All are to be done with. */
 void reports_make(struct made_report *made, size_t n, struct analysis *a);
 void reports_done(struct made_report *made, size_t n);
 

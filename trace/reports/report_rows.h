@@ -3,7 +3,7 @@
  * What a report gives: rows of cells, in the order of importance. A report adds one cell after the other,
  * from left to right, as many for each row as it has columns.
  *
- * Texts are copied. An allocation that fails is remembered and told by report_rows_error(), so that reports
+ * Texts are copied. An allocation that fails is remembered and returned by report_rows_error(), so that reports
  * do not look after each cell.
  */
 #pragma once
@@ -54,7 +54,7 @@ void emit_null(struct report_rows *rows);
 void emit_int(struct report_rows *rows, int64_t value);
 /* What is no number becomes no value. */
 void emit_real(struct report_rows *rows, double value);
-/* A share of a whole; no value where the whole is 0. */
+/* A share; no value if the total is 0. */
 void emit_share(struct report_rows *rows, int64_t part, int64_t whole);
 /* A C++ symbol is demangled (kernel_name_demangle()). */
 void emit_text(struct report_rows *rows, struct text text);

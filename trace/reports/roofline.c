@@ -68,7 +68,7 @@ const struct gpu_peak *gpu_peak_find(struct text device)
 
 /* -- Roofline -------------------------------------------------------------------------------------------- */
 
-/* What operators achieved of what the GPU can do, where their shapes tell what they had to do. */
+/* Achieved share of the GPU's peaks, for operators whose cost follows from their shapes. */
 
 static const struct report_column roofline_columns[] = {
     RANK_COLUMN,
@@ -296,18 +296,6 @@ static int roofline_make_rank(struct analysis *a, size_t rank, struct report_row
     return 0;
 }
 
-/* device_ns */
-#define COLUMN_TIME 5
-
-static int roofline_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = roofline_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_TIME, true);
-}
-
 const struct report report_roofline = {
     .name = "roofline",
     .title = "achieved share of the GPU peaks by matrix products, convolutions, attention",
@@ -315,7 +303,8 @@ const struct report report_roofline = {
               "launched; the innermost known operator counts. Peaks are those of data sheets, dense; a GPU "
               "that is not in the table has no bound. Events launched by a graph belong to no operator.",
     .needs = NEEDS_GPU | NEEDS_OPS,
+    .sort_by = "device_ns",
     .columns = roofline_columns,
     .n_columns = ARRAY_SIZE(roofline_columns),
-    .make = roofline_make,
+    .make_rank = roofline_make_rank,
 };

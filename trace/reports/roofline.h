@@ -7,7 +7,7 @@
 struct gpu_peak {
     const char *glob;
     double bytes_per_s;
-    double flops[_PRECISION_MAX]; /* a second, dense; 0 where it has none or none is told */
+    double flops[_PRECISION_MAX]; /* a second, dense; 0 if unsupported or unknown */
 };
 
 /* NULL for a GPU that is not known. */

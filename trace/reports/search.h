@@ -4,7 +4,7 @@
 
 #include "base/util.h"
 
-/* The first i of [first, end) for which an expression of it holds, where it then holds for all behind it; end
+/* The first i of [first, end) for which an expression of it holds, where it then holds for all after it; end
  * where it holds for none: FIRST_THAT(i, 0, n, items[i].ts >= ts). */
 #define FIRST_THAT(i, first, end, holds)                                                                     \
     ({                                                                                                       \

@@ -16,7 +16,6 @@ static const struct report_column sequences_columns[] = {
     {"op_ns", UNIT_NS, "total duration of the operator on the host", IMPORTANCE_EXTRA},
     {"saved_launches", UNIT_COUNT, "launches saved if each sequence were one kernel"},
 };
-#define COLUMN_SAVED 6
 
 /* Longer ones nobody fuses. */
 #define LENGTH_MAX 64
@@ -56,7 +55,7 @@ static void sequences_finding_done(struct sequences_finding *f)
     groups_done(&f->groups);
 }
 
-/* An operator whose kernels are those of the one around it says nothing beside that. */
+/* An operator whose kernels are those of the one around it adds no information. */
 static bool is_candidate(const struct host_calls *host, const struct host_call *call)
 {
     const struct host_call *outer = call->parent == HOST_CALL_NONE ? NULL : &host->calls[call->parent];
@@ -208,17 +207,19 @@ static int sequences_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, s->op);
         emit_int(ret, (int64_t)(s->count * (s->length - 1)));
     }
-    return r < 0 ? r : report_rows_count(ret) == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SAVED, true);
+    return r;
 }
 
 const struct report report_sequences = {
     .name = "sequences",
     .title = "recurring kernel sequences of an operator: candidates for fusion",
-    .method =
-        "The work that one call of an operator launched, with what is within, in the order in which it ran; "
-        "Holistic Trace Analysis' frequent sequences, for all operators with 2 to 64 kernels at once. Of "
-        "nested operators with the same kernels the outermost counts; what came once is left out.",
+    .method = "The GPU events launched by one call of an operator, nested calls included, in the order in "
+              "which they ran; the frequent sequences of Holistic Trace Analysis, for all operators with 2 "
+              "to 64 kernels at once. Among nested operators with the same kernels the outermost counts; "
+              "sequences that occur once are left out.",
     .needs = NEEDS_GPU,
+    .sort_by = "saved_launches",
+    .needs_rows = true,
     .columns = sequences_columns,
     .n_columns = ARRAY_SIZE(sequences_columns),
     .make = sequences_make,

@@ -8,9 +8,9 @@
 
 /* Fewer collectives in common prove nothing. */
 #define MATCHES_MIN 4
-/* Ranks are in a collective at the same time, but for clocks that are a little apart. */
+/* Ranks are in a collective at the same time, except for small clock errors. */
 #define TOGETHER_MIN 0.8
-/* Clocks of hosts are not further apart than this; what is, is another time. */
+/* Clocks of hosts differ by less than this; a larger difference is another time. */
 #define CLOCK_OFF_MAX_NS INT64_C(1000000000)
 /* Ends of the same collectives lie closer to each other than this part of the time between two of them: by
  * accident the nearest end of another's is a quarter of it away. */

@@ -9,7 +9,7 @@
 
 /* -- Step ------------------------------------------------------------------------------------------------ */
 
-/* Names of kernels tell a phase within so many bytes. */
+/* The phase is within the first NAME_LOOK_MAX bytes of a kernel's name. */
 #define NAME_LOOK_MAX 1024
 
 struct step *steps_add(struct steps *steps)
@@ -127,7 +127,7 @@ static int step_measure(const struct gpu_work *work, struct steps *steps, struct
     return r;
 }
 
-/* Other streams may work ahead of a step (the next batch's copies) and behind it: a step begins when the one
+/* Other streams may work ahead of a step (the next batch's copies) and after it: a step begins when the one
  * before has left the busiest stream at the earliest, and ends when the next one begins at the latest. One
  * without work, among others that have some, has no time. */
 static void step_part(struct steps *steps, const struct core *cores)
@@ -183,7 +183,7 @@ static bool is_training(const struct columns *c)
     return false;
 }
 
-/* What names of attention kernels say of the phase; those that serve both say nothing. */
+/* Phase by the names of attention kernels; kernels that serve both are not listed. */
 static const struct {
     const char *glob;
     enum step_phase phase;

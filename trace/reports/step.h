@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps of a trace: what the program did once after the other. By the names that engines give them; where
- * there are none, by kernels that recur, or by launches of graphs. docs/analysis.md says how in full.
+ * there are none, by kernels that recur, or by launches of graphs. docs/analysis.md has the details.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct step {
     int64_t name;  /* text; COLUMN_NULL where it was found by recurrence */
     enum step_phase phase;
     int64_t ts, end;           /* of its GPU work; where no step has any, of the annotation */
-    int64_t tokens, requests;  /* COLUMN_NULL where the name does not tell */
+    int64_t tokens, requests;  /* COLUMN_NULL if the name does not contain it */
     int64_t host_ts, host_end; /* of the annotation; COLUMN_NULL where it was not found by a name */
     size_t n_events;           /* of the GPU's work */
 };

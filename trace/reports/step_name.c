@@ -45,7 +45,7 @@ enum step_name_field {
     FIELD_GENERATION,        /* g: requests that are being decoded */
     FIELD_GENERATION_TOKENS, /* G */
     FIELD_INDEX,             /* i */
-    FIELD_REQUESTS,          /* r: of which kind is not told */
+    FIELD_REQUESTS,          /* r: of unknown kind */
     _FIELD_MAX
 };
 static const char field_letters[] = "cCgGir";
@@ -148,7 +148,7 @@ static const struct {
     const char *begin;
     enum step_source source;
     enum step_phase phase;
-    bool is_token_each; /* a request has one token where the name does not say otherwise */
+    bool is_token_each; /* a request has one token unless the name contains another number */
 } words[] = {
     {"step[DECODE ", STEP_SGLANG, PHASE_DECODE, true},
     {"step[TARGET_VERIFY ", STEP_SGLANG, PHASE_DECODE, false},
@@ -161,7 +161,7 @@ static const struct {
     {"decode[bs=", STEP_ATOM, PHASE_DECODE, true},
 };
 
-/* The number behind " key=" or "[key=". */
+/* The number after " key=" or "[key=". */
 static int64_t step_name_value_of(struct text name, const char *key)
 {
     size_t n = strlen(key);

@@ -9,7 +9,7 @@
 
 enum step_phase { PHASE_UNKNOWN, PHASE_PREFILL, PHASE_DECODE, PHASE_MIXED, PHASE_TRAINING, _STEP_PHASE_MAX };
 
-/* Who named a step, the one that tells most first: where a trace has names of several, those of the first
+/* Who named a step, the most specific first: where a trace has names of several, those of the first
  * count and the others are what happens in them or around them. */
 enum step_source {
     STEP_SGLANG, /* may lie in what is named as vLLM does it */
@@ -32,7 +32,7 @@ enum step_source {
 struct step_name {
     enum step_source source;
     enum step_phase phase;
-    int64_t index, tokens, requests; /* COLUMN_NULL where the name does not tell */
+    int64_t index, tokens, requests; /* COLUMN_NULL if the name does not contain it */
 };
 
 /* False for what names no step. */

@@ -49,7 +49,7 @@ static int graph_launches_read(const struct gpu_work *work, struct graph_launche
                 (struct graph_launch){(uint64_t)links[i].number, links[i].item, to - i, end};
     }
     qsort(ret->items, ret->n, sizeof(*ret->items), graph_launch_compare_launches);
-    /* Places by launch, to tell each event's: both are small numbers of the same order. */
+    /* Positions by launch, to find each event's: both are small numbers of the same order. */
     for (size_t i = 0; i < work->n; i++)
         ret->of[i] = ret->n;
     for (size_t i = 0; i < ret->n; i++)

@@ -42,7 +42,7 @@ int step_blocks_of_rank(struct analysis *a, size_t rank, uint32_t **ret)
 
 /* -- Times of a rank ---------------------------------------------------------------------------------- */
 
-/* What is at work on its GPU, by the times that are told of a step. */
+/* GPU activity, by the times that are measured per step. */
 static int read_sets(const struct gpu_work *work, struct intervals sets[_STEP_TIME_MAX])
 {
     static const struct {

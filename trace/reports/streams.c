@@ -25,7 +25,7 @@ static const struct report_column streams_columns[] = {
 };
 
 /*
- * alone: for each stream, its time with no other of them at work. Work comes in order of its beginnings, so
+ * alone: for each stream, its time without activity on the others. Events are ordered by start, so
  * that up to the next beginning only the stream that ends last can be alone, from the end of the others on.
  */
 static int find_alone(const struct gpu_work *work, const struct gpu_parts *streams, int64_t **ret)
@@ -59,7 +59,7 @@ static int find_alone(const struct gpu_work *work, const struct gpu_parts *strea
 
 /* -- Rows ---------------------------------------------------------------------------------------------- */
 
-/* at: the first point that may be of the stream; moves behind its last. */
+/* at: the first point that may be of the stream; moves past its last. */
 static void emit_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
 {
     int64_t max = COLUMN_NULL;
@@ -134,23 +134,15 @@ static int streams_make_rank(struct analysis *a, size_t rank, struct report_rows
     return r;
 }
 
-static int streams_make(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = streams_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_sort(ret, 4, true);
-}
-
 const struct report report_streams = {
     .name = "streams",
     .title = "activity of each stream, exclusive time and queue length",
-    .method =
-        "Unions of the work on one stream. alone_ns adds up to the busy time of the rank where no two "
-        "streams overlap. The queue's mean is weighted by time, from the first launch to the last beginning.",
+    .method = "Unions of the events on one stream. alone_ns adds up to the busy time of the rank if no two "
+              "streams overlap. The mean queue length is weighted by time, from the first launch to the "
+              "last start.",
     .needs = NEEDS_GPU,
+    .sort_by = "busy_ns",
     .columns = streams_columns,
     .n_columns = ARRAY_SIZE(streams_columns),
-    .make = streams_make,
+    .make_rank = streams_make_rank,
 };

@@ -16,7 +16,6 @@ static const struct report_column syncs_columns[] = {
     {"max_ns", UNIT_NS, "longest duration"},
     {"max_slice", UNIT_ID, "slice number of the longest call", IMPORTANCE_EXTRA},
 };
-#define COLUMN_SUM 4
 
 struct wait_sum {
     uint64_t count;
@@ -126,16 +125,17 @@ static int syncs_make(struct analysis *a, struct report_rows *ret)
         emit_int(ret, s.sums[i].max);
         emit_int(ret, s.sums[i].max_slice);
     }
-    return r < 0 ? r : s.groups.n == 0 ? -ENODATA : report_rows_sort(ret, COLUMN_SUM, true);
+    return r;
 }
 
 const struct report report_syncs = {
     .name = "syncs",
     .title = "calls in which the host waits for the GPU, and their callers",
-    .method =
-        "Calls of the runtime that wait for an event, a stream or the device, copies that return when they "
-        "are done, and memory that is given back, by the innermost operator and Python frame around them.",
+    .method = "Runtime calls that wait for an event, a stream or the device, blocking copies, and frees of "
+              "memory, by the innermost operator and Python frame around them.",
     .is_detail = true,
+    .sort_by = "sum_ns",
+    .needs_rows = true,
     .columns = syncs_columns,
     .n_columns = ARRAY_SIZE(syncs_columns),
     .make = syncs_make,

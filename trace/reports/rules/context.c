@@ -23,7 +23,7 @@
 /* Steps that are more frequent than one in this number are no outliers but another kind of step. */
 #define OUTLIER_PART 3
 
-/* Whose length follows what there is to prefill is compared with nothing. */
+/* Steps whose length depends on their prefill are not compared. */
 static bool scope_is_comparable(const struct step *step)
 {
     return step->phase != PHASE_PREFILL && step->phase != PHASE_MIXED;
@@ -370,7 +370,7 @@ const struct step *rule_context_step(const struct rule_rank *rank, int64_t ts)
 
 /* -- Who wrote it ------------------------------------------------------------------------------------- */
 
-/* Names of functions tell where no step does. */
+/* Names of functions identify the engine if no step does. */
 static enum engine engine_by_names(const struct columns *c)
 {
     static const struct {

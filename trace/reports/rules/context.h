@@ -5,7 +5,7 @@
  *
  * Costs are counted within `scope`: from the first step's beginning to the last one's end, without steps that
  * are outliers, where every rank has at least two steps; else from the first to the last work of the GPU.
- * They are told as a mean over `units`: steps, or ranks.
+ * They are reported as a mean over `units`: steps, or ranks.
  */
 #pragma once
 
@@ -93,7 +93,7 @@ struct rule_context {
     struct rule_rank *ranks; /* those with work of the GPU */
     size_t n;
     int64_t length;  /* of all scopes together */
-    int64_t units;   /* what costs are told per */
+    int64_t units;   /* unit of reported costs */
     bool is_by_step; /* units are steps, not ranks */
     enum engine engine;
     struct outlier outlier;

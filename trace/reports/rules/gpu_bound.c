@@ -11,7 +11,7 @@
 
 /* Of the time: with less, other things than kernels are worth more. */
 #define COMPUTE_SHARE_MIN 0.80
-/* Of the recording: a short burst says nothing of what bounds a program. */
+/* Of the recording: a short burst does not show what bounds a program. */
 #define RECORDED_SHARE_MIN 0.10
 #define KERNELS_SHOWN      3
 #define OPERATORS_SHOWN    2
@@ -83,7 +83,7 @@ static int name_kernels(const struct rule_context *context, char *buf, size_t si
         char name[NAME_MAX_SHOWN + 1];
         if (sums.items[i].kind != GPU_COMPUTE)
             continue;
-        /* Sums come the largest first: what comes late is only a part of the whole. */
+        /* Sums come the largest first: late ones are only a part of the sum. */
         if (n < KERNELS_COMPARED)
             find_shown(kernels, &n, finding_name(name, sums.items[i].name), NULL)->time +=
                 (double)sums.items[i].sum;
@@ -96,23 +96,14 @@ static int name_kernels(const struct rule_context *context, char *buf, size_t si
     return 0;
 }
 
-static size_t gpu_bound_column_of(const struct report *report, const char *name)
-{
-    size_t i = 0;
-
-    while (i < report->n_columns && strcmp(report->columns[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 /* "aten::mm reaches 45 % of the GPU's compute peak": where the trace has shapes and the peaks are known; the
  * mean of an operator's shapes, weighted by their time. */
 static int name_roofs(const struct rule_context *context, char *buf, size_t size)
 {
     struct report_rows rows;
     const struct report *report = &report_roofline;
-    size_t op = gpu_bound_column_of(report, "operator"), bound = gpu_bound_column_of(report, "bound"),
-           share = gpu_bound_column_of(report, "roof_share"), time = gpu_bound_column_of(report, "device_ns"),
+    size_t op = report_column_find(report, "operator"), bound = report_column_find(report, "bound"),
+           share = report_column_find(report, "roof_share"), time = report_column_find(report, "device_ns"),
            n = 0;
     int r = report_make(report, context->analysis, &rows);
     _cleanup_(freep) struct shown *operators = calloc(report_rows_count(&rows) + 1, sizeof(*operators));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Classes of what a host thread does, told from the names of its calls, operators, annotations and Python
- * frames. A class says where the time goes; whether that is worth a finding is for the rules to decide.
+ * Classes of what a host thread does, derived from the names of its calls, operators, annotations and Python
+ * frames. A class shows where the time goes; rules decide whether that is a finding.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ enum host_class {
 
 const char *host_class_name(enum host_class class);
 
-/* Answers for the slices of one trace; what a name tells is computed once for each name. */
+/* Answers for the slices of one trace; the class of a name is computed once for each name. */
 struct host_classes {
     const struct columns *c;
     uint8_t *known;     /* of each text, + 1 */

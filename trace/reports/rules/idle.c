@@ -2,7 +2,7 @@
 /*
  * Every idle gap is divided into parts, and each part has one cause, so that findings of idle time partition
  * it. A part is the time that the thread which launched the next work spent in one call itself
- * (gap_calls.h); its class says what the host did, its cause whose finding it belongs to.
+ * (gap.h); its class is the host activity, its cause the finding that it belongs to.
  */
 #include "trace/reports/rules/idle.h"
 
@@ -142,7 +142,7 @@ static int add_gap(struct gaps *gaps, const struct gap *gap)
     return 0;
 }
 
-/* Unlike those of the report gaps: of the whole GPU, not of a stream. */
+/* Unlike those of the report gaps: of the entire GPU, not of a stream. */
 static int find_gaps(struct rule_rank *rank)
 {
     const struct gpu_work *work = rank->work;

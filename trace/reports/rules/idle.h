@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a GPU was idle: every idle gap divided into parts with one cause each, told from calls and names. */
+/* Why a GPU was idle: every idle gap divided into parts with one cause each, derived from calls and names. */
 #pragma once
 
 #include "trace/reports/rules/context.h"

@@ -72,7 +72,7 @@ static int idle_rule_add_call(struct idle_sum *s, const struct columns *c, const
     return 0;
 }
 
-/* Where calls are many and short, what they lie in tells more than they do. */
+/* Where calls are many and short, the slices around them are more informative. */
 static int add_around(struct idle_sum *s, const struct columns *c, const struct gap *gap)
 {
     int64_t name = gap->blamed == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, gap->blamed);
@@ -173,7 +173,7 @@ static void name_classes(const struct idle_sum *s, char *buf, size_t size)
     }
 }
 
-/* "; inside aten::split_with_sizes 94 %", where that says more than the calls themselves. */
+/* "; inside aten::split_with_sizes 94 %", if that adds information to the calls. */
 static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t size)
 {
     char name[NAME_MAX_SHOWN + 1];
@@ -227,7 +227,7 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
              finding_name(name, columns_text(s.rank->columns,
                                              columns_get(s.rank->columns, COL_slice_name, s.gap->after))));
     r = tell_calls(&s, rule, &f);
-    /* What nobody names is told from silence alone. */
+    /* Unnamed time is inferred from missing records. */
     int64_t unnamed = s.classes[HOST_CLASS_NOTHING];
     if (unnamed > s.sum / 2) {
         f.confidence = CONFIDENCE_INFERRED;
@@ -494,10 +494,10 @@ const struct rule rule_unexplained_idle = {
 
 /* -- Idle worker ----------------------------------------------------------------------------------------- */
 
-/* A worker that had nothing to do for most of the recording: whatever else is said of it is of a few steps.
+/* A worker that was idle for most of the recording: other findings about it cover few steps.
  */
 
-/* Recorded while it mostly rested, a trace says nothing of the load that is asked about. */
+/* A recording of a mostly idle worker does not show the load. */
 #define IDLE_SHARE_MIN 0.5
 /* A shorter rest may be between two requests. */
 #define REST_MIN_NS 100000000
@@ -508,7 +508,7 @@ struct rest {
     size_t rank;
 };
 
-/* When the host did something that a trace tells of but Python frames, which a waiting thread has too. */
+/* Recorded host activity, without Python frames, which a waiting thread has too. */
 static int find_doings(const struct columns *c, struct intervals *ret)
 {
     int64_t ts[BLOCK_ROWS], dur[BLOCK_ROWS], category[BLOCK_ROWS], last = COLUMN_NULL;
@@ -581,7 +581,7 @@ static int idle_worker_make_rank(struct analysis *a, size_t rank, struct rest *r
     return 0;
 }
 
-/* Costs are of the whole recording, not of the steps in it. */
+/* Costs are of the entire recording, not of the steps in it. */
 static struct rule_context idle_context_of(const struct rule_context *context, const struct rest *all,
                                            size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the recording itself costs: Python frames, each of which is written down, and what Kineto says it did.
+/* What the recording itself costs: Python frames, each of which is written down, and the overhead that Kineto reports.
  */
 #include "base/units.h"
 #include "trace/columns/schema.h"
@@ -13,7 +13,7 @@
 /* A recording always costs something. Beyond this, its figures of the host are not those of production. */
 #define OVERHEAD_SHARE_MIN 0.05
 /* What a frame costs the host, to enter and to leave: an assumption, of the order that a call and a return
- * with a C hook take on a server's core. Nothing in a trace tells it. */
+ * with a C hook take on a server's core. No trace contains it. */
 #define FRAME_NS 500
 
 /* Only what the host does while the GPU waits for it can be delayed by the recording. */

@@ -109,7 +109,7 @@ char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, siz
 
     if (context->n > 1)
         snprintf(who, sizeof(who), "rank %lld, ", (long long)context->analysis->ranks[rank].number);
-    /* Finer than people say durations: it is to be given to --from and --to. */
+    /* More precise than other durations, for use with --from and --to. */
     if (since != COLUMN_NULL && until != COLUMN_NULL)
         snprintf(buf, PLACE_MAX, "%s%.3f ms to %.3f ms", who, (double)since / 1e6, (double)until / 1e6);
     else

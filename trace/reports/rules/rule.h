@@ -2,7 +2,7 @@
 /*
  * What a finding is looked for by: one struct for each rule, in the table rules.h. A rule looks at the context
  * (context.h) and puts what it saw with what that costs; whether the cost is worth a word is the table's
- * `share_min` to say, so that all thresholds are read in one place.
+ * `share_min` to decide, so that all thresholds are read in one place.
  *
  * The time looked at is divided by what the GPU does (enum time_kind), and findings partition each of these
  * times: no nanosecond is the cost of two of them.
@@ -14,7 +14,7 @@
 
 enum confidence {
     CONFIDENCE_CERTAIN,  /* read off the trace */
-    CONFIDENCE_INFERRED, /* concluded from what the trace has: the ground says how */
+    CONFIDENCE_INFERRED, /* concluded from what the trace has: the ground explains how */
 };
 
 /* What a GPU does at a time: K(identifier, column, meaning). Each excludes those before it. */
@@ -36,7 +36,7 @@ enum time_kind {
 #define FINDING_TEXT_MAX 640
 
 struct finding {
-    int64_t cost; /* over the whole context: a step's share of it is what people are told; COLUMN_NULL for a
+    int64_t cost; /* over the entire context; reported per step; COLUMN_NULL for a
                    * statement that costs nothing */
     int64_t
         of[_TIME_KIND_MAX]; /* what of the cost is of which time; all 0 where it is of steps or requests */
@@ -44,13 +44,13 @@ struct finding {
     char ground[FINDING_TEXT_MAX];   /* what the confidence rests on */
     char what[FINDING_TEXT_MAX];     /* one line, with figures */
     char where[FINDING_TEXT_MAX];    /* time, kernel, rank */
-    char evidence[FINDING_TEXT_MAX]; /* what it was told from */
+    char evidence[FINDING_TEXT_MAX]; /* evidence */
 };
 
 struct rule {
     const char *name;
     const char *report; /* that shows more */
-    double share_min;   /* of the time looked at: below it nothing is said */
+    double share_min;   /* of the time looked at: below it nothing is reported */
     const char *advice; /* whatever the engine */
     const char *vllm;   /* its options; NULL */
     const char *sglang; /* its options; NULL */

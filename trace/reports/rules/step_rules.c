@@ -93,7 +93,7 @@ const struct rule rule_step_outlier = {
 
 /* Some of it is how continuous batching works; beyond a tenth users see tokens stall. */
 #define STEAL_SHARE_MIN 0.10
-/* Fewer decode steps do not tell how long one is by itself. */
+/* Fewer decode steps do not show how long one is by itself. */
 #define DECODE_MIN 3
 
 struct stolen {

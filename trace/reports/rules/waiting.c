@@ -10,7 +10,7 @@
 #define STRAGGLER_SHARE_MIN 0.03
 /* Arriving in turns costs less for each, and is usual for experts. */
 #define UNEVEN_SHARE_MIN 0.08
-/* Fewer meetings tell nothing of what is usual. */
+/* Fewer collective instances do not show what is usual. */
 #define MEETINGS_MIN 5
 
 struct late {
