@@ -375,9 +375,8 @@ const struct verb verb_compare = {
     .name = "compare",
     .words = "BEFORE AFTER",
     .summary = "Compare benchmark runs, with statistical significance",
-    .details =
-        "Each side is a run (r3), several repeated runs (r3,r4,r5), or a label of runs (job=nightly).\n"
-        "Repeated runs (profctl bench --repeat-runs) measure how much runs differ without a change.",
+    .details = "Each side is a run (r3), several repeated runs (r3,r4,r5), or a label of runs (job=nightly). "
+               "Repeated runs (profctl bench --repeat-runs) measure how much runs differ without a change.",
     .default_kind = 'r',
     .min_words = 2,
     .max_words = 2,

@@ -152,7 +152,7 @@ def test_phases_with_loads_of_their_own_are_recorded_one_after_another(scene):
     (ONE_LOAD.replace("sa-bench", "gpqa"), [], "job.yaml:8:13: benchmark.type is gpqa, an accuracy evaluation that srtctl runs"),
     (ONE_LOAD.replace("stop_step: 4", "stop_stpe: 4"), [], "Did you mean stop_step?"),
     (SAMPLES["example-override.yaml"], [], "Choose one by --variant: base, small, tp64, tp_sweep_0, tp_sweep_1, tp_sweep_2."),
-    (RECIPE, ["--steps", "3"], "--recipe says itself what is recorded"),
+    (RECIPE, ["--steps", "3"], "--recipe already defines what is recorded"),
 ])
 def test_refused_before_anything_starts(scene, text, words, says):
     done = start(scene, text, *words)
