@@ -55,7 +55,7 @@ bool bounded_is_over(struct bounded *b)
 }
 
 /* Stops the clock until the reader has taken it. */
-static ssize_t output_write(void *arg, const char *data, size_t size)
+static ssize_t bounded_write(void *arg, const char *data, size_t size)
 {
     struct bounded *b = arg;
     int64_t deadline_ns = b->deadline_ns, begin_ns = mono_ns();
@@ -74,7 +74,7 @@ static ssize_t output_write(void *arg, const char *data, size_t size)
 
 FILE *bounded_output(struct bounded *b, bool is_terminal)
 {
-    FILE *output = fopencookie(b, "w", (cookie_io_functions_t){.write = output_write});
+    FILE *output = fopencookie(b, "w", (cookie_io_functions_t){.write = bounded_write});
 
     if (output)
         setvbuf(output, b->buffer, is_terminal ? _IOLBF : _IOFBF, sizeof(b->buffer));
@@ -94,7 +94,7 @@ void bounded_put_rows(struct bounded *b, FILE *output, int64_t rows)
 }
 
 /* On top of what a copy of the parent has, which a sanitizer makes terabytes. */
-static void bound_memory(int64_t bytes)
+static void bounded_limit_memory(int64_t bytes)
 {
     unsigned long long pages = 0;
     struct rlimit limit;
@@ -108,30 +108,30 @@ static void bound_memory(int64_t bytes)
     setrlimit(RLIMIT_DATA, &limit);
 }
 
-static _Noreturn void run_child(struct bounded *b, pid_t parent, int (*work)(void *arg), void *arg)
+static _Noreturn void bounded_run_child(struct bounded *b, pid_t parent, int (*work)(void *arg), void *arg)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
-    bound_memory(b->memory_bytes);
+    bounded_limit_memory(b->memory_bytes);
     exit(work(arg));
 }
 
 /* -- Parent ------------------------------------------------------------------------------------------- */
 
-struct child {
+struct bounded_child {
     pid_t pid;
     int pid_fd, signal_fd;
     bool was_killed;
 };
 
-static void child_close(struct child *c)
+static void bounded_child_close(struct bounded_child *c)
 {
     closep(&c->pid_fd);
     closep(&c->signal_fd);
 }
 
-static int child_start(struct child *c, struct bounded *b, int (*work)(void *arg), void *arg)
+static int bounded_child_start(struct bounded_child *c, struct bounded *b, int (*work)(void *arg), void *arg)
 {
     pid_t self = getpid();
     sigset_t set;
@@ -144,7 +144,7 @@ static int child_start(struct child *c, struct bounded *b, int (*work)(void *arg
         return -errno;
     c->pid = fork();
     if (c->pid == 0)
-        run_child(b, self, work, arg);
+        bounded_run_child(b, self, work, arg);
     if (c->pid < 0)
         return -errno;
     c->pid_fd = pidfd_open(c->pid, 0);
@@ -157,7 +157,7 @@ static int child_start(struct child *c, struct bounded *b, int (*work)(void *arg
 }
 
 /* Returns whether the child is to be killed at once, as it is not the first signal. */
-static bool take_signal(struct bounded *b, const struct child *c, int64_t *signal_ns)
+static bool bounded_take_signal(struct bounded *b, const struct bounded_child *c, int64_t *signal_ns)
 {
     struct signalfd_siginfo info;
 
@@ -170,7 +170,7 @@ static bool take_signal(struct bounded *b, const struct child *c, int64_t *signa
     return !is_first;
 }
 
-static int64_t kill_time(const struct bounded *b, int64_t signal_ns)
+static int64_t bounded_kill_time(const struct bounded *b, int64_t signal_ns)
 {
     int64_t deadline_ns = b->deadline_ns, over_ns = MIN(signal_ns, deadline_ns);
 
@@ -180,7 +180,7 @@ static int64_t kill_time(const struct bounded *b, int64_t signal_ns)
 }
 
 /* Until the child has ended, or was killed. */
-static void supervise(struct bounded *b, struct child *c)
+static void bounded_supervise(struct bounded *b, struct bounded_child *c)
 {
     int64_t signal_ns = DEADLINE_NEVER;
 
@@ -189,8 +189,8 @@ static void supervise(struct bounded *b, struct child *c)
         poll(fds, ARRAY_SIZE(fds), LOOK_MS);
         if (fds[0].revents)
             return;
-        bool is_repeated = fds[1].revents && take_signal(b, c, &signal_ns);
-        if (!is_repeated && mono_ns() < kill_time(b, signal_ns))
+        bool is_repeated = fds[1].revents && bounded_take_signal(b, c, &signal_ns);
+        if (!is_repeated && mono_ns() < bounded_kill_time(b, signal_ns))
             continue;
         kill(c->pid, SIGKILL);
         c->was_killed = true;
@@ -208,7 +208,7 @@ static int64_t finish_output(struct bounded *b)
     return b->rows;
 }
 
-static struct bounded_end collect(struct bounded *b, const struct child *c)
+static struct bounded_end bounded_collect(struct bounded *b, const struct bounded_child *c)
 {
     struct bounded_end end = {.signal = b->signal};
     siginfo_t info = {0};
@@ -225,17 +225,17 @@ static struct bounded_end collect(struct bounded *b, const struct child *c)
 
 int bounded_run(struct bounded *b, int (*work)(void *arg), void *arg, struct bounded_end *ret)
 {
-    _cleanup_(child_close) struct child c = {.pid_fd = -1, .signal_fd = -1};
+    _cleanup_(bounded_child_close) struct bounded_child c = {.pid_fd = -1, .signal_fd = -1};
 
     b->was_ended = b->wants_quit = b->is_writing = false;
     b->signal = b->output_error = 0;
     b->n_pending = 0;
     bounded_begin(b, 1);
     fflush(NULL);
-    int r = child_start(&c, b, work, arg);
+    int r = bounded_child_start(&c, b, work, arg);
     if (r < 0)
         return r;
-    supervise(b, &c);
-    *ret = collect(b, &c);
+    bounded_supervise(b, &c);
+    *ret = bounded_collect(b, &c);
     return 0;
 }

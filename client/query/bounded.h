@@ -3,7 +3,7 @@
  * Statements in a child process that ends in time. SQLite looks at the clock between the steps of its
  * machine, and never within one call of a function: instr(), replace(), LIKE and others can take hours in one
  * call. So statements run in a forked child, which asks bounded_is_over() wherever it can and then ends by
- * itself, with everything printed that it has found. A child that has not noticed BOUNDED_GRACE_NS later is
+ * itself, with all rows printed that it has. A child that has not noticed BOUNDED_GRACE_NS later is
  * killed; one that has noticed gets BOUNDED_PRINT_NS more for its rows. The first SIGINT or SIGTERM ends a
  * child in the same ways; the second one kills it at once.
  *

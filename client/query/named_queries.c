@@ -35,7 +35,7 @@ const struct named_query named_queries[] = {
      "SELECT collective, dtype, group_size, group_name, COUNT(*) AS count, SUM(in_elements) AS in_elements,\n"
      "  ROUND(SUM(dur) / 1e6, 3) AS sum_ms, ROUND(AVG(dur) / 1e3, 1) AS avg_us, MIN(name) AS name\n"
      "FROM collective GROUP BY collective, dtype, group_size, group_name ORDER BY SUM(dur) DESC"},
-    {"launches", "the kernels that waited longest behind their launch",
+    {"launches", "kernels with the longest delay after their launch",
      "SELECT ROUND(delay / 1e3, 1) AS delay_us, gpu_ts, ROUND(gpu_dur / 1e3, 1) AS gpu_us, stream, launch_name, name\n"
      "FROM launch ORDER BY delay DESC LIMIT 100"},
     {"memcpy", "copies and memsets by name, with bytes and bandwidth",
@@ -55,7 +55,7 @@ const struct named_query named_queries[] = {
      "SELECT name, ts, ROUND(dur / 1e6, 3) AS ms FROM slice\n"
      "WHERE name GLOB 'ProfilerStep*' AND category IS NOT 'gpu_user_annotation' ORDER BY ts"},
     {"defects", "what was wrong with the trace",
-     "SELECT name, value AS count, place AS first_at_byte, description FROM stats WHERE value > 0 ORDER BY id"},
+     "SELECT name, value AS count, file_offset AS first_offset, description FROM stats WHERE value > 0 ORDER BY id"},
 };
 /* clang-format on */
 const size_t named_queries_count = ARRAY_SIZE(named_queries);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/query/repl.h"
+#include "client/query/query.h"
 
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "client/cli/text.h"
-#include "client/query/commands.h"
 #include <ctype.h>
 #include <errno.h>
 #include <histedit.h>
@@ -42,8 +41,8 @@ static bool begins_with(const char *word, const char *prefix, size_t n)
 }
 
 /* What may stand there: a command at the begin of a statement, a name elsewhere. */
-static const char *const *candidates(const struct repl *r, const LineInfo *line, const char *prefix,
-                                     size_t *ret_n)
+static const char *const *repl_candidates(const struct repl *r, const LineInfo *line, const char *prefix,
+                                          size_t *ret_n)
 {
     if (*prefix == '.' && prefix == line->buffer && !r->sql) {
         *ret_n = r->n_commands;
@@ -73,7 +72,7 @@ static void print_names(const struct repl *r, const char **matches, size_t n)
 }
 
 /* How far all matches agree. */
-static size_t common(const char **matches, size_t n)
+static size_t common_prefix(const char **matches, size_t n)
 {
     size_t size = strlen(matches[0]);
 
@@ -85,8 +84,8 @@ static size_t common(const char **matches, size_t n)
 }
 
 /* Keywords are written as they were begun. */
-static void insert(struct repl *r, const char *word, size_t size, const char *prefix, size_t prefix_size,
-                   bool is_whole)
+static void repl_insert(struct repl *r, const char *word, size_t size, const char *prefix, size_t prefix_size,
+                        bool is_whole)
 {
     _cleanup_(freep) char *text = xasprintf("%.*s%s", (int)size, word, is_whole ? " " : "");
     bool lower = prefix_size > 0 && islower((unsigned char)prefix[prefix_size - 1]);
@@ -97,7 +96,7 @@ static void insert(struct repl *r, const char *word, size_t size, const char *pr
     el_insertstr(r->el, text);
 }
 
-static unsigned char complete(EditLine *el, int key)
+static unsigned char repl_complete(EditLine *el, int key)
 {
     struct repl *r = NULL;
     const LineInfo *line = el_line(el);
@@ -112,17 +111,17 @@ static unsigned char complete(EditLine *el, int key)
         if (*p == '.' && p > begin)
             begin = p + 1;
     size_t size = (size_t)(line->cursor - begin);
-    const char *const *words = candidates(r, line, begin, &n);
+    const char *const *words = repl_candidates(r, line, begin, &n);
     _cleanup_(freep) const char **matches = xcalloc(n + 1, sizeof(*matches));
     for (size_t i = 0; i < n; i++)
         if (begins_with(words[i], begin, size))
             matches[n_matches++] = words[i];
     if (n_matches == 0 || size == 0)
         return CC_REFRESH_BEEP;
-    size_t agreed = common(matches, n_matches);
+    size_t agreed = common_prefix(matches, n_matches);
     _cleanup_(freep) char *prefix = xstrndup(begin, size);
     if (agreed > size || n_matches == 1) {
-        insert(r, matches[0], agreed, prefix, size, n_matches == 1);
+        repl_insert(r, matches[0], agreed, prefix, size, n_matches == 1);
         return CC_REFRESH;
     }
     print_names(r, matches, n_matches);
@@ -132,7 +131,7 @@ static unsigned char complete(EditLine *el, int key)
 /* -- Lines -------------------------------------------------------------------------------------------- */
 
 /* Takes a signal that came; true where there was one. */
-static bool take_signal(struct repl *r)
+static bool repl_take_signal(struct repl *r)
 {
     struct signalfd_siginfo info;
 
@@ -144,7 +143,7 @@ static bool take_signal(struct repl *r)
 }
 
 /* One character; 0 at the end, -1 where a signal came first. */
-static int read_char(EditLine *el, wchar_t *ret)
+static int repl_read_char(EditLine *el, wchar_t *ret)
 {
     struct repl *r = NULL;
     mbstate_t state = {0};
@@ -156,7 +155,7 @@ static int read_char(EditLine *el, wchar_t *ret)
         char byte;
         if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
             return -1;
-        if (fds[1].revents && take_signal(r)) {
+        if (fds[1].revents && repl_take_signal(r)) {
             errno = EINTR;
             return -1;
         }
@@ -221,13 +220,13 @@ static int repl_open(struct repl *r)
     set_prompts(r);
     open_history(r);
     el_set(r->el, EL_CLIENTDATA, r);
-    el_set(r->el, EL_GETCFN, read_char);
+    el_set(r->el, EL_GETCFN, repl_read_char);
     el_set(r->el, EL_PROMPT, prompt);
     el_set(r->el, EL_HIST, history, r->history);
     el_set(r->el, EL_EDITOR, "emacs");
     el_set(r->el, EL_SIGNAL, 1);
-    /* The narrow call keeps copies of both texts, which nobody frees. */
-    el_wset(r->el, EL_ADDFN, L"complete", L"Complete a name", complete);
+    /* The narrow call keeps copies of both texts, which are never freed. */
+    el_wset(r->el, EL_ADDFN, L"complete", L"Complete a name", repl_complete);
     el_set(r->el, EL_BIND, "^I", "complete", NULL);
     el_set(r->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(r->el, NULL);
@@ -251,7 +250,7 @@ static void repl_close(struct repl *r)
     free(r->sql);
 }
 
-static void run_text(struct repl *r, const char *text)
+static void repl_run_text(struct repl *r, const char *text)
 {
     int number = 0;
 
@@ -261,13 +260,13 @@ static void run_text(struct repl *r, const char *text)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static void forget_statement(struct repl *r)
+static void repl_forget_statement(struct repl *r)
 {
     free(TAKE_PTR(r->sql));
 }
 
 /* As one line, unless a remark ends with its line. */
-static void remember(struct repl *r, const char *statement)
+static void repl_add_history(struct repl *r, const char *statement)
 {
     _cleanup_(freep) char *text = xstrdup(statement);
     HistEvent event;
@@ -284,7 +283,7 @@ static bool is_farewell(const char *line)
            strcasecmp(line, "exit;") == 0;
 }
 
-static void take_line(struct repl *r, const char *text)
+static void repl_take_line(struct repl *r, const char *text)
 {
     size_t n = strlen(text);
 
@@ -300,24 +299,24 @@ static void take_line(struct repl *r, const char *text)
     free(r->sql);
     r->sql = sql;
     if (!sql[sql_blank(sql)]) {
-        forget_statement(r);
+        repl_forget_statement(r);
         return;
     }
     if (!is_command && !sqlite3_complete(r->sql) && strlen(r->sql) <= STATEMENT_MAX)
         return;
-    _cleanup_(freep) char *whole = TAKE_PTR(r->sql);
-    remember(r, whole);
-    run_text(r, whole);
+    _cleanup_(freep) char *statement = TAKE_PTR(r->sql);
+    repl_add_history(r, statement);
+    repl_run_text(r, statement);
 }
 
-static int loop(struct repl *r)
+static int repl_loop(struct repl *r)
 {
     while (!r->is_over) {
         int n = 0;
         r->is_interrupted = false;
         const char *line = el_gets(r->el, &n);
         if (r->is_interrupted) {
-            forget_statement(r);
+            repl_forget_statement(r);
             el_reset(r->el);
             fputs("^C\n", r->q->c->err.file);
             continue;
@@ -326,7 +325,7 @@ static int loop(struct repl *r)
             fputc('\n', r->q->c->err.file);
             break;
         }
-        take_line(r, line);
+        repl_take_line(r, line);
         fflush(r->q->c->out.file);
     }
     return EXIT_DONE;
@@ -343,7 +342,7 @@ int repl_run(struct query *q)
         return client_fail(q->c, &p);
     }
     r.n_commands = command_names(r.commands);
-    client_note(
-        q->c, "SQL ends with ';'. .schema shows what there is, .named what is often asked, .help the rest.");
-    return loop(&r);
+    client_note(q->c, "SQL ends with ';'. .schema lists tables, .named lists common_prefix queries, .help "
+                      "prints all commands.");
+    return repl_loop(&r);
 }

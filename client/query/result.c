@@ -23,7 +23,7 @@ struct printer {
     /* of a table */
     char **cells; /* of n_held rows; NULL is NULL */
     size_t n_held, n_held_bytes;
-    bool *is_number; /* as far as the held rows say */
+    bool *is_number; /* according to the rows held */
     /* of JSON */
     char **keys; /* as JSON text */
 };
@@ -165,7 +165,7 @@ static void table_row(struct printer *p)
         table_end(p);
 }
 
-/* What was found before an error is shown. */
+/* Rows before an error are shown. */
 static void table_leave(struct printer *p)
 {
     if (p->n_held > 0)

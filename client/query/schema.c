@@ -8,12 +8,12 @@
 
 /* -- Words -------------------------------------------------------------------------------------------- */
 
-struct words {
+struct word_list {
     char **items;
     size_t n, cap;
 };
 
-static void add_word(struct words *w, const char *word, size_t size)
+static void words_add(struct word_list *w, const char *word, size_t size)
 {
     VEC_GROW(w->items, w->n, w->cap);
     w->items[w->n++] = xstrndup(word, size);
@@ -24,7 +24,7 @@ static int compare_words(const void *a, const void *b)
     return strcasecmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void sort_words(struct words *w)
+static void words_sort(struct word_list *w)
 {
     size_t n = 0;
 
@@ -39,7 +39,7 @@ static void sort_words(struct words *w)
 }
 
 /* The first column of what a statement gives. */
-static void add_answers(struct words *w, sqlite3 *db, const char *sql)
+static void words_add_answers(struct word_list *w, sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
 
@@ -47,24 +47,24 @@ static void add_answers(struct words *w, sqlite3 *db, const char *sql)
         while (sqlite3_step(statement) == SQLITE_ROW) {
             const char *word = (const char *)sqlite3_column_text(statement, 0);
             if (word)
-                add_word(w, word, strlen(word));
+                words_add(w, word, strlen(word));
         }
     sqlite3_finalize(statement);
 }
 
-static void add_keywords(struct words *w)
+static void words_add_keywords(struct word_list *w)
 {
     const char *word;
     int size;
 
     for (int i = 0; i < sqlite3_keyword_count(); i++)
         if (sqlite3_keyword_name(i, &word, &size) == SQLITE_OK)
-            add_word(w, word, (size_t)size);
+            words_add(w, word, (size_t)size);
 }
 
 /* -- Tables ------------------------------------------------------------------------------------------- */
 
-static bool read_table(sqlite3 *db, const char *name, struct schema_table *ret)
+static bool schema_read_table(sqlite3 *db, const char *name, struct schema_table *ret)
 {
     _cleanup_(freep) char *sql = xasprintf("SELECT * FROM \"%s\"", name);
     sqlite3_stmt *statement = NULL;
@@ -87,18 +87,18 @@ static bool read_table(sqlite3 *db, const char *name, struct schema_table *ret)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static void gather_words(struct schema *s, sqlite3 *db)
+static void schema_gather_words(struct schema *s, sqlite3 *db)
 {
-    struct words w = {0};
+    struct word_list w = {0};
 
-    add_keywords(&w);
-    add_answers(&w, db, FUNCTIONS);
+    words_add_keywords(&w);
+    words_add_answers(&w, db, FUNCTIONS);
     for (size_t i = 0; i < s->n_tables; i++) {
-        add_word(&w, s->tables[i].name, strlen(s->tables[i].name));
+        words_add(&w, s->tables[i].name, strlen(s->tables[i].name));
         for (size_t k = 0; k < s->tables[i].n_columns; k++)
-            add_word(&w, s->tables[i].columns[k], strlen(s->tables[i].columns[k]));
+            words_add(&w, s->tables[i].columns[k], strlen(s->tables[i].columns[k]));
     }
-    sort_words(&w);
+    words_sort(&w);
     s->words = (const char **)w.items;
     s->n_words = w.n;
 }
@@ -110,9 +110,9 @@ struct schema *schema_read(sqlite3 *db)
 
     for (size_t i = 0; sql_table_name(i); i++) {
         VEC_GROW(s->tables, s->n_tables, cap);
-        s->n_tables += read_table(db, sql_table_name(i), &s->tables[s->n_tables]);
+        s->n_tables += schema_read_table(db, sql_table_name(i), &s->tables[s->n_tables]);
     }
-    gather_words(s, db);
+    schema_gather_words(s, db);
     return s;
 }
 

@@ -44,7 +44,7 @@ static int add_session_of(struct client *c, const struct analyzing *o, int64_t i
     int status = client_need_profd(c);
 
     if (status == EXIT_DONE)
-        status = client_get(c, path, "look at the trace", &trace);
+        status = client_get(c, path, "reading the trace", &trace);
     if (status != EXIT_DONE)
         return status;
     const char *session = json_get_str(trace, "session");
@@ -87,7 +87,7 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
     if (status == EXIT_DONE && ret->n + ret->n_left_out == 0)
-        return client_refuse(c, "profctl list-traces shows what there is.", "%s has no trace that was read",
+        return client_refuse(c, "profctl list-traces lists all traces.", "%s has no trace that was read",
                              words[0]);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->memory_limit, ret);
@@ -140,7 +140,7 @@ static int not_there(struct client *c, const char *remedy, const char *format, .
     return client_fail(c, &p);
 }
 
-/* Steps of all ranks, and how many of them are looked at. */
+/* Steps of all ranks, and how many of them are selected. */
 static int gather_steps(struct analysis *a, int64_t **ret, size_t *ret_n, size_t *ret_in_view)
 {
     *ret = NULL;
@@ -162,7 +162,7 @@ static int gather_steps(struct analysis *a, int64_t **ret, size_t *ret_n, size_t
     return 0;
 }
 
-/* An empty answer would look like a healthy one. */
+/* An empty result would look like a healthy trace. */
 static int check_steps(struct client *c, struct analysis *a)
 {
     _cleanup_(freep) int64_t *numbers = NULL;
@@ -171,19 +171,20 @@ static int check_steps(struct client *c, struct analysis *a)
 
     if (a->view.step == COLUMN_NULL)
         return EXIT_DONE;
-    /* What keeps steps from being read keeps reports from being made, which say so. */
+    /* An error that prevents reading steps also prevents reports, which print it. */
     if (gather_steps(a, &numbers, &n, &n_in_view) < 0 || n_in_view > 0)
         return EXIT_DONE;
     const char *there = tell_numbers(buf, "Step", numbers, n);
     _cleanup_(freep) char *remedy =
         there ? xasprintf("%s profctl analyze --report steps shows them, their phases and when they begin.",
                           there)
-              : xstrdup("No steps were found: nothing names or repeats them. --from and --to choose a time.");
-    return not_there(c, remedy, "there is no step %" PRId64 "%s%s in what was selected", a->view.step,
+              : xstrdup("The trace has no steps: no range is named as one or repeats. Select a time with "
+                        "--from and --to.");
+    return not_there(c, remedy, "the selected part has no step %" PRId64 "%s%s", a->view.step,
                      a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }
 
-/* The place of the instance of that name, n_instances where there is none. */
+/* The index of the instance of that name, n_instances where there is none. */
 static size_t find_instance(const struct named_ranks *ranks, const char *name)
 {
     size_t i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What analyze, diff and flame share: the traces that a person named, opened as an analysis, and which part
- * of them is looked at.
+ * of them is analyzed.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ struct analyzed {
     struct analysis analysis;
 };
 
-/* words: traces (t12), sessions (s7), files, directories. EXIT_DONE, or an exit status, having said why. */
+/* words: traces (t12), sessions (s7), files, directories. EXIT_DONE, or an exit status after the problem was printed. */
 int analyzed_open(struct client *c, const struct analyzing *options, int n_words, char **words,
                   struct analyzed *ret);
 void analyzed_done(struct analyzed *a);

@@ -152,8 +152,8 @@ int columns_draft_new(struct columns_draft *ret, struct problem *p)
     ret->fd = nameless_file();
     if (ret->fd >= 0)
         return 0;
-    problem_set(p, ret->fd, PROBLEM_STORAGE, "there is no place to write columns to: %s", strerror(-ret->fd));
-    problem_remedy(p, "$XDG_CACHE_HOME, or else $TMPDIR, names a directory for them.");
+    problem_set(p, ret->fd, PROBLEM_STORAGE, "cannot write columns: %s", strerror(-ret->fd));
+    problem_remedy(p, "Set $XDG_CACHE_HOME or $TMPDIR to a writable directory.");
     return ret->fd;
 }
 

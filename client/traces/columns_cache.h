@@ -3,8 +3,8 @@
  * Columnar files that were made here, kept for the next question: in $XDG_CACHE_HOME/profd/columns, bounded
  * in bytes, the one that was not used for longest goes first.
  *
- * A key says what the columns were made of: a file's device, inode, size and time of change, or the SHA-256
- * of a trace of profd. A file appears under its key only when it is whole. Where there is no cache (a home
+ * A key identifies the source of the columns: a file's device, inode, size and time of change, or the SHA-256
+ * of a trace of profd. A file appears under its key only when it is complete. Where there is no cache (a home
  * that cannot be written to) columns go into a nameless file and are made anew each time. Whether a file is
  * sound is for its reader to check; one that is not is dropped.
  */

@@ -4,8 +4,10 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/traces/ranks.h"
 #include "trace/read/sum.h"
 #include <errno.h>
+#include <math.h>
 #include <sys/stat.h>
 
 /* What a list in an error grows to at most. */
@@ -59,13 +61,13 @@ int exporting_check(struct client *c, const char *name, const struct export_trac
     _cleanup_(freep) char *categories = categories_of(t->columns);
     _cleanup_(freep) char *clean = text_clean(categories, false);
     int64_t first = columns_meta(t->columns, META_first_ns), last = columns_meta(t->columns, META_last_ns);
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no slice in what was selected", name);
+    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "the selected part of %s has no slices", name);
     problem_remedy(&p, "It is %s long; its categories are %s.",
                    format_duration(length, first == COLUMN_NULL ? 0 : difference_of(last, first)), clean);
     return client_fail(c, &p);
 }
 
-void exporting_say(struct client *c, const char *path, int64_t slices, const char *more)
+void exporting_note(struct client *c, const char *path, int64_t slices, const char *more)
 {
     char number[32], size[UNIT_TEXT_MAX];
     struct stat st;
@@ -97,7 +99,7 @@ int exporting_failed(struct client *c, const char *name, int r)
         {-EBADMSG, "a part of its columns is damaged", "Have the trace read again: profctl ingest."},
         {-ERANGE, "the clocks are too far apart for one file",
          "Merge traces of one recording, or use --align start."},
-        {-EPIPE, "nobody reads what is written", NULL},
+        {-EPIPE, "the reader closed the pipe", NULL},
     };
     _cleanup_(problem_done) struct problem p = {0};
     const char *what = strerror(-r), *remedy = NULL;
@@ -111,4 +113,63 @@ int exporting_failed(struct client *c, const char *name, int r)
     if (remedy)
         problem_remedy(&p, "%s", remedy);
     return client_fail(c, &p);
+}
+
+/* -- Several ranks as one trace -------------------------------------------------------------------------- */
+
+/* The name with its directory; the rest of the path is private to this machine. */
+static const char *short_path(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
+    while (name && name > path && name[-1] != '/')
+        name--;
+    return name ? name : path;
+}
+
+/* The attribution of a rank in a merged trace, for ranks_find_instances() of its readers. */
+static char *origin_of(const struct named_rank *rank)
+{
+    static const char *const keys[] = {"worker", "instance", "name", "stage", "ranks", "recording"};
+    _cleanup_json_ origin = json_object();
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_object_get(rank->trace, keys[i]))
+            json_object_set(origin, keys[i], json_object_get(rank->trace, keys[i]));
+    if (json_get_str(rank->trace, "session"))
+        json_object_set(origin, "recording", json_object_get(rank->trace, "session"));
+    if (rank->path)
+        json_put_str(origin, "name", short_path(rank->path));
+    if (rank->role)
+        json_put_str(origin, "role", rank->role);
+    if (isfinite(rank->kv_use))
+        json_object_set_new(origin, "kv_use", json_real(rank->kv_use));
+    char *text = json_dumps(origin, JSON_COMPACT);
+    if (!text)
+        abort();
+    return text;
+}
+
+int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
+                 int64_t *ret_slices)
+{
+    _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
+    _cleanup_(freep) char **origins = xcalloc(ranks->n + 1, sizeof(*origins));
+    int64_t slices = 0;
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        struct named_rank *rank = &ranks->items[i];
+        traces[i] = (struct export_trace){.columns = rank->columns,
+                                          .source_fd = trace_file_original(&rank->file),
+                                          .label = rank->label,
+                                          .origin = origins[i] = origin_of(rank),
+                                          .shift_ns = rank->shift_ns};
+        slices += (int64_t)columns_rows(rank->columns, TABLE_slice);
+    }
+    if (ret_slices)
+        *ret_slices = slices;
+    int r = export_merge(traces, ranks->n, selected, out);
+    for (size_t i = 0; i < ranks->n; i++)
+        free(origins[i]);
+    return r;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What export and merge share: which part of a trace, its columns, and what is said when writing fails.
+ * What export and merge share: which part of a trace, its columns, and the problems of writing.
  */
 #pragma once
 
 #include "client/cli/options.h"
 #include "client/cli/table.h"
-#include "client/traces/trace_file.h"
+#include "client/traces/ranks.h"
 #include "trace/export/export.h"
 
 struct exporting {
@@ -25,12 +25,16 @@ struct exporting {
 /* clang-format on */
 
 int exporting_selection(const struct exporting *e, struct export_options *ret, struct problem *p);
-/* Refuses to write what holds nothing, and says what the trace has instead. *ret_slices: how many it holds.
+/* Refuses to write an empty selection, and prints the categories of the trace. *ret_slices: its slices.
  */
 int exporting_check(struct client *c, const char *name, const struct export_trace *t,
                     const struct export_options *selected, int64_t *ret_slices);
-/* "FILE: 7,017 slices, 3.1 MiB" and what else is to be said of it. */
-void exporting_say(struct client *c, const char *path, int64_t slices, const char *more);
+/* Notes "FILE: 7,017 slices, 3.1 MiB", and `more`. */
+void exporting_note(struct client *c, const char *path, int64_t slices, const char *more);
 /* An exit status. */
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret);
 int exporting_failed(struct client *c, const char *name, int r);
+/* One trace of all of them in Chrome's format, on the clock of ranks_align(). Negative errno as of
+ * export_merge(). *ret_slices: how many slices the ranks have; may be NULL. */
+int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
+                 int64_t *ret_slices);

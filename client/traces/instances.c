@@ -2,11 +2,18 @@
 #include "client/traces/instances.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
 #include "trace/export/merge.h"
 #include "trace/read/instance.h"
+#include "trace/read/sum.h"
 #include "trace/reports/shared_collectives.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+
+/* Ranks that begin further apart were hardly recorded together. */
+#define RECORDED_TOGETHER_NS (INT64_C(60) * NS_PER_S)
 
 /* The texts that clues refer to; numbers are in the clues. */
 struct clue_texts {
@@ -61,7 +68,7 @@ struct rank_order {
     size_t instance, before; /* before: where it was */
 };
 
-static int compare_places(const void *x, const void *y)
+static int compare_rank_order(const void *x, const void *y)
 {
     const struct rank_order *a = x, *b = y;
 
@@ -71,24 +78,23 @@ static int compare_places(const void *x, const void *y)
 }
 
 /* By instance; within one the order stays. */
-static void reorder(struct named_ranks *ranks, struct rank *analysed, const size_t *numbers)
+static void ranks_reorder(struct named_ranks *ranks, struct rank *analysed, const size_t *numbers)
 {
-    _cleanup_(freep) struct rank_order *places = xcalloc(ranks->n + 1, sizeof(*places));
+    _cleanup_(freep) struct rank_order *order = xcalloc(ranks->n + 1, sizeof(*order));
     _cleanup_(freep) struct named_rank *named = xcalloc(ranks->n + 1, sizeof(*named));
     _cleanup_(freep) struct gpu_work **work = xcalloc(ranks->n + 1, sizeof(struct gpu_work *));
 
     for (size_t i = 0; i < ranks->n; i++) {
-        places[i] = (struct rank_order){numbers[i], i};
+        order[i] = (struct rank_order){numbers[i], i};
         named[i] = ranks->items[i];
         work[i] = analysed[i].gpu;
     }
-    qsort(places, ranks->n, sizeof(*places), compare_places);
+    qsort(order, ranks->n, sizeof(*order), compare_rank_order);
     for (size_t i = 0; i < ranks->n; i++) {
-        ranks->items[i] = named[places[i].before];
-        ranks->items[i].instance = places[i].instance;
-        analysed[i] = (struct rank){.columns = ranks->items[i].columns,
-                                    .label = ranks->items[i].label,
-                                    .gpu = work[places[i].before]};
+        ranks->items[i] = named[order[i].before];
+        ranks->items[i].instance = order[i].instance;
+        analysed[i] = (struct rank){
+            .columns = ranks->items[i].columns, .label = ranks->items[i].label, .gpu = work[order[i].before]};
     }
 }
 
@@ -103,7 +109,8 @@ static int64_t number_in_catalog(const struct named_rank *rank)
 }
 
 /* Those of one instance; false where one has none, or the number of another. */
-static bool take_numbers(struct named_rank *ranks, size_t n, int64_t (*number)(const struct named_rank *rank))
+static bool ranks_take_numbers(struct named_rank *ranks, size_t n,
+                               int64_t (*number)(const struct named_rank *rank))
 {
     for (size_t i = 0; i < n; i++) {
         ranks[i].number = number(&ranks[i]);
@@ -116,32 +123,33 @@ static bool take_numbers(struct named_rank *ranks, size_t n, int64_t (*number)(c
     return true;
 }
 
-/* Ranks without a number, or with one that another of their instance has too, are told by their places. */
-static void number_ranks(struct named_rank *ranks, size_t n)
+/* Ranks without a number, or with one that another rank of the instance has, are numbered by position. */
+static void ranks_number(struct named_rank *ranks, size_t n)
 {
-    if (take_numbers(ranks, n, number_in_trace) || take_numbers(ranks, n, number_in_catalog))
+    if (ranks_take_numbers(ranks, n, number_in_trace) || ranks_take_numbers(ranks, n, number_in_catalog))
         return;
     for (size_t i = 0; i < n; i++)
         ranks[i].number = (int64_t)i;
 }
 
 /* The role of the instance's workers, where all have the same. */
-static const char *find_role(const struct named_rank *ranks, size_t n)
+static const char *instance_role(const struct named_rank *ranks, size_t n)
 {
     const char *role = NULL;
 
     for (size_t i = 0; i < n; i++) {
         const json_t *trace = ranks[i].trace;
-        const char *stage = trace ? json_get_str(trace, "stage") : NULL, *own = stage ? stage : ranks[i].role;
-        if (!own || (role && !streq(role, own)))
+        const char *stage = trace ? json_get_str(trace, "stage") : NULL,
+                   *named = stage ? stage : ranks[i].role;
+        if (!named || (role && !streq(role, named)))
             return NULL;
-        role = own;
+        role = named;
     }
     return role;
 }
 
 /* Of the fullest cache: that is where requests wait. */
-static double find_kv_use(const struct named_rank *ranks, size_t n)
+static double instance_kv_use(const struct named_rank *ranks, size_t n)
 {
     double most = NAN;
 
@@ -150,8 +158,9 @@ static double find_kv_use(const struct named_rank *ranks, size_t n)
     return most;
 }
 
-static void describe_instances(struct named_ranks *ranks, struct rank *analysed,
-                               const struct instance_clues *clues, const size_t *numbers, size_t n_instances)
+static void ranks_describe_instances(struct named_ranks *ranks, struct rank *analysed,
+                                     const struct instance_clues *clues, const size_t *numbers,
+                                     size_t n_instances)
 {
     size_t first = 0;
 
@@ -159,17 +168,17 @@ static void describe_instances(struct named_ranks *ranks, struct rank *analysed,
     ranks->instances = xcalloc(n_instances + 1, sizeof(*ranks->instances));
     ranks->n_instances = n_instances;
     instances_name(clues, ranks->n, numbers, n_instances, ranks->names);
-    reorder(ranks, analysed, numbers);
+    ranks_reorder(ranks, analysed, numbers);
     for (size_t i = 0; i < n_instances; i++) {
         size_t n = 0;
         while (first + n < ranks->n && ranks->items[first + n].instance == i)
             n++;
-        number_ranks(&ranks->items[first], n);
+        ranks_number(&ranks->items[first], n);
         ranks->instances[i] = (struct engine_instance){.name = ranks->names[i],
-                                                       .role = find_role(&ranks->items[first], n),
+                                                       .role = instance_role(&ranks->items[first], n),
                                                        .first = first,
                                                        .n = n,
-                                                       .kv_use = find_kv_use(&ranks->items[first], n)};
+                                                       .kv_use = instance_kv_use(&ranks->items[first], n)};
         first += n;
     }
 }
@@ -205,8 +214,133 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     else if (!as_one)
         n_instances = instances_find(clues, ranks->n, shared_collectives_compare, &common, numbers);
     if (n_instances >= 0 && common.error >= 0)
-        describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
+        ranks_describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
     for (size_t i = 0; i < ranks->n; i++)
         free(texts[i].backend);
     return n_instances < 0 || common.error < 0 ? no_memory(c) : EXIT_DONE;
+}
+
+/* -- Clocks ------------------------------------------------------------------------------------------- */
+
+/* Stamps of every trace become wall-clock time; where one has no wall clock, all begin together. */
+static int clocks_align_wall(struct client *c, struct named_ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->n; i++) {
+        ranks->items[i].shift_ns = align_wall_shift(ranks->items[i].columns);
+        if (ranks->items[i].shift_ns == COLUMN_NULL)
+            return -ENODATA;
+    }
+    return 0;
+}
+
+static int clocks_align_start(struct client *c, struct named_ranks *ranks)
+{
+    int64_t zero = MAX(columns_meta(ranks->items[0].columns, META_first_ns), INT64_C(0));
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        int64_t first = columns_meta(ranks->items[i].columns, META_first_ns);
+        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : difference_of(zero, first);
+    }
+    return 0;
+}
+
+/* Moves a clock where collectives show that it is off, or in any case. */
+static int clocks_move(struct client *c, struct named_ranks *ranks, bool always)
+{
+    size_t reference = 0;
+
+    for (size_t i = 1; i < ranks->n; i++) {
+        struct named_rank *first = &ranks->items[reference], *rank = &ranks->items[i];
+        if (rank->instance != first->instance) {
+            reference = i;
+            continue;
+        }
+        char by[UNIT_TEXT_MAX];
+        struct alignment a;
+        int r = align_collectives(first->columns, first->shift_ns, rank->columns, rank->shift_ns, &a);
+        if (r < 0)
+            return r;
+        if (always && a.matches < ALIGN_MATCHES_MIN)
+            return -ENOMSG;
+        if (!always && !alignment_is_needed(&a))
+            continue;
+        rank->shift_ns = sum_of(rank->shift_ns, a.shift_ns);
+        client_note(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
+                    rank->label, a.shift_ns < 0 ? "-" : "",
+                    format_duration(by, a.shift_ns < 0 ? difference_of(0, a.shift_ns) : a.shift_ns),
+                    a.matches, first->label);
+    }
+    return 0;
+}
+
+static int clocks_align_collectives(struct client *c, struct named_ranks *ranks)
+{
+    if (clocks_align_wall(c, ranks) < 0)
+        clocks_align_start(c, ranks);
+    return clocks_move(c, ranks, true);
+}
+
+static int clocks_align_auto(struct client *c, struct named_ranks *ranks)
+{
+    if (clocks_align_wall(c, ranks) < 0) {
+        client_note(c, "not all traces have a wall clock: they are aligned by their first events");
+        clocks_align_start(c, ranks);
+    }
+    return clocks_move(c, ranks, false);
+}
+
+/* Traces of an instance that hardly belong together are merged all the same, but not without a word. */
+static void clocks_note_distance(struct client *c, const struct named_ranks *ranks)
+{
+    int64_t first = 0, last = 0, most = 0;
+    bool any = false;
+    char by[UNIT_TEXT_MAX];
+
+    for (size_t i = 0; i < ranks->n; i++) {
+        int64_t start = columns_meta(ranks->items[i].columns, META_first_ns);
+        any = any && ranks->items[i].instance == ranks->items[i - 1].instance;
+        if (start == COLUMN_NULL)
+            continue;
+        start = sum_of(start, ranks->items[i].shift_ns);
+        first = any ? MIN(first, start) : start;
+        last = any ? MAX(last, start) : start;
+        most = MAX(most, difference_of(last, first));
+        any = true;
+    }
+    if (most > RECORDED_TOGETHER_NS)
+        client_note(c, "the traces begin %s apart; --align start aligns their first events",
+                    format_duration(by, most));
+}
+
+static const struct {
+    const char *name;
+    int (*align)(struct client *c, struct named_ranks *ranks);
+} alignments[] = {
+    {"auto", clocks_align_auto},
+    {"wall", clocks_align_wall},
+    {"collectives", clocks_align_collectives},
+    {"start", clocks_align_start},
+};
+
+int ranks_align(struct client *c, const char *how, struct named_ranks *ranks)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    int r = -EINVAL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(alignments); i++)
+        if (streq(alignments[i].name, how))
+            r = alignments[i].align(c, ranks);
+    if (r >= 0) {
+        clocks_note_distance(c, ranks);
+        return EXIT_DONE;
+    }
+    if (r == -EINVAL)
+        problem_set(&p, r, PROBLEM_BAD_REQUEST, "--align is auto, wall, collectives or start, not %s", how);
+    else if (r == -ENOMEM)
+        problem_set(&p, r, PROBLEM_INTERNAL, "no memory to compare the clocks");
+    else
+        problem_set(&p, r, PROBLEM_UNSUPPORTED, "the traces have %s in common",
+                    r == -ENODATA ? "no wall clock" : "too few collectives");
+    problem_remedy(&p, "--align auto chooses what the traces allow.");
+    return client_fail(c, &p);
 }

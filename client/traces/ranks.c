@@ -2,22 +2,17 @@
 #include "client/traces/ranks.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/local/user_profd.h"
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
-#include "trace/export/merge.h"
 #include "trace/read/sum.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sys/stat.h>
-
-/* Ranks that begin further apart were hardly recorded together. */
-#define APART_NS (INT64_C(60) * NS_PER_S)
 
 static void rank_done(struct named_rank *rank)
 {
@@ -38,144 +33,19 @@ void ranks_done(struct named_ranks *ranks)
     free(ranks->names);
 }
 
-/* -- Clocks ------------------------------------------------------------------------------------------- */
-
-/* Stamps of every trace become wall-clock time; where one does not tell it, all begin together. */
-static int align_wall(struct client *c, struct named_ranks *ranks)
-{
-    for (size_t i = 0; i < ranks->n; i++) {
-        ranks->items[i].shift_ns = align_wall_shift(ranks->items[i].columns);
-        if (ranks->items[i].shift_ns == COLUMN_NULL)
-            return -ENODATA;
-    }
-    return 0;
-}
-
-static int align_start(struct client *c, struct named_ranks *ranks)
-{
-    int64_t zero = MAX(columns_meta(ranks->items[0].columns, META_first_ns), INT64_C(0));
-
-    for (size_t i = 0; i < ranks->n; i++) {
-        int64_t first = columns_meta(ranks->items[i].columns, META_first_ns);
-        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : difference_of(zero, first);
-    }
-    return 0;
-}
-
-/* Moves a clock where collectives show that it is off, or in any case. */
-static int move_clocks(struct client *c, struct named_ranks *ranks, bool always)
-{
-    size_t reference = 0;
-
-    for (size_t i = 1; i < ranks->n; i++) {
-        struct named_rank *first = &ranks->items[reference], *rank = &ranks->items[i];
-        if (rank->instance != first->instance) {
-            reference = i;
-            continue;
-        }
-        char by[UNIT_TEXT_MAX];
-        struct alignment a;
-        int r = align_collectives(first->columns, first->shift_ns, rank->columns, rank->shift_ns, &a);
-        if (r < 0)
-            return r;
-        if (always && a.matches < ALIGN_MATCHES_MIN)
-            return -ENOMSG;
-        if (!always && !alignment_is_needed(&a))
-            continue;
-        rank->shift_ns = sum_of(rank->shift_ns, a.shift_ns);
-        client_note(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
-                    rank->label, a.shift_ns < 0 ? "-" : "",
-                    format_duration(by, a.shift_ns < 0 ? difference_of(0, a.shift_ns) : a.shift_ns),
-                    a.matches, first->label);
-    }
-    return 0;
-}
-
-static int align_by_collectives(struct client *c, struct named_ranks *ranks)
-{
-    if (align_wall(c, ranks) < 0)
-        align_start(c, ranks);
-    return move_clocks(c, ranks, true);
-}
-
-static int align_auto(struct client *c, struct named_ranks *ranks)
-{
-    if (align_wall(c, ranks) < 0) {
-        client_note(c, "not every trace says what its clock counts from: all begin together");
-        align_start(c, ranks);
-    }
-    return move_clocks(c, ranks, false);
-}
-
-/* Traces of an instance that hardly belong together are merged all the same, but not without a word. */
-static void say_distance(struct client *c, const struct named_ranks *ranks)
-{
-    int64_t first = 0, last = 0, most = 0;
-    bool any = false;
-    char by[UNIT_TEXT_MAX];
-
-    for (size_t i = 0; i < ranks->n; i++) {
-        int64_t start = columns_meta(ranks->items[i].columns, META_first_ns);
-        any = any && ranks->items[i].instance == ranks->items[i - 1].instance;
-        if (start == COLUMN_NULL)
-            continue;
-        start = sum_of(start, ranks->items[i].shift_ns);
-        first = any ? MIN(first, start) : start;
-        last = any ? MAX(last, start) : start;
-        most = MAX(most, difference_of(last, first));
-        any = true;
-    }
-    if (most > APART_NS)
-        client_note(c, "the traces begin %s apart; --align start lets them begin together",
-                    format_duration(by, most));
-}
-
-static const struct {
-    const char *name;
-    int (*align)(struct client *c, struct named_ranks *ranks);
-} alignments[] = {
-    {"auto", align_auto},
-    {"wall", align_wall},
-    {"collectives", align_by_collectives},
-    {"start", align_start},
-};
-
-int ranks_align(struct client *c, const char *how, struct named_ranks *ranks)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    int r = -EINVAL;
-
-    for (size_t i = 0; i < ARRAY_SIZE(alignments); i++)
-        if (streq(alignments[i].name, how))
-            r = alignments[i].align(c, ranks);
-    if (r >= 0) {
-        say_distance(c, ranks);
-        return EXIT_DONE;
-    }
-    if (r == -EINVAL)
-        problem_set(&p, r, PROBLEM_BAD_REQUEST, "--align is auto, wall, collectives or start, not %s", how);
-    else if (r == -ENOMEM)
-        problem_set(&p, r, PROBLEM_INTERNAL, "no memory to compare the clocks");
-    else
-        problem_set(&p, r, PROBLEM_UNSUPPORTED, "the traces have %s in common",
-                    r == -ENODATA ? "no wall clock" : "too few collectives");
-    problem_remedy(&p, "--align auto chooses what the traces allow.");
-    return client_fail(c, &p);
-}
-
 /* -- Traces ------------------------------------------------------------------------------------------- */
 
 /* "rank 3", of several workers with the worker before it; else the file's name. */
 static char *label_of(const struct named_rank *rank)
 {
     const json_t *trace = rank->trace;
-    _cleanup_(freep) char *place = trace ? trace_rank(trace, false) : NULL;
+    _cleanup_(freep) char *number_text = trace ? trace_rank(trace, false) : NULL;
     const char *worker = trace ? json_get_str(trace, "worker") : NULL;
     const char *host = worker ? strstr(worker, "://") : NULL;
     int64_t number = columns_meta(rank->columns, META_rank);
 
-    if (place)
-        return host ? xasprintf("%s %s", host + 3, place) : xstrdup(place);
+    if (number_text)
+        return host ? xasprintf("%s %s", host + 3, number_text) : xstrdup(number_text);
     if (number != COLUMN_NULL)
         return xasprintf("rank %" PRId64, number);
     return xstrdup(rank->file.name);
@@ -185,12 +55,12 @@ int ranks_too_many(struct client *c)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    problem_set(&p, -E2BIG, PROBLEM_TOO_LARGE, "more than %d traces are not looked at together", RANKS_MAX);
-    problem_remedy(&p, "Name fewer of them.");
+    problem_set(&p, -E2BIG, PROBLEM_TOO_LARGE, "cannot analyze more than %d traces together", RANKS_MAX);
+    problem_remedy(&p, "Name fewer traces.");
     return client_fail(c, &p);
 }
 
-/* One of many, which nobody named himself, may be left out. */
+/* A trace of a directory or session, which was not named itself, may be left out. */
 static int leave_out(struct named_ranks *ranks, bool is_one_of_many, int status)
 {
     if (!is_one_of_many)
@@ -246,7 +116,7 @@ static int fetch_workers(struct client *c, const char *ref, json_t **ret)
 {
     _cleanup_json_ session = NULL;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
-    int status = client_get(c, path, "look at the session", &session);
+    int status = client_get(c, path, "reading the session", &session);
     json_t *target;
     size_t i;
 
@@ -306,7 +176,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         }
     }
     if (*left_out)
-        client_note(c, "Left out, as they are not traces of a rank: %s", left_out);
+        client_note(c, "left out, as they are not traces of a rank: %s", left_out);
     return status;
 }
 
@@ -336,7 +206,7 @@ static int compare_ranks(const void *x, const void *y)
     return strverscmp(a->label, b->label);
 }
 
-/* The name of a trace whose columns are there twice. */
+/* The name of a trace that is named twice. */
 static const char *find_twice(const struct named_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
@@ -402,8 +272,9 @@ static json_t *parts_of(const struct named_rank *rank)
     return NULL;
 }
 
-/* Puts the traces that a merged one is made of in its place; -ENOENT where its original cannot be had. */
-static int add_parts(struct client *c, struct named_rank *whole, const json_t *parts, struct named_ranks *ret)
+/* Puts the traces that a merged one is made of instead of it; -ENOENT where its original cannot be read. */
+static int add_parts(struct client *c, struct named_rank *merged, const json_t *parts,
+                     struct named_ranks *ret)
 {
     size_t i;
     json_t *one;
@@ -418,12 +289,12 @@ static int add_parts(struct client *c, struct named_rank *whole, const json_t *p
             continue; /* nothing happened in it */
         VEC_GROW(ret->items, ret->n, ret->cap);
         struct named_rank *rank = &ret->items[ret->n++];
-        *rank = (struct named_rank){.is_one_of_many = whole->is_one_of_many,
+        *rank = (struct named_rank){.is_one_of_many = merged->is_one_of_many,
                                     .kv_use = json_get_number(trace, "kv_use", NAN),
                                     .trace = json_is_object(trace) ? json_incref(trace) : json_object()};
         if (json_get_str(rank->trace, "role"))
             rank->role = xstrdup(json_get_str(rank->trace, "role"));
-        if (trace_file_part(c, &whole->file, &part, label ? label : "", &rank->file) < 0)
+        if (trace_file_part(c, &merged->file, &part, label ? label : "", &rank->file) < 0)
             return -ENOENT;
     }
     return 0;
@@ -462,63 +333,6 @@ static int split_merged(struct client *c, int64_t memory_limit, struct named_ran
     return status == EXIT_DONE && any ? read_ranks(c, memory_limit, ranks) : status;
 }
 
-/* The name with its folder: where it lies on this machine is nobody's business. */
-static const char *short_path(const char *path)
-{
-    const char *name = strrchr(path, '/');
-
-    while (name && name > path && name[-1] != '/')
-        name--;
-    return name ? name : path;
-}
-
-/* What tells whose a rank is, in a merged trace: for ranks_find_instances() of whoever reads it. */
-static char *origin_of(const struct named_rank *rank)
-{
-    static const char *const keys[] = {"worker", "instance", "name", "stage", "ranks", "recording"};
-    _cleanup_json_ origin = json_object();
-
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        if (json_object_get(rank->trace, keys[i]))
-            json_object_set(origin, keys[i], json_object_get(rank->trace, keys[i]));
-    if (json_get_str(rank->trace, "session"))
-        json_object_set(origin, "recording", json_object_get(rank->trace, "session"));
-    if (rank->path)
-        json_put_str(origin, "name", short_path(rank->path));
-    if (rank->role)
-        json_put_str(origin, "role", rank->role);
-    if (isfinite(rank->kv_use))
-        json_object_set_new(origin, "kv_use", json_real(rank->kv_use));
-    char *text = json_dumps(origin, JSON_COMPACT);
-    if (!text)
-        abort();
-    return text;
-}
-
-int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
-                 int64_t *ret_slices)
-{
-    _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
-    _cleanup_(freep) char **origins = xcalloc(ranks->n + 1, sizeof(*origins));
-    int64_t slices = 0;
-
-    for (size_t i = 0; i < ranks->n; i++) {
-        struct named_rank *rank = &ranks->items[i];
-        traces[i] = (struct export_trace){.columns = rank->columns,
-                                          .source_fd = trace_file_original(&rank->file),
-                                          .label = rank->label,
-                                          .origin = origins[i] = origin_of(rank),
-                                          .shift_ns = rank->shift_ns};
-        slices += (int64_t)columns_rows(rank->columns, TABLE_slice);
-    }
-    if (ret_slices)
-        *ret_slices = slices;
-    int r = export_merge(traces, ranks->n, selected, out);
-    for (size_t i = 0; i < ranks->n; i++)
-        free(origins[i]);
-    return r;
-}
-
 /* -- SQL ---------------------------------------------------------------------------------------------- */
 
 static struct named_rank *find_sql_id(struct named_ranks *ranks, int64_t id)
@@ -553,10 +367,10 @@ static int list_for_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_
     return 0;
 }
 
-static const struct sql_place *place_for_sql(void *arg, int64_t trace_id)
+static const struct sql_origin *origin_for_sql(void *arg, int64_t trace_id)
 {
     const struct named_rank *rank = find_sql_id(arg, trace_id);
-    return rank ? &rank->sql_place : NULL;
+    return rank ? &rank->sql_origin : NULL;
 }
 
 struct sql_source ranks_source(struct named_ranks *ranks)
@@ -567,13 +381,13 @@ struct sql_source ranks_source(struct named_ranks *ranks)
         rank->sql_id = (int64_t)i + 1;
         if (id)
             parse_ref(id, 't', &rank->sql_id);
-        rank->sql_place = (struct sql_place){
+        rank->sql_origin = (struct sql_origin){
             .rank = ranks->instances ? rank->number : columns_meta(rank->columns, META_rank),
             .instance = ranks->instances ? ranks->instances[rank->instance].name : NULL,
             .worker = json_get_str(rank->trace, "worker")};
     }
     return (struct sql_source){
-        .open = open_for_sql, .list = list_for_sql, .place = place_for_sql, .arg = ranks};
+        .open = open_for_sql, .list = list_for_sql, .origin = origin_for_sql, .arg = ranks};
 }
 
 int ranks_status(const struct named_ranks *ranks, int status)

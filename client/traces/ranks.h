@@ -17,16 +17,16 @@ struct named_rank {
     struct trace_file file;
     struct columns *columns;
     json_t *trace;       /* as profd knows it, NULL of a file */
-    bool is_one_of_many; /* of a directory or a session: nobody named it himself */
-    char *path;          /* as it was found; NULL of a trace that profd has */
+    bool is_one_of_many; /* of a directory or a session, not named itself */
+    char *path;          /* as given or discovered; NULL for a trace of profd */
     char *role;          /* of its worker; NULL where it is not known */
     double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
     size_t instance;     /* after ranks_find_instances(), as is the number, which it has within it */
     int64_t number;
     char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */
     int64_t shift_ns; /* what is added to its stamps, after ranks_align() */
-    int64_t sql_id;   /* trace_id in SQL: profd's number of the trace, or its place among the files */
-    struct sql_place sql_place;
+    int64_t sql_id;   /* trace_id in SQL: profd's number of the trace, or its position among the files */
+    struct sql_origin sql_origin;
 };
 
 struct named_ranks {
@@ -40,15 +40,15 @@ struct named_ranks {
     int status_left_out; /* what the last of them would have ended with */
 };
 
-/* All: EXIT_DONE, or an exit status, having said why. */
+/* All: EXIT_DONE, or an exit status after the problem was printed. */
 /* Refuses more than RANKS_MAX: before any of them is read. */
 int ranks_too_many(struct client *c);
 /* A trace (t12, a file), or all traces of a directory. */
 int ranks_add_word(struct client *c, char *word, struct named_ranks *ranks);
-/* What is no rank's (a front end's trace, an attachment) stays out, and says so. */
+/* Traces of no rank (of a front end, an attachment) are left out, with a note. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks);
 /* Once all are added: reads what has no columns yet, side by side, and puts them in order of their labels;
- * none may be there twice. What cannot be read of a directory or a session is left out, which is said, unless
+ * none may be there twice. What cannot be read of a directory or a session is left out with a note, unless
  * there is nothing else. memory_limit: OPTION_ABSENT, or what reading may use, all together. */
 int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks);
 /* The exit status of what was done with them: EXIT_PARTIAL instead of EXIT_DONE where some are left out. */
@@ -56,12 +56,6 @@ int ranks_status(const struct named_ranks *ranks, int status);
 /* The model that the first one's worker served when its session began; NULL where that is not known. The
  * caller frees. */
 char *ranks_model(struct client *c, const struct named_ranks *ranks);
-/* how: auto, wall, collectives or start. Collectives are compared within an instance. */
-int ranks_align(struct client *c, const char *how, struct named_ranks *ranks);
-/* One trace of all of them in Chrome's format, on the clock of ranks_align(). Negative errno as of
- * export_merge(). *ret_slices: how many slices the ranks have; may be NULL. */
-int ranks_export(struct named_ranks *ranks, const struct export_options *selected, FILE *out,
-                 int64_t *ret_slices);
 /* All of them for sql_open(), by their instances where these were looked for; they must outlive the
  * connection. */
 struct sql_source ranks_source(struct named_ranks *ranks);

@@ -25,16 +25,16 @@
 #define SHOW_AFTER_NS     NS_PER_S
 #define SHOW_INTERVAL_MS  200
 #define PROGRESS_LINE_MAX 96
-/* Each has three threads of its own. */
+/* Each has three threads. */
 #define AT_ONCE_MAX 8
 
 struct reading_child {
     struct reading *reading;
     int64_t size; /* of the source */
     struct ingest_child ingest;
-    char line[PROGRESS_LINE_MAX]; /* of progress, not whole yet */
+    char line[PROGRESS_LINE_MAX]; /* of progress, incomplete */
     size_t line_size;
-    int64_t done, all, events; /* what progress said last */
+    int64_t done, all, events; /* the last progress */
 };
 
 /* All that is read together. */
@@ -99,7 +99,7 @@ static int start(struct reading_child *ch, int64_t memory_max)
                  : 0;
 }
 
-/* Until as many are under way as may be. */
+/* Starts children up to the limit. */
 static void start_next(struct readings *r)
 {
     while (r->n_started < r->n && r->n_started - r->n_ended < r->at_once) {
@@ -114,7 +114,7 @@ static void start_next(struct readings *r)
 
 /* -- Watching them ------------------------------------------------------------------------------------ */
 
-static bool is_under_way(const struct reading_child *ch)
+static bool is_running(const struct reading_child *ch)
 {
     return ch->ingest.pid_fd >= 0;
 }
@@ -131,7 +131,7 @@ static void show(struct readings *r)
         return;
     for (size_t i = 0; i < r->n; i++) {
         const struct reading_child *ch = &r->children[i];
-        bool is_over = i < r->n_started && !is_under_way(ch);
+        bool is_over = i < r->n_started && !is_running(ch);
         all += ch->size;
         done += is_over ? ch->size : MIN(ch->done, ch->size);
         events += ch->events;
@@ -181,7 +181,7 @@ static int died(const siginfo_t *end, const char *failure, const char *name, str
     return -EIO;
 }
 
-static int judge(const struct reading_child *ch, const char *name, struct problem *p)
+static int reading_result(const struct reading_child *ch, const char *name, struct problem *p)
 {
     _cleanup_(freep) char *why = NULL;
     _cleanup_json_ facts = ingest_child_parse(&ch->ingest, &why);
@@ -197,7 +197,7 @@ static int judge(const struct reading_child *ch, const char *name, struct proble
         return problem_set(p, -err, PROBLEM_STORAGE, "cannot write the columns of %s: %s", name,
                            strerror(err));
     problem_set(p, -EBADMSG, PROBLEM_UNSUPPORTED, "cannot read %s: %s", name,
-                reason ? reason : "profd-ingest made no columns of it and said no reason");
+                reason ? reason : "profd-ingest made no columns and gave no reason");
     if (remedy)
         problem_remedy(p, "%s", remedy);
     return -EBADMSG;
@@ -215,12 +215,12 @@ static void finish(struct readings *r, struct reading_child *ch)
     else if (failure)
         reading->result = died(&end, failure, reading->name, &reading->problem);
     else
-        reading->result = judge(ch, reading->name, &reading->problem);
+        reading->result = reading_result(ch, reading->name, &reading->problem);
     ingest_child_done(&ch->ingest);
     r->n_ended++;
 }
 
-/* The signals, then three descriptors of each child that is under way. */
+/* The signals, then three descriptors of each running child. */
 static void wait_for_any(struct readings *r)
 {
     struct pollfd fds[1 + 3 * AT_ONCE_MAX] = {{.fd = r->signal_fd, .events = POLLIN}};
@@ -229,7 +229,7 @@ static void wait_for_any(struct readings *r)
 
     for (size_t i = 0; i < r->n_started; i++) {
         struct reading_child *ch = &r->children[i];
-        if (!is_under_way(ch))
+        if (!is_running(ch))
             continue;
         const int of_child[] = {ch->ingest.pid_fd, ch->ingest.answered ? -1 : ch->ingest.answer_fd,
                                 ch->ingest.progress_fd};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads trace files of this machine into columns, each by a profd-ingest of its own (proto/ingest.h): what is
- * in a file is looked at in that process only, which has no rights. As many run at a time as there are
+ * Reads trace files of this machine into columns, each with one profd-ingest (proto/ingest.h): only that
+ * process, which is sandboxed, parses a file. As many run at a time as there are
  * processors, and share the memory that one alone may use.
  *
  * Blocks until all are done; a terminal sees how far they are. Ctrl-C and SIGTERM end the children, and what
@@ -24,5 +24,5 @@ struct reading {
     struct problem problem; /* the caller's, when all are done */
 };
 
-/* memory_max: of all together; OPTION_ABSENT: profd-ingest's own. */
+/* memory_max: of all together; OPTION_ABSENT: the default of profd-ingest. */
 void readings_run(struct client *c, struct reading *readings, size_t n, int64_t memory_max);

@@ -2,7 +2,10 @@
 #include "client/traces/trace.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "client/cli/table.h"
 #include "client/cli/text.h"
+#include "client/views/frame_label.h"
 #include "trace/columns/schema.h"
 
 /* Traces in one answer: what openapi.yaml allows. */
@@ -43,8 +46,8 @@ char *trace_rank(const json_t *trace, bool in_short)
     return NULL;
 }
 
-/* Where the text ends too early, nobody knows how many they are, and the state says so. */
-static bool loses_events(const char *name)
+/* Where the text ends too early their number is unknown, and the state shows it. */
+static bool defect_loses_events(const char *name)
 {
     for (int kind = 0; kind < _DEFECT_MAX; kind++)
         if (streq(defect_name((enum defect_kind)kind), name))
@@ -63,7 +66,7 @@ char *trace_losses(const json_t *trace)
     json_array_foreach(json_object_get(trace, "defects"), i, defect) {
         const char *kind = json_get_str(defect, "kind");
         int64_t count = json_get_int(defect, "count", 0);
-        if (kind && loses_events(kind))
+        if (kind && defect_loses_events(kind))
             n += MIN(MAX(count, INT64_C(0)), INT64_MAX - n);
     }
     return n > 0 ? xasprintf("%s event%s lost", text_number(number, n), n == 1 ? "" : "s") : NULL;
@@ -73,11 +76,11 @@ char *trace_state(const json_t *trace)
 {
     const char *state = json_get_str(trace, "state"), *reason = json_get_str(trace, "reason");
     const char *kind = json_get_str(trace, "kind");
-    bool is_claimed = json_get_str(trace, "session"), is_plain = !kind || streq(kind, "trace");
+    bool is_attributed = json_get_str(trace, "session"), is_plain = !kind || streq(kind, "trace");
     _cleanup_(freep) char *losses = trace_losses(trace);
 
     return xasprintf("%s%s%s%s%s%s%s%s", state ? state : "?", losses ? ", " : "", losses ? losses : "",
-                     is_plain ? "" : ", ", is_plain ? "" : kind, is_claimed ? "" : ", unclaimed",
+                     is_plain ? "" : ", ", is_plain ? "" : kind, is_attributed ? "" : ", unclaimed",
                      reason ? ": " : "", reason ? reason : "");
 }
 
@@ -93,13 +96,13 @@ enum colour trace_colour(const json_t *trace)
 
 int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret)
 {
-    _cleanup_json_ whole = NULL;
+    _cleanup_json_ all = NULL;
     _cleanup_(freep) char *next = NULL;
 
     for (;;) {
         _cleanup_json_ page = NULL;
         _cleanup_(freep) char *url = xstrdup(path);
-        int64_t have = (int64_t)json_array_size(json_object_get(whole, "traces"));
+        int64_t have = (int64_t)json_array_size(json_object_get(all, "traces"));
         url_add_int(&url, "limit", MIN(limit - have, (int64_t)PAGE_MAX));
         url_add(&url, "before", next);
         int status = client_get(c, url, "listing traces", &page);
@@ -107,17 +110,109 @@ int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret
             return status;
         replace_str(&next, json_get_str(page, "next"));
         size_t n = json_array_size(json_object_get(page, "traces"));
-        if (!whole) {
-            whole = json_incref(page);
+        if (!all) {
+            all = json_incref(page);
         } else {
-            json_array_extend(json_object_get(whole, "traces"), json_object_get(page, "traces"));
-            json_object_del(whole, "next");
-            json_put_str(whole, "next", next);
+            json_array_extend(json_object_get(all, "traces"), json_object_get(page, "traces"));
+            json_object_del(all, "next");
+            json_put_str(all, "next", next);
         }
-        have = (int64_t)json_array_size(json_object_get(whole, "traces"));
+        have = (int64_t)json_array_size(json_object_get(all, "traces"));
         if (!next || n == 0 || have >= limit)
             break;
     }
-    *ret = TAKE_PTR(whole);
+    *ret = TAKE_PTR(all);
     return EXIT_DONE;
+}
+
+/* -- Names that took most time -------------------------------------------------------------------------- */
+
+#define NAMES_SHOWN 10
+
+/* Names come last: kernels have names of a thousand letters. */
+enum { CELL_COUNT, CELL_SUM, CELL_SHARE, CELL_MEAN, CELL_MAX, CELL_NAME, _CELL_MAX };
+
+static bool is_gpu_activity(const json_t *group)
+{
+    const char *category = json_get_str(group, "category");
+
+    return category && category_is_gpu_work(category, strlen(category));
+}
+
+static int compare_name_sums(const void *a, const void *b)
+{
+    int64_t x = json_get_int(*(json_t *const *)a, "sum_ns", 0),
+            y = json_get_int(*(json_t *const *)b, "sum_ns", 0);
+    return x > y ? -1 : x < y;
+}
+
+/* The groups of an array that count, by falling time. Returns how many. */
+static size_t pick_names(const json_t *groups, bool gpu_only, const json_t **ret, int64_t *ret_sum_ns)
+{
+    size_t i, n = 0;
+    json_t *group;
+
+    *ret_sum_ns = 0;
+    json_array_foreach(groups, i, group)
+        if (!gpu_only || is_gpu_activity(group)) {
+            ret[n++] = group;
+            *ret_sum_ns += json_get_int(group, "sum_ns", 0);
+        }
+    if (n > 0)
+        qsort(ret, n, sizeof(*ret), compare_name_sums);
+    return n;
+}
+
+/* all_ns: what the shares are of; 0 where slices lie within each other, so that shares would mean nothing. */
+static void add_name_row(struct table *table, const json_t *name, int64_t all_ns)
+{
+    int64_t count = json_get_int(name, "count", 0), sum_ns = json_get_int(name, "sum_ns", 0);
+    double sum = (double)sum_ns;
+    char counted[32], ms[32], share[32], mean[32], longest[32];
+
+    snprintf(ms, sizeof(ms), "%.3f", sum / (double)NS_PER_MS);
+    snprintf(share, sizeof(share), "%.1f %%", 100.0 * sum / (double)MAX(all_ns, INT64_C(1)));
+    snprintf(mean, sizeof(mean), "%.1f", count > 0 ? sum / (double)count / (double)NS_PER_US : 0.0);
+    snprintf(longest, sizeof(longest), "%.1f", (double)json_get_int(name, "max_ns", 0) / (double)NS_PER_US);
+    table_add(table, (const char *const[_CELL_MAX]){
+                         [CELL_COUNT] = text_number(counted, count),
+                         [CELL_SUM] = ms,
+                         [CELL_SHARE] = all_ns > 0 ? share : NULL,
+                         [CELL_MEAN] = mean,
+                         [CELL_MAX] = longest,
+                         [CELL_NAME] = json_get_str(name, "name"),
+                     });
+}
+
+void trace_print_names(struct client *c, const json_t *trace)
+{
+    const json_t *names = json_object_get(trace, "names"), *categories = json_object_get(trace, "categories");
+    size_t cap = MAX(json_array_size(names), json_array_size(categories)) + 1;
+    _cleanup_(freep) const json_t **items = xcalloc(cap, sizeof(*items));
+    int64_t names_ns, all_ns;
+    size_t n_gpu = pick_names(names, true, items, &names_ns);
+    bool gpu_only = n_gpu > 0;
+
+    pick_names(categories, true, items, &all_ns);
+    size_t n = pick_names(names, gpu_only, items, &names_ns);
+    if (n == 0)
+        return;
+    const struct table_column columns[_CELL_MAX] = {
+        {"COUNT", COLUMN_RIGHT},
+        {"SUM ms", COLUMN_RIGHT, IMPORTANCE_HIGH},
+        {"SHARE", COLUMN_RIGHT},
+        {"MEAN us", COLUMN_RIGHT, IMPORTANCE_LOW},
+        {"MAX us", COLUMN_RIGHT, IMPORTANCE_EXTRA},
+        {gpu_only ? "KERNEL" : "NAME", COLUMN_SHORTEN, IMPORTANCE_KEY, .least = 24, .fit = kernel_name_fit},
+    };
+    _cleanup_(table_freep) struct table *table = table_new(columns, _CELL_MAX, true);
+    for (size_t i = 0; i < MIN(n, (size_t)NAMES_SHOWN); i++)
+        add_name_row(table, items[i], gpu_only ? MAX(all_ns, names_ns) : 0);
+    fputc('\n', c->out.file);
+    table_print(table, &c->out);
+    if (n > NAMES_SHOWN && gpu_only)
+        fprintf(c->out.file, "%s... profctl query %s %s has them all%s\n", screen_colour(&c->out, COLOUR_DIM),
+                json_get_str(trace, "trace"),
+                gpu_only ? "--named kernels" : "'SELECT * FROM name_stat ORDER BY sum_dur DESC'",
+                screen_plain(&c->out));
 }

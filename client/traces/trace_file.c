@@ -15,8 +15,8 @@
 
 /* -- Checking ----------------------------------------------------------------------------------------- */
 
-/* What is missing of the trace, said whenever somebody is about to rely on it. */
-static void say_losses(struct client *c, const char *name, const struct columns *columns)
+/* Notes the data that the trace lacks, each time it is used. */
+static void note_losses(struct client *c, const char *name, const struct columns *columns)
 {
     int64_t events = columns_meta(columns, META_events);
     char number[32];
@@ -37,14 +37,14 @@ static void say_losses(struct client *c, const char *name, const struct columns 
     }
 }
 
-/* 0, or what columns_open() says, with the reason. */
+/* 0, or the error of columns_open() with the reason. */
 static int check_columns(struct client *c, const char *name, int fd, char **ret_reason)
 {
     _cleanup_(columns_closep) struct columns *columns = NULL;
     int r = columns_open(fd, &columns, ret_reason);
 
     if (r >= 0)
-        say_losses(c, name, columns);
+        note_losses(c, name, columns);
     return r;
 }
 
@@ -114,7 +114,7 @@ static int look_at_path(struct client *c, const char *path, struct trace_file *t
         return cannot_open(c, path, errno);
     if (!S_ISREG(st.st_mode)) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
-        problem_remedy(&p, "Write what is in it to a file first; profctl ingest takes whole directories.");
+        problem_remedy(&p, "Write its content to a file first; profctl ingest takes directories.");
         return client_fail(c, &p);
     }
     if (!is_columnar(t->source_fd)) {
@@ -135,7 +135,7 @@ struct unread {
     int *status;
 };
 
-/* Of the first that was interrupted enough is said. */
+/* An interruption is printed once. */
 static int finish_reading(struct client *c, struct unread *u, const struct reading *reading, bool is_first)
 {
     _cleanup_(freep) char *reason = NULL;
@@ -221,7 +221,7 @@ static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_
 {
     _cleanup_(columns_draft_done) struct columns_draft draft;
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/columns", t->name), *reason = NULL;
-    /* So that Ctrl-C leaves no draft behind. */
+    /* Ctrl-C must leave no draft. */
     client_hold_signals();
     int r = columns_draft_new(&draft, p);
 
@@ -293,8 +293,7 @@ static int look_at_id(struct client *c, int64_t id, struct trace_file *t)
     }
     t->source_path = xstrdup(original);
     if (original && access(original, F_OK) < 0 && errno == ENOENT)
-        client_note(c, "the original of %s is gone: arguments are those that have columns of their own",
-                    t->name);
+        client_note(c, "the original of %s is gone: only arguments with columns are available", t->name);
     if (use_in_place(c, trace, t))
         return EXIT_DONE;
     if (sha256 && use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
@@ -348,10 +347,10 @@ int trace_file_original(struct trace_file *t)
     return t->source_fd;
 }
 
-int trace_file_part(struct client *c, struct trace_file *whole, const struct merged_part *part,
+int trace_file_part(struct client *c, struct trace_file *merged, const struct merged_part *part,
                     const char *label, struct trace_file *ret)
 {
-    int fd = trace_file_original(whole), copy = fd < 0 ? -1 : duplicate(fd);
+    int fd = trace_file_original(merged), copy = fd < 0 ? -1 : duplicate(fd);
     struct stat st;
 
     *ret = (struct trace_file){
@@ -360,7 +359,7 @@ int trace_file_part(struct client *c, struct trace_file *whole, const struct mer
         return -ENOENT;
     _cleanup_(freep) char *key = columns_key_of_file(&st);
     if (!use_cached(c, ret, xasprintf("%s-part%" PRId64, key, part->number)))
-        ret->unread_path = xstrdup(whole->name);
+        ret->unread_path = xstrdup(merged->name);
     return 0;
 }
 

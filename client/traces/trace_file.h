@@ -22,7 +22,7 @@ struct trace_file {
     char *cache_key; /* NULL where the columns are not of the cache */
 };
 
-/* EXIT_DONE, or an exit status, having said why. memory_max: OPTION_ABSENT, or what reading may use. */
+/* EXIT_DONE, or an exit status after the problem was printed. memory_max: OPTION_ABSENT, or what reading may use. */
 int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret);
 void trace_file_done(struct trace_file *t);
 /* The two halves of it, for several: looks for what is there, and reads all that is left to be read, side by
@@ -31,7 +31,7 @@ int trace_file_look(struct client *c, const char *word, struct trace_file *ret);
 int trace_files_read(struct client *c, struct trace_file *const *files, size_t n, int64_t memory_max,
                      int *ret_statuses);
 /* A part of a merged trace, to be read: its events alone. label: its name. */
-int trace_file_part(struct client *c, struct trace_file *whole, const struct merged_part *part,
+int trace_file_part(struct client *c, struct trace_file *merged, const struct merged_part *part,
                     const char *label, struct trace_file *ret);
 
 /* The original, opened when it is asked for; -1 where it is not within reach. Stays the trace's. */

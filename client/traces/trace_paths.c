@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fts.h>
 
-/* Of files that profilers write, beside the names that trace_name_parse() knows. */
+/* Of files that profilers write, in addition to the names of trace_name_parse(). */
 static const char *const suffixes[] = {
     ".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".sqlite.zst",
 };
@@ -35,7 +35,7 @@ static int cannot_look(const char *path, int err, struct problem *p)
 static int no_regular_file(const char *path, struct problem *p)
 {
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
-    problem_remedy(p, "Write what is in it to a file first; profctl ingest takes whole directories.");
+    problem_remedy(p, "Write its content to a file first; profctl ingest takes directories.");
     return -EINVAL;
 }
 

@@ -12,6 +12,6 @@ struct trace_paths {
     size_t n, cap;
 };
 
-/* 0, or the problem of the first word that cannot be looked at. */
+/* 0, or the problem of the first word that cannot be read. */
 int trace_paths_find(struct trace_paths *paths, int n_words, char **words, struct problem *p);
 void trace_paths_done(struct trace_paths *paths);

@@ -7,7 +7,7 @@
 #include "client/runs/run_group.h"
 #include "client/runs/workload.h"
 #include "client/verbs/verbs.h"
-#include "client/views/labels.h"
+#include "client/views/listing.h"
 #include "client/views/run.h"
 #include <errno.h>
 

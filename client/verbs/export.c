@@ -6,6 +6,7 @@
 #include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/exporting.h"
+#include "client/traces/instances.h"
 #include "client/traces/ranks.h"
 #include "client/verbs/verbs.h"
 #include "trace/reports/critical_path.h"
@@ -140,7 +141,7 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
     if (out.path)
-        exporting_say(c, out.path, slices, "");
+        exporting_note(c, out.path, slices, "");
     return EXIT_DONE;
 }
 
@@ -246,7 +247,7 @@ static int merge_write(struct client *c, const struct merge_options *o, struct n
     _cleanup_(freep) char *count = text_count((int64_t)ranks->n, "trace");
     _cleanup_(freep) char *more = xasprintf("; %s on one clock", count);
     if (out.path)
-        exporting_say(c, out.path, slices, more);
+        exporting_note(c, out.path, slices, more);
     return EXIT_DONE;
 }
 

@@ -7,7 +7,7 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
-#include "client/views/labels.h"
+#include "client/views/listing.h"
 #include "extras/nsys/nsys_options.h"
 #include <errno.h>
 

@@ -3,7 +3,6 @@
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/verbs/verbs.h"
-#include "client/views/labels.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include <math.h>

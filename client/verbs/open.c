@@ -14,6 +14,7 @@
 #include "client/cli/text.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/exporting.h"
+#include "client/traces/instances.h"
 #include "client/traces/ranks.h"
 #include "client/transport/download.h"
 #include "client/verbs/verbs.h"

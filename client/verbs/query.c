@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "client/query/named_queries.h"
-#include "client/query/repl.h"
+#include "client/query/query.h"
 #include "client/traces/instances.h"
 #include "client/views/listing.h"
 #include <errno.h>

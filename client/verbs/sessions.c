@@ -7,7 +7,6 @@
 #include "client/runs/benchmark.h"
 #include "client/verbs/verbs.h"
 #include "client/views/follow.h"
-#include "client/views/labels.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
 

@@ -12,7 +12,7 @@
 #include "client/transport/download.h"
 #include "client/verbs/verbs.h"
 #include "client/views/follow.h"
-#include "client/views/labels.h"
+#include "client/views/listing.h"
 #include "client/views/session.h"
 #include "client/views/session_start.h"
 #include "extras/srtctl/recording.h"

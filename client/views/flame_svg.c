@@ -149,9 +149,9 @@ static void put_name_data(FILE *out, const struct frame_name *name)
         fprintf(out, " data-p=\"%zu\"", name->shared);
 }
 
-static void put_label(FILE *out, const struct frame_name *name, double room)
+static void put_label(FILE *out, const struct frame_name *name, double width)
 {
-    _cleanup_(freep) char *label = frame_label(name, room > 0 ? (unsigned)(room / CHAR_WIDTH) : 0);
+    _cleanup_(freep) char *label = frame_label(name, width > 0 ? (unsigned)(width / CHAR_WIDTH) : 0);
 
     html_put_text(out, label);
 }
@@ -191,7 +191,7 @@ static int compare_frames(const void *x, const void *y, void *arg)
 
 /* Left edges: children side by side from their parent's edge, the largest first. A parent comes before its
  * children among the frames, so its edge is known when theirs are asked for. */
-static int place(const struct flame *f, double *left)
+static int layout_frames(const struct flame *f, double *left)
 {
     _cleanup_(freep) uint32_t *order = malloc(f->n * sizeof(*order));
     double scale = WIDTH / (double)f->frames[FLAME_ROOT].total, next = 0;
@@ -330,7 +330,7 @@ int flame_svg_write(const struct flame *f, struct flame_picture *picture, FILE *
 
     if (!left || !shown)
         return -ENOMEM;
-    int r = scale > 0 ? place(f, left) : 0;
+    int r = scale > 0 ? layout_frames(f, left) : 0;
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < f->n; i++) {

@@ -19,36 +19,36 @@
 /* Bytes grow without an event. */
 #define LOOK_ANYWAY_NS   (1 * NS_PER_S)
 #define DRAW_INTERVAL_NS (250 * NS_PER_MS)
-/* Where nothing can be drawn, a run says so often how far it is. */
-#define TELL_INTERVAL_NS (10 * NS_PER_S)
-/* A profd that is gone for so long is not being restarted. */
+/* Interval of progress lines of a benchmark run where nothing can be drawn. */
+#define PRINT_INTERVAL_NS (10 * NS_PER_S)
+/* A profd that is gone for longer is not being restarted. */
 #define LOST_MAX_NS (300 * NS_PER_S)
 /* Lines of the terminal that are not for workers: title, heading, "more", progress, notice, the cursor's. */
 #define LINES_RESERVED 7
 
 struct follow;
 
-/* What tells sessions from runs. */
-struct kind {
+/* Differences between sessions and benchmark runs. */
+struct follow_kind {
     const char *resource, *name, *verb; /* "sessions", "session"; the verb that shows one */
-    bool (*is_over)(const json_t *now);
+    bool (*follow_is_over)(const json_t *now);
     char *(*block)(const struct follow *f, unsigned rows);
-    void (*tell_changes)(struct follow *f);
+    void (*print_changes)(struct follow *f);
 };
 
 struct follow {
     struct client *c;
     struct screen *screen;
-    const struct kind *kind;
+    const struct follow_kind *kind;
     const char *id;
     enum interrupt on_interrupt;
     struct event_stream *stream;
     int signal_fd;
-    json_t *now, *before;    /* as it is, and as it was when last told */
-    json_t *live;            /* what a run said last of itself, or NULL */
-    struct reasons *remarks; /* that came and were not told yet */
-    bool changed, left, stop_sent, told_lost;
-    int64_t next_look, next_draw, next_telling;
+    json_t *now, *before;    /* as it is, and as it was last printed */
+    json_t *live;            /* the last progress of a benchmark run, or NULL */
+    struct reasons *remarks; /* not printed yet */
+    bool changed, left, stop_sent, noted_lost;
+    int64_t next_look, next_draw, next_print;
 };
 
 static void follow_done(struct follow *f)
@@ -61,8 +61,8 @@ static void follow_done(struct follow *f)
     reasons_free(f->remarks);
 }
 
-/* A run says every second how it stands; that changes nothing that would have to be asked for. */
-static bool take_live(struct follow *f, json_t *event)
+/* A benchmark run reports progress every second, which needs no further request. */
+static bool follow_take_live(struct follow *f, json_t *event)
 {
     if (!json_object_get(event, "sent"))
         return false;
@@ -71,13 +71,13 @@ static bool take_live(struct follow *f, json_t *event)
     return true;
 }
 
-static void on_event(const struct sse_event *event, void *arg)
+static void follow_on_event(const struct sse_event *event, void *arg)
 {
     struct follow *f = arg;
     char error[200];
     bool is_run = streq(event->kind, "run"), is_remark = streq(event->kind, "remark");
     _cleanup_json_ data = is_run || is_remark ? json_parse(event->data, strlen(event->data), error) : NULL;
-    if (is_run && take_live(f, data))
+    if (is_run && follow_take_live(f, data))
         return;
     f->changed = true;
     if (!is_remark)
@@ -87,13 +87,13 @@ static void on_event(const struct sse_event *event, void *arg)
         reasons_add(f->remarks, NULL, text, NULL);
     if (!space || !json_object_get(data, "target"))
         return;
-    /* "URL runs no request": the same of many workers is said once. */
+    /* "URL runs no request": the same text of many workers is printed once. */
     _cleanup_(freep) char *worker = xstrndup(text, (size_t)(space - text));
     reasons_add(f->remarks, worker, space + 1, NULL);
 }
 
-/* What profd noticed since the last look, above the live block. */
-static void tell_remarks(struct follow *f)
+/* Remarks of profd since the last request, above the live block. */
+static void print_remarks(struct follow *f)
 {
     if (reasons_count(f->remarks) == 0)
         return;
@@ -106,7 +106,7 @@ static void tell_remarks(struct follow *f)
 }
 
 /* What profd does not know ends it; a profd that does not answer is waited for. */
-static int look(struct follow *f, struct problem *p)
+static int follow_update(struct follow *f, struct problem *p)
 {
     _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", f->kind->resource, f->id);
     _cleanup_(problem_done) struct problem mine = {0};
@@ -128,12 +128,12 @@ static int look(struct follow *f, struct problem *p)
     return 0;
 }
 
-static bool is_over(const struct follow *f)
+static bool follow_is_over(const struct follow *f)
 {
-    return f->now && f->kind->is_over(f->now);
+    return f->now && f->kind->follow_is_over(f->now);
 }
 
-static void draw(struct follow *f)
+static void follow_draw(struct follow *f)
 {
     unsigned height = screen_height(f->screen);
     int64_t lost = event_stream_lost_since(f->stream);
@@ -143,7 +143,8 @@ static void draw(struct follow *f)
         lost ? xasprintf("%s  profd does not answer; the %s goes on when it is back (Ctrl-C leaves)\n", block,
                          f->kind->name)
              : xasprintf("%s%s", block,
-                         f->stop_sent && !is_over(f) ? "  stopping; Ctrl-C again leaves it to profd\n" : "");
+                         f->stop_sent && !follow_is_over(f) ? "  stopping; Ctrl-C again leaves it to profd\n"
+                                                            : "");
     screen_draw(f->screen, text);
 }
 
@@ -178,7 +179,7 @@ static const json_t *target_before(const struct follow *f, size_t i)
 }
 
 /* Where nothing can be drawn: a line for each state of the session and each worker that failed. */
-static void tell_session(struct follow *f)
+static void print_session_changes(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
     size_t i;
@@ -202,12 +203,12 @@ static void tell_session(struct follow *f)
     f->before = json_incref(f->now);
 }
 
-static const struct kind of_sessions = {"sessions",      "session",      "status",
-                                        session_is_over, session_screen, tell_session};
+static const struct follow_kind of_sessions = {"sessions",      "session",      "status",
+                                               session_is_over, session_screen, print_session_changes};
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
 
-/* Where there are no events, profd's answer has what it said last. */
+/* Without events, the answer of profd has the last progress. */
 static char *progress_of_run(const struct follow *f)
 {
     return run_progress(f->now, f->live ? f->live : json_object_get(f->now, "live"));
@@ -220,52 +221,53 @@ static char *run_screen(const struct follow *f, unsigned rows)
 }
 
 /* A line when it enters a state, and now and then how far it is. */
-static void tell_run(struct follow *f)
+static void print_run_progress(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
     int64_t now = mono_ns();
 
-    if (streq(json_get_str(f->now, "state"), json_get_str(f->before, "state")) && now < f->next_telling)
+    if (streq(json_get_str(f->now, "state"), json_get_str(f->before, "state")) && now < f->next_print)
         return;
     _cleanup_(freep) char *progress = progress_of_run(f);
     fprintf(f->screen->file, "%s  %s  %s\n", format_time(at, wall_ns()), f->id, progress);
     fflush(f->screen->file);
-    f->next_telling = now + TELL_INTERVAL_NS;
+    f->next_print = now + PRINT_INTERVAL_NS;
     json_decref(f->before);
     f->before = json_incref(f->now);
 }
 
-static const struct kind of_runs = {"runs", "run", "show", run_is_over, run_screen, tell_run};
+static const struct follow_kind of_runs = {"runs",      "run",      "show",
+                                           run_is_over, run_screen, print_run_progress};
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-static void show(struct follow *f)
+static void follow_show(struct follow *f)
 {
     /* On stdout it is what was asked for, on stderr only talk. */
     if ((f->c->quiet && f->screen == &f->c->err) || f->c->json || !f->now)
         return;
-    tell_remarks(f);
+    print_remarks(f);
     if (!f->screen->is_terminal) {
-        f->kind->tell_changes(f);
-    } else if (is_over(f) || mono_ns() >= f->next_draw) {
-        draw(f);
+        f->kind->print_changes(f);
+    } else if (follow_is_over(f) || mono_ns() >= f->next_draw) {
+        follow_draw(f);
         f->next_draw = mono_ns() + DRAW_INTERVAL_NS;
     }
 }
 
-static void tell_lost(struct follow *f)
+static void note_lost(struct follow *f)
 {
     bool lost = event_stream_lost_since(f->stream);
-    if (lost == f->told_lost)
+    if (lost == f->noted_lost)
         return;
-    f->told_lost = lost;
+    f->noted_lost = lost;
     if (!lost)
         f->changed = true;
     if (!f->screen->is_terminal && f->now)
         client_note(f->c, lost ? "profd does not answer; waiting for it" : "profd is back");
 }
 
-static void ask_to_stop(struct follow *f)
+static void follow_stop(struct follow *f)
 {
     _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/stop", f->kind->resource, f->id);
     _cleanup_(problem_done) struct problem p = {0};
@@ -283,7 +285,7 @@ static void ask_to_stop(struct follow *f)
     f->changed = true;
 }
 
-static void on_signal(struct follow *f)
+static void follow_on_signal(struct follow *f)
 {
     struct signalfd_siginfo info;
 
@@ -291,35 +293,35 @@ static void on_signal(struct follow *f)
         return;
     bool stops = f->on_interrupt == INTERRUPT_STOPS && info.ssi_signo == SIGINT && !f->stop_sent;
     if (stops)
-        ask_to_stop(f);
+        follow_stop(f);
     else
         f->left = true;
 }
 
-static int64_t next_turn(const struct follow *f)
+static int64_t next_event_at(const struct follow *f)
 {
-    int64_t now = mono_ns(), turn = now + LOOK_ANYWAY_NS;
+    int64_t now = mono_ns(), next = now + LOOK_ANYWAY_NS;
     if (f->changed)
-        turn = MAX(f->next_look, now);
+        next = MAX(f->next_look, now);
     if (f->screen->is_terminal)
-        turn = MIN(turn, MAX(f->next_draw, now));
-    return turn;
+        next = MIN(next, MAX(f->next_draw, now));
+    return next;
 }
 
-static int watch(struct follow *f, struct problem *p)
+static int follow_watch(struct follow *f, struct problem *p)
 {
     int64_t looked = 0;
 
     for (;;) {
         int64_t now = mono_ns(), lost = event_stream_lost_since(f->stream);
         if (now >= f->next_look && (f->changed || now - looked >= LOOK_ANYWAY_NS)) {
-            int r = look(f, p);
+            int r = follow_update(f, p);
             if (r < 0)
                 return r;
             looked = now;
         }
-        show(f);
-        if (f->left || is_over(f))
+        follow_show(f);
+        if (f->left || follow_is_over(f))
             return 0;
         if (lost && now - lost > LOST_MAX_NS) {
             problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "profd at %s does not answer for %d minutes",
@@ -328,16 +330,16 @@ static int watch(struct follow *f, struct problem *p)
                            f->kind->name, f->kind->verb, f->id);
             return -ETIMEDOUT;
         }
-        int r = event_stream_wait(f->stream, f->signal_fd, next_turn(f), p);
+        int r = event_stream_wait(f->stream, f->signal_fd, next_event_at(f), p);
         if (r < 0)
             return r;
         if (r > 0)
-            on_signal(f);
-        tell_lost(f);
+            follow_on_signal(f);
+        note_lost(f);
     }
 }
 
-static int follow(struct client *c, const struct kind *kind, const char *id, struct screen *screen,
+static int follow(struct client *c, const struct follow_kind *kind, const char *id, struct screen *screen,
                   enum interrupt on_interrupt, bool *ret_was_stopped, json_t **ret)
 {
     const sigset_t set = screen_signals();
@@ -350,15 +352,15 @@ static int follow(struct client *c, const struct kind *kind, const char *id, str
 
     client_hold_signals();
     f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    f.stream = event_stream_new(c->connection, path, on_event, &f);
-    int r = watch(&f, &p);
+    f.stream = event_stream_new(c->connection, path, follow_on_event, &f);
+    int r = follow_watch(&f, &p);
     /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
     if (f.left && screen->is_terminal)
         fputc('\n', screen->file);
     screen_settle(screen);
-    /* The caller says how it goes on: by what the stop made of it. */
+    /* The caller continues with the state after the stop. */
     if (r >= 0 && f.left && f.stop_sent)
-        r = look(&f, &p);
+        r = follow_update(&f, &p);
     if (r < 0)
         return client_fail(c, &p);
     if (!f.now)

@@ -14,7 +14,7 @@ enum interrupt {
 
 /*
  * Returns EXIT_DONE with its last JSON; it is over unless the user left. EXIT_FAILED or
- * EXIT_NOT_FOUND, having said why, where nothing more can be learnt.
+ * EXIT_NOT_FOUND after the problem was printed, where its state cannot be read.
  */
 int follow_session(struct client *c, const char *session, struct screen *screen, enum interrupt on_interrupt,
                    json_t **ret);

@@ -11,7 +11,7 @@
 #define WORD_MAX 12
 /* With fewer columns than these nothing of what is shared is shown. */
 #define HEAD_COLUMNS_MIN 24
-/* Fewer columns of a name say nothing. */
+/* Fewer columns of a name tell nothing. */
 #define COLUMNS_MIN 3
 
 /* "file.py(503): forward": the number in brackets is a line, and the function comes after it. */
@@ -136,7 +136,7 @@ char *frame_label(const struct frame_name *name, unsigned columns)
         size_t begin = name->shared;
         while (begin > 0 && name->shared - begin < WORD_MAX && isalnum((unsigned char)s[begin - 1]))
             begin--;
-        /* A template's number says nothing without the template. */
+        /* A template's number means nothing without the template. */
         if (isdigit((unsigned char)s[begin])) {
             const char *arguments = memchr(s, '<', begin);
             size_t name_end = arguments ? (size_t)(arguments - s) : 0;
@@ -147,7 +147,7 @@ char *frame_label(const struct frame_name *name, unsigned columns)
         unsigned tail = all - (unsigned)begin;
         if (columns >= tail + 1 + COLUMNS_MIN)
             return xasprintf("%.*s" TEXT_ELLIPSIS "%s", (int)(columns - 1 - tail), s, s + begin);
-        /* Where little fits, that is what tells it from the others. */
+        /* In little space, only the part that differs is shown. */
         unsigned head = columns < HEAD_COLUMNS_MIN ? 0 : columns / 4;
         if (begin > head + 1 && columns >= head + 2 + COLUMNS_MIN)
             return xasprintf("%.*s" TEXT_ELLIPSIS "%.*s%s", (int)head, s,

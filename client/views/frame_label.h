@@ -11,7 +11,7 @@
 
 struct frame_name {
     char *name;    /* complete */
-    char *label;   /* without what says least: "void", arguments */
+    char *label;   /* without the least informative parts: "void", arguments */
     size_t shared; /* bytes at the beginning of the label that another label has, too */
 };
 

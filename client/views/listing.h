@@ -47,3 +47,13 @@ void listing_title(struct client *c, const char *title);
 /* Refuses CSV, TSV or --columns where there is not one table: "--csv is of one report". Returns an exit
  * status. */
 int listing_refuse(struct client *c, const char *what, const char *remedy);
+
+/* --label KEY=VALUE, as it is sent and as it is shown. */
+#pragma once
+
+#include "base/json.h"
+
+/* Sets "labels" where there are any; 0 or the problem. */
+int labels_to_json(const struct option_list *list, json_t *request, struct problem *p);
+/* "job=grpo step=12"; NULL where there is none. The caller frees it. */
+char *labels_text(const json_t *labels);

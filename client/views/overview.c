@@ -18,8 +18,8 @@
 /* What stands below the findings, in order. */
 static const struct section {
     const char *report;
-    bool of_many;     /* says something only where there are several rows */
-    bool of_host;     /* what a trace without a GPU has instead */
+    bool of_many;     /* shown only with several rows */
+    bool of_host;     /* for a trace without GPU activity */
     size_t most;      /* rows on this screen, whatever --top; 0: --top decides */
     bool is_complete; /* all rows: their last ones are about all others */
 } sections[] = {{"kernels"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one screen that says what a trace, or all ranks of a session, spent its time on: what it is, the GPU's
+ * One screen about where a trace, or all ranks of a session, spent its time: what it is, the GPU's
  * time, findings, the largest kernels, the ranks side by side. All figures come from reports.
  */
 #pragma once

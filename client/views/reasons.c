@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "client/cli/text.h"
 
-/* A fleet whose workers each have a reason of their own must not fill the screen. */
+/* A fleet whose workers each have another reason must not fill the screen. */
 #define PRINTED_MAX 12
 /* Workers that are named of a group; the others are counted. */
 #define NAMED_MAX 2

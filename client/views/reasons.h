@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why workers are not as one wishes, and what to do: a fleet of a thousand that all lack the same option is
- * told once.
+ * Problems of workers and their remedies: the same problem of a thousand workers is printed once.
  */
 #pragma once
 
@@ -16,5 +15,5 @@ DEFINE_CLEANUP(struct reasons *, reasons_free)
 /* worker may be NULL; a text of NULL is ignored. Copies. */
 void reasons_add(struct reasons *r, const char *worker, const char *text, const char *remedy);
 size_t reasons_count(const struct reasons *r);
-/* "  URL and 3 more: text", the remedy below it, each behind its indent. */
+/* "  URL and 3 more: text", the remedy below it, each after its indent. */
 void reasons_print(const struct reasons *r, const struct screen *s, unsigned indent);

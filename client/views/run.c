@@ -22,7 +22,7 @@ char *run_ref(char *buf, const json_t *object)
     return buf;
 }
 
-/* Runs end as sessions do, and are under way in words of their own. */
+/* Benchmark runs share their final states with sessions; their other states differ. */
 static int final_state(const json_t *run)
 {
     int state = state_from_name(json_get_str(run, "state"));

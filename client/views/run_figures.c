@@ -7,13 +7,12 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/run.h"
-#include "client/views/run_servers.h"
 #include <math.h>
 
 /* More of them are in --json. */
 #define ERRORS_SHOWN   5
 #define OUTLIERS_SHOWN 3
-/* Correlations that are less say little, and any of fewer requests is chance. */
+/* Weaker correlations mean little, and those of fewer requests are not significant. */
 #define CORRELATION_MIN      0.3
 #define CORRELATION_REQUESTS 20
 
@@ -73,7 +72,7 @@ static void add_metric(struct table *table, const struct run_metric *m, const js
     table_add(table, cells);
 }
 
-static void print_metrics(const json_t *run, const struct screen *s, bool with_heading)
+static void figures_print_metrics(const json_t *run, const struct screen *s, bool with_heading)
 {
     struct table_column columns[N_COLUMNS];
     const json_t *metrics = json_object_get(run, "metrics");
@@ -89,7 +88,7 @@ static void print_metrics(const json_t *run, const struct screen *s, bool with_h
 
 /* -- The rest, a function for each member -------------------------------------------------------------- */
 
-static void print_throughput(const json_t *throughput, const struct screen *s)
+static void figures_print_throughput(const json_t *throughput, const struct screen *s)
 {
     char requests[32], output[32], input[32], user[32];
     double per_user = figure_at(throughput, "output_tokens_per_s_per_user");
@@ -104,7 +103,7 @@ static void print_throughput(const json_t *throughput, const struct screen *s)
                  figure_text(input, figure_at(throughput, "input_tokens_per_s")));
 }
 
-static const char *name_of(const char *key)
+static const char *metric_name(const char *key)
 {
     for (size_t i = 0; i < n_run_metrics; i++)
         if (streq(run_metrics[i].key, key))
@@ -112,7 +111,7 @@ static const char *name_of(const char *key)
     return key;
 }
 
-static void print_goodput(const json_t *goodput, const struct screen *s)
+static void figures_print_goodput(const json_t *goodput, const struct screen *s)
 {
     char rate[32], number[32], *text = NULL;
     const char *key, *separator = ": ";
@@ -127,7 +126,7 @@ static void print_goodput(const json_t *goodput, const struct screen *s)
     fprintf(out, "%s requests/s, %.1f %% of all that were sent",
             figure_text(rate, figure_at(goodput, "requests_per_s")), 100 * figure_at(goodput, "share"));
     json_object_foreach(json_object_get(goodput, "goals"), key, goal) {
-        fprintf(out, "%s%s within %s ms %.1f %%", separator, name_of(key),
+        fprintf(out, "%s%s within %s ms %.1f %%", separator, metric_name(key),
                 figure_text(number, figure_at(goal, "goal")), 100 * figure_at(goal, "share"));
         separator = ", ";
     }
@@ -136,13 +135,13 @@ static void print_goodput(const json_t *goodput, const struct screen *s)
     free(text);
 }
 
-static void print_peak(const json_t *peak, const struct screen *s)
+static void figures_print_peak(const json_t *peak, const struct screen *s)
 {
     _cleanup_(freep) char *requests = text_count(json_integer_value(peak), "request");
     field_printf(s, "Peak:", "%s at a time", requests);
 }
 
-static const char *meaning_of(const char *source)
+static const char *token_source_meaning(const char *source)
 {
     static const struct {
         const char *source, *meaning;
@@ -160,7 +159,7 @@ static const char *meaning_of(const char *source)
     return "not counted";
 }
 
-static void print_tokens(const json_t *tokens, const struct screen *s)
+static void figures_print_tokens(const json_t *tokens, const struct screen *s)
 {
     char in[32], out[32];
     const char *of_input = json_get_str(tokens, "input_source"),
@@ -169,14 +168,14 @@ static void print_tokens(const json_t *tokens, const struct screen *s)
     text_number(in, json_get_int(tokens, "input", 0));
     text_number(out, json_get_int(tokens, "output", 0));
     if (streq(of_input, of_output)) {
-        field_printf(s, "Tokens:", "%s in, %s out, %s", in, out, meaning_of(of_input));
+        field_printf(s, "Tokens:", "%s in, %s out, %s", in, out, token_source_meaning(of_input));
         return;
     }
-    field_printf(s, "Tokens:", "%s in, %s", in, meaning_of(of_input));
-    field_printf(s, "", "%s out, %s", out, meaning_of(of_output));
+    field_printf(s, "Tokens:", "%s in, %s", in, token_source_meaning(of_input));
+    field_printf(s, "", "%s out, %s", out, token_source_meaning(of_output));
 }
 
-static void print_cold(const json_t *cold, const struct screen *s)
+static void figures_print_cold(const json_t *cold, const struct screen *s)
 {
     char ttft[32], e2e[32];
     double ttft_ms = figure_at(cold, "ttft_ms/mean");
@@ -189,7 +188,7 @@ static void print_cold(const json_t *cold, const struct screen *s)
                      n == 1 ? "" : " to each worker");
 }
 
-static void print_warmed(const json_t *warmed, const struct screen *s)
+static void figures_print_warm_up(const json_t *warmed, const struct screen *s)
 {
     char sent[32], failed[32], mean[32];
     const char *name = "Warm-up:";
@@ -209,7 +208,7 @@ static void print_warmed(const json_t *warmed, const struct screen *s)
     }
 }
 
-/* Of a latency in milliseconds, of a clock in MHz, of memory in bytes: its name says which. */
+/* Of a latency in milliseconds, of a clock in MHz, of memory in bytes: its name tells which. */
 static char *drift_text(char *buf, const char *key, double value)
 {
     const char *unit = ends_with(key, "_mhz") ? "MHz" : "ms";
@@ -221,7 +220,7 @@ static char *drift_text(char *buf, const char *key, double value)
     return buf;
 }
 
-static void print_drift(const json_t *drift, const struct screen *s)
+static void figures_print_drift(const json_t *drift, const struct screen *s)
 {
     const char *key, *name = "Drift:";
     char first[UNIT_TEXT_MAX], last[UNIT_TEXT_MAX];
@@ -230,7 +229,7 @@ static void print_drift(const json_t *drift, const struct screen *s)
     json_object_foreach((json_t *)drift, key, trend) {
         if (!json_get_bool(trend, "significant", false))
             continue;
-        field_printf(s, name, "%s %s over the run, from %s to %s (p = %.2g)", name_of(key),
+        field_printf(s, name, "%s %s over the run, from %s to %s (p = %.2g)", metric_name(key),
                      figure_at(trend, "tau") > 0 ? "rises" : "falls",
                      drift_text(first, key, figure_at(trend, "first")),
                      drift_text(last, key, figure_at(trend, "last")), figure_at(trend, "p"));
@@ -238,7 +237,7 @@ static void print_drift(const json_t *drift, const struct screen *s)
     }
 }
 
-static void print_correlation(const json_t *correlation, const struct screen *s)
+static void figures_print_correlation(const json_t *correlation, const struct screen *s)
 {
     static const struct {
         const char *key, *what;
@@ -256,7 +255,7 @@ static void print_correlation(const json_t *correlation, const struct screen *s)
     }
 }
 
-static void print_outliers(const json_t *outliers, const struct screen *s)
+static void figures_print_outliers(const json_t *outliers, const struct screen *s)
 {
     size_t n = json_array_size(outliers), i;
     char value[32], median[32];
@@ -269,13 +268,13 @@ static void print_outliers(const json_t *outliers, const struct screen *s)
             break;
         }
         field_printf(s, i == 0 ? "Outliers:" : "", "request %lld: %s %s ms against %s ms%s%s",
-                     (long long)json_get_int(one, "index", 0), name_of(figure ? figure : "?"),
+                     (long long)json_get_int(one, "index", 0), metric_name(figure ? figure : "?"),
                      figure_text(value, figure_at(one, "value")),
                      figure_text(median, figure_at(one, "median")), reason ? ": " : "", reason ? reason : "");
     }
 }
 
-static void print_errors(const json_t *errors, const struct screen *s)
+static void figures_print_errors(const json_t *errors, const struct screen *s)
 {
     size_t n = json_array_size(errors), i;
     char count[32];
@@ -292,7 +291,7 @@ static void print_errors(const json_t *errors, const struct screen *s)
     }
 }
 
-static void print_notes(const json_t *notes, const struct screen *s)
+static void figures_print_notes(const json_t *notes, const struct screen *s)
 {
     size_t i;
     json_t *one;
@@ -305,24 +304,104 @@ static void print_notes(const json_t *notes, const struct screen *s)
     }
 }
 
-static const struct section {
+/* "1.2 GiB at first, at most 1.4 GiB (+0.2 GiB)" */
+static char *growth_text(const json_t *series)
+{
+    char baseline[UNIT_TEXT_MAX], peak[UNIT_TEXT_MAX], difference[UNIT_TEXT_MAX];
+
+    if (!json_is_object(series))
+        return NULL;
+    return xasprintf("%s at first, at most %s (+%s)",
+                     format_size(baseline, json_get_int(series, "baseline", 0)),
+                     format_size(peak, json_get_int(series, "peak", 0)),
+                     format_size(difference, json_get_int(series, "difference", 0)));
+}
+
+static void figures_print_memory(const json_t *memory, const struct screen *s)
+{
+    const char *name = "Memory:", *missing = json_get_str(memory, "gpus_reason");
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(memory, "workers"), i, one) {
+        const char *url = json_get_str(one, "url"), *reason = json_get_str(one, "reason");
+        _cleanup_(freep) char *rss = growth_text(json_object_get(one, "rss_bytes"));
+        _cleanup_(freep) char *pss = growth_text(json_object_get(one, "pss_bytes"));
+        field_printf(s, name, "%s: %s%s%s%s", url ? url : "?", rss ? "RSS " : "not available: ",
+                     rss      ? rss
+                     : reason ? reason
+                              : "it is not on this host",
+                     pss ? "; PSS " : "", pss ? pss : "");
+        name = "";
+    }
+    json_array_foreach(json_object_get(memory, "gpus"), i, one) {
+        _cleanup_(freep) char *used = growth_text(json_object_get(one, "memory_bytes"));
+        char busy[32], clock[32];
+        field_printf(s, name, "GPU %lld: %s; %s %% busy at %s MHz on average",
+                     (long long)json_get_int(one, "index", 0), used ? used : "not available",
+                     figure_text(busy, figure_at(one, "utilisation_percent/mean")),
+                     figure_text(clock, figure_at(one, "sm_clock_mhz/mean")));
+        name = "";
+    }
+    if (missing)
+        field_printf(s, name, "GPU: not available: %s", missing);
+}
+
+static char *worker_text(const json_t *worker)
+{
+    char *text = NULL, p50[32], p99[32];
+    const char *url = json_get_str(worker, "url"), *separator = ": ";
+    double used = figure_at(worker, "kv_cache_use/peak");
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    if (!out)
+        return xstrdup(url);
+    fputs(url ? url : "?", out);
+    for (size_t i = 0; i < n_run_metrics; i++) {
+        const json_t *metric = json_object_get(worker, run_metrics[i].key);
+        if (!isfinite(figure_at(metric, "p50")))
+            continue;
+        fprintf(out, "%s%s p50 %s p99 %s ms", separator, run_metrics[i].name,
+                figure_text(p50, figure_at(metric, "p50")), figure_text(p99, figure_at(metric, "p99")));
+        separator = "; ";
+    }
+    if (isfinite(used))
+        fprintf(out, "%sKV cache at most %.1f %% full", separator, 100 * used);
+    fclose(out);
+    return text;
+}
+
+/* The histograms of the workers, whose buckets are coarse. */
+static void figures_print_server(const json_t *server, const struct screen *s)
+{
+    size_t i;
+    json_t *worker;
+
+    json_array_foreach(json_object_get(server, "workers"), i, worker) {
+        _cleanup_(freep) char *text = worker_text(worker);
+        field_print(s, i == 0 ? "Server side:" : "", text);
+    }
+}
+
+static const struct figures_section {
     const char *member;
     void (*print)(const json_t *value, const struct screen *s);
-    double requests_min; /* of fewer it says nothing */
+    double requests_min; /* of fewer it means nothing */
 } sections[] = {
-    {"throughput", print_throughput, 1},
-    {"goodput", print_goodput, 1},
-    {"peak_concurrency", print_peak, 1},
-    {"tokens", print_tokens, 1},
-    {"cold", print_cold, 1},
-    {"warmed", print_warmed},
-    {"drift", print_drift, 1},
-    {"outliers", print_outliers, 1},
-    {"correlation", print_correlation, CORRELATION_REQUESTS},
-    {"errors", print_errors},
-    {"memory", run_print_memory},
-    {"server", run_print_server, 1},
-    {"notes", print_notes},
+    {"throughput", figures_print_throughput, 1},
+    {"goodput", figures_print_goodput, 1},
+    {"peak_concurrency", figures_print_peak, 1},
+    {"tokens", figures_print_tokens, 1},
+    {"cold", figures_print_cold, 1},
+    {"warmed", figures_print_warm_up},
+    {"drift", figures_print_drift, 1},
+    {"outliers", figures_print_outliers, 1},
+    {"correlation", figures_print_correlation, CORRELATION_REQUESTS},
+    {"errors", figures_print_errors},
+    {"memory", figures_print_memory},
+    {"server", figures_print_server, 1},
+    {"notes", figures_print_notes},
 };
 
 void run_print_figures(const json_t *run, const struct screen *s, bool with_heading)
@@ -330,7 +409,7 @@ void run_print_figures(const json_t *run, const struct screen *s, bool with_head
     double n = figure_at(run, "requests/success");
 
     if (n > 0)
-        print_metrics(run, s, with_heading);
+        figures_print_metrics(run, s, with_heading);
     for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
         const json_t *value = json_object_get(run, sections[i].member);
         if (value && !json_is_null(value) && (sections[i].requests_min == 0 || n >= sections[i].requests_min))

@@ -82,7 +82,7 @@ static struct tally tally_of(const json_t *session)
         if (state >= 0)
             t.by_state[state]++;
         t.n_started += json_get_int(target, "start_sent_at", 0) > 0;
-        /* Some end by themselves, and are never told to. */
+        /* Some end by themselves and are never stopped. */
         t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
                        state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
@@ -362,7 +362,7 @@ void session_print_outcome(const json_t *session, const struct screen *s)
     json_array_foreach(json_object_get(session, "targets"), i, item)
         reasons_add(reasons, json_get_str(item, "worker"), json_get_str(item, "failure"),
                     json_get_str(item, "remedy"));
-    /* The session's own reason sums up those of its workers, where they have any. */
+    /* The reason of the session summarizes those of its workers, where they have any. */
     if (reasons_count(reasons) == 0)
         reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
     reasons_print(reasons, s, 2);

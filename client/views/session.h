@@ -26,7 +26,7 @@ char *session_progress(const json_t *session, int64_t now_wall_ns);
 
 /* What became of it: one line, and why not all of it was recorded. */
 void session_print_outcome(const json_t *session, const struct screen *s);
-/* What was said before it began: options that an engine does not honour, workers that are left out. */
+/* Remarks from before it began: options that an engine does not honour, workers that are left out. */
 void session_print_remarks(const json_t *session, const struct screen *s);
 
 /* -1 for an unknown word. */

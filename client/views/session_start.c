@@ -23,7 +23,7 @@ static bool counts_functions(const json_t *session)
 }
 
 /* What this will mean for those who are served meanwhile. */
-static void say_what_begins(struct client *c, const json_t *session)
+static void note_beginning(struct client *c, const json_t *session)
 {
     _cleanup_(freep) char *title = session_title(session);
     size_t n = json_array_size(json_object_get(session, "targets"));
@@ -118,7 +118,7 @@ int session_start(struct client *c, const char *source, const json_t *request, b
     const char *id = json_get_str(session, "session");
     if (!id)
         return EXIT_FAILED;
-    say_what_begins(c, session);
+    note_beginning(c, session);
     if (wait)
         return wait_for(c, id, ret_recorded);
     if (c->json)

@@ -4,7 +4,7 @@
 
 #include "client/transport/connection.h"
 
-/* Asks for it (POST /v1/sessions), says what begins and, with wait, follows it to its end, with the load that
+/* Creates it (POST /v1/sessions), prints what begins and, with wait, follows it to its end, with the load that
  * was sent meanwhile; else prints its id. source is what its workers come from, in words. An exit status.
  * ret_recorded: NULL, or (at least REF_TEXT_MAX bytes) gets the id of a session that was waited for and has
  * traces, else

@@ -11,7 +11,7 @@
 #include "client/runs/requests.h"
 #include "client/runs/workload.h"
 #include "client/verbs/verbs.h"
-#include "client/views/labels.h"
+#include "client/views/listing.h"
 #include "client/views/run.h"
 #include "extras/audit/facts.h"
 #include "extras/audit/hardware.h"

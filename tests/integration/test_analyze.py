@@ -191,13 +191,13 @@ def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
     """Whoever asks for it is told what there is."""
     for words in ((), ("--report", "temporal", "--json"), ("--html", "page.html")):
         error = profctl("analyze", three_steps, "--step", "17", *words, status=4)
-        assert "there is no step 17" in error and "Steps 0 to 2 are there" in error
+        assert "has no step 17" in error and "Steps 0 to 2 are there" in error
     error = profctl("analyze", three_steps, "--step", "1", "--phase", "prefill", "--json", status=4)
-    assert "there is no step 1 of phase prefill" in error and "Steps 0 to 2 are there" in error
-    assert "there is no step 17" in profctl("flame", three_steps, "--step", "17", status=4)
-    assert "there is no step 17" in profctl("diff", three_steps, three_steps, "--step", "17", status=4)
+    assert "the selected part has no step 1 of phase prefill" in error and "Steps 0 to 2 are there" in error
+    assert "has no step 17" in profctl("flame", three_steps, "--step", "17", status=4)
+    assert "has no step 17" in profctl("diff", three_steps, three_steps, "--step", "17", status=4)
     none = trace("none.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
-    assert "No steps were found" in profctl("analyze", none, "--step", "1", status=4)
+    assert "The trace has no steps" in profctl("analyze", none, "--step", "1", status=4)
     error = profctl("analyze", three_steps, "--rank", "3", status=4)
     assert "there is no rank 3" in error and "Rank 0 is there" in error
 

@@ -156,7 +156,7 @@ def test_clocks_that_nothing_joins(profctl, tmp_path):
             json.dumps([{"ph": "X", "name": "x", "cat": "c", "pid": 1, "tid": 1, "ts": ts, "dur": 2, "args": {}}]))
     assert b"no wall clock in common" in profctl("merge", "a.json", "b.json", "--align", "wall", status=1).stderr
     r = profctl("merge", "a.json", "b.json")
-    assert b"all begin together" in r.stderr
+    assert b"aligned by their first events" in r.stderr
     assert len({e["ts"] for e in complete(events_of(r.stdout))}) == 1
 
 

@@ -539,7 +539,7 @@ def test_an_original_that_is_gone_is_said(place, door):
     place.trace.unlink()
     r = place.run("query", "--socket", door.path, "t12", "select count(*) as n from slice", "--no-legend")
     assert (r.returncode, r.stdout) == (0, "8\n")
-    assert r.stderr == "the original of t12 is gone: arguments are those that have columns of their own\n"
+    assert r.stderr == "the original of t12 is gone: only arguments with columns are available\n"
 
 
 def test_an_id_without_columns(place, door):

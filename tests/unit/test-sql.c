@@ -298,7 +298,7 @@ static void test_catalog(void **state)
 static void test_damage_is_told(void **state)
 {
     static const char *const queries[] = {
-        "select id, ts, dur, track_id, category, name, depth, parent_id, self_dur, place from slice",
+        "select id, ts, dur, track_id, category, name, depth, parent_id, self_dur, file_offset from slice",
         "select name, sum(dur) from slice where category = 'kernel' group by name",
         "select id from slice where track_id = 1 and ts > 30000",
         "select key, display_value from args",

@@ -55,7 +55,7 @@ INLINE void pack(const int64_t *restrict values, size_t n, struct block b, bool 
         PACK_AS(u64_unaligned, shift);
         break;
     default:
-        /* Each store reaches behind its code, where the next one will lie; out has room for the last. */
+        /* Each store reaches past its code, where the next one will be; out has room for the last. */
         for (size_t i = 0; i < n; i++)
             *(u64_unaligned *)(out + i * b.width) = code_of(values[i], b);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit in which a column is packed: up to BLOCK_ROWS values as differences from a base, in as few whole
+ * The unit in which a column is packed: up to BLOCK_ROWS values as differences from a base, in as few
  * bytes (0 to 8) as the largest needs. Where values are missing, the code 0 stands for COLUMN_NULL.
  *
- * Pure functions. Packed bytes are little endian and may be read up to BLOCK_SLACK bytes behind their end.
+ * Pure functions. Packed bytes are little endian and may be read up to BLOCK_SLACK bytes past their end.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct block {
     int64_t base;    /* of code 0, or of code 1 where nulls is set; the sum may wrap */
     uint8_t width;   /* bytes of a code */
     uint8_t nulls;   /* code 0 is COLUMN_NULL */
-    uint8_t zero[6]; /* in place of padding, which would carry into files whatever lay there before */
+    uint8_t zero[6]; /* instead of padding, whose bytes are undefined */
 };
 
 /* Packs n values; out has room for BLOCK_BYTES_MAX. Returns the bytes used: n * width. */

@@ -9,30 +9,30 @@ enum page_state {
 
 static bool check_page(const struct columns *c, uint64_t page)
 {
-    uint64_t place = page * LAYOUT_PAGE;
+    uint64_t offset = page * LAYOUT_PAGE;
     uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_relaxed);
 
     if (__builtin_expect(state == PAGE_UNREAD, 0)) {
         int64_t none = -1;
 
-        state = layout_sum(0, c->map + place, MIN(c->sums_place - place, LAYOUT_PAGE)) == c->sums[page]
+        state = layout_sum(0, c->map + offset, MIN(c->sums_offset - offset, LAYOUT_PAGE)) == c->sums[page]
                     ? PAGE_GOOD
                     : PAGE_DAMAGED;
         /* Two threads that check the same page come to the same end. */
         atomic_store_explicit(&c->pages[page], state, memory_order_relaxed);
         if (state == PAGE_DAMAGED)
-            atomic_compare_exchange_strong(c->damage, &none, (int64_t)place);
+            atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
     }
     return state == PAGE_GOOD;
 }
 
-bool columns_check(const struct columns *c, uint64_t place, uint64_t size)
+bool columns_check(const struct columns *c, uint64_t offset, uint64_t size)
 {
     bool good = true;
 
     if (size == 0)
         return true;
-    for (uint64_t page = place / LAYOUT_PAGE; page <= (place + size - 1) / LAYOUT_PAGE; page++)
+    for (uint64_t page = offset / LAYOUT_PAGE; page <= (offset + size - 1) / LAYOUT_PAGE; page++)
         good = check_page(c, page) && good;
     return good;
 }
@@ -44,17 +44,17 @@ uint64_t columns_rows(const struct columns *c, enum column_table table)
 
 int64_t view_get(const struct columns *c, const struct view *v, uint64_t row)
 {
-    uint64_t place;
+    uint64_t offset;
     struct block b;
     size_t in_block = row % BLOCK_ROWS;
     int64_t value;
 
     if (row >= v->rows)
         return COLUMN_NULL;
-    b = block_head(&v->blocks[row / BLOCK_ROWS], &place);
-    if (!columns_check(c, place + in_block * b.width, b.width))
+    b = block_head(&v->blocks[row / BLOCK_ROWS], &offset);
+    if (!columns_check(c, offset + in_block * b.width, b.width))
         return COLUMN_NULL;
-    value = block_value(b, c->map + place, in_block);
+    value = block_value(b, c->map + offset, in_block);
     return v->limit && (uint64_t)value >= v->limit ? COLUMN_NULL : value;
 }
 
@@ -79,7 +79,7 @@ static bool within_limit(struct block b, uint64_t limit)
 size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
 {
     const struct view *v = &c->views[column];
-    uint64_t rows = c->table_rows[column_specs[column].table], place;
+    uint64_t rows = c->table_rows[column_specs[column].table], offset;
     struct block b;
 
     if (first >= rows)
@@ -89,12 +89,12 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
         fill_null(ret, n);
         return n;
     }
-    b = block_head(&v->blocks[first / BLOCK_ROWS], &place);
-    if (!columns_check(c, place, n * b.width)) {
+    b = block_head(&v->blocks[first / BLOCK_ROWS], &offset);
+    if (!columns_check(c, offset, n * b.width)) {
         fill_null(ret, n);
         return n;
     }
-    block_unpack(b, c->map + place, n, ret);
+    block_unpack(b, c->map + offset, n, ret);
     if (v->limit && !within_limit(b, v->limit)) {
         for (size_t i = 0; i < n; i++)
             ret[i] = (uint64_t)ret[i] >= v->limit ? COLUMN_NULL : ret[i];
@@ -106,14 +106,14 @@ bool columns_block_range(const struct columns *c, enum column column, uint64_t r
                          int64_t *ret_max)
 {
     const struct view *v = &c->views[column];
-    uint64_t place, codes;
+    uint64_t offset, codes;
     struct block b;
 
     *ret_min = INT64_MAX;
     *ret_max = INT64_MIN;
     if (row >= v->rows)
         return true;
-    b = block_head(&v->blocks[row / BLOCK_ROWS], &place);
+    b = block_head(&v->blocks[row / BLOCK_ROWS], &offset);
     codes = b.width ? UINT64_MAX >> (64 - 8 * b.width) : 0;
     if (b.nulls && codes == 0)
         return true;
@@ -150,29 +150,29 @@ uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_
     return low;
 }
 
-const uint8_t *columns_bytes(const struct columns *c, uint64_t place, size_t size)
+const uint8_t *columns_bytes(const struct columns *c, uint64_t offset, size_t size)
 {
-    if (place < sizeof(struct layout_head) || place > c->payload_end || size > c->payload_end - place ||
-        !columns_check(c, place, size))
+    if (offset < sizeof(struct layout_head) || offset > c->payload_end || size > c->payload_end - offset ||
+        !columns_check(c, offset, size))
         return NULL;
-    return c->map + place;
+    return c->map + offset;
 }
 
 uint32_t columns_texts(const struct columns *c)
 {
-    return (uint32_t)c->views[LAYOUT_TEXT_PLACE].rows;
+    return (uint32_t)c->views[LAYOUT_TEXT_OFFSET].rows;
 }
 
 struct text columns_text(const struct columns *c, int64_t number)
 {
-    int64_t place, size;
+    int64_t offset, size;
     const uint8_t *p;
 
     if (number < 0)
         return (struct text){"", 0};
-    place = view_get(c, &c->views[LAYOUT_TEXT_PLACE], (uint64_t)number);
+    offset = view_get(c, &c->views[LAYOUT_TEXT_OFFSET], (uint64_t)number);
     size = view_get(c, &c->views[LAYOUT_TEXT_SIZE], (uint64_t)number);
-    p = place < 0 || size < 0 ? NULL : columns_bytes(c, (uint64_t)place, (size_t)size);
+    p = offset < 0 || size < 0 ? NULL : columns_bytes(c, (uint64_t)offset, (size_t)size);
     return p ? (struct text){(const char *)p, (size_t)size} : (struct text){"", 0};
 }
 

@@ -6,8 +6,8 @@
  * process (SIGBUS).
  *
  * Once opened, everything is safe to call from several threads. Rows outside a table read as COLUMN_NULL.
- * A page that does not match its checksum reads as COLUMN_NULL, and columns_damage() says so from then on:
- * whoever hands out results asks it at the end.
+ * A page that does not match its checksum reads as COLUMN_NULL, and columns_damage() reports it from then on:
+ * callers that return results check it at the end.
  */
 #pragma once
 
@@ -54,7 +54,7 @@ struct text columns_text(const struct columns *c, int64_t number);
 /* The string's number, or -1: a search through a hash table made at the first call. */
 int64_t columns_find_text(const struct columns *c, const char *p, size_t size);
 /* A part of the file that a column refers to, NULL where it does not lie within it. */
-const uint8_t *columns_bytes(const struct columns *c, uint64_t place, size_t size);
+const uint8_t *columns_bytes(const struct columns *c, uint64_t offset, size_t size);
 
 int64_t columns_meta(const struct columns *c, enum meta_key key); /* COLUMN_NULL where unknown */
 struct text columns_meta_text(const struct columns *c, enum meta_key key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a columnar file lies on disk, for its writer and its reader alone; docs/columns.md says it in words.
+ * The layout of a columnar file, for its writer and its reader alone; docs/columns.md describes it.
  *
  *     head | payload: packed blocks, strings, windows | blocks of each column | columns | page sums | trailer
  *
@@ -27,11 +27,11 @@ struct layout_head {
 /* One for each block of a column: how it is packed, and where. */
 struct layout_block {
     int64_t base;
-    uint64_t packing; /* place in the low 48 bits, then 4 bits of width, 1 bit of nulls; the others are 0 */
+    uint64_t packing; /* offset in the low 48 bits, then 4 bits of width, 1 bit of nulls; the others are 0 */
 };
-#define LAYOUT_PLACE_BITS  48
-#define LAYOUT_PLACE_MAX   ((UINT64_C(1) << LAYOUT_PLACE_BITS) - 1)
-#define LAYOUT_NULLS_SHIFT (LAYOUT_PLACE_BITS + 4)
+#define LAYOUT_OFFSET_BITS 48
+#define LAYOUT_OFFSET_MAX  ((UINT64_C(1) << LAYOUT_OFFSET_BITS) - 1)
+#define LAYOUT_NULLS_SHIFT (LAYOUT_OFFSET_BITS + 4)
 #define LAYOUT_PACKING_MAX ((UINT64_C(1) << (LAYOUT_NULLS_SHIFT + 1)) - 1)
 
 struct layout_column {
@@ -39,13 +39,13 @@ struct layout_column {
     uint32_t kind;          /* enum column_kind */
     uint32_t reserved;
     uint64_t rows;
-    uint64_t blocks; /* place of its struct layout_block, of which there are rows / BLOCK_ROWS, rounded up */
+    uint64_t blocks; /* offset of its struct layout_block, of which there are rows / BLOCK_ROWS, rounded up */
 };
 
 struct layout_trailer {
     uint64_t payload_end;
-    uint64_t columns; /* place */
-    uint64_t sums;    /* place; uint32_t for each LAYOUT_PAGE bytes before it, the last page may be shorter */
+    uint64_t columns; /* offset */
+    uint64_t sums; /* offset; uint32_t for each LAYOUT_PAGE bytes before it, the last page may be shorter */
     uint32_t n_columns;
     uint32_t n_sums;
     uint32_t version;
@@ -60,7 +60,7 @@ _Static_assert(sizeof(struct layout_column) == 64 && sizeof(struct layout_traile
 
 /* The dictionary is packed like any table: where each string lies, and its size. */
 enum {
-    LAYOUT_TEXT_PLACE = _COLUMN_MAX,
+    LAYOUT_TEXT_OFFSET = _COLUMN_MAX,
     LAYOUT_TEXT_SIZE,
     _LAYOUT_COLUMN_MAX,
 };

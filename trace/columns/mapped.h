@@ -19,9 +19,9 @@ struct view {
 struct columns {
     const uint8_t *map;
     uint64_t size;
-    uint64_t payload_end, sums_place;
+    uint64_t payload_end, sums_offset;
     const uint32_t *sums;
-    /* What is learnt while reading: enum page_state for each of the page sums, and the first place. */
+    /* Results of checks: enum page_state for each of the page sums, and the offset of the first damaged page. */
     _Atomic uint8_t *pages;
     _Atomic int64_t *damage;
     struct view views[_LAYOUT_COLUMN_MAX];
@@ -30,18 +30,18 @@ struct columns {
     struct dictionary *dictionary;
 };
 
-/* Whether [place, place + size), which lies before the page sums, is as it was written. */
-bool columns_check(const struct columns *c, uint64_t place, uint64_t size);
+/* Whether [offset, offset + size), which lies before the page sums, is as it was written. */
+bool columns_check(const struct columns *c, uint64_t offset, uint64_t size);
 
 /* One value; COLUMN_NULL also where the page it is on is damaged. */
 int64_t view_get(const struct columns *c, const struct view *v, uint64_t row);
 
-static inline struct block block_head(const struct layout_block *b, uint64_t *ret_place)
+static inline struct block block_head(const struct layout_block *b, uint64_t *ret_offset)
 {
-    *ret_place = b->packing & LAYOUT_PLACE_MAX;
+    *ret_offset = b->packing & LAYOUT_OFFSET_MAX;
     return (struct block){
         .base = b->base,
-        .width = b->packing >> LAYOUT_PLACE_BITS & 0xf,
+        .width = b->packing >> LAYOUT_OFFSET_BITS & 0xf,
         .nulls = b->packing >> LAYOUT_NULLS_SHIFT & 1,
     };
 }

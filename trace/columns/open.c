@@ -65,18 +65,18 @@ static int check_frame(struct columns *c, struct layout_trailer *ret_trailer, ch
         t.sums - t.columns != t.n_columns * sizeof(struct layout_column))
         return bad(ret_reason, "its trailer contradicts itself");
     c->payload_end = t.payload_end;
-    c->sums_place = t.sums;
+    c->sums_offset = t.sums;
     c->sums = (const uint32_t *)(c->map + t.sums);
     return 0;
 }
 
 static bool block_is_sound(const struct columns *c, const struct view *v, uint64_t number)
 {
-    uint64_t place;
-    struct block b = block_head(&v->blocks[number], &place);
+    uint64_t offset;
+    struct block b = block_head(&v->blocks[number], &offset);
 
-    return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && place <= c->payload_end &&
-           rows_in_block(v, number) * b.width <= c->payload_end - place;
+    return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && offset <= c->payload_end &&
+           rows_in_block(v, number) * b.width <= c->payload_end - offset;
 }
 
 /* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
@@ -140,10 +140,10 @@ static int add_columns(struct columns *c, const struct layout_trailer *t, char *
 
 static int relate_columns(struct columns *c, char **ret_reason)
 {
-    const struct view *places = &c->views[LAYOUT_TEXT_PLACE];
+    const struct view *offsets = &c->views[LAYOUT_TEXT_OFFSET];
 
-    if (places->rows != c->views[LAYOUT_TEXT_SIZE].rows || places->rows > UINT32_MAX)
-        return bad(ret_reason, "its dictionary is not whole");
+    if (offsets->rows != c->views[LAYOUT_TEXT_SIZE].rows || offsets->rows > UINT32_MAX)
+        return bad(ret_reason, "its dictionary is incomplete");
     for (unsigned i = 0; i < _COLUMN_MAX; i++) {
         uint64_t *rows = &c->table_rows[column_specs[i].table];
 
@@ -167,14 +167,14 @@ static int check_rows(const struct columns *c, char **ret_reason)
     return 0;
 }
 
-/* Each string is another one and has bytes of its own: going through all of them goes through the file once
+/* Each string is unique and has bytes of its own: a walk over all of them reads the file once
  * at most. */
 static int check_texts(const struct columns *c, char **ret_reason)
 {
     uint64_t left = c->payload_end;
 
     if (columns_texts(c) > left)
-        return bad(ret_reason, "it has more strings than fit into it");
+        return bad(ret_reason, "it has more strings than bytes");
     for (uint32_t i = 0; i < columns_texts(c); i++) {
         int64_t size = MAX(view_get(c, &c->views[LAYOUT_TEXT_SIZE], i), INT64_C(0));
 
@@ -193,7 +193,7 @@ static void set_limits(struct columns *c)
         if (kind == KIND_ROW)
             c->views[i].limit = c->table_rows[refers_to[i]];
         else if (kind == KIND_TEXT || kind == KIND_REAL)
-            c->views[i].limit = c->views[LAYOUT_TEXT_PLACE].rows;
+            c->views[i].limit = c->views[LAYOUT_TEXT_OFFSET].rows;
         else
             continue;
         /* Nothing can be referred to; as no limit is 0, every row is made COLUMN_NULL by there being none. */

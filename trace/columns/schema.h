@@ -3,8 +3,8 @@
  * What a columnar file holds: its tables and their columns, and the known arguments of events, as one table
  * of macros. A new column or argument is one line here; docs/columns.md describes the file.
  *
- * A row is told by its number. A value is a 64-bit integer or COLUMN_NULL; what it means is the column's
- * kind. Columns are named TABLE_COLUMN.
+ * A row is identified by its number. A value is a 64-bit integer or COLUMN_NULL; the kind of its column
+ * defines its meaning. Columns are named TABLE_COLUMN.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ enum column_kind {
  * slice     sorted by ts, ties as trace/read/run.h orders them; its row is trace_processor's slice.id
  *           dur: -1 for a B without E; category: COLUMN_NULL without one; parent: COLUMN_NULL at depth 0
  *           child: time of its direct children, so that self time is dur - child
- *           place: where the event's text begins in the decompressed stream
+ *           place: offset of the event's text in the decompressed stream
  *           flags: enum slice_flags
  * track     what slices and counters lie on; kind: enum track_kind
  *           first, count: its part of by_track; name: of counters, async and global tracks
@@ -45,9 +45,9 @@ enum column_kind {
  * miplevel  where a track's level begins in mip
  * by_name   slices ordered by (category, name, row)
  * name      the groups of by_name, with their sums; unfinished slices are counted, not summed
- * defect    what was wrong with the trace: kind is enum defect_kind, count, place of the first
+ * defect    defects of the trace: kind is enum defect_kind, count, offset of the first
  * launch    GPU work and the runtime call that launched it, ordered by gpu
- * checkpoint  places from which decompression can begin, ordered by out
+ * checkpoint  offsets from which decompression can begin, ordered by out
  * The others are arguments of events, ordered by slice: see COLUMN_ARGS.
  */
 /* clang-format off */
@@ -203,7 +203,7 @@ enum defect_kind {
 };
 
 /* clang-format off */
-/* M(key, is text): the facts about the whole trace. */
+/* M(key, is text): the facts about the trace. */
 #define TRACE_META(M)                                                                                        \
     M(format, 1) M(source_bytes, 0) M(text_bytes, 0) M(coding, 1) M(events, 0) M(base_time_ns, 0)            \
     M(first_ns, 0) M(last_ns, 0) M(rank, 0) M(world_size, 0) M(backend, 1) M(device_name, 1) M(devices, 0)   \
@@ -231,7 +231,7 @@ struct column_spec {
 struct arg_spec {
     enum column column;
     int array;
-    const char *keys[3]; /* NULL behind the last */
+    const char *keys[3]; /* NULL after the last */
 };
 
 extern const struct column_spec column_specs[_COLUMN_MAX];

@@ -10,7 +10,7 @@
 
 /* -- Asynchronous writer -------------------------------------------------------------------------------- */
 
-/* The worker is woken for so many at a time: waking costs more than packing a block. */
+/* Blocks for which the worker is woken: waking it costs more than packing a block. */
 #define WAKE_BLOCKS 128
 
 /* Blocks in flight at most. */
@@ -39,7 +39,7 @@ struct async_writer {
     struct async_block loads[ASYNC_BLOCKS];
 };
 
-/* How many there are; no more than were worked off at the end. */
+/* The number of blocks so far; the number worked off at the end. */
 static size_t async_writer_wait_for_blocks(struct async_writer *c, size_t worked)
 {
     if (c->put > worked)
@@ -58,12 +58,12 @@ static void async_writer_wake(struct async_writer *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits until no more than so many are under way. */
-static void async_writer_wait(struct async_writer *c, size_t under_way)
+/* Waits until at most n blocks are in flight. */
+static void async_writer_wait(struct async_writer *c, size_t n)
 {
     pthread_mutex_lock(&c->lock);
     pthread_cond_signal(&c->to_do);
-    while (c->put - c->worked > under_way)
+    while (c->put - c->worked > n)
         pthread_cond_wait(&c->done, &c->lock);
     pthread_mutex_unlock(&c->lock);
 }
@@ -72,15 +72,14 @@ static void *async_writer_run(void *arg)
 {
     struct async_writer *c = arg;
 
-    for (size_t first = 0, behind; (behind = async_writer_wait_for_blocks(c, first)) > first;
-         first = behind) {
-        behind = MIN(behind, first + WAKE_BLOCKS);
-        for (size_t i = first; i < behind; i++) {
+    for (size_t first = 0, end; (end = async_writer_wait_for_blocks(c, first)) > first; first = end) {
+        end = MIN(end, first + WAKE_BLOCKS);
+        for (size_t i = first; i < end; i++) {
             const struct async_block *l = &c->loads[i % ASYNC_BLOCKS];
             c->work(c->arg, l->column, l->values, l->n);
         }
         pthread_mutex_lock(&c->lock);
-        c->worked = behind;
+        c->worked = end;
         pthread_cond_signal(&c->done);
         pthread_mutex_unlock(&c->lock);
     }
@@ -156,7 +155,7 @@ static void async_writer_drain(struct async_writer *c)
 
 /* -- The file ------------------------------------------------------------------------------------------- */
 
-/* What is written for one column in one go: large enough that reading a single column seldom meets others. */
+/* Bytes of one column that are written together: large enough that a reader of one column seldom reads others. */
 #define CHUNK     (256 << 10)
 #define OUT_PAGES 16
 #define OUT_BYTES (OUT_PAGES * LAYOUT_PAGE)
@@ -170,7 +169,7 @@ struct column_buffer {
 
     struct layout_block *blocks;
     size_t n_blocks, blocks_cap;
-    size_t n_placed; /* the places of the further blocks are still relative to the chunk */
+    size_t n_located; /* the offsets of the further blocks are still relative to the chunk */
 };
 
 struct columns_writer {
@@ -180,8 +179,7 @@ struct columns_writer {
     size_t out_size;
     uint32_t *sums; /* of the pages written */
     size_t n_sums, sums_cap;
-    /* Packs and writes: while blocks are under way, what it touches is its own (all but values and n of the
-     * columns). */
+    /* Packs and writes. While blocks are in flight, it owns all members but values and n of the columns. */
     struct async_writer *async;
     struct column_buffer columns[_LAYOUT_COLUMN_MAX];
     uint8_t out[OUT_BYTES];
@@ -203,7 +201,7 @@ static bool writer_grow(struct columns_writer *w, void **items, size_t n, size_t
     return has_capacity;
 }
 
-/* Writes what is in the buffer, which is whole pages but at the end of what the page sums cover. */
+/* Writes what is in the buffer, which is complete pages except at the end of what the page sums cover. */
 static void writer_flush(struct columns_writer *w)
 {
     int r;
@@ -241,16 +239,16 @@ static void writer_append(struct columns_writer *w, const void *data, size_t siz
         if (w->out_size == OUT_BYTES)
             writer_flush(w);
     }
-    if (writer_offset(w) > LAYOUT_PLACE_MAX)
+    if (writer_offset(w) > LAYOUT_OFFSET_MAX)
         writer_fail(w, -EFBIG);
 }
 
 static void writer_flush_chunk(struct columns_writer *w, struct column_buffer *c)
 {
-    uint64_t place = writer_offset(w);
+    uint64_t offset = writer_offset(w);
 
-    for (; c->n_placed < c->n_blocks; c->n_placed++)
-        c->blocks[c->n_placed].packing += place;
+    for (; c->n_located < c->n_blocks; c->n_located++)
+        c->blocks[c->n_located].packing += offset;
     writer_append(w, c->chunk, c->chunk_size);
     c->chunk_size = 0;
 }
@@ -260,7 +258,7 @@ static void writer_pack(void *arg, unsigned column, const int64_t *values, size_
     struct columns_writer *w = arg;
     struct column_buffer *c = &w->columns[column];
     struct block b;
-    uint64_t place = c->chunk_size;
+    uint64_t offset = c->chunk_size;
 
     if (w->error || !writer_grow(w, (void **)&c->blocks, c->n_blocks, &c->blocks_cap, sizeof(c->blocks[0])))
         return;
@@ -272,7 +270,7 @@ static void writer_pack(void *arg, unsigned column, const int64_t *values, size_
     c->chunk_size += block_pack(values, n, &b, c->chunk + c->chunk_size);
     c->blocks[c->n_blocks++] = (struct layout_block){
         .base = b.base,
-        .packing = place | (uint64_t)b.width << LAYOUT_PLACE_BITS | (uint64_t)b.nulls << LAYOUT_NULLS_SHIFT,
+        .packing = offset | (uint64_t)b.width << LAYOUT_OFFSET_BITS | (uint64_t)b.nulls << LAYOUT_NULLS_SHIFT,
     };
     if (c->chunk_size >= CHUNK)
         writer_flush_chunk(w, c);
@@ -319,17 +317,17 @@ void columns_put_many(struct columns_writer *w, enum column column, const int64_
 
 uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t size)
 {
-    uint64_t place;
+    uint64_t offset;
 
     async_writer_drain(w->async);
-    place = writer_offset(w);
+    offset = writer_offset(w);
     writer_append(w, data, size);
-    return place;
+    return offset;
 }
 
 void columns_put_text(struct columns_writer *w, const char *text, size_t size)
 {
-    writer_put(w, LAYOUT_TEXT_PLACE, (int64_t)columns_put_bytes(w, text, size));
+    writer_put(w, LAYOUT_TEXT_OFFSET, (int64_t)columns_put_bytes(w, text, size));
     writer_put(w, LAYOUT_TEXT_SIZE, (int64_t)size);
 }
 

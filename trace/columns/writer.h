@@ -24,7 +24,7 @@ void columns_put_many(struct columns_writer *w, enum column column, const int64_
 
 /* The dictionary, string 0 first. Once it has n strings, their numbers 0 to n - 1 are valid values. */
 void columns_put_text(struct columns_writer *w, const char *text, size_t size);
-/* Bytes that a column refers to (checkpoint windows); returns their place in the file. */
+/* Bytes that a column refers to (checkpoint windows); returns their offset in the file. */
 uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t size);
 
 /* Writes directory and trailer, and syncs the file where sync is set. 0 or the first error (-ENOSPC, -EFBIG,

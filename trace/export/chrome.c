@@ -19,7 +19,7 @@ void chrome_next(struct chrome_writer *w)
 
 void chrome_put_ns(const struct chrome_writer *w, int64_t ns)
 {
-    out_us(w->out, w->place ? sum_of(ns, w->place->add_ns) : ns);
+    out_us(w->out, w->merged ? sum_of(ns, w->merged->add_ns) : ns);
 }
 
 /* A number, or the text that stands for it. */
@@ -35,8 +35,8 @@ static void chrome_put_id(const struct chrome_writer *w, enum column number, enu
 
 void chrome_put_pid(const struct chrome_writer *w, int64_t process)
 {
-    if (w->place)
-        fprintf(w->out, "%" PRId64, process < 0 ? 0 : w->place->pids[process]);
+    if (w->merged)
+        fprintf(w->out, "%" PRId64, process < 0 ? 0 : w->merged->pids[process]);
     else
         chrome_put_id(w, COL_process_pid, COL_process_pid_text, process);
 }
@@ -105,14 +105,14 @@ static int chrome_put_merged_process(struct chrome_writer *w, int64_t process)
         return -ENOMEM;
     chrome_open_name(w, "process_name", "name", process, COLUMN_NULL);
     putc('"', w->out);
-    if (w->place->label) {
-        out_json_part(w->out, text_of(w->place->label));
+    if (w->merged->label) {
+        out_json_part(w->out, text_of(w->merged->label));
         fputs(" · ", w->out);
     }
     out_json_part(w->out, text_of(name));
     putc('"', w->out);
     chrome_close_name(w);
-    chrome_put_order(w, "process_sort_index", w->place->pids[process], process, COLUMN_NULL);
+    chrome_put_order(w, "process_sort_index", w->merged->pids[process], process, COLUMN_NULL);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static int chrome_put_process(struct chrome_writer *w, int64_t process)
     uint64_t row = (uint64_t)process;
     int r = 0;
 
-    if (w->place) {
+    if (w->merged) {
         r = chrome_put_merged_process(w, process);
     } else {
         chrome_put_name(w, "process_name", "name", columns_get(w->c, COL_process_name, row), process,
@@ -136,7 +136,7 @@ static int chrome_put_process(struct chrome_writer *w, int64_t process)
 
 static bool chrome_has_process(const struct chrome_writer *w, int64_t process)
 {
-    return !w->place || (process >= 0 && w->place->pids[process] > 0);
+    return !w->merged || (process >= 0 && w->merged->pids[process] > 0);
 }
 
 int chrome_put_names(struct chrome_writer *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of one trace or several in Chrome's format: their own text where the original is there and says what
- * the columns say, otherwise made from the columns.
+ * Events of one trace or several in Chrome's format: their own text where the original exists and agrees with
+ * the columns, otherwise made from the columns.
  *
  * Arrows, names of threads and processes, and ends of asynchronous slices are always made from the columns. A
  * pair of B and E becomes one X with the text of the B.
@@ -17,32 +17,32 @@ struct chrome_out {
     uint64_t arrows; /* so far: their ids */
 };
 
-/* Where a trace's events go among those of others. */
-struct chrome_place {
+/* How a trace is merged with others. */
+struct chrome_merged {
     const char *label; /* what its processes' names begin with */
     int64_t add_ns;
     const int64_t *pids; /* of each process; 0 for those that have no events */
 };
 
-/* What is known of a trace as members of its head; before: what stands before the first. */
+/* Facts about a trace as members of its head; before: what is written before the first. */
 void chrome_put_facts(const struct columns *c, const char *before, FILE *out);
-/* place: NULL where the trace is alone. */
+/* merged: NULL for a trace alone. */
 int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,
-                     const struct chrome_place *place);
+                     const struct chrome_merged *merged);
 
 struct chrome_writer {
     struct chrome_out *o;
     FILE *out;
     const struct columns *c;
     const struct selection *selection;
-    const struct chrome_place *place; /* NULL: as in the trace */
+    const struct chrome_merged *merged; /* NULL: as in the trace */
     struct slice_args args;
     struct arrows arrows;
 };
 
 /* Between two events. */
 void chrome_next(struct chrome_writer *w);
-/* The time of an event, moved to its place, as a value. */
+/* The time of an event, moved to the merged clock, as a value. */
 void chrome_put_ns(const struct chrome_writer *w, int64_t ns);
 /* The process of a track, as a value. */
 void chrome_put_pid(const struct chrome_writer *w, int64_t process);

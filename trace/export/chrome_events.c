@@ -79,34 +79,34 @@ static void event_put(FILE *out, const char *from, const char *to)
 static void event_write(FILE *out, struct text event, const struct event_edit *edits, size_t n)
 {
     struct slice rest = event_members(event), key, value;
-    const char *copied = event.p, *behind = rest.p;
+    const char *copied = event.p, *after = rest.p;
     bool done[EDITS_MAX] = {false}, any = false;
 
     while (json_next(&rest, &key, &value)) {
         const struct event_edit *edit = event_find_edit(edits, n, key, done);
 
         any = true;
-        behind = value.end;
+        after = value.end;
         if (!edit)
             continue;
         event_put(out, copied, value.p);
         fputs(edit->value, out);
         copied = value.end;
     }
-    event_put(out, copied, behind);
+    event_put(out, copied, after);
     for (size_t i = 0; i < n; i++) {
         if (!done[i])
             fprintf(out, "%s\"%s\": %s", any ? ", " : "", edits[i].key, edits[i].value);
         any = any || !done[i];
     }
-    event_put(out, behind, event.p + event.size);
+    event_put(out, after, event.p + event.size);
 }
 
 /* -- Events in the order of the original ---------------------------------------------------------------- */
 
 /* A slice or a sample, in the order of the original's text. */
 struct chrome_item {
-    uint64_t place;
+    uint64_t offset; /* in the original */
     uint64_t row : 63;
     uint64_t is_counter : 1;
 };
@@ -120,7 +120,7 @@ static int compare_items(const void *pa, const void *pb)
 {
     const struct chrome_item *a = pa, *b = pb;
 
-    return a->place < b->place ? -1 : a->place > b->place;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
 static int chrome_collect(struct chrome_items *items, const struct selection *s)
@@ -145,16 +145,16 @@ static int chrome_collect(struct chrome_items *items, const struct selection *s)
     return 0;
 }
 
-/* What every event is told that goes among those of other traces. */
+/* The members that change in an event of a merged trace. */
 static size_t chrome_edit_merged(const struct chrome_writer *w, int64_t process, int64_t ts,
                                  struct event_edit *edits)
 {
-    if (!w->place)
+    if (!w->merged)
         return 0;
     edits[0] = (struct event_edit){.key = "pid"};
-    snprintf(edits[0].value, sizeof(edits[0].value), "%" PRId64, process < 0 ? 0 : w->place->pids[process]);
+    snprintf(edits[0].value, sizeof(edits[0].value), "%" PRId64, process < 0 ? 0 : w->merged->pids[process]);
     edits[1] = (struct event_edit){.key = "ts"};
-    us_text(sum_of(ts, w->place->add_ns), edits[1].value);
+    us_text(sum_of(ts, w->merged->add_ns), edits[1].value);
     return 2;
 }
 
@@ -176,7 +176,7 @@ static void chrome_put_async_end(struct chrome_writer *w, struct text begin, con
         if (!event_member(begin, keys[i], &value))
             continue;
         fprintf(w->out, ",\"%s\":", keys[i]);
-        if (w->place && streq(keys[i], "pid"))
+        if (w->merged && streq(keys[i], "pid"))
             chrome_put_pid(w, chrome_track_process(w, columns_get(w->c, COL_slice_track, row)));
         else
             out_text(w->out, (struct text){value.p, (size_t)(value.end - value.p)});
@@ -211,7 +211,7 @@ static void chrome_put_slice_text(struct chrome_writer *w, struct text event, ui
 static bool chrome_read_text(struct event_source *source, const struct chrome_item *item, int64_t ts,
                              int *error, struct text *ret)
 {
-    int r = source ? event_source_text(source, item->place, ret) : -ENOENT;
+    int r = source ? event_source_text(source, item->offset, ret) : -ENOENT;
 
     if (r == -ENOMEM)
         *error = r;
@@ -232,7 +232,7 @@ static int chrome_put_slice_item(struct chrome_writer *w, struct event_source *s
     return error;
 }
 
-/* Samples that one event holds have its place in common: its text is written for the first. */
+/* The samples of one event share its offset: its text is written for the first. */
 static int chrome_put_counter_item(struct chrome_writer *w, struct event_source *source,
                                    const struct chrome_item *item, uint64_t *written)
 {
@@ -242,12 +242,12 @@ static int chrome_put_counter_item(struct chrome_writer *w, struct event_source 
     struct text event;
     int error = 0;
 
-    if (*written == item->place)
+    if (*written == item->offset)
         return 0;
     if (chrome_read_text(source, item, ts, &error, &event)) {
         chrome_next(w);
         event_write(w->out, event, edits, chrome_edit_merged(w, process, ts, edits));
-        *written = item->place;
+        *written = item->offset;
     } else {
         chrome_put_counter(w, item->row);
     }
@@ -273,14 +273,14 @@ static int chrome_put_items(struct chrome_writer *w, struct event_source *source
 }
 
 int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,
-                     const struct chrome_place *place)
+                     const struct chrome_merged *merged)
 {
     struct chrome_writer w = {
-        .o = o, .out = o->out, .c = t->columns, .selection = s, .place = place, .args.c = t->columns};
+        .o = o, .out = o->out, .c = t->columns, .selection = s, .merged = merged, .args.c = t->columns};
     _cleanup_(event_source_freep) struct event_source *source = NULL;
     int r = arrows_init(&w.arrows, s);
 
-    /* An original that is another one by now is as good as none. */
+    /* An original that was replaced is not used. */
     if (t->source_fd >= 0 && event_source_new(t->source_fd, t->columns, &source) < 0)
         source = NULL;
     if (r == 0)

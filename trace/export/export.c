@@ -6,8 +6,8 @@
 
 const struct export_format export_formats[] = {
     {"chrome", ".json", "Chrome's trace events, as profilers write them", export_chrome},
-    {"perfetto", ".pftrace", "Perfetto's own format", export_perfetto},
-    {"speedscope", ".speedscope.json", "for www.speedscope.app", export_speedscope},
+    {"perfetto", ".pftrace", "Perfetto's protobuf format", export_perfetto},
+    {"speedscope", ".speedscope.json", "JSON for www.speedscope.app", export_speedscope},
     {"collapsed", ".collapsed", "stacks and nanoseconds, for flame graphs", export_collapsed},
     {"pprof", ".pb.gz", "a profile for pprof", export_pprof},
     {"csv", ".csv", "a table of slices", export_csv},

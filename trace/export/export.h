@@ -2,7 +2,7 @@
 /*
  * A trace in the formats of other programs, and several traces as one.
  *
- * Works from the columns; where the original is still there, Chrome's format gets its events' own text. What
+ * Works from the columns; where the original exists, Chrome's format gets the text of its events. What
  * is written goes to a FILE of the caller's, which may be a pipe. Nothing is opened, nothing is sorted that
  * does not have to be, and memory is bounded by the number of slices (16 bytes each at most), stacks or
  * names.
@@ -11,7 +11,7 @@
 
 #include "trace/columns/columns.h"
 
-/* A slice that is not the trace's own: something that was found out about it. */
+/* A slice that is not of the trace: a result of its analysis. */
 struct export_mark {
     int64_t ts, dur;
     struct text name;
@@ -22,7 +22,7 @@ struct export_trace {
     const struct columns *columns;
     int source_fd;      /* the trace as it was read, -1 where it is gone */
     const char *label;  /* merged: what its processes' names begin with ("rank 3") */
-    const char *origin; /* merged: a JSON object that tells whose it is, kept for whoever reads it; NULL */
+    const char *origin; /* merged: a JSON object that attributes it, kept for its readers; NULL */
     int64_t shift_ns;   /* merged: what is added to its stamps, so that all are of one clock */
     /* Chrome's format alone: shown as a process of their own, called marks_name. */
     const struct export_mark *marks;
@@ -32,7 +32,7 @@ struct export_trace {
 
 struct export_options {
     /* Slices that overlap [from, to): by the stamps of the trace, or of the merged clock, or counted from the
-     * first slice. They are cut to it where time is summed up, and whole elsewhere. */
+     * first slice. They are cut to it where time is summed up, and complete elsewhere. */
     int64_t from, to;
     bool relative;
     const char *only; /* categories, separated by commas; then nothing but their slices. NULL for all */

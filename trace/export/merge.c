@@ -56,7 +56,7 @@ static int compare_int64(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Two ranks meet in a collective; a send and its receive have their own names and partners. */
+/* All ranks of a group take part in a collective; a send and its receive have other names and partners. */
 static bool is_common_collective(const struct columns *c, uint64_t row, int64_t slice)
 {
     struct text category = columns_text(c, columns_get(c, COL_slice_category, (uint64_t)slice));
@@ -248,15 +248,15 @@ struct merge {
 static int merge_put_trace(struct merge *m, const struct export_trace *t, const int64_t *pids)
 {
     _cleanup_(selection_done) struct selection s = {0};
-    struct chrome_place place = {.label = t->label};
+    struct chrome_merged merged = {.label = t->label};
     int64_t zero = difference_of(m->options->relative ? m->start : 0, t->shift_ns);
     int r;
 
-    place.add_ns = difference_of(t->shift_ns, m->start);
-    place.pids = pids;
+    merged.add_ns = difference_of(t->shift_ns, m->start);
+    merged.pids = pids;
     r = selection_init(&s, t->columns, selection_bound(m->options->from, zero),
                        selection_bound(m->options->to, zero), m->options->only);
-    return r < 0 ? r : chrome_put_trace(&m->o, t, &s, &place);
+    return r < 0 ? r : chrome_put_trace(&m->o, t, &s, &merged);
 }
 
 /* The processes of each trace, which have numbers in a row. */

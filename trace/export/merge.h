@@ -26,7 +26,7 @@ struct alignment {
  */
 int align_collectives(const struct columns *reference, int64_t reference_shift_ns,
                       const struct columns *other, int64_t other_shift_ns, struct alignment *ret);
-/* Whether what was found is worth moving a clock for. */
+/* Whether the alignment is large enough to move a clock for. */
 bool alignment_is_needed(const struct alignment *a);
-/* What has to be added to a trace's stamps to have wall-clock time; COLUMN_NULL where it does not say. */
+/* Nanoseconds to add to a trace's stamps for wall-clock time; COLUMN_NULL where they are unknown. */
 int64_t align_wall_shift(const struct columns *c);

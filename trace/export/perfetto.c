@@ -241,7 +241,7 @@ static void perfetto_put_interned(struct perfetto_writer *w, unsigned field, int
     proto_close(&w->proto, interned);
 }
 
-/* What a string is called from here on: where it is the first time, the packet says which string it is. */
+/* The id of a string from here on; the packet with its first use defines it. */
 static int64_t perfetto_intern(struct perfetto_writer *w, struct numbering *numbers, unsigned field,
                                int64_t text)
 {

@@ -89,7 +89,7 @@ bool selection_has(const struct selection *s, uint64_t row)
 
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
-/* The slice of a row of arguments; behind the last row, one that is larger than any. */
+/* The slice of a row of arguments; after the last row, one that is larger than any. */
 static int64_t args_slice(const struct slice_args *a, enum column column, uint64_t row)
 {
     return row < columns_rows(a->c, column_specs[column].table) ? columns_get(a->c, column, row) : INT64_MAX;
@@ -275,15 +275,15 @@ char *label_track(const struct columns *c, uint64_t track)
             process = columns_get(c, COL_track_process, track);
     struct text name = label_text(c, COL_track_name, (int64_t)track);
     _cleanup_(freep) char *of_process = process == COLUMN_NULL ? NULL : label_process(c, process);
-    _cleanup_(freep) char *own = NULL;
+    _cleanup_(freep) char *label = NULL;
 
     if (thread != COLUMN_NULL)
-        own = label_thread(c, thread);
+        label = label_thread(c, thread);
     else
-        own = name.size > 0 ? label_format("%.*s", TEXT(name)) : label_format("instants");
-    if (!of_process || !own)
-        return TAKE_PTR(own);
-    return label_format("%s / %s", of_process, own);
+        label = name.size > 0 ? label_format("%.*s", TEXT(name)) : label_format("instants");
+    if (!of_process || !label)
+        return TAKE_PTR(label);
+    return label_format("%s / %s", of_process, label);
 }
 
 /* -- Numbers of strings --------------------------------------------------------------------------------- */

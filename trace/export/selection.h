@@ -77,7 +77,7 @@ char *label_thread(const struct columns *c, int64_t thread);
 char *label_track(const struct columns *c, uint64_t track);
 
 struct numbering {
-    uint32_t texts;  /* of the trace; the one behind them stands for no string */
+    uint32_t texts;  /* of the trace; the one after them is no string */
     uint32_t *given; /* of each string, its number + 1; 0 for none */
     uint32_t n;
 };

@@ -9,7 +9,7 @@
 
 /* -- Text and JSON -------------------------------------------------------------------------------------- */
 
-/* Nobody nests shapes deeper. */
+/* No real trace nests shapes deeper. */
 #define JSON_DEPTH_MAX 32
 
 void out_text(FILE *out, struct text t)
@@ -61,7 +61,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p > from ? p : NULL;
 }
 
-/* These answer where the value ends, NULL where it is none. */
+/* These return the end of the value, NULL where there is none. */
 static const char *skip_number(const char *p, const char *end)
 {
     if (p < end && *p == '-')
@@ -78,7 +78,7 @@ static const char *skip_number(const char *p, const char *end)
     return p;
 }
 
-/* p is behind a backslash. */
+/* p is after a backslash. */
 static const char *skip_escape(const char *p, const char *end)
 {
     if (p < end && *p == 'u') {
@@ -352,7 +352,7 @@ static ssize_t gzip_write(void *cookie, const char *data, size_t size)
     size = MIN(size, (size_t)1 << 30);
     z->stream.next_in = (uint8_t *)data;
     z->stream.avail_in = (uint32_t)size;
-    /* 0 is how a FILE is told of an error. */
+    /* 0 reports an error to the FILE. */
     return gzip_deflate(z, false) < 0 ? 0 : (ssize_t)size;
 }
 

@@ -46,5 +46,5 @@ void proto_close(struct proto *p, size_t opened);
 /* A value without a field, for packed ones. */
 void proto_varint(struct proto *p, uint64_t value);
 
-/* Writes the buffer and empties it. -ENOMEM where it is not whole. */
+/* Writes the buffer and empties it. -ENOMEM where it is incomplete. */
 int proto_flush(struct proto *p, FILE *out);

@@ -46,7 +46,7 @@ static const struct sql_table args_table = {
 };
 
 struct event_offset {
-    uint64_t place, slice;
+    uint64_t offset, slice;
 };
 
 struct args_cursor {
@@ -66,9 +66,9 @@ struct args_cursor {
 
 int args_read(struct trace *trace, uint64_t slice, struct arg_set *ret)
 {
-    int64_t place = columns_get(trace->columns, COL_slice_place, slice);
+    int64_t offset = columns_get(trace->columns, COL_slice_place, slice);
     struct text text;
-    int r = place < 0 ? -ENOENT : heads_text(&trace->heads, (uint64_t)place, &text);
+    int r = offset < 0 ? -ENOENT : heads_text(&trace->heads, (uint64_t)offset, &text);
 
     if (r == -ENOENT)
         return arg_set_of_columns(ret, trace->columns, slice);
@@ -115,7 +115,7 @@ static int args_compare_offsets(const void *a, const void *b)
 {
     const struct event_offset *x = a, *y = b;
 
-    return (x->place > y->place) - (x->place < y->place);
+    return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
 static int args_list_events(struct args_cursor *c, uint64_t first, uint64_t end)
@@ -174,8 +174,7 @@ static int args_enter_trace(struct args_cursor *c, int64_t id)
 static int args_fail(struct args_cursor *c, int error)
 {
     static const char too_large[] =
-        "the arguments of an event are too many to be taken apart; its text is in the "
-        "original";
+        "an event has more than 64 MiB of arguments; the original contains its text";
     static const char unreadable[] = "the original of the trace cannot be read";
 
     return vtab_fail(c->base.pVtab, error,
@@ -215,7 +214,7 @@ static int args_next_event(struct args_cursor *c)
     return r;
 }
 
-/* An argument's number alone says which trace it is of. */
+/* The number of an argument includes its trace. */
 static struct range args_traces(const struct args_cursor *c)
 {
     struct range traces = c->terms.numbers[SEEK_TRACE], sets = c->terms.numbers[SEEK_ARG_SET];
@@ -268,7 +267,7 @@ static int args_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
     return SQLITE_OK;
 }
 
-/* The next row's texts take their place. */
+/* The texts of the next row overwrite them. */
 static void result_copy(sqlite3_context *ctx, struct text text)
 {
     sqlite3_result_text64(ctx, text.p ? text.p : "", text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
@@ -423,7 +422,7 @@ static struct arg_key *arg_key_new(const char *key)
     return w;
 }
 
-/* A text that could be a string's or a value's own JSON: only the event tells. */
+/* A text that could be a string or the JSON of a value: only the event shows which. */
 static bool is_ambiguous(struct text text)
 {
     int64_t integer;
@@ -433,7 +432,7 @@ static bool is_ambiguous(struct text text)
            (text.p[0] == '[' || text.p[0] == '{' || json_scalar(text, &integer, &real) != JSON_WORD);
 }
 
-/* False where the column does not say it for certain. */
+/* False where the column leaves it open. */
 static bool result_known(sqlite3_context *ctx, const struct columns *c, enum column column, int64_t value)
 {
     enum column_kind kind = column_specs[column].kind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables over a catalog, for whoever has its database open: sqlite3, Python, anything that loads
- * extensions. Which traces there are, and where their files lie, is asked of the catalog's own view `traces`.
+ * The tables over a catalog, for programs that have its database open: sqlite3, Python and others that load
+ * extensions. The catalog's view `traces` lists the traces and their files.
  */
 #include "base/fs.h"
 #include "trace/sql/query.h"
@@ -24,8 +24,7 @@ _export_ int sqlite3_profdtrace_init(sqlite3 *db, char **ret_error, const sqlite
 
 static int fail(sqlite3 *db, char **ret_error)
 {
-    if (asprintf(ret_error, "the database has no traces as a catalog of profd has: %s", sqlite3_errmsg(db)) <
-        0)
+    if (asprintf(ret_error, "the database is no catalog of profd: %s", sqlite3_errmsg(db)) < 0)
         *ret_error = NULL;
     return -EIO;
 }
@@ -42,11 +41,12 @@ static int open_columns(const char *path, int64_t trace_id, int *ret_fd, char **
     struct stat st;
 
     if (!path)
-        return refuse(-ENOENT, ret_error, trace_id, "has no columns; profctl ingest makes them");
+        return refuse(-ENOENT, ret_error, trace_id, "has no columns; create them with profctl ingest");
     *ret_fd = open_regular(AT_FDCWD, path, &st);
     if (*ret_fd >= 0)
         return 0;
-    return refuse(*ret_fd, ret_error, trace_id, "has columns that cannot be opened; may you read the store?");
+    return refuse(*ret_fd, ret_error, trace_id,
+                  "has columns that cannot be opened: check your permissions on the store");
 }
 
 static int open_trace(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd, char **ret_error)

@@ -14,7 +14,7 @@
 
 /* -- round() -------------------------------------------------------------------------------------------- */
 
-/* What a double can have before and behind the point. */
+/* Digits of a double before and after the point. */
 #define WHOLE_DIGITS    310
 #define FRACTION_DIGITS 1074
 #define PLACES_MAX      30
@@ -96,7 +96,7 @@ static const struct {
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
-/* They tell about tables and change nothing. */
+/* They describe tables and change nothing. */
 static const char *const harmless_pragmas[] = {
     "table_info",  "table_xinfo", "table_list",      "function_list",
     "module_list", "pragma_list", "compile_options",
@@ -140,7 +140,7 @@ static int guard_authorize(void *arg, int action, const char *first, const char 
     case SQLITE_PRAGMA:
         return pragma_is_harmless(first) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_UPDATE:
-        /* Asked where a virtual table is first used. A defensive connection lets nobody do it. */
+        /* Asked where a virtual table is first used. A defensive connection denies it. */
         return strcmp(first, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;
@@ -168,11 +168,11 @@ static int guard_list(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_er
     return g->source.list(g->source.arg, ret_ids, ret_n, ret_error);
 }
 
-static const struct sql_place *guard_place(void *arg, int64_t trace_id)
+static const struct sql_origin *guard_origin(void *arg, int64_t trace_id)
 {
     struct guard *g = arg;
 
-    return g->source.place(g->source.arg, trace_id);
+    return g->source.origin(g->source.arg, trace_id);
 }
 
 static bool guard_source_is_over(void *arg)
@@ -234,7 +234,7 @@ int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over
     r = sql_register(db, (struct sql_source){
                              .open = guard_open,
                              .list = source.list ? guard_list : NULL,
-                             .place = source.place ? guard_place : NULL,
+                             .origin = source.origin ? guard_origin : NULL,
                              .is_over = guard_source_is_over,
                              .free = guard_free,
                              .arg = g,

@@ -47,7 +47,7 @@ static int database_open_memory(const void *data, size_t size, sqlite3 **ret)
         sqlite3_limit(db, database_limits[i].id, database_limits[i].value);
     /* No value is longer than the file. */
     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(size, (size_t)LENGTH_SQL_MAX), (size_t)INT32_MAX));
-    /* Never written through: the flag says so. */
+    /* Never written: the flag ensures it. */
     r = sqlite3_deserialize(db, "main", (unsigned char *)(uintptr_t)data, (sqlite3_int64)size,
                             (sqlite3_int64)size, SQLITE_DESERIALIZE_READONLY);
     if (r == SQLITE_OK)
@@ -128,7 +128,7 @@ static uint32_t nsys_ask_text(struct nsys *n, const char *sql, int64_t key)
         sqlite3_bind_int64(s, 1, key);
         if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_TEXT)
             number = clean_text(n->events.in, (const char *)sqlite3_column_text(s, 0),
-                                (size_t)sqlite3_column_bytes(s, 0), n->events.place);
+                                (size_t)sqlite3_column_bytes(s, 0), n->events.number);
     }
     sqlite3_finalize(s);
     return number == STRINGS_NONE ? 0 : number;
@@ -185,7 +185,7 @@ static int nsys_read_table(struct nsys *n, const struct nsys_table *t)
             t->take(&n->events, t, &row);
         }
     if (in->error == 0 && r != SQLITE_DONE && r != SQLITE_NOMEM) {
-        intake_defect(in, DEFECT_corrupt_stream, n->events.place);
+        intake_defect(in, DEFECT_corrupt_stream, n->events.number);
         snprintf(n->reason, n->reason_size, "the database is damaged: %s: %s", t->table,
                  sqlite3_errmsg(n->db));
     }

@@ -5,7 +5,7 @@
 #include "trace/sql/nsys.h"
 #include <errno.h>
 
-#define GPU_SORT_FIRST 5000000 /* GPUs behind every process, as in Kineto's traces */
+#define GPU_SORT_FIRST 5000000 /* GPUs after every process, as in Kineto's traces */
 #define STREAM_NONE    UINT32_MAX
 #define WORDS_MAX      64
 
@@ -36,7 +36,7 @@ static void nsys_give_up(struct nsys_events *n, int error)
 
 static uint32_t nsys_intern(struct nsys_events *n, const char *p)
 {
-    return clean_text(n->in, p, strlen(p), n->place);
+    return clean_text(n->in, p, strlen(p), n->number);
 }
 
 int64_t nsys_pid(int64_t global)
@@ -44,7 +44,7 @@ int64_t nsys_pid(int64_t global)
     return global == COLUMN_NULL ? 0 : (global >> NSYS_ID_BITS) & NSYS_ID_MASK;
 }
 
-/* Number of a process among those that were recorded; where it is not told there is only one. */
+/* Number of a process among those that were recorded; where it is unknown there is only one. */
 static int64_t process_number(struct nsys_events *n, int64_t global)
 {
     if (global == COLUMN_NULL)
@@ -114,30 +114,30 @@ static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, co
                            uint32_t thread, enum event_phase phase)
 {
     int64_t ts = r->values[NSYS_start], end = r->values[NSYS_end], dur = 0;
-    uint64_t place = n->place++;
+    uint64_t number = n->number++;
 
     if (ts == COLUMN_NULL) {
-        intake_defect(n->in, DEFECT_no_ts, place);
+        intake_defect(n->in, DEFECT_no_ts, number);
         return false;
     }
     if (phase == EVENT_COMPLETE) {
         if (end == COLUMN_NULL || __builtin_sub_overflow(end, ts, &dur)) {
-            intake_defect(n->in, DEFECT_no_dur, place);
+            intake_defect(n->in, DEFECT_no_dur, number);
             return false;
         }
         if (dur < 0) {
-            intake_defect(n->in, DEFECT_negative_dur, place);
+            intake_defect(n->in, DEFECT_negative_dur, number);
             dur = 0;
         }
     }
 
-    uint32_t name = r->name ? clean_text(n->in, r->name, r->name_size, place) : 0;
+    uint32_t name = r->name ? clean_text(n->in, r->name, r->name_size, number) : 0;
     uint32_t category = nsys_intern(n, t->category);
     if (name == STRINGS_NONE || category == STRINGS_NONE)
         return false;
     *intake_event(n->in) = (struct event){.ts = ts,
                                           .dur = dur,
-                                          .place = place,
+                                          .place = number,
                                           .name = name,
                                           .thread = thread,
                                           .category = intake_category(n->in, category),
@@ -145,7 +145,7 @@ static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, co
     return true;
 }
 
-/* Else it is a synchronisation of a whole context. */
+/* Otherwise it is a synchronisation of a context. */
 static bool is_stream(int64_t stream)
 {
     return stream >= 0 && stream < STREAM_NONE;
@@ -336,7 +336,7 @@ static void take_nvtx(struct nsys_events *n, const struct nsys_table *t, struct 
     }
 }
 
-/* On a process of its own, as in Kineto's traces: it lies across the calls of the thread. */
+/* In a separate process, as in Kineto's traces: it overlaps the calls of the thread. */
 static void take_overhead(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
     int64_t global = r->values[NSYS_globalTid];
@@ -347,7 +347,7 @@ static void take_overhead(struct nsys_events *n, const struct nsys_table *t, str
         EVENT_COMPLETE);
 }
 
-/* Those that tell which context lies on which GPU first: a synchronisation's own deviceId does not. */
+/* Tables that attribute contexts to GPUs come first: the deviceId of a synchronisation does not. */
 const struct nsys_table nsys_tables[] = {
     {"CUPTI_ACTIVITY_KIND_KERNEL",
      "kernel",

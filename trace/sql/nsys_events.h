@@ -52,7 +52,7 @@ struct nsys_device {
 
 struct nsys_events {
     struct intake *in;
-    uint64_t place;
+    uint64_t number;                       /* of the next event, in order of reading */
     int64_t processes[NSYS_PROCESSES_MAX]; /* global ids, in order of appearance */
     size_t n_processes;
     struct nsys_context contexts[NSYS_CONTEXTS_MAX];

@@ -14,20 +14,20 @@ static void range_narrow_real(struct range *r, int op, double value)
 {
     bool lower = op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
     bool upper = op == SQLITE_INDEX_CONSTRAINT_LT || op == SQLITE_INDEX_CONSTRAINT_LE;
-    double whole = op == SQLITE_INDEX_CONSTRAINT_GT   ? floor(value) + 1
-                   : op == SQLITE_INDEX_CONSTRAINT_LT ? ceil(value) - 1
-                   : lower                            ? ceil(value)
-                                                      : floor(value);
+    double rounded = op == SQLITE_INDEX_CONSTRAINT_GT   ? floor(value) + 1
+                     : op == SQLITE_INDEX_CONSTRAINT_LT ? ceil(value) - 1
+                     : lower                            ? ceil(value)
+                                                        : floor(value);
 
-    if (op == SQLITE_INDEX_CONSTRAINT_EQ && (whole != value || fabs(value) >= INT64_LIMIT))
+    if (op == SQLITE_INDEX_CONSTRAINT_EQ && (rounded != value || fabs(value) >= INT64_LIMIT))
         *r = range_empty;
-    else if ((lower && whole >= INT64_LIMIT) || (upper && whole < -INT64_LIMIT))
+    else if ((lower && rounded >= INT64_LIMIT) || (upper && rounded < -INT64_LIMIT))
         *r = range_empty;
-    else if (!(lower && whole < -INT64_LIMIT) && !(upper && whole >= INT64_LIMIT)) {
+    else if (!(lower && rounded < -INT64_LIMIT) && !(upper && rounded >= INT64_LIMIT)) {
         if (!upper)
-            r->min = MAX(r->min, (int64_t)whole);
+            r->min = MAX(r->min, (int64_t)rounded);
         if (!lower)
-            r->max = MIN(r->max, (int64_t)whole);
+            r->max = MIN(r->max, (int64_t)rounded);
     }
 }
 
@@ -251,7 +251,7 @@ int numbers_narrow(struct numbers *set, const struct columns *c, const char *con
 
 /*
  * A plan is two characters for each value, in their order: the column, and how it is compared. The number
- * says the order of the rows.
+ * is the order of the rows.
  */
 #define PLAN_COLUMN_FIRST '0'
 #define PLAN_ORDER_MASK   3
@@ -335,7 +335,7 @@ static bool plan_can_use(const struct planning *p, int i, enum seek seek, char s
 {
     if (!p->info->aConstraint[i].usable || seek == SEEK_NONE || !sign)
         return false;
-    if (p->table->whole && seek != SEEK_TRACE && !seek_is_relation(seek))
+    if (p->table->walks_all && seek != SEEK_TRACE && !seek_is_relation(seek))
         return false;
     if (sign == '=') {
         /* A second text for the same column is left to SQLite. */
@@ -362,7 +362,7 @@ static void plan_use(struct planning *p, int i, enum seek seek, char sign)
     int column = p->info->aConstraint[i].iColumn;
     bool list = seek_is_text(seek) && sqlite3_vtab_in(p->info, i, 1);
 
-    /* SQLite's own name for the row's number has no place in the table of columns. */
+    /* SQLite's name for the row's number is not in the table of columns. */
     p->text[p->n * 2] = (char)(PLAN_COLUMN_FIRST + (column < 0 ? SQL_COLUMNS_MAX - 1 : column));
     p->text[p->n * 2 + 1] = list ? SIGN_IN : sign;
     p->info->aConstraintUsage[i].argvIndex = ++p->n;
@@ -398,13 +398,13 @@ static enum order plan_order(struct planning *p)
             order = next;
     }
     if (order == ORDER_ROWS) {
-        /* Each walk of a whole table has a direction of its own. */
-        bool fixed = p->table->whole && (info->aOrderBy[0].desc || p->equal[SEEK_ANCESTORS]);
+        /* Each walk of a complete table has a direction of its own. */
+        bool fixed = p->table->walks_all && (info->aOrderBy[0].desc || p->equal[SEEK_ANCESTORS]);
 
         return (p->equal[SEEK_NAME] && !p->equal[SEEK_TRACK]) || fixed ? ORDER_NONE : order;
     }
     /* Only slices have groups, and no other way to the rows may be the shorter one. */
-    if (p->table->rows != TABLE_slice || p->table->whole || p->equal[SEEK_ROW] || p->equal[SEEK_TRACK])
+    if (p->table->rows != TABLE_slice || p->table->walks_all || p->equal[SEEK_ROW] || p->equal[SEEK_TRACK])
         return ORDER_NONE;
     return order == ORDER_CATEGORY && p->equal[SEEK_NAME] ? ORDER_NONE : order;
 }

@@ -50,7 +50,7 @@ void range_narrow_trace(struct range *range, int op, sqlite3_value *value);
 int texts_add(struct texts *texts, sqlite3_value *value);
 
 /*
- * A row's number with its trace's above it: what is known by it is known in a whole catalog. Where there is
+ * A row's number with its trace's above it: it is unique in a catalog. Where there is
  * only one trace, whose number is 0, it is the row's. A slice's arguments are numbered so.
  */
 #define ROW_BITS 40

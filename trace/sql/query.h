@@ -4,7 +4,7 @@
  * whatever else has a connection.
  *
  * A table set is registered on a connection under plain names (slice, thread, ...) for one trace, for several
- * traces with columns that say which, or, over a catalog, with a hidden column trace_id. Nothing here opens a
+ * traces with columns that name them, or, over a catalog, with a hidden column trace_id. Nothing here opens a
  * file by a name from SQL: who registers gives a function that opens a trace by its id.
  */
 #pragma once
@@ -15,7 +15,7 @@
 struct sqlite3;
 
 /* Where a trace of several that are queried together comes from. Texts stay the source's. */
-struct sql_place {
+struct sql_origin {
     int64_t rank;         /* within its engine instance; COLUMN_NULL: unknown */
     const char *instance; /* these are NULL where they are unknown */
     const char *worker;
@@ -31,7 +31,7 @@ struct sql_source {
     /* Several traces that are queried as one: each table has the columns trace_id, rank, instance and worker,
      * and what numbers a row (id, track_id, utid, ...) is unique over all traces, so that joins need nothing
      * else. NULL: of a catalog, where trace_id is hidden and numbers are those of each trace. */
-    const struct sql_place *(*place)(void *arg, int64_t trace_id);
+    const struct sql_origin *(*origin)(void *arg, int64_t trace_id);
     /* Whether the statement has had its time, asked in loops that SQLite does not see; NULL: it never has. */
     bool (*is_over)(void *arg);
     void (*free)(void *arg); /* NULL where nothing is to be freed */
@@ -47,5 +47,5 @@ int sql_register(struct sqlite3 *db, struct sql_source source);
  * asked while a statement runs, which ends with SQLITE_INTERRUPT once it is true; but never within one call
  * of a function, which can take hours. Takes over the source. Negative errno. */
 int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over_arg, struct sqlite3 **ret);
-/* The names of the tables, NULL behind the last: SQLite lists no virtual tables that nobody created. */
+/* The names of the tables, NULL after the last: SQLite does not list virtual tables without CREATE. */
 const char *sql_table_name(size_t i);

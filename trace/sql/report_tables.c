@@ -44,7 +44,7 @@ static const char *unit_sql_type(enum report_unit unit)
     }
 }
 
-/* A report that has a rank of its own keeps it. */
+/* A report with a column for the rank keeps it. */
 static bool has_rank(const struct report *report)
 {
     for (size_t i = 0; i < report->n_columns; i++)

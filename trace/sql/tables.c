@@ -25,7 +25,7 @@
 
 /* clang-format off */
 
-/* As Perfetto has them, in its order; behind slice_id ours. */
+/* Perfetto's columns in its order; those after slice_id are added here. */
 #define SLICE_COLUMNS                                                                                        \
     {"id", VALUE_ROW, SEEK_ROW},                                                                             \
     {"ts", COL_slice_ts, SEEK_TS},                                                                           \
@@ -41,7 +41,7 @@
     {"cat", COL_slice_category, SEEK_CATEGORY},                                                              \
     {"slice_id", VALUE_ROW, SEEK_ROW},                                                                       \
     INTEGER("self_dur", value_self_dur),                                                                     \
-    {"place", COL_slice_place}
+    {"file_offset", COL_slice_place}
 
 /* What the tables of one kind of slice begin with. */
 #define KIND_COLUMNS                                                                                         \
@@ -155,7 +155,7 @@ static const struct sql_column counter[] = {
     {"track_id", COL_counter_track},
     {"value", COL_counter_value},
     ABSENT("arg_set_id"),
-    {"place", COL_counter_place},
+    {"file_offset", COL_counter_place},
 };
 
 static const struct sql_column stats[] = {
@@ -168,7 +168,7 @@ static const struct sql_column stats[] = {
     {"value", COL_defect_count},
     TEXT("description", value_defect_text),
     ABSENT("machine_id"),
-    {"place", COL_defect_place},
+    {"file_offset", COL_defect_place},
 };
 
 static const struct sql_column metadata[] = {
@@ -320,8 +320,8 @@ static const char *const of_gaps[] = {CATEGORY_KERNEL, CATEGORY_MEMCPY, NULL};
 const struct sql_table sql_tables[] = {
     TABLE(slice, slice),
     {.name = "slices", .rows = TABLE_slice, .columns = slice, .n_columns = ARRAY_SIZE(slice)},
-    TABLE(descendant_slice, slice, .whole = true),
-    TABLE(ancestor_slice, slice, .whole = true),
+    TABLE(descendant_slice, slice, .walks_all = true),
+    TABLE(ancestor_slice, slice, .walks_all = true),
     TABLE(track, track),
     TABLE(thread_track, track, .kinds = KIND(THREAD) | KIND(OVERFLOW)),
     TABLE(process_track, track, .kinds = KIND(ASYNC) | KIND(PROCESS_INSTANTS)),
@@ -339,7 +339,7 @@ const struct sql_table sql_tables[] = {
     TABLE(annotation, slice, .categories = of_annotations),
     TABLE(collective, collective, .slice = COL_collective_slice),
     TABLE(memory, memory, .slice = COL_memory_slice),
-    TABLE(gap, slice, .categories = of_gaps, .whole = true),
+    TABLE(gap, slice, .categories = of_gaps, .walks_all = true),
     TABLE(name_stat, name),
 };
 const size_t sql_tables_count = ARRAY_SIZE(sql_tables);

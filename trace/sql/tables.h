@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables as SQL sees them: each is one entry of a table that says whose rows they are and where each
- * column's values come from. What a table or a column means is said in docs/sql.md.
+ * The tables as SQL sees them: each is one entry of a table that defines its rows and the source of each
+ * column's values. docs/sql.md describes tables and columns.
  */
 #pragma once
 
@@ -42,8 +42,8 @@ struct sql_column {
     const char *name;
     unsigned column; /* of the row, its slice or that slice's arguments */
     enum seek seek;
-    unsigned through; /* where not 0: the column with the slice that is meant instead of the row's own */
-    const char *type; /* NULL: that of the column */
+    unsigned through;       /* where not 0: the column with the slice to use instead of that of the row */
+    const char *type;       /* NULL: that of the column */
     sql_value_fn *function; /* for VALUE_FUNCTION */
     bool hidden;
 };
@@ -56,7 +56,7 @@ struct sql_table {
     const char *const *categories; /* only slices of these; NULL: of all */
     unsigned kinds;                /* of tracks: one bit for each enum track_kind; 0: all */
     /* No constraint shortens the walk but the trace, and the slice whose relatives are meant. */
-    bool whole;
+    bool walks_all;
     const struct sql_column *columns;
     size_t n_columns;
 };

@@ -8,26 +8,26 @@
 
 /* -- Texts of events ------------------------------------------------------------------------------------ */
 
-/* The head that is closest before a place, or else the one that was used longest ago. */
-static size_t heads_choose(const struct heads *h, uint64_t place)
+/* The head that is closest before an offset, otherwise the least recently used one. */
+static size_t heads_choose(const struct heads *h, uint64_t offset)
 {
     size_t oldest = 0, closest = HEADS_MAX;
 
     for (size_t i = 0; i < HEADS_MAX; i++) {
-        uint64_t ahead = place - h->items[i].place;
+        uint64_t ahead = offset - h->items[i].offset;
 
         if (h->items[i].last_used < h->items[oldest].last_used)
             oldest = i;
-        if (h->items[i].source && place >= h->items[i].place && ahead <= CHECKPOINT_SPACING &&
-            (closest == HEADS_MAX || ahead < place - h->items[closest].place))
+        if (h->items[i].source && offset >= h->items[i].offset && ahead <= CHECKPOINT_SPACING &&
+            (closest == HEADS_MAX || ahead < offset - h->items[closest].offset))
             closest = i;
     }
     return closest < HEADS_MAX ? closest : oldest;
 }
 
-int heads_text(struct heads *h, uint64_t place, struct text *ret)
+int heads_text(struct heads *h, uint64_t offset, struct text *ret)
 {
-    size_t i = heads_choose(h, place);
+    size_t i = heads_choose(h, offset);
     int r = 0;
 
     if (h->fd < 0)
@@ -35,10 +35,10 @@ int heads_text(struct heads *h, uint64_t place, struct text *ret)
     if (!h->items[i].source)
         r = event_source_new(h->fd, h->columns, &h->items[i].source);
     if (r == 0)
-        r = event_source_text(h->items[i].source, place, ret);
+        r = event_source_text(h->items[i].source, offset, ret);
     if (r == -ESTALE)
         return -ENOENT;
-    h->items[i].place = place;
+    h->items[i].offset = offset;
     h->items[i].last_used = ++h->clock;
     return r;
 }
@@ -51,7 +51,7 @@ void heads_done(struct heads *h)
 
 /* -- Open traces ---------------------------------------------------------------------------------------- */
 
-#define MAKE_AGAIN "profctl ingest --again PATH makes them again"
+#define MAKE_AGAIN "recreate them with profctl ingest --again PATH"
 
 struct traces {
     sqlite3 *db;
@@ -117,7 +117,7 @@ bool traces_many(const struct traces *t)
 
 bool traces_are_one(const struct traces *t)
 {
-    return t->source.place != NULL;
+    return t->source.origin != NULL;
 }
 
 enum { OF_TRACE_ID, OF_TRACE_RANK, OF_TRACE_INSTANCE, OF_TRACE_WORKER };
@@ -131,14 +131,14 @@ const char *traces_columns(const struct traces *t)
 
 void traces_result(const struct traces *t, int64_t id, int i, sqlite3_context *ctx)
 {
-    const struct sql_place *place = traces_are_one(t) ? t->source.place(t->source.arg, id) : NULL;
+    const struct sql_origin *origin = traces_are_one(t) ? t->source.origin(t->source.arg, id) : NULL;
 
     if (i == OF_TRACE_ID)
         sqlite3_result_int64(ctx, id);
-    else if (i == OF_TRACE_RANK && place && place->rank != COLUMN_NULL)
-        sqlite3_result_int64(ctx, place->rank);
-    else if (i >= OF_TRACE_INSTANCE && place) /* NULL is null */
-        sqlite3_result_text(ctx, i == OF_TRACE_INSTANCE ? place->instance : place->worker, -1,
+    else if (i == OF_TRACE_RANK && origin && origin->rank != COLUMN_NULL)
+        sqlite3_result_int64(ctx, origin->rank);
+    else if (i >= OF_TRACE_INSTANCE && origin) /* NULL is null */
+        sqlite3_result_text(ctx, i == OF_TRACE_INSTANCE ? origin->instance : origin->worker, -1,
                             SQLITE_TRANSIENT);
 }
 
@@ -210,7 +210,7 @@ static int trace_open(struct traces *t, int64_t id, struct trace **ret, char **r
     return 0;
 }
 
-/* Closes what was used longest ago until at most `keep` traces are open that nobody uses. */
+/* Closes the least recently used traces until at most `keep` unused ones are open. */
 static void traces_close_idle(struct traces *t, size_t keep)
 {
     for (;;) {
@@ -274,7 +274,7 @@ void traces_put(struct traces *t, struct trace *trace)
         traces_close_idle(t, TRACES_IDLE_MAX);
 }
 
-/* SQLite tells nobody that it was interrupted, but lets no other statement run from then on. */
+/* SQLite has no way to ask whether it was interrupted, but runs no other statement from then on. */
 static bool is_interrupted(sqlite3 *db)
 {
     sqlite3_stmt *probe = NULL;
@@ -316,7 +316,7 @@ struct group_sort {
     bool over;
 };
 
-/* Once the statement is over the order does not matter any more, only that it is found soon. */
+/* Once the statement is over the order no longer matters, only that sorting ends soon. */
 static int compare_group_keys(const void *a, const void *b, void *arg)
 {
     const struct group_key *x = a, *y = b;
@@ -376,9 +376,9 @@ int trace_groups(struct trace *trace, enum group_order order, const uint32_t **r
 
 char *trace_damage(const struct trace *trace)
 {
-    int64_t place = columns_damage(trace->columns);
+    int64_t offset = columns_damage(trace->columns);
 
-    if (place < 0)
+    if (offset < 0)
         return NULL;
-    return trace_message("the columns of the trace are damaged at byte %" PRId64 "; " MAKE_AGAIN, place);
+    return trace_message("the columns of the trace are damaged at byte %" PRId64 "; " MAKE_AGAIN, offset);
 }

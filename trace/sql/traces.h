@@ -3,8 +3,8 @@
  * The opened traces of one connection. Where the source has only one trace it stays open until the connection
  * closes; of a catalog the few that were used last stay open.
  *
- * Tables, functions and the connection itself share one `struct traces` by counted references; whoever walks
- * through a trace holds it until he is done. For one thread at a time, like the connection.
+ * Tables, functions and the connection itself share one `struct traces` by counted references; a cursor
+ * holds the trace that it walks. For one thread at a time, like the connection.
  */
 #pragma once
 
@@ -24,17 +24,17 @@ struct heads {
     const struct columns *columns;
     struct {
         struct event_source *source;
-        uint64_t place; /* of the last text */
+        uint64_t offset; /* of the last text */
         uint64_t last_used;
     } items[HEADS_MAX];
     uint64_t clock;
 };
 
 /* Valid until the next call; -ENOENT where the original is gone, or is not the file that was read. */
-int heads_text(struct heads *h, uint64_t place, struct text *ret);
+int heads_text(struct heads *h, uint64_t offset, struct text *ret);
 void heads_done(struct heads *h);
 
-/* Traces of a catalog that stay open while nobody uses them. */
+/* Unused traces of a catalog that stay open. */
 #define TRACES_IDLE_MAX 8
 
 /* A power of two, for less than a millisecond. */

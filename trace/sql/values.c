@@ -4,7 +4,7 @@
 #include "trace/read/sum.h"
 #include "trace/sql/plan.h"
 
-/* Steps from the last row found before a search is the shorter way. */
+/* Steps from the last row found after which a search is faster. */
 #define STEPS_MAX 8
 
 void cells_use(struct cells *cells, const struct columns *columns)
@@ -180,7 +180,7 @@ void value_arg_set_id(struct row *row, sqlite3_context *ctx)
         sqlite3_result_int64(ctx, numbered_in(row->trace->id, slice));
 }
 
-/* Of an unfinished slice nobody knows it. */
+/* Unknown for an unfinished slice. */
 void value_self_dur(struct row *row, sqlite3_context *ctx)
 {
     uint64_t slice = row_slice(row);

@@ -39,7 +39,7 @@ int vtab_fail(sqlite3_vtab *vtab, int error, char *message)
     return error == -ENOMEM ? SQLITE_NOMEM : error == -EBADMSG ? SQLITE_CORRUPT : SQLITE_ERROR;
 }
 
-/* What was damaged read as absent: nothing that was computed from it may count. */
+/* Damaged values read as absent: results that were computed from them are refused. */
 static int table_check_damage(struct table_cursor *c)
 {
     char *damage = c->row.trace ? trace_damage(c->row.trace) : NULL;
@@ -79,7 +79,7 @@ static int table_declare(sqlite3 *db, const void *spec, const struct traces *tra
     sqlite3_str_appendall(s, "create table x(");
     for (size_t i = 0; i < table->n_columns; i++) {
         const struct sql_column *column = &table->columns[i];
-        /* The catalog's own trace_id goes before a column that happens to have this name. */
+        /* The catalog's trace_id takes precedence over a column of this name. */
         bool taken = many && streq(column->name, "trace_id");
 
         sqlite3_str_appendf(s, "%s\"%s%s%s\" %s%s", i > 0 ? ", " : "", taken ? table->name : "",
@@ -210,7 +210,7 @@ static int table_advance(struct table_cursor *c)
     }
 }
 
-/* The number of a row alone says which trace it is of. */
+/* The number of a row includes its trace. */
 static struct range traces_of_rows(struct range traces, struct range rows)
 {
     if (rows.min > rows.max)

@@ -4,7 +4,7 @@
 #include "trace/read/sum.h"
 #include "trace/sql/values.h"
 
-/* One row in so many is enough to decode a whole block for it. */
+/* One wanted row in this many rows is enough to decode the block. */
 #define DENSE_ONE_IN 16
 
 /* Rows of a sorted column whose values lie in a range; both ends may lie anywhere. */
@@ -131,8 +131,8 @@ static int compare_with_name(const struct columns *c, uint32_t group, const char
     return r != 0 ? r : (name.size > size) - (name.size < size);
 }
 
-/* The first group whose name is not before a text, or, with behind set, is behind it. */
-static uint64_t find_group(const struct walk *w, const char *p, size_t size, bool behind)
+/* The first group whose name is not before a text, or, with after set, is after it. */
+static uint64_t find_group(const struct walk *w, const char *p, size_t size, bool after)
 {
     uint64_t at = 0, stop = columns_rows(w->trace->columns, TABLE_name);
 
@@ -140,7 +140,7 @@ static uint64_t find_group(const struct walk *w, const char *p, size_t size, boo
         uint64_t middle = at + (stop - at) / 2;
         int r = compare_with_name(w->trace->columns, w->groups[middle], p, size);
 
-        if (r < 0 || (behind && r == 0))
+        if (r < 0 || (after && r == 0))
             at = middle + 1;
         else
             stop = middle;
@@ -376,7 +376,7 @@ static bool walk_next_ancestor(struct walk *w, uint64_t *ret_row)
 {
     int64_t parent;
 
-    /* Parents come first, so that this ends whatever the file says. */
+    /* Parents come first, so that this ends with any file. */
     while (w->at < w->stop && !walk_is_over(w)) {
         parent = cells_get(w->cells, COL_slice_parent, w->at);
         w->stop = w->at;

@@ -34,3 +34,13 @@ int query_run(struct query *q, const char *sql, const char *origin, int *ret_sig
 int query_statements(struct query *q, const char *sql, const char *origin);
 /* How much before the first statement is none: space, remarks, semicolons. */
 size_t sql_blank(const char *sql);
+
+/* For completion; the array holds room for COMMANDS_MAX. Returns how many. */
+#define COMMANDS_MAX 8
+size_t command_names(const char **ret);
+
+/* One line: a command and its word. Returns an exit status; .quit sets q->is_over. */
+int command_run(struct query *q, const char *line);
+
+/* Until .quit or Ctrl-D. SIGINT and SIGTERM must be blocked. Returns an exit status. */
+int repl_run(struct query *q);

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/query/statement.h"
+#include "client/query/query.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "client/cli/table.h"
 #include "client/cli/text.h"
-#include "client/query/commands.h"
+#include "client/query/named_queries.h"
 #include "client/traces/columns_cache.h"
 #include "trace/sql/query.h"
 #include <ctype.h>
 #include <errno.h>
+
+/* -- Statements ----------------------------------------------------------------------------------------- */
 
 /* What is shown of a line with an error: so much before the place, so much in all. */
 #define EXCERPT_BEFORE 48
 #define EXCERPT_BYTES  76
 
 /* A place in a text. */
-struct place_in {
+struct sql_position {
     const char *text;
     size_t offset;
 };
@@ -27,7 +30,7 @@ static bool is_continuation(char c)
 }
 
 /* The line with the place and a caret below it; hint stands behind the caret. */
-static char *excerpt(struct place_in at, const char *hint)
+static char *statement_excerpt(struct sql_position at, const char *hint)
 {
     const char *place = at.text + at.offset, *begin = place, *end = place + strcspn(place, "\n");
 
@@ -49,7 +52,7 @@ static char *excerpt(struct place_in at, const char *hint)
                      hint ? hint : "");
 }
 
-static unsigned line_number(struct place_in at)
+static unsigned sql_line_number(struct sql_position at)
 {
     unsigned n = 1;
 
@@ -74,7 +77,7 @@ static char *unknown_word(const char *message)
     return NULL;
 }
 
-static char *suggest(const struct query *q, const char *message)
+static char *statement_suggest(const struct query *q, const char *message)
 {
     _cleanup_(freep) char *word = unknown_word(message);
     const char *name = word ? nearest_name(word, q->schema->words, q->schema->n_words) : NULL;
@@ -83,7 +86,7 @@ static char *suggest(const struct query *q, const char *message)
 }
 
 /* Where the last error is: its place, else where its statement begins. */
-static struct place_in error_place(const struct query *q, struct place_in statement)
+static struct sql_position statement_error_position(const struct query *q, struct sql_position statement)
 {
     int offset = sqlite3_error_offset(q->db);
     const char *begin = statement.text + statement.offset;
@@ -103,12 +106,12 @@ static bool is_perfetto_sql(const char *sql)
             strncasecmp(begin, "CREATE", strlen("CREATE")) == 0);
 }
 
-static void explain_error(const struct query *q, struct place_in at, struct problem *p)
+static void statement_explain(const struct query *q, struct sql_position at, struct problem *p)
 {
-    _cleanup_(freep) char *hint = suggest(q, sqlite3_errmsg(q->db));
+    _cleanup_(freep) char *hint = statement_suggest(q, sqlite3_errmsg(q->db));
 
     if (sqlite3_error_offset(q->db) >= 0) {
-        _cleanup_(freep) char *lines = excerpt(at, hint);
+        _cleanup_(freep) char *lines = statement_excerpt(at, hint);
         problem_remedy(p, "%s", lines);
     } else if (hint) {
         problem_remedy(p, "%c%s", toupper((unsigned char)*hint), hint + 1);
@@ -116,17 +119,17 @@ static void explain_error(const struct query *q, struct place_in at, struct prob
 }
 
 /* "q.sql:3: " where the text comes from a file. */
-static char *line_prefix(const char *origin, unsigned line)
+static char *sql_line_prefix(const char *origin, unsigned line)
 {
     return origin ? xasprintf("%s:%u: ", origin, line) : xstrdup("");
 }
 
-static int fail(struct query *q, int code, struct place_in statement, const char *origin)
+static int statement_fail(struct query *q, int code, struct sql_position statement, const char *origin)
 {
     _cleanup_(problem_done) struct problem p = {0};
     char limit[UNIT_TEXT_MAX];
-    struct place_in at = error_place(q, statement);
-    _cleanup_(freep) char *where = line_prefix(origin, line_number(at));
+    struct sql_position at = statement_error_position(q, statement);
+    _cleanup_(freep) char *where = sql_line_prefix(origin, sql_line_number(at));
 
     switch (code & 0xff) {
     case SQLITE_INTERRUPT:
@@ -158,7 +161,7 @@ static int fail(struct query *q, int code, struct place_in statement, const char
         else if (is_perfetto_sql(statement.text + statement.offset))
             problem_remedy(&p, "Perfetto's modules are not there; see docs/sql.md.");
         else
-            explain_error(q, at, &p);
+            statement_explain(q, at, &p);
         break;
     }
     problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED, "%s%s", where, sqlite3_errmsg(q->db));
@@ -166,7 +169,7 @@ static int fail(struct query *q, int code, struct place_in statement, const char
     return client_fail(q->c, &p);
 }
 
-static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
+static void statement_note_rows(struct query *q, struct result_end end, int64_t begin_ns)
 {
     char took[UNIT_TEXT_MAX];
     _cleanup_(freep) char *rows = text_count(end.rows, "row");
@@ -180,23 +183,23 @@ static void say_rows(struct query *q, struct result_end end, int64_t begin_ns)
 }
 
 /* One statement; *ret_tail is what follows it. */
-static int run_one(struct query *q, struct place_in at, const char *origin, const char **ret_tail)
+static int statement_run(struct query *q, struct sql_position at, const char *origin, const char **ret_tail)
 {
     int64_t begin_ns = mono_ns();
     sqlite3_stmt *statement = NULL;
 
-    bounded_begin(q->bounded, line_number(error_place(q, at)));
+    bounded_begin(q->bounded, sql_line_number(statement_error_position(q, at)));
     int code = sqlite3_prepare_v2(q->db, at.text + at.offset, -1, &statement, ret_tail);
     if (code != SQLITE_OK)
-        return fail(q, code, at, origin);
+        return statement_fail(q, code, at, origin);
     if (!statement)
         return EXIT_DONE;
     struct result_end end = result_print(&q->c->out, &q->result, statement);
     int status = EXIT_DONE;
     if (end.code != SQLITE_DONE && end.code != SQLITE_ROW)
-        status = fail(q, end.code, at, origin);
+        status = statement_fail(q, end.code, at, origin);
     else if (sqlite3_column_count(statement) > 0)
-        say_rows(q, end, begin_ns);
+        statement_note_rows(q, end, begin_ns);
     sqlite3_finalize(statement);
     return status;
 }
@@ -221,7 +224,7 @@ size_t sql_blank(const char *sql)
 
 int query_statements(struct query *q, const char *sql, const char *origin)
 {
-    struct place_in at = {.text = sql};
+    struct sql_position at = {.text = sql};
     int status = EXIT_DONE;
 
     while (status == EXIT_DONE && !q->is_over && !ferror(q->c->out.file)) {
@@ -233,7 +236,7 @@ int query_statements(struct query *q, const char *sql, const char *origin)
             _cleanup_(freep) char *line = xstrndup(begin, (size_t)(tail - begin));
             status = command_run(q, line);
         } else {
-            status = run_one(q, at, origin, &tail);
+            status = statement_run(q, at, origin, &tail);
         }
         at.offset = tail ? (size_t)(tail - sql) : at.offset;
     }
@@ -279,7 +282,7 @@ static int run_text(void *arg)
 static int explain_end(const struct query *q, const char *origin, const struct bounded_end *end)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *where = line_prefix(origin, q->bounded->line),
+    _cleanup_(freep) char *where = sql_line_prefix(origin, q->bounded->line),
                           *rows = text_count(end->rows, "row");
     char limit[UNIT_TEXT_MAX];
 
@@ -320,4 +323,138 @@ int query_run(struct query *q, const char *sql, const char *origin, int *ret_sig
     q->is_over = q->bounded->wants_quit;
     *ret_signal = end.signal;
     return end.how == BOUNDED_DONE ? end.status : explain_end(q, origin, &end);
+}
+
+/* -- Commands ------------------------------------------------------------------------------------------- */
+
+static int command_refuse(struct query *q, char *what)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
+    free(what);
+    return client_fail(q->c, &p);
+}
+
+static void print_table_columns(struct query *q, const struct schema_table *t)
+{
+    static const struct table_column columns[] = {{"COLUMN", 0}, {"TYPE", 0}};
+    _cleanup_(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns), true);
+
+    for (size_t i = 0; i < t->n_columns; i++)
+        table_add(table, (const char *const[]){t->columns[i], t->types[i]});
+    table_print(table, &q->c->out);
+}
+
+static void print_named(const struct screen *out)
+{
+    _cleanup_(table_freep) struct table *table = table_new(named_query_columns, N_NAMED_QUERY_COLUMNS, true);
+
+    named_queries_add(table);
+    table_print(table, out);
+}
+
+static void print_table_line(struct query *q, const struct schema_table *t)
+{
+    const struct screen *out = &q->c->out;
+    _cleanup_(freep) char *text = xasprintf("%s(", t->name);
+
+    for (size_t i = 0; i < t->n_columns; i++) {
+        char *more = xasprintf("%s%s%s", text, i > 0 ? ", " : "", t->columns[i]);
+        free(text);
+        text = more;
+    }
+    _cleanup_(freep) char *line = xasprintf("%s)", text),
+                          *wrapped = text_wrap(line, 4, screen_text_width(out));
+    fprintf(out->file, "%s\n", wrapped);
+}
+
+static int command_schema(struct query *q, const char *word)
+{
+    const struct schema_table *t = *word ? schema_find(q->schema, word) : NULL;
+
+    if (*word && !t)
+        return command_refuse(q, xasprintf("there is no table %s; .tables lists them", word));
+    if (t)
+        print_table_columns(q, t);
+    for (size_t i = 0; !t && i < q->schema->n_tables; i++)
+        print_table_line(q, &q->schema->tables[i]);
+    return EXIT_DONE;
+}
+
+static int command_tables(struct query *q, const char *word)
+{
+    for (size_t i = 0; i < q->schema->n_tables; i++)
+        fprintf(q->c->out.file, "%s\n", q->schema->tables[i].name);
+    return EXIT_DONE;
+}
+
+static int command_named(struct query *q, const char *word)
+{
+    const struct named_query *n = *word ? named_query_find(word) : NULL;
+
+    if (n)
+        return query_statements(q, n->sql, NULL);
+    if (!*word) {
+        print_named(&q->c->out);
+        return EXIT_DONE;
+    }
+    const char *near = named_query_nearest(word);
+    return command_refuse(q, near ? xasprintf("there is no query named %s; is it %s?", word, near)
+                                  : xasprintf("there is no query named %s; .named lists them", word));
+}
+
+static int command_quit(struct query *q, const char *word)
+{
+    q->is_over = true;
+    return EXIT_DONE;
+}
+
+static int command_help(struct query *q, const char *word);
+
+static const struct query_command {
+    const char *name, *word, *about;
+    int (*run)(struct query *q, const char *word);
+} command_table[] = {
+    {".schema", "[TABLE]", "columns of a table, or of all", command_schema},
+    {".tables", "", "tables", command_tables},
+    {".named", "[NAME]", "run a query that has a name, or list them", command_named},
+    {".help", "", "this text", command_help},
+    {".quit", "", "leave, as Ctrl-D does", command_quit},
+};
+
+_Static_assert(ARRAY_SIZE(command_table) <= COMMANDS_MAX, "completion has room for them");
+
+static int command_help(struct query *q, const char *word)
+{
+    FILE *out = q->c->out.file;
+
+    fputs("SQL runs at ';'. Ctrl-C ends a statement, Tab completes a name.\n", out);
+    for (size_t i = 0; i < ARRAY_SIZE(command_table); i++) {
+        _cleanup_(freep) char *usage = xasprintf("%s %s", command_table[i].name, command_table[i].word);
+        fprintf(out, "  %-18s%s\n", usage, command_table[i].about);
+    }
+    return EXIT_DONE;
+}
+
+size_t command_names(const char **ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(command_table); i++)
+        ret[i] = command_table[i].name;
+    return ARRAY_SIZE(command_table);
+}
+
+int command_run(struct query *q, const char *line)
+{
+    static const char gap[] = " \t\r;";
+    size_t n = strcspn(line, gap);
+    const char *begin = line + n + strspn(line + n, gap), *names[COMMANDS_MAX];
+    _cleanup_(freep) char *name = xstrndup(line, n), *word = xstrndup(begin, strcspn(begin, gap));
+
+    for (size_t i = 0; i < ARRAY_SIZE(command_table); i++)
+        if (streq(command_table[i].name, name))
+            return command_table[i].run(q, word);
+    const char *near = nearest_name(name, names, command_names(names));
+    return command_refuse(q, near ? xasprintf("there is no command %s; is it %s?", name, near)
+                                  : xasprintf("there is no command %s; .help lists them", name));
 }
