@@ -50,7 +50,6 @@ ALLOWED = {
 # (file, module that it includes)
 EXCEPTIONS = {
     ("client/cli/output.c", "trace/export"),
-    ("client/traces/trace_names.c", "client/views"),
     ("client/views/session_start.c", "client/runs"),
     ("client/verbs/ingest.c", "extras"),
     ("client/verbs/start.c", "extras"),

@@ -45,3 +45,9 @@ char *text_count(int64_t n, const char *word);
 /* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements and
  * swaps of neighbours, ignoring case. NULL where none is near enough. */
 const char *nearest_name(const char *word, const char *const *names, size_t n);
+
+/* A kernel's name within the given columns: without "void" and its arguments before anything else is lost; a
+ * Python frame without the beginning of its path. The caller frees. */
+char *kernel_name_fit(const char *name, unsigned width);
+/* A kernel's name without "void" and without its arguments; any other name as it is. The caller frees. */
+char *kernel_name_bare(const char *name);

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
-#include "client/views/frame_label.h"
 #include "trace/columns/schema.h"
 
 /* Traces in one answer: what openapi.yaml allows. */

@@ -14,48 +14,6 @@
 /* Fewer columns of a name tell nothing. */
 #define COLUMNS_MIN 3
 
-/* "file.py(503): forward": the number in brackets is a line, and the function comes after it. */
-static bool is_python_frame(const char *name)
-{
-    const char *bracket = strstr(name, ".py(");
-
-    return bracket && isdigit((unsigned char)bracket[strlen(".py(")]);
-}
-
-/* Bytes of a name up to the arguments of its function: types, which tell less than those of the template. */
-static size_t name_bytes(const char *name)
-{
-    size_t n;
-    int depth = 0;
-
-    for (n = 0; name[n] && !(name[n] == '(' && depth == 0 && n > 0 && !starts_with(name + n, "(anonymous"));
-         n++)
-        depth += (name[n] == '<') - (name[n] == '>');
-    return n;
-}
-
-char *kernel_name_bare(const char *name)
-{
-    bool is_function = starts_with(name, "void ");
-
-    if (is_function)
-        name += strlen("void ");
-    /* Other names keep their brackets: a Python frame has its line there. */
-    return is_function || strstr(name, "::") ? xstrndup(name, name_bytes(name)) : xstrdup(name);
-}
-
-char *kernel_name_fit(const char *name, unsigned width)
-{
-    if (starts_with(name, "void "))
-        name += strlen("void ");
-    if (text_columns(name) <= width)
-        return xstrdup(name);
-    if (is_python_frame(name))
-        return xasprintf(TEXT_ELLIPSIS "%s", name + text_fit(name, text_columns(name) - width + 1));
-    _cleanup_(freep) char *shorter = xstrndup(name, name_bytes(name));
-    return text_shorten(shorter, width);
-}
-
 void frame_name_init(struct frame_name *ret, char *take_name)
 {
     char *name = take_name ? take_name : xstrdup("");

@@ -23,9 +23,3 @@ void frame_names_done(struct frame_name *names, size_t n);
 
 /* The label in at most the given columns, "" where these are too few for any text. The caller frees. */
 char *frame_label(const struct frame_name *name, unsigned columns);
-
-/* A kernel's name within the given columns: without "void" and its arguments before anything else is lost; a
- * Python frame without the beginning of its path. The caller frees. */
-char *kernel_name_fit(const char *name, unsigned width);
-/* A kernel's name without "void" and without its arguments; any other name as it is. The caller frees. */
-char *kernel_name_bare(const char *name);

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/views/frame_label.h"
 #include "client/views/listing.h"
 #include <ctype.h>
 #include <inttypes.h>
