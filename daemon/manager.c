@@ -244,7 +244,7 @@ static int manager_setup_ingest(struct manager *m, struct problem *p)
 static int manager_setup_runs(struct manager *m)
 {
     _cleanup_(freep) char *program = manager_find_program("profd-load", "load");
-    const struct runs_rooms modules = {.base = m->base,
+    const struct runs_modules modules = {.base = m->base,
                                        .catalog = m->catalog,
                                        .finder = m->finder,
                                        .sessions = m->sessions,

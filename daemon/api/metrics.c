@@ -5,7 +5,6 @@
  *
  * Labels have few values, all known here: no session, no worker, no client is one.
  */
-#include "daemon/session/metrics.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -401,7 +400,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     runs_metrics(modules->runs, &s->runs);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
     s->values = (struct metric_values){
-        .stops_pending = (double)s->gauges.stops_owed,
+        .stops_pending = (double)s->gauges.stops_pending,
         .oldest_stop_s = oldest_ns == INT64_MAX ? 0 : metrics_seconds(mono_ns() - oldest_ns),
         .network_refused = (double)fleet_refused_calls(modules->finder),
         .response_bytes = (double)answers.held,

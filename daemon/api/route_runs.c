@@ -53,36 +53,36 @@ void list_runs(struct api *api, struct http_request *r, int64_t id)
 
 struct run_start {
     struct http_request *request;
-    struct run_order *order;
+    struct job_creation *creation;
 };
 
 static void run_start_on_close(struct http_request *r, void *arg)
 {
     struct run_start *s = arg;
 
-    run_order_cancel(s->order);
+    job_creation_cancel(s->creation);
     free(s);
 }
 
-static void run_start_on_done(int64_t run_id, const struct problem *p, void *arg)
+static void run_start_on_done(const struct job_created *created, void *arg)
 {
     struct run_start s = *(struct run_start *)arg;
 
     free(arg);
     http_on_close(s.request, NULL, NULL);
-    if (run_id == 0) {
-        http_reply_problem(s.request, p);
+    if (created->id == 0) {
+        http_reply_problem(s.request, created->problem);
         return;
     }
     json_t *body = json_object();
-    json_put_int(body, "run", run_id);
+    json_put_int(body, "run", created->id);
     http_reply_json(s.request, 202, body);
 }
 
 void start_run(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(start_request_done) struct start_request request = {0};
+    _cleanup_(job_request_done) struct job_request request = {0};
     _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ body = NULL;
 
@@ -97,7 +97,7 @@ void start_run(struct api *api, struct http_request *r, int64_t id)
     }
     struct run_start *s = xcalloc(1, sizeof(*s));
     s->request = r;
-    s->order = runs_start(api->modules.runs, &request, actor, run_start_on_done, s);
+    s->creation = job_create(runs_jobs(api->modules.runs), &request, body, actor, run_start_on_done, s);
     http_on_close(r, run_start_on_close, s);
 }
 

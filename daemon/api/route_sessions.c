@@ -52,38 +52,38 @@ void list_sessions(struct api *api, struct http_request *r, int64_t id)
 struct session_start {
     struct api *api;
     struct http_request *request;
-    struct session_order *order;
+    struct job_creation *creation;
 };
 
 static void session_start_on_close(struct http_request *r, void *arg)
 {
     struct session_start *s = arg;
-    session_order_cancel(s->order);
+    job_creation_cancel(s->creation);
     free(s);
 }
 
-static void session_start_on_done(const struct session_started *started, void *arg)
+static void session_start_on_done(const struct job_created *created, void *arg)
 {
     struct session_start s = *(struct session_start *)arg;
 
     free(arg);
     http_on_close(s.request, NULL, NULL);
-    if (started->session_id == 0)
-        reply_problem(s.request, 0, started->problem, "remarks", started->remarks);
+    if (created->id == 0)
+        reply_problem(s.request, 0, created->problem, "remarks", created->remarks);
     else
-        reply_session(s.api, s.request, 201, started->session_id, started->remarks, started->skipped);
+        reply_session(s.api, s.request, 201, created->id, created->remarks, created->skipped);
 }
 
 void start_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(start_request_done) struct start_request request = {0};
+    _cleanup_(job_request_done) struct job_request request = {0};
     _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ options = NULL;
 
     int err = body_object(r, &options, &p);
     if (err == 0)
-        err = start_request_parse(options, &request, &p);
+        err = session_request_parse(options, &request, &p);
     if (err == 0)
         err = source_complete(api, &request.source, &p);
     if (err < 0) {
@@ -92,7 +92,8 @@ void start_session(struct api *api, struct http_request *r, int64_t id)
     }
     struct session_start *s = xcalloc(1, sizeof(*s));
     *s = (struct session_start){.api = api, .request = r};
-    s->order = sessions_start(api->modules.sessions, &request, options, actor, session_start_on_done, s);
+    s->creation =
+        job_create(sessions_jobs(api->modules.sessions), &request, options, actor, session_start_on_done, s);
     http_on_close(r, session_start_on_close, s);
 }
 

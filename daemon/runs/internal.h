@@ -4,7 +4,6 @@
 
 #include "daemon/runs/child.h"
 #include "daemon/runs/line.h"
-#include "daemon/runs/plan.h"
 #include "daemon/runs/runs.h"
 #include <sys/queue.h>
 
@@ -29,26 +28,45 @@ struct run {
 TAILQ_HEAD(run_list, run);
 
 struct runs {
-    struct runs_rooms rooms;
+    struct jobs jobs; /* first: struct jobs is cast to this */
+    struct runs_modules modules;
     char *program;
     struct run_list list;
-    bool closing;
-    void (*shutdown_done)(void *arg);
-    void *shutdown_arg;
-    struct event *shutdown_timer;
     struct runs_metrics metrics;
 };
 
-/* creating.c: everything that can be said before it begins. */
-int run_check(struct runs *all, const struct start_request *request, const struct fleet *fleet,
+extern const struct job_kind run_kind;
+
+/* -- create.c: before it begins -- */
+
+/* Arrays of {url, engine, pid}, as the order of profd-load has them. */
+struct run_plan {
+    json_t *targets;
+    json_t *warm;
+    json_t *workers;
+    char *first; /* URL of a worker, or of the router: whose credentials are shown */
+};
+
+/*
+ * The fleet's workers that a run is about: those of the request's role, URLs and count that are healthy.
+ * Indexes into fleet->workers; the caller frees them. -EINVAL with a problem where there is none.
+ */
+int run_choose(const struct fleet *fleet, const struct job_request *request, size_t **ret, size_t *ret_n,
+               struct problem *p);
+/* -EINVAL with a problem where they cannot be sent requests as the request wants it. */
+int run_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
+                  size_t n_chosen, struct run_plan *ret, struct problem *p);
+void run_plan_done(struct run_plan *plan);
+
+int run_check(struct runs *all, const struct job_request *request, const struct fleet *fleet,
               const size_t *chosen, size_t n_chosen, struct problem *p);
 /* Writes the row and keeps the order; run_check() was asked before. NULL with *ret_err where the catalog
  * cannot take it. */
-struct run *run_create(struct runs *all, const struct start_request *request, const struct fleet *fleet,
+struct run *run_create(struct runs *all, const struct job_request *request, const struct fleet *fleet,
                        const size_t *chosen, size_t n_chosen, const char *actor, int64_t session_id,
                        int *ret_err);
 
-/* life.c: from the child's start to the last edge. */
+/* life.c: from the start of profd-load to the last state. */
 void run_begin(struct run *run);
 void run_go(struct run *run);
 void run_stop(struct run *run, const char *actor);
@@ -56,14 +74,12 @@ void run_stop(struct run *run, const char *actor);
 void run_cut(struct run *run, const char *remedy, const char *reason);
 void run_explain(struct run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
 void run_note(struct run *run, const char *text, const char *remedy);
-void run_edge(struct run *run, enum run_state to);
+void run_change_state(struct run *run, enum run_state to);
 /* Adds the event that says which state it is in. */
-void run_tell(struct run *run);
+void run_report_state(struct run *run);
 
-/* saving.c: its row and its requests in the catalog. */
+/* Its row in the catalog. */
 void run_save(struct run *run);
-void run_save_request(struct run *run, struct request_row *request);
-void run_save_last(struct run *run);
 
 struct run *runs_find(struct runs *all, int64_t run_id);
 struct run *run_alloc(struct runs *all);

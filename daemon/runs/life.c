@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a run's row to its last edge, as its child tells it:
+ * From the row of a benchmark run to its last state, as profd-load reports:
  *
  *   warmed ... ready -> (the profilers are started) -> go -> request ..., live ... -> end
  *
@@ -11,25 +11,24 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/runs/internal.h"
+#include <errno.h>
 #include <inttypes.h>
 
 /* Beyond what requests under way may take, for the summary of millions of them. */
 #define STOP_GRACE_NS (30 * NS_PER_S)
 #define NOTES_MAX     100
+#define RESAVE_NS     (2 * NS_PER_S)
 #define WARMED_MAX    10000
 
-/* -- Edges -------------------------------------------------------------------------------------------- */
+/* -- States ------------------------------------------------------------------------------------------- */
 
 void run_explain(struct run *run, const char *remedy, const char *format, ...)
 {
     va_list ap;
 
-    if (run->record.reason)
-        return;
     va_start(ap, format);
-    run->record.reason = xvasprintf(format, ap);
+    job_explain(&run->record.reason, &run->record.remedy, remedy, format, ap);
     va_end(ap);
-    replace_str(&run->record.remedy, remedy);
 }
 
 void run_note(struct run *run, const char *text, const char *remedy)
@@ -45,24 +44,115 @@ void run_note(struct run *run, const char *text, const char *remedy)
     json_decref(note);
 }
 
-void run_tell(struct run *run)
+static void replace_list(char **text, const json_t *list)
+{
+    free(*text);
+    *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+}
+
+void run_save(struct run *run)
+{
+    replace_list(&run->record.notes, run->notes);
+    replace_list(&run->record.warmed, run->warmed);
+    int r = catalog_save_run(run->all->jobs.catalog, &run->record);
+    if (r < 0) {
+        _cleanup_(problem_done) struct problem p = {0};
+        catalog_problem(run->all->jobs.catalog, r, &p, "the catalog cannot take its state");
+        log_error("run r%" PRId64 ": %s", run->record.run_id, p.what);
+    }
+}
+
+void run_report_state(struct run *run)
 {
     const char *reason = run->record.reason;
 
-    catalog_add_run_event(run->all->rooms.catalog, "profd", run->record.run_id, run->record.session_id,
+    catalog_add_run_event(run->all->jobs.catalog, "profd", run->record.run_id, run->record.session_id,
                           "%s%s%s", run_state_name(run->record.state), reason ? ": " : "",
                           reason ? reason : "");
 }
 
-void run_edge(struct run *run, enum run_state to)
+void run_change_state(struct run *run, enum run_state to)
 {
     const char *reason = run->record.reason;
 
     run->record.state = to;
     run_save(run);
-    run_tell(run);
+    run_report_state(run);
     log_info("run r%" PRId64 " is %s%s%s", run->record.run_id, run_state_name(to), reason ? ": " : "",
              reason ? reason : "");
+}
+
+/* -- Requests ----------------------------------------------------------------------------------------- */
+
+static void on_requests_saved(int err, void *arg)
+{
+    struct run *run = arg;
+
+    /* Of a locked catalog: they wait for the lock (catalog.h). */
+    if (err < 0 && err != -EBUSY) {
+        run->n_unsaved += run->n_in_turn;
+        run->all->metrics.unsaved += (uint64_t)run->n_in_turn;
+    } else {
+        run->n_kept += run->n_in_turn;
+    }
+    run->n_in_turn = 0;
+}
+
+static void run_save_request(struct run *run, struct request_row *request)
+{
+    struct catalog *c = run->all->jobs.catalog;
+
+    if (run->n_kept + run->n_in_turn >= run->all->modules.settings->requests_max) {
+        run->n_dropped++;
+        return;
+    }
+    request->run_id = run->record.run_id;
+    int r = catalog_add_request(c, request);
+    /* A number that was there already; else it is the whole turn that failed, which its commit tells. */
+    if (r == -EINVAL || r == -EEXIST) {
+        load_child_kill(run->child, "profd-load said request %" PRId64 " twice", request->number);
+        return;
+    }
+    /* Too many wait for a locked catalog. */
+    if (r == -EBUSY) {
+        run->n_unsaved++;
+        run->all->metrics.unsaved++;
+        return;
+    }
+    if (run->n_in_turn++ == 0)
+        catalog_then(c, false, on_requests_saved, run);
+}
+
+/* -- The last edge ------------------------------------------------------------------------------------ */
+
+static void run_save_last(struct run *run);
+
+static void run_save_again(evutil_socket_t fd, short what, void *arg)
+{
+    /* Nobody heard of an edge whose commit failed. */
+    run_report_state(arg);
+    run_save_last(arg);
+}
+
+static void on_last_saved(int err, void *arg)
+{
+    struct run *run = arg;
+
+    if (err < 0)
+        run_timer(run, RESAVE_NS, run_save_again);
+    else
+        run_free(run);
+}
+
+static void run_save_last(struct run *run)
+{
+    struct catalog *c = run->all->jobs.catalog;
+    _cleanup_(freep) char *summary = run->summary ? json_dumps(run->summary, JSON_COMPACT) : NULL;
+
+    run_save(run);
+    if (summary)
+        catalog_set_run_summary(c, run->record.run_id, summary);
+    catalog_then(c, false, on_last_saved, run);
 }
 
 /* -- Its end ------------------------------------------------------------------------------------------ */
@@ -82,7 +172,7 @@ static void note_requests(struct run *run)
 }
 
 /* Of one whose child said its end. */
-static enum run_state judge(struct run *run)
+static enum run_state run_classify(struct run *run)
 {
     const struct run_record *r = &run->record;
     int64_t n = r->success + r->incomplete + r->error;
@@ -103,12 +193,12 @@ static enum run_state judge(struct run *run)
     return r->success < n || run->stopped_by ? RUN_PARTIAL : RUN_COMPLETE;
 }
 
-static void tell_session(struct run *run)
+static void run_report_to_session(struct run *run)
 {
     bool failed = run->record.state == RUN_FAILED;
     struct session *s = run->record.session_id == RECORD_NONE
                             ? NULL
-                            : sessions_find(run->all->rooms.sessions, run->record.session_id);
+                            : sessions_find(run->all->modules.sessions, run->record.session_id);
 
     if (s)
         session_load_ended(s, failed ? run->record.reason : NULL, run->record.remedy);
@@ -122,10 +212,10 @@ static void finish(struct run *run, enum run_state outcome)
     if (run->timer)
         event_del(run->timer);
     note_requests(run);
-    run_edge(run, outcome);
+    run_change_state(run, outcome);
     run->all->metrics.ended[outcome]++;
     run_save_last(run);
-    tell_session(run);
+    run_report_to_session(run);
 }
 
 static void on_ended(const char *fate, void *arg)
@@ -134,7 +224,7 @@ static void on_ended(const char *fate, void *arg)
     enum run_state outcome = RUN_FAILED;
 
     if (run->summary)
-        outcome = judge(run);
+        outcome = run_classify(run);
     else if (run->stopped_by && !run->loads)
         outcome = RUN_CANCELLED;
     if (outcome == RUN_CANCELLED)
@@ -175,7 +265,7 @@ static void on_ready(struct run *run, struct load_line *l)
         run_go(run);
         return;
     }
-    struct session *s = sessions_find(all->rooms.sessions, run->record.session_id);
+    struct session *s = sessions_find(all->modules.sessions, run->record.session_id);
     if (s)
         session_warmed(s);
     else
@@ -204,7 +294,7 @@ static void on_live(struct run *run, struct load_line *l)
     json_decref(run->live);
     run->live = json_incref(l->object);
     if (run->record.state == RUN_LOADING && planned > 0 && json_get_int(l->object, "sent", 0) >= planned)
-        run_edge(run, RUN_DRAINING);
+        run_change_state(run, RUN_DRAINING);
     else
         run_save(run);
     json_put_str(event, "kind", "run");
@@ -216,7 +306,7 @@ static void on_live(struct run *run, struct load_line *l)
         json_put_str(event, "session", ref);
     }
     json_put_str(event, "state", run_state_name(run->record.state));
-    catalog_announce(run->all->rooms.catalog, event);
+    catalog_announce(run->all->jobs.catalog, event);
 }
 
 static void on_note(struct run *run, struct load_line *l)
@@ -242,7 +332,7 @@ static void on_end(struct run *run, struct load_line *l)
 static const struct {
     bool before_go, after_go;
     void (*take)(struct run *run, struct load_line *l);
-} sayings[_LOAD_LINE_MAX] = {
+} line_handlers[_LOAD_LINE_MAX] = {
     [LOAD_LINE_WARMED] = {true, false, on_warmed},   [LOAD_LINE_READY] = {true, false, on_ready},
     [LOAD_LINE_REQUEST] = {false, true, on_request}, [LOAD_LINE_LIVE] = {false, true, on_live},
     [LOAD_LINE_NOTE] = {true, true, on_note},        [LOAD_LINE_FAILED] = {true, true, on_failed},
@@ -257,10 +347,11 @@ static void on_line(const char *text, size_t size, void *arg)
 
     if (load_line_parse(text, size, &l, &reason) < 0) {
         load_child_kill(run->child, "profd-load said what is wrong: %s", reason);
-    } else if (run->summary || !(run->loads ? sayings[l.kind].after_go : sayings[l.kind].before_go)) {
+    } else if (run->summary ||
+               !(run->loads ? line_handlers[l.kind].after_go : line_handlers[l.kind].before_go)) {
         load_child_kill(run->child, "profd-load said a line out of turn");
     } else {
-        sayings[l.kind].take(run, &l);
+        line_handlers[l.kind].take(run, &l);
     }
 }
 
@@ -280,10 +371,10 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 void run_begin(struct run *run)
 {
-    const struct runs_rooms *rooms = &run->all->rooms;
+    const struct runs_modules *modules = &run->all->modules;
     const struct load_child_handlers handlers = {.line = on_line, .ended = on_ended, .arg = run};
 
-    int r = load_child_start(rooms->base, run->all->program, rooms->settings->memory_max, run->order,
+    int r = load_child_start(modules->base, run->all->program, modules->settings->memory_max, run->order,
                              strlen(run->order), &handlers, &run->child);
     free(TAKE_PTR(run->order));
     if (r < 0) {
@@ -292,15 +383,15 @@ void run_begin(struct run *run)
         finish(run, RUN_FAILED);
         return;
     }
-    run_timer(run, rooms->settings->run_limit_ns, on_limit);
-    run_edge(run, RUN_WARMING);
+    run_timer(run, modules->settings->run_limit_ns, on_limit);
+    run_change_state(run, RUN_WARMING);
 }
 
 void run_go(struct run *run)
 {
     run->loads = true;
     run->record.started_at = wall_ns();
-    run_edge(run, RUN_LOADING);
+    run_change_state(run, RUN_LOADING);
     load_child_command(run->child, "go");
 }
 
@@ -317,7 +408,7 @@ void run_stop(struct run *run, const char *actor)
     } else {
         load_child_command(run->child, "stop");
         if (run->record.state == RUN_LOADING)
-            run_edge(run, RUN_DRAINING);
+            run_change_state(run, RUN_DRAINING);
         run_timer(run, run->drain_ns + STOP_GRACE_NS, on_stop_overdue);
     }
 }

@@ -30,15 +30,6 @@ struct run *run_alloc(struct runs *all)
     return run;
 }
 
-static void tell_shutdown(struct runs *all)
-{
-    void (*done)(void *arg) = all->shutdown_done;
-
-    all->shutdown_done = NULL;
-    if (done)
-        done(all->shutdown_arg);
-}
-
 void run_free(struct run *run)
 {
     struct runs *all = run->all;
@@ -56,7 +47,7 @@ void run_free(struct run *run)
     free(run->stopped_by);
     free(run);
     if (TAILQ_EMPTY(&all->list))
-        tell_shutdown(all);
+        jobs_shutdown_finish(&all->jobs);
 }
 
 void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t fd, short what, void *arg))
@@ -65,17 +56,17 @@ void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t 
 
     if (run->timer)
         event_free(run->timer);
-    run->timer = evtimer_new(run->all->rooms.base, fn, run);
+    run->timer = evtimer_new(run->all->jobs.base, fn, run);
     event_add(run->timer, &tv);
 }
 
 /* -- The object --------------------------------------------------------------------------------------- */
 
-int runs_new(const struct runs_rooms *rooms, struct runs **ret)
+int runs_new(const struct runs_modules *modules, struct runs **ret)
 {
     struct runs *all = xcalloc(1, sizeof(*all));
 
-    *all = (struct runs){.rooms = *rooms, .program = xstrdup(rooms->program)};
+    *all = (struct runs){.modules = *modules, .program = xstrdup(modules->program)};
     TAILQ_INIT(&all->list);
     *ret = all;
     return 0;
@@ -90,9 +81,9 @@ static int end_abandoned(const struct run_record *r, void *arg)
     record.ended_at = wall_ns();
     record.reason = "profd ended while it ran";
     record.remedy = "Start it again; profctl show has the requests that it came to.";
-    int err = catalog_save_run(all->rooms.catalog, &record);
+    int err = catalog_save_run(all->jobs.catalog, &record);
     if (err >= 0)
-        err = catalog_add_run_event(all->rooms.catalog, "profd", r->run_id, r->session_id, "%s: %s",
+        err = catalog_add_run_event(all->jobs.catalog, "profd", r->run_id, r->session_id, "%s: %s",
                                     run_state_name(record.state), record.reason);
     log_notice("run r%" PRId64 " was %s when profd ended: it is failed", r->run_id, run_state_name(r->state));
     return err;
@@ -100,24 +91,14 @@ static int end_abandoned(const struct run_record *r, void *arg)
 
 int runs_recover(struct runs *all)
 {
-    return catalog_each_unfinished_run(all->rooms.catalog, end_abandoned, all);
-}
-
-static void on_shutdown_over(evutil_socket_t fd, short what, void *arg)
-{
-    tell_shutdown(arg);
+    return catalog_each_unfinished_run(all->jobs.catalog, end_abandoned, all);
 }
 
 void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
 {
-    struct timeval tv = timeval_until(TAILQ_EMPTY(&all->list) ? 0 : deadline_ns);
     struct run *run, *next;
 
-    all->closing = true;
-    all->shutdown_done = done;
-    all->shutdown_arg = arg;
-    all->shutdown_timer = evtimer_new(all->rooms.base, on_shutdown_over, all);
-    event_add(all->shutdown_timer, &tv);
+    jobs_shutdown_begin(&all->jobs, TAILQ_EMPTY(&all->list) ? 0 : deadline_ns, done, arg);
     for (run = TAILQ_FIRST(&all->list); run; run = next) {
         next = TAILQ_NEXT(run, next);
         run_stop(run, "profd, which is stopping");
@@ -137,11 +118,10 @@ struct runs *runs_free(struct runs *all)
 {
     if (!all)
         return NULL;
-    all->shutdown_done = NULL;
+    all->jobs.shutdown_done = NULL;
     while (!TAILQ_EMPTY(&all->list))
         run_free(TAILQ_FIRST(&all->list));
-    if (all->shutdown_timer)
-        event_free(all->shutdown_timer);
+    jobs_done(&all->jobs);
     free(all->program);
     free(all);
     return NULL;
@@ -155,8 +135,8 @@ int runs_stop(struct runs *all, int64_t run_id, const char *actor)
 
     if (!run || run->is_over)
         return -ENOENT;
-    catalog_add_run_event(all->rooms.catalog, actor, run_id, run->record.session_id,
-                          "stop asked for while %s", run_state_name(run->record.state));
+    catalog_add_run_event(all->jobs.catalog, actor, run_id, run->record.session_id, "stop asked for while %s",
+                          run_state_name(run->record.state));
     run_stop(run, actor);
     return 0;
 }
@@ -164,7 +144,7 @@ int runs_stop(struct runs *all, int64_t run_id, const char *actor)
 int runs_remove(struct runs *all, int64_t run_id, const char *actor)
 {
     const struct run *run = runs_find(all, run_id);
-    struct catalog *c = all->rooms.catalog;
+    struct catalog *c = all->jobs.catalog;
 
     if (run && !run->is_over)
         return -EINPROGRESS;
@@ -219,4 +199,9 @@ void runs_metrics(const struct runs *all, struct runs_metrics *ret)
 {
     *ret = all->metrics;
     ret->running = runs_count(all);
+}
+
+struct jobs *runs_jobs(struct runs *all)
+{
+    return &all->jobs;
 }

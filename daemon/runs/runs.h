@@ -24,7 +24,7 @@ struct load_settings {
     int64_t run_limit_ns; /* a run never lasts longer */
 };
 
-struct runs_rooms {
+struct runs_modules {
     struct event_base *base;
     struct catalog *catalog;
     struct fleet_finder *finder;
@@ -35,8 +35,8 @@ struct runs_rooms {
     const char *program; /* profd-load */
 };
 
-/* Copies the rooms, borrows what they point to but the program's path. */
-int runs_new(const struct runs_rooms *rooms, struct runs **ret);
+/* Copies the modules, borrows what they point to but the program's path. */
+int runs_new(const struct runs_modules *modules, struct runs **ret);
 /* What a profd before left unfinished has ended with it. */
 int runs_recover(struct runs *all);
 /* Stops all runs; done() when none is left or the deadline passed. */
@@ -48,12 +48,8 @@ struct runs *runs_free(struct runs *all);
 /* What sessions ask for (daemon/session/sessions.h); its argument is the runs object. */
 extern const struct loader_ops runs_loader;
 
-struct run_order; /* a run that has not been answered yet */
-/* Takes the request's content. done() comes later, once: with the run's id, or 0 and a problem (borrowed). */
-struct run_order *runs_start(struct runs *all, struct start_request *take_request, const char *actor,
-                             void (*done)(int64_t run_id, const struct problem *p, void *arg), void *arg);
-/* The client left before the answer: nothing is begun. */
-void run_order_cancel(struct run_order *o);
+/* Of job_create(). */
+struct jobs *runs_jobs(struct runs *all);
 /* -ENOENT: no such unfinished run. */
 int runs_stop(struct runs *all, int64_t run_id, const char *actor);
 /* -ENOENT; -EINPROGRESS: it is not over. */

@@ -89,7 +89,7 @@ static void look_at(struct target *t, const struct call_result *result, int64_t 
                           .target = (size_t)(t - s->targets),
                           .take = take,
                           .done = done};
-    look->timer = event_new(s->all->base, -1, 0, on_look_late, look);
+    look->timer = event_new(s->all->jobs.base, -1, 0, on_look_late, look);
     event_add(look->timer, &longest);
     snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
 }
@@ -138,7 +138,7 @@ static int keep_one(struct target *t, const struct function *f)
     record.tsub_ns = f->tsub_ns;
     record.ttot_ns = f->ttot_ns;
     record.tavg_ns = function_average_ns(f);
-    return catalog_add_function(t->session->all->catalog, &record);
+    return catalog_add_function(t->session->all->jobs.catalog, &record);
 }
 
 static void keep(struct target *t, const struct function_list *l)
@@ -149,7 +149,7 @@ static void keep(struct target *t, const struct function_list *l)
         r = keep_one(t, &l->items[i]);
     if (r < 0) {
         _cleanup_(problem_done) struct problem p = {0};
-        catalog_problem(t->session->all->catalog, r, &p, "the catalog cannot take its functions");
+        catalog_problem(t->session->all->jobs.catalog, r, &p, "the catalog cannot take its functions");
         target_fail(t, p.what, p.remedy);
     } else if (l->n > FUNCTIONS_KEPT_MAX) {
         session_remark(t->session, t, NULL, "%zu functions ran; the %d that cost the most are kept", l->n,

@@ -6,17 +6,14 @@
 #pragma once
 
 #include "daemon/fleet/engine.h"
-#include "daemon/session/metrics.h"
 #include "daemon/session/sessions.h"
 
 TAILQ_HEAD(session_list, session);
 
 struct sessions {
-    struct event_base *base;
+    struct jobs jobs; /* first: struct jobs is cast to this */
     struct offload *offload;
     struct caller *caller;
-    struct fleet_finder *finder;
-    struct catalog *catalog;
     const struct fleet_settings *fleet_settings;
     const struct session_settings *settings;
     char *boot_id; /* of this kernel; NULL: not known */
@@ -27,20 +24,30 @@ struct sessions {
     struct session_list list;
     struct event *resave;  /* armed while a session is unsaved */
     struct event *proceed; /* a worker became free: the queue moves on */
-    bool closing;
-    void (*shutdown_done)(void *arg);
-    void *shutdown_arg;
-    struct event *shutdown_timer;
     struct session_metrics metrics;
     size_t counted_bytes; /* of all sessions */
 };
 
-/* edges.c: every change of state, saved. */
-void session_edge(struct session *s, enum state to);
-void target_edge(struct target *t, enum state to);
+extern const struct job_kind session_kind;
+/* create.c, plan.c: -EINVAL with a problem where no worker is left, where an engine cannot honour an option, with
+ * require_all any is lost, or nothing could be collected. */
+int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,
+                      struct problem *p);
+void sessions_log_pending_stops(struct jobs *jobs);
+
+/*
+ * transition.c: every change of state, saved.
+ *
+ *   requested -> starting -> recording -> stopping -> collecting -> complete | partial | failed | cancelled
+ */
+bool transition_exists(enum state from, enum state to);
+/* What a session whose targets all ended is: complete, partial, failed or cancelled. Pure. */
+enum state session_outcome(const enum state *targets, size_t n);
+void session_change_state(struct session *s, enum state to);
+void target_change_state(struct target *t, enum state to);
 void session_save(struct session *s);
 /* Adds the event that says which state it is in. */
-void session_tell(struct session *s);
+void session_report_state(struct session *s);
 void target_save(struct target *t);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
@@ -58,7 +65,7 @@ void session_proceed(struct session *s);
 /* Who has this worker, or has waited for it longer than the session that asks (NULL: than anybody new). */
 struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *asking);
 
-/* starting.c, directories.c, recording.c, stopping.c: the phases. */
+/* starting.c, recording.c, stopping.c: the phases. */
 void session_begin(struct session *s);
 /* Ends in session_prepared(). */
 void session_prepare_directories(struct session *s);
@@ -127,11 +134,10 @@ void target_count_stop(struct target *t, const struct call_result *result,
 /* Frees the first look. */
 void target_forget_counted(struct target *t);
 
-/* metrics.c: what happened, counted. */
 void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
 void sessions_count_end(const struct session *s);
 
-/* hints.c: for a call that was not answered; key of [timeouts]. The caller frees it. */
+/* target.c: the remedy for a call that was not answered; key of [timeouts]. The caller frees it. */
 char *unanswered_remedy(const struct call_result *r, const char *timeout_key);
 
 /* probe.c: /metrics of several workers at once. */

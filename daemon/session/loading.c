@@ -33,7 +33,7 @@ static bool counts_from_load(const struct target *t)
 
 static void remark_steps(struct session *s, struct target *t)
 {
-    const struct recording asked = start_request_recording(&s->request, t->worker.role),
+    const struct recording asked = job_request_recording(&s->request, t->worker.role),
                            sent = target_recording(t);
     int64_t first = MAX(asked.start_step, (int64_t)1);
 
@@ -123,7 +123,7 @@ static void fail_requested(struct session *s, const char *failure, const char *r
 {
     for (size_t i = 0; i < s->n_targets; i++) {
         target_fail(&s->targets[i], failure, remedy);
-        target_edge(&s->targets[i], STATE_FAILED);
+        target_change_state(&s->targets[i], STATE_FAILED);
     }
     session_check_finished(s);
 }
@@ -149,8 +149,8 @@ void target_check_empty(struct target *t)
     int64_t n_traces, n_work;
 
     if (!session_has_load(s) ||
-        catalog_count_work(s->all->catalog, t->record.target_id, &n_traces, &n_work) < 0 || n_traces == 0 ||
-        n_work > 0)
+        catalog_count_work(s->all->jobs.catalog, t->record.target_id, &n_traces, &n_work) < 0 ||
+        n_traces == 0 || n_work > 0)
         return;
     session_remark(s, t,
                    "Did its load reach it, and last until the start was answered? profctl show has the run.",

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/session/plan.h"
+/*
+ * From a fleet and a request to the workers that will be recorded, those that will not and why, and the remarks
+ * about them. Pure: no calls, no catalog.
+ */
+#include "daemon/session/internal.h"
 
 #include "base/alloc.h"
 #include "base/units.h"
 #include "daemon/fleet/doctor.h"
 #include <errno.h>
 
-static void skip(struct plan *plan, const struct worker *w, const char *reason, const char *remedy)
+static void skip(struct job_plan *plan, const struct worker *w, const char *reason, const char *remedy)
 {
     json_t *item = json_object();
     json_put_str(item, "worker", w->url);
@@ -15,27 +19,8 @@ static void skip(struct plan *plan, const struct worker *w, const char *reason, 
     json_array_append_new(plan->skipped, item);
 }
 
-bool plan_is_asked_for(const struct start_request *request, const struct worker *w)
-{
-    if (request->role >= 0 && (int)w->role != request->role)
-        return false;
-    if (request->job.folder && request->job.phases[job_phase_of(w->role)].steps == 0)
-        return false;
-    if (request->n_only == 0)
-        return true;
-    for (size_t i = 0; i < request->n_only; i++) {
-        size_t n = strlen(request->only[i]);
-        while (n > 0 && request->only[i][n - 1] == '/')
-            n--;
-        if ((strlen(w->url) == n && strncmp(w->url, request->only[i], n) == 0) ||
-            streq(w->listed_url, request->only[i]))
-            return true;
-    }
-    return false;
-}
-
 /* Whether a worker that was asked for can be recorded; says why not. */
-static bool is_fit(struct plan *plan, const struct start_request *request, const struct worker *w)
+static bool is_fit(struct job_plan *plan, const struct job_request *request, const struct worker *w)
 {
     if (!w->profilable) {
         skip(plan, w, w->reason ? w->reason : "cannot be profiled", w->remedy);
@@ -48,7 +33,7 @@ static bool is_fit(struct plan *plan, const struct start_request *request, const
     return true;
 }
 
-static bool role_is_taken(const struct plan *plan, const struct fleet *fleet, enum role role)
+static bool role_is_taken(const struct job_plan *plan, const struct fleet *fleet, enum role role)
 {
     for (size_t i = 0; i < plan->n_chosen; i++)
         if (fleet->workers[plan->chosen[i]].role == role)
@@ -56,12 +41,12 @@ static bool role_is_taken(const struct plan *plan, const struct fleet *fleet, en
     return false;
 }
 
-static void choose(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+static void choose(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
-        if (!plan_is_asked_for(request, w) || !is_fit(plan, request, w))
+        if (!job_request_matches(request, w) || !is_fit(plan, request, w))
             continue;
         if (request->one_per_role && role_is_taken(plan, fleet, w->role))
             continue;
@@ -71,17 +56,17 @@ static void choose(struct plan *plan, const struct fleet *fleet, const struct st
     }
 }
 
-static bool is_listed(const struct fleet *fleet, const struct start_request *request, size_t only)
+static bool is_listed(const struct fleet *fleet, const struct job_request *request, size_t only)
 {
-    struct start_request one = {.role = -1, .only = &request->only[only], .n_only = 1};
+    struct job_request one = {.role = -1, .only = &request->only[only], .n_only = 1};
     for (size_t i = 0; i < fleet->n_workers; i++)
-        if (plan_is_asked_for(&one, &fleet->workers[i]))
+        if (job_request_matches(&one, &fleet->workers[i]))
             return true;
     return false;
 }
 
 /* Whoever names a worker hears where there is none of that name. */
-static void skip_unlisted(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+static void skip_unlisted(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     for (size_t i = 0; i < request->n_only; i++) {
         const struct worker unlisted = {.url = request->only[i]};
@@ -91,7 +76,7 @@ static void skip_unlisted(struct plan *plan, const struct fleet *fleet, const st
     }
 }
 
-static void add_remark(struct plan *plan, const struct worker *w, const struct remark *remark)
+static void add_remark(struct job_plan *plan, const struct worker *w, const struct remark *remark)
 {
     json_t *item = json_object();
     json_put_bool(item, "refuses", remark->refuses);
@@ -103,7 +88,7 @@ static void add_remark(struct plan *plan, const struct worker *w, const struct r
 }
 
 /* Asks each engine what it cannot honour. Returns the first remark that refuses, as an index, or -1. */
-static int review_all(struct plan *plan, const struct fleet *fleet, const struct start_request *request)
+static int review_all(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     for (size_t i = 0; i < plan->n_chosen; i++) {
         const struct worker *w = &fleet->workers[plan->chosen[i]];
@@ -112,7 +97,7 @@ static int review_all(struct plan *plan, const struct fleet *fleet, const struct
         if (request->recording.prompt && !ops->request_path)
             review_add(&review, true, "--prompt", "profctl start records it while it serves.",
                        "%s cannot record a single request", engine_name(w->engine));
-        const struct recording recording = start_request_recording(request, w->role);
+        const struct recording recording = job_request_recording(request, w->role);
         ops->review(&recording, w, &review);
         for (size_t k = 0; k < review.n; k++)
             add_remark(plan, w, &review.items[k]);
@@ -126,7 +111,7 @@ static int review_all(struct plan *plan, const struct fleet *fleet, const struct
     return -1;
 }
 
-static int nothing_left(const struct plan *plan, const struct fleet *fleet, struct problem *p)
+static int nothing_left(const struct job_plan *plan, const struct fleet *fleet, struct problem *p)
 {
     const json_t *first = json_array_get(plan->skipped, 0);
     const char *source = fleet->router ? fleet->router : "the list";
@@ -154,7 +139,7 @@ static int nothing_left(const struct plan *plan, const struct fleet *fleet, stru
 
 /* -- Whether the traces can be collected -- */
 
-static void add_uncollected_remarks(struct plan *plan, const struct checks *uncollected)
+static void add_uncollected_remarks(struct job_plan *plan, const struct checks *uncollected)
 {
     for (size_t i = 0; i < uncollected->n; i++) {
         const struct check *c = &uncollected->items[i];
@@ -167,7 +152,7 @@ static void add_uncollected_remarks(struct plan *plan, const struct checks *unco
     }
 }
 
-static int refuse_uncollected(const struct plan *plan, const struct checks *here, struct problem *p)
+static int refuse_uncollected(const struct job_plan *plan, const struct checks *here, struct problem *p)
 {
     const struct check *first = &here->items[0];
     const char *remedy = first->remedy[first->wording];
@@ -193,8 +178,8 @@ static int refuse_uncollected(const struct plan *plan, const struct checks *here
  * reason lies on this host, where it can be removed. Of other hosts, and of a part of the workers, it is a
  * warning.
  */
-static int check_collection(struct plan *plan, const struct fleet *fleet, const struct start_request *request,
-                            struct problem *p)
+static int check_collection(struct job_plan *plan, const struct fleet *fleet,
+                            const struct job_request *request, struct problem *p)
 {
     _cleanup_(checks_done) struct checks here = {0}, elsewhere = {0};
     bool only_cuda = request->recording.activities == ACTIVITY_CUDA_PROFILER;
@@ -218,10 +203,10 @@ static int check_collection(struct plan *plan, const struct fleet *fleet, const 
     return r;
 }
 
-int plan_make(const struct fleet *fleet, const struct start_request *request, struct plan *ret,
-              struct problem *p)
+int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,
+                      struct problem *p)
 {
-    struct plan plan = {.skipped = json_array(), .remarks = json_array()};
+    struct job_plan plan = {.skipped = json_array(), .remarks = json_array()};
     int r = 0;
 
     choose(&plan, fleet, request);
@@ -248,12 +233,4 @@ int plan_make(const struct fleet *fleet, const struct start_request *request, st
     }
     *ret = plan;
     return r;
-}
-
-void plan_done(struct plan *plan)
-{
-    free(plan->chosen);
-    json_decref(plan->skipped);
-    json_decref(plan->remarks);
-    *plan = (struct plan){0};
 }

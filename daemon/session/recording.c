@@ -146,7 +146,7 @@ void session_arm_hard_limit(struct session *s)
 
     if (s->hard_timer)
         event_free(s->hard_timer);
-    s->hard_timer = event_new(s->all->base, -1, 0, on_hard_limit, s);
+    s->hard_timer = event_new(s->all->jobs.base, -1, 0, on_hard_limit, s);
     event_add(s->hard_timer, &tv);
 }
 
@@ -159,7 +159,7 @@ void session_record(struct session *s)
         s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
         s->record.stop_boot_ns = boot_ns() + s->request.recording.duration_ns;
     }
-    session_edge(s, STATE_RECORDING);
+    session_change_state(s, STATE_RECORDING);
     if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
         session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
     session_load(s);

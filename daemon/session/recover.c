@@ -72,11 +72,11 @@ static void rebuild_request(struct session *s)
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ options = json_parse(s->record.options, strlen(s->record.options), error);
 
-    if (!options || start_request_parse(options, &s->request, &p) < 0) {
+    if (!options || session_request_parse(options, &s->request, &p) < 0) {
         log_struct(LOG_WARNING, LOG_FIELDS(.session_id = s->record.session_id),
                    "session s%" PRId64 ": its options cannot be read: %s", s->record.session_id,
                    p.what ? p.what : error);
-        s->request = (struct start_request){.role = -1, .labels = json_object()};
+        s->request = (struct job_request){.role = -1, .labels = json_object()};
     }
 }
 
@@ -121,7 +121,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     struct rebuild *b = arg;
     struct target_list list = {0};
 
-    int err = catalog_each_target(b->all->catalog, r->session_id, take_target, &list);
+    int err = catalog_each_target(b->all->jobs.catalog, r->session_id, take_target, &list);
     if (err < 0)
         return err;
     struct session *s = session_alloc(b->all, list.n);
@@ -149,7 +149,7 @@ static void resume_requested(struct session *s)
     session_explain(s, "Start it again; with --queue or --start-at it waits through a restart.",
                     "profd was restarted before it began");
     for (size_t i = 0; i < s->n_targets; i++)
-        target_edge(&s->targets[i], STATE_CANCELLED);
+        target_change_state(&s->targets[i], STATE_CANCELLED);
     session_check_finished(s);
 }
 
@@ -166,7 +166,7 @@ static void settle_starting(struct target *t)
         target_stop(t);
         all->collector_ops->recording(t, all->collector);
     } else {
-        target_edge(t, STATE_FAILED);
+        target_change_state(t, STATE_FAILED);
     }
 }
 
@@ -245,7 +245,7 @@ int sessions_recover(struct sessions *all)
 {
     struct rebuild b = {.all = all};
 
-    int r = catalog_each_unfinished(all->catalog, rebuild_session, &b);
+    int r = catalog_each_unfinished(all->jobs.catalog, rebuild_session, &b);
     for (size_t i = 0; i < b.n && r >= 0; i++) {
         log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = b.sessions[i]->record.session_id),
                    "session s%" PRId64 " was %s when profd ended; going on", b.sessions[i]->record.session_id,

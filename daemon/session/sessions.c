@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/functions/snapshot.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -39,96 +38,56 @@ void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct ses
 
     session_timer_off(s);
     *arg = (struct timer_arg){.fn = fn, .session = s};
-    s->timer = event_new(s->all->base, -1, 0, on_session_timer, arg);
+    s->timer = event_new(s->all->jobs.base, -1, 0, on_session_timer, arg);
     event_add(s->timer, &tv);
 }
 
-static const struct credentials *credentials_of(const struct target *t)
+struct session *session_alloc(struct sessions *all, size_t n_targets)
 {
-    const struct credentials *c =
-        settings_credentials(t->session->all->fleet_settings, t->session->record.fleet, t->worker.url);
-    return c && credentials_any(c) ? c : &t->credentials;
+    struct session *s = xcalloc(1, sizeof(*s));
+
+    s->all = all;
+    s->n_targets = n_targets;
+    s->requested_ns = mono_ns();
+    s->targets = xcalloc(n_targets, sizeof(*s->targets));
+    session_record_init(&s->record);
+    for (size_t i = 0; i < n_targets; i++) {
+        s->targets[i].session = s;
+        s->targets[i].steps_before = s->targets[i].steps_before_load = -1;
+        target_record_init(&s->targets[i].record);
+        worker_init(&s->targets[i].worker);
+    }
+    TAILQ_INSERT_TAIL(&all->list, s, next);
+    return s;
 }
 
-void target_keep_credentials(struct target *t)
+static void target_release(struct target *t)
 {
-    struct credentials kept;
-
-    credentials_copy(credentials_of(t), &kept);
+    if (t->call)
+        call_cancel(t->call);
+    if (t->retry)
+        event_free(t->retry);
+    target_record_done(&t->record);
+    worker_done(&t->worker);
     credentials_done(&t->credentials);
-    t->credentials = kept;
+    target_forget_counted(t);
 }
 
-/* Of a start or a stop its status counts, and what a failure says. What answers a request that is recorded is
- * read on: whoever hangs up may end it. */
-static size_t answer_max_of(const struct target *t)
+void session_free(struct session *s)
 {
-    if (target_engine(t)->counts_functions)
-        return SNAPSHOT_BYTES_MAX;
-    return t->session->request.recording.prompt ? CALL_ANSWER_MAX_DEFAULT : ANSWER_EXCERPT_MAX;
-}
-
-struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
-                         void (*done)(const struct call_result *result, void *arg))
-{
-    struct sessions *all = t->session->all;
-    _cleanup_(freep) char *url = xasprintf("%s%s", t->worker.url, path);
-    _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    const struct engine_ops *engine = target_engine(t);
-    struct call_request request = {
-        .method = engine_method(engine),
-        .url = url,
-        .body = text,
-        .credentials = credentials_of(t),
-        .admin = true,
-        .connect_timeout_ns = all->settings->connect_timeout_ns,
-        .deadline_ns = mono_ns() + timeout_ns,
-        .answer_max = answer_max_of(t),
-        .account = (uint64_t)t->session->record.session_id,
-    };
-    return call_start(all->caller, &request, done, t);
-}
-
-static const char *path_of(const struct target *t, const char *path, const char *older)
-{
-    return t->older_paths && older ? older : path;
-}
-
-const char *target_start_path(const struct target *t)
-{
-    const struct engine_ops *ops = target_engine(t);
-
-    if (t->session->request.recording.prompt && ops->request_path)
-        return ops->request_path;
-    return path_of(t, ops->start_path, ops->older_start_path);
-}
-
-const char *target_stop_path(const struct target *t)
-{
-    return path_of(t, target_engine(t)->stop_path, target_engine(t)->older_stop_path);
-}
-
-bool target_goes_older(struct target *t, const struct call_result *r)
-{
-    if (r->err < 0 || r->status != 404 || t->older_paths || !target_engine(t)->older_start_path)
-        return false;
-    t->older_paths = true;
-    return true;
-}
-
-bool target_ends_by_itself(const struct target *t)
-{
-    return t->session->request.recording.steps > 0 || !target_engine(t)->stop_path;
-}
-
-struct recording target_recording(const struct target *t)
-{
-    struct recording recording = start_request_recording(&t->session->request, t->worker.role);
-    if (t->steps_before_load >= 0)
-        recording.start_step = MAX(recording.start_step, (int64_t)1) + (int64_t)t->steps_before_load;
-    recording.profile_id = t->record.profile_id;
-    recording.output_dir = t->record.output_dir;
-    return recording;
+    TAILQ_REMOVE(&s->all->list, s, next);
+    probe_cancel(s->probe);
+    session_timer_off(s);
+    if (s->hard_timer)
+        event_free(s->hard_timer);
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_release(&s->targets[i]);
+    free(s->targets);
+    session_record_done(&s->record);
+    job_request_done(&s->request);
+    json_decref(s->remarks);
+    free(s->waiting_for);
+    free(s);
 }
 
 struct session *sessions_find(struct sessions *all, int64_t session_id)
@@ -158,7 +117,7 @@ static void save_again(struct session *s)
     s->resaved = true;
     session_save(s);
     if (s->untold)
-        session_tell(s);
+        session_report_state(s);
 }
 
 static void on_saved_again(int err, void *arg)
@@ -186,11 +145,12 @@ static void on_resave(evutil_socket_t fd, short what, void *arg)
     TAILQ_FOREACH(s, &all->list, next)
         if (s->unsaved)
             save_again(s);
-    catalog_then(all->catalog, false, on_saved_again, all);
+    catalog_then(all->jobs.catalog, false, on_saved_again, all);
 }
 
-static void log_owed(const struct sessions *all)
+void sessions_log_pending_stops(struct jobs *jobs)
 {
+    const struct sessions *all = (const struct sessions *)jobs;
     const struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
         for (size_t i = 0; i < s->n_targets; i++) {
@@ -205,17 +165,7 @@ static void log_owed(const struct sessions *all)
         }
 }
 
-static void finish_shutdown(struct sessions *all)
-{
-    void (*done)(void *arg) = all->shutdown_done;
-    all->shutdown_done = NULL;
-    if (!done)
-        return;
-    log_owed(all);
-    done(all->shutdown_arg);
-}
-
-static bool owes_stops(const struct sessions *all)
+static bool sessions_have_pending_stops(const struct sessions *all)
 {
     const struct session *s;
     TAILQ_FOREACH(s, &all->list, next)
@@ -230,11 +180,11 @@ static void on_proceed(evutil_socket_t fd, short what, void *arg)
     struct sessions *all = arg;
     struct session *s, *next;
 
-    if (all->shutdown_done && !owes_stops(all)) {
-        finish_shutdown(all);
+    if (all->jobs.shutdown_done && !sessions_have_pending_stops(all)) {
+        jobs_shutdown_finish(&all->jobs);
         return;
     }
-    for (s = TAILQ_FIRST(&all->list); s && !all->closing; s = next) {
+    for (s = TAILQ_FIRST(&all->list); s && !all->jobs.closing; s = next) {
         next = TAILQ_NEXT(s, next);
         if (s->record.state == STATE_REQUESTED && s->created)
             session_proceed(s);
@@ -248,14 +198,13 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
 {
     struct sessions *all = xcalloc(1, sizeof(*all));
 
-    *all = (struct sessions){.base = base,
-                             .offload = offload,
-                             .caller = caller,
-                             .finder = finder,
-                             .catalog = catalog,
-                             .fleet_settings = fleet_settings,
-                             .settings = settings,
-                             .boot_id = boot_id()};
+    *all =
+        (struct sessions){.jobs = {.kind = &session_kind, .base = base, .catalog = catalog, .finder = finder},
+                          .offload = offload,
+                          .caller = caller,
+                          .fleet_settings = fleet_settings,
+                          .settings = settings,
+                          .boot_id = boot_id()};
     TAILQ_INIT(&all->list);
     all->resave = event_new(base, -1, 0, on_resave, all);
     all->proceed = event_new(base, -1, 0, on_proceed, all);
@@ -271,8 +220,7 @@ struct sessions *sessions_free(struct sessions *all)
         session_free(TAILQ_FIRST(&all->list));
     event_free(all->resave);
     event_free(all->proceed);
-    if (all->shutdown_timer)
-        event_free(all->shutdown_timer);
+    jobs_done(&all->jobs);
     free(all->boot_id);
     free(all);
     return NULL;
@@ -297,7 +245,7 @@ static void cancel_requested(struct session *s)
     probe_cancel(s->probe);
     s->probe = NULL;
     for (size_t i = 0; i < s->n_targets; i++)
-        target_edge(&s->targets[i], STATE_CANCELLED);
+        target_change_state(&s->targets[i], STATE_CANCELLED);
     session_check_finished(s);
 }
 
@@ -329,7 +277,7 @@ int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
 
     if (!s || !s->created || state_is_final(s->record.state))
         return -ENOENT;
-    catalog_add_event(all->catalog, "session-stop", actor, session_id, RECORD_NONE, RECORD_NONE,
+    catalog_add_event(all->jobs.catalog, "session-stop", actor, session_id, RECORD_NONE, RECORD_NONE,
                       "stop asked for while %s", state_name(s->record.state));
     if (s->record.state == STATE_REQUESTED)
         session_explain(s, NULL, "stopped before it began, by %s", actor);
@@ -337,30 +285,176 @@ int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
     return 0;
 }
 
-static void on_shutdown_over(evutil_socket_t fd, short what, void *arg)
-{
-    finish_shutdown(arg);
-}
-
 void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
 {
     struct session *s, *next;
-    struct timeval tv = timeval_until(deadline_ns), at_once = {0};
+    struct timeval at_once = {0};
 
-    all->closing = true;
-    all->shutdown_done = done;
-    all->shutdown_arg = arg;
+    jobs_shutdown_begin(&all->jobs, deadline_ns, done, arg);
     for (s = TAILQ_FIRST(&all->list); s; s = next) {
         next = TAILQ_NEXT(s, next);
         if (s->record.state != STATE_REQUESTED)
             session_stop(s);
     }
-    all->shutdown_timer = event_new(all->base, -1, 0, on_shutdown_over, all);
-    event_add(all->shutdown_timer, &tv);
     event_add(all->proceed, &at_once);
 }
 
 void sessions_shutdown_now(struct sessions *all)
 {
-    finish_shutdown(all);
+    jobs_shutdown_finish(&all->jobs);
+}
+
+struct jobs *sessions_jobs(struct sessions *all)
+{
+    return &all->jobs;
+}
+
+/* -- What clients are shown: rows of the catalog, and from memory what no row has. Where the catalog could not
+ * store a session's latest state (a full disk), that is memory's: what profd acts on, and logs. -- */
+
+static void session_show_unsaved(const struct session *s, json_t *session)
+{
+    _cleanup_(freep) enum state *states = xcalloc(s->n_targets, sizeof(*states));
+    json_t *targets = json_object_get(session, "targets"), *j;
+    size_t i;
+
+    for (i = 0; i < s->n_targets; i++)
+        states[i] = s->targets[i].record.state;
+    session_json_renew(session, &s->record, states, s->n_targets);
+    json_array_foreach(targets, i, j)
+        if (i < s->n_targets)
+            target_json_renew(j, &s->targets[i].record);
+}
+
+void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)
+{
+    const struct session *s = sessions_find(all, session_id);
+    json_t *targets = json_object_get(session, "targets"), *j;
+    size_t i;
+
+    if (!s)
+        return;
+    if (s->unsaved)
+        session_show_unsaved(s, session);
+    if (s->record.state == STATE_REQUESTED)
+        json_put_str(session, "waiting_for", s->waiting_for);
+    json_array_foreach(targets, i, j)
+        if (i < s->n_targets && !state_is_final(s->targets[i].record.state) && all->collector_ops)
+            json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
+}
+
+enum state sessions_state(struct sessions *all, int64_t session_id, enum state saved)
+{
+    const struct session *s = sessions_find(all, session_id);
+    return s ? s->record.state : saved;
+}
+
+/* -- Lists -- */
+
+static int64_t session_id_at(const json_t *list, size_t i)
+{
+    const char *ref = json_get_str(json_array_get(list, i), "session");
+    return ref ? strtoll(ref + 1, NULL, 10) : 0;
+}
+
+static bool is_listed_as(const struct session *s, const char *state)
+{
+    return !state || (streq(state, "active") ? !state_is_final(s->record.state)
+                                             : streq(state, state_name(s->record.state)));
+}
+
+/* As the catalog would list it, had it taken its state. The newest come first. */
+static int list_unsaved(const struct session *s, int64_t before_id, const char *state, json_t *list)
+{
+    int64_t id = s->record.session_id;
+    json_t *item = NULL;
+    size_t i = 0;
+
+    while (i < json_array_size(list) && session_id_at(list, i) > id)
+        i++;
+    if (i < json_array_size(list) && session_id_at(list, i) == id)
+        json_array_remove(list, i);
+    if (!is_listed_as(s, state) || (before_id != RECORD_NONE && id >= before_id))
+        return 0;
+    int r = catalog_session_json(s->all->jobs.catalog, id, false, &item);
+    if (r < 0)
+        return r;
+    session_show_unsaved(s, item);
+    json_object_del(item, "remarks");
+    json_object_del(item, "skipped");
+    json_array_insert_new(list, i, item);
+    return 0;
+}
+
+int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, const char *state,
+                       json_t **ret)
+{
+    _cleanup_json_ list = NULL;
+    const struct session *s;
+    int64_t n_unsaved = 0;
+
+    TAILQ_FOREACH(s, &all->list, next)
+        n_unsaved += s->unsaved;
+    int r = catalog_sessions_json(all->jobs.catalog, limit + n_unsaved, before_id, state, &list);
+    TAILQ_FOREACH(s, &all->list, next)
+        if (s->unsaved && r == 0)
+            r = list_unsaved(s, before_id, state, list);
+    if (r < 0)
+        return r;
+    while (json_array_size(list) > (size_t)limit)
+        json_array_remove(list, json_array_size(list) - 1);
+    *ret = TAKE_PTR(list);
+    return 0;
+}
+
+/* -- Metrics -- */
+
+void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r)
+{
+    struct session_metrics *m = &t->session->all->metrics;
+    bool answered_well = r->err == 0 && r->status / 100 == 2;
+
+    m->calls[call][t->worker.engine][answered_well ? CALL_OK : r->err < 0 ? CALL_UNANSWERED : CALL_REFUSED]++;
+    if (r->sent_at_ns > 0)
+        histogram_add(&m->call_durations[call], r->answered_mono_ns - r->sent_mono_ns);
+}
+
+void sessions_count_end(const struct session *s)
+{
+    struct session_metrics *m = &s->all->metrics;
+    const struct session_record *r = &s->record;
+
+    m->ended[r->state]++;
+    histogram_add(&m->durations, mono_ns() - s->requested_ns);
+    if (r->skew_ns != RECORD_NONE)
+        histogram_add(&m->start_skews, r->skew_ns);
+}
+
+const struct session_metrics *sessions_metrics(const struct sessions *all)
+{
+    return &all->metrics;
+}
+
+static void target_add_gauges(const struct target *t, struct session_gauges *g)
+{
+    g->targets[t->record.state]++;
+    if (!t->record.stop_pending || t->record.state != STATE_STOPPING)
+        return;
+    g->stops_pending++;
+    if (t->stop_sent_ns != 0)
+        g->oldest_stop_sent_ns = MIN(g->oldest_stop_sent_ns, t->stop_sent_ns);
+}
+
+void sessions_gauges(const struct sessions *all, struct session_gauges *ret)
+{
+    struct session_gauges g = {.oldest_stop_sent_ns = INT64_MAX};
+    const struct session *s;
+
+    TAILQ_FOREACH(s, &all->list, next) {
+        if (!state_is_final(s->record.state))
+            g.sessions[s->record.state]++;
+        for (size_t i = 0; i < s->n_targets; i++)
+            target_add_gauges(&s->targets[i], &g);
+    }
+    *ret = g;
 }

@@ -8,11 +8,12 @@
  */
 #pragma once
 
+#include "base/metric.h"
 #include "base/offload.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/functions/function_list.h"
-#include "daemon/session/request.h"
+#include "daemon/jobs/jobs.h"
 #include <sys/queue.h>
 
 struct sessions;
@@ -59,7 +60,7 @@ struct session {
     TAILQ_ENTRY(session) next;
     struct sessions *all;
     struct session_record record;
-    struct start_request request;
+    struct job_request request;
     struct target *targets;
     size_t n_targets;
     json_t *remarks;          /* what was noticed; NULL: nothing */
@@ -112,7 +113,7 @@ struct collector_ops {
 /* What whoever sends a session's load does for it; each by the run in s->run_id. */
 struct loader_ops {
     /* Whether the request's workload can be sent to that fleet; a problem where not. */
-    int (*check)(const struct start_request *request, const struct fleet *fleet, const size_t *chosen,
+    int (*check)(const struct job_request *request, const struct fleet *fleet, const size_t *chosen,
                  size_t n_chosen, void *loader, struct problem *p);
     /* Writes the run beside the session's row, and sets s->run_id. 0 or -errno. */
     int (*create)(struct session *s, const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
@@ -143,21 +144,11 @@ void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(v
 /* The deadline of sessions_shutdown() passes at once. */
 void sessions_shutdown_now(struct sessions *all);
 
-struct session_order; /* a start that has not been answered yet */
-struct session_started {
-    int64_t session_id;            /* 0: refused, see problem */
-    const struct problem *problem; /* NULL when it began */
-    const json_t *remarks, *skipped;
-};
-/* Takes the request's content. done() comes later, once; all its pointers are borrowed. */
-struct session_order *sessions_start(struct sessions *all, struct start_request *take_request,
-                                     json_t *options, const char *actor,
-                                     void (*done)(const struct session_started *, void *arg), void *arg);
-/* The client left before the answer: nothing is started. */
-void session_order_cancel(struct session_order *o);
+/* Of job_create(). */
+struct jobs *sessions_jobs(struct sessions *all);
 /* -ENOENT: no such unfinished session. Cancels one that has not started, stops one that records. */
 int sessions_stop(struct sessions *all, int64_t session_id, const char *actor);
-/* show.c: adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target; and the
+/* Adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target; and the
  * state of one that the catalog could not take. */
 void sessions_describe(struct sessions *all, int64_t session_id, json_t *session);
 /* catalog_sessions_json() with the states that sessions are in, also where the catalog could not take them.
@@ -182,3 +173,27 @@ void target_files_complete(struct target *t);
 bool target_ends_by_itself(const struct target *t);
 /* The recording as this target's engine is asked for it; strings are borrowed from the target. */
 struct recording target_recording(const struct target *t);
+
+/* -- For profd's operator; counts since profd's start -- */
+
+enum session_call { SESSION_CALL_START, SESSION_CALL_STOP, _SESSION_CALL_MAX };
+enum call_outcome { CALL_OK, CALL_REFUSED, CALL_UNANSWERED, _CALL_OUTCOME_MAX };
+
+struct session_metrics {
+    uint64_t calls[_SESSION_CALL_MAX][_ENGINE_MAX][_CALL_OUTCOME_MAX]; /* each try of a stop */
+    struct histogram call_durations[_SESSION_CALL_MAX];
+    uint64_t ended[_STATE_MAX];
+    struct histogram durations;   /* of a session, from its request to its end */
+    struct histogram start_skews; /* between the first and the last start that left */
+};
+
+/* As it is. */
+struct session_gauges {
+    uint64_t sessions[_STATE_MAX]; /* that are not over */
+    uint64_t targets[_STATE_MAX];  /* of those */
+    uint64_t stops_pending;        /* recordings that are over, whose stop was not answered yet */
+    int64_t oldest_stop_sent_ns;   /* monotonic; INT64_MAX: none */
+};
+
+const struct session_metrics *sessions_metrics(const struct sessions *all);
+void sessions_gauges(const struct sessions *all, struct session_gauges *ret);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/fleet/excerpt.h"
+#include "daemon/fleet/process.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -22,6 +23,94 @@
 /* A start waits for another program's lock on the catalog this long, and looks this often. */
 #define LOCK_PATIENCE_NS (2 * NS_PER_S)
 #define LOCK_RETRY_NS    (100 * NS_PER_MS)
+
+#define PREPARE_MAX_NS   (30 * NS_PER_S)
+
+struct writable_check {
+    struct sessions *all;
+    int64_t session_id;
+    struct worker *workers; /* borrowed facts: only pid, uid and place are read */
+    char **dirs;
+    int *can_write;
+    size_t n;
+};
+
+static void check_writable(void *arg)
+{
+    struct writable_check *c = arg;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->dirs[i])
+            c->can_write[i] = process_can_write(&c->workers[i], c->dirs[i]);
+}
+
+static void on_writable_checked(void *arg)
+{
+    struct writable_check *c = arg;
+    struct session *s = sessions_find(c->all, c->session_id);
+
+    for (size_t i = 0; i < c->n && s; i++) {
+        struct target *t = &s->targets[i];
+        if (c->dirs[i] && c->can_write[i] == 0 && t->record.state == STATE_STARTING) {
+            _cleanup_(freep) char *failure =
+                xasprintf("its user cannot write to %s; the server could die when it is stopped", c->dirs[i]);
+            target_fail(
+                t, failure,
+                "Name a directory that it can write to: output_dir= in [fleet] or [worker] of profd.conf.");
+            target_change_state(t, STATE_FAILED);
+        }
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        worker_done(&c->workers[i]);
+        free(c->dirs[i]);
+    }
+    free(c->workers);
+    free(c->dirs);
+    free(c->can_write);
+    free(c);
+    if (s && s->record.state == STATE_STARTING)
+        s->all->collector_ops->prepare(s, s->all->collector);
+}
+
+/* A mount whose server is gone blocks whoever looks at it, without end. */
+static void on_directories_late(struct session *s)
+{
+    session_explain(s, "Is its file system's server up? A plain ls of it would hang as well.",
+                    "a trace directory does not answer; nothing was started");
+    session_give_up(s);
+}
+
+/* Who tries again and again where one does not answer holds one thread. */
+static uint64_t check_lane(const struct writable_check *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->dirs[i])
+            return offload_lane_of_dir(c->dirs[i]);
+    return OFFLOAD_NO_LANE;
+}
+
+void session_prepare_directories(struct session *s)
+{
+    struct writable_check *c = xcalloc(1, sizeof(*c));
+
+    *c = (struct writable_check){.all = s->all,
+                                 .session_id = s->record.session_id,
+                                 .workers = xcalloc(s->n_targets, sizeof(*c->workers)),
+                                 .dirs = xcalloc(s->n_targets, sizeof(*c->dirs)),
+                                 .can_write = xcalloc(s->n_targets, sizeof(*c->can_write)),
+                                 .n = s->n_targets};
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        worker_init(&c->workers[i]);
+        if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0)
+            continue;
+        c->workers[i].local = t->worker.local;
+        c->workers[i].pid = t->worker.pid;
+        c->workers[i].uid = t->worker.uid;
+        c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
+    }
+    session_timer(s, mono_ns() + PREPARE_MAX_NS, on_directories_late);
+    offload_run_in(s->all->offload, check_lane(c), check_writable, on_writable_checked, c);
+}
 
 static void send_starts(struct session *s);
 static void give_up_before_start(struct session *s, enum state to);
@@ -46,13 +135,13 @@ static void on_cleaned(const struct call_result *r, void *arg)
         target_fail(t,
                     "is still writing an earlier trace, or hangs: the stop before the start was not answered",
                     remedy);
-        target_edge(t, STATE_FAILED);
+        target_change_state(t, STATE_FAILED);
     } else if (r->err < 0 && r->err != -ECONNRESET) {
         char text[FAILURE_TEXT_MAX];
         call_result_text(r, text, sizeof(text));
         _cleanup_(freep) char *failure = xasprintf("cannot be reached: %s", text);
         target_fail(t, failure, remedy);
-        target_edge(t, STATE_FAILED);
+        target_change_state(t, STATE_FAILED);
     }
     if (--s->n_outstanding == 0)
         session_prepare_directories(s);
@@ -91,7 +180,7 @@ static void fail_living(struct session *s, enum state to)
 {
     for (size_t i = 0; i < s->n_targets; i++)
         if (s->targets[i].record.state == STATE_STARTING)
-            target_edge(&s->targets[i], to);
+            target_change_state(&s->targets[i], to);
 }
 
 static void give_up_before_start(struct session *s, enum state to)
@@ -117,7 +206,7 @@ static void refuse_start(struct session *s, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    catalog_problem(s->all->catalog, err, &p, "nothing was started, the catalog cannot take the start");
+    catalog_problem(s->all->jobs.catalog, err, &p, "nothing was started, the catalog cannot take the start");
     session_explain(s, p.remedy, "%s", p.what);
     give_up_before_start(s, STATE_FAILED);
 }
@@ -159,7 +248,7 @@ static void commit_again(struct session *s)
         t->record.stop_pending = target_engine(t)->stop_path != NULL;
         target_save(t);
     }
-    catalog_then(s->all->catalog, true, on_durable, s);
+    catalog_then(s->all->jobs.catalog, true, on_durable, s);
 }
 
 static void commit_counted(struct session *s)
@@ -200,7 +289,7 @@ void session_prepared(struct session *s)
 }
 
 /* Whether a start that failed like this may all the same have started something that can be stopped. */
-static bool owes_stop_after(const struct target *t, const struct call_result *r)
+static bool stop_pending_after(const struct target *t, const struct call_result *r)
 {
     bool may_have_started = r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0;
     return may_have_started && target_engine(t)->stop_path;
@@ -229,7 +318,7 @@ static void fail_start(struct target *t, const struct call_result *r)
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
-    t->record.stop_pending = owes_stop_after(t, r);
+    t->record.stop_pending = stop_pending_after(t, r);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
@@ -239,12 +328,12 @@ static void settle_start(struct target *t, bool ok)
 
     t->start_settled = true;
     if (ok) {
-        target_edge(t, STATE_RECORDING);
+        target_change_state(t, STATE_RECORDING);
         s->all->collector_ops->recording(t, s->all->collector);
     } else if (t->record.stop_pending || t->start_unanswered) {
         target_stop(t);
     } else {
-        target_edge(t, STATE_FAILED);
+        target_change_state(t, STATE_FAILED);
     }
     s->n_outstanding--;
     if (s->record.state == STATE_STOPPING)
@@ -394,8 +483,8 @@ void session_check_started(struct session *s)
 void session_begin(struct session *s)
 {
     session_timer_off(s);
-    session_edge(s, STATE_STARTING);
+    session_change_state(s, STATE_STARTING);
     for (size_t i = 0; i < s->n_targets; i++)
-        target_edge(&s->targets[i], STATE_STARTING);
-    catalog_then(s->all->catalog, false, send_cleaning_stops, s);
+        target_change_state(&s->targets[i], STATE_STARTING);
+    catalog_then(s->all->jobs.catalog, false, send_cleaning_stops, s);
 }

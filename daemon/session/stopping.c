@@ -40,12 +40,12 @@ static void leave_stopping(struct target *t)
 
     t->record.stop_pending = false;
     if ((t->recorded || t->start_unanswered) && !s->rolled_back && writes_files(t)) {
-        target_edge(t, STATE_COLLECTING);
+        target_change_state(t, STATE_COLLECTING);
         s->all->collector_ops->collect(t, s->all->collector);
     } else if (s->rolled_back && (t->recorded || !t->record.failure)) {
-        target_edge(t, STATE_CANCELLED);
+        target_change_state(t, STATE_CANCELLED);
     } else {
-        target_edge(t, t->recorded && !t->record.failure ? STATE_COMPLETE : STATE_FAILED);
+        target_change_state(t, t->recorded && !t->record.failure ? STATE_COMPLETE : STATE_FAILED);
     }
 }
 
@@ -101,7 +101,7 @@ static void retry_stop(struct target *t, const struct call_result *r)
                    t->session->record.session_id, t->worker.url, engine_method(target_engine(t)),
                    target_stop_path(t), call_result_text(r, text, sizeof(text)));
     if (!t->retry)
-        t->retry = event_new(t->session->all->base, -1, 0, on_retry, t);
+        t->retry = event_new(t->session->all->jobs.base, -1, 0, on_retry, t);
     event_add(t->retry, &tv);
 }
 
@@ -229,7 +229,7 @@ void session_stop_owed(struct session *s)
     if (s->stops_asked)
         return;
     s->stops_asked = true;
-    catalog_then(s->all->catalog, false, on_stops_saved, s);
+    catalog_then(s->all->jobs.catalog, false, on_stops_saved, s);
 }
 
 void target_stop(struct target *t)
@@ -238,7 +238,7 @@ void target_stop(struct target *t)
         return;
     t->recorded = t->record.state == STATE_RECORDING;
     t->stop_queued = true;
-    target_edge(t, STATE_STOPPING);
+    target_change_state(t, STATE_STOPPING);
     session_stop_owed(t->session);
 }
 
@@ -256,7 +256,7 @@ void session_stop_all(struct session *s)
     probe_cancel(s->probe);
     s->probe = NULL;
     session_timer_off(s);
-    session_edge(s, STATE_STOPPING);
+    session_change_state(s, STATE_STOPPING);
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         if (t->record.state == STATE_RECORDING ||
@@ -272,7 +272,7 @@ void session_check_stopped(struct session *s)
         if (s->targets[i].record.state < STATE_COLLECTING)
             return;
     if (s->record.state == STATE_RECORDING)
-        session_edge(s, STATE_STOPPING);
+        session_change_state(s, STATE_STOPPING);
     if (s->record.state == STATE_STOPPING && s->record.stopped_at == RECORD_NONE) {
         s->record.stopped_at = wall_ns();
         if (s->request.load_ends_with_recording && !s->load_over) {
@@ -283,7 +283,7 @@ void session_check_stopped(struct session *s)
         event_add(s->all->proceed, &at_once);
         for (size_t i = 0; i < s->n_targets; i++) {
             if (s->targets[i].record.state == STATE_COLLECTING) {
-                session_edge(s, STATE_COLLECTING);
+                session_change_state(s, STATE_COLLECTING);
                 break;
             }
         }
@@ -314,6 +314,6 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
         target_fail(t, reason,
                     remedy ? remedy : "profctl list-traces shows what came; the worker's log may say more.");
     target_check_empty(t);
-    target_edge(t, outcome);
+    target_change_state(t, outcome);
     session_check_finished(t->session);
 }

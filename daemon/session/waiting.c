@@ -75,7 +75,7 @@ static void give_up_waiting(struct session *s, const char *remedy, const char *w
 {
     session_explain(s, remedy, "%s", what);
     for (size_t i = 0; i < s->n_targets; i++)
-        target_edge(&s->targets[i], STATE_CANCELLED);
+        target_change_state(&s->targets[i], STATE_CANCELLED);
     session_check_finished(s);
 }
 
@@ -100,7 +100,7 @@ static void on_load(const struct probe_answer *answers, void *arg)
         if (answers[i].running < answers[lowest].running)
             lowest = i;
     }
-    if (s->all->closing)
+    if (s->all->jobs.closing)
         return;
     bool blocked = is_blocked(s); /* somebody may have been quicker */
     if (n_ready == s->n_targets && !blocked) {
@@ -137,7 +137,7 @@ void session_proceed(struct session *s)
 {
     char text[UNIT_TEXT_MAX];
 
-    if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->all->closing)
+    if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->all->jobs.closing)
         return;
     s->in_line = false;
     int64_t lead = s->request.start_at - START_LEAD_NS - wall_ns();

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/session/plan.h"
+#include "daemon/session/internal.h"
 #include "tests/unit/cmocka-all.h"
 
-static int parse(const char *text, struct start_request *ret, struct problem *p)
+static int parse(const char *text, struct job_request *ret, struct problem *p)
 {
     char error[200];
     _cleanup_json_ j = json_parse(text, strlen(text), error);
-    return start_request_parse(j, ret, p);
+    return session_request_parse(j, ret, p);
 }
 
 static void test_defaults(void **state)
 {
-    struct start_request r;
+    struct job_request r;
     struct problem p = {0};
 
     assert_int_equal(parse("{}", &r, &p), 0);
@@ -21,38 +21,38 @@ static void test_defaults(void **state)
     assert_int_equal(r.recording.steps, 0);
     assert_false(r.recording.with_stack);
     assert_int_equal(r.role, -1);
-    start_request_done(&r);
+    job_request_done(&r);
 
     assert_int_equal(parse("{\"steps\": 7}", &r, &p), 0);
     assert_int_equal(r.recording.steps, 7);
     assert_int_equal(r.recording.duration_ns, 0);
-    start_request_done(&r);
+    job_request_done(&r);
 }
 
 static void test_workers_choose_or_list(void **state)
 {
-    struct start_request r;
+    struct job_request r;
     struct problem p = {0};
 
     assert_int_equal(parse("{\"workers\": [\"http://a:1\", \"http://b:2\"]}", &r, &p), 0);
     assert_int_equal(r.source.n_workers, 2);
     assert_int_equal(r.n_only, 0);
-    start_request_done(&r);
+    job_request_done(&r);
     assert_int_equal(parse("{\"router\": \"http://r\", \"workers\": [\"http://a:1\"]}", &r, &p), 0);
     assert_int_equal(r.source.n_workers, 0);
     assert_int_equal(r.n_only, 1);
-    start_request_done(&r);
+    job_request_done(&r);
 }
 
 static void test_cuda_profiler_requires_all(void **state)
 {
-    struct start_request r;
+    struct job_request r;
     struct problem p = {0};
 
     assert_int_equal(parse("{\"activities\": [\"cuda-profiler\"]}", &r, &p), 0);
     assert_true(r.require_all);
     assert_int_equal(r.recording.activities, ACTIVITY_CUDA_PROFILER);
-    start_request_done(&r);
+    job_request_done(&r);
 }
 
 static void test_refusals(void **state)
@@ -83,7 +83,7 @@ static void test_refusals(void **state)
         {"{\"workers\": \"http://a\"}", "workers"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct start_request r;
+        struct job_request r;
         struct problem p = {0};
         assert_int_equal(parse(cases[i].text, &r, &p), -EINVAL);
         assert_int_equal(p.kind, PROBLEM_BAD_REQUEST);
@@ -114,16 +114,16 @@ static struct fleet *fleet_of_four(void)
     return f;
 }
 
-static size_t planned(struct fleet *f, const char *options, struct plan *plan, struct problem *p)
+static size_t planned(struct fleet *f, const char *options, struct job_plan *plan, struct problem *p)
 {
-    struct start_request r;
+    struct job_request r;
 
     assert_int_equal(parse(options, &r, p), 0);
-    int err = plan_make(f, &r, plan, p);
-    start_request_done(&r);
+    int err = session_plan_make(f, &r, plan, p);
+    job_request_done(&r);
     if (err == 0)
         return plan->n_chosen;
-    plan_done(plan);
+    job_plan_done(plan);
     return 0;
 }
 
@@ -142,9 +142,9 @@ static void test_choice(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
         struct problem p = {0};
-        struct plan plan = {0};
+        struct job_plan plan = {0};
         assert_int_equal(planned(f, cases[i].options, &plan, &p), cases[i].n);
-        plan_done(&plan);
+        job_plan_done(&plan);
     }
 }
 
@@ -152,7 +152,7 @@ static void test_unfit_workers_are_named(void **state)
 {
     _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
-    struct plan plan = {0};
+    struct job_plan plan = {0};
 
     f->workers[0].profilable = false;
     f->workers[0].reason = xstrdup("has no /start_profile");
@@ -160,9 +160,9 @@ static void test_unfit_workers_are_named(void **state)
     assert_int_equal(planned(f, "{\"router\": \"http://r\"}", &plan, &p), 2);
     assert_int_equal(json_array_size(plan.skipped), 2);
     assert_string_equal(json_get_str(json_array_get(plan.skipped, 0), "reason"), "has no /start_profile");
-    plan_done(&plan);
+    job_plan_done(&plan);
     assert_int_equal(planned(f, "{\"router\": \"http://r\", \"include_unhealthy\": true}", &plan, &p), 3);
-    plan_done(&plan);
+    job_plan_done(&plan);
     assert_int_equal(planned(f, "{\"router\": \"http://r\", \"require_all\": true}", &plan, &p), 0);
     assert_int_equal(p.kind, PROBLEM_NO_WORKERS);
     problem_done(&p);
@@ -181,7 +181,7 @@ static void test_nothing_is_collected(void **state)
                       allowed[] = "{\"router\": \"http://r\", \"allow_uncollected\": true}";
     _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
-    struct plan plan = {0};
+    struct job_plan plan = {0};
 
     /* Of a part of the workers it is a warning, wherever the reason lies. */
     for (int i = 0; i < 3; i++)
@@ -189,7 +189,7 @@ static void test_nothing_is_collected(void **state)
     assert_int_equal(planned(f, some, &plan, &p), 4);
     assert_int_equal(json_array_size(plan.remarks), 3);
     assert_false(json_get_bool(json_array_get(plan.remarks, 0), "refuses", true));
-    plan_done(&plan);
+    job_plan_done(&plan);
     block(&f->workers[3], true, "/traces cannot be read");
     assert_int_equal(planned(f, some, &plan, &p), 0);
     assert_int_equal(p.kind, PROBLEM_UNCOLLECTED);
@@ -199,27 +199,27 @@ static void test_nothing_is_collected(void **state)
     problem_done(&p);
     assert_int_equal(planned(f, allowed, &plan, &p), 4);
     assert_int_equal(json_array_size(plan.remarks), 4);
-    plan_done(&plan);
+    job_plan_done(&plan);
     /* What lies on other hosts is known to whoever starts it there. */
     for (int i = 0; i < 4; i++)
         block(&f->workers[i], false, "traces are on another host");
     assert_int_equal(planned(f, some, &plan, &p), 4);
     assert_int_equal(json_array_size(plan.remarks), 4);
-    plan_done(&plan);
+    job_plan_done(&plan);
     /* A profiler that writes no trace for profd has none to collect. */
     for (int i = 0; i < 4; i++) {
         block(&f->workers[i], true, "it only marks a range");
         f->workers[i].setup.kind = xstrdup("cuda");
     }
     assert_int_equal(planned(f, some, &plan, &p), 4);
-    plan_done(&plan);
+    job_plan_done(&plan);
 }
 
 static void test_engine_refusals(void **state)
 {
     _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
-    struct plan plan = {0};
+    struct job_plan plan = {0};
 
     /* SGLang's decode workers crash when recorded by stage. */
     assert_int_equal(planned(f, "{\"router\": \"http://r\", \"steps\": 5, \"by_stage\": true}", &plan, &p),
@@ -231,14 +231,14 @@ static void test_engine_refusals(void **state)
         planned(f, "{\"router\": \"http://r\", \"steps\": 5, \"by_stage\": true, \"role\": \"prefill\"}",
                 &plan, &p),
         2);
-    plan_done(&plan);
+    job_plan_done(&plan);
 }
 
 static void test_nobody_left(void **state)
 {
     _cleanup_(fleet_freep) struct fleet *f = fleet_of_four();
     struct problem p = {0};
-    struct plan plan = {0};
+    struct job_plan plan = {0};
 
     assert_int_equal(planned(f, "{\"router\": \"http://r\", \"role\": \"encode\"}", &plan, &p), 0);
     assert_non_null(strstr(p.what, "none of the 4 workers"));
@@ -247,7 +247,7 @@ static void test_nobody_left(void **state)
 
 static void test_job(void **state)
 {
-    struct start_request r;
+    struct job_request r;
 
     assert_int_equal(parse("{\"workload\": {}, \"load\": {\"until\": \"recorded\"}, \"job\": {\"folder\": "
                            "\"3667_1P_1D_2025.1\", \"phases\": {\"prefill\": {\"steps\": 30}, "
@@ -257,16 +257,16 @@ static void test_job(void **state)
     assert_string_equal(r.job.folder, "3667_1P_1D_2025.1");
     assert_true(r.load_ends_with_recording);
     assert_int_equal(r.recording.steps, 50);
-    const struct recording prefill = start_request_recording(&r, ROLE_PREFILL),
-                           decode = start_request_recording(&r, ROLE_DECODE),
-                           regular = start_request_recording(&r, ROLE_REGULAR);
+    const struct recording prefill = job_request_recording(&r, ROLE_PREFILL),
+                           decode = job_request_recording(&r, ROLE_DECODE),
+                           regular = job_request_recording(&r, ROLE_REGULAR);
     assert_int_equal(prefill.steps, 30);
     assert_int_equal(prefill.start_step, 0);
     assert_int_equal(decode.steps, 50);
     assert_int_equal(decode.start_step, 200);
     assert_true(decode.from_load);
     assert_int_equal(regular.steps, 0);
-    start_request_done(&r);
+    job_request_done(&r);
 }
 
 int main(void)

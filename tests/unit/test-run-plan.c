@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is sent requests, who is warmed up, and who is watched. */
 #include "base/alloc.h"
-#include "daemon/runs/plan.h"
+#include "daemon/runs/internal.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 
@@ -42,7 +42,7 @@ static void expect(const json_t *list, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
-static int make(const struct fleet *f, struct start_request request, struct run_plan *plan, struct problem *p)
+static int make(const struct fleet *f, struct job_request request, struct run_plan *plan, struct problem *p)
 {
     _cleanup_(freep) size_t *chosen = NULL;
     size_t n;
@@ -51,7 +51,7 @@ static int make(const struct fleet *f, struct start_request request, struct run_
     return r < 0 ? r : run_plan_make(f, &request, chosen, n, plan, p);
 }
 
-static void refused(const struct fleet *f, struct start_request request, const char *what)
+static void refused(const struct fleet *f, struct job_request request, const char *what)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct run_plan plan;
@@ -68,7 +68,7 @@ static void test_regular_workers(void **state)
     _cleanup_(problem_done) struct problem p = {0};
     struct run_plan plan;
 
-    assert_int_equal(make(f, (struct start_request){.role = -1}, &plan, &p), 0);
+    assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, ROUTER);
     expect(plan.warm, "http://w0:1 http://w1:1");
     expect(plan.workers, "http://w0:1 http://w1:1");
@@ -79,7 +79,7 @@ static void test_regular_workers(void **state)
     assert_int_equal(json_get_int(json_array_get(plan.workers, 1), "pid", 0), 0);
     run_plan_done(&plan);
 
-    const struct start_request first = {.role = -1, .count = 1, .through = LOAD_THROUGH_WORKERS};
+    const struct job_request first = {.role = -1, .count = 1, .through = LOAD_THROUGH_WORKERS};
     assert_int_equal(make(f, first, &plan, &p), 0);
     expect(plan.targets, "http://w0:1");
     expect(plan.warm, "http://w0:1");
@@ -93,10 +93,10 @@ static void test_a_list_has_no_router(void **state)
     _cleanup_(problem_done) struct problem p = {0};
     struct run_plan plan;
 
-    assert_int_equal(make(f, (struct start_request){.role = -1}, &plan, &p), 0);
+    assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, "http://w0:1");
     run_plan_done(&plan);
-    refused(f, (struct start_request){.role = -1, .through = LOAD_THROUGH_ROUTER}, "there is no router");
+    refused(f, (struct job_request){.role = -1, .through = LOAD_THROUGH_ROUTER}, "there is no router");
 }
 
 static void test_parts_are_warmed_up_through_their_router(void **state)
@@ -106,12 +106,12 @@ static void test_parts_are_warmed_up_through_their_router(void **state)
     _cleanup_(problem_done) struct problem p = {0};
     struct run_plan plan;
 
-    assert_int_equal(make(f, (struct start_request){.role = ROLE_DECODE}, &plan, &p), 0);
+    assert_int_equal(make(f, (struct job_request){.role = ROLE_DECODE}, &plan, &p), 0);
     expect(plan.targets, ROUTER);
     expect(plan.warm, ROUTER " " ROUTER);
     expect(plan.workers, "http://w1:1 http://w2:1");
     run_plan_done(&plan);
-    refused(f, (struct start_request){.role = ROLE_DECODE, .through = LOAD_THROUGH_WORKERS},
+    refused(f, (struct job_request){.role = ROLE_DECODE, .through = LOAD_THROUGH_WORKERS},
             "http://w1:1 is a decode worker, which answers no request by itself");
 }
 
@@ -123,14 +123,14 @@ static void test_health(void **state)
     struct run_plan plan;
 
     f->workers[0].health = HEALTH_UNHEALTHY;
-    assert_int_equal(make(f, (struct start_request){.role = -1}, &plan, &p), 0);
+    assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, "http://w1:1");
     run_plan_done(&plan);
-    assert_int_equal(make(f, (struct start_request){.role = -1, .include_unhealthy = true}, &plan, &p), 0);
+    assert_int_equal(make(f, (struct job_request){.role = -1, .include_unhealthy = true}, &plan, &p), 0);
     expect(plan.targets, "http://w0:1 http://w1:1");
     run_plan_done(&plan);
     f->workers[1].health = HEALTH_UNHEALTHY;
-    refused(f, (struct start_request){.role = -1}, "none of the 2 workers of the list");
+    refused(f, (struct job_request){.role = -1}, "none of the 2 workers of the list");
 }
 
 int main(void)

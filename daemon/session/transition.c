@@ -8,19 +8,51 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/session/internal.h"
-#include "daemon/session/machine.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 
 #define RESAVE_INTERVAL_NS (2 * NS_PER_S)
 
+/* -- The table -- */
+
+#define TO(s) (1u << (s))
+
+static const unsigned transitions[_STATE_MAX] = {
+    [STATE_REQUESTED] = TO(STATE_STARTING) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
+    /* To stopping without recording: a start that timed out owes a stop, and so does a rolled back one. */
+    [STATE_STARTING] = TO(STATE_RECORDING) | TO(STATE_STOPPING) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
+    [STATE_RECORDING] = TO(STATE_STOPPING) | TO(STATE_FAILED),
+    [STATE_STOPPING] = TO(STATE_COLLECTING) | TO(STATE_COMPLETE) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
+    [STATE_COLLECTING] = TO(STATE_COMPLETE) | TO(STATE_PARTIAL) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
+};
+
+bool transition_exists(enum state from, enum state to)
+{
+    return transitions[from] & TO(to);
+}
+
+enum state session_outcome(const enum state *targets, size_t n)
+{
+    size_t count[_STATE_MAX] = {0};
+
+    for (size_t i = 0; i < n; i++)
+        count[targets[i]]++;
+    if (n > 0 && count[STATE_COMPLETE] == n)
+        return STATE_COMPLETE;
+    if (count[STATE_COMPLETE] + count[STATE_PARTIAL] > 0)
+        return STATE_PARTIAL;
+    return count[STATE_CANCELLED] == n ? STATE_CANCELLED : STATE_FAILED;
+}
+
+/* -- The catalog -- */
+
 static void mark_unsaved(struct session *s, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     if (!s->unsaved) {
-        catalog_problem(s->all->catalog, err, &p, "the catalog cannot take its state");
+        catalog_problem(s->all->jobs.catalog, err, &p, "the catalog cannot take its state");
         log_struct(LOG_ERR, LOG_FIELDS(.session_id = s->record.session_id),
                    "session s%" PRId64 ": %s; going on, and trying again", s->record.session_id, p.what);
     }
@@ -42,7 +74,7 @@ static void watch_commit(struct session *s, int written)
 {
     if (written < 0)
         mark_unsaved(s, written);
-    catalog_then(s->all->catalog, false, on_saved, s);
+    catalog_then(s->all->jobs.catalog, false, on_saved, s);
 }
 
 /* What the catalog missed of the targets goes before what follows from it: one that ends here has no later.
@@ -56,13 +88,13 @@ void session_save(struct session *s)
         s->record.remarks = json_dumps(s->remarks, JSON_COMPACT);
     }
     for (size_t i = 0; i < s->n_targets && r >= 0 && s->unsaved; i++)
-        r = catalog_save_target(s->all->catalog, &s->targets[i].record);
-    watch_commit(s, r < 0 ? r : catalog_save_session(s->all->catalog, &s->record));
+        r = catalog_save_target(s->all->jobs.catalog, &s->targets[i].record);
+    watch_commit(s, r < 0 ? r : catalog_save_session(s->all->jobs.catalog, &s->record));
 }
 
 void target_save(struct target *t)
 {
-    watch_commit(t->session, catalog_save_target(t->session->all->catalog, &t->record));
+    watch_commit(t->session, catalog_save_target(t->session->all->jobs.catalog, &t->record));
 }
 
 /* What an operator looks up of a session's life. */
@@ -73,30 +105,30 @@ static const char *const message_of_state[_STATE_MAX] = {
     [STATE_FAILED] = MESSAGE_SESSION_FAILED,
 };
 
-void session_tell(struct session *s)
+void session_report_state(struct session *s)
 {
-    catalog_add_event(s->all->catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
+    catalog_add_event(s->all->jobs.catalog, "session-state", "profd", s->record.session_id, RECORD_NONE,
                       RECORD_NONE, "%s%s%s", state_name(s->record.state), s->record.reason ? ": " : "",
                       s->record.reason ? s->record.reason : "");
 }
 
-void session_edge(struct session *s, enum state to)
+void session_change_state(struct session *s, enum state to)
 {
-    assert(edge_exists(s->record.state, to));
+    assert(transition_exists(s->record.state, to));
     s->record.state = to;
     session_save(s);
-    session_tell(s);
+    session_report_state(s);
     log_struct(LOG_INFO, LOG_FIELDS(.session_id = s->record.session_id, .message_id = message_of_state[to]),
                "session s%" PRId64 " is %s%s%s", s->record.session_id, state_name(to),
                s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
 }
 
-void target_edge(struct target *t, enum state to)
+void target_change_state(struct target *t, enum state to)
 {
-    assert(edge_exists(t->record.state, to));
+    assert(transition_exists(t->record.state, to));
     t->record.state = to;
     target_save(t);
-    catalog_add_event(t->session->all->catalog, "target-state", "profd", t->session->record.session_id,
+    catalog_add_event(t->session->all->jobs.catalog, "target-state", "profd", t->session->record.session_id,
                       t->record.target_id, RECORD_NONE, "%s %s%s%s", t->worker.url, state_name(to),
                       t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
     if (to == STATE_FAILED)
@@ -118,13 +150,11 @@ void target_fail(struct target *t, const char *failure, const char *remedy)
 
 void session_explain(struct session *s, const char *remedy, const char *format, ...)
 {
-    if (s->record.reason)
-        return;
     va_list ap;
+
     va_start(ap, format);
-    s->record.reason = xvasprintf(format, ap);
+    job_explain(&s->record.reason, &s->record.remedy, remedy, format, ap);
     va_end(ap);
-    replace_str(&s->record.remedy, remedy);
 }
 
 void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
@@ -142,57 +172,9 @@ void session_remark(struct session *s, const struct target *t, const char *remed
     if (!s->remarks)
         s->remarks = json_array();
     json_array_append_new(s->remarks, item);
-    catalog_add_event(s->all->catalog, "remark", "profd", s->record.session_id,
+    catalog_add_event(s->all->jobs.catalog, "remark", "profd", s->record.session_id,
                       t ? t->record.target_id : RECORD_NONE, RECORD_NONE, "%s%s%s", t ? t->worker.url : "",
                       t ? " " : "", text);
-}
-
-struct session *session_alloc(struct sessions *all, size_t n_targets)
-{
-    struct session *s = xcalloc(1, sizeof(*s));
-
-    s->all = all;
-    s->n_targets = n_targets;
-    s->requested_ns = mono_ns();
-    s->targets = xcalloc(n_targets, sizeof(*s->targets));
-    session_record_init(&s->record);
-    for (size_t i = 0; i < n_targets; i++) {
-        s->targets[i].session = s;
-        s->targets[i].steps_before = s->targets[i].steps_before_load = -1;
-        target_record_init(&s->targets[i].record);
-        worker_init(&s->targets[i].worker);
-    }
-    TAILQ_INSERT_TAIL(&all->list, s, next);
-    return s;
-}
-
-static void target_release(struct target *t)
-{
-    if (t->call)
-        call_cancel(t->call);
-    if (t->retry)
-        event_free(t->retry);
-    target_record_done(&t->record);
-    worker_done(&t->worker);
-    credentials_done(&t->credentials);
-    target_forget_counted(t);
-}
-
-void session_free(struct session *s)
-{
-    TAILQ_REMOVE(&s->all->list, s, next);
-    probe_cancel(s->probe);
-    session_timer_off(s);
-    if (s->hard_timer)
-        event_free(s->hard_timer);
-    for (size_t i = 0; i < s->n_targets; i++)
-        target_release(&s->targets[i]);
-    free(s->targets);
-    session_record_done(&s->record);
-    start_request_done(&s->request);
-    json_decref(s->remarks);
-    free(s->waiting_for);
-    free(s);
 }
 
 /* After the commit of its last edge. One that could not be saved stays in memory until it can. */
@@ -217,9 +199,9 @@ static void walk_to(struct session *s, enum state outcome)
     };
 
     if (s->record.state == STATE_RECORDING)
-        session_edge(s, STATE_STOPPING);
-    while (!edge_exists(s->record.state, outcome))
-        session_edge(s, on_the_way[s->record.state]);
+        session_change_state(s, STATE_STOPPING);
+    while (!transition_exists(s->record.state, outcome))
+        session_change_state(s, on_the_way[s->record.state]);
 }
 
 static void explain_outcome(struct session *s)
@@ -248,14 +230,14 @@ void session_check_finished(struct session *s)
         if (!state_is_final(states[i]))
             return;
     }
-    enum state outcome = outcome_of(states, s->n_targets);
+    enum state outcome = session_outcome(states, s->n_targets);
     walk_to(s, outcome);
     session_timer_off(s);
     if (s->hard_timer)
         event_del(s->hard_timer);
     s->record.finished_at = wall_ns();
     explain_outcome(s);
-    session_edge(s, outcome);
+    session_change_state(s, outcome);
     sessions_count_end(s);
     if (s->all->collector_ops)
         s->all->collector_ops->ended(s, s->all->collector);
@@ -263,5 +245,5 @@ void session_check_finished(struct session *s)
         session_stop_load(s);
     struct timeval at_once = {0};
     event_add(s->all->proceed, &at_once);
-    catalog_then(s->all->catalog, false, on_finished, s);
+    catalog_then(s->all->jobs.catalog, false, on_finished, s);
 }

@@ -3,7 +3,7 @@
  * What a user asks of a session or of a run (openapi.yaml, StartRequest and RunRequest), parsed and checked.
  * Pure: JSON in, a plain struct out.
  *
- * The struct borrows nothing from the JSON; start_request_done() frees what it holds.
+ * The struct borrows nothing from the JSON; job_request_done() frees what it holds.
  */
 #pragma once
 
@@ -43,7 +43,7 @@ struct request_job {
     } phases[_JOB_PHASE_MAX];
 };
 
-struct start_request {
+struct job_request {
     struct fleet_query source;
     char **only; /* of the router's or fleet's workers, take these */
     size_t n_only;
@@ -63,13 +63,15 @@ struct start_request {
 };
 
 /* Unknown members, wrong types and impossible combinations are problems that name the member. */
-int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p);
+int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p);
 /* The same of a run, which takes what names and chooses workers, and needs a workload. */
-int run_request_parse(const json_t *j, struct start_request *ret, struct problem *p);
+int run_request_parse(const json_t *j, struct job_request *ret, struct problem *p);
 /* What is kept of a workload: of its prompts how many they were. A reference of its own. */
 json_t *workload_kept(const json_t *workload);
-void start_request_done(struct start_request *r);
+void job_request_done(struct job_request *r);
 const char *job_phase_name(enum job_phase phase);
 enum job_phase job_phase_of(enum role role);
+/* Whether the request names this worker, by role and URL. */
+bool job_request_matches(const struct job_request *r, const struct worker *w);
 /* What a worker of this role is to record; strings are borrowed. */
-struct recording start_request_recording(const struct start_request *r, enum role role);
+struct recording job_request_recording(const struct job_request *r, enum role role);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/session/request.h"
+#include "daemon/jobs/request.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -80,7 +80,7 @@ static int take_activities(const json_t *v, const char *member, void *field, str
 
 static int take_workers(const json_t *v, const char *member, void *field, struct problem *p)
 {
-    struct start_request *r = field;
+    struct job_request *r = field;
     size_t i;
     json_t *url;
 
@@ -134,7 +134,7 @@ static int take_load(const json_t *v, const char *member, void *field, struct pr
 {
     const json_t *through = json_object_get(v, "through"), *until = json_object_get(v, "until");
     const char *word = json_string_value(until);
-    struct start_request *r = field;
+    struct job_request *r = field;
 
     if (!json_is_object(v) || json_object_size(v) > (size_t)((through != NULL) + (until != NULL)))
         return wrong(p, member, "an object with \"through\" and \"until\"");
@@ -168,7 +168,7 @@ enum job_phase job_phase_of(enum role role)
     return role == ROLE_PREFILL ? JOB_PREFILL : role == ROLE_DECODE ? JOB_DECODE : JOB_AGGREGATED;
 }
 
-static int take_phases(const json_t *v, struct start_request *r, struct problem *p)
+static int take_phases(const json_t *v, struct job_request *r, struct problem *p)
 {
     size_t n = 0;
 
@@ -196,7 +196,7 @@ static int take_job(const json_t *v, const char *member, void *field, struct pro
 {
     const char *folder = json_get_str(v, "folder");
     const json_t *phases = json_object_get(v, "phases");
-    struct start_request *r = field;
+    struct job_request *r = field;
 
     if (json_object_size(v) != 2 || !is_folder_name(folder) || !json_is_object(phases))
         return wrong(p, member,
@@ -206,7 +206,7 @@ static int take_job(const json_t *v, const char *member, void *field, struct pro
     return take_phases(phases, r, p);
 }
 
-struct recording start_request_recording(const struct start_request *r, enum role role)
+struct recording job_request_recording(const struct job_request *r, enum role role)
 {
     struct recording recording = r->recording;
     enum job_phase phase = job_phase_of(role);
@@ -218,7 +218,25 @@ struct recording start_request_recording(const struct start_request *r, enum rol
     return recording;
 }
 
-#define FIELD(f) offsetof(struct start_request, f)
+bool job_request_matches(const struct job_request *r, const struct worker *w)
+{
+    if (r->role >= 0 && (int)w->role != r->role)
+        return false;
+    if (r->job.folder && r->job.phases[job_phase_of(w->role)].steps == 0)
+        return false;
+    if (r->n_only == 0)
+        return true;
+    for (size_t i = 0; i < r->n_only; i++) {
+        size_t n = strlen(r->only[i]);
+        while (n > 0 && r->only[i][n - 1] == '/')
+            n--;
+        if ((strlen(w->url) == n && strncmp(w->url, r->only[i], n) == 0) || streq(w->listed_url, r->only[i]))
+            return true;
+    }
+    return false;
+}
+
+#define FIELD(f) offsetof(struct job_request, f)
 
 enum { OF_SESSIONS = 1, OF_RUNS = 2, OF_BOTH = OF_SESSIONS | OF_RUNS };
 
@@ -260,7 +278,7 @@ static const struct {
     {"job", take_job, 0, OF_SESSIONS},
 };
 
-static int take_member(struct start_request *r, bool of_run, const char *name, const json_t *value,
+static int take_member(struct job_request *r, bool of_run, const char *name, const json_t *value,
                        struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
@@ -271,7 +289,7 @@ static int take_member(struct start_request *r, bool of_run, const char *name, c
 }
 
 /* Workers alone are a static list; beside a router or fleet they choose from it. */
-static void settle_source(struct start_request *r)
+static void settle_source(struct job_request *r)
 {
     if (r->source.router || r->source.fleet)
         return;
@@ -280,7 +298,7 @@ static void settle_source(struct start_request *r)
     r->n_only = 0;
 }
 
-static int check_combination(struct start_request *r, struct problem *p)
+static int check_combination(struct job_request *r, struct problem *p)
 {
     struct recording *rec = &r->recording;
 
@@ -310,10 +328,9 @@ static int check_combination(struct start_request *r, struct problem *p)
     return 0;
 }
 
-static int parse(const json_t *j, bool of_run, struct start_request *ret, struct problem *p)
+static int parse(const json_t *j, bool of_run, struct job_request *ret, struct problem *p)
 {
-    struct start_request r = {
-        .role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
+    struct job_request r = {.role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
     const char *name;
     json_t *value;
     int err = 0;
@@ -331,7 +348,7 @@ static int parse(const json_t *j, bool of_run, struct start_request *ret, struct
     if (err == 0 && of_run && !r.workload)
         err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "a run needs a workload");
     if (err < 0) {
-        start_request_done(&r);
+        job_request_done(&r);
         return err;
     }
     settle_source(&r);
@@ -339,12 +356,12 @@ static int parse(const json_t *j, bool of_run, struct start_request *ret, struct
     return 0;
 }
 
-int start_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
     return parse(j, false, ret, p);
 }
 
-int run_request_parse(const json_t *j, struct start_request *ret, struct problem *p)
+int run_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
     return parse(j, true, ret, p);
 }
@@ -361,7 +378,7 @@ json_t *workload_kept(const json_t *workload)
     return kept;
 }
 
-void start_request_done(struct start_request *r)
+void job_request_done(struct job_request *r)
 {
     for (size_t i = 0; i < r->n_only; i++)
         free(r->only[i]);
@@ -372,5 +389,5 @@ void start_request_done(struct start_request *r)
     json_decref(r->labels);
     json_decref(r->workload);
     free(r->job.folder);
-    *r = (struct start_request){0};
+    *r = (struct job_request){0};
 }

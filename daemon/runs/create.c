@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Benchmark runs as a kind of job, and as the load of a session: who is sent requests, what is refused before
+ * anything is written, the row, and the instructions for profd-load.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/load/workload.h"
+#include "daemon/runs/internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* -- Who it is about ---------------------------------------------------------------------------------- */
+
+int run_choose(const struct fleet *fleet, const struct job_request *request, size_t **ret, size_t *ret_n,
+               struct problem *p)
+{
+    size_t *chosen = xcalloc(MAX(fleet->n_workers, (size_t)1), sizeof(*chosen)), n = 0;
+
+    for (size_t i = 0; i < fleet->n_workers; i++) {
+        const struct worker *w = &fleet->workers[i];
+        if (!job_request_matches(request, w) ||
+            (w->health == HEALTH_UNHEALTHY && !request->include_unhealthy) ||
+            (request->count > 0 && n == (size_t)request->count))
+            continue;
+        chosen[n++] = i;
+    }
+    *ret = chosen;
+    *ret_n = n;
+    if (n > 0)
+        return 0;
+    problem_set(p, -EINVAL, PROBLEM_NO_WORKERS,
+                "none of the %zu workers of %s is one that was asked for and healthy", fleet->n_workers,
+                fleet->router ? fleet->router : "the list");
+    problem_remedy(p, "profctl list-workers shows their URLs, roles and health.");
+    return -EINVAL;
+}
+
+/* -- Who is sent what --------------------------------------------------------------------------------- */
+
+/* Of one that works by itself. */
+static bool answers_alone(const struct worker *w)
+{
+    return w->role == ROLE_REGULAR || w->role == ROLE_UNKNOWN;
+}
+
+static void add_url(json_t *list, const char *url, enum engine engine)
+{
+    json_t *item = json_object();
+
+    json_put_str(item, "url", url);
+    if (engine != ENGINE_UNKNOWN)
+        json_put_str(item, "engine", engine_name(engine));
+    json_array_append_new(list, item);
+}
+
+static void add_worker(json_t *list, const struct worker *w)
+{
+    add_url(list, w->url, w->engine);
+    if (w->local && w->pid > 0)
+        json_put_int(json_array_get(list, json_array_size(list) - 1), "pid", w->pid);
+}
+
+/* What all of them run, ENGINE_UNKNOWN where they differ. */
+static enum engine common_engine(const struct fleet *fleet)
+{
+    enum engine engine = fleet->n_workers > 0 ? fleet->workers[0].engine : ENGINE_UNKNOWN;
+
+    for (size_t i = 1; i < fleet->n_workers; i++)
+        if (fleet->workers[i].engine != engine)
+            return ENGINE_UNKNOWN;
+    return engine;
+}
+
+/*
+ * Whoever answers alone is warmed up by himself. The others do their part of what is sent through the router:
+ * it gets as much as if each of the larger group were asked.
+ */
+static void plan_warm_up(const struct fleet *fleet, struct run_plan *plan)
+{
+    size_t n_prefill = 0, n_decode = 0;
+
+    for (size_t i = 0; i < fleet->n_workers; i++) {
+        const struct worker *w = &fleet->workers[i];
+        n_prefill += w->role == ROLE_PREFILL;
+        n_decode += w->role == ROLE_DECODE;
+        if (answers_alone(w) && w->health != HEALTH_UNHEALTHY)
+            add_worker(plan->warm, w);
+    }
+    for (size_t i = 0; i < MAX(n_prefill, n_decode) || json_array_size(plan->warm) == 0; i++)
+        add_url(plan->warm, fleet->router, common_engine(fleet));
+}
+
+static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
+                        struct run_plan *plan, struct problem *p)
+{
+    for (size_t i = 0; i < n_chosen; i++) {
+        const struct worker *w = &fleet->workers[chosen[i]];
+        if (!answers_alone(w)) {
+            problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED,
+                        "%s is a %s worker, which answers no request by itself", w->url, role_name(w->role));
+            problem_remedy(p, "Send through the fleet's router: --router URL, without --through workers.");
+            return -EINVAL;
+        }
+        add_worker(plan->targets, w);
+    }
+    return 0;
+}
+
+int run_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
+                  size_t n_chosen, struct run_plan *ret, struct problem *p)
+{
+    bool by_router = request->through == LOAD_THROUGH_ANY ? fleet->router != NULL
+                                                          : request->through == LOAD_THROUGH_ROUTER;
+    struct run_plan plan = {.targets = json_array(), .warm = json_array(), .workers = json_array()};
+    int r = 0;
+
+    for (size_t i = 0; i < n_chosen; i++)
+        add_worker(plan.workers, &fleet->workers[chosen[i]]);
+    if (by_router && !fleet->router) {
+        r = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no router to send requests through");
+        problem_remedy(p, "Name one by --router URL, or leave --through out.");
+    } else if (by_router) {
+        add_url(plan.targets, fleet->router, common_engine(fleet));
+        plan_warm_up(fleet, &plan);
+    } else {
+        r = plan_workers(fleet, chosen, n_chosen, &plan, p);
+        json_array_extend(plan.warm, plan.targets);
+    }
+    plan.first = xstrdup(json_get_str(json_array_get(plan.targets, 0), "url"));
+    if (r < 0)
+        run_plan_done(&plan);
+    else
+        *ret = plan;
+    return r;
+}
+
+void run_plan_done(struct run_plan *plan)
+{
+    json_decref(plan->targets);
+    json_decref(plan->warm);
+    json_decref(plan->workers);
+    free(plan->first);
+    *plan = (struct run_plan){0};
+}
+
+/* -- Refusals ----------------------------------------------------------------------------------------- */
+
+/* profd-load gets one set: a worker's own would be shown to the others. */
+static int find_credentials(const struct runs *all, const struct fleet *fleet, const struct run_plan *plan,
+                            const struct credentials **ret, struct problem *p)
+{
+    const struct fleet_settings *settings = all->modules.fleet_settings;
+    const json_t *target;
+    size_t i;
+
+    *ret = settings_credentials(settings, fleet->name, plan->first);
+    json_array_foreach(plan->targets, i, target) {
+        const char *url = json_get_str(target, "url");
+        if (settings_credentials(settings, fleet->name, url) == *ret)
+            continue;
+        problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED, "%s and %s have credentials of their own in profd.conf",
+                    plan->first, url);
+        problem_remedy(p, "Send through the fleet's router, or to one of them at a time.");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int run_check(struct runs *all, const struct job_request *request, const struct fleet *fleet,
+              const size_t *chosen, size_t n_chosen, struct problem *p)
+{
+    _cleanup_(workload_done) struct workload workload = {0};
+    _cleanup_(run_plan_done) struct run_plan plan = {0};
+    const struct credentials *credentials;
+
+    int r = workload_parse(request->workload, &workload, p);
+    if (r == 0)
+        r = run_plan_make(fleet, request, chosen, n_chosen, &plan, p);
+    return r == 0 ? find_credentials(all, fleet, &plan, &credentials, p) : r;
+}
+
+/* -- The order ---------------------------------------------------------------------------------------- */
+
+static json_t *network_to_json(const struct network_policy *policy)
+{
+    _cleanup_(freep) char *allow = network_format(policy);
+    json_t *j = json_object();
+
+    json_put_str(j, "allow", allow);
+    return j;
+}
+
+static json_t *credentials_to_json(const struct credentials *c)
+{
+    json_t *j = json_object();
+
+    if (!c)
+        return j;
+    json_put_str(j, "token_file", c->token_file);
+    json_put_str(j, "ca_file", c->ca_file);
+    json_put_str(j, "cert_file", c->cert_file);
+    json_put_str(j, "key_file", c->key_file);
+    return j;
+}
+
+static char *make_order(const struct runs *all, const struct job_request *request,
+                        const struct run_plan *plan, const struct credentials *credentials)
+{
+    _cleanup_json_ order = json_object();
+
+    json_object_set(order, "workload", request->workload);
+    json_object_set(order, "targets", plan->targets);
+    json_object_set(order, "warm", plan->warm);
+    json_object_set(order, "workers", plan->workers);
+    json_object_set_new(order, "network", network_to_json(all->modules.network));
+    json_object_set_new(order, "credentials", credentials_to_json(credentials));
+    return json_dumps(order, JSON_COMPACT);
+}
+
+/* -- The row ------------------------------------------------------------------------------------------ */
+
+static char *dump(json_t *take)
+{
+    char *text = json_dumps(take, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(take);
+    return text;
+}
+
+static void fill_record(struct run_record *rec, const struct job_request *request, const struct fleet *fleet,
+                        const struct run_plan *plan, const char *actor)
+{
+    rec->state = RUN_REQUESTED;
+    rec->router = xstrdup(fleet->router);
+    rec->dialect = xstrdup(fleet->dialect);
+    rec->fleet = xstrdup(fleet->name);
+    rec->model = xstrdup(json_get_str(request->workload, "model"));
+    rec->workload = dump(workload_kept(request->workload));
+    rec->targets = dump(json_incref(plan->targets));
+    rec->labels = dump(json_incref(request->labels));
+    rec->requested_at = wall_ns();
+    rec->requested_by = xstrdup(actor);
+}
+
+struct run *run_create(struct runs *all, const struct job_request *request, const struct fleet *fleet,
+                       const size_t *chosen, size_t n_chosen, const char *actor, int64_t session_id,
+                       int *ret_err)
+{
+    _cleanup_(workload_done) struct workload workload = {0};
+    _cleanup_(run_plan_done) struct run_plan plan = {0};
+    const struct credentials *credentials;
+    struct catalog *c = all->jobs.catalog;
+
+    if (workload_parse(request->workload, &workload, NULL) < 0 ||
+        run_plan_make(fleet, request, chosen, n_chosen, &plan, NULL) < 0 ||
+        find_credentials(all, fleet, &plan, &credentials, NULL) < 0) {
+        *ret_err = -EINVAL;
+        return NULL;
+    }
+    struct run *run = run_alloc(all);
+    fill_record(&run->record, request, fleet, &plan, actor);
+    run->record.session_id = session_id;
+    run->drain_ns = workload.drain_ns;
+    run->order = make_order(all, request, &plan, credentials);
+    *ret_err = catalog_saw_fleet(c, fleet);
+    if (*ret_err >= 0)
+        *ret_err = catalog_add_run(c, &run->record);
+    if (*ret_err >= 0)
+        *ret_err =
+            catalog_add_run_event(c, actor, run->record.run_id, session_id, "requested: %zu workers of %s",
+                                  n_chosen, fleet->router ? fleet->router : "a list");
+    if (*ret_err < 0) {
+        run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+/* -- As a job ----------------------------------------------------------------------------------------- */
+
+static unsigned runs_limit(const struct jobs *jobs, unsigned *ret_max)
+{
+    const struct runs *all = (const struct runs *)jobs;
+
+    *ret_max = (unsigned)all->modules.settings->runs_max;
+    return runs_count(all);
+}
+
+static int run_job_choose(struct job_creation *c, struct problem *p)
+{
+    return run_choose(c->fleet, &c->request, &c->plan.chosen, &c->plan.n_chosen, p);
+}
+
+static int run_job_check(struct job_creation *c, struct problem *p)
+{
+    return run_check((struct runs *)c->jobs, &c->request, c->fleet, c->plan.chosen, c->plan.n_chosen, p);
+}
+
+static int64_t run_job_add(struct job_creation *c)
+{
+    int r;
+    const struct run *run = run_create((struct runs *)c->jobs, &c->request, c->fleet, c->plan.chosen,
+                                       c->plan.n_chosen, c->actor, RECORD_NONE, &r);
+
+    return run ? run->record.run_id : r;
+}
+
+static void run_job_drop(struct jobs *jobs, int64_t id)
+{
+    run_free(runs_find((struct runs *)jobs, id));
+}
+
+static void run_job_begin(struct jobs *jobs, int64_t id)
+{
+    struct run *run = runs_find((struct runs *)jobs, id);
+
+    if (run && !run->is_over)
+        run_begin(run);
+}
+
+static void run_job_abandon(struct jobs *jobs, int64_t id, const char *actor)
+{
+    run_stop(runs_find((struct runs *)jobs, id), actor);
+}
+
+const struct job_kind run_kind = {
+    .noun = "benchmark run",
+    .limit_remedy = "[load] runs= in profd.conf sets the maximum; profctl list-runs lists them.",
+    .count = runs_limit,
+    .choose = run_job_choose,
+    .check = run_job_check,
+    .add = run_job_add,
+    .drop = run_job_drop,
+    .begin = run_job_begin,
+    .abandon = run_job_abandon,
+};
+
+/* -- As the load of a session (struct loader_ops) ----------------------------------------------------- */
+
+static int run_load_check(const struct job_request *request, const struct fleet *fleet, const size_t *chosen,
+                          size_t n_chosen, void *loader, struct problem *p)
+{
+    struct runs *all = loader;
+    int r = job_check_limits(&all->jobs, request, p);
+
+    return r < 0 ? r : run_check(all, request, fleet, chosen, n_chosen, p);
+}
+
+static int run_load_create(struct session *s, const struct fleet *fleet, const size_t *chosen,
+                           size_t n_chosen, const char *actor, void *loader)
+{
+    int r;
+    const struct run *run =
+        run_create(loader, &s->request, fleet, chosen, n_chosen, actor, s->record.session_id, &r);
+
+    if (run)
+        s->run_id = run->record.run_id;
+    return r;
+}
+
+static void run_load_forget(struct session *s, void *loader)
+{
+    struct run *run = runs_find(loader, s->run_id);
+
+    if (run)
+        run_free(run);
+}
+
+static void run_load_warm_up(struct session *s, void *loader)
+{
+    struct run *run = runs_find(loader, s->run_id);
+
+    if (run)
+        run_begin(run);
+}
+
+static void run_load_go(struct session *s, void *loader)
+{
+    struct run *run = runs_find(loader, s->run_id);
+
+    if (run && !run->is_over)
+        run_go(run);
+}
+
+static void run_load_stop(struct session *s, void *loader)
+{
+    struct run *run = runs_find(loader, s->run_id);
+
+    if (!run)
+        return;
+    run->lasted = s->load_lasted;
+    run_stop(run, "the end of its session");
+}
+
+const struct loader_ops runs_loader = {
+    .check = run_load_check,
+    .create = run_load_create,
+    .forget = run_load_forget,
+    .warm_up = run_load_warm_up,
+    .go = run_load_go,
+    .stop = run_load_stop,
+};

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions as a kind of job: which workers are recorded, what is refused before anything is written, and the rows.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define STEPS_PROBE_TIMEOUT_NS (1500 * NS_PER_MS)
+
+static struct sessions *sessions_of(struct jobs *jobs)
+{
+    return (struct sessions *)jobs;
+}
+
+/* -- Refusals -- */
+
+static unsigned sessions_limit(const struct jobs *jobs, unsigned *ret_max)
+{
+    const struct sessions *all = (const struct sessions *)jobs;
+
+    *ret_max = all->settings->sessions_max;
+    return sessions_count(all);
+}
+
+static int session_check_duration(const struct jobs *jobs, const struct job_request *request,
+                                  struct problem *p)
+{
+    int64_t max_ns = ((const struct sessions *)jobs)->settings->session_limit_ns;
+    char limit[UNIT_TEXT_MAX];
+
+    if (request->recording.duration_ns <= max_ns)
+        return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the duration is longer than the limit of %s",
+                format_duration(limit, max_ns));
+    problem_remedy(p, "[timeouts] session= in profd.conf sets the limit; a trace of minutes is gigabytes.");
+    return -EINVAL;
+}
+
+static int session_check_free(struct job_creation *c, struct problem *p)
+{
+    char until[UNIT_TEXT_MAX];
+
+    for (size_t i = 0; i < c->plan.n_chosen && !c->request.queue; i++) {
+        const char *url = c->fleet->workers[c->plan.chosen[i]].url;
+        const struct session *holder = sessions_holder(sessions_of(c->jobs), url, NULL);
+        if (!holder)
+            continue;
+        const struct session_record *r = &holder->record;
+        int64_t end = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at;
+        problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
+                    r->session_id, r->requested_by, state_name(r->state), end != RECORD_NONE ? " until " : "",
+                    end != RECORD_NONE ? format_time(until, end) : "");
+        problem_remedy(p, "profctl stop s%" PRId64 " ends it; --queue waits for it.", r->session_id);
+        return -EBUSY;
+    }
+    return 0;
+}
+
+static int session_choose(struct job_creation *c, struct problem *p)
+{
+    int r = session_plan_make(c->fleet, &c->request, &c->plan, p);
+    return r < 0 ? r : session_check_free(c, p);
+}
+
+static int session_check(struct job_creation *c, struct problem *p)
+{
+    const struct sessions *all = sessions_of(c->jobs);
+    int r = session_check_free(c, p);
+
+    if (r < 0 || !c->request.workload)
+        return r;
+    if (!all->loader_ops)
+        return problem_set(p, -ENOTSUP, PROBLEM_UNSUPPORTED, "this profd cannot send a load");
+    return all->loader_ops->check(&c->request, c->fleet, c->plan.chosen, c->plan.n_chosen, all->loader, p);
+}
+
+/* -- Engines that do not stop after N steps: whether profd can count the steps -- */
+
+static void session_on_steps(const struct probe_answer *answers, void *arg)
+{
+    struct job_creation *c = arg;
+    _cleanup_(problem_done) struct problem p = {0};
+
+    for (size_t i = 0; i < c->plan.n_chosen && p.kind == PROBLEM_NONE; i++) {
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0)
+            continue;
+        problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED,
+                    "--steps on %s: %s ignores it, and its /metrics do not count steps", w->url,
+                    engine_name(w->engine));
+        problem_remedy(&p, "Use --duration.");
+    }
+    job_creation_continue(c, p.kind == PROBLEM_NONE ? NULL : &p);
+}
+
+static bool session_inquire(struct job_creation *c)
+{
+    _cleanup_(freep) const struct worker **workers = xcalloc(c->plan.n_chosen, sizeof(*workers));
+    bool matters = false;
+
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        workers[i] = &c->fleet->workers[c->plan.chosen[i]];
+        matters = matters || (c->request.recording.steps > 0 && !worker_ops(workers[i])->stops_after_steps);
+    }
+    if (matters)
+        c->inquiry = probe_start(sessions_of(c->jobs), c->fleet->name, workers, c->plan.n_chosen,
+                                 STEPS_PROBE_TIMEOUT_NS, session_on_steps, c);
+    return matters;
+}
+
+static void session_inquire_cancel(struct job_creation *c)
+{
+    probe_cancel(c->inquiry);
+}
+
+/* -- The rows -- */
+
+/*
+ * Where an engine is told where to write, each target gets a directory of its own below the one it was
+ * started with: two workers that share a directory and an id would overwrite each other's files.
+ */
+static void target_set_output_dir(struct target *t, int index)
+{
+    const struct trace_place *place = &t->worker.place;
+    if (target_engine(t)->counts_functions)
+        return; /* what lies there is no trace */
+    const char *base = place->dir ? place->dir : "/tmp";
+    _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
+                                             t->session->record.requested_at / NS_PER_MS, index);
+
+    if (!target_engine(t)->takes_output_dir) {
+        t->record.trace_dir = xstrdup(place->local_dir);
+        return;
+    }
+    t->record.output_dir = xasprintf("%s/%s", base, below);
+    t->record.trace_dir = place->local_dir ? xasprintf("%s/%s", place->local_dir, below) : NULL;
+}
+
+static int session_add_target(struct target *t, const struct job_request *request, const struct worker *w,
+                              int index)
+{
+    _cleanup_json_ facts = worker_to_json(w);
+    struct session *s = t->session;
+
+    worker_from_json(facts, &t->worker);
+    t->record.session_id = s->record.session_id;
+    t->record.state = STATE_REQUESTED;
+    t->record.worker_url = xstrdup(w->url);
+    t->record.worker = json_dumps(facts, JSON_COMPACT);
+    /* A request is recorded by the rank that takes it. */
+    t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
+    t->record.profile_id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->record.session_id, index,
+                                     s->record.requested_at / NS_PER_MS);
+    target_set_output_dir(t, index);
+    return catalog_add_target(s->all->jobs.catalog, &t->record);
+}
+
+/* A workload's prompts may be megabytes, and are stored for nobody but their owner. */
+static char *session_options_text(const struct job_creation *c)
+{
+    _cleanup_json_ options = json_copy(c->options);
+
+    if (c->request.workload)
+        json_object_set_new(options, "workload", workload_kept(c->request.workload));
+    return json_dumps(options, JSON_COMPACT);
+}
+
+static int session_add_rows(struct job_creation *c, struct session *s)
+{
+    struct session_record *rec = &s->record;
+    struct catalog *catalog = c->jobs->catalog;
+
+    rec->state = STATE_REQUESTED;
+    rec->router = xstrdup(c->fleet->router);
+    rec->dialect = xstrdup(c->fleet->dialect);
+    rec->fleet = xstrdup(c->fleet->name);
+    rec->options = session_options_text(c);
+    rec->labels = json_dumps(c->request.labels, JSON_COMPACT | JSON_SORT_KEYS);
+    rec->requested_at = wall_ns();
+    rec->requested_by = xstrdup(c->actor);
+    if (json_array_size(c->plan.remarks) > 0) {
+        s->remarks = json_deep_copy(c->plan.remarks);
+        rec->remarks = json_dumps(s->remarks, JSON_COMPACT);
+    }
+    if (json_array_size(c->plan.skipped) > 0)
+        rec->skipped = json_dumps(c->plan.skipped, JSON_COMPACT);
+    if (c->request.start_at > 0)
+        rec->start_at = c->request.start_at;
+    int r = catalog_saw_fleet(catalog, c->fleet);
+    if (r >= 0)
+        r = catalog_add_session(catalog, rec);
+    for (size_t i = 0; i < s->n_targets && r >= 0; i++)
+        r = session_add_target(&s->targets[i], &c->request, &c->fleet->workers[c->plan.chosen[i]], (int)i);
+    if (r >= 0)
+        r = catalog_add_event(catalog, "session-requested", c->actor, rec->session_id, RECORD_NONE,
+                              RECORD_NONE, "%zu workers of %s", s->n_targets,
+                              rec->router ? rec->router : "a list");
+    return r;
+}
+
+static void session_drop(struct session *s)
+{
+    if (session_has_load(s))
+        s->all->loader_ops->forget(s, s->all->loader);
+    session_free(s);
+}
+
+static int64_t session_add(struct job_creation *c)
+{
+    struct sessions *all = sessions_of(c->jobs);
+    struct session *s = session_alloc(all, c->plan.n_chosen);
+    int r = session_add_rows(c, s);
+
+    s->request = c->request;
+    c->request = (struct job_request){0};
+    if (r >= 0 && s->request.workload) {
+        r = all->loader_ops->create(s, c->fleet, c->plan.chosen, c->plan.n_chosen, c->actor, all->loader);
+        json_t *kept = workload_kept(s->request.workload);
+        json_decref(s->request.workload);
+        s->request.workload = kept;
+    }
+    if (r >= 0)
+        return s->record.session_id;
+    session_drop(s);
+    return r;
+}
+
+static void session_on_dropped(struct jobs *jobs, int64_t id)
+{
+    session_drop(sessions_find(sessions_of(jobs), id));
+}
+
+static void session_on_created(struct jobs *jobs, int64_t id)
+{
+    struct session *s = sessions_find(sessions_of(jobs), id);
+
+    s->created = true;
+    session_proceed(s);
+}
+
+static void session_on_abandoned(struct jobs *jobs, int64_t id, const char *actor)
+{
+    sessions_find(sessions_of(jobs), id)->created = true;
+    sessions_stop(sessions_of(jobs), id, actor);
+}
+
+const struct job_kind session_kind = {
+    .noun = "session",
+    .limit_remedy = "[limits] sessions= in profd.conf sets the maximum; profctl status lists them.",
+    .count = sessions_limit,
+    .check_request = session_check_duration,
+    .choose = session_choose,
+    .inquire = session_inquire,
+    .inquire_cancel = session_inquire_cancel,
+    .check = session_check,
+    .add = session_add,
+    .drop = session_on_dropped,
+    .begin = session_on_created,
+    .abandon = session_on_abandoned,
+    .shutdown_over = sessions_log_pending_stops,
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls to the worker of one target: their paths, credentials and bounds, what an unanswered one means, and the
+ * recording that it is asked for.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "daemon/functions/snapshot.h"
+#include "daemon/session/internal.h"
+#include <errno.h>
+
+static const struct credentials *target_credentials(const struct target *t)
+{
+    const struct credentials *c =
+        settings_credentials(t->session->all->fleet_settings, t->session->record.fleet, t->worker.url);
+    return c && credentials_any(c) ? c : &t->credentials;
+}
+
+void target_keep_credentials(struct target *t)
+{
+    struct credentials kept;
+
+    credentials_copy(target_credentials(t), &kept);
+    credentials_done(&t->credentials);
+    t->credentials = kept;
+}
+
+/* Of a start or a stop its status counts, and what a failure says. What answers a request that is recorded is
+ * read on: whoever hangs up may end it. */
+static size_t target_answer_max(const struct target *t)
+{
+    if (target_engine(t)->counts_functions)
+        return SNAPSHOT_BYTES_MAX;
+    return t->session->request.recording.prompt ? CALL_ANSWER_MAX_DEFAULT : ANSWER_EXCERPT_MAX;
+}
+
+struct call *target_call(struct target *t, const char *path, json_t *body, int64_t timeout_ns,
+                         void (*done)(const struct call_result *result, void *arg))
+{
+    struct sessions *all = t->session->all;
+    _cleanup_(freep) char *url = xasprintf("%s%s", t->worker.url, path);
+    _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    const struct engine_ops *engine = target_engine(t);
+    struct call_request request = {
+        .method = engine_method(engine),
+        .url = url,
+        .body = text,
+        .credentials = target_credentials(t),
+        .admin = true,
+        .connect_timeout_ns = all->settings->connect_timeout_ns,
+        .deadline_ns = mono_ns() + timeout_ns,
+        .answer_max = target_answer_max(t),
+        .account = (uint64_t)t->session->record.session_id,
+    };
+    return call_start(all->caller, &request, done, t);
+}
+
+static const char *target_path(const struct target *t, const char *path, const char *older)
+{
+    return t->older_paths && older ? older : path;
+}
+
+const char *target_start_path(const struct target *t)
+{
+    const struct engine_ops *ops = target_engine(t);
+
+    if (t->session->request.recording.prompt && ops->request_path)
+        return ops->request_path;
+    return target_path(t, ops->start_path, ops->older_start_path);
+}
+
+const char *target_stop_path(const struct target *t)
+{
+    return target_path(t, target_engine(t)->stop_path, target_engine(t)->older_stop_path);
+}
+
+bool target_goes_older(struct target *t, const struct call_result *r)
+{
+    if (r->err < 0 || r->status != 404 || t->older_paths || !target_engine(t)->older_start_path)
+        return false;
+    t->older_paths = true;
+    return true;
+}
+
+bool target_ends_by_itself(const struct target *t)
+{
+    return t->session->request.recording.steps > 0 || !target_engine(t)->stop_path;
+}
+
+struct recording target_recording(const struct target *t)
+{
+    struct recording recording = job_request_recording(&t->session->request, t->worker.role);
+    if (t->steps_before_load >= 0)
+        recording.start_step = MAX(recording.start_step, (int64_t)1) + (int64_t)t->steps_before_load;
+    recording.profile_id = t->record.profile_id;
+    recording.output_dir = t->record.output_dir;
+    return recording;
+}
+
+/* -- Calls that were not answered -- */
+
+static const struct {
+    int err;
+    const char *remedy;
+} hints[] = {
+    {-ECONNREFUSED, "Nothing listens there any more: the server's log says why it ended."},
+    {-ECONNRESET, "The server's log says why it hung up."},
+    {-EHOSTUNREACH, "Is its host up, and can it be reached from here?"},
+    {-ENETUNREACH, "Is its host up, and can it be reached from here?"},
+    {-ENOBUFS, "Record fewer workers at a time, or raise [limits] answers= in profd.conf."},
+    {-EACCES, "Correct that key in profd.conf."},
+};
+
+char *unanswered_remedy(const struct call_result *r, const char *timeout_key)
+{
+    if (r->remedy)
+        return xstrdup(r->remedy);
+    if (r->err == -ETIMEDOUT && r->sent_at_ns == 0)
+        return xstrdup("Is its host up, and can it be reached from here?");
+    if (r->err == -ETIMEDOUT)
+        return xasprintf(
+            "It may still be writing a trace: wait for it, or raise [timeouts] %s= in profd.conf.",
+            timeout_key);
+    for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+        if (hints[i].err == r->err)
+            return xstrdup(hints[i].remedy);
+    return xstrdup("The server's log may say more.");
+}
