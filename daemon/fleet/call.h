@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "daemon/fleet/answer_body.h"
+#include "daemon/fleet/answer_budget.h"
 #include "daemon/fleet/network.h"
 #include <event2/event.h>
 

@@ -7,10 +7,9 @@
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
 #include "daemon/fleet/identify.h"
-#include "daemon/fleet/listing.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
-#include "daemon/fleet/workers_json.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <ifaddrs.h>

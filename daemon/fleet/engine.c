@@ -3,9 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/http_reason.h"
-#include "daemon/fleet/engine_table.h"
-#include "daemon/fleet/excerpt.h"
-#include "daemon/fleet/openapi.h"
+#include "daemon/fleet/answer_text.h"
 #include <errno.h>
 
 #define GROUP_SIZE_MAX 65536 /* more is nonsense */

@@ -5,7 +5,7 @@
  * paths, of which there are two generations, and the answers. Which engine it is, its metrics tell.
  */
 #include "base/alloc.h"
-#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/engine.h"
 
 #define START_PATH "/engine/control/start_profile"
 

@@ -5,7 +5,7 @@
  * GET /stats gives the sums so far (or writes them into files), and a recording is the difference of two.
  */
 #include "base/http_reason.h"
-#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/engine.h"
 
 #define STATS_PATH "/stats"
 

@@ -7,7 +7,7 @@
  * Pure, as engine.h says.
  */
 #include "base/alloc.h"
-#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/engine.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/prometheus.h"
-#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/engine.h"
 
 #define START_PATH "/start_profile"
 

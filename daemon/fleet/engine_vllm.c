@@ -5,7 +5,7 @@
  * start.
  */
 #include "base/alloc.h"
-#include "daemon/fleet/engine_table.h"
+#include "daemon/fleet/engine.h"
 
 #define START_PATH   "/start_profile"
 #define STEPS_METRIC "vllm:iteration_tokens_total_count"

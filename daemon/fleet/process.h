@@ -8,8 +8,11 @@
  */
 #pragma once
 
+#include "base/problem.h"
 #include "base/process_info.h"
+#include "base/util.h"
 #include "daemon/fleet/fleet.h"
+#include <sys/stat.h>
 
 /* What lets a profd that is a service read what is others'. */
 #define FOREIGN_DROP_IN "the drop-in collect-foreign.conf (profd(8), \"Installed\")"
@@ -27,3 +30,85 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
                            struct problem *p);
 /* Whether the worker's user could write there: 1 yes, 0 no, -1 cannot be known. */
 int process_can_write(const struct worker *w, const char *local_path);
+
+/*
+ * One directory under two names: what a process calls a path, and what profd calls it, told from the mount
+ * tables of both (/proc/PID/mountinfo, which everybody may read). Pure.
+ *
+ * So a directory that a container got from its host is found under the host's name, which outlives the
+ * container.
+ */
+
+#define MOUNTS_SIZE_MAX (4 << 20)
+
+/* Returns the path in the table `ours` that is the same place as `path` (absolute, without "..") in the table
+ * `theirs`; NULL where there is none. The caller frees it. */
+char *mounts_translate(const char *theirs, size_t theirs_size, const char *ours, size_t ours_size,
+                       const char *path);
+
+/*
+ * Paths across the borders of containers, for the rest of the inspection: the daemon's own door to them is
+ * process_resolve_path() in process.h.
+ */
+
+/* A file as the process sees it. */
+struct process_file {
+    char *data; /* NULL: it is not there, or not read */
+    size_t size;
+    char *refusal; /* why it is not read, although it may be there: a clause; NULL: none */
+};
+
+/* Reads a regular file under the name that the process gives it (absolute), as far as its user may read it
+ * and nobody else could have put it there (process_walk.h). */
+int process_read_file(pid_t pid, const char *path, size_t max, struct process_file *ret);
+void process_file_done(struct process_file *f);
+
+/* A directory of profd's own view must be one that it can list; one that is missing is made by the engine. */
+int process_check_dir(const struct worker *w, const char *local, struct problem *p);
+
+/* Whether the worker's user surely may not write to a directory of profd's own view: then what lies there is
+ * others', and profd lends nobody its rights to it. */
+bool process_is_kept_out(const struct worker *w, const char *local_dir);
+
+/* What a person can do where a worker's directory is not known, and where profd may not look. */
+void process_remedy_unknown(const struct worker *w, struct problem *p);
+void process_remedy_denied(const struct worker *w, struct problem *p);
+
+/*
+ * The way to a file as a worker's process goes it: one component after the other, beneath its root, with
+ * links as it follows them.
+ *
+ * profd may go where the process may not, and lends it nothing: a directory that its user may not search ends
+ * the way. So does one that everybody may write to, where what is in it could be anybody's: what stands in
+ * such a file says nothing of the worker.
+ */
+
+/* Whether the user may do all of what is asked (bits of one class: 4 read, 2 write, 1 search) with what lies
+ * at path: 1, 0, or -1 where that is not known. */
+int process_user_may(const struct process_status *user, const char *path, const struct stat *st,
+                     unsigned bits);
+
+/* An O_PATH descriptor of what lies at the end of the absolute path. -EACCES and -EPERM with the reason,
+ * which the caller frees. */
+int process_walk(int root_fd, const char *path, const struct process_status *user, char **ret_reason);
+
+/*
+ * Where one worker's traces appear, from what its process and its settings say. May block.
+ */
+
+/*
+ * Fills setup and place of a worker whose pid and uid are set, and makes local_dir of the directory that is
+ * known. A directory that is known already is kept. config may be NULL; remark ("" for none) says in found_by
+ * how the process was found.
+ */
+void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
+                   const char *remark);
+/* The same for a worker whose process is not known, for the given reason, which is emptied. own_host: its URL
+ * is one of this host. */
+void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
+                          const struct fleet_config *config, bool own_host, struct problem *reason);
+
+/* Whether the capabilities of a process count for profd's users; false where that is not known. */
+bool process_same_user_namespace(pid_t pid);
+/* The process's path under profd's own names, by the mount tables of both; NULL: none. The caller frees it. */
+char *process_translate_by_mounts(pid_t pid, const char *path);

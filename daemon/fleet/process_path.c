@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/process_path.h"
+#include "daemon/fleet/process.h"
 
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/process_info.h"
-#include "daemon/fleet/process.h"
-#include "daemon/fleet/process_mounts.h"
-#include "daemon/fleet/process_walk.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +15,143 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
+
+/* -- Mount tables -- */
+
+struct mount {
+    char *device; /* "254:0" */
+    char *root;   /* the directory of the device's file system that is mounted */
+    char *point;  /* where */
+};
+
+static void mount_done(struct mount *m)
+{
+    free(m->device);
+    free(m->root);
+    free(m->point);
+    *m = (struct mount){0};
+}
+
+static bool is_octal(const char *s)
+{
+    return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7';
+}
+
+/* A field up to the next space, with \040 and its like decoded. */
+static char *take_field(const char **cursor, const char *end)
+{
+    const char *s = *cursor, *stop = memchr(s, ' ', (size_t)(end - s));
+    if (!stop)
+        stop = end;
+    char *text = xcalloc((size_t)(stop - s) + 1, 1), *out = text;
+    while (s < stop) {
+        if (*s == '\\' && stop - s >= 4 && is_octal(s + 1)) {
+            *out++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
+            s += 4;
+        } else {
+            *out++ = *s++;
+        }
+    }
+    *cursor = stop < end ? stop + 1 : end;
+    return text;
+}
+
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime ..." */
+static bool parse_line(const char *line, const char *end, struct mount *ret)
+{
+    for (int i = 0; i < 2; i++)
+        free(take_field(&line, end));
+    ret->device = take_field(&line, end);
+    ret->root = take_field(&line, end);
+    ret->point = take_field(&line, end);
+    if (ret->root[0] == '/' && ret->point[0] == '/')
+        return true;
+    mount_done(ret);
+    return false;
+}
+
+/* What is left of path below the directory, from its slash on; NULL where it is not below. */
+static const char *below(const char *path, const char *directory)
+{
+    size_t n = streq(directory, "/") ? 0 : strlen(directory);
+    if (strncmp(path, directory, n) != 0 || (path[n] != '/' && path[n] != '\0'))
+        return NULL;
+    return path + n;
+}
+
+static char *join(const char *directory, const char *rest)
+{
+    if (streq(directory, "/"))
+        return xstrdup(*rest ? rest : "/");
+    return xasprintf("%s%s", directory, streq(rest, "/") ? "" : rest);
+}
+
+static const char *next_line(const char *line, const char *end)
+{
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+    return newline ? newline : end;
+}
+
+/* The mount that covers the path: the deepest, and of equal ones the last, which lies on top. */
+static bool covering_mount(const char *table, size_t size, const char *path, struct mount *ret)
+{
+    const char *end = table + size;
+    bool found = false;
+
+    for (const char *line = table; line < end; line = next_line(line, end) + 1) {
+        struct mount m;
+        if (!parse_line(line, next_line(line, end), &m))
+            continue;
+        if (!below(path, m.point) || (found && strlen(m.point) < strlen(ret->point))) {
+            mount_done(&m);
+            continue;
+        }
+        if (found)
+            mount_done(ret);
+        *ret = m;
+        found = true;
+    }
+    return found;
+}
+
+/* Whether path (in this table) is the place `inside` of the device's file system. */
+static bool leads_to(const char *table, size_t size, const char *path, const char *device, const char *inside)
+{
+    struct mount m;
+    if (!covering_mount(table, size, path, &m))
+        return false;
+    _cleanup_(freep) char *there = join(m.root, below(path, m.point));
+    bool same = streq(m.device, device) && streq(there, inside);
+    mount_done(&m);
+    return same;
+}
+
+char *mounts_translate(const char *theirs, size_t theirs_size, const char *ours, size_t ours_size,
+                       const char *path)
+{
+    _cleanup_(mount_done) struct mount source = {0};
+    const char *end = ours + ours_size;
+
+    if (!covering_mount(theirs, theirs_size, path, &source))
+        return NULL;
+    _cleanup_(freep) char *inside = join(source.root, below(path, source.point));
+    if (leads_to(ours, ours_size, path, source.device, inside))
+        return xstrdup(path);
+    for (const char *line = ours; line < end; line = next_line(line, end) + 1) {
+        _cleanup_(mount_done) struct mount m = {0};
+        if (!parse_line(line, next_line(line, end), &m))
+            continue;
+        const char *rest = streq(m.device, source.device) ? below(inside, m.root) : NULL;
+        if (!rest)
+            continue;
+        _cleanup_(freep) char *here = join(m.point, rest);
+        if (leads_to(ours, ours_size, here, source.device, inside))
+            return TAKE_PTR(here);
+    }
+    return NULL;
+}
+
+/* -- Directories of a process -- */
 
 #define PROC_PATH_MAX 64
 
@@ -81,8 +215,7 @@ static int open_inside(int root_fd, const char *path, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-/* Capabilities count only where the process has them over profd's own users; what is not seen is not so. */
-static bool same_user_namespace(pid_t pid)
+bool process_same_user_namespace(pid_t pid)
 {
     _cleanup_(freep) char *theirs = NULL;
     _cleanup_(freep) char *ours = NULL;
@@ -90,7 +223,7 @@ static bool same_user_namespace(pid_t pid)
            streq(theirs, ours);
 }
 
-static char *translate_by_mounts(pid_t pid, const char *path)
+char *process_translate_by_mounts(pid_t pid, const char *path)
 {
     _cleanup_(freep) char *theirs = NULL;
     _cleanup_(freep) char *ours = NULL;
@@ -100,68 +233,6 @@ static char *translate_by_mounts(pid_t pid, const char *path)
         process_read(getpid(), "mountinfo", MOUNTS_SIZE_MAX, &ours, &ours_size) < 0)
         return NULL;
     return mounts_translate(theirs, theirs_size, ours, ours_size, path);
-}
-
-/* Whatever their modes say, the kernel looks at who reads. */
-static bool is_made_for_reader(int fd)
-{
-    struct statfs fs;
-    return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC;
-}
-
-/* Only a regular file, and only one that the process's user could read too, and not everybody write. */
-static int read_opened(const struct process_status *user, int path_fd, size_t max, struct process_file *ret)
-{
-    char link[PROC_PATH_MAX];
-    struct stat st;
-
-    if (fstat(path_fd, &st) < 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode))
-        return -EINVAL;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-    if (process_user_may(user, link, &st, 4) == 0) {
-        ret->refusal = xstrdup("its user may not read it");
-        return -EACCES;
-    }
-    if (st.st_mode & S_IWOTH) {
-        ret->refusal = xstrdup("everybody may write to it");
-        return -EPERM;
-    }
-    if (is_made_for_reader(path_fd)) {
-        ret->refusal = xstrdup("its content depends on who reads it");
-        return -EPERM;
-    }
-    return read_file(AT_FDCWD, link, max, &ret->data, &ret->size);
-}
-
-int process_read_file(pid_t pid, const char *path, size_t max, struct process_file *ret)
-{
-    struct process_status user;
-    char link[PROC_PATH_MAX];
-    int r = process_status_read(pid, &user);
-
-    *ret = (struct process_file){0};
-    if (r < 0)
-        return r;
-    if (!same_user_namespace(pid))
-        user.capabilities = 0;
-    snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
-    _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_(freep) char *local = root_fd < 0 ? translate_by_mounts(pid, path) : NULL;
-    if (root_fd < 0 && local)
-        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return -ENOENT;
-    _cleanup_(closep) int fd = process_walk(root_fd, local ? local : path, &user, &ret->refusal);
-    return fd < 0 ? fd : read_opened(&user, fd, max, ret);
-}
-
-void process_file_done(struct process_file *f)
-{
-    free(f->data);
-    free(f->refusal);
-    *f = (struct process_file){0};
 }
 
 static int find_inside(int root_fd, const char *path, struct inside *ret)
@@ -254,7 +325,7 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
     if (strncmp(canonical, root, n_root) != 0)
         return NULL;
     const char *own = canonical[n_root] ? canonical + n_root : "/";
-    name = same_place(translate_by_mounts(w->pid, own), in);
+    name = same_place(process_translate_by_mounts(w->pid, own), in);
     if (!name)
         name = same_place(xasprintf("/proc/%d/root%s", (int)w->pid, own), in);
     return with_rest(name, in->rest);
@@ -293,7 +364,7 @@ static char *resolve_in_process(const struct worker *w, const struct fleet_confi
         int error = -errno;
         name = translate_by_map(config, path);
         if (!name)
-            name = translate_by_mounts(w->pid, path);
+            name = process_translate_by_mounts(w->pid, path);
         return name ? name : not_readable(w, path, error, p);
     }
     int r = find_inside(root_fd, path, &in);
@@ -370,7 +441,7 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
 static int read_user(const struct worker *w, struct process_status *ret)
 {
     int r = w->pid > 0 ? process_status_read(w->pid, ret) : -ESRCH;
-    if (r == 0 && !same_user_namespace(w->pid))
+    if (r == 0 && !process_same_user_namespace(w->pid))
         ret->capabilities = 0;
     return r;
 }

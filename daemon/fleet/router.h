@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/util.h"
 #include "daemon/fleet/worker.h"
 
 #define ROUTER_WHY_MAX 200
@@ -34,3 +35,36 @@ char *router_dialect_names(void);
  */
 int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size, size_t max,
                  struct fleet *f, char why[static ROUTER_WHY_MAX]);
+
+/*
+ * What the files of the dialects share with the table. Not for others, who use router.h.
+ */
+
+extern const struct router_dialect router_vllm, router_sglang, router_smg, router_list, router_dynamo,
+    router_lmdeploy, router_generic, router_nemo_gym;
+
+/* "workers" of an answer, where that is an array. */
+const json_t *router_workers_array(const json_t *root);
+
+/*
+ * Entries of a router's list, in all the ways that routers write them, into workers of a fleet.
+ *
+ * Pure. An entry that is no worker, or whose URL cannot be called, becomes a note of the fleet; nothing is
+ * dropped in silence.
+ */
+
+/*
+ * entries is an array of URLs, an array of objects with "url", or an object keyed by URL. -E2BIG where there
+ * are more than max, -EPROTO for anything else.
+ */
+int workers_from_json(struct fleet *f, const json_t *entries, size_t max);
+/* One worker by its URL as a person or a router wrote it. -EINVAL with a few words in *reason. */
+int fleet_add_url(struct fleet *f, const char *url, struct worker **ret, const char **reason);
+
+/*
+ * What becomes of a list of workers before they are called: URLs that only make sense on the router's host
+ * are rewritten, entries of one server merged, those that HTTP cannot reach marked. Pure.
+ */
+
+/* router_is_here: the router runs on this host, so its loopback is ours. Order stays as listed. */
+void listing_settle(struct fleet *f, bool router_is_here);

@@ -4,7 +4,7 @@
  * {"object": "list", "data": [{"namespace": ..., "instance_id": ..., "url": ...}]}. A URL may be that of the
  * metrics.
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 
 static const json_t *entries(const json_t *root)
 {

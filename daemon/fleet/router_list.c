@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The routers of slime and miles, and older vllm-routers: GET /list_workers gives {"urls": ["http://..."]}.
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 
 static const json_t *entries(const json_t *root)
 {

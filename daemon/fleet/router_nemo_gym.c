@@ -4,7 +4,7 @@
  * ..., "server_type": "resources_servers", "url": ..., "pid": ...}. The url is null of one that has no port
  * yet.
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 
 static const json_t *entries(const json_t *root)
 {

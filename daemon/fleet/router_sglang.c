@@ -3,7 +3,7 @@
  * SGLang's model gateway and its successor SMG: GET /workers gives {"workers": [...], "total": N, "stats":
  * {...}} with connection modes in lower case; SMG's entries have a status and labels.
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 
 static bool first_has(const json_t *root, const char *const *keys, size_t n)
 {

@@ -4,7 +4,7 @@
  * plain array, an object keyed by URL; entries are objects with "url", or URLs. LMDeploy's proxy is one of
  * them, at a path of its own.
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 
 static const char *const list_keys[] = {"workers", "urls", "servers", "data"};

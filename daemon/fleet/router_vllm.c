@@ -3,7 +3,7 @@
  * vllm-router: GET /workers gives {"workers": [...], "total": N, "stats": {...}}. It writes connection modes
  * as Rust shows them ("Http", "Grpc { port: None }") and data-parallel ranks as "http://host:port@rank".
  */
-#include "daemon/fleet/router_table.h"
+#include "daemon/fleet/router.h"
 
 static bool recognise(const json_t *root)
 {

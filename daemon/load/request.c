@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/http_reason.h"
-#include "daemon/fleet/excerpt.h"
+#include "daemon/fleet/answer_text.h"
 #include <errno.h>
 #include <strings.h>
 

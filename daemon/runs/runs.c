@@ -66,7 +66,12 @@ int runs_new(const struct runs_modules *modules, struct runs **ret)
 {
     struct runs *all = xcalloc(1, sizeof(*all));
 
-    *all = (struct runs){.modules = *modules, .program = xstrdup(modules->program)};
+    *all = (struct runs){.jobs = {.kind = &run_kind,
+                                  .base = modules->base,
+                                  .catalog = modules->catalog,
+                                  .finder = modules->finder},
+                         .modules = *modules,
+                         .program = xstrdup(modules->program)};
     TAILQ_INIT(&all->list);
     *ret = all;
     return 0;

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/names.h"
 #include "daemon/session/internal.h"
 

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/fleet/excerpt.h"
+#include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/process.h"
 #include "daemon/session/internal.h"
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/engine.h"
 #include <math.h>
 

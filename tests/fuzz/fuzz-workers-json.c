@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The answer of a router, read in every dialect and as `auto` would, and then settled. */
 #include "base/alloc.h"
-#include "daemon/fleet/listing.h"
 #include "daemon/fleet/router.h"
 
 #define WORKERS_MAX 100

@@ -4,7 +4,7 @@
 #include "base/process_info.h"
 #include "base/process_net.h"
 #include "base/util.h"
-#include "daemon/fleet/process_mounts.h"
+#include "daemon/fleet/process.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/fleet/listing.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 #include "tests/unit/cmocka-all.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From workers' URLs to the processes that listen there; what those say is process_place.c's. */
+/* From workers' URLs to the processes that listen there. */
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
 #include "daemon/fleet/process.h"
-#include "daemon/fleet/process_path.h"
-#include "daemon/fleet/process_place.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
 #include <netdb.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/process_walk.h"
+#include "daemon/fleet/process.h"
 
 #include "base/alloc.h"
 #include "base/fs.h"
@@ -189,4 +189,71 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
     if (r < 0)
         closep(&w->fd);
     return r < 0 ? r : w->fd;
+}
+
+/* -- Files -- */
+
+#define PROC_PATH_MAX 64
+
+/* Whatever their modes say, the kernel looks at who reads. */
+static bool is_made_for_reader(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC;
+}
+
+/* Only a regular file, and only one that the process's user could read too, and not everybody write. */
+static int process_read_opened(const struct process_status *user, int path_fd, size_t max,
+                               struct process_file *ret)
+{
+    char link[PROC_PATH_MAX];
+    struct stat st;
+
+    if (fstat(path_fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+    if (process_user_may(user, link, &st, 4) == 0) {
+        ret->refusal = xstrdup("its user may not read it");
+        return -EACCES;
+    }
+    if (st.st_mode & S_IWOTH) {
+        ret->refusal = xstrdup("everybody may write to it");
+        return -EPERM;
+    }
+    if (is_made_for_reader(path_fd)) {
+        ret->refusal = xstrdup("its content depends on who reads it");
+        return -EPERM;
+    }
+    return read_file(AT_FDCWD, link, max, &ret->data, &ret->size);
+}
+
+int process_read_file(pid_t pid, const char *path, size_t max, struct process_file *ret)
+{
+    struct process_status user;
+    char link[PROC_PATH_MAX];
+    int r = process_status_read(pid, &user);
+
+    *ret = (struct process_file){0};
+    if (r < 0)
+        return r;
+    if (!process_same_user_namespace(pid))
+        user.capabilities = 0;
+    snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
+    _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(freep) char *local = root_fd < 0 ? process_translate_by_mounts(pid, path) : NULL;
+    if (root_fd < 0 && local)
+        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return -ENOENT;
+    _cleanup_(closep) int fd = process_walk(root_fd, local ? local : path, &user, &ret->refusal);
+    return fd < 0 ? fd : process_read_opened(&user, fd, max, ret);
+}
+
+void process_file_done(struct process_file *f)
+{
+    free(f->data);
+    free(f->refusal);
+    *f = (struct process_file){0};
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/process_place.h"
-
+/* Where the traces of one worker appear, by the launch of its process and by the settings. */
 #include "base/alloc.h"
 #include "base/process_info.h"
 #include "daemon/fleet/engine.h"
-#include "daemon/fleet/process_path.h"
+#include "daemon/fleet/process.h"
 #include "daemon/fleet/profiler_config.h"
 #include <errno.h>
 #include <fcntl.h>
