@@ -245,13 +245,13 @@ static int manager_setup_runs(struct manager *m)
 {
     _cleanup_(freep) char *program = manager_find_program("profd-load", "load");
     const struct runs_modules modules = {.base = m->base,
-                                       .catalog = m->catalog,
-                                       .finder = m->finder,
-                                       .sessions = m->sessions,
-                                       .fleet_settings = &m->config.fleet,
-                                       .network = &m->config.network,
-                                       .settings = &m->config.load,
-                                       .program = program};
+                                         .catalog = m->catalog,
+                                         .finder = m->finder,
+                                         .sessions = m->sessions,
+                                         .fleet_settings = &m->config.fleet,
+                                         .network = &m->config.network,
+                                         .settings = &m->config.load,
+                                         .program = program};
 
     int r = runs_new(&modules, &m->runs);
     if (r >= 0)

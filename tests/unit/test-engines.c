@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/fleet/engine.h"
 #include "daemon/fleet/answer_text.h"
+#include "daemon/fleet/engine.h"
 #include "tests/unit/cmocka-all.h"
 
 #define OPENAPI_ON                                                                                           \
