@@ -206,7 +206,7 @@ def test_stopped_where_it_is(profd, fleet):
 def test_cancelled_before_it_began_and_one_too_many(profd, fleet):
     runs = [profd.start_run(router=fleet.router, workload={"isl": 8, "model": "never-ready", "requests": 1}) for _ in range(3)]
     problem = profd.problem("POST", "/v1/runs", {"router": fleet.router, "workload": {"isl": 8, "requests": 1}}, 429)
-    assert "3 runs are under way" in problem["detail"] and "[load] runs=" in problem["remedy"]
+    assert "3 benchmark runs are in progress" in problem["detail"] and "[load] runs=" in problem["remedy"]
     for run in runs:
         profd.post(f"/v1/runs/{run}/stop")
         now = profd.wait_run(run)
