@@ -10,7 +10,7 @@
 #pragma once
 
 #include "client/transport/connection.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 /* Below that, no trace fits. */
 #define READING_MEMORY_MIN (INT64_C(1) << 20)

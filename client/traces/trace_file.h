@@ -9,7 +9,7 @@
 #pragma once
 
 #include "client/transport/connection.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 #include "trace/sql/query.h"
 
 struct trace_file {

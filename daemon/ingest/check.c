@@ -4,12 +4,10 @@
 #include "base/alloc.h"
 #include "base/whole.h"
 #include "proto/names.h"
-#include "trace/read/ends.h"
 #include "trace/read/format.h"
 #include "trace/read/reader.h"
 #include "trace/read/span.h"
 #include "trace/read/stream.h"
-#include "trace/read/window.h"
 #include "trace/sql/nsys.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -407,13 +405,13 @@ static void check_classify(struct check *c, const struct stream_summary *sum, co
     };
     char *reason = NULL;
 
-    c->state = states[sum->verdict];
+    c->state = states[sum->result];
     if (c->size == 0) {
         c->state = TRACE_EMPTY;
         reason = xstrdup("0 bytes");
-    } else if (sum->verdict == STREAM_TRUNCATED) {
+    } else if (sum->result == STREAM_TRUNCATED) {
         reason = xasprintf("%s, %" PRIu64 " events read", sum->reason, c->span.events);
-    } else if (sum->verdict != STREAM_COMPLETE) {
+    } else if (sum->result != STREAM_COMPLETE) {
         reason = xstrdup(sum->reason);
     } else if (ends->format == FORMAT_EMPTY) {
         c->state = TRACE_EMPTY;

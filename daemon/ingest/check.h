@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "trace/columns/columns.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 struct check;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first byte says how much of the text the head and the tail get. */
-#include "trace/read/ends.h"
+#include "trace/read/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -43,9 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct stream_summary whole = decode(data, size, size + 1, 1 << 16, &whole_hash);
     struct stream_summary pieces = decode(data, size, 1 + size % 13, 1 + size % 1021, &pieces_hash);
 
-    if (whole.in != size || pieces.in != size || whole.verdict != pieces.verdict)
+    if (whole.in != size || pieces.in != size || whole.result != pieces.result)
         abort();
-    if (whole.verdict == STREAM_COMPLETE && (whole.out != pieces.out || whole_hash != pieces_hash))
+    if (whole.result == STREAM_COMPLETE && (whole.out != pieces.out || whole_hash != pieces_hash))
         abort();
     return 0;
 }

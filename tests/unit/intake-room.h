@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tests/unit/cmocka-all.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 #define ROOM_STRINGS_MAX (64 << 20)
 

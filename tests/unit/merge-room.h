@@ -20,7 +20,7 @@ struct trace {
     size_t n_runs[INTAKES];
     size_t at; /* the intake that events go to */
     uint64_t place;
-    struct spool *spool;
+    struct spill *spool;
     struct columns *columns;
     struct merge_summary summary;
 };
@@ -29,7 +29,7 @@ static inline int setup(void **state)
 {
     struct trace *t = calloc(1, sizeof(*t));
 
-    if (!t || spool_new(MEMORY, -1, &t->spool) < 0)
+    if (!t || spill_new(MEMORY, -1, &t->spool) < 0)
         return -1;
     for (size_t i = 0; i < INTAKES; i++)
         if (intake_new(MEMORY, &t->intakes[i]) < 0)
@@ -47,7 +47,7 @@ static inline int teardown(void **state)
             run_free(t->runs[i][k]);
         intake_free(t->intakes[i]);
     }
-    spool_free(t->spool);
+    spill_free(t->spool);
     columns_close(t->columns);
     free(t);
     return 0;
@@ -93,7 +93,7 @@ static inline struct event *add(struct trace *t, enum event_phase phase, int64_t
     *e = (struct event){
         .ts = ts,
         .dur = dur,
-        .place = t->place += 10,
+        .offset = t->place += 10,
         .name = string(t, name),
         .thread = of_process ? intake_process(in, 1, 0) : intake_thread(in, 1, 0, tid, 0),
         .category = category ? intake_category(in, string(t, category)) : CATEGORY_NONE,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/hash_table.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 static inline void digest_add(uint64_t *digest, uint64_t value)
 {
@@ -18,7 +18,7 @@ static inline struct batch *digest_batch(struct intake *in, struct batch *full, 
         const struct event *e = &full->events[i];
         digest_add(digest, (uint64_t)e->ts);
         digest_add(digest, (uint64_t)e->dur);
-        digest_add(digest, e->place);
+        digest_add(digest, e->offset);
         digest_add(digest, (uint64_t)e->name << 32 | e->thread);
         digest_add(digest, (uint64_t)e->category << 16 | (uint64_t)e->phase << 8 | e->flags);
     }

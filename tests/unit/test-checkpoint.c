@@ -115,7 +115,7 @@ static void make_checkpoints(struct fixture *f, size_t in_step, size_t room)
     stream_keep_checkpoints(s, &f->list);
     decode_and_compare(f, s, 0, 0, in_step, room);
     stream_finish(s, &sum);
-    assert_int_equal(sum.verdict, STREAM_COMPLETE);
+    assert_int_equal(sum.result, STREAM_COMPLETE);
     for (size_t i = 0; i < f->list.n; i++)
         assert_true(f->list.items[i].out >= (i ? f->list.items[i - 1].out : 0) + CHECKPOINT_SPACING);
 }
@@ -157,7 +157,7 @@ static void check_resuming(const struct fixture *f, enum stream_coding coding, b
         stream_resume(s, coding, c->in_bit, windows ? window : NULL);
         decode_and_compare(f, s, c->in_bit / 8, c->out, 5000, 100000);
         stream_finish(s, &sum);
-        assert_int_equal(sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(sum.result, STREAM_COMPLETE);
     }
 }
 

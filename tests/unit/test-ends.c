@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cmocka-all.h"
-#include "trace/read/ends.h"
+#include "trace/read/format.h"
 
 /* As if head and tail were cut from the text at these sizes. */
 static struct trace_ends read_cut(const char *text, size_t size, size_t head_size, size_t tail_size)

@@ -441,7 +441,7 @@ static struct output gunzip(struct output in)
     stream_decode(s, &io);
     stream_finish(s, &summary);
     assert_int_equal(summary.coding, STREAM_GZIP);
-    assert_int_equal(summary.verdict, STREAM_COMPLETE);
+    assert_int_equal(summary.result, STREAM_COMPLETE);
     o.size = summary.out;
     return o;
 }

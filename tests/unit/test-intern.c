@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cmocka-all.h"
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 #include <errno.h>
 
 /* Interns a copy that has the readable bytes behind it, filled with `behind`. */

@@ -313,7 +313,7 @@ static unsigned char *real_database(const char *name, size_t *ret_size)
     assert_int_equal(stream_new(STREAM_LIMITS_DEFAULT, &s), 0);
     stream_decode(s, &io);
     stream_finish(s, &sum);
-    assert_int_equal(sum.verdict, STREAM_COMPLETE);
+    assert_int_equal(sum.result, STREAM_COMPLETE);
     *ret_size = sum.out;
     return data;
 }

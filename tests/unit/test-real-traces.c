@@ -6,10 +6,9 @@
 #include "base/fs.h"
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/real-traces.h"
-#include "trace/read/ends.h"
+#include "trace/read/format.h"
 #include "trace/read/span.h"
 #include "trace/read/stream.h"
-#include "trace/read/window.h"
 #include <fcntl.h>
 
 #define FILE_SIZE_MAX (64 << 20)
@@ -106,7 +105,7 @@ static void test_whole_traces(void **state)
         if (!has_real_trace(cases[i].name))
             continue;
         struct reading r = read_file_of(cases[i].name);
-        assert_int_equal(r.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(r.sum.result, STREAM_COMPLETE);
         assert_int_equal(r.sum.out, cases[i].size);
         assert_int_equal(r.ends.format, FORMAT_KINETO);
         assert_true(r.ends.closes);
@@ -140,7 +139,7 @@ static void test_other_formats(void **state)
             continue;
         struct reading r = read_file_of(cases[i].name);
         assert_string_equal(format_name(r.ends.format), cases[i].format);
-        assert_int_equal(r.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(r.sum.result, STREAM_COMPLETE);
         assert_true(r.ends.closes);
     }
 }
@@ -171,7 +170,7 @@ static void test_malformed_traces(void **state)
         if (!has_real_trace(cases[i].name))
             continue;
         struct reading r = read_file_of(cases[i].name);
-        assert_int_equal(r.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(r.sum.result, STREAM_COMPLETE);
         assert_int_equal(r.ends.closes, cases[i].closes);
         assert_int_equal(r.span.events, cases[i].events);
         assert_int_equal(r.ends.rank, 0);
@@ -179,7 +178,7 @@ static void test_malformed_traces(void **state)
         assert_int_equal(r.ends.pid, 45920);
     }
     struct reading cut = read_file_of("malformed/truncated_gz.json.gz");
-    assert_int_equal(cut.sum.verdict, STREAM_TRUNCATED);
+    assert_int_equal(cut.sum.result, STREAM_TRUNCATED);
     assert_string_equal(cut.sum.reason, "gzip ends after 200000 bytes");
     assert_int_equal(cut.ends.rank, 0);
     assert_true(cut.span.events > 8000);

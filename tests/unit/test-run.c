@@ -23,7 +23,7 @@ static void add_event(struct intake *in, int64_t ts, uint32_t number)
     *e = (struct event){
         .ts = ts,
         .dur = (int64_t)number * 7 - 3,
-        .place = (uint64_t)number * 100,
+        .offset = (uint64_t)number * 100,
         .name = number * 3,
         .thread = number % 17,
         .category = (uint16_t)(number % 5 == 0 ? CATEGORY_NONE : number % 11),
@@ -46,7 +46,7 @@ static void check_event(struct run_cursor *c, int64_t ts, uint32_t number)
     assert_non_null(e);
     assert_int_equal(e->ts, ts);
     assert_int_equal(e->dur, (int64_t)number * 7 - 3);
-    assert_int_equal(e->place, (uint64_t)number * 100);
+    assert_int_equal(e->offset, (uint64_t)number * 100);
     assert_int_equal(e->name, number * 3);
     assert_int_equal(e->thread, number % 17);
     assert_int_equal(e->category, number % 5 == 0 ? CATEGORY_NONE : number % 11);
@@ -98,7 +98,7 @@ static int64_t rank_of(uint32_t number, uint32_t n)
 }
 
 /* Packs events with these times and reads them back, sorted. */
-static void round_trip(const int64_t *times, uint32_t n, struct spool *spool)
+static void round_trip(const int64_t *times, uint32_t n, struct spill *spill)
 {
     _cleanup_(intake_freep) struct intake *in = NULL;
     _cleanup_(run_freep) struct run *run = NULL;
@@ -111,10 +111,10 @@ static void round_trip(const int64_t *times, uint32_t n, struct spool *spool)
         add_event(in, times[i], i);
     }
     qsort(expected, n, sizeof(*expected), by_time);
-    assert_int_equal(run_pack(in->batch, spool, &run), 0);
+    assert_int_equal(run_pack(in->batch, spill, &run), 0);
     batch_reset(in->batch);
     assert_int_equal(run_events(run), n);
-    assert_int_equal(run_cursor_new(run, spool, &c), 0);
+    assert_int_equal(run_cursor_new(run, spill, &c), 0);
     for (uint32_t i = 0; i < n; i++) {
         check_event(c, expected[i].ts, expected[i].number);
         run_cursor_next(c);
@@ -125,14 +125,14 @@ static void round_trip(const int64_t *times, uint32_t n, struct spool *spool)
 
 static void round_trip_of(int64_t (*time)(uint32_t i, uint64_t *random), uint32_t n)
 {
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     _cleanup_(freep) int64_t *times = malloc((n + 1) * sizeof(*times));
     uint64_t random = 1;
 
     for (uint32_t i = 0; i < n; i++)
         times[i] = time(i, &random);
-    assert_int_equal(spool_new(SPOOL_ROOM, -1, &spool), 0);
-    round_trip(times, n, spool);
+    assert_int_equal(spill_new(SPOOL_ROOM, -1, &spill), 0);
+    round_trip(times, n, spill);
 }
 
 static int64_t rising(uint32_t i, uint64_t *random)
@@ -178,87 +178,87 @@ static void test_sorts_by_time_and_then_by_rank(void **state)
 static void test_ties_without_complete_events_stay_in_order(void **state)
 {
     _cleanup_(intake_freep) struct intake *in = NULL;
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     _cleanup_(run_freep) struct run *run = NULL;
     _cleanup_(run_cursor_freep) struct run_cursor *c = NULL;
 
-    assert_int_equal(spool_new(SPOOL_ROOM, -1, &spool), 0);
+    assert_int_equal(spill_new(SPOOL_ROOM, -1, &spill), 0);
     assert_int_equal(intake_new(1 << 20, &in), 0);
     for (uint64_t i = 0; i < 100; i++)
         *intake_event(in) =
-            (struct event){.ts = 5, .place = i, .phase = i % 2 == 0 ? EVENT_BEGIN : EVENT_END};
-    assert_int_equal(run_pack(in->batch, spool, &run), 0);
-    assert_int_equal(run_cursor_new(run, spool, &c), 0);
+            (struct event){.ts = 5, .offset = i, .phase = i % 2 == 0 ? EVENT_BEGIN : EVENT_END};
+    assert_int_equal(run_pack(in->batch, spill, &run), 0);
+    assert_int_equal(run_cursor_new(run, spill, &c), 0);
     for (uint64_t i = 0; i < 100; i++, run_cursor_next(c))
-        assert_int_equal(run_cursor_event(c)->place, i);
+        assert_int_equal(run_cursor_event(c)->offset, i);
 }
 
 static void test_runs_share_a_spool(void **state)
 {
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     _cleanup_(closep) int fd = memfd_create("spill", MFD_CLOEXEC);
     int64_t times[3000];
     uint64_t random = 7;
 
     /* most of it goes to the file */
-    assert_int_equal(spool_new(1 << 20, fd, &spool), 0);
+    assert_int_equal(spill_new(1 << 20, fd, &spill), 0);
     for (int k = 0; k < 40; k++) {
         for (size_t i = 0; i < ARRAY_SIZE(times); i++)
             times[i] = anywhere(0, &random);
-        round_trip(times, ARRAY_SIZE(times), spool);
+        round_trip(times, ARRAY_SIZE(times), spill);
     }
-    assert_true(spool_memory(spool) <= 2 << 20);
+    assert_true(spill_memory(spill) <= 2 << 20);
 }
 
 static void test_spool_gives_back_what_it_took(void **state)
 {
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     _cleanup_(closep) int fd = memfd_create("spill", MFD_CLOEXEC);
     static uint8_t piece[300001], back[300001];
-    uint64_t places[20];
+    uint64_t offsets[20];
 
-    assert_int_equal(spool_new(2 << 20, fd, &spool), 0);
-    for (size_t k = 0; k < ARRAY_SIZE(places); k++) {
+    assert_int_equal(spill_new(2 << 20, fd, &spill), 0);
+    for (size_t k = 0; k < ARRAY_SIZE(offsets); k++) {
         memset(piece, (int)k + 1, sizeof(piece));
-        assert_int_equal(spool_write(spool, piece, sizeof(piece) - k, &places[k]), 0);
+        assert_int_equal(spill_write(spill, piece, sizeof(piece) - k, &offsets[k]), 0);
         /* also the last one, which is still being collected */
-        assert_int_equal(spool_read(spool, places[k], back, sizeof(piece) - k), 0);
+        assert_int_equal(spill_read(spill, offsets[k], back, sizeof(piece) - k), 0);
         assert_memory_equal(back, piece, sizeof(piece) - k);
     }
-    for (size_t k = ARRAY_SIZE(places); k-- > 0;) {
+    for (size_t k = ARRAY_SIZE(offsets); k-- > 0;) {
         memset(piece, (int)k + 1, sizeof(piece));
-        assert_int_equal(spool_read(spool, places[k], back, sizeof(piece) - k), 0);
+        assert_int_equal(spill_read(spill, offsets[k], back, sizeof(piece) - k), 0);
         assert_memory_equal(back, piece, sizeof(piece) - k);
     }
-    assert_true(spool_read(spool, places[19] + sizeof(piece), back, 1) < 0);
+    assert_true(spill_read(spill, offsets[19] + sizeof(piece), back, 1) < 0);
 }
 
 static void test_spool_without_a_file_has_a_limit(void **state)
 {
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     static uint8_t piece[1 << 20];
-    uint64_t place;
+    uint64_t offset;
 
-    assert_int_equal(spool_new(2 << 20, -1, &spool), 0);
-    assert_int_equal(spool_write(spool, piece, sizeof(piece), &place), 0);
-    assert_int_equal(spool_write(spool, piece, sizeof(piece), &place), 0);
-    assert_int_equal(spool_write(spool, piece, 1, &place), -ENOMEM);
-    assert_int_equal(spool_write(spool, piece, 1, &place), -ENOMEM);
-    assert_int_equal(spool_memory(spool), 2 << 20);
+    assert_int_equal(spill_new(2 << 20, -1, &spill), 0);
+    assert_int_equal(spill_write(spill, piece, sizeof(piece), &offset), 0);
+    assert_int_equal(spill_write(spill, piece, sizeof(piece), &offset), 0);
+    assert_int_equal(spill_write(spill, piece, 1, &offset), -ENOMEM);
+    assert_int_equal(spill_write(spill, piece, 1, &offset), -ENOMEM);
+    assert_int_equal(spill_memory(spill), 2 << 20);
 }
 
 static void test_a_file_that_is_full_is_an_error(void **state)
 {
-    _cleanup_(spool_freep) struct spool *spool = NULL;
+    _cleanup_(spill_freep) struct spill *spill = NULL;
     _cleanup_(closep) int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
     static uint8_t piece[1 << 20];
-    uint64_t place;
+    uint64_t offset;
 
     if (fd < 0)
         skip();
-    assert_int_equal(spool_new(0, fd, &spool), 0);
-    assert_int_equal(spool_write(spool, piece, sizeof(piece), &place), -ENOSPC);
-    assert_int_equal(spool_write(spool, piece, 1, &place), -ENOSPC);
+    assert_int_equal(spill_new(0, fd, &spill), 0);
+    assert_int_equal(spill_write(spill, piece, sizeof(piece), &offset), -ENOSPC);
+    assert_int_equal(spill_write(spill, piece, 1, &offset), -ENOSPC);
 }
 
 int main(void)

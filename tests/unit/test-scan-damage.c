@@ -58,7 +58,7 @@ static void test_everything(void **state)
     static const char *const names[] = {"first", "no comma", "second", "third", "fourth", "fifth"};
     const int64_t *meta = s.in->meta;
 
-    assert_int_equal(s.state, SCAN_BEHIND);
+    assert_int_equal(s.state, SCAN_AFTER);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         assert_string_equal(room_text(s.in, s.in->batch->events[i].name), names[i]);
     room_find(s.in, "sixth");
@@ -138,8 +138,8 @@ static void test_what_is_no_trace(void **state)
         {"{}", SCAN_NOT_EVENTS, 0},
         {"{\"rocprofiler-sdk-tool\": [{\"traceEvents\": []}]} ", SCAN_NOT_EVENTS, 0},
         {"{\"traceEvents\": null}", SCAN_NOT_EVENTS, 0},
-        {"[]", SCAN_BEHIND, 0},
-        {"{\"traceEvents\": []}", SCAN_BEHIND, 0},
+        {"[]", SCAN_AFTER, 0},
+        {"{\"traceEvents\": []}", SCAN_AFTER, 0},
         {"{\"traceEvents\": [\n]", SCAN_OUTSIDE, 1},
         {"[", SCAN_EVENTS, 1},
         {"{\"a", SCAN_OUTSIDE, 1},
@@ -160,7 +160,7 @@ static void test_bare_array(void **state)
 {
     _cleanup_scanned_ struct scanned s = scan_text(" [" EVENT("a") ",\n" EVENT("b") ",\n]\n");
 
-    assert_int_equal(s.state, SCAN_BEHIND);
+    assert_int_equal(s.state, SCAN_AFTER);
     assert_int_equal(s.in->batch->n, 2);
     for (int i = 0; i < _DEFECT_MAX; i++)
         assert_int_equal(s.in->defects.count[i], 0);
@@ -242,7 +242,7 @@ static void test_too_large(void **state)
         kept -= n;
         memmove(piece, piece + n, kept);
     }
-    assert_int_equal(scan_state(s), SCAN_BEHIND);
+    assert_int_equal(scan_state(s), SCAN_AFTER);
     assert_int_equal(in->batch->n, 2);
     assert_string_equal(room_text(in, in->batch->events[1].name), "b");
     assert_int_equal(in->defects.count[DEFECT_too_large_event], 2);
@@ -265,7 +265,7 @@ static void test_guess(void **state)
     scan_begin_in_events(s);
     assert_int_equal(scan_some(s, rest, strlen(rest), 1000, false), strlen(rest));
     assert_int_equal(in->batch->n, 2);
-    assert_int_equal(in->batch->events[0].place, 1000);
+    assert_int_equal(in->batch->events[0].offset, 1000);
     assert_int_equal(scan_state(s), SCAN_EVENTS);
 }
 
@@ -312,7 +312,7 @@ static void test_flaws_around_values(void **state)
                  "{\"traceEvents\": [%s, %s, {" COMPLETE "\"name\": \"whole\"}], \"a\": 0}", cases[i].event,
                  cases[i].event);
         _cleanup_scanned_ struct scanned s = scan_text(text);
-        assert_int_equal(s.state, SCAN_BEHIND);
+        assert_int_equal(s.state, SCAN_AFTER);
         assert_int_equal(s.in->defects.count[cases[i].defect], 2);
     }
 }
@@ -334,7 +334,7 @@ static void test_flaws_around_the_events(void **state)
         char text[256];
         snprintf(text, sizeof(text), "{%s, \"traceEvents\": []}", cases[i].member);
         _cleanup_scanned_ struct scanned s = scan_text(text);
-        assert_int_equal(s.state, SCAN_BEHIND);
+        assert_int_equal(s.state, SCAN_AFTER);
         assert_int_equal(s.in->defects.count[cases[i].defect], 1);
     }
 }

@@ -68,7 +68,7 @@ static void test_whole_traces(void **state)
         _cleanup_(text_free) struct text t = load(traces[i].name);
         _cleanup_scanned_ struct scanned s = scan_in_pieces(t.p, t.size, SCAN_SIMD_BEST, 1 << 20, false);
         print_message("%s\n", traces[i].name);
-        assert_int_equal(s.state, SCAN_BEHIND);
+        assert_int_equal(s.state, SCAN_AFTER);
         assert_int_equal(s.events, traces[i].events);
         for (int k = 0; k < _DEFECT_MAX; k++)
             assert_int_equal(s.in->defects.count[k], 0);
@@ -86,16 +86,16 @@ static void test_damaged_traces(void **state)
         enum defect_kind defects[2];
         size_t n;
     } traces[] = {
-        {"bad_escape", WHOLE, SCAN_BEHIND, 4029, {DEFECT_bad_escape}, 1},
-        {"bad_utf8", WHOLE, SCAN_BEHIND, 4029, {DEFECT_bad_utf8}, 1},
-        {"control_char", WHOLE, SCAN_BEHIND, 4029, {DEFECT_control_char}, 1},
-        {"newline_in_name", WHOLE, SCAN_BEHIND, 4029, {DEFECT_control_char}, 1},
-        {"dupkey", WHOLE, SCAN_BEHIND, 3392, {DEFECT_duplicate_key}, 1},
-        {"inf", WHOLE, SCAN_BEHIND, 935055, {DEFECT_bad_number}, 1},
-        {"missing_dur", WHOLE, SCAN_BEHIND, 3392, {DEFECT_no_dur}, 1},
-        {"nan", WHOLE, SCAN_BEHIND, 8654, {DEFECT_bad_number, DEFECT_no_dur}, 2},
-        {"neg_frac", WHOLE, SCAN_BEHIND, 8654, {DEFECT_bad_number, DEFECT_no_dur}, 2},
-        {"trailing_comma", WHOLE, SCAN_BEHIND, 0, {0}, 0},
+        {"bad_escape", WHOLE, SCAN_AFTER, 4029, {DEFECT_bad_escape}, 1},
+        {"bad_utf8", WHOLE, SCAN_AFTER, 4029, {DEFECT_bad_utf8}, 1},
+        {"control_char", WHOLE, SCAN_AFTER, 4029, {DEFECT_control_char}, 1},
+        {"newline_in_name", WHOLE, SCAN_AFTER, 4029, {DEFECT_control_char}, 1},
+        {"dupkey", WHOLE, SCAN_AFTER, 3392, {DEFECT_duplicate_key}, 1},
+        {"inf", WHOLE, SCAN_AFTER, 935055, {DEFECT_bad_number}, 1},
+        {"missing_dur", WHOLE, SCAN_AFTER, 3392, {DEFECT_no_dur}, 1},
+        {"nan", WHOLE, SCAN_AFTER, 8654, {DEFECT_bad_number, DEFECT_no_dur}, 2},
+        {"neg_frac", WHOLE, SCAN_AFTER, 8654, {DEFECT_bad_number, DEFECT_no_dur}, 2},
+        {"trailing_comma", WHOLE, SCAN_AFTER, 0, {0}, 0},
         {"truncated", 6869, SCAN_EVENTS, 1499899, {DEFECT_truncated}, 1},
         {"truncated_before_gzip", 6869, SCAN_EVENTS, 1499899, {DEFECT_truncated}, 1},
         {"truncated_gz", 9541, SCAN_EVENTS, 2303934, {DEFECT_truncated}, 1},

@@ -40,13 +40,13 @@ static void test_complete_event(void **state)
     const struct event *e = event_at(&s, 0);
 
     assert_no_defects(&s);
-    assert_int_equal(s.state, SCAN_BEHIND);
+    assert_int_equal(s.state, SCAN_AFTER);
     assert_int_equal(s.events, 1);
     assert_int_equal(s.in->batch->n, 1);
     assert_int_equal(e->phase, EVENT_COMPLETE);
     assert_int_equal(e->ts, 1712195495505582988);
     assert_int_equal(e->dur, 68250);
-    assert_int_equal(e->place, strlen("{\"schemaVersion\": 1,\n  \"traceEvents\": [\n  "));
+    assert_int_equal(e->offset, strlen("{\"schemaVersion\": 1,\n  \"traceEvents\": [\n  "));
     assert_string_equal(room_text(s.in, e->name), "gemm<float, 2>");
     assert_string_equal(room_category(s.in, e), "kernel");
     assert_int_equal(e->flags, SLICE_HAS_ARGS | EVENT_IN_GROUP(TABLE_gpu - TABLE_ARGS_FIRST));
@@ -214,7 +214,7 @@ static void test_phases_without_an_event(void **state)
         _cleanup_scanned_ struct scanned s = scan_text(text);
         assert_defects(&s, cases[i].defect, cases[i].count);
         assert_int_equal(s.in->batch->n, 0);
-        assert_int_equal(s.state, SCAN_BEHIND);
+        assert_int_equal(s.state, SCAN_AFTER);
     }
 }
 
@@ -429,7 +429,7 @@ static void test_counters(void **state)
     assert_string_equal(room_text(s.in, event_at(&s, 2)->name), "mem id: 0xA used");
     assert_int_equal(event_at(&s, 2)->ts, 2000);
     assert_int_equal(s.in->threads[event_at(&s, 2)->thread].tid, 7);
-    assert_int_equal(event_at(&s, 0)->place, event_at(&s, 1)->place);
+    assert_int_equal(event_at(&s, 0)->offset, event_at(&s, 1)->offset);
 }
 
 static void test_flows_of_slices(void **state)

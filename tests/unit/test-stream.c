@@ -65,7 +65,7 @@ static void check_round_trips(packer *pack, enum stream_coding coding)
     for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
         for (size_t k = 0; k < ARRAY_SIZE(steps); k++) {
             struct outcome o = decode(packed, size, steps[i], steps[k], STREAM_LIMITS_DEFAULT);
-            assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+            assert_int_equal(o.sum.result, STREAM_COMPLETE);
             assert_int_equal(o.sum.coding, coding);
             assert_int_equal(o.sum.members, 1);
             assert_string_equal(o.sum.reason, "");
@@ -94,7 +94,7 @@ static void check_cut_anywhere(packer *pack)
 
     for (size_t cut = 1; cut < size; cut++) {
         struct outcome o = decode_whole(packed, cut);
-        assert_int_equal(o.sum.verdict, STREAM_TRUNCATED);
+        assert_int_equal(o.sum.result, STREAM_TRUNCATED);
         snprintf(reason, sizeof(reason), "ends after %zu bytes", cut);
         assert_non_null(strstr(o.sum.reason, reason));
         assert_memory_equal(o.out, text, o.out_size);
@@ -118,7 +118,7 @@ static void check_wrong_trailer(packer *pack, size_t n)
     for (size_t i = size - n; i < size; i++) {
         packed[i] ^= 0x10;
         struct outcome o = decode(packed, size, 1000, 1000, STREAM_LIMITS_DEFAULT);
-        assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+        assert_int_equal(o.sum.result, STREAM_CORRUPT);
         assert_string_not_equal(o.sum.reason, "");
         free(o.out);
         packed[i] ^= 0x10;
@@ -137,11 +137,11 @@ static void test_bad_block(void **state)
     static const uint8_t block[] = {0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff, 0xff};
 
     struct outcome o = decode_whole(method, sizeof(method));
-    assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+    assert_int_equal(o.sum.result, STREAM_CORRUPT);
     assert_non_null(strstr(o.sum.reason, "method"));
     free(o.out);
     o = decode_whole(block, sizeof(block));
-    assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+    assert_int_equal(o.sum.result, STREAM_CORRUPT);
     assert_non_null(strstr(o.sum.reason, "block"));
     free(o.out);
 }
@@ -166,7 +166,7 @@ static void test_errors_are_within_the_file(void **state)
             for (size_t out_step = 1; out_step <= 40; out_step++) {
                 struct outcome o = decode((const uint8_t *)cases[i].data, cases[i].size, in_step, out_step,
                                           STREAM_LIMITS_DEFAULT);
-                assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+                assert_int_equal(o.sum.result, STREAM_CORRUPT);
                 const char *place = strstr(o.sum.reason, " near byte ");
                 assert_non_null(place);
                 assert_true(strtoull(place + strlen(" near byte "), NULL, 10) <= cases[i].size);
@@ -196,7 +196,7 @@ static void check_second_member(packer *pack)
 
     for (size_t step = 1; step < 9; step++) {
         struct outcome o = decode_followed(pack, second, size, step);
-        assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(o.sum.result, STREAM_COMPLETE);
         assert_int_equal(o.sum.members, 2);
         assert_int_equal(o.out_size, 9 + 3);
         assert_int_equal(o.sum.ignored, 0);
@@ -238,7 +238,7 @@ static void test_what_follows_is_a_defect(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
         for (size_t step = 1; step < 5; step++) {
             struct outcome o = decode_followed(cases[i].pack, cases[i].tail, cases[i].size, step);
-            assert_int_equal(o.sum.verdict, STREAM_FOLLOWED);
+            assert_int_equal(o.sum.result, STREAM_FOLLOWED);
             assert_int_equal(o.sum.ignored, cases[i].size);
             snprintf(reason, sizeof(reason), "%s%zu", cases[i].reason, packed_size(cases[i].pack));
             assert_string_equal(o.sum.reason, reason);
@@ -254,7 +254,7 @@ static void test_zero_padding_of_gzip(void **state)
 
     for (size_t n = 1; n <= STREAM_PADDING_MAX + 1; n = n < 4 ? n + 1 : n == 4 ? STREAM_PADDING_MAX : n + 1) {
         struct outcome o = decode_followed(pack_gzip, zeros, n, 1000);
-        assert_int_equal(o.sum.verdict, n <= STREAM_PADDING_MAX ? STREAM_COMPLETE : STREAM_FOLLOWED);
+        assert_int_equal(o.sum.result, n <= STREAM_PADDING_MAX ? STREAM_COMPLETE : STREAM_FOLLOWED);
         assert_int_equal(o.sum.ignored, n);
         assert_non_null(strstr(o.sum.reason, "zero bytes follow the end of the last gzip member at byte "));
         free(o.out);
@@ -275,16 +275,16 @@ static void test_header_fields(void **state)
     size += header_size - 10;
     for (size_t step = 1; step <= size; step++) {
         struct outcome o = decode(data, size, step, 64, STREAM_LIMITS_DEFAULT);
-        assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(o.sum.result, STREAM_COMPLETE);
         assert_int_equal(o.out_size, 6);
         free(o.out);
         o = decode(data, step, step, 64, STREAM_LIMITS_DEFAULT);
-        assert_int_equal(o.sum.verdict, step == size ? STREAM_COMPLETE : STREAM_TRUNCATED);
+        assert_int_equal(o.sum.result, step == size ? STREAM_COMPLETE : STREAM_TRUNCATED);
         free(o.out);
     }
     data[3] = 0x20;
     struct outcome o = decode_whole(data, size);
-    assert_int_equal(o.sum.verdict, STREAM_CORRUPT);
+    assert_int_equal(o.sum.result, STREAM_CORRUPT);
     assert_non_null(strstr(o.sum.reason, "reserved"));
     free(o.out);
 }
@@ -299,7 +299,7 @@ static void test_skippable_frame(void **state)
     memcpy(data, skip, sizeof(skip));
     memcpy(data + sizeof(skip), frame, size);
     struct outcome o = decode(data, sizeof(skip) + size, 1, 1, STREAM_LIMITS_DEFAULT);
-    assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+    assert_int_equal(o.sum.result, STREAM_COMPLETE);
     assert_int_equal(o.out_size, 4);
     free(o.out);
 }
@@ -311,13 +311,13 @@ static void test_plain(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         struct outcome o = decode((const uint8_t *)texts[i], strlen(texts[i]), 1, 3, STREAM_LIMITS_DEFAULT);
         assert_int_equal(o.sum.coding, STREAM_PLAIN);
-        assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+        assert_int_equal(o.sum.result, STREAM_COMPLETE);
         assert_int_equal(o.out_size, strlen(texts[i]));
         assert_memory_equal(o.out, texts[i], o.out_size);
         free(o.out);
     }
     struct outcome nothing = decode_whole(NULL, 0);
-    assert_int_equal(nothing.sum.verdict, STREAM_COMPLETE);
+    assert_int_equal(nothing.sum.result, STREAM_COMPLETE);
     assert_int_equal(nothing.out_size, 0);
     free(nothing.out);
 }
@@ -332,17 +332,17 @@ static void test_limits(void **state)
 
     assert_true(size < 4 * TEXT_SIZE / 20);
     struct outcome o = decode(packed, size, 100, 1000, ratio);
-    assert_int_equal(o.sum.verdict, STREAM_OVER_LIMIT);
+    assert_int_equal(o.sum.result, STREAM_OVER_LIMIT);
     assert_non_null(strstr(o.sum.reason, "unpacks to more than 10 times its size"));
     assert_true(o.out_size <= 60000);
     free(o.out);
     o = decode(packed, size, 100, 1000, total);
-    assert_int_equal(o.sum.verdict, STREAM_OVER_LIMIT);
+    assert_int_equal(o.sum.result, STREAM_OVER_LIMIT);
     assert_non_null(strstr(o.sum.reason, "size limit"));
     assert_true(o.out_size <= 61000);
     free(o.out);
     o = decode(packed, size, 100, 1000, STREAM_LIMITS_DEFAULT);
-    assert_int_equal(o.sum.verdict, STREAM_COMPLETE);
+    assert_int_equal(o.sum.result, STREAM_COMPLETE);
     free(o.out);
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/budget.h"
 
+#include "base/hash_table.h"
+
+/* -- Budget --------------------------------------------------------------------------------------------- */
+
 #define FIRST_ITEMS 16
 
 void *budget_new(struct budget *b, size_t n, size_t size)
@@ -42,4 +46,65 @@ int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t s
     *(void **)array = p;
     *cap = want;
     return 0;
+}
+
+/* -- Number map ----------------------------------------------------------------------------------------- */
+
+#define CAP_FIRST 64
+/* Keys that differ in these bits only are neighbours, where nobody else is. */
+#define NEAR_BITS 5
+
+/* Where the key is, or the free entry where it would be. */
+static struct number_map_entry *number_map_find(const struct number_map *m, uint64_t key, uint32_t sub)
+{
+    uint64_t hash = hash_words(key >> NEAR_BITS, sub), near = key & ((1 << NEAR_BITS) - 1);
+    size_t at = (size_t)(hash << NEAR_BITS | near) & (m->cap - 1);
+
+    /* By steps that differ from key to key: whole neighbourhoods collide, and would push each other on. */
+    while (m->entries[at].sub != 0 && (m->entries[at].key != key || m->entries[at].sub != sub + 1))
+        at = (at + (size_t)((hash ^ near) >> 7 | 1)) & (m->cap - 1);
+    return &m->entries[at];
+}
+
+static int number_map_grow(struct number_map *m)
+{
+    struct number_map bigger = {.budget = m->budget, .cap = m->cap ? 2 * m->cap : CAP_FIRST, .n = m->n};
+
+    bigger.entries = budget_new(m->budget, bigger.cap, sizeof(*bigger.entries));
+    if (!bigger.entries)
+        return -ENOMEM;
+    for (size_t i = 0; i < m->cap; i++)
+        if (m->entries[i].sub != 0)
+            *number_map_find(&bigger, m->entries[i].key, m->entries[i].sub - 1) = m->entries[i];
+    number_map_done(m);
+    *m = bigger;
+    return 0;
+}
+
+void number_map_done(struct number_map *m)
+{
+    budget_free(m->budget, m->entries, m->cap, sizeof(*m->entries));
+    m->entries = NULL;
+    m->cap = m->n = 0;
+}
+
+uint32_t *number_map_get(const struct number_map *m, uint64_t key, uint32_t sub)
+{
+    struct number_map_entry *e = m->cap > 0 ? number_map_find(m, key, sub) : NULL;
+
+    return e && e->sub != 0 ? &e->value : NULL;
+}
+
+uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value)
+{
+    struct number_map_entry *e;
+
+    if (m->n + 1 > m->cap - m->cap / 4 && number_map_grow(m) < 0)
+        return number_map_get(m, key, sub);
+    e = number_map_find(m, key, sub);
+    if (e->sub == 0) {
+        *e = (struct number_map_entry){key, sub + 1, value};
+        m->n++;
+    }
+    return &e->value;
 }

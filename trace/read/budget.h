@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/util.h"
-
 #include <errno.h>
 
 struct budget {
@@ -35,3 +34,28 @@ static inline int budget_grow(struct budget *b, void *array, size_t *cap, size_t
 {
     return n <= *cap ? 0 : budget_extend(b, array, cap, n, size);
 }
+
+/*
+ * A hash map from a pair of numbers to a number. Keys that follow one another lie together: ids that a
+ * profiler counts upwards are found without leaving the cache.
+ */
+
+struct number_map_entry {
+    uint64_t key;
+    uint32_t sub; /* + 1, 0 in a free one */
+    uint32_t value;
+};
+#define NUMBER_MAP_SUB_MAX (UINT32_MAX - 1)
+
+struct number_map {
+    struct budget *budget;
+    struct number_map_entry *entries;
+    size_t cap, n;
+};
+
+void number_map_done(struct number_map *m);
+/* The value of a key, NULL without one. Valid until the next map_put(). */
+uint32_t *number_map_get(const struct number_map *m, uint64_t key, uint32_t sub);
+/* The same, made with this value where there is none; NULL where there is no memory. sub is at most
+ * MAP_SUB_MAX. */
+uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value);

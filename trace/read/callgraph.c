@@ -2,8 +2,8 @@
 #include "trace/read/callgraph.h"
 
 #include "base/components.h"
-#include "trace/read/clean_text.h"
-#include "trace/read/map.h"
+#include "trace/read/budget.h"
+#include "trace/read/scan_text.h"
 #include <errno.h>
 
 #define THREAD_CALLS 1
@@ -26,7 +26,7 @@ struct call {
 
 struct callgraph {
     struct budget budget;
-    struct map function_numbers, call_numbers;
+    struct number_map function_numbers, call_numbers;
     struct function *functions;
     size_t n_functions, functions_cap;
     struct call *calls;
@@ -62,8 +62,8 @@ struct callgraph *callgraph_free(struct callgraph *g)
 {
     if (!g)
         return NULL;
-    map_done(&g->function_numbers);
-    map_done(&g->call_numbers);
+    number_map_done(&g->function_numbers);
+    number_map_done(&g->call_numbers);
     budget_free(&g->budget, g->functions, g->functions_cap, sizeof(*g->functions));
     budget_free(&g->budget, g->calls, g->calls_cap, sizeof(*g->calls));
     free(g);
@@ -73,7 +73,7 @@ struct callgraph *callgraph_free(struct callgraph *g)
 uint32_t callgraph_function(struct callgraph *g, uint32_t name, uint32_t file, uint32_t object)
 {
     uint32_t next = (uint32_t)g->n_functions;
-    uint32_t *number = map_put(&g->function_numbers, (uint64_t)name << 32 | file, object, next);
+    uint32_t *number = number_map_put(&g->function_numbers, (uint64_t)name << 32 | file, object, next);
 
     if (!number || *number < next)
         return number ? *number : UINT32_MAX;
@@ -83,7 +83,7 @@ uint32_t callgraph_function(struct callgraph *g, uint32_t name, uint32_t file, u
     return next;
 }
 
-static int add_cost(int64_t *sum, int64_t cost)
+static int callgraph_add_cost(int64_t *sum, int64_t cost)
 {
     if (cost < 0 || cost > CALLGRAPH_COST_MAX - *sum)
         return -ERANGE;
@@ -93,7 +93,7 @@ static int add_cost(int64_t *sum, int64_t cost)
 
 int callgraph_self(struct callgraph *g, uint32_t function, int64_t cost)
 {
-    return add_cost(&g->functions[function].self, cost);
+    return callgraph_add_cost(&g->functions[function].self, cost);
 }
 
 int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_t cost)
@@ -103,7 +103,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
     /* Recursion is within the cost of the function already. */
     if (caller == callee)
         return 0;
-    uint32_t *number = map_put(&g->call_numbers, (uint64_t)caller << 32 | callee, 0, (uint32_t)next);
+    uint32_t *number = number_map_put(&g->call_numbers, (uint64_t)caller << 32 | callee, 0, (uint32_t)next);
     if (!number)
         return -ENOMEM;
     if (*number == next) {
@@ -114,7 +114,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
     if (cost > CALLGRAPH_COST_MAX - g->functions[caller].calls ||
         cost > CALLGRAPH_COST_MAX - g->functions[callee].called)
         return -ERANGE;
-    int r = add_cost(&g->calls[*number].cost, cost);
+    int r = callgraph_add_cost(&g->calls[*number].cost, cost);
     if (r == 0) {
         g->functions[caller].calls += cost;
         g->functions[callee].called += cost;
@@ -122,7 +122,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
     return r;
 }
 
-static int compare_calls(const void *a, const void *b)
+static int callgraph_compare_calls(const void *a, const void *b)
 {
     const struct call *x = a, *y = b;
 
@@ -133,10 +133,10 @@ static int compare_calls(const void *a, const void *b)
     return x->callee < y->callee ? -1 : x->callee > y->callee;
 }
 
-static void sort_calls(struct callgraph *g)
+static void callgraph_sort_calls(struct callgraph *g)
 {
     if (g->n_calls > 0)
-        qsort(g->calls, g->n_calls, sizeof(*g->calls), compare_calls);
+        qsort(g->calls, g->n_calls, sizeof(*g->calls), callgraph_compare_calls);
     for (size_t i = 0; i < g->n_calls; i++) {
         struct function *f = &g->functions[g->calls[i].caller];
         if (i == 0 || g->calls[i - 1].caller != g->calls[i].caller)
@@ -145,11 +145,11 @@ static void sort_calls(struct callgraph *g)
     }
 }
 
-static void draw(struct drawing *d, uint32_t name, uint16_t category, int64_t ts, int64_t dur)
+static void callgraph_draw_slice(struct drawing *d, uint32_t name, uint16_t category, int64_t ts, int64_t dur)
 {
     *intake_event(d->in) = (struct event){.ts = ts,
                                           .dur = dur,
-                                          .place = d->slices++,
+                                          .offset = d->slices++,
                                           .name = name,
                                           .thread = d->thread,
                                           .category = category,
@@ -172,19 +172,19 @@ struct circles {
     struct circle *items;
 };
 
-static void circles_done(struct circles *c)
+static void callgraph_circles_done(struct circles *c)
 {
     free(c->of_function);
     free(c->members);
     free(c->items);
 }
 
-static bool is_inner(const struct circles *c, const struct call *call)
+static bool callgraph_is_inner(const struct circles *c, const struct call *call)
 {
     return c->of_function[call->caller] == c->of_function[call->callee];
 }
 
-static int find_components(const struct callgraph *g, uint32_t *ret)
+static int callgraph_find_components(const struct callgraph *g, uint32_t *ret)
 {
     _cleanup_(freep) uint32_t *from = calloc(g->n_calls + 1, sizeof(*from));
     _cleanup_(freep) uint32_t *to = calloc(g->n_calls + 1, sizeof(*to));
@@ -201,15 +201,15 @@ static int find_components(const struct callgraph *g, uint32_t *ret)
     return components_find((uint32_t)g->n_functions, from, to, n, ret);
 }
 
-static void list_members(const struct callgraph *g, struct circles *c)
+static void callgraph_list_members(const struct callgraph *g, struct circles *c)
 {
-    uint32_t place = 0;
+    uint32_t offset = 0;
 
     for (size_t i = 0; i < g->n_functions; i++)
         c->items[c->of_function[i]].n++;
     for (size_t i = 0; i < g->n_functions; i++) {
-        c->items[i].first = place;
-        place += c->items[i].n;
+        c->items[i].first = offset;
+        offset += c->items[i].n;
         c->items[i].n = 0;
     }
     for (size_t i = 0; i < g->n_functions; i++) {
@@ -219,12 +219,12 @@ static void list_members(const struct callgraph *g, struct circles *c)
 }
 
 /* Sums stop at the largest cost that there is. */
-static void add_up(int64_t *sum, int64_t cost)
+static void callgraph_add_up(int64_t *sum, int64_t cost)
 {
     *sum = MIN(*sum + cost, CALLGRAPH_COST_MAX);
 }
 
-static int circles_find(struct callgraph *g, struct circles *ret)
+static int callgraph_circles_find(struct callgraph *g, struct circles *ret)
 {
     size_t room = g->n_functions + 1;
 
@@ -233,32 +233,32 @@ static int circles_find(struct callgraph *g, struct circles *ret)
     ret->items = calloc(room, sizeof(*ret->items));
     if (!ret->of_function || !ret->members || !ret->items)
         return -ENOMEM;
-    int r = find_components(g, ret->of_function);
+    int r = callgraph_find_components(g, ret->of_function);
     if (r < 0)
         return r;
-    list_members(g, ret);
+    callgraph_list_members(g, ret);
     for (size_t i = 0; i < g->n_functions; i++) {
         g->functions[i].own = g->functions[i].self;
-        add_up(&ret->items[ret->of_function[i]].own, g->functions[i].self);
+        callgraph_add_up(&ret->items[ret->of_function[i]].own, g->functions[i].self);
     }
     for (size_t i = 0; i < g->n_calls; i++) {
         const struct call *call = &g->calls[i];
-        if (is_inner(ret, call))
+        if (callgraph_is_inner(ret, call))
             continue;
-        add_up(&g->functions[call->caller].own, call->cost);
-        add_up(&ret->items[ret->of_function[call->caller]].own, call->cost);
-        add_up(&ret->items[ret->of_function[call->callee]].entered, call->cost);
+        callgraph_add_up(&g->functions[call->caller].own, call->cost);
+        callgraph_add_up(&ret->items[ret->of_function[call->caller]].own, call->cost);
+        callgraph_add_up(&ret->items[ret->of_function[call->callee]].entered, call->cost);
     }
     return 0;
 }
 
-static int64_t own_cost(const struct drawing *d, uint32_t function)
+static int64_t callgraph_own_cost(const struct drawing *d, uint32_t function)
 {
     return d->g->functions[function].self;
 }
 
 /* What nobody accounts for of a circle belongs to the member that costs most. */
-static int64_t root_cost(const struct drawing *d, uint32_t function)
+static int64_t callgraph_root_cost(const struct drawing *d, uint32_t function)
 {
     const struct circles *c = d->circles;
     const struct circle *circle = &c->items[c->of_function[function]];
@@ -274,31 +274,32 @@ static int64_t root_cost(const struct drawing *d, uint32_t function)
 
 /* -- The flame ---------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct drawing *d, int64_t share, unsigned depth)
+static bool callgraph_has_room(const struct drawing *d, int64_t share, unsigned depth)
 {
     return share >= d->smallest && depth < CALLGRAPH_DEPTH_MAX && d->slices < CALLGRAPH_SLICES_MAX;
 }
 
-static void draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur, unsigned depth);
+static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
+                                    unsigned depth);
 
 /* The calls of a function to others than those of its circle, of which `dur` is the time of `whole`. Returns
  * where they end. */
-static int64_t draw_calls(struct drawing *d, const struct function *f, int64_t ts, int64_t dur, int64_t whole,
-                          unsigned depth)
+static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f, int64_t ts, int64_t dur,
+                                    int64_t whole, unsigned depth)
 {
     for (size_t i = f->first; i < f->last; i++) {
         const struct call *c = &d->g->calls[i];
         int64_t share = (int64_t)((__int128)dur * c->cost / MAX(whole, 1));
 
-        if (is_inner(d->circles, c)) {
+        if (callgraph_is_inner(d->circles, c)) {
             d->drawn->recursive++;
             continue;
         }
-        if (!has_room(d, share, depth)) {
+        if (!callgraph_has_room(d, share, depth)) {
             d->drawn->small += f->last - i; /* the others cost no more */
             break;
         }
-        draw_function(d, c->callee, ts, share, depth + 1);
+        callgraph_draw_function(d, c->callee, ts, share, depth + 1);
         ts += share;
     }
     return ts;
@@ -306,27 +307,28 @@ static int64_t draw_calls(struct drawing *d, const struct function *f, int64_t t
 
 /* A slice of this length for a function, and in it its calls; of a circle also what its other members cost,
  * side by side, since who of them called whom is not known in order. */
-static void draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur, unsigned depth)
+static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
+                                    unsigned depth)
 {
     const struct function *f = &d->g->functions[function];
     const struct circle *circle = &d->circles->items[d->circles->of_function[function]];
     /* Where its callers account for more than it does, the rest is its own. */
     int64_t whole = MAX(circle->own, circle->entered);
 
-    draw(d, f->name, d->category, ts, dur);
-    ts = draw_calls(d, f, ts, dur, whole, depth);
+    callgraph_draw_slice(d, f->name, d->category, ts, dur);
+    ts = callgraph_draw_calls(d, f, ts, dur, whole, depth);
     for (uint32_t i = 0; i < circle->n; i++) {
         uint32_t other = d->circles->members[circle->first + i];
         const struct function *member = &d->g->functions[other];
         int64_t share = (int64_t)((__int128)dur * member->own / MAX(whole, 1));
         if (other == function)
             continue;
-        if (!has_room(d, share, depth)) {
+        if (!callgraph_has_room(d, share, depth)) {
             d->drawn->small++;
             continue;
         }
-        draw(d, member->name, d->circle_category, ts, share);
-        draw_calls(d, member, ts, dur, whole, depth + 1);
+        callgraph_draw_slice(d, member->name, d->circle_category, ts, share);
+        callgraph_draw_calls(d, member, ts, dur, whole, depth + 1);
         ts += share;
     }
 }
@@ -337,7 +339,7 @@ struct part {
     int64_t cost;
 };
 
-static int compare_parts(const void *a, const void *b)
+static int callgraph_compare_parts(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
 
@@ -347,8 +349,9 @@ static int compare_parts(const void *a, const void *b)
 }
 
 /* The functions with a cost of this kind, the most expensive first. */
-static size_t list_parts(const struct drawing *d, int64_t (*cost)(const struct drawing *d, uint32_t function),
-                         struct part *ret)
+static size_t callgraph_list_parts(const struct drawing *d,
+                                   int64_t (*cost)(const struct drawing *d, uint32_t function),
+                                   struct part *ret)
 {
     size_t n = 0;
 
@@ -356,11 +359,12 @@ static size_t list_parts(const struct drawing *d, int64_t (*cost)(const struct d
         if (cost(d, (uint32_t)i) > 0)
             ret[n++] = (struct part){(uint32_t)i, cost(d, (uint32_t)i)};
     if (n > 0)
-        qsort(ret, n, sizeof(*ret), compare_parts);
+        qsort(ret, n, sizeof(*ret), callgraph_compare_parts);
     return n;
 }
 
-static void begin_thread(struct drawing *d, int64_t pid, int64_t tid, const char *name, const char *category)
+static void callgraph_begin_thread(struct drawing *d, int64_t pid, int64_t tid, const char *name,
+                                   const char *category)
 {
     struct intake *in = d->in;
     uint32_t name_number = clean_text(in, name, strlen(name), 0);
@@ -373,7 +377,7 @@ static void begin_thread(struct drawing *d, int64_t pid, int64_t tid, const char
 
 int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct callgraph_drawn *ret)
 {
-    _cleanup_(circles_done) struct circles circles = {0};
+    _cleanup_(callgraph_circles_done) struct circles circles = {0};
     struct drawing d = {.g = g, .in = in, .drawn = ret};
     struct part *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
     int64_t ts = 0, total = 0;
@@ -382,8 +386,8 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
     if (!parts)
         return -ENOMEM;
     *ret = (struct callgraph_drawn){0};
-    sort_calls(g);
-    int r = circles_find(g, &circles);
+    callgraph_sort_calls(g);
+    int r = callgraph_circles_find(g, &circles);
     if (r < 0) {
         budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));
         return r;
@@ -391,25 +395,25 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
     d.circles = &circles;
     d.circle_category = intake_category(in, clean_text(in, CALLGRAPH_CIRCLE, strlen(CALLGRAPH_CIRCLE), 0));
 
-    begin_thread(&d, pid, THREAD_CALLS, "calls", "callgrind");
-    n = list_parts(&d, root_cost, parts);
-    for (size_t i = 0; i < n && add_cost(&total, parts[i].cost) == 0; i++)
+    callgraph_begin_thread(&d, pid, THREAD_CALLS, "calls", "callgrind");
+    n = callgraph_list_parts(&d, callgraph_root_cost, parts);
+    for (size_t i = 0; i < n && callgraph_add_cost(&total, parts[i].cost) == 0; i++)
         ;
     d.smallest = MAX(1, total / CALLGRAPH_PARTS);
     for (size_t i = 0; i < n && in->error == 0; i++)
         if (parts[i].cost < d.smallest || ts + parts[i].cost > total || d.slices >= CALLGRAPH_SLICES_MAX) {
             ret->small++;
         } else {
-            draw_function(&d, parts[i].function, ts, parts[i].cost, 1);
+            callgraph_draw_function(&d, parts[i].function, ts, parts[i].cost, 1);
             ts += parts[i].cost;
         }
 
-    begin_thread(&d, pid, THREAD_SELF, "self", "callgrind_self");
-    n = list_parts(&d, own_cost, parts);
+    callgraph_begin_thread(&d, pid, THREAD_SELF, "self", "callgrind_self");
+    n = callgraph_list_parts(&d, callgraph_own_cost, parts);
     ts = 0;
     for (size_t i = 0; i < n && in->error == 0; i++) {
-        draw(&d, g->functions[parts[i].function].name, d.category, ts, parts[i].cost);
-        if (add_cost(&ts, parts[i].cost) < 0)
+        callgraph_draw_slice(&d, g->functions[parts[i].function].name, d.category, ts, parts[i].cost);
+        if (callgraph_add_cost(&ts, parts[i].cost) < 0)
             break;
     }
     budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));

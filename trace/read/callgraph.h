@@ -10,14 +10,14 @@
  * once; the others lie in it side by side, each as long as its own cost with its calls out of the circle,
  * with the category CALLGRAPH_CIRCLE: with what they called in the circle they took longer, which is not
  * known. Not drawn, so that their cost stays in the caller's slice, are calls of less than 1/CALLGRAPH_PARTS
- * of the whole, deeper than CALLGRAPH_DEPTH_MAX, or behind CALLGRAPH_SLICES_MAX slices.
+ * of the whole, deeper than CALLGRAPH_DEPTH_MAX, or after CALLGRAPH_SLICES_MAX slices.
  *
  * Thread 2, "self", category "callgrind_self": one slice for each function, as long as its own cost, exactly;
  * the most expensive first.
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 #define CALLGRAPH_CIRCLE     "callgrind_circle"
 #define CALLGRAPH_PARTS      100000

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/callgrind.h"
 
+#include "trace/read/budget.h"
 #include "trace/read/callgraph.h"
-#include "trace/read/clean_text.h"
 #include "trace/read/json_text.h"
-#include "trace/read/map.h"
+#include "trace/read/scan_text.h"
 #include <errno.h>
 
 #define NAMES_MEMORY_MAX (UINT64_C(256) << 20)
@@ -22,10 +22,10 @@ struct profile {
     struct intake *in;
     struct callgraph *graph;
     struct budget budget;
-    struct map names;  /* (number in the text, space) to string */
-    uint64_t place;    /* of the line */
-    struct spot here;  /* code that is inlined may lie in another file than its function */
-    struct spot owner; /* the function that costs belong to */
+    struct number_map names; /* (number in the text, space) to string */
+    uint64_t offset;         /* of the line */
+    struct spot here;        /* code that is inlined may lie in another file than its function */
+    struct spot owner;       /* the function that costs belong to */
     struct spot callee;
     bool in_call; /* the next cost is that of a call to the callee */
     int64_t positions;
@@ -55,13 +55,13 @@ static const struct {
 #define YAPPI_EVENT "Ticks"
 #define YAPPI_UNIT  1000
 
-static void give_up(struct profile *p, int error)
+static void callgrind_give_up(struct profile *p, int error)
 {
     if (p->in->error == 0)
         p->in->error = error;
 }
 
-static struct slice trim(struct slice s)
+static struct slice callgrind_trim(struct slice s)
 {
     s.p = json_skip_space(s.p, s.end);
     while (s.end > s.p && json_is_space(s.end[-1]))
@@ -69,7 +69,7 @@ static struct slice trim(struct slice s)
     return s;
 }
 
-static struct slice next_word(struct slice *rest)
+static struct slice callgrind_next_word(struct slice *rest)
 {
     const char *p = json_skip_space(rest->p, rest->end), *end = p;
 
@@ -79,126 +79,126 @@ static struct slice next_word(struct slice *rest)
     return (struct slice){p, end};
 }
 
-static uint32_t intern(struct profile *p, struct slice s)
+static uint32_t callgrind_intern(struct profile *p, struct slice s)
 {
-    uint32_t number = clean_text(p->in, s.p, (size_t)(s.end - s.p), p->place);
+    uint32_t number = clean_text(p->in, s.p, (size_t)(s.end - s.p), p->offset);
 
     return number == STRINGS_NONE ? 0 : number;
 }
 
 /* "name", "(12) name", which gives it a number, or "(12)". */
-static uint32_t name(struct profile *p, enum space space, struct slice value)
+static uint32_t callgrind_name(struct profile *p, enum space space, struct slice value)
 {
     const char *close =
         value.p < value.end && *value.p == '(' ? memchr(value.p, ')', (size_t)(value.end - value.p)) : NULL;
     int64_t id;
 
     if (!close || !slice_int((struct slice){value.p + 1, close}, &id))
-        return intern(p, value);
-    struct slice rest = trim((struct slice){close + 1, value.end});
+        return callgrind_intern(p, value);
+    struct slice rest = callgrind_trim((struct slice){close + 1, value.end});
     if (rest.p == rest.end) {
-        uint32_t *known = map_get(&p->names, (uint64_t)id, space);
+        uint32_t *known = number_map_get(&p->names, (uint64_t)id, space);
         if (known)
             return *known;
-        intake_defect(p->in, DEFECT_unreadable_event, p->place);
-        return intern(p, value);
+        intake_defect(p->in, DEFECT_unreadable_event, p->offset);
+        return callgrind_intern(p, value);
     }
-    uint32_t *number = map_put(&p->names, (uint64_t)id, space, 0);
+    uint32_t *number = number_map_put(&p->names, (uint64_t)id, space, 0);
     if (!number) {
-        give_up(p, -ENOMEM);
+        callgrind_give_up(p, -ENOMEM);
         return 0;
     }
-    return *number = intern(p, rest);
+    return *number = callgrind_intern(p, rest);
 }
 
-static uint32_t function_of(struct profile *p, struct spot s)
+static uint32_t callgrind_function_of(struct profile *p, struct spot s)
 {
     uint32_t number = callgraph_function(p->graph, s.function, s.file, s.object);
 
     if (number == UINT32_MAX)
-        give_up(p, -ENOMEM);
+        callgrind_give_up(p, -ENOMEM);
     return number;
 }
 
-static void take_object(struct profile *p, struct slice value)
+static void callgrind_take_object(struct profile *p, struct slice value)
 {
-    p->here.object = name(p, SPACE_OBJECT, value);
+    p->here.object = callgrind_name(p, SPACE_OBJECT, value);
 }
 
-static void take_file(struct profile *p, struct slice value)
+static void callgrind_take_file(struct profile *p, struct slice value)
 {
-    p->here.file = name(p, SPACE_FILE, value);
+    p->here.file = callgrind_name(p, SPACE_FILE, value);
 }
 
-static void take_function(struct profile *p, struct slice value)
+static void callgrind_take_function(struct profile *p, struct slice value)
 {
-    p->here.function = name(p, SPACE_FUNCTION, value);
+    p->here.function = callgrind_name(p, SPACE_FUNCTION, value);
     p->owner = p->here;
 }
 
-static void take_callee_object(struct profile *p, struct slice value)
+static void callgrind_take_callee_object(struct profile *p, struct slice value)
 {
-    p->callee.object = name(p, SPACE_OBJECT, value);
+    p->callee.object = callgrind_name(p, SPACE_OBJECT, value);
 }
 
-static void take_callee_file(struct profile *p, struct slice value)
+static void callgrind_take_callee_file(struct profile *p, struct slice value)
 {
-    p->callee.file = name(p, SPACE_FILE, value);
+    p->callee.file = callgrind_name(p, SPACE_FILE, value);
 }
 
-static void take_callee(struct profile *p, struct slice value)
+static void callgrind_take_callee(struct profile *p, struct slice value)
 {
-    p->callee.function = name(p, SPACE_FUNCTION, value);
+    p->callee.function = callgrind_name(p, SPACE_FUNCTION, value);
 }
 
 /* A jump is not drawn, but its target may be named there for the first time. */
-static void take_jump_file(struct profile *p, struct slice value)
+static void callgrind_take_jump_file(struct profile *p, struct slice value)
 {
-    name(p, SPACE_FILE, value);
+    callgrind_name(p, SPACE_FILE, value);
 }
 
-static void take_jump_function(struct profile *p, struct slice value)
+static void callgrind_take_jump_function(struct profile *p, struct slice value)
 {
-    name(p, SPACE_FUNCTION, value);
+    callgrind_name(p, SPACE_FUNCTION, value);
 }
 
-static void take_calls(struct profile *p, struct slice value)
+static void callgrind_take_calls(struct profile *p, struct slice value)
 {
     (void)value;
     p->in_call = true;
 }
 
-static void take_nothing(struct profile *p, struct slice value)
+static void callgrind_take_nothing(struct profile *p, struct slice value)
 {
     (void)p;
     (void)value;
 }
 
-static void take_creator(struct profile *p, struct slice value)
+static void callgrind_take_creator(struct profile *p, struct slice value)
 {
     p->is_yappi = slice_is(value, "yappi");
 }
 
-static void take_pid(struct profile *p, struct slice value)
+static void callgrind_take_pid(struct profile *p, struct slice value)
 {
     if (!slice_int(value, &p->pid))
         p->pid = 0;
 }
 
-static void take_command(struct profile *p, struct slice value)
+static void callgrind_take_command(struct profile *p, struct slice value)
 {
-    p->command = intern(p, value);
+    p->command = callgrind_intern(p, value);
 }
 
-static void take_positions(struct profile *p, struct slice value)
+static void callgrind_take_positions(struct profile *p, struct slice value)
 {
-    for (p->positions = 0; next_word(&value).p < value.p;)
+    for (p->positions = 0; callgrind_next_word(&value).p < value.p;)
         p->positions++;
 }
 
-static void take_events(struct profile *p, struct slice value)
+static void callgrind_take_events(struct profile *p, struct slice value)
 {
-    struct slice event = next_word(&value);
+    struct slice event = callgrind_next_word(&value);
 
     slice_copy(event, p->event, sizeof(p->event));
     p->unit = p->is_yappi && slice_is(event, YAPPI_EVENT) ? YAPPI_UNIT : 0;
@@ -213,17 +213,20 @@ static const struct {
     char mark;
     void (*take)(struct profile *p, struct slice value);
 } keys[] = {
-    {"fn", '=', take_function},     {"cfn", '=', take_callee},        {"calls", '=', take_calls},
-    {"fl", '=', take_file},         {"fi", '=', take_file},           {"fe", '=', take_file},
-    {"ob", '=', take_object},       {"cob", '=', take_callee_object}, {"cfi", '=', take_callee_file},
-    {"cfl", '=', take_callee_file}, {"jump", '=', take_nothing},      {"jcnd", '=', take_nothing},
-    {"jfi", '=', take_jump_file},   {"jfn", '=', take_jump_function}, {"creator", ':', take_creator},
-    {"pid", ':', take_pid},         {"cmd", ':', take_command},       {"positions", ':', take_positions},
-    {"events", ':', take_events},
+    {"fn", '=', callgrind_take_function},     {"cfn", '=', callgrind_take_callee},
+    {"calls", '=', callgrind_take_calls},     {"fl", '=', callgrind_take_file},
+    {"fi", '=', callgrind_take_file},         {"fe", '=', callgrind_take_file},
+    {"ob", '=', callgrind_take_object},       {"cob", '=', callgrind_take_callee_object},
+    {"cfi", '=', callgrind_take_callee_file}, {"cfl", '=', callgrind_take_callee_file},
+    {"jump", '=', callgrind_take_nothing},    {"jcnd", '=', callgrind_take_nothing},
+    {"jfi", '=', callgrind_take_jump_file},   {"jfn", '=', callgrind_take_jump_function},
+    {"creator", ':', callgrind_take_creator}, {"pid", ':', callgrind_take_pid},
+    {"cmd", ':', callgrind_take_command},     {"positions", ':', callgrind_take_positions},
+    {"events", ':', callgrind_take_events},
 };
 
 /* False where it is no such line. A header that is not known is one, too. */
-static bool take_key(struct profile *p, struct slice line)
+static bool callgrind_take_key(struct profile *p, struct slice line)
 {
     const char *mark = line.p;
 
@@ -233,20 +236,20 @@ static bool take_key(struct profile *p, struct slice line)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (*mark == keys[i].mark && slice_is((struct slice){line.p, mark}, keys[i].key)) {
-            keys[i].take(p, trim((struct slice){mark + 1, line.end}));
+            keys[i].take(p, callgrind_trim((struct slice){mark + 1, line.end}));
             return true;
         }
     return *mark == ':';
 }
 
-static bool is_cost(struct slice line)
+static bool callgrind_is_cost(struct slice line)
 {
     return (*line.p >= '0' && *line.p <= '9') || *line.p == '+' || *line.p == '-' || *line.p == '*';
 }
 
-static int add_cost(struct profile *p, int64_t cost)
+static int callgrind_add_cost(struct profile *p, int64_t cost)
 {
-    uint32_t function = function_of(p, p->owner);
+    uint32_t function = callgrind_function_of(p, p->owner);
 
     if (!p->in_call)
         return p->in->error < 0 ? p->in->error : callgraph_self(p->graph, function, cost);
@@ -255,7 +258,7 @@ static int add_cost(struct profile *p, int64_t cost)
         p->callee.object = p->here.object;
     if (p->callee.file == 0)
         p->callee.file = p->here.file;
-    uint32_t callee = function_of(p, p->callee);
+    uint32_t callee = callgrind_function_of(p, p->callee);
     p->callee = (struct spot){0};
     p->in_call = false;
     return p->in->error < 0 ? p->in->error : callgraph_call(p->graph, function, callee, cost);
@@ -263,38 +266,38 @@ static int add_cost(struct profile *p, int64_t cost)
 
 /* Positions, which may be fewer than usual only where there is no cost, and costs, of which the first counts.
  */
-static void take_cost(struct profile *p, struct slice line)
+static void callgrind_take_cost(struct profile *p, struct slice line)
 {
     int64_t cost = 0;
 
     for (int64_t i = 0; i < p->positions; i++)
-        next_word(&line);
-    struct slice word = next_word(&line);
+        callgrind_next_word(&line);
+    struct slice word = callgrind_next_word(&line);
     if (word.p < word.end &&
         (!slice_int(word, &cost) || cost < 0 || __builtin_mul_overflow(cost, MAX(p->unit, 1), &cost))) {
-        intake_defect(p->in, DEFECT_bad_number, p->place);
+        intake_defect(p->in, DEFECT_bad_number, p->offset);
         cost = 0;
     }
-    int r = add_cost(p, cost);
+    int r = callgrind_add_cost(p, cost);
     if (r == -ERANGE)
-        intake_defect(p->in, DEFECT_bad_number, p->place);
+        intake_defect(p->in, DEFECT_bad_number, p->offset);
     else if (r < 0)
-        give_up(p, r);
+        callgrind_give_up(p, r);
     p->costs++;
 }
 
-static void take_line(struct profile *p, struct slice line)
+static void callgrind_take_line(struct profile *p, struct slice line)
 {
-    line = trim(line);
+    line = callgrind_trim(line);
     if (line.p == line.end || *line.p == '#')
         return;
-    if (is_cost(line))
-        take_cost(p, line);
-    else if (!take_key(p, line))
-        intake_defect(p->in, DEFECT_unreadable_event, p->place);
+    if (callgrind_is_cost(line))
+        callgrind_take_cost(p, line);
+    else if (!callgrind_take_key(p, line))
+        intake_defect(p->in, DEFECT_unreadable_event, p->offset);
 }
 
-static void read_lines(struct profile *p, const char *text, size_t size)
+static void callgrind_read_lines(struct profile *p, const char *text, size_t size)
 {
     const char *end = text + size;
 
@@ -302,15 +305,15 @@ static void read_lines(struct profile *p, const char *text, size_t size)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
 
-        p->place = (uint64_t)(at - text);
-        take_line(p, (struct slice){at, stop});
+        p->offset = (uint64_t)(at - text);
+        callgrind_take_line(p, (struct slice){at, stop});
         at = newline ? newline + 1 : end;
     }
     if (p->in_call)
         intake_defect(p->in, DEFECT_truncated, size);
 }
 
-static int draw(struct profile *p, char *ret_reason, size_t reason_size)
+static int callgrind_draw(struct profile *p, char *ret_reason, size_t reason_size)
 {
     struct callgraph_drawn drawn;
     char unit[EVENT_TEXT_MAX + 64] = "";
@@ -347,8 +350,8 @@ int callgrind_read(const void *data, size_t size, struct intake *intake, char *r
     p.graph = graph;
     p.names.budget = &p.budget;
     ret_reason[0] = '\0';
-    read_lines(&p, data, size);
-    r = intake->error < 0 ? intake->error : draw(&p, ret_reason, reason_size);
-    map_done(&p.names);
+    callgrind_read_lines(&p, data, size);
+    r = intake->error < 0 ? intake->error : callgrind_draw(&p, ret_reason, reason_size);
+    number_map_done(&p.names);
     return r;
 }

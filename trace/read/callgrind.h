@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 /* The whole text in memory. 0, and the reason says what is not drawn; a line that cannot be read is counted
  * as a defect. -EBADMSG with a reason where it has no costs; -ENOMEM. */

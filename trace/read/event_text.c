@@ -14,10 +14,10 @@ struct event_source {
     int fd;
     const struct columns *c;
     enum stream_coding coding;
-    /* Decoding, from wherever it began: text[0] has the place `begin`. */
+    /* Decoding, from wherever it began: text[0] has the offset `begin`. */
     struct stream *stream; /* NULL before the first call */
     struct stream_io io;
-    uint64_t in_at; /* place in the file of the next input */
+    uint64_t in_at; /* offset in the file of the next input */
     bool in_ended;
     bool sure; /* it began where the columns do not matter */
     uint64_t begin;
@@ -26,7 +26,7 @@ struct event_source {
     uint8_t input[INPUT_STEP];
 };
 
-static int find_coding(const struct columns *c, enum stream_coding *ret)
+static int event_source_find_coding(const struct columns *c, enum stream_coding *ret)
 {
     struct text word = columns_meta_text(c, META_coding);
 
@@ -44,7 +44,7 @@ int event_source_new(int source_fd, const struct columns *c, struct event_source
 {
     struct stat st;
     enum stream_coding coding = STREAM_PLAIN;
-    int err = find_coding(c, &coding);
+    int err = event_source_find_coding(c, &coding);
 
     if (err < 0)
         return err;
@@ -73,7 +73,7 @@ struct event_source *event_source_free(struct event_source *s)
 }
 
 /* Begins to decode anew, at the start of the file. */
-static int rewind_stream(struct event_source *s)
+static int event_source_rewind_stream(struct event_source *s)
 {
     s->stream = stream_free(s->stream);
     s->io = (struct stream_io){0};
@@ -85,21 +85,21 @@ static int rewind_stream(struct event_source *s)
 }
 
 /* Plain text can be begun anywhere, without what stands in the columns. */
-static int resume_plain(struct event_source *s, uint64_t place)
+static int event_source_resume_plain(struct event_source *s, uint64_t offset)
 {
-    int err = rewind_stream(s);
+    int err = event_source_rewind_stream(s);
 
-    s->in_at = s->begin = place;
+    s->in_at = s->begin = offset;
     return err;
 }
 
-/* The last checkpoint that is not behind place, if what it says can be true. */
-static int resume_at_checkpoint(struct event_source *s, uint64_t place)
+/* The last checkpoint that is not after the offset, if what it says can be true. */
+static int event_source_resume_at_checkpoint(struct event_source *s, uint64_t offset)
 {
     uint8_t unpacked[CHECKPOINT_WINDOW], *window = NULL;
     uint64_t row =
-        columns_lower_bound(s->c, COL_checkpoint_out, (int64_t)MIN(place, (uint64_t)INT64_MAX - 1) + 1);
-    int err = rewind_stream(s);
+        columns_lower_bound(s->c, COL_checkpoint_out, (int64_t)MIN(offset, (uint64_t)INT64_MAX - 1) + 1);
+    int err = event_source_rewind_stream(s);
 
     if (err < 0 || row == 0)
         return err;
@@ -107,7 +107,8 @@ static int resume_at_checkpoint(struct event_source *s, uint64_t place)
     int64_t in_bit = columns_get(s->c, COL_checkpoint_in_bit, row);
     int64_t out = columns_get(s->c, COL_checkpoint_out, row);
     int64_t packed_size = columns_get(s->c, COL_checkpoint_window_size, row);
-    if (in_bit < 0 || in_bit / 8 >= columns_meta(s->c, META_source_bytes) || out < 0 || (uint64_t)out > place)
+    if (in_bit < 0 || in_bit / 8 >= columns_meta(s->c, META_source_bytes) || out < 0 ||
+        (uint64_t)out > offset)
         return 0;
     if (packed_size != 0) {
         uint64_t at = (uint64_t)columns_get(s->c, COL_checkpoint_window, row);
@@ -123,12 +124,13 @@ static int resume_at_checkpoint(struct event_source *s, uint64_t place)
     return 0;
 }
 
-static int resume(struct event_source *s, uint64_t place)
+static int event_source_resume(struct event_source *s, uint64_t offset)
 {
-    return s->coding == STREAM_PLAIN ? resume_plain(s, place) : resume_at_checkpoint(s, place);
+    return s->coding == STREAM_PLAIN ? event_source_resume_plain(s, offset)
+                                     : event_source_resume_at_checkpoint(s, offset);
 }
 
-static int read_input(struct event_source *s)
+static int event_source_read_input(struct event_source *s)
 {
     ssize_t n;
 
@@ -144,8 +146,8 @@ static int read_input(struct event_source *s)
     return 0;
 }
 
-/* Decodes at least one byte more behind the text, which has room for it; -EIO where there is none. */
-static int decode_more(struct event_source *s)
+/* Decodes at least one byte more after the text, which has room for it; -EIO where there is none. */
+static int event_source_decode_more(struct event_source *s)
 {
     size_t room = MIN(s->text_cap - s->text_size, TEXT_STEP), given = 0;
 
@@ -156,7 +158,7 @@ static int decode_more(struct event_source *s)
         given = room - s->io.out_size;
         if (given > 0 || s->io.in_size > 0)
             continue;
-        int err = s->in_ended ? -EIO : read_input(s);
+        int err = s->in_ended ? -EIO : event_source_read_input(s);
         if (err < 0)
             return err;
     }
@@ -164,14 +166,14 @@ static int decode_more(struct event_source *s)
     return 0;
 }
 
-static void drop_text(struct event_source *s, size_t size)
+static void event_source_drop_text(struct event_source *s, size_t size)
 {
     s->text_size -= size;
     s->begin += size;
     memmove(s->text, s->text + size, s->text_size);
 }
 
-static int reserve(struct event_source *s)
+static int event_source_reserve(struct event_source *s)
 {
     if (s->text_cap - s->text_size >= TEXT_STEP)
         return 0;
@@ -184,14 +186,14 @@ static int reserve(struct event_source *s)
     return 0;
 }
 
-/* Until the text holds the byte at place. */
-static int go_to(struct event_source *s, uint64_t place)
+/* Until the text holds the byte at offset. */
+static int event_source_go_to(struct event_source *s, uint64_t offset)
 {
-    int err = reserve(s);
+    int err = event_source_reserve(s);
 
-    while (err == 0 && place >= s->begin + s->text_size) {
-        drop_text(s, s->text_size);
-        err = decode_more(s);
+    while (err == 0 && offset >= s->begin + s->text_size) {
+        event_source_drop_text(s, s->text_size);
+        err = event_source_decode_more(s);
     }
     return err;
 }
@@ -205,7 +207,7 @@ struct walk {
 
 /* Goes on to the end of the object or the text; true at the former. Brackets of both kinds count alike: the
  * reader has read this as an event. */
-static bool walk_on(struct walk *w, const char *p, size_t size)
+static bool event_source_walk_on(struct walk *w, const char *p, size_t size)
 {
     for (; w->at < size; w->at++) {
         char c = p[w->at];
@@ -224,24 +226,24 @@ static bool walk_on(struct walk *w, const char *p, size_t size)
     return false;
 }
 
-static int read_object(struct event_source *s, uint64_t place, struct text *ret)
+static int event_source_read_object(struct event_source *s, uint64_t offset, struct text *ret)
 {
     struct walk w = {0};
-    int err = go_to(s, place);
-    size_t at = (size_t)(place - s->begin);
+    int err = event_source_go_to(s, offset);
+    size_t at = (size_t)(offset - s->begin);
 
     if (err < 0)
         return err;
     if (s->text[at] != '{')
         return -ESTALE;
-    while (!walk_on(&w, s->text + at, s->text_size - at)) {
+    while (!event_source_walk_on(&w, s->text + at, s->text_size - at)) {
         if (w.at >= SCAN_ITEM_MAX)
             return -EFBIG;
-        drop_text(s, at);
+        event_source_drop_text(s, at);
         at = 0;
-        err = reserve(s);
+        err = event_source_reserve(s);
         if (err == 0)
-            err = decode_more(s);
+            err = event_source_decode_more(s);
         if (err < 0)
             return err;
     }
@@ -250,20 +252,20 @@ static int read_object(struct event_source *s, uint64_t place, struct text *ret)
 }
 
 /* Whether to go on decoding gets there sooner than to begin again. */
-static bool lies_ahead(const struct event_source *s, uint64_t place)
+static bool event_source_lies_ahead(const struct event_source *s, uint64_t offset)
 {
-    return s->stream && place >= s->begin && place - s->begin <= s->text_size + CHECKPOINT_SPACING;
+    return s->stream && offset >= s->begin && offset - s->begin <= s->text_size + CHECKPOINT_SPACING;
 }
 
-int event_source_text(struct event_source *s, uint64_t place, struct text *ret)
+int event_source_text(struct event_source *s, uint64_t offset, struct text *ret)
 {
-    int err = lies_ahead(s, place) ? 0 : resume(s, place);
+    int err = event_source_lies_ahead(s, offset) ? 0 : event_source_resume(s, offset);
 
     if (err == 0)
-        err = read_object(s, place, ret);
+        err = event_source_read_object(s, offset, ret);
     if (err == 0 || err == -ENOMEM || s->sure)
         return err;
     /* The checkpoint may have led astray. */
-    err = rewind_stream(s);
-    return err < 0 ? err : read_object(s, place, ret);
+    err = event_source_rewind_stream(s);
+    return err < 0 ? err : event_source_read_object(s, offset, ret);
 }

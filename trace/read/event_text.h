@@ -15,8 +15,8 @@ struct event_source;
 /* Both must outlive it. source_fd is the trace as it was read (compressed or plain). */
 int event_source_new(int source_fd, const struct columns *c, struct event_source **ret);
 struct event_source *event_source_free(struct event_source *s);
-/* The text of the JSON object that begins at `place`, valid until the next call. Places that rise a little
+/* The text of the JSON object that begins at `offset`, valid until the next call. Places that rise a little
  * from call to call are read without starting again. -ESTALE, -EFBIG, -EIO. */
-int event_source_text(struct event_source *s, uint64_t place, struct text *ret);
+int event_source_text(struct event_source *s, uint64_t offset, struct text *ret);
 
 DEFINE_CLEANUP(struct event_source *, event_source_free)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/flow.h"
 
-#include "trace/read/defects.h"
+#include "trace/read/intake.h"
 
-/* What a key of the map is; ids have their kind's number behind it. */
+/* What a key of the map is; ids have their kind's number after it. */
 enum {
     KEY_KIND,
     KEY_IDS,
@@ -15,28 +15,29 @@ static const enum column columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, CO
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects)
 {
     *f = (struct flows){.budget = budget, .defects = defects, .numbers.budget = budget};
-    return sheet_init(&f->out, w, columns, ARRAY_SIZE(columns));
+    return table_builder_init(&f->out, w, columns, ARRAY_SIZE(columns));
 }
 
 void flows_done(struct flows *f)
 {
     if (!f->budget)
         return;
-    map_done(&f->numbers);
+    number_map_done(&f->numbers);
     budget_free(f->budget, f->kinds, f->kinds_cap, sizeof(*f->kinds));
     budget_free(f->budget, f->starts, f->starts_cap, sizeof(*f->starts));
     budget_free(f->budget, f->ends, f->ends_cap, sizeof(*f->ends));
     budget_free(f->budget, f->waiting, f->waiting_cap, sizeof(*f->waiting));
-    sheet_done(&f->out);
+    table_builder_done(&f->out);
     *f = (struct flows){0};
 }
 
 /* -ENOMEM, or the number of the kind. */
-static int64_t kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
+static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
 {
-    uint32_t *kind = map_put(&f->numbers, (uint64_t)category << 32 | name, KEY_KIND, (uint32_t)f->n_kinds);
+    uint32_t *kind =
+        number_map_put(&f->numbers, (uint64_t)category << 32 | name, KEY_KIND, (uint32_t)f->n_kinds);
 
-    if (!kind || *kind == MAP_SUB_MAX - KEY_IDS)
+    if (!kind || *kind == NUMBER_MAP_SUB_MAX - KEY_IDS)
         return -ENOMEM;
     if (*kind == f->n_kinds) {
         if (budget_grow(f->budget, &f->kinds, &f->kinds_cap, f->n_kinds + 1, sizeof(*f->kinds)) < 0)
@@ -46,31 +47,31 @@ static int64_t kind_of(struct flows *f, uint16_t category, uint32_t name, int64_
     return *kind;
 }
 
-static struct flow_start *find_start(struct flows *f, int64_t id, uint32_t kind)
+static struct flow_start *flows_find_start(struct flows *f, int64_t id, uint32_t kind)
 {
-    uint32_t *start = map_get(&f->numbers, (uint64_t)id, KEY_IDS + kind);
+    uint32_t *start = number_map_get(&f->numbers, (uint64_t)id, KEY_IDS + kind);
 
     return start ? &f->starts[*start] : NULL;
 }
 
-static void put(struct flows *f, uint32_t out, uint32_t in, int64_t id, uint32_t kind)
+static void flows_put(struct flows *f, uint32_t out, uint32_t in, int64_t id, uint32_t kind)
 {
-    *sheet_slot(&f->out, 0) = out;
-    *sheet_slot(&f->out, 1) = in;
-    *sheet_slot(&f->out, 2) = id;
-    *sheet_slot(&f->out, 3) = f->kinds[kind].name;
-    *sheet_slot(&f->out, 4) = f->kinds[kind].category;
-    sheet_next(&f->out);
+    *table_builder_slot(&f->out, 0) = out;
+    *table_builder_slot(&f->out, 1) = in;
+    *table_builder_slot(&f->out, 2) = id;
+    *table_builder_slot(&f->out, 3) = f->kinds[kind].name;
+    *table_builder_slot(&f->out, 4) = f->kinds[kind].category;
+    table_builder_next(&f->out);
 }
 
 /* An arrow that starts again keeps its first start. */
-static int start(struct flows *f, int64_t id, uint32_t kind, const struct open_slice *top)
+static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct open_slice *top)
 {
     uint32_t *number;
 
     if (budget_grow(f->budget, &f->starts, &f->starts_cap, f->n_starts + 1, sizeof(*f->starts)) < 0)
         return -ENOMEM;
-    number = map_put(&f->numbers, (uint64_t)id, KEY_IDS + kind, (uint32_t)f->n_starts);
+    number = number_map_put(&f->numbers, (uint64_t)id, KEY_IDS + kind, (uint32_t)f->n_starts);
     if (!number)
         return -ENOMEM;
     if (*number == f->n_starts)
@@ -79,7 +80,7 @@ static int start(struct flows *f, int64_t id, uint32_t kind, const struct open_s
 }
 
 /* Rings of ends: each is known by its last one, whose next is the first. */
-static void ring_append(struct flows *f, uint32_t *last, uint32_t end)
+static void flows_ring_append(struct flows *f, uint32_t *last, uint32_t end)
 {
     if (*last == 0) {
         f->ends[end].next = end;
@@ -90,7 +91,7 @@ static void ring_append(struct flows *f, uint32_t *last, uint32_t end)
     *last = end + 1;
 }
 
-static uint32_t ring_take(struct flows *f, uint32_t *last)
+static uint32_t flows_ring_take(struct flows *f, uint32_t *last)
 {
     uint32_t first = f->ends[*last - 1].next;
 
@@ -101,50 +102,50 @@ static uint32_t ring_take(struct flows *f, uint32_t *last)
     return first;
 }
 
-static int wait_for_slice(struct flows *f, const struct event *e, uint32_t kind)
+static int flows_wait_for_slice(struct flows *f, const struct event *e, uint32_t kind)
 {
     uint32_t end;
 
     if (budget_grow(f->budget, &f->waiting, &f->waiting_cap, (size_t)e->thread + 1, sizeof(*f->waiting)) < 0)
         return -ENOMEM;
     if (f->free_end != 0) {
-        end = ring_take(f, &f->free_end);
+        end = flows_ring_take(f, &f->free_end);
     } else {
         if (f->n_ends == UINT32_MAX ||
             budget_grow(f->budget, &f->ends, &f->ends_cap, f->n_ends + 1, sizeof(*f->ends)) < 0)
             return -ENOMEM;
         end = (uint32_t)f->n_ends++;
     }
-    f->ends[end] = (struct flow_end){.id = e->dur, .place = e->place, .kind = kind};
-    ring_append(f, &f->waiting[e->thread], end);
+    f->ends[end] = (struct flow_end){.id = e->dur, .offset = e->offset, .kind = kind};
+    flows_ring_append(f, &f->waiting[e->thread], end);
     return 0;
 }
 
 int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top)
 {
-    int64_t kind = kind_of(f, e->category, e->name, category);
+    int64_t kind = flows_kind_of(f, e->category, e->name, category);
     struct flow_start *s;
 
     if (kind < 0)
         return (int)kind;
     if (e->phase == EVENT_FLOW_END)
-        return wait_for_slice(f, e, (uint32_t)kind);
+        return flows_wait_for_slice(f, e, (uint32_t)kind);
     if (!top) {
-        count_defect(f->defects, DEFECT_flow_without_slice, 1, e->place);
+        count_defect(f->defects, DEFECT_flow_without_slice, 1, e->offset);
         return 0;
     }
     if (e->phase == EVENT_FLOW_START)
-        return start(f, e->dur, (uint32_t)kind, top);
+        return flows_start(f, e->dur, (uint32_t)kind, top);
 
-    s = find_start(f, e->dur, (uint32_t)kind);
+    s = flows_find_start(f, e->dur, (uint32_t)kind);
     if (!s) {
-        count_defect(f->defects, DEFECT_flow_without_start, 1, e->place);
+        count_defect(f->defects, DEFECT_flow_without_start, 1, e->offset);
         return 0;
     }
     if (s->ts > top->ts)
-        put(f, top->row, s->row, e->dur, (uint32_t)kind);
+        flows_put(f, top->row, s->row, e->dur, (uint32_t)kind);
     else
-        put(f, s->row, top->row, e->dur, (uint32_t)kind);
+        flows_put(f, s->row, top->row, e->dur, (uint32_t)kind);
     if (e->phase == EVENT_FLOW_STEP)
         *s = (struct flow_start){top->ts, top->row};
     return 0;
@@ -153,15 +154,15 @@ int flows_event(struct flows *f, const struct event *e, int64_t category, const 
 void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *slice)
 {
     while (f->waiting[thread] != 0) {
-        uint32_t end = ring_take(f, &f->waiting[thread]);
+        uint32_t end = flows_ring_take(f, &f->waiting[thread]);
         const struct flow_end *e = &f->ends[end];
-        const struct flow_start *s = find_start(f, e->id, e->kind);
+        const struct flow_start *s = flows_find_start(f, e->id, e->kind);
 
         if (s)
-            put(f, s->row, slice->row, e->id, e->kind);
+            flows_put(f, s->row, slice->row, e->id, e->kind);
         else
-            count_defect(f->defects, DEFECT_flow_without_start, 1, e->place);
-        ring_append(f, &f->free_end, end);
+            count_defect(f->defects, DEFECT_flow_without_start, 1, e->offset);
+        flows_ring_append(f, &f->free_end, end);
     }
 }
 
@@ -170,6 +171,6 @@ void flows_finish(struct flows *f)
     for (size_t i = 0; i < f->waiting_cap; i++)
         while (f->waiting[i] != 0)
             count_defect(f->defects, DEFECT_flow_without_slice, 1,
-                         f->ends[ring_take(f, &f->waiting[i])].place);
-    sheet_flush(&f->out);
+                         f->ends[flows_ring_take(f, &f->waiting[i])].offset);
+    table_builder_flush(&f->out);
 }

@@ -5,10 +5,10 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
-#include "trace/read/map.h"
-#include "trace/read/nest.h"
-#include "trace/read/sheet.h"
+#include "trace/read/budget.h"
+#include "trace/read/intake.h"
+#include "trace/read/table_builder.h"
+#include "trace/read/tracks.h"
 
 struct flow_kind {
     int64_t category; /* string, COLUMN_NULL without one */
@@ -24,15 +24,15 @@ struct flow_start {
 /* An end that waits for the next slice of its thread. */
 struct flow_end {
     int64_t id;
-    uint64_t place;
+    uint64_t offset;
     uint32_t kind;
-    uint32_t next; /* of the thread, the first one behind the last */
+    uint32_t next; /* of the thread, the first one after the last */
 };
 
 struct flows {
     struct budget *budget;
     struct defects *defects;
-    struct map numbers; /* of kinds and of starts */
+    struct number_map numbers; /* of kinds and of starts */
     struct flow_kind *kinds;
     struct flow_start *starts;
     struct flow_end *ends;
@@ -40,7 +40,7 @@ struct flows {
     size_t n_kinds, n_starts, n_ends;
     size_t kinds_cap, starts_cap, ends_cap, waiting_cap;
     uint32_t free_end; /* the last one + 1, in a ring as well */
-    struct sheet out;
+    struct table_builder out;
 };
 
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects);

@@ -3,6 +3,8 @@
 
 #include "trace/read/json_text.h"
 
+/* -- Format --------------------------------------------------------------------------------------------- */
+
 /* How much must be printable for a file to count as text. */
 #define TEXT_LOOK 4096
 
@@ -22,29 +24,31 @@ static const char *const names[_FORMAT_MAX] = {
     [FORMAT_BINARY] = "binary",
 };
 
-static bool contains(const char *p, size_t size, const char *word)
+static bool format_contains(const char *p, size_t size, const char *word)
 {
     return p && memmem(p, size, word, strlen(word)) != NULL;
 }
 
-static bool is_nsys(const char *p, size_t size)
+static bool format_is_nsys(const char *p, size_t size)
 {
-    return contains(p, size, "CUPTI_ACTIVITY_KIND") || contains(p, size, "TARGET_INFO_SESSION_START_TIME");
+    return format_contains(p, size, "CUPTI_ACTIVITY_KIND") ||
+           format_contains(p, size, "TARGET_INFO_SESSION_START_TIME");
 }
 
-static bool is_pickle(const char *p, size_t size)
+static bool format_is_pickle(const char *p, size_t size)
 {
     return size >= 2 && (uint8_t)p[0] == 0x80 && p[1] >= 2 && p[1] <= 5;
 }
 
-static bool is_callgrind(const char *p, size_t size)
+static bool format_is_callgrind(const char *p, size_t size)
 {
     size_t n = MIN(size, (size_t)TEXT_LOOK);
-    return contains(p, MIN(n, (size_t)64), "# callgrind format") ||
-           (contains(p, n, "\nevents:") && (contains(p, n, "\nfn=") || contains(p, n, "creator:")));
+    return format_contains(p, MIN(n, (size_t)64), "# callgrind format") ||
+           (format_contains(p, n, "\nevents:") &&
+            (format_contains(p, n, "\nfn=") || format_contains(p, n, "creator:")));
 }
 
-static bool is_html(const char *p, const char *end)
+static bool format_is_html(const char *p, const char *end)
 {
     static const char *const tags[] = {"<!doctype html", "<html"};
 
@@ -57,7 +61,7 @@ static bool is_html(const char *p, const char *end)
 
 /* A bracket, then white space, something that can begin a member or element, or the end of the text:
  * marshalled Python dictionaries begin with a brace too. */
-static bool is_json(const char *p, const char *end)
+static bool format_is_json(const char *p, const char *end)
 {
     if (p == end || (*p != '{' && *p != '['))
         return false;
@@ -66,7 +70,7 @@ static bool is_json(const char *p, const char *end)
     return p == end || (*p && strchr(array ? "{[]\"-0123456789tfn" : "\"}", *p));
 }
 
-static bool is_text(const char *p, size_t size)
+static bool format_is_text(const char *p, size_t size)
 {
     for (size_t i = 0; i < MIN(size, (size_t)TEXT_LOOK); i++)
         if (p[i] == 0 || p[i] == 0x7f || ((uint8_t)p[i] < ' ' && !strchr("\t\n\r\f\033", p[i])))
@@ -82,16 +86,16 @@ enum trace_format format_of(const char *head, size_t size)
     if (p == end)
         return FORMAT_EMPTY;
     if (size >= sizeof(sqlite) && memcmp(head, sqlite, sizeof(sqlite)) == 0)
-        return is_nsys(head, size) ? FORMAT_NSYS_SQLITE : FORMAT_SQLITE;
-    if (is_pickle(head, size))
+        return format_is_nsys(head, size) ? FORMAT_NSYS_SQLITE : FORMAT_SQLITE;
+    if (format_is_pickle(head, size))
         return FORMAT_PICKLE;
-    if (is_json(p, end))
+    if (format_is_json(p, end))
         return FORMAT_JSON;
-    if (is_html(p, end))
+    if (format_is_html(p, end))
         return FORMAT_HTML;
-    if (is_callgrind(head, size))
+    if (format_is_callgrind(head, size))
         return FORMAT_CALLGRIND;
-    return is_text(head, size) ? FORMAT_TEXT : FORMAT_BINARY;
+    return format_is_text(head, size) ? FORMAT_TEXT : FORMAT_BINARY;
 }
 
 bool format_is_trace_json(enum trace_format format)
@@ -110,4 +114,240 @@ int format_from_name(const char *word)
         if (streq(names[i], word))
             return i;
     return -1;
+}
+
+/* -- Both ends of a trace ------------------------------------------------------------------------------- */
+
+static void ends_read_rank(struct trace_ends *e, struct slice value)
+{
+    struct slice rest = json_inside(value), key, v;
+
+    while (json_next(&rest, &key, &v)) {
+        if (slice_is(key, "rank"))
+            slice_int(v, &e->rank);
+        else if (slice_is(key, "world_size"))
+            slice_int(v, &e->world_size);
+        else if (slice_is(key, "backend"))
+            slice_copy(v, e->backend, sizeof(e->backend));
+    }
+}
+
+static void ends_read_devices(struct trace_ends *e, struct slice value)
+{
+    struct slice devices = json_inside(value), members, key, v, device;
+
+    e->devices = 0;
+    while (json_next(&devices, &key, &device)) {
+        if (e->devices++ > 0)
+            continue;
+        members = json_inside(device);
+        while (json_next(&members, &key, &v))
+            if (slice_is(key, "name"))
+                slice_copy(v, e->device_name, sizeof(e->device_name));
+    }
+}
+
+/* Events of the traced process; the others carry a device's number as pid. */
+static bool ends_is_host_category(struct slice cat)
+{
+    static const char *const categories[] = {
+        "cpu_op",       "user_annotation",   "python_function",    "cuda_driver",
+        "cuda_runtime", "cpu_instant_event", "Operator",           "Runtime",
+        "mtia_runtime", "xpu_runtime",       "privateuse1_runtime"};
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        if (slice_is(cat, categories[i]))
+            return true;
+    return false;
+}
+
+/* Kineto labels each process of a trace; of those only the traced one is a CPU. A trace without any event of
+ * the host still has this. */
+static bool ends_is_host_label(struct slice args)
+{
+    struct slice members = json_inside(args), key, v;
+
+    while (json_next(&members, &key, &v))
+        if (slice_is(key, "labels"))
+            return slice_is(slice_unquoted(v), "CPU");
+    return false;
+}
+
+static bool ends_read_event(struct trace_ends *e, struct slice event, bool *ret_is_event)
+{
+    struct slice members = json_inside(event), key, v;
+    int64_t pid = -1;
+    bool host = false, label = false;
+
+    while (json_next(&members, &key, &v)) {
+        if (slice_is(key, "ph"))
+            *ret_is_event = true;
+        else if (slice_is(key, "args"))
+            label = ends_is_host_label(v);
+        else if (slice_is(key, "pid"))
+            slice_int(v, &pid);
+        else if (slice_is(key, "cat"))
+            host = ends_is_host_category(slice_unquoted(v));
+    }
+    if ((host || label) && pid >= 0)
+        e->pid = pid;
+    return host;
+}
+
+static void ends_read_events(struct trace_ends *e, struct slice value)
+{
+    struct slice events = json_inside(value), key, event;
+    bool is_event = false;
+
+    while (e->pid < 0 && json_next(&events, &key, &event))
+        if (ends_read_event(e, event, &is_event))
+            e->format = FORMAT_KINETO;
+    if (e->format == FORMAT_JSON && is_event)
+        e->format = FORMAT_CHROME;
+}
+
+static void ends_read_trace_events(struct trace_ends *e, struct slice value)
+{
+    if (e->format == FORMAT_JSON)
+        e->format = FORMAT_CHROME;
+    ends_read_events(e, value);
+}
+
+static void ends_read_base(struct trace_ends *e, struct slice value)
+{
+    slice_int(value, &e->base_time_ns);
+}
+
+static void ends_read_trace_name(struct trace_ends *e, struct slice value)
+{
+    slice_copy(value, e->trace_name, sizeof(e->trace_name));
+}
+
+static void ends_read_version(struct trace_ends *e, struct slice value)
+{
+    slice_copy(value, e->engine_version, sizeof(e->engine_version));
+}
+
+static void ends_read_nothing(struct trace_ends *e _unused_, struct slice value _unused_)
+{
+}
+
+/* Keys of the top level: what their value tells, and whose writing they prove. */
+static const struct key {
+    const char *name;
+    void (*read)(struct trace_ends *e, struct slice value);
+    enum trace_format format;
+} keys[] = {
+    {"schemaVersion", ends_read_nothing, FORMAT_KINETO},
+    {"deviceProperties", ends_read_devices, FORMAT_KINETO},
+    {"computeProperties", ends_read_devices, FORMAT_KINETO},
+    {"distributedInfo", ends_read_rank, FORMAT_KINETO},
+    {"baseTimeNanoseconds", ends_read_base, FORMAT_KINETO},
+    {"traceName", ends_read_trace_name, FORMAT_KINETO},
+    {"vllm_version", ends_read_version, FORMAT_KINETO},
+    {"traceEvents", ends_read_trace_events, FORMAT_JSON},
+    {"rocprofiler-sdk-tool", ends_read_nothing, FORMAT_ROCPROF},
+};
+
+static void ends_read_member(struct trace_ends *e, struct slice key, struct slice value)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        if (!slice_is(key, keys[i].name))
+            continue;
+        if (keys[i].format != FORMAT_JSON)
+            e->format = keys[i].format;
+        keys[i].read(e, value);
+    }
+}
+
+/* An array without an object around it: events, or the numbers of a memory timeline. */
+static void ends_read_bare_array(struct trace_ends *e, struct slice text)
+{
+    const char *first = json_skip_space(text.p + 1, text.end);
+
+    if (first < text.end && *first == '[')
+        e->format = FORMAT_MEMORY_TIMELINE;
+    else
+        ends_read_events(e, text);
+}
+
+static void ends_read_head(struct trace_ends *e, struct slice text)
+{
+    struct slice rest = json_inside(text), key, value;
+
+    if (*text.p == '[') {
+        ends_read_bare_array(e, text);
+        return;
+    }
+    while (json_next(&rest, &key, &value))
+        ends_read_member(e, key, value);
+}
+
+/* An array of objects under the events' key, or under none, which is what broken quoting makes of them. */
+static bool ends_is_events(struct slice key, struct slice value)
+{
+    struct slice inside = json_inside(value);
+
+    if (*value.p != '[' || !(key.p == key.end || slice_is(key, "traceEvents")))
+        return false;
+    while (inside.end > inside.p && (json_is_space(inside.end[-1]) || inside.end[-1] == ','))
+        inside.end--;
+    return inside.end > inside.p && inside.end[-1] == '}';
+}
+
+/*
+ * Walks the top level from after and reads its members. Where the walk comes to the opening bracket, that
+ * must be the first of the file: a file cut just after an event or its args ends in a bracket too. Where it
+ * gets lost in something that began before the tail, or that is broken, the file was closed by its writer, or
+ * was cut within a string just after a bracket, which cannot be told from it.
+ */
+static bool ends_read_tail(struct trace_ends *e, struct slice tail, const char *first)
+{
+    struct slice key, value;
+    bool passed_events = false;
+
+    for (;;) {
+        switch (json_back(&tail, &key, &value)) {
+        case JSON_BACK_VALUE:
+            passed_events = passed_events || ends_is_events(key, value);
+            if (key.p < key.end)
+                ends_read_member(e, key, value);
+            break;
+        case JSON_BACK_OPEN:
+            return passed_events || tail.end - 1 == first;
+        case JSON_BACK_LOST:
+            return true;
+        }
+    }
+}
+
+static bool ends_read_json(const struct ends_input *in, struct trace_ends *e)
+{
+    const char *head_end = in->head + in->head_size;
+    const char *head = json_skip_space(in->head, head_end);
+    struct slice tail = {in->tail, in->tail + in->tail_size};
+    char close = *head == '{' ? '}' : ']';
+
+    ends_read_head(e, (struct slice){head, head_end});
+    while (tail.end > tail.p && json_is_space(tail.end[-1]))
+        tail.end--;
+    if (tail.end == tail.p || tail.end[-1] != close)
+        return false;
+    tail.end--;
+    const char *first = in->total == in->tail_size ? in->tail + (head - in->head) : NULL;
+    return ends_read_tail(e, tail, first);
+}
+
+void ends_read(const struct ends_input *in, struct trace_ends *ret)
+{
+    *ret = (struct trace_ends){
+        .format = format_of(in->head, in->head_size),
+        .closes = true,
+        .rank = -1,
+        .world_size = -1,
+        .pid = -1,
+        .devices = -1,
+        .base_time_ns = -1,
+    };
+    if (ret->format == FORMAT_JSON)
+        ret->closes = ends_read_json(in, ret);
 }

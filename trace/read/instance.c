@@ -25,47 +25,50 @@ struct trace_witness {
 
 typedef enum instance_belief (*evidence_fn)(const struct instance_clues *a, const struct instance_clues *b);
 
-static bool both(const char *a, const char *b)
+static bool instance_both(const char *a, const char *b)
 {
     return a && b && *a && *b;
 }
 
-static bool both_known(int64_t a, int64_t b)
+static bool instance_both_known(int64_t a, int64_t b)
 {
     return a != INSTANCE_UNKNOWN && b != INSTANCE_UNKNOWN;
 }
 
 /* -- Evidence, one function each ---------------------------------------------------------------------- */
 
-static enum instance_belief by_recording(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_recording(const struct instance_clues *a,
+                                                  const struct instance_clues *b)
 {
-    return both(a->recording, b->recording) && strcmp(a->recording, b->recording) != 0 ? INSTANCE_DIFFERENT
-                                                                                       : INSTANCE_UNDECIDED;
+    return instance_both(a->recording, b->recording) && strcmp(a->recording, b->recording) != 0
+               ? INSTANCE_DIFFERENT
+               : INSTANCE_UNDECIDED;
 }
 
 /* Prefill and decode of one rank are recorded one after the other: they meet in no collective. */
-static enum instance_belief by_stage(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_stage(const struct instance_clues *a, const struct instance_clues *b)
 {
     return strcmp(a->stage ? a->stage : "", b->stage ? b->stage : "") != 0 ? INSTANCE_DIFFERENT
                                                                            : INSTANCE_UNDECIDED;
 }
 
 /* The same place in the same world cannot be taken twice. */
-static enum instance_belief by_rank(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_rank(const struct instance_clues *a, const struct instance_clues *b)
 {
-    return both_known(a->rank, b->rank) && a->rank == b->rank ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
+    return instance_both_known(a->rank, b->rank) && a->rank == b->rank ? INSTANCE_DIFFERENT
+                                                                       : INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief by_world(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_world(const struct instance_clues *a, const struct instance_clues *b)
 {
-    bool differ = both_known(a->world_size, b->world_size) && a->world_size != b->world_size;
+    bool differ = instance_both_known(a->world_size, b->world_size) && a->world_size != b->world_size;
 
-    return differ || (both(a->backend, b->backend) && strcmp(a->backend, b->backend) != 0)
+    return differ || (instance_both(a->backend, b->backend) && strcmp(a->backend, b->backend) != 0)
                ? INSTANCE_DIFFERENT
                : INSTANCE_UNDECIDED;
 }
 
-static struct slice member(struct slice object, const char *name)
+static struct slice instance_member(struct slice object, const char *name)
 {
     struct slice rest = json_inside(object), key, value;
 
@@ -75,19 +78,19 @@ static struct slice member(struct slice object, const char *name)
     return (struct slice){0};
 }
 
-static struct slice distributed_of(const struct instance_clues *c)
+static struct slice instance_distributed_of(const struct instance_clues *c)
 {
     return (struct slice){c->distributed, c->distributed ? c->distributed + c->distributed_size : NULL};
 }
 
-static bool slices_equal(struct slice a, struct slice b)
+static bool instance_slices_equal(struct slice a, struct slice b)
 {
     a = slice_unquoted(a);
     b = slice_unquoted(b);
     return a.end - a.p == b.end - b.p && (a.p == b.p || memcmp(a.p, b.p, (size_t)(a.end - a.p)) == 0);
 }
 
-static bool list_has(struct slice list, int64_t number)
+static bool instance_list_has(struct slice list, int64_t number)
 {
     struct slice rest = json_inside(list), key, value;
     int64_t one;
@@ -99,79 +102,86 @@ static bool list_has(struct slice list, int64_t number)
 }
 
 /* A process group that has both ranks is the same list on both. */
-static enum instance_belief by_process_groups(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_process_groups(const struct instance_clues *a,
+                                                       const struct instance_clues *b)
 {
     const struct trace_witness *one = (const struct trace_witness *)a,
                                *other = (const struct trace_witness *)b;
 
-    if (!both_known(a->rank, b->rank))
+    if (!instance_both_known(a->rank, b->rank))
         return INSTANCE_UNDECIDED;
     for (size_t i = 0; i < one->n_groups; i++) {
         const struct process_group *group = &one->groups[i], *same = NULL;
         /* Ranks of one job have most groups in common, in the same order. */
-        if (i < other->n_groups && slices_equal(other->groups[i].name, group->name))
+        if (i < other->n_groups && instance_slices_equal(other->groups[i].name, group->name))
             same = &other->groups[i];
         for (size_t k = 0; k < other->n_groups && !same; k++)
-            if (slices_equal(other->groups[k].name, group->name))
+            if (instance_slices_equal(other->groups[k].name, group->name))
                 same = &other->groups[k];
-        if (!same || (slices_equal(group->ranks, same->ranks) && slices_equal(group->size, same->size)))
+        if (!same || (instance_slices_equal(group->ranks, same->ranks) &&
+                      instance_slices_equal(group->size, same->size)))
             continue;
-        if (list_has(group->ranks, a->rank) && list_has(group->ranks, b->rank))
+        if (instance_list_has(group->ranks, a->rank) && instance_list_has(group->ranks, b->rank))
             return INSTANCE_DIFFERENT;
     }
     return INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief by_time(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_time(const struct instance_clues *a, const struct instance_clues *b)
 {
     int64_t between;
 
-    if (!both_known(a->from_ns, b->from_ns) || !both_known(a->to_ns, b->to_ns))
+    if (!instance_both_known(a->from_ns, b->from_ns) || !instance_both_known(a->to_ns, b->to_ns))
         return INSTANCE_UNDECIDED;
     bool far = __builtin_sub_overflow(MAX(a->from_ns, b->from_ns), MIN(a->to_ns, b->to_ns), &between) ||
                between > INSTANCE_APART_NS;
     return far ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief by_worker(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_worker(const struct instance_clues *a, const struct instance_clues *b)
 {
-    return both(a->worker, b->worker) && strcmp(a->worker, b->worker) == 0 ? INSTANCE_SAME
-                                                                           : INSTANCE_UNDECIDED;
+    return instance_both(a->worker, b->worker) && strcmp(a->worker, b->worker) == 0 ? INSTANCE_SAME
+                                                                                    : INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief by_group(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_group(const struct instance_clues *a, const struct instance_clues *b)
 {
-    return both(a->group, b->group) && strcmp(a->group, b->group) == 0 ? INSTANCE_SAME : INSTANCE_UNDECIDED;
+    return instance_both(a->group, b->group) && strcmp(a->group, b->group) == 0 ? INSTANCE_SAME
+                                                                                : INSTANCE_UNDECIDED;
 }
 
 /* Two addresses without anything that they were seen to share. */
-static enum instance_belief by_other_worker(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_other_worker(const struct instance_clues *a,
+                                                     const struct instance_clues *b)
 {
-    return both(a->worker, b->worker) && strcmp(a->worker, b->worker) != 0 ? INSTANCE_DIFFERENT
-                                                                           : INSTANCE_UNDECIDED;
+    return instance_both(a->worker, b->worker) && strcmp(a->worker, b->worker) != 0 ? INSTANCE_DIFFERENT
+                                                                                    : INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief by_group_count(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_group_count(const struct instance_clues *a,
+                                                    const struct instance_clues *b)
 {
-    struct slice one = member(distributed_of(a), "pg_count"), other = member(distributed_of(b), "pg_count");
+    struct slice one = instance_member(instance_distributed_of(a), "pg_count"),
+                 other = instance_member(instance_distributed_of(b), "pg_count");
 
-    return one.p && other.p && !slices_equal(one, other) ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
+    return one.p && other.p && !instance_slices_equal(one, other) ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
 }
 
 /* One call that starts the profiler gives the same id to all ranks. Clues that are weighed are a witness's.
  */
-static enum instance_belief by_profile_id(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_profile_id(const struct instance_clues *a,
+                                                   const struct instance_clues *b)
 {
     const struct trace_name *one = &((const struct trace_witness *)a)->name,
                             *other = &((const struct trace_witness *)b)->name;
 
-    if (!both(one->profile_id, other->profile_id))
+    if (!instance_both(one->profile_id, other->profile_id))
         return INSTANCE_UNDECIDED;
     return strcmp(one->profile_id, other->profile_id) == 0 ? INSTANCE_SAME : INSTANCE_DIFFERENT;
 }
 
 /* Up to the one number in which two names differ; 0 where they differ in more. */
-static size_t common_stem(const char *a, const char *b)
+static size_t instance_common_stem(const char *a, const char *b)
 {
     size_t stem = 0;
 
@@ -188,13 +198,14 @@ static size_t common_stem(const char *a, const char *b)
 }
 
 /* Files that differ in the number of their rank alone: "decode-rank0.json.gz", "decode-rank1.json.gz". */
-static enum instance_belief by_file_name(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_file_name(const struct instance_clues *a,
+                                                  const struct instance_clues *b)
 {
     static const char *const words[] = {"rank", "rank-", "rank_"};
 
-    if (!both(a->path, b->path) || strcmp(a->path, b->path) == 0)
+    if (!instance_both(a->path, b->path) || strcmp(a->path, b->path) == 0)
         return INSTANCE_UNDECIDED;
-    size_t stem = common_stem(a->path, b->path);
+    size_t stem = instance_common_stem(a->path, b->path);
     if (strchr(a->path + stem, '/'))
         return INSTANCE_UNDECIDED; /* the number is a folder's */
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
@@ -206,10 +217,11 @@ static enum instance_belief by_file_name(const struct instance_clues *a, const s
 }
 
 /* Different ranks of worlds of the same size. */
-static enum instance_belief by_same_world(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_same_world(const struct instance_clues *a,
+                                                   const struct instance_clues *b)
 {
-    return both_known(a->world_size, b->world_size) && a->world_size == b->world_size && a->world_size > 1 &&
-                   both_known(a->rank, b->rank) && a->rank != b->rank
+    return instance_both_known(a->world_size, b->world_size) && a->world_size == b->world_size &&
+                   a->world_size > 1 && instance_both_known(a->rank, b->rank) && a->rank != b->rank
                ? INSTANCE_SAME
                : INSTANCE_UNDECIDED;
 }
@@ -220,27 +232,28 @@ static const struct evidence {
     const char *name;
     evidence_fn believe;
 } evidence[] = {
-    {"recording", by_recording},
-    {"stage", by_stage},
-    {"rank", by_rank},
-    {"world", by_world},
-    {"process groups", by_process_groups},
-    {"time", by_time},
-    {"worker", by_worker},
-    {"server_info", by_group},
+    {"recording", instance_by_recording},
+    {"stage", instance_by_stage},
+    {"rank", instance_by_rank},
+    {"world", instance_by_world},
+    {"process groups", instance_by_process_groups},
+    {"time", instance_by_time},
+    {"worker", instance_by_worker},
+    {"server_info", instance_by_group},
     {"collectives", EVENTS},
-    {"other worker", by_other_worker},
-    {"profile id", by_profile_id},
-    {"pg_count", by_group_count},
-    {"file name", by_file_name},
-    {"same world", by_same_world},
+    {"other worker", instance_by_other_worker},
+    {"profile id", instance_by_profile_id},
+    {"pg_count", instance_by_group_count},
+    {"file name", instance_by_file_name},
+    {"same world", instance_by_same_world},
 };
 
 #define UNDECIDED ARRAY_SIZE(evidence)
 
 /* The place of what decides; i and k: what the caller's function knows the two by. */
-static size_t decide(const struct trace_witness *one, const struct trace_witness *other,
-                     instance_events_fn events, void *arg, size_t i, size_t k, enum instance_belief *ret)
+static size_t instance_decide(const struct trace_witness *one, const struct trace_witness *other,
+                              instance_events_fn events, void *arg, size_t i, size_t k,
+                              enum instance_belief *ret)
 {
     for (size_t e = 0; e < ARRAY_SIZE(evidence); e++) {
         *ret = evidence[e].believe ? evidence[e].believe(&one->clues, &other->clues)
@@ -252,12 +265,12 @@ static size_t decide(const struct trace_witness *one, const struct trace_witness
     return UNDECIDED;
 }
 
-static void witness_done(struct trace_witness *w)
+static void instance_witness_done(struct trace_witness *w)
 {
     free(w->groups);
 }
 
-static int hear(const struct instance_clues *clues, struct trace_witness *ret)
+static int instance_hear(const struct instance_clues *clues, struct trace_witness *ret)
 {
     struct slice key, group;
 
@@ -265,22 +278,23 @@ static int hear(const struct instance_clues *clues, struct trace_witness *ret)
     if (!ret->groups)
         return -ENOMEM;
     trace_name_parse(clues->path ? clues->path : "", &ret->name);
-    struct slice rest = json_inside(member(distributed_of(clues), "pg_config"));
+    struct slice rest = json_inside(instance_member(instance_distributed_of(clues), "pg_config"));
     while (ret->n_groups < GROUPS_MAX && json_next(&rest, &key, &group))
-        ret->groups[ret->n_groups++] = (struct process_group){
-            member(group, "pg_name"), member(group, "pg_size"), member(group, "ranks")};
+        ret->groups[ret->n_groups++] =
+            (struct process_group){instance_member(group, "pg_name"), instance_member(group, "pg_size"),
+                                   instance_member(group, "ranks")};
     return 0;
 }
 
 const char *instance_evidence(const struct instance_clues *one, const struct instance_clues *other,
                               enum instance_belief *ret)
 {
-    _cleanup_(witness_done) struct trace_witness first = {0}, second = {0};
+    _cleanup_(instance_witness_done) struct trace_witness first = {0}, second = {0};
     size_t e = UNDECIDED;
 
     *ret = INSTANCE_UNDECIDED;
-    if (hear(one, &first) >= 0 && hear(other, &second) >= 0)
-        e = decide(&first, &second, NULL, NULL, 0, 0, ret);
+    if (instance_hear(one, &first) >= 0 && instance_hear(other, &second) >= 0)
+        e = instance_decide(&first, &second, NULL, NULL, 0, 0, ret);
     return e < UNDECIDED ? evidence[e].name : NULL;
 }
 
@@ -292,7 +306,7 @@ struct bond {
     size_t one, other;
 };
 
-static int compare_bonds(const void *x, const void *y)
+static int instance_compare_bonds(const void *x, const void *y)
 {
     const struct bond *a = x, *b = y;
 
@@ -305,26 +319,26 @@ static int compare_bonds(const void *x, const void *y)
     return a->other < b->other ? -1 : a->other > b->other;
 }
 
-static int64_t beginnings_apart(const struct instance_clues *a, const struct instance_clues *b)
+static int64_t instance_beginnings_apart(const struct instance_clues *a, const struct instance_clues *b)
 {
     int64_t apart;
 
-    if (!both_known(a->from_ns, b->from_ns) || __builtin_sub_overflow(a->from_ns, b->from_ns, &apart) ||
-        apart == INT64_MIN)
+    if (!instance_both_known(a->from_ns, b->from_ns) ||
+        __builtin_sub_overflow(a->from_ns, b->from_ns, &apart) || apart == INT64_MIN)
         return INT64_MAX;
     return llabs(apart);
 }
 
 /* The first of the group, with the way there shortened. */
-static size_t head_of(size_t *heads, size_t i)
+static size_t instance_head_of(size_t *heads, size_t i)
 {
     while (heads[i] != i)
         i = heads[i] = heads[heads[i]];
     return i;
 }
 
-static int64_t find_instances(const struct trace_witness *all, size_t n, instance_events_fn events, void *arg,
-                              size_t *ret)
+static int64_t instance_find_instances(const struct trace_witness *all, size_t n, instance_events_fn events,
+                                       void *arg, size_t *ret)
 {
     size_t n_pairs = n * (n - (n > 0)) / 2, n_bonds = 0, n_found = 0;
     _cleanup_(freep) struct bond *bonds = calloc(n_pairs + 1, sizeof(*bonds));
@@ -338,16 +352,16 @@ static int64_t find_instances(const struct trace_witness *all, size_t n, instanc
         heads[i] = i;
         for (size_t k = 0; k < i; k++) {
             enum instance_belief belief;
-            size_t strength = decide(&all[k], &all[i], events, arg, k, i, &belief);
+            size_t strength = instance_decide(&all[k], &all[i], events, arg, k, i, &belief);
             if (belief == INSTANCE_SAME)
                 bonds[n_bonds++] =
-                    (struct bond){strength, beginnings_apart(&all[k].clues, &all[i].clues), k, i};
+                    (struct bond){strength, instance_beginnings_apart(&all[k].clues, &all[i].clues), k, i};
             apart[i * n + k] = apart[k * n + i] = belief == INSTANCE_DIFFERENT;
         }
     }
-    qsort(bonds, n_bonds, sizeof(*bonds), compare_bonds);
+    qsort(bonds, n_bonds, sizeof(*bonds), instance_compare_bonds);
     for (size_t b = 0; b < n_bonds; b++) {
-        size_t one = head_of(heads, bonds[b].one), other = head_of(heads, bonds[b].other);
+        size_t one = instance_head_of(heads, bonds[b].one), other = instance_head_of(heads, bonds[b].other);
         if (one == other || apart[one * n + other])
             continue;
         heads[other] = one;
@@ -356,7 +370,7 @@ static int64_t find_instances(const struct trace_witness *all, size_t n, instanc
                 apart[one * n + k] = apart[k * n + one] = true;
     }
     for (size_t i = 0; i < n; i++) {
-        size_t head = head_of(heads, i);
+        size_t head = instance_head_of(heads, i);
         if (numbers[head] == 0)
             numbers[head] = ++n_found;
         ret[i] = numbers[head] - 1;
@@ -371,17 +385,17 @@ int64_t instances_find(const struct instance_clues *clues, size_t n, instance_ev
     int64_t r = all ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < n && r >= 0; i++)
-        r = hear(&clues[i], &all[i]);
+        r = instance_hear(&clues[i], &all[i]);
     if (r >= 0)
-        r = find_instances(all, n, events, arg, ret);
+        r = instance_find_instances(all, n, events, arg, ret);
     for (size_t i = 0; i < n && all; i++)
-        witness_done(&all[i]);
+        instance_witness_done(&all[i]);
     return r;
 }
 
 /* -- Names -------------------------------------------------------------------------------------------- */
 
-static const char *address_of(const char *url)
+static const char *instance_address_of(const char *url)
 {
     const char *host = strstr(url, "://");
 
@@ -389,8 +403,8 @@ static const char *address_of(const char *url)
 }
 
 /* What all members share of a text, "" or less of it where they differ; how many bytes. */
-static size_t shared_prefix(const struct instance_clues *clues, size_t n, const size_t *numbers,
-                            size_t number, const char **ret_first)
+static size_t instance_shared_prefix(const struct instance_clues *clues, size_t n, const size_t *numbers,
+                                     size_t number, const char **ret_first)
 {
     const char *first = NULL;
     size_t size = 0;
@@ -412,7 +426,7 @@ static size_t shared_prefix(const struct instance_clues *clues, size_t n, const 
     return size;
 }
 
-static size_t count_members(size_t n, const size_t *numbers, size_t number)
+static size_t instance_count_members(size_t n, const size_t *numbers, size_t number)
 {
     size_t count = 0;
 
@@ -422,13 +436,13 @@ static size_t count_members(size_t n, const size_t *numbers, size_t number)
 }
 
 /* "sst4" of sst4-rank0.json.gz and sst4-rank1.json.gz; of one file its name; else the folder's name. */
-static void name_by_files(const struct instance_clues *clues, size_t n, const size_t *numbers, size_t number,
-                          char ret[INSTANCE_NAME_MAX])
+static void instance_name_by_files(const struct instance_clues *clues, size_t n, const size_t *numbers,
+                                   size_t number, char ret[INSTANCE_NAME_MAX])
 {
     static const char *const endings[] = {"rank", "TP", "tp"};
     const char *first;
-    size_t size = shared_prefix(clues, n, numbers, number, &first);
-    bool is_single = count_members(n, numbers, number) == 1;
+    size_t size = instance_shared_prefix(clues, n, numbers, number, &first);
+    bool is_single = instance_count_members(n, numbers, number) == 1;
     size_t folder = 0;
 
     for (size_t i = 0; i < size; i++)
@@ -459,8 +473,8 @@ static void name_by_files(const struct instance_clues *clues, size_t n, const si
 }
 
 /* Workers of one instance: the first in order, and how many more. */
-static void name_by_workers(const struct instance_clues *clues, size_t n, const size_t *numbers,
-                            size_t number, char ret[INSTANCE_NAME_MAX])
+static void instance_name_by_workers(const struct instance_clues *clues, size_t n, const size_t *numbers,
+                                     size_t number, char ret[INSTANCE_NAME_MAX])
 {
     const char *least = NULL;
     size_t others = 0;
@@ -476,13 +490,13 @@ static void name_by_workers(const struct instance_clues *clues, size_t n, const 
         others += is_new;
     }
     if (least && others > 0)
-        snprintf(ret, INSTANCE_NAME_MAX, "%.90s+%zu", address_of(least), others);
+        snprintf(ret, INSTANCE_NAME_MAX, "%.90s+%zu", instance_address_of(least), others);
     else if (least)
-        snprintf(ret, INSTANCE_NAME_MAX, "%.90s", address_of(least));
+        snprintf(ret, INSTANCE_NAME_MAX, "%.90s", instance_address_of(least));
 }
 
-static const struct instance_clues *first_member(const struct instance_clues *clues, size_t n,
-                                                 const size_t *numbers, size_t number)
+static const struct instance_clues *instance_first_member(const struct instance_clues *clues, size_t n,
+                                                          const size_t *numbers, size_t number)
 {
     for (size_t i = 0; i < n; i++)
         if (numbers[i] == number)
@@ -490,7 +504,7 @@ static const struct instance_clues *first_member(const struct instance_clues *cl
     return NULL;
 }
 
-static bool is_taken(char (*names)[INSTANCE_NAME_MAX], size_t n_instances, size_t number)
+static bool instance_is_taken(char (*names)[INSTANCE_NAME_MAX], size_t n_instances, size_t number)
 {
     for (size_t i = 0; i < n_instances; i++)
         if (i != number && strcmp(names[i], names[number]) == 0)
@@ -498,8 +512,8 @@ static bool is_taken(char (*names)[INSTANCE_NAME_MAX], size_t n_instances, size_
     return false;
 }
 
-static void append(char name[INSTANCE_NAME_MAX], const char *format, ...) _printf_(2, 3);
-static void append(char name[INSTANCE_NAME_MAX], const char *format, ...)
+static void instance_append(char name[INSTANCE_NAME_MAX], const char *format, ...) _printf_(2, 3);
+static void instance_append(char name[INSTANCE_NAME_MAX], const char *format, ...)
 {
     size_t used = strlen(name);
     va_list ap;
@@ -516,29 +530,29 @@ void instances_name(const struct instance_clues *clues, size_t n, const size_t *
 {
     for (size_t i = 0; i < n_instances; i++) {
         ret[i][0] = '\0';
-        name_by_workers(clues, n, numbers, i, ret[i]);
+        instance_name_by_workers(clues, n, numbers, i, ret[i]);
         if (!*ret[i])
-            name_by_files(clues, n, numbers, i, ret[i]);
+            instance_name_by_files(clues, n, numbers, i, ret[i]);
     }
     /* Names that several have are told apart by one thing after the other. */
     for (int tell = 0; tell < _TELL_MAX; tell++) {
         _cleanup_(freep) bool *taken = calloc(n_instances + 1, sizeof(*taken));
         for (size_t i = 0; i < n_instances; i++)
             if (taken)
-                taken[i] = !*ret[i] || is_taken(ret, n_instances, i);
+                taken[i] = !*ret[i] || instance_is_taken(ret, n_instances, i);
         for (size_t i = 0; i < n_instances; i++) {
-            const struct instance_clues *c = first_member(clues, n, numbers, i);
+            const struct instance_clues *c = instance_first_member(clues, n, numbers, i);
             if (!c || (taken && !taken[i]))
                 continue;
             const char *space = *ret[i] ? " " : "";
             if (tell == TELL_RECORDING && c->recording && *c->recording)
-                append(ret[i], "%s%.16s", space, c->recording);
+                instance_append(ret[i], "%s%.16s", space, c->recording);
             else if (tell == TELL_STAGE && c->stage && *c->stage)
-                append(ret[i], "%s%.16s", space, c->stage);
+                instance_append(ret[i], "%s%.16s", space, c->stage);
             else if (tell == TELL_DP && c->dp != INSTANCE_UNKNOWN)
-                append(ret[i], "%sdp%" PRId64, space, c->dp);
+                instance_append(ret[i], "%sdp%" PRId64, space, c->dp);
             else if (tell == TELL_PLACE)
-                append(ret[i], "%s#%zu", space, i + 1);
+                instance_append(ret[i], "%s#%zu", space, i + 1);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which traces are of one engine instance: the group of ranks that run one copy of a model. Replicas behind a
+ * Which traces are of one engine instance: the group of ranks that run one copy of a model. Replicas after a
  * router are instances of their own, although each of them has a rank 0.
  *
  * A pure function over what is known of each trace. A table of evidence (instance.c) is asked in order for

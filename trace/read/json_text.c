@@ -6,7 +6,7 @@ bool json_is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-static bool is_scalar(char c)
+static bool json_is_scalar(char c)
 {
     return c && !json_is_space(c) && !strchr(",:{}[]\"", c);
 }
@@ -63,7 +63,7 @@ const char *json_skip_space(const char *p, const char *end)
 }
 
 /* True where the byte at p follows an odd number of backslashes. */
-static bool is_escaped(const char *start, const char *p)
+static bool json_is_escaped(const char *start, const char *p)
 {
     const char *q = p;
     while (q > start && q[-1] == '\\')
@@ -71,8 +71,8 @@ static bool is_escaped(const char *start, const char *p)
     return (p - q) % 2 == 1;
 }
 
-/* p is at the opening quote; returns the place behind the closing one. */
-static const char *skip_string(const char *p, const char *end)
+/* p is at the opening quote; returns the position after the closing one. */
+static const char *json_skip_string(const char *p, const char *end)
 {
     const char *start = p + 1;
 
@@ -80,19 +80,19 @@ static const char *skip_string(const char *p, const char *end)
         q = memchr(q, '"', (size_t)(end - q));
         if (!q)
             return end;
-        if (!is_escaped(start, q))
+        if (!json_is_escaped(start, q))
             return q + 1;
     }
     return end;
 }
 
-static const char *skip_value(const char *p, const char *end)
+static const char *json_skip_value(const char *p, const char *end)
 {
     size_t depth = 0;
 
     while (p < end) {
         if (*p == '"') {
-            p = skip_string(p, end);
+            p = json_skip_string(p, end);
         } else if (*p == '{' || *p == '[') {
             depth++;
             p++;
@@ -103,7 +103,7 @@ static const char *skip_value(const char *p, const char *end)
             p++;
             continue;
         } else {
-            while (p < end && is_scalar(*p))
+            while (p < end && json_is_scalar(*p))
                 p++;
         }
         if (depth == 0)
@@ -112,7 +112,7 @@ static const char *skip_value(const char *p, const char *end)
     return end;
 }
 
-static const char *skip_separators(const char *p, const char *end)
+static const char *json_skip_separators(const char *p, const char *end)
 {
     while (p < end && (json_is_space(*p) || *p == ','))
         p++;
@@ -121,15 +121,15 @@ static const char *skip_separators(const char *p, const char *end)
 
 bool json_next(struct slice *rest, struct slice *ret_key, struct slice *ret_value)
 {
-    const char *p = skip_separators(rest->p, rest->end);
-    const char *stop = skip_value(p, rest->end);
+    const char *p = json_skip_separators(rest->p, rest->end);
+    const char *stop = json_skip_value(p, rest->end);
     const char *colon = json_skip_space(stop, rest->end);
 
     *ret_key = (struct slice){p, p};
     if (p < rest->end && *p == '"' && colon < rest->end && *colon == ':') {
         *ret_key = slice_unquoted((struct slice){p, stop});
         p = json_skip_space(colon + 1, rest->end);
-        stop = skip_value(p, rest->end);
+        stop = json_skip_value(p, rest->end);
     }
     if (stop == p)
         return false;
@@ -146,24 +146,24 @@ struct slice json_inside(struct slice value)
     return (struct slice){value.p + 1, value.end[-1] == close ? MAX(value.end - 1, value.p + 1) : value.end};
 }
 
-static const char *skip_separators_back(const char *start, const char *end)
+static const char *json_skip_separators_back(const char *start, const char *end)
 {
     while (end > start && (json_is_space(end[-1]) || end[-1] == ','))
         end--;
     return end;
 }
 
-/* end is behind the closing quote; returns the opening one, NULL where it lies before the text. */
-static const char *skip_string_back(const char *start, const char *end)
+/* end is after the closing quote; returns the opening one, NULL where it lies before the text. */
+static const char *json_skip_string_back(const char *start, const char *end)
 {
     for (const char *q = end - 1; q > start;)
-        if (*--q == '"' && !is_escaped(start, q))
+        if (*--q == '"' && !json_is_escaped(start, q))
             return q;
     return NULL;
 }
 
-/* end is behind a value; returns where it begins, NULL where that lies before the text. */
-static const char *skip_value_back(const char *start, const char *end)
+/* end is after a value; returns where it begins, NULL where that lies before the text. */
+static const char *json_skip_value_back(const char *start, const char *end)
 {
     size_t depth = 0;
     const char *p = end;
@@ -171,7 +171,7 @@ static const char *skip_value_back(const char *start, const char *end)
     while (p > start) {
         char c = p[-1];
         if (c == '"') {
-            p = skip_string_back(start, p);
+            p = json_skip_string_back(start, p);
             if (!p)
                 return NULL;
         } else if (c == '}' || c == ']') {
@@ -184,7 +184,7 @@ static const char *skip_value_back(const char *start, const char *end)
             p--;
             continue;
         } else {
-            while (p > start && is_scalar(p[-1]))
+            while (p > start && json_is_scalar(p[-1]))
                 p--;
             return p > start ? p : NULL;
         }
@@ -196,7 +196,7 @@ static const char *skip_value_back(const char *start, const char *end)
 
 enum json_back json_back(struct slice *rest, struct slice *ret_key, struct slice *ret_value)
 {
-    const char *start = rest->p, *end = skip_separators_back(start, rest->end);
+    const char *start = rest->p, *end = json_skip_separators_back(start, rest->end);
 
     if (end == start)
         return JSON_BACK_LOST;
@@ -204,7 +204,7 @@ enum json_back json_back(struct slice *rest, struct slice *ret_key, struct slice
         rest->end = end;
         return JSON_BACK_OPEN;
     }
-    const char *p = skip_value_back(start, end);
+    const char *p = json_skip_value_back(start, end);
     if (!p || p == end)
         return JSON_BACK_LOST;
     *ret_value = (struct slice){p, end};
@@ -216,7 +216,7 @@ enum json_back json_back(struct slice *rest, struct slice *ret_key, struct slice
         const char *key_end = p - 1;
         while (key_end > start && json_is_space(key_end[-1]))
             key_end--;
-        p = key_end > start && key_end[-1] == '"' ? skip_string_back(start, key_end) : NULL;
+        p = key_end > start && key_end[-1] == '"' ? json_skip_string_back(start, key_end) : NULL;
         if (!p)
             return JSON_BACK_LOST;
         *ret_key = (struct slice){p + 1, key_end - 1};

@@ -23,7 +23,7 @@ void slice_copy(struct slice s, char *ret, size_t size);
 
 bool json_is_space(char c);
 const char *json_skip_space(const char *p, const char *end);
-/* Steps to the next member of an object or element of an array: *rest begins behind the opening bracket or
+/* Steps to the next member of an object or element of an array: *rest begins after the opening bracket or
  * the value before. False at the end. ret_key is empty for an element. */
 bool json_next(struct slice *rest, struct slice *ret_key, struct slice *ret_value);
 /* The members or elements of a value; nothing for a scalar. */
@@ -31,8 +31,8 @@ struct slice json_inside(struct slice value);
 
 enum json_back {
     JSON_BACK_VALUE, /* a member or element was found; rest->end is where it began */
-    JSON_BACK_OPEN,  /* rest->end is behind the bracket that opens the level */
+    JSON_BACK_OPEN,  /* rest->end is after the bracket that opens the level */
     JSON_BACK_LOST,  /* what stands there begins before the text, or is not JSON */
 };
-/* The same from behind: rest->end is the closing bracket of the level, or where the value behind began. */
+/* The same from after: rest->end is the closing bracket of the level, or where the value after began. */
 enum json_back json_back(struct slice *rest, struct slice *ret_key, struct slice *ret_value);

@@ -1,11 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/merge.h"
 
-#include "trace/read/async.h"
-#include "trace/read/defects.h"
-#include "trace/read/queue.h"
+#include "trace/read/budget.h"
+#include "trace/read/intake.h"
+#include "trace/read/run.h"
 #include "trace/read/slices.h"
 #include "trace/read/sum.h"
+#include "trace/read/tracks.h"
+
+/* -- One intake out of several -------------------------------------------------------------------------- */
+
+/*
+ * One intake out of several: strings, threads, processes, categories, defects and meta of the others go into
+ * the first one.
+ */
+
+static int unify_strings(struct intake *to, const struct strings *from, struct numbers *n)
+{
+    for (uint32_t i = 0; i < n->n_strings; i++) {
+        size_t size;
+        const char *p = strings_get(from, i, &size);
+
+        n->strings[i] = strings_intern(to->strings, p, size);
+        if (n->strings[i] == STRINGS_NONE)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* What a later part of a trace says about a process or a thread replaces what an earlier one said. */
+static void unify_processes(struct intake *to, const struct intake *from, struct numbers *n)
+{
+    for (size_t i = 0; i < n->n_processes && to->error == 0; i++) {
+        const struct process_entry *p = &from->processes[i];
+        struct process_entry *q;
+
+        n->processes[i] = intake_process(to, p->pid, n->strings[p->pid_text]);
+        q = &to->processes[n->processes[i]];
+        if (p->name != 0)
+            q->name = n->strings[p->name];
+        if (p->labels != 0)
+            q->labels = n->strings[p->labels];
+        if (p->sort_index != 0)
+            q->sort_index = p->sort_index;
+    }
+}
+
+static void unify_threads(struct intake *to, const struct intake *from, struct numbers *n)
+{
+    for (size_t i = 0; i < n->n_threads && to->error == 0; i++) {
+        const struct thread_entry *t = &from->threads[i];
+        const struct process_entry *p = &from->processes[t->process];
+        struct thread_entry *q;
+
+        n->threads[i] = intake_thread(to, p->pid, n->strings[p->pid_text], t->tid, n->strings[t->tid_text]);
+        q = &to->threads[n->threads[i]];
+        if (t->name != 0)
+            q->name = n->strings[t->name];
+        if (t->sort_index != 0)
+            q->sort_index = t->sort_index;
+    }
+}
+
+static void unify_facts(struct intake *to, const struct intake *from, const struct numbers *n)
+{
+    for (enum meta_key k = 0; k < _META_MAX; k++)
+        if (to->meta[k] == COLUMN_NULL && from->meta[k] != COLUMN_NULL)
+            to->meta[k] = meta_is_text(k) ? n->strings[from->meta[k]] : from->meta[k];
+    for (enum defect_kind d = 0; d < _DEFECT_MAX; d++)
+        count_defect(&to->defects, d, from->defects.count[d], from->defects.first[d]);
+}
+
+static int unify_intake(struct intake *to, const struct intake *from, struct budget *budget,
+                        struct numbers *n)
+{
+    int r;
+
+    n->n_strings = strings_count(from->strings);
+    n->n_threads = from->n_threads;
+    n->n_processes = from->n_processes;
+    n->n_categories = from->n_categories;
+    n->strings = budget_new(budget, n->n_strings, sizeof(*n->strings));
+    n->threads = budget_new(budget, n->n_threads, sizeof(*n->threads));
+    n->processes = budget_new(budget, n->n_processes, sizeof(*n->processes));
+    n->categories = budget_new(budget, n->n_categories, sizeof(*n->categories));
+    if (!n->strings || !n->threads || !n->processes || !n->categories)
+        return -ENOMEM;
+
+    r = unify_strings(to, from->strings, n);
+    if (r < 0)
+        return r;
+    unify_processes(to, from, n);
+    unify_threads(to, from, n);
+    for (size_t i = 0; i < n->n_categories; i++)
+        n->categories[i] = intake_category(to, n->strings[from->categories[i]]);
+    unify_facts(to, from, n);
+    return to->error;
+}
+
+/* ret: n_inputs of them, zeroed; the caller frees each with numbers_done(), after an error as well. */
+static int unify_intakes(const struct merge_input *inputs, size_t n_inputs, struct budget *budget,
+                         struct numbers *ret)
+{
+    int r = 0;
+
+    for (size_t i = 1; r == 0 && i < n_inputs; i++)
+        r = unify_intake(inputs[0].intake, inputs[i].intake, budget, &ret[i]);
+    return r;
+}
+
+static void numbers_done(struct numbers *n, struct budget *budget)
+{
+    budget_free(budget, n->strings, n->n_strings, sizeof(*n->strings));
+    budget_free(budget, n->threads, n->n_threads, sizeof(*n->threads));
+    budget_free(budget, n->processes, n->n_processes, sizeof(*n->processes));
+    budget_free(budget, n->categories, n->n_categories, sizeof(*n->categories));
+    *n = (struct numbers){0};
+}
+
+/* -- Merging -------------------------------------------------------------------------------------------- */
 
 static const enum column counter_columns[] = {COL_counter_ts, COL_counter_track, COL_counter_value,
                                               COL_counter_place};
@@ -16,7 +129,7 @@ struct merge {
     struct slices slices;
     struct flows flows;
     struct async async;
-    struct sheet counters;
+    struct table_builder counters;
     uint64_t n_events;
 };
 
@@ -27,158 +140,161 @@ struct source {
     const struct numbers *from;
 };
 
-static void found(struct merge *m, enum defect_kind kind, const struct source *s)
+static void merge_found(struct merge *m, enum defect_kind kind, const struct source *s)
 {
-    count_defect(&m->intake->defects, kind, 1, s->event.place);
+    count_defect(&m->intake->defects, kind, 1, s->event.offset);
 }
 
 /* Also counts what it cost the slices that were open. */
-static int make_way(struct merge *m, const struct source *s, uint32_t track, int64_t dur)
+static int merge_make_way(struct merge *m, const struct source *s, uint32_t track, int64_t dur)
 {
     int r = nest_close(&m->slices.nest, track, s->event.ts, dur);
 
-    count_defect(&m->intake->defects, DEFECT_misplaced_end, m->slices.nest.n_cut, s->event.place);
+    count_defect(&m->intake->defects, DEFECT_misplaced_end, m->slices.nest.n_cut, s->event.offset);
     m->slices.nest.n_cut = 0;
     return r;
 }
 
-static int put_slice(struct merge *m, const struct source *s, uint32_t track, int64_t dur, unsigned flags)
+static int merge_put_slice(struct merge *m, const struct source *s, uint32_t track, int64_t dur,
+                           unsigned flags)
 {
     int r = slices_put(&m->slices, &s->event, track, dur, flags, s->cursor, s->from);
 
     if (r == 0)
-        found(m, DEFECT_too_deep, s);
+        merge_found(m, DEFECT_too_deep, s);
     return r;
 }
 
 /* On the thread's own track, where arrows may wait for it. */
-static int put_on_thread(struct merge *m, const struct source *s, uint32_t track, int64_t dur, unsigned flags)
+static int merge_put_on_thread(struct merge *m, const struct source *s, uint32_t track, int64_t dur,
+                               unsigned flags)
 {
-    int r = put_slice(m, s, track, dur, flags);
+    int r = merge_put_slice(m, s, track, dur, flags);
 
     if (r > 0 && flows_awaited(&m->flows, s->event.thread))
         flows_arrive(&m->flows, s->event.thread, nest_top(&m->slices.nest, track));
     return r;
 }
 
-static int64_t thread_track(struct merge *m, const struct source *s)
+static int64_t merge_thread_track(struct merge *m, const struct source *s)
 {
     return tracks_thread(&m->slices.tracks, s->event.thread, m->intake->threads[s->event.thread].process);
 }
 
-static int on_complete(struct merge *m, const struct source *s)
+static int merge_on_complete(struct merge *m, const struct source *s)
 {
     uint32_t thread = s->event.thread, process = m->intake->threads[thread].process;
-    int64_t dur = MAX(s->event.dur, 0), track = thread_track(m, s);
-    int r = track < 0 ? (int)track : make_way(m, s, (uint32_t)track, dur);
+    int64_t dur = MAX(s->event.dur, 0), track = merge_thread_track(m, s);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, dur);
 
     if (r != 0)
-        return r < 0 ? r : put_on_thread(m, s, (uint32_t)track, dur, 0);
-    found(m, DEFECT_overlap, s);
+        return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, dur, 0);
+    merge_found(m, DEFECT_overlap, s);
     track = tracks_overflow(&m->slices.tracks, &m->slices.nest, thread, process, s->event.ts, dur);
     if (track == -E2BIG) {
-        found(m, DEFECT_too_deep, s);
+        merge_found(m, DEFECT_too_deep, s);
         return 0;
     }
-    return track < 0 ? (int)track : put_slice(m, s, (uint32_t)track, dur, 0);
+    return track < 0 ? (int)track : merge_put_slice(m, s, (uint32_t)track, dur, 0);
 }
 
-static int on_begin(struct merge *m, const struct source *s)
+static int merge_on_begin(struct merge *m, const struct source *s)
 {
-    int64_t track = thread_track(m, s);
-    int r = track < 0 ? (int)track : make_way(m, s, (uint32_t)track, UNFINISHED);
+    int64_t track = merge_thread_track(m, s);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, UNFINISHED);
 
-    return r < 0 ? r : put_on_thread(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
+    return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
 }
 
-static int end_on(struct merge *m, const struct source *s, uint32_t track, enum defect_kind without_begin)
+static int merge_end_on(struct merge *m, const struct source *s, uint32_t track,
+                        enum defect_kind without_begin)
 {
-    int r = track == TRACK_NONE ? 0 : make_way(m, s, track, UNFINISHED);
+    int r = track == TRACK_NONE ? 0 : merge_make_way(m, s, track, UNFINISHED);
 
     if (r > 0)
         r = nest_end(&m->slices.nest, track, s->event.ts, s->event.category, s->event.name);
     if (r > 0)
         m->slices.last_ns = MAX(m->slices.last_ns, s->event.ts);
     if (r == 0)
-        found(m, without_begin, s);
+        merge_found(m, without_begin, s);
     return r;
 }
 
-static int on_end(struct merge *m, const struct source *s)
+static int merge_on_end(struct merge *m, const struct source *s)
 {
-    return end_on(m, s, tracks_known(&m->slices.tracks, s->event.thread), DEFECT_misplaced_end);
+    return merge_end_on(m, s, tracks_known(&m->slices.tracks, s->event.thread), DEFECT_misplaced_end);
 }
 
-static int on_instant(struct merge *m, const struct source *s)
+static int merge_on_instant(struct merge *m, const struct source *s)
 {
-    int64_t track = thread_track(m, s);
-    int r = track < 0 ? (int)track : make_way(m, s, (uint32_t)track, 0);
+    int64_t track = merge_thread_track(m, s);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, 0);
 
-    return r < 0 ? r : put_on_thread(m, s, (uint32_t)track, 0, SLICE_INSTANT);
+    return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, 0, SLICE_INSTANT);
 }
 
-static int instant_on(struct merge *m, const struct source *s, int64_t track)
+static int merge_instant_on(struct merge *m, const struct source *s, int64_t track)
 {
-    int r = track < 0 ? (int)track : make_way(m, s, (uint32_t)track, 0);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, 0);
 
-    return r < 0 ? r : put_slice(m, s, (uint32_t)track, 0, SLICE_INSTANT);
+    return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, 0, SLICE_INSTANT);
 }
 
-static int on_process_instant(struct merge *m, const struct source *s)
+static int merge_on_process_instant(struct merge *m, const struct source *s)
 {
-    return instant_on(m, s, tracks_process_instants(&m->slices.tracks, s->event.thread));
+    return merge_instant_on(m, s, tracks_process_instants(&m->slices.tracks, s->event.thread));
 }
 
-static int on_global_instant(struct merge *m, const struct source *s)
+static int merge_on_global_instant(struct merge *m, const struct source *s)
 {
-    return instant_on(m, s, tracks_global_instants(&m->slices.tracks));
+    return merge_instant_on(m, s, tracks_global_instants(&m->slices.tracks));
 }
 
-static int64_t async_event_track(struct merge *m, const struct source *s)
+static int64_t merge_async_event_track(struct merge *m, const struct source *s)
 {
     const struct event *e = &s->event;
 
     return async_track(&m->async, e->phase, e->thread, e->category, e->dur, e->name);
 }
 
-static int on_async_begin(struct merge *m, const struct source *s)
+static int merge_on_async_begin(struct merge *m, const struct source *s)
 {
-    int64_t track = async_event_track(m, s);
-    int r = track < 0 ? (int)track : make_way(m, s, (uint32_t)track, UNFINISHED);
+    int64_t track = merge_async_event_track(m, s);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, UNFINISHED);
 
-    return r < 0 ? r : put_slice(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
+    return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
 }
 
-static int on_async_instant(struct merge *m, const struct source *s)
+static int merge_on_async_instant(struct merge *m, const struct source *s)
 {
-    return instant_on(m, s, async_event_track(m, s));
+    return merge_instant_on(m, s, merge_async_event_track(m, s));
 }
 
-static int on_async_end(struct merge *m, const struct source *s)
+static int merge_on_async_end(struct merge *m, const struct source *s)
 {
-    int64_t track = async_event_track(m, s);
+    int64_t track = merge_async_event_track(m, s);
 
     if (track < 0 && track != -ENOENT)
         return (int)track;
-    return end_on(m, s, track < 0 ? TRACK_NONE : (uint32_t)track, DEFECT_no_slice_for_async_end);
+    return merge_end_on(m, s, track < 0 ? TRACK_NONE : (uint32_t)track, DEFECT_no_slice_for_async_end);
 }
 
-static int on_counter(struct merge *m, const struct source *s)
+static int merge_on_counter(struct merge *m, const struct source *s)
 {
     const struct event *e = &s->event;
     int64_t track = tracks_counter(&m->slices.tracks, e->name, m->intake->threads[e->thread].process);
 
     if (track < 0)
         return (int)track;
-    *sheet_slot(&m->counters, 0) = e->ts;
-    *sheet_slot(&m->counters, 1) = track;
-    *sheet_slot(&m->counters, 2) = e->dur;
-    *sheet_slot(&m->counters, 3) = (int64_t)e->place;
-    sheet_next(&m->counters);
+    *table_builder_slot(&m->counters, 0) = e->ts;
+    *table_builder_slot(&m->counters, 1) = track;
+    *table_builder_slot(&m->counters, 2) = e->dur;
+    *table_builder_slot(&m->counters, 3) = (int64_t)e->offset;
+    table_builder_next(&m->counters);
     return 0;
 }
 
-static int on_flow(struct merge *m, const struct source *s)
+static int merge_on_flow(struct merge *m, const struct source *s)
 {
     uint32_t track = tracks_known(&m->slices.tracks, s->event.thread);
     const struct open_slice *top = track == TRACK_NONE ? NULL : nest_top(&m->slices.nest, track);
@@ -191,23 +307,23 @@ static const struct {
     bool of_process;
     int (*put)(struct merge *m, const struct source *s);
 } phases[_EVENT_PHASE_MAX] = {
-    [EVENT_COMPLETE] = {false, on_complete},
-    [EVENT_BEGIN] = {false, on_begin},
-    [EVENT_END] = {false, on_end},
-    [EVENT_INSTANT] = {false, on_instant},
-    [EVENT_INSTANT_PROCESS] = {true, on_process_instant},
-    [EVENT_INSTANT_GLOBAL] = {false, on_global_instant},
-    [EVENT_ASYNC_BEGIN] = {true, on_async_begin},
-    [EVENT_ASYNC_INSTANT] = {true, on_async_instant},
-    [EVENT_ASYNC_END] = {true, on_async_end},
-    [EVENT_COUNTER] = {false, on_counter},
-    [EVENT_FLOW_START] = {false, on_flow},
-    [EVENT_FLOW_STEP] = {false, on_flow},
-    [EVENT_FLOW_END] = {false, on_flow},
-    [EVENT_FLOW_END_ENCLOSING] = {false, on_flow},
+    [EVENT_COMPLETE] = {false, merge_on_complete},
+    [EVENT_BEGIN] = {false, merge_on_begin},
+    [EVENT_END] = {false, merge_on_end},
+    [EVENT_INSTANT] = {false, merge_on_instant},
+    [EVENT_INSTANT_PROCESS] = {true, merge_on_process_instant},
+    [EVENT_INSTANT_GLOBAL] = {false, merge_on_global_instant},
+    [EVENT_ASYNC_BEGIN] = {true, merge_on_async_begin},
+    [EVENT_ASYNC_INSTANT] = {true, merge_on_async_instant},
+    [EVENT_ASYNC_END] = {true, merge_on_async_end},
+    [EVENT_COUNTER] = {false, merge_on_counter},
+    [EVENT_FLOW_START] = {false, merge_on_flow},
+    [EVENT_FLOW_STEP] = {false, merge_on_flow},
+    [EVENT_FLOW_END] = {false, merge_on_flow},
+    [EVENT_FLOW_END_ENCLOSING] = {false, merge_on_flow},
 };
 
-static void renumber(struct event *e, const struct numbers *from)
+static void merge_renumber(struct event *e, const struct numbers *from)
 {
     if (!from->strings)
         return;
@@ -217,7 +333,7 @@ static void renumber(struct event *e, const struct numbers *from)
         e->category = from->categories[e->category];
 }
 
-static int put_events(struct merge *m, struct queue *q, const struct numbers *numbers)
+static int merge_put_events(struct merge *m, struct queue *q, const struct numbers *numbers)
 {
     struct source s = {0};
     int r = 0;
@@ -225,14 +341,14 @@ static int put_events(struct merge *m, struct queue *q, const struct numbers *nu
     for (; r >= 0 && (s.cursor = queue_head(q)) != NULL; r = r < 0 ? r : queue_next(q)) {
         s.event = *run_cursor_event(s.cursor);
         s.from = &numbers[queue_input(q)];
-        renumber(&s.event, s.from);
+        merge_renumber(&s.event, s.from);
         m->n_events++;
         r = phases[s.event.phase].put(m, &s);
     }
     return MIN(r, 0);
 }
 
-static void put_threads(const struct intake *in, struct columns_writer *w)
+static void merge_put_threads(const struct intake *in, struct columns_writer *w)
 {
     for (size_t i = 0; i < in->n_threads; i++) {
         const struct thread_entry *t = &in->threads[i];
@@ -254,7 +370,7 @@ static void put_threads(const struct intake *in, struct columns_writer *w)
     }
 }
 
-static void put_facts(struct merge *m, struct columns_writer *w)
+static void merge_put_facts(struct merge *m, struct columns_writer *w)
 {
     struct intake *in = m->intake;
 
@@ -285,7 +401,7 @@ static void put_facts(struct merge *m, struct columns_writer *w)
 }
 
 /* Threads that only metadata or arrows name are none to whoever looks at slices. */
-static uint64_t count_threads(const struct tracks *t)
+static uint64_t merge_count_threads(const struct tracks *t)
 {
     uint64_t n = 0;
 
@@ -294,12 +410,12 @@ static uint64_t count_threads(const struct tracks *t)
     return n;
 }
 
-static void sum_up(const struct merge *m, struct merge_summary *ret)
+static void merge_sum_up(const struct merge *m, struct merge_summary *ret)
 {
     *ret = (struct merge_summary){
         .slices = rows_count(&m->slices.rows),
         .gpu_slices = m->slices.n_gpu,
-        .threads = count_threads(&m->slices.tracks),
+        .threads = merge_count_threads(&m->slices.tracks),
         .flows = m->flows.out.n,
         .counters = m->counters.n,
         .strings = strings_count(m->intake->strings),
@@ -310,33 +426,33 @@ static void sum_up(const struct merge *m, struct merge_summary *ret)
 }
 
 static int merge_runs(struct merge *m, const struct merge_input *inputs, size_t n_inputs,
-                      const struct numbers *numbers, struct spool *spool, struct columns_writer *w)
+                      const struct numbers *numbers, struct spill *spill, struct columns_writer *w)
 {
     _cleanup_(queue_freep) struct queue *q = NULL;
-    int r = slices_init(&m->slices, m->intake, spool, &m->budget, w);
+    int r = slices_init(&m->slices, m->intake, spill, &m->budget, w);
 
     async_init(&m->async, &m->slices.tracks);
     if (r == 0)
         r = flows_init(&m->flows, &m->budget, w, &m->intake->defects);
     if (r == 0)
-        r = sheet_init(&m->counters, w, counter_columns, ARRAY_SIZE(counter_columns));
+        r = table_builder_init(&m->counters, w, counter_columns, ARRAY_SIZE(counter_columns));
     if (r == 0)
-        r = queue_new(inputs, n_inputs, spool, &q);
+        r = queue_new(inputs, n_inputs, spill, &q);
     if (r == 0)
-        r = put_events(m, q, numbers);
+        r = merge_put_events(m, q, numbers);
     if (r == 0) {
         flows_finish(&m->flows);
-        sheet_flush(&m->counters);
+        table_builder_flush(&m->counters);
         r = slices_finish(&m->slices, w);
     }
     if (r == 0) {
-        put_threads(m->intake, w);
-        put_facts(m, w);
+        merge_put_threads(m->intake, w);
+        merge_put_facts(m, w);
     }
     return r;
 }
 
-int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spool *spool,
+int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spill *spill,
                   struct columns_writer *w, uint64_t memory_max, struct merge_summary *ret)
 {
     _cleanup_(freep) struct numbers *numbers = n_inputs ? calloc(n_inputs, sizeof(*numbers)) : NULL;
@@ -353,13 +469,13 @@ int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spoo
     m.intake = inputs[0].intake;
     r = unify_intakes(inputs, n_inputs, &m.budget, numbers);
     if (r == 0)
-        r = merge_runs(&m, inputs, n_inputs, numbers, spool, w);
+        r = merge_runs(&m, inputs, n_inputs, numbers, spill, w);
     if (r == 0)
-        sum_up(&m, ret);
+        merge_sum_up(&m, ret);
 
     for (size_t i = 0; i < n_inputs; i++)
         numbers_done(&numbers[i], &m.budget);
-    sheet_done(&m.counters);
+    table_builder_done(&m.counters);
     flows_done(&m.flows);
     async_done(&m.async);
     slices_done(&m.slices);

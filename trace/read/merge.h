@@ -12,12 +12,6 @@
 #include "trace/columns/writer.h"
 #include "trace/read/run.h"
 
-struct merge_input {
-    struct intake *intake; /* with its strings, threads, categories, defects, meta */
-    struct run **runs;     /* in order of import */
-    size_t n_runs;
-};
-
 /* What ends up in the catalog's row of a trace, beside the file's meta table. */
 struct merge_summary {
     uint64_t slices, gpu_slices, threads, flows, counters;
@@ -28,5 +22,5 @@ struct merge_summary {
 
 /* inputs in order of import; their intakes' strings are numbered anew. Puts everything but checkpoints into
  * w; the caller finishes it. memory_max bounds what is kept beside the strings: -ENOMEM beyond it. */
-int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spool *spool,
+int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spill *spill,
                   struct columns_writer *w, uint64_t memory_max, struct merge_summary *ret);

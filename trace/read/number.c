@@ -9,7 +9,7 @@
 /* An exponent beyond this makes any number of digits that fits in memory too large or zero. */
 #define EXPONENT_MAX 100000000
 
-/* The grammar's parts; the digits before and behind the point follow one another but for the point. */
+/* The grammar's parts; the digits before and after the point follow one another but for the point. */
 struct decimal {
     bool negative;
     const char *whole, *whole_end;
@@ -17,14 +17,14 @@ struct decimal {
     int64_t exponent;
 };
 
-static const char *skip_digits(const char *p, const char *end)
+static const char *number_skip_digits(const char *p, const char *end)
 {
     while (p < end && *p >= '0' && *p <= '9')
         p++;
     return p;
 }
 
-static bool read_exponent(const char *p, const char *end, int64_t *ret)
+static bool number_read_exponent(const char *p, const char *end, int64_t *ret)
 {
     bool negative = p < end && *p == '-';
     int64_t value = 0;
@@ -43,22 +43,22 @@ static bool read_exponent(const char *p, const char *end, int64_t *ret)
     return true;
 }
 
-static bool read_decimal(const char *p, const char *end, struct decimal *ret)
+static bool number_read_decimal(const char *p, const char *end, struct decimal *ret)
 {
     *ret = (struct decimal){.negative = p < end && *p == '-'};
     p += ret->negative;
     ret->whole = p;
-    p = ret->whole_end = ret->fraction = ret->fraction_end = skip_digits(p, end);
+    p = ret->whole_end = ret->fraction = ret->fraction_end = number_skip_digits(p, end);
     if (p == ret->whole)
         return false;
     if (p < end && *p == '.') {
         ret->fraction = p + 1;
-        p = ret->fraction_end = skip_digits(p + 1, end);
+        p = ret->fraction_end = number_skip_digits(p + 1, end);
         if (p == ret->fraction)
             return false;
     }
     if (p < end && (*p == 'e' || *p == 'E'))
-        return read_exponent(p + 1, end, &ret->exponent);
+        return number_read_exponent(p + 1, end, &ret->exponent);
     return p == end;
 }
 
@@ -66,7 +66,7 @@ bool number_is(const char *p, const char *end, bool *ret_whole)
 {
     struct decimal d;
 
-    if (!read_decimal(p, end, &d))
+    if (!number_read_decimal(p, end, &d))
         return false;
     *ret_whole = d.whole_end == end;
     return true;
@@ -87,8 +87,8 @@ bool number_real(const char *p, const char *end, double *ret)
     return *ret - *ret == 0;
 }
 
-/* The i-th digit, of those before and behind the point in a row; zeros follow for ever. */
-static int digit(const struct decimal *d, int64_t i)
+/* The i-th digit, of those before and after the point in a row; zeros follow for ever. */
+static int number_digit(const struct decimal *d, int64_t i)
 {
     ptrdiff_t n_whole = d->whole_end - d->whole;
 
@@ -104,12 +104,12 @@ enum number_kind number_scaled(const char *p, const char *end, int decimals, int
     uint64_t value = 0;
     bool rounded = false;
 
-    if (!read_decimal(p, end, &d))
+    if (!number_read_decimal(p, end, &d))
         return NUMBER_NONE;
     int64_t n_digits = (d.whole_end - d.whole) + (d.fraction_end - d.fraction);
     int64_t n_counted = (d.whole_end - d.whole) + d.exponent + decimals;
     int64_t first = 0;
-    while (first < n_digits && digit(&d, first) == 0)
+    while (first < n_digits && number_digit(&d, first) == 0)
         first++;
     if (first == n_digits) {
         *ret = 0;
@@ -117,13 +117,13 @@ enum number_kind number_scaled(const char *p, const char *end, int decimals, int
     }
     for (int64_t i = first; i < n_counted; i++)
         if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)digit(&d, i), &value))
+            __builtin_add_overflow(value, (uint64_t)number_digit(&d, i), &value))
             return NUMBER_TOO_LARGE;
     if (value > (uint64_t)INT64_MAX)
         return NUMBER_TOO_LARGE;
     for (int64_t i = n_counted > first ? n_counted : first; i < n_digits && !rounded; i++)
-        rounded = digit(&d, i) != 0;
-    if (n_counted >= first && digit(&d, n_counted) >= 5)
+        rounded = number_digit(&d, i) != 0;
+    if (n_counted >= first && number_digit(&d, n_counted) >= 5)
         value++;
     if (value > (uint64_t)INT64_MAX)
         return NUMBER_TOO_LARGE;

@@ -18,7 +18,7 @@
 
 enum number_kind {
     NUMBER_EXACT,
-    NUMBER_ROUNDED, /* has decimals behind the last one that counts; half is rounded away from zero */
+    NUMBER_ROUNDED, /* has decimals after the last one that counts; half is rounded away from zero */
     NUMBER_TOO_LARGE,
     NUMBER_NONE, /* not a number as JSON writes them; leading zeros are let pass */
 };
@@ -36,7 +36,7 @@ static const uint64_t number_powers[9] = {1, 10, 100, 1000, 10000, 100000, 10000
 static inline unsigned number_digits(uint64_t bytes)
 {
     uint64_t x = bytes ^ UINT64_C(0x3030303030303030);
-    /* A carry goes into bytes behind the first that is no digit, where it does not matter. */
+    /* A carry goes into bytes after the first that is no digit, where it does not matter. */
     uint64_t other = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
 
     return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
@@ -54,7 +54,7 @@ static inline uint64_t number_value(uint64_t bytes, unsigned n)
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * (UINT64_C(10000) << 32 | 1) >> 32;
 }
 
-/* Up to 16 digits, behind which there may be more; NULL where there are none. */
+/* Up to 16 digits, after which there may be more; NULL where there are none. */
 static inline const char *number_run(const char *p, uint64_t *ret)
 {
     uint64_t bytes = load_word(p);

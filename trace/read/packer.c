@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/packer.h"
 
+#include "base/array.h"
 #include <errno.h>
 #include <pthread.h>
 
@@ -9,7 +10,7 @@
 
 struct packer {
     struct intake *in;
-    struct spool *spool;
+    struct spill *spill;
     struct run **runs;
     size_t n_runs, runs_cap;
     int error; /* of packing */
@@ -23,37 +24,31 @@ struct packer {
     bool ending;
 };
 
-static int keep_run(struct packer *p, struct run *r)
+static int packer_keep_run(struct packer *p, struct run *r)
 {
-    if (p->n_runs == p->runs_cap) {
-        size_t cap = p->runs_cap ? 2 * p->runs_cap : 16;
-        struct run **runs = reallocarray(p->runs, cap, sizeof(struct run *));
-        if (!runs) {
-            run_free(r);
-            return -ENOMEM;
-        }
-        p->runs = runs;
-        p->runs_cap = cap;
+    if (!ARRAY_RESERVE(p->runs, p->runs_cap, p->n_runs + 1)) {
+        run_free(r);
+        return -ENOMEM;
     }
     p->runs[p->n_runs++] = r;
     return 0;
 }
 
 /* After an error batches are only emptied. */
-static int pack(struct packer *p, struct batch *b, int error)
+static int packer_pack(struct packer *p, struct batch *b, int error)
 {
     struct run *r = NULL;
 
     if (error == 0 && b->n > 0) {
-        error = run_pack(b, p->spool, &r);
+        error = run_pack(b, p->spill, &r);
         if (error == 0)
-            error = keep_run(p, r);
+            error = packer_keep_run(p, r);
     }
     batch_reset(b);
     return error;
 }
 
-static struct batch *take_full(struct packer *p)
+static struct batch *packer_take_full(struct packer *p)
 {
     struct batch *b;
 
@@ -73,10 +68,10 @@ static void *packer_main(void *arg)
     struct batch *b;
 
     pthread_mutex_lock(&p->lock);
-    while ((b = take_full(p))) {
+    while ((b = packer_take_full(p))) {
         int error = p->error;
         pthread_mutex_unlock(&p->lock);
-        error = pack(p, b, error);
+        error = packer_pack(p, b, error);
         pthread_mutex_lock(&p->lock);
         p->error = error;
         p->empty[p->n_empty++] = b;
@@ -87,7 +82,7 @@ static void *packer_main(void *arg)
 }
 
 /* A further batch where there may be one, else the one that is empty next. */
-static struct batch *take_empty(struct packer *p)
+static struct batch *packer_take_empty(struct packer *p)
 {
     if (p->n_empty == 0 && p->n_batches < PACKER_BATCHES) {
         struct batch *b = batch_new();
@@ -101,40 +96,40 @@ static struct batch *take_empty(struct packer *p)
     return p->empty[--p->n_empty];
 }
 
-static struct batch *swap_batches(struct packer *p, struct batch *full)
+static struct batch *packer_swap_batches(struct packer *p, struct batch *full)
 {
     struct batch *empty;
 
     pthread_mutex_lock(&p->lock);
     p->full[p->n_full++] = full;
     pthread_cond_broadcast(&p->changed);
-    empty = take_empty(p);
+    empty = packer_take_empty(p);
     if (p->error && !p->in->error)
         p->in->error = p->error;
     pthread_mutex_unlock(&p->lock);
     return empty;
 }
 
-static struct batch *take_batch(struct intake *in, struct batch *full, void *arg)
+static struct batch *packer_take_batch(struct intake *in, struct batch *full, void *arg)
 {
     struct packer *p = arg;
 
     if (p->threaded)
-        return swap_batches(p, full);
-    p->error = pack(p, full, p->error);
+        return packer_swap_batches(p, full);
+    p->error = packer_pack(p, full, p->error);
     if (p->error && !in->error)
         in->error = p->error;
     return full;
 }
 
-int packer_new(struct intake *in, struct spool *spool, bool threaded, struct packer **ret)
+int packer_new(struct intake *in, struct spill *spill, bool threaded, struct packer **ret)
 {
     struct packer *p = calloc(1, sizeof(*p));
 
     if (!p)
         return -ENOMEM;
     p->in = in;
-    p->spool = spool;
+    p->spill = spill;
     p->n_batches = 1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
@@ -146,13 +141,13 @@ int packer_new(struct intake *in, struct spool *spool, bool threaded, struct pac
         }
     }
     p->threaded = threaded;
-    in->flush = take_batch;
+    in->flush = packer_take_batch;
     in->flush_arg = p;
     *ret = p;
     return 0;
 }
 
-static void stop_thread(struct packer *p)
+static void packer_stop_thread(struct packer *p)
 {
     if (!p->threaded)
         return;
@@ -168,7 +163,7 @@ struct packer *packer_free(struct packer *p)
 {
     if (!p)
         return NULL;
-    stop_thread(p);
+    packer_stop_thread(p);
     for (size_t i = 0; i < p->n_empty; i++)
         batch_free(p->empty[i]);
     for (size_t i = 0; i < p->n_runs; i++)
@@ -182,8 +177,8 @@ struct packer *packer_free(struct packer *p)
 
 int packer_finish(struct packer *p)
 {
-    stop_thread(p);
-    p->error = pack(p, p->in->batch, p->error);
+    packer_stop_thread(p);
+    p->error = packer_pack(p, p->in->batch, p->error);
     for (; p->n_empty > 0; p->n_empty--)
         batch_free(p->empty[p->n_empty - 1]);
     return p->in->error ? p->in->error : p->error;

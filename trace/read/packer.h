@@ -3,7 +3,7 @@
  * Takes an intake's full batches, packs them into runs and gives empty batches back; in a thread of its own,
  * so that scanning goes on meanwhile, or in the thread that scans.
  *
- * Few batches are under way at a time: a scanner that is faster than the packing waits. Attached to one
+ * Few batches are in flight at a time: a scanner that is faster than the packing waits. Attached to one
  * intake, which must outlive it. Owns the runs.
  */
 #pragma once
@@ -12,7 +12,7 @@
 
 struct packer;
 
-int packer_new(struct intake *in, struct spool *spool, bool threaded, struct packer **ret);
+int packer_new(struct intake *in, struct spill *spill, bool threaded, struct packer **ret);
 struct packer *packer_free(struct packer *p);
 /* Packs what the intake still holds and waits until all is done. 0 or the first error of intake and packing;
  * nothing may come into the intake afterwards. */

@@ -1,24 +1,245 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/reader.h"
+#include "trace/read/reading.h"
 
-#include "trace/read/split.h"
-#include "trace/read/streamed.h"
-#include "trace/read/verdict.h"
+#include "base/whole.h"
+#include "trace/read/callgrind.h"
+#include "trace/read/json_text.h"
+#include "trace/read/reader.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+/* -- Parts of a reading --------------------------------------------------------------------------------- */
+
+/* One half of the memory is for the strings of all parts; a part of one or two has a quarter, so that
+ * unifying them does not need more. */
+#define STRINGS_SHARE(memory, parts) ((memory) / 2 / MAX((parts), (size_t)2))
+
+buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format format)
+{
+    static buffer_reader *const readers[_FORMAT_MAX] = {
+        [FORMAT_CALLGRIND] = callgrind_read,
+    };
+    return format == FORMAT_NSYS_SQLITE ? r->options->read_sqlite : readers[format];
+}
+
+int reading_new_parts(struct reading *r, size_t n, bool threaded)
+{
+    int err = 0;
+
+    r->parts = calloc(n, sizeof(*r->parts));
+    if (!r->parts)
+        return -ENOMEM;
+    for (r->n_parts = 0; r->n_parts < n && err == 0; r->n_parts++) {
+        struct part *p = &r->parts[r->n_parts];
+        err = intake_new(STRINGS_SHARE(r->memory_max, n), &p->intake);
+        if (err == 0)
+            p->intake->part = r->options->part;
+        if (err == 0)
+            err = packer_new(p->intake, r->spill, threaded, &p->packer);
+    }
+    return err < 0 ? err : feed_new(r->parts[0].intake, FEED_AT_BEGINNING, 0, &r->parts[0].feed);
+}
+
+static void reading_drop_part(struct part *p)
+{
+    feed_free(p->feed);
+    packer_free(p->packer);
+    intake_free(p->intake);
+}
+
+void reading_drop_parts(struct reading *r, size_t n_left)
+{
+    for (; r->n_parts > n_left; r->n_parts--)
+        reading_drop_part(&r->parts[r->n_parts - 1]);
+}
+
+uint64_t reading_events(const struct reading *r)
+{
+    uint64_t events = 0;
+
+    for (size_t i = 0; i < r->n_parts; i++)
+        if (r->parts[i].feed)
+            events += feed_events(r->parts[i].feed);
+    return events;
+}
+
+int reading_fail(struct reading *r, int err, const char *format, ...)
+{
+    va_list ap;
+
+    if (r->sum->reason[0])
+        return err;
+    va_start(ap, format);
+    vsnprintf(r->sum->reason, sizeof(r->sum->reason), format, ap);
+    va_end(ap);
+    return err;
+}
+
+ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at)
+{
+    return pread_whole(r->options->source_fd, data, size, at);
+}
+
+int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events)
+{
+    const struct read_options *o = r->options;
+
+    if (o->progress && o->progress(bytes_done, r->sum->source_bytes, events, o->arg) != 0)
+        return reading_fail(r, -ECANCELED, "the reading was cancelled");
+    return 0;
+}
+
+/* -- Feeding the scanner -------------------------------------------------------------------------------- */
+
+struct feed {
+    struct scanner *scanner;
+    uint64_t offset; /* of the next byte that the scanner takes */
+    _Atomic uint64_t events;
+    /* What the scanner has left. After it are SCAN_PAD bytes, as after every piece. */
+    char *rest;
+    size_t rest_size, rest_cap;
+    size_t wanted; /* how much there should be before the scanner is asked again */
+};
+
+int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct feed **ret)
+{
+    struct feed *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return -ENOMEM;
+    int r = scan_new(in, SCAN_SIMD_BEST, &f->scanner);
+    if (r < 0) {
+        feed_free(f);
+        return r;
+    }
+    if (begin == FEED_IN_EVENTS)
+        scan_begin_in_events(f->scanner);
+    else if (begin == FEED_IN_BARE_EVENTS)
+        scan_begin_in_bare_events(f->scanner);
+    f->offset = offset;
+    *ret = f;
+    return 0;
+}
+
+struct feed *feed_free(struct feed *f)
+{
+    if (!f)
+        return NULL;
+    scan_free(f->scanner);
+    free(f->rest);
+    free(f);
+    return NULL;
+}
+
+static int feed_reserve(struct feed *f, size_t size)
+{
+    if (size + SCAN_PAD <= f->rest_cap)
+        return 0;
+    size_t cap = MAX(2 * f->rest_cap, size + SCAN_PAD);
+    char *grown = realloc(f->rest, cap);
+    if (!grown)
+        return -ENOMEM;
+    memset(grown + f->rest_cap, 0, cap - f->rest_cap);
+    f->rest = grown;
+    f->rest_cap = cap;
+    return 0;
+}
+
+static size_t feed_scan(struct feed *f, const char *p, size_t size, bool last)
+{
+    size_t used = scan_some(f->scanner, p, size, f->offset, last);
+
+    f->offset += used;
+    atomic_store_explicit(&f->events, scan_events(f->scanner), memory_order_relaxed);
+    return used;
+}
+
+/* Gives the scanner no more than an item may have, so that it does not depend on the pieces which are too
+ * large. */
+static void feed_scan_rest(struct feed *f, bool last)
+{
+    size_t at = 0, used = 1;
+
+    while (used > 0 && at < f->rest_size) {
+        size_t left = f->rest_size - at, size = MIN(left, (size_t)SCAN_ITEM_MAX);
+        used = feed_scan(f, f->rest + at, size, last && size == left);
+        at += used;
+        if (size == left)
+            break;
+    }
+    f->rest_size -= at;
+    memmove(f->rest, f->rest + at, f->rest_size);
+}
+
+/* An item that does not fit into the margin: asks again each time that there is twice as much of it, so that
+ * it is not looked at as often as it has pieces. */
+static int feed_gather(struct feed *f, const char *p, size_t size, bool last)
+{
+    int r = feed_reserve(f, f->rest_size + size);
+
+    if (r < 0)
+        return r;
+    memcpy(f->rest + f->rest_size, p, size);
+    f->rest_size += size;
+    if (last || f->rest_size >= f->wanted) {
+        feed_scan_rest(f, last);
+        f->wanted = MIN(2 * f->rest_size, (size_t)SCAN_ITEM_MAX);
+    }
+    return 0;
+}
+
+int feed_piece(struct feed *f, char *p, size_t size, bool last)
+{
+    if (f->rest_size > FEED_MARGIN)
+        return feed_gather(f, p, size, last);
+    p -= f->rest_size;
+    size += f->rest_size;
+    if (f->rest_size > 0)
+        memcpy(p, f->rest, f->rest_size);
+    size_t used = feed_scan(f, p, size, last);
+    f->rest_size = size - used;
+    int r = feed_reserve(f, f->rest_size);
+    if (r < 0)
+        return r;
+    memcpy(f->rest, p + used, f->rest_size);
+    f->wanted = MIN(2 * f->rest_size, (size_t)SCAN_ITEM_MAX);
+    return 0;
+}
+
+bool feed_between_events(const struct feed *f)
+{
+    for (size_t i = 0; i < f->rest_size; i++)
+        if (!json_is_space(f->rest[i]) && f->rest[i] != ',')
+            return false;
+    return scan_between_events(f->scanner);
+}
+
+enum scan_state feed_state(const struct feed *f)
+{
+    return scan_state(f->scanner);
+}
+
+uint64_t feed_events(const struct feed *f)
+{
+    return atomic_load_explicit(&f->events, memory_order_relaxed);
+}
+
+/* -- Reading -------------------------------------------------------------------------------------------- */
+
 /* What runs keep of the events in memory, where the rest can be spilled and where it cannot. */
-#define SPOOL_SHARE(memory, can_spill) ((can_spill) ? (memory) / 4 : (memory) / 2)
+#define SPILL_SHARE(memory, can_spill) ((can_spill) ? (memory) / 4 : (memory) / 2)
 /* Buffers and batches. */
 #define MEMORY_FIXED (UINT64_C(64) << 20)
 /* What merging always gets. */
 #define MERGE_MIN (UINT64_C(16) << 20)
 
-static unsigned count_threads(const struct read_options *o)
+static unsigned reader_count_threads(const struct read_options *o)
 {
     cpu_set_t cpus;
 
@@ -30,7 +251,7 @@ static unsigned count_threads(const struct read_options *o)
 }
 
 /* Looks at the first bytes as they are in the file. */
-static int look_at_head(struct reading *r)
+static int reader_look_at_head(struct reading *r)
 {
     struct stat st;
 
@@ -45,7 +266,7 @@ static int look_at_head(struct reading *r)
     return 0;
 }
 
-static size_t count_parts(const struct reading *r)
+static size_t reader_count_parts(const struct reading *r)
 {
     const struct read_options *o = r->options;
     uint64_t size = r->sum->source_bytes;
@@ -53,12 +274,12 @@ static size_t count_parts(const struct reading *r)
     if (stream_coding_of((const uint8_t *)r->head, r->head_size) != STREAM_PLAIN ||
         format_of(r->head, r->head_size) != FORMAT_JSON || (o->text_max > 0 && size > o->text_max))
         return 1;
-    return split_parts(size, count_threads(o), r->memory_max / 2);
+    return split_parts(size, reader_count_threads(o), r->memory_max / 2);
 }
 
-static int read_text(struct reading *r)
+static int reader_read_text(struct reading *r)
 {
-    size_t n = count_parts(r);
+    size_t n = reader_count_parts(r);
     int err;
 
     if (n > 1)
@@ -67,7 +288,7 @@ static int read_text(struct reading *r)
     return err < 0 ? err : streamed_read(r);
 }
 
-static int pack_rest(struct reading *r)
+static int reader_pack_rest(struct reading *r)
 {
     int err = 0;
 
@@ -78,21 +299,21 @@ static int pack_rest(struct reading *r)
     return err;
 }
 
-static void put_checkpoints(const struct checkpoint_list *list, struct columns_writer *w)
+static void reader_put_checkpoints(const struct checkpoint_list *list, struct columns_writer *w)
 {
     for (size_t i = 0; i < list->n; i++) {
         const struct checkpoint *c = &list->items[i];
-        uint64_t place = c->window ? columns_put_bytes(w, c->window, c->window_size) : 0;
+        uint64_t offset = c->window ? columns_put_bytes(w, c->window, c->window_size) : 0;
         columns_put(w, COL_checkpoint_in_bit, (int64_t)c->in_bit);
         columns_put(w, COL_checkpoint_out, (int64_t)c->out);
-        columns_put(w, COL_checkpoint_window, (int64_t)place);
+        columns_put(w, COL_checkpoint_window, (int64_t)offset);
         columns_put(w, COL_checkpoint_window_size, (int64_t)c->window_size);
     }
 }
 
-static uint64_t merge_memory(const struct reading *r)
+static uint64_t reader_merge_memory(const struct reading *r)
 {
-    uint64_t used = MEMORY_FIXED + spool_memory(r->spool);
+    uint64_t used = MEMORY_FIXED + spill_memory(r->spill);
 
     /* The strings of all parts become those of the first. */
     for (size_t i = 0; i < r->n_parts; i++)
@@ -100,7 +321,7 @@ static uint64_t merge_memory(const struct reading *r)
     return r->memory_max > used + MERGE_MIN ? r->memory_max - used : MERGE_MIN;
 }
 
-static int write_columns(struct reading *r)
+static int reader_write_columns(struct reading *r)
 {
     _cleanup_(freep) struct merge_input *inputs = calloc(r->n_parts, sizeof(*inputs));
     _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
@@ -114,14 +335,14 @@ static int write_columns(struct reading *r)
     }
     err = columns_writer_new(r->options->columns_fd, &w);
     if (err == 0)
-        err = merge_columns(inputs, r->n_parts, r->spool, w, merge_memory(r), &r->sum->columns);
+        err = merge_columns(inputs, r->n_parts, r->spill, w, reader_merge_memory(r), &r->sum->columns);
     if (err < 0)
         return err;
-    put_checkpoints(&r->checkpoints, w);
+    reader_put_checkpoints(&r->checkpoints, w);
     return columns_writer_finish(w, r->options->sync, &r->sum->columns_bytes);
 }
 
-static int prepare(struct reading *r)
+static int reader_prepare(struct reading *r)
 {
     const struct read_options *o = r->options;
 
@@ -130,38 +351,38 @@ static int prepare(struct reading *r)
     r->tail = malloc(ENDS_SIZE);
     if (!r->head || !r->tail)
         return -ENOMEM;
-    return spool_new(SPOOL_SHARE(r->memory_max, o->spill_fd >= 0), o->spill_fd, &r->spool);
+    return spill_new(SPILL_SHARE(r->memory_max, o->spill_fd >= 0), o->spill_fd, &r->spill);
 }
 
-static int read_all(struct reading *r)
+static int reader_read_all(struct reading *r)
 {
-    int err = prepare(r);
+    int err = reader_prepare(r);
 
     if (err == 0)
-        err = look_at_head(r);
+        err = reader_look_at_head(r);
     if (err == 0)
-        err = read_text(r);
+        err = reader_read_text(r);
     if (err < 0)
         return err;
     r->sum->source_bytes = r->sum->stream.in;
-    verdict_find(r);
-    if (!verdict_has_columns(r->sum->state))
+    reading_classify(r);
+    if (!classification_has_columns(r->sum->state))
         return 0;
-    err = pack_rest(r);
-    return err < 0 ? err : write_columns(r);
+    err = reader_pack_rest(r);
+    return err < 0 ? err : reader_write_columns(r);
 }
 
-static void reading_done(struct reading *r)
+static void reader_reading_done(struct reading *r)
 {
     reading_drop_parts(r, 0);
     free(r->parts);
-    spool_free(r->spool);
+    spill_free(r->spill);
     checkpoint_list_done(&r->checkpoints);
     free(r->head);
     free(r->tail);
 }
 
-static void explain(struct reading *r, int err)
+static void reader_explain(struct reading *r, int err)
 {
     struct read_summary *sum = r->sum;
     uint64_t memory_mib = r->memory_max >> 20;
@@ -186,10 +407,10 @@ int trace_read(const struct read_options *options, struct read_summary *ret)
     int err;
 
     *ret = (struct read_summary){0};
-    err = read_all(&r);
+    err = reader_read_all(&r);
     if (err < 0)
-        explain(&r, err);
-    reading_done(&r);
+        reader_explain(&r, err);
+    reader_reading_done(&r);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         ret->memory_peak = (uint64_t)usage.ru_maxrss << 10;
     return err;

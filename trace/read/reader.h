@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace in, a columnar file out: the whole of this room behind one call.
+ * A trace in, a columnar file out: the whole of this module after one call.
  *
  * Recognises the format by content, decompresses in one thread, scans in another, packs in a third; plain
  * files are split over the cores. Opens nothing: reads the source by pread from its beginning, writes the

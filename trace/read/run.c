@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/run.h"
 
-#include "trace/read/packed.h"
+#include "trace/read/spill.h"
+#include <errno.h>
+
+/* -- Runs ----------------------------------------------------------------------------------------------- */
 
 enum {
     CORE_TS,
@@ -27,8 +30,8 @@ struct run {
     bool has_complete;
     size_t group_n[ARG_GROUPS];
     /* Of the pieces of the events, then of each group's rows. */
-    const uint64_t *group_places[ARG_GROUPS];
-    uint64_t places[];
+    const uint64_t *group_offsets[ARG_GROUPS];
+    uint64_t offsets[];
 };
 
 struct sort_key {
@@ -42,12 +45,12 @@ struct pack_scratch {
     int64_t columns[PACKED_COLUMNS_MAX * BLOCK_ROWS];
 };
 
-static size_t pieces(size_t n)
+static size_t run_pieces(size_t n)
 {
     return (n + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
-static void sort_by_digit(const struct sort_key *from, size_t n, unsigned shift, struct sort_key *to)
+static void run_sort_by_digit(const struct sort_key *from, size_t n, unsigned shift, struct sort_key *to)
 {
     uint32_t at[DIGITS] = {0};
     uint32_t sum = 0;
@@ -64,45 +67,45 @@ static void sort_by_digit(const struct sort_key *from, size_t n, unsigned shift,
         to[at[from[i].ts >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-static bool before(const struct sort_key *a, const struct sort_key *b, const struct event *events)
+static bool run_before(const struct sort_key *a, const struct sort_key *b, const struct event *events)
 {
     int64_t rank_a = event_rank(&events[a->event]), rank_b = event_rank(&events[b->event]);
 
     return rank_a < rank_b || (rank_a == rank_b && a->event < b->event);
 }
 
-static int compare_ties(const void *a, const void *b, void *events)
+static int run_compare_ties(const void *a, const void *b, void *events)
 {
-    return before(b, a, events) - before(a, b, events);
+    return run_before(b, a, events) - run_before(a, b, events);
 }
 
-static void sort_few(struct sort_key *keys, size_t n, const struct event *events)
+static void run_sort_few(struct sort_key *keys, size_t n, const struct event *events)
 {
     for (size_t i = 1; i < n; i++) {
         struct sort_key moved = keys[i];
         size_t at = i;
 
-        for (; at > 0 && before(&moved, &keys[at - 1], events); at--)
+        for (; at > 0 && run_before(&moved, &keys[at - 1], events); at--)
             keys[at] = keys[at - 1];
         keys[at] = moved;
     }
 }
 
 /* Orders the events of each time by their rank. */
-static void sort_ties(const struct batch *b, struct sort_key *keys)
+static void run_sort_ties(const struct batch *b, struct sort_key *keys)
 {
     for (size_t first = 0, end; first < b->n; first = end) {
         for (end = first + 1; end < b->n && keys[end].ts == keys[first].ts; end++)
             ;
         if (end - first <= FEW_TIES)
-            sort_few(keys + first, end - first, b->events);
+            run_sort_few(keys + first, end - first, b->events);
         else
-            qsort_r(keys + first, end - first, sizeof(*keys), compare_ties, (void *)b->events);
+            qsort_r(keys + first, end - first, sizeof(*keys), run_compare_ties, (void *)b->events);
     }
 }
 
 /* Stable. Returns the sorted keys. */
-static struct sort_key *sort_by_time(const struct batch *b, struct pack_scratch *scratch)
+static struct sort_key *run_sort_by_time(const struct batch *b, struct pack_scratch *scratch)
 {
     struct sort_key *keys = scratch->keys[0], *other = scratch->keys[1];
     int64_t min = INT64_MAX, last = INT64_MIN;
@@ -125,14 +128,14 @@ static struct sort_key *sort_by_time(const struct batch *b, struct pack_scratch 
     for (unsigned shift = 0; shift < 64 && span >> shift != 0; shift += DIGIT_BITS) {
         struct sort_key *t = keys;
 
-        sort_by_digit(keys, b->n, shift, other);
+        run_sort_by_digit(keys, b->n, shift, other);
         keys = other;
         other = t;
     }
     return keys;
 }
 
-static bool any_complete(const struct batch *b)
+static bool run_any_complete(const struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
         if (b->events[i].phase == EVENT_COMPLETE)
@@ -140,8 +143,8 @@ static bool any_complete(const struct batch *b)
     return false;
 }
 
-static int pack_events(const struct batch *b, const struct sort_key *keys, struct spool *spool,
-                       int64_t *columns, uint64_t *ret_places)
+static int run_pack_events(const struct batch *b, const struct sort_key *keys, struct spill *spill,
+                           int64_t *columns, uint64_t *ret_offsets)
 {
     int r = 0;
 
@@ -153,21 +156,21 @@ static int pack_events(const struct batch *b, const struct sort_key *keys, struc
 
             columns[CORE_TS * BLOCK_ROWS + i] = e->ts;
             columns[CORE_DUR * BLOCK_ROWS + i] = e->dur;
-            columns[CORE_PLACE * BLOCK_ROWS + i] = (int64_t)e->place;
+            columns[CORE_PLACE * BLOCK_ROWS + i] = (int64_t)e->offset;
             columns[CORE_NAME * BLOCK_ROWS + i] = e->name;
             columns[CORE_THREAD * BLOCK_ROWS + i] = e->thread;
             columns[CORE_CATEGORY * BLOCK_ROWS + i] = e->category;
             columns[CORE_PHASE * BLOCK_ROWS + i] = e->phase;
             columns[CORE_FLAGS * BLOCK_ROWS + i] = e->flags;
         }
-        r = packed_write(spool, columns, _CORE_MAX, n, ret_places++);
+        r = packed_write(spill, columns, _CORE_MAX, n, ret_offsets++);
     }
     return r;
 }
 
 /* The rows of a group in the order of the sorted events. */
-static int pack_group(const struct batch *b, unsigned group, const struct sort_key *keys, struct spool *spool,
-                      struct pack_scratch *scratch, uint64_t *ret_places)
+static int run_pack_group(const struct batch *b, unsigned group, const struct sort_key *keys,
+                          struct spill *spill, struct pack_scratch *scratch, uint64_t *ret_offsets)
 {
     size_t width = arg_group_width[group], n = 0;
     uint32_t next = 0;
@@ -185,40 +188,40 @@ static int pack_group(const struct batch *b, unsigned group, const struct sort_k
         for (size_t k = 0; k < width; k++)
             scratch->columns[k * BLOCK_ROWS + n] = row[k];
         if (++n == BLOCK_ROWS) {
-            r = packed_write(spool, scratch->columns, (unsigned)width, n, ret_places++);
+            r = packed_write(spill, scratch->columns, (unsigned)width, n, ret_offsets++);
             n = 0;
         }
     }
-    return r == 0 && n > 0 ? packed_write(spool, scratch->columns, (unsigned)width, n, ret_places) : r;
+    return r == 0 && n > 0 ? packed_write(spill, scratch->columns, (unsigned)width, n, ret_offsets) : r;
 }
 
-int run_pack(const struct batch *b, struct spool *spool, struct run **ret)
+int run_pack(const struct batch *b, struct spill *spill, struct run **ret)
 {
     _cleanup_(freep) struct pack_scratch *scratch = malloc(sizeof(*scratch));
     _cleanup_(run_freep) struct run *run = NULL;
     struct sort_key *keys;
-    uint64_t *places;
-    size_t n_places = pieces(b->n);
+    uint64_t *offsets;
+    size_t n_offsets = run_pieces(b->n);
     int r;
 
     for (unsigned g = 0; g < ARG_GROUPS; g++)
-        n_places += pieces(b->group_n[g]);
-    run = malloc(sizeof(*run) + n_places * sizeof(*run->places));
+        n_offsets += run_pieces(b->group_n[g]);
+    run = malloc(sizeof(*run) + n_offsets * sizeof(*run->offsets));
     if (!run || !scratch)
         return -ENOMEM;
     run->n = b->n;
 
-    keys = sort_by_time(b, scratch);
-    run->has_complete = any_complete(b);
+    keys = run_sort_by_time(b, scratch);
+    run->has_complete = run_any_complete(b);
     if (run->has_complete)
-        sort_ties(b, keys);
-    r = pack_events(b, keys, spool, scratch->columns, run->places);
-    places = run->places + pieces(b->n);
+        run_sort_ties(b, keys);
+    r = run_pack_events(b, keys, spill, scratch->columns, run->offsets);
+    offsets = run->offsets + run_pieces(b->n);
     for (unsigned g = 0; r == 0 && g < ARG_GROUPS; g++) {
         run->group_n[g] = b->group_n[g];
-        run->group_places[g] = places;
-        r = pack_group(b, g, keys, spool, scratch, places);
-        places += pieces(b->group_n[g]);
+        run->group_offsets[g] = offsets;
+        r = run_pack_group(b, g, keys, spill, scratch, offsets);
+        offsets += run_pieces(b->group_n[g]);
     }
     if (r < 0)
         return r;
@@ -246,18 +249,18 @@ struct group_cursor {
 
 struct run_cursor {
     const struct run *run;
-    struct spool *spool;
+    struct spill *spill;
     size_t at;
     int error;
     struct group_cursor groups[ARG_GROUPS];
     struct event events[BLOCK_ROWS];
 };
 
-static void load_events(struct run_cursor *c)
+static void run_load_events(struct run_cursor *c)
 {
     int64_t columns[_CORE_MAX * BLOCK_ROWS];
     size_t n = MIN(c->run->n - c->at, (size_t)BLOCK_ROWS);
-    int r = packed_read(c->spool, c->run->places[c->at / BLOCK_ROWS], _CORE_MAX, n, columns);
+    int r = packed_read(c->spill, c->run->offsets[c->at / BLOCK_ROWS], _CORE_MAX, n, columns);
 
     if (r < 0) {
         c->error = r;
@@ -267,7 +270,7 @@ static void load_events(struct run_cursor *c)
         c->events[i] = (struct event){
             .ts = columns[CORE_TS * BLOCK_ROWS + i],
             .dur = columns[CORE_DUR * BLOCK_ROWS + i],
-            .place = (uint64_t)columns[CORE_PLACE * BLOCK_ROWS + i],
+            .offset = (uint64_t)columns[CORE_PLACE * BLOCK_ROWS + i],
             .name = (uint32_t)columns[CORE_NAME * BLOCK_ROWS + i],
             .thread = (uint32_t)columns[CORE_THREAD * BLOCK_ROWS + i],
             .category = (uint16_t)columns[CORE_CATEGORY * BLOCK_ROWS + i],
@@ -281,16 +284,16 @@ bool run_has_complete(const struct run *r)
     return r->has_complete;
 }
 
-int run_cursor_new(const struct run *r, struct spool *spool, struct run_cursor **ret)
+int run_cursor_new(const struct run *r, struct spill *spill, struct run_cursor **ret)
 {
     _cleanup_(run_cursor_freep) struct run_cursor *c = calloc(1, sizeof(*c));
 
     if (!c)
         return -ENOMEM;
     c->run = r;
-    c->spool = spool;
+    c->spill = spill;
     if (r->n > 0)
-        load_events(c);
+        run_load_events(c);
     if (c->error < 0)
         return c->error;
     *ret = TAKE_PTR(c);
@@ -318,7 +321,7 @@ const struct packed_rows *run_cursor_args(struct run_cursor *c, unsigned group, 
     size_t piece = g->at / BLOCK_ROWS;
 
     if (!g->loaded) {
-        int r = packed_rows_load(&g->rows, c->spool, c->run->group_places[group][piece],
+        int r = packed_rows_load(&g->rows, c->spill, c->run->group_offsets[group][piece],
                                  (unsigned)arg_group_width[group],
                                  MIN(c->run->group_n[group] - piece * BLOCK_ROWS, (size_t)BLOCK_ROWS));
 
@@ -348,10 +351,145 @@ void run_cursor_next(struct run_cursor *c)
             g->loaded = false;
     }
     if (++c->at % BLOCK_ROWS == 0 && c->at < c->run->n)
-        load_events(c);
+        run_load_events(c);
 }
 
 int run_cursor_error(const struct run_cursor *c)
 {
     return c->error;
+}
+
+/* -- Events of all runs in order of time ---------------------------------------------------------------- */
+
+struct item {
+    int64_t ts, rank; /* of the cursor's event */
+    uint32_t order;
+    uint32_t input;
+    struct run_cursor *cursor;
+};
+
+/* A heap: the item that comes first is its first one. */
+struct queue {
+    size_t n, n_all; /* those that are at their end lie after the others */
+    bool ranked;     /* there are complete events */
+    struct item items[];
+};
+
+static bool queue_before(const struct item *a, const struct item *b)
+{
+    if (a->ts != b->ts)
+        return a->ts < b->ts;
+    return a->rank < b->rank || (a->rank == b->rank && a->order < b->order);
+}
+
+static void queue_swap(struct item *a, struct item *b)
+{
+    struct item c = *a;
+
+    *a = *b;
+    *b = c;
+}
+
+static void queue_set_key(const struct queue *q, struct item *item, const struct event *e)
+{
+    item->ts = e->ts;
+    item->rank = q->ranked ? event_rank(e) : 0;
+}
+
+/* Most often the first item remains it: then this is two comparisons. */
+static void queue_sift_down(struct queue *q, size_t at)
+{
+    struct item moved = q->items[at];
+
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child + 1 < q->n && queue_before(&q->items[child + 1], &q->items[child]))
+            child++;
+        if (child >= q->n || !queue_before(&q->items[child], &moved))
+            break;
+        q->items[at] = q->items[child];
+        at = child;
+    }
+    q->items[at] = moved;
+}
+
+int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill, struct queue **ret)
+{
+    _cleanup_(queue_freep) struct queue *q = NULL;
+    uint32_t order = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_inputs; i++)
+        n += inputs[i].n_runs;
+    if (n > UINT32_MAX)
+        return -E2BIG;
+    q = malloc(sizeof(*q) + n * sizeof(*q->items));
+    if (!q)
+        return -ENOMEM;
+    q->n = q->n_all = 0;
+    q->ranked = false;
+    for (size_t i = 0; i < n_inputs; i++)
+        for (size_t k = 0; k < inputs[i].n_runs; k++)
+            q->ranked = q->ranked || run_has_complete(inputs[i].runs[k]);
+    for (size_t i = 0; i < n_inputs; i++) {
+        for (size_t k = 0; k < inputs[i].n_runs; k++, order++) {
+            struct item *item = &q->items[q->n];
+            int r;
+
+            if (run_events(inputs[i].runs[k]) == 0)
+                continue;
+            *item = (struct item){.order = order, .input = (uint32_t)i};
+            r = run_cursor_new(inputs[i].runs[k], spill, &item->cursor);
+            if (r < 0)
+                return r;
+            q->n = ++q->n_all;
+            queue_set_key(q, item, run_cursor_event(item->cursor));
+        }
+    }
+    for (size_t i = q->n / 2; i-- > 0;)
+        queue_sift_down(q, i);
+    *ret = TAKE_PTR(q);
+    return 0;
+}
+
+struct queue *queue_free(struct queue *q)
+{
+    if (!q)
+        return NULL;
+    for (size_t i = 0; i < q->n_all; i++)
+        run_cursor_free(q->items[i].cursor);
+    free(q);
+    return NULL;
+}
+
+struct run_cursor *queue_head(const struct queue *q)
+{
+    return q->n > 0 ? q->items[0].cursor : NULL;
+}
+
+size_t queue_input(const struct queue *q)
+{
+    return q->items[0].input;
+}
+
+int queue_next(struct queue *q)
+{
+    struct item *head = &q->items[0];
+    const struct event *e;
+
+    run_cursor_next(head->cursor);
+    e = run_cursor_event(head->cursor);
+    if (e) {
+        queue_set_key(q, head, e);
+    } else {
+        int r = run_cursor_error(head->cursor);
+
+        if (r < 0)
+            return r;
+        queue_swap(head, &q->items[--q->n]);
+    }
+    if (q->n > 0)
+        queue_sift_down(q, 0);
+    return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * A batch of events, sorted by time and packed: what a reading keeps of them until the end.
  *
- * run_pack() writes columns of blocks into a spool. A cursor reads a run back from its beginning, event by
+ * run_pack() writes columns of blocks into a spill. A cursor reads a run back from its beginning, event by
  * event with its rows of arguments.
  *
  * Events at one time come as trace_processor takes them: as soon as there are complete events, ends first,
@@ -11,19 +11,19 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
-#include "trace/read/packed.h"
+#include "trace/read/intake.h"
+#include "trace/read/spill.h"
 
 struct run;
 struct run_cursor;
 
 /* The batch may be reset afterwards. */
-int run_pack(const struct batch *b, struct spool *spool, struct run **ret);
+int run_pack(const struct batch *b, struct spill *spill, struct run **ret);
 struct run *run_free(struct run *r);
 size_t run_events(const struct run *r);
 bool run_has_complete(const struct run *r);
 
-int run_cursor_new(const struct run *r, struct spool *spool, struct run_cursor **ret);
+int run_cursor_new(const struct run *r, struct spill *spill, struct run_cursor **ret);
 struct run_cursor *run_cursor_free(struct run_cursor *c);
 /* The event the cursor is at, NULL at the end or after an error (run_cursor_error). */
 const struct event *run_cursor_event(struct run_cursor *c);
@@ -44,3 +44,23 @@ static inline int64_t event_rank(const struct event *e)
 
 DEFINE_CLEANUP(struct run *, run_free)
 DEFINE_CLEANUP(struct run_cursor *, run_cursor_free)
+
+/* The events of all runs in order of time; those at one time as run.h says. */
+
+struct merge_input {
+    struct intake *intake; /* with its strings, threads, categories, defects, meta */
+    struct run **runs;     /* in order of import */
+    size_t n_runs;
+};
+
+struct queue;
+
+int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill, struct queue **ret);
+struct queue *queue_free(struct queue *q);
+/* A cursor at the next event, NULL after the last. Cursors live as long as the queue. */
+struct run_cursor *queue_head(const struct queue *q);
+/* Which input the head comes from. */
+size_t queue_input(const struct queue *q);
+int queue_next(struct queue *q);
+
+DEFINE_CLEANUP(struct queue *, queue_free)

@@ -1,19 +1,160 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text around the events: the outer object or array, what is skipped in it, and where it ends. */
+#include "trace/read/scan.h"
+
 #include "trace/read/json_text.h"
 #include "trace/read/number.h"
 #include "trace/read/scan_state.h"
 #include <errno.h>
 
+/* -- Where events begin in damaged text ----------------------------------------------------------------- */
+
+/*
+ * Where events begin in text of which the beginning is broken or not known: at a brace after a comma, a
+ * bracket, another brace or a line's end, whose object has a "ph" of its own soon.
+ */
+
+/* How far after its brace an event is looked at, and how far after what may be the end of all events one is
+ * looked for. */
+#define BORDER_EVENT  256
+#define BORDER_BEHIND 4096
+
+/* The last byte before p that is no space, '\n' where a line begins at p; ',' where the text does. */
+static char border_byte_before(const char *begin, const char *p)
+{
+    while (p > begin && json_is_space(p[-1])) {
+        if (p[-1] == '\n')
+            return '\n';
+        p--;
+    }
+    return p > begin ? p[-1] : ',';
+}
+
+/* Steps over a string; its end where that is not in the text. */
+static const char *border_skip_string(const char *p, const char *end)
+{
+    for (p++; p < end && *p != '"'; p++)
+        if (*p == '\\')
+            p++;
+    return p < end ? p + 1 : end;
+}
+
+static bool border_is_phase_key(const char *p, const char *end)
+{
+    static const char key[] = "\"ph\"";
+    size_t size = strlen(key);
+
+    if ((size_t)(end - p) < size || memcmp(p, key, size) != 0)
+        return false;
+    p = json_skip_space(p + size, end);
+    return p < end && *p == ':';
+}
+
+static bool border_has_phase(const char *p, const char *end)
+{
+    unsigned depth = 1;
+
+    p = json_skip_space(p + 1, end);
+    if (p < end && *p != '"')
+        return false;
+    while (p < end && depth > 0) {
+        if (*p == '"') {
+            if (depth == 1 && border_is_phase_key(p, end))
+                return true;
+            p = border_skip_string(p, end);
+            continue;
+        }
+        char folded = (char)(*p | 0x20);
+        depth += folded == '{';
+        depth -= folded == '}';
+        p++;
+    }
+    return false;
+}
+
+static bool border_may_begin(const char *begin, const char *p)
+{
+    return *p == '{' && strchr(",[}\n", border_byte_before(begin, p)) != NULL;
+}
+
+static bool border_is_event(const char *begin, const char *p, const char *end)
+{
+    return border_may_begin(begin, p) && border_has_phase(p, end - p > BORDER_EVENT ? p + BORDER_EVENT : end);
+}
+
+/* The bracket that closes the events: after an event, before another member or the end of all. */
+static bool border_may_close(const char *begin, const char *p, const char *end, bool bare)
+{
+    const char *before = p;
+
+    while (before > begin && json_is_space(before[-1]))
+        before--;
+    if (*p != ']' || before == begin || before[-1] != '}')
+        return false;
+    p = json_skip_space(p + 1, end);
+    if (p == end || (*p == '}' && !bare))
+        return true;
+    if (*p != ',' || bare)
+        return false;
+    p = json_skip_space(p + 1, end);
+    return p == end || *p == '"';
+}
+
+static bool border_has_event(const char *begin, const char *p, const char *end)
+{
+    for (; p < end; p++)
+        if (border_is_event(begin, p, end))
+            return true;
+    return false;
+}
+
+const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep)
+{
+    const char *begin = p++;
+
+    for (; p < end; p++) {
+        size_t ahead = border_may_begin(begin, p) ? BORDER_EVENT : *p == ']' ? BORDER_BEHIND : 0;
+        if (ahead == 0)
+            continue;
+        if ((size_t)(end - p) < ahead && !s->last)
+            break;
+        const char *limit = (size_t)(end - p) < ahead ? end : p + ahead;
+        if (*p == '{' ? border_has_phase(p, limit)
+                      : border_may_close(begin, p, limit, s->bare) && !border_has_event(begin, p, limit))
+            return p;
+    }
+    /* What the next search must see of the text before it. */
+    do
+        p--;
+    while (p > begin && json_is_space(*p));
+    *ret_keep = p;
+    return NULL;
+}
+
+size_t scan_guess_event(const char *p, size_t size)
+{
+    const char *end = p + size, *at = p;
+
+    while ((at = memchr(at, '{', (size_t)(end - at)))) {
+        if (border_is_event(p, at, end))
+            return (size_t)(at - p);
+        at++;
+    }
+    return size;
+}
+
+/* -- Text around the events ----------------------------------------------------------------------------- */
+
+/* The text around the events: the outer object or array, what is skipped in it, and where it ends. */
+
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
-static bool has_plain(void)
+static bool scan_has_plain(void)
 {
     return true;
 }
 
 #if defined(__x86_64__)
-static bool has_avx2(void)
+static bool scan_has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
@@ -27,15 +168,15 @@ static const struct {
     bool (*has)(void);
 } kinds[] = {
 #if defined(__x86_64__)
-    {SCAN_SIMD_AVX2, &scan_ops_avx2, has_avx2},
-    {SCAN_SIMD_SSE2, &scan_ops_sse2, has_plain},
+    {SCAN_SIMD_AVX2, &scan_ops_avx2, scan_has_avx2},
+    {SCAN_SIMD_SSE2, &scan_ops_sse2, scan_has_plain},
 #elif defined(__aarch64__)
-    {SCAN_SIMD_NEON, &scan_ops_neon, has_plain},
+    {SCAN_SIMD_NEON, &scan_ops_neon, scan_has_plain},
 #endif
-    {SCAN_SIMD_PLAIN, &scan_ops_plain, has_plain},
+    {SCAN_SIMD_PLAIN, &scan_ops_plain, scan_has_plain},
 };
 
-static const struct scan_ops *find_ops(enum scan_simd simd)
+static const struct scan_ops *scan_find_ops(enum scan_simd simd)
 {
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if ((simd == SCAN_SIMD_BEST || simd == kinds[i].simd) && kinds[i].has())
@@ -44,7 +185,7 @@ static const struct scan_ops *find_ops(enum scan_simd simd)
 }
 
 /* Until something was seen, an object is expected to end: that is right wherever it is found. */
-static void expect_end(struct expectations e[static WALK_STATES])
+static void scan_expect_end(struct expectations e[static WALK_STATES])
 {
     static const struct expected end = {.text = "}", .mask = 1, .size = 1, .key = KEY_END};
 
@@ -58,7 +199,7 @@ static const struct cached_category no_category = {
 
 int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
 {
-    const struct scan_ops *ops = find_ops(simd);
+    const struct scan_ops *ops = scan_find_ops(simd);
     int r;
 
     if (!ops)
@@ -72,10 +213,10 @@ int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
         s->categories[i] = no_category;
     s->between = (struct expected){.text = "{", .mask = 1, .size = 1};
     for (size_t i = 0; i < ARRAY_SIZE(s->members_expected); i++)
-        expect_end(s->members_expected[i]);
+        scan_expect_end(s->members_expected[i]);
     r = keys_of_events(&s->members);
     for (unsigned i = 0; i < CLASS_COUNT && r >= 0; i++) {
-        expect_end(s->args_expected[i]);
+        scan_expect_end(s->args_expected[i]);
         r = arg_class_init(&s->classes[i], i);
     }
     if (r < 0)
@@ -122,14 +263,14 @@ uint64_t scan_events(const struct scanner *s)
 
 /* Skipping. Each returns where it stopped; at the end of the text it goes on in the next piece. */
 
-static void begin_skip(struct scanner *s, const char *p)
+static void scan_begin_skip(struct scanner *s, const char *p)
 {
     s->skipping = *p == '{' || *p == '[' ? SKIP_NESTED : *p == '"' ? SKIP_STRING : SKIP_SCALAR;
     s->behind_skip = s->state;
     s->nest = (struct nest){0};
 }
 
-static const char *skip_string(struct scanner *s, const char *p, const char *end)
+static const char *scan_skip_string(struct scanner *s, const char *p, const char *end)
 {
     struct nest *n = &s->nest;
 
@@ -146,14 +287,14 @@ static const char *skip_string(struct scanner *s, const char *p, const char *end
     return NULL;
 }
 
-static const char *skip_scalar(const char *p, const char *end)
+static const char *scan_skip_scalar(const char *p, const char *end)
 {
     while (p < end && !number_ends(*p))
         p++;
     return p < end ? p : NULL;
 }
 
-static const char *skip(struct scanner *s, const char *p, const char *end)
+static const char *scan_skip(struct scanner *s, const char *p, const char *end)
 {
     const char *behind = NULL, *keep = end;
 
@@ -162,10 +303,10 @@ static const char *skip(struct scanner *s, const char *p, const char *end)
         behind = s->ops->skip_nested(&s->nest, p, end);
         break;
     case SKIP_STRING:
-        behind = skip_string(s, p, end);
+        behind = scan_skip_string(s, p, end);
         break;
     case SKIP_SCALAR:
-        behind = skip_scalar(p, end);
+        behind = scan_skip_scalar(p, end);
         break;
     case SKIP_TO_EVENT:
         behind = scan_border(s, p, end, &keep);
@@ -175,7 +316,7 @@ static const char *skip(struct scanner *s, const char *p, const char *end)
         break;
     }
     if (behind && s->nest.too_deep)
-        intake_defect(s->intake, DEFECT_too_deep, scan_place(s, behind));
+        intake_defect(s->intake, DEFECT_too_deep, scan_offset(s, behind));
     if (!behind)
         return s->last ? end : keep;
     s->skipping = SKIP_NOTHING;
@@ -186,11 +327,11 @@ static const char *skip(struct scanner *s, const char *p, const char *end)
 
 /* Before the outer value. */
 
-static const char *take_beginning(struct scanner *s, const char *p, const char *end)
+static const char *scan_take_beginning(struct scanner *s, const char *p, const char *end)
 {
     size_t mark = MIN((size_t)(end - p), strlen(BYTE_ORDER_MARK));
 
-    if (scan_place(s, p) == 0 && memcmp(p, BYTE_ORDER_MARK, mark) == 0) {
+    if (scan_offset(s, p) == 0 && memcmp(p, BYTE_ORDER_MARK, mark) == 0) {
         if (mark < strlen(BYTE_ORDER_MARK) && !s->last)
             return p;
         p += mark;
@@ -217,7 +358,7 @@ static const char *take_beginning(struct scanner *s, const char *p, const char *
 
 /* Within the outer object. */
 
-static const char *find_quote(const char *p, const char *end)
+static const char *scan_find_quote(const char *p, const char *end)
 {
     for (; p < end && *p != '"'; p++)
         if (*p == '\\')
@@ -226,20 +367,20 @@ static const char *find_quote(const char *p, const char *end)
 }
 
 /* The end of a value, NULL where that is not in the text. */
-static const char *value_end(const struct scanner *s, const char *p, const char *end)
+static const char *scan_value_end(const struct scanner *s, const char *p, const char *end)
 {
     struct nest n = {0};
 
     if (*p == '{' || *p == '[')
         return s->ops->skip_nested(&n, p, end);
     if (*p != '"')
-        return skip_scalar(p, end);
-    p = find_quote(p + 1, end);
+        return scan_skip_scalar(p, end);
+    p = scan_find_quote(p + 1, end);
     return p ? p + 1 : NULL;
 }
 
 /* The member whose key is between p and the quote; returns `begin`, where it began, while it is not whole. */
-static const char *take_member(struct scanner *s, const char *begin, const char *quote, const char *end)
+static const char *scan_take_member(struct scanner *s, const char *begin, const char *quote, const char *end)
 {
     const char *key = begin + 1, *p = json_skip_space(quote + 1, end);
     size_t size = (size_t)(quote - key);
@@ -255,7 +396,7 @@ static const char *take_member(struct scanner *s, const char *begin, const char 
         return p + 1;
     }
     if (scan_meta_wanted(key, size)) {
-        const char *behind = value_end(s, p, end);
+        const char *behind = scan_value_end(s, p, end);
         if (behind) {
             s->found.flaws = 0;
             scan_meta_take(s, key, size, (struct raw){p, behind});
@@ -264,84 +405,84 @@ static const char *take_member(struct scanner *s, const char *begin, const char 
         }
         if (end - begin < SCAN_ITEM_MAX)
             return begin;
-        intake_defect(s->intake, DEFECT_too_large_event, scan_place(s, begin));
+        intake_defect(s->intake, DEFECT_too_large_event, scan_offset(s, begin));
     }
     s->found.flaws = 0;
     scan_check_text(s, key, size);
     scan_commit_flaws(s, begin);
-    begin_skip(s, p);
+    scan_begin_skip(s, p);
     return p;
 }
 
-static const char *take_outside(struct scanner *s, const char *p, const char *end)
+static const char *scan_take_outside(struct scanner *s, const char *p, const char *end)
 {
     while (p < end && (json_is_space(*p) || *p == ','))
         p++;
     if (p == end)
         return p;
     if (*p == '}') {
-        s->state = s->seen_events ? SCAN_BEHIND : SCAN_NOT_EVENTS;
+        s->state = s->seen_events ? SCAN_AFTER : SCAN_NOT_EVENTS;
         return p + 1;
     }
     if (*p != '"') {
-        intake_defect(s->intake, DEFECT_unreadable_event, scan_place(s, p));
-        begin_skip(s, p);
+        intake_defect(s->intake, DEFECT_unreadable_event, scan_offset(s, p));
+        scan_begin_skip(s, p);
         return *p == ':' || *p == ']' ? p + 1 : p;
     }
-    const char *quote = find_quote(p + 1, end);
+    const char *quote = scan_find_quote(p + 1, end);
     if (quote)
-        return take_member(s, p, quote, end);
+        return scan_take_member(s, p, quote, end);
     if (end - p >= SCAN_ITEM_MAX)
-        begin_skip(s, p);
+        scan_begin_skip(s, p);
     return p;
 }
 
-static const char *take_behind(struct scanner *s, const char *p, const char *end)
+static const char *scan_take_behind(struct scanner *s, const char *p, const char *end)
 {
     p = json_skip_space(p, end);
     if (p < end && s->intake->defects.count[DEFECT_bytes_behind_end] == 0)
-        intake_defect(s->intake, DEFECT_bytes_behind_end, scan_place(s, p));
+        intake_defect(s->intake, DEFECT_bytes_behind_end, scan_offset(s, p));
     return end;
 }
 
-static const char *take_some(struct scanner *s, const char *p, const char *end)
+static const char *scan_take_some(struct scanner *s, const char *p, const char *end)
 {
     if (s->skipping != SKIP_NOTHING)
-        return skip(s, p, end);
+        return scan_skip(s, p, end);
     switch (s->state) {
     case SCAN_BEFORE:
-        return take_beginning(s, p, end);
+        return scan_take_beginning(s, p, end);
     case SCAN_OUTSIDE:
-        return take_outside(s, p, end);
+        return scan_take_outside(s, p, end);
     case SCAN_EVENTS:
         return s->ops->events(s, p, end);
-    case SCAN_BEHIND:
-        return take_behind(s, p, end);
+    case SCAN_AFTER:
+        return scan_take_behind(s, p, end);
     case SCAN_NOT_EVENTS:
         break;
     }
     return end;
 }
 
-size_t scan_some(struct scanner *s, const char *p, size_t size, uint64_t place, bool last)
+size_t scan_some(struct scanner *s, const char *p, size_t size, uint64_t offset, bool last)
 {
     const char *end = p + size, *at = p;
 
     s->piece = p;
-    s->place = place;
+    s->offset = offset;
     s->last = last;
     while (at < end && s->intake->error == 0) {
         const char *before = at;
         enum scan_state state = s->state;
         enum skipping skipping = s->skipping;
-        at = take_some(s, at, end);
+        at = scan_take_some(s, at, end);
         if (at == before && state == s->state && skipping == s->skipping)
             break;
     }
     if (s->intake->error || s->state == SCAN_NOT_EVENTS)
         return size;
     if (last && (s->state == SCAN_OUTSIDE || s->state == SCAN_EVENTS))
-        intake_defect(s->intake, DEFECT_truncated, scan_place(s, at));
+        intake_defect(s->intake, DEFECT_truncated, scan_offset(s, at));
     if (at == p && size >= SCAN_ITEM_MAX)
         return size;
     return (size_t)(at - p);

@@ -7,13 +7,13 @@
  * The text comes in pieces that the caller keeps together: each call takes as many whole items as there are
  * and says how many bytes it used; the next call's piece begins with what was left. Expects the key order
  * that Kineto writes and falls back to any other. What is wrong is counted as a defect of the intake with its
- * place, and reading goes on behind it. Same results with AVX2, SSE2, NEON and plain C.
+ * offset, and reading goes on after it. Same results with AVX2, SSE2, NEON and plain C.
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
-#define SCAN_PAD 64 /* readable bytes behind every piece; their content does not matter */
+#define SCAN_PAD 64 /* readable bytes after every piece; their content does not matter */
 /* An item (an event, or a member of the outer object) larger than this is left out. */
 #define SCAN_ITEM_MAX  (16 << 20)
 #define SCAN_DEPTH_MAX 512
@@ -30,7 +30,7 @@ enum scan_state {
     SCAN_BEFORE,     /* nothing but space has been seen */
     SCAN_OUTSIDE,    /* within the outer object, outside its events */
     SCAN_EVENTS,     /* within the array of events */
-    SCAN_BEHIND,     /* behind the end of the outer value */
+    SCAN_AFTER,      /* after the end of the outer value */
     SCAN_NOT_EVENTS, /* the text is no trace of this kind; everything is taken and ignored */
 };
 
@@ -43,10 +43,10 @@ struct scanner *scan_free(struct scanner *s);
 void scan_begin_in_events(struct scanner *s);
 /* The same where that array has no object around it. */
 void scan_begin_in_bare_events(struct scanner *s);
-/* Takes whole items from [p, p + size), of which the first byte has the place `place` in the stream. last:
+/* Takes whole items from [p, p + size), of which the first byte has the offset `offset` in the stream. last:
  * nothing follows; what is left then is cut off. Returns the bytes used; at least one where size is
  * SCAN_ITEM_MAX. */
-size_t scan_some(struct scanner *s, const char *p, size_t size, uint64_t place, bool last);
+size_t scan_some(struct scanner *s, const char *p, size_t size, uint64_t offset, bool last);
 enum scan_state scan_state(const struct scanner *s);
 /* Whether everything taken so far ended with an event and what may follow it. */
 bool scan_between_events(const struct scanner *s);

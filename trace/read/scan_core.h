@@ -68,7 +68,7 @@ _hot_ const char *take_id(struct scanner *s, const char *p, const char *end, int
     return behind;
 }
 
-/* Ids that come once more, behind those that were not even looked at. */
+/* Ids that come once more, after those that were not even looked at. */
 static void forget_thread(struct scanner *s)
 {
     struct found *f = &s->found;
@@ -246,7 +246,7 @@ _hot_ bool same_thread(struct scanner *s, const char **at, const char *end)
 }
 
 /*
- * Takes the members of a complete event behind its "ph" as long as they come as Kineto writes them. *walk
+ * Takes the members of a complete event after its "ph" as long as they come as Kineto writes them. *walk
  * is the last one taken.
  */
 _hot_ const char *take_usual(struct scanner *s, const char *p, const char *end, unsigned *walk)
@@ -340,7 +340,7 @@ static const char *take_event(struct scanner *s, const char *p, const char *end)
 
 static void drop_event(struct scanner *s, const char *p, enum defect_kind kind, enum skipping skipping)
 {
-    intake_defect(s->intake, kind, scan_place(s, p));
+    intake_defect(s->intake, kind, scan_offset(s, p));
     s->skipping = skipping;
     s->behind_skip = SCAN_EVENTS;
     s->nest = (struct nest){0};
@@ -358,7 +358,7 @@ static const char *take_events(struct scanner *s, const char *p, const char *end
             if (p == end)
                 return p;
             if (*p == ']') {
-                s->state = s->bare ? SCAN_BEHIND : SCAN_OUTSIDE;
+                s->state = s->bare ? SCAN_AFTER : SCAN_OUTSIDE;
                 return p + 1;
             }
             if (*p != '{') {

@@ -1,8 +1,269 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found in an event, into the intake: phases, threads, flows, names, rows of arguments. */
+#include "trace/read/scan_state.h"
+
 #include "base/hash_table.h"
 #include "trace/read/json_text.h"
-#include "trace/read/scan_state.h"
+#include "trace/read/number.h"
+#include "trace/read/scan_text.h"
+#include <assert.h>
+
+/* -- Counters ------------------------------------------------------------------------------------------- */
+
+/* Counters: each member of their arguments is one of its own. */
+
+/* "NAME MEMBER", or "NAME id: ID MEMBER" for an id in quotes. */
+static uint32_t counter_name(struct scanner *s, struct slice member)
+{
+    const struct found *f = &s->found;
+    struct slice id = {0}, parts[5];
+    size_t name_size, n = 0, raw_size = 0, size = 0;
+    const char *name = strings_get(s->intake->strings, f->name, &name_size);
+
+    parts[n++] = (struct slice){name, name + name_size};
+    if (SEEN(f, ID) && scan_is_quoted(f->id))
+        id = slice_unquoted((struct slice){f->id.p, f->id.end});
+    if (id.p < id.end) {
+        static const char between[] = " id: ";
+        parts[n++] = (struct slice){between, between + strlen(between)};
+        parts[n++] = id;
+    }
+    static const char space[] = " ";
+    parts[n++] = (struct slice){space, space + 1};
+    parts[n++] = member;
+    for (size_t i = 0; i < n; i++)
+        raw_size += (size_t)(parts[i].end - parts[i].p);
+    if (!scan_make_room(s, raw_size * SCAN_TEXT_GROWTH + INTERN_BEHIND))
+        return STRINGS_NONE;
+    for (size_t i = 0; i < n; i++) {
+        size_t part = (size_t)(parts[i].end - parts[i].p);
+        /* The name is clean already. */
+        if (i == 0)
+            memcpy(s->room, name, part);
+        size += i == 0 ? part : scan_text_unescape(parts[i].p, part, s->room + size, &s->found.flaws);
+    }
+    memset(s->room + size, 0, INTERN_BEHIND);
+    return scan_intern_text(s, s->room, size);
+}
+
+static bool counter_value(struct slice value, double *ret)
+{
+    struct slice digits = slice_unquoted(value);
+
+    return number_real(digits.p, digits.end, ret);
+}
+
+void scan_commit_counter(struct scanner *s, uint64_t offset, uint32_t thread)
+{
+    const struct found *f = &s->found;
+    struct slice rest, key, value;
+    bool any = false;
+
+    if (!SEEN(f, ARGS) || !f->args.p) {
+        scan_flaw(s, DEFECT_bad_number);
+        return;
+    }
+    rest = json_inside((struct slice){f->args.p, f->args.end});
+    for (; json_next(&rest, &key, &value); any = true) {
+        double number;
+        int64_t bits;
+        if (!counter_value(value, &number)) {
+            scan_flaw(s, DEFECT_bad_number);
+            continue;
+        }
+        uint32_t name = counter_name(s, key);
+        if (name == STRINGS_NONE)
+            return;
+        memcpy(&bits, &number, sizeof(bits));
+        struct event *e = scan_add_event(s, EVENT_COUNTER, offset, thread);
+        e->name = name;
+        e->dur = bits;
+    }
+    if (!any)
+        scan_flaw(s, DEFECT_bad_number);
+}
+
+/* -- Metadata ------------------------------------------------------------------------------------------- */
+
+/* What the members of the outer object say about the whole trace. */
+
+#define META_TEXT_MAX (64 << 10) /* longer values are not kept as text */
+/* The list of merged traces has a few hundred bytes for each. */
+#define MERGED_TEXT_MAX (256 << 10)
+
+static void meta_set_number(struct scanner *s, enum meta_key key, struct slice value)
+{
+    int64_t number;
+
+    if (slice_int(value, &number))
+        s->intake->meta[key] = number;
+    else
+        scan_value_check(s, (struct raw){value.p, value.end});
+}
+
+/* A string's content, or any other value as it is written. */
+static void meta_set_text_within(struct scanner *s, enum meta_key key, struct slice value, size_t size_max)
+{
+    struct slice text = slice_unquoted(value);
+    size_t size = (size_t)(text.end - text.p);
+
+    if (size > size_max)
+        return;
+    if (text.p == value.p)
+        scan_value_check(s, (struct raw){value.p, value.end});
+    uint32_t number =
+        text.p > value.p ? scan_intern_unescaped(s, text.p, size) : scan_intern_repaired(s, text.p, size);
+    if (number != STRINGS_NONE)
+        s->intake->meta[key] = number;
+}
+
+static void meta_set_text(struct scanner *s, enum meta_key key, struct slice value)
+{
+    meta_set_text_within(s, key, value, META_TEXT_MAX);
+}
+
+static void meta_take_base(struct scanner *s, struct slice value)
+{
+    meta_set_number(s, META_base_time_ns, value);
+}
+
+static void meta_take_unit(struct scanner *s, struct slice value)
+{
+    meta_set_text(s, META_display_unit, value);
+}
+
+static void meta_take_trace_name(struct scanner *s, struct slice value)
+{
+    meta_set_text(s, META_trace_name, value);
+}
+
+static void meta_take_version(struct scanner *s, struct slice value)
+{
+    meta_set_text(s, META_engine_version, value);
+}
+
+static void meta_take_cuda_runtime(struct scanner *s, struct slice value)
+{
+    meta_set_number(s, META_cuda_runtime_version, value);
+}
+
+static void meta_take_cuda_driver(struct scanner *s, struct slice value)
+{
+    meta_set_number(s, META_cuda_driver_version, value);
+}
+
+static void meta_take_hip_runtime(struct scanner *s, struct slice value)
+{
+    meta_set_number(s, META_hip_runtime_version, value);
+}
+
+static void meta_take_hip_driver(struct scanner *s, struct slice value)
+{
+    meta_set_number(s, META_hip_driver_version, value);
+}
+
+static void meta_take_distributed(struct scanner *s, struct slice value)
+{
+    struct slice rest = json_inside(value), key, v;
+
+    meta_set_text(s, META_distributed_info, value);
+    while (json_next(&rest, &key, &v)) {
+        if (slice_is(key, "rank"))
+            meta_set_number(s, META_rank, v);
+        else if (slice_is(key, "world_size"))
+            meta_set_number(s, META_world_size, v);
+        else if (slice_is(key, "backend"))
+            meta_set_text(s, META_backend, v);
+    }
+}
+
+static void meta_take_devices(struct scanner *s, struct slice value)
+{
+    struct slice devices = json_inside(value), members, key, v, device;
+    int64_t n = 0;
+
+    meta_set_text(s, META_device_properties, value);
+    for (; json_next(&devices, &key, &device); n++) {
+        members = json_inside(device);
+        while (n == 0 && json_next(&members, &key, &v)) {
+            if (slice_is(key, "name"))
+                meta_set_text(s, META_device_name, v);
+            else if (slice_is(key, "numSms"))
+                meta_set_number(s, META_sm_count, v);
+        }
+    }
+    s->intake->meta[META_devices] = n;
+}
+
+/* A part is no merged trace any more. */
+static void meta_take_merged(struct scanner *s, struct slice value)
+{
+    if (s->intake->part.number == 0)
+        meta_set_text_within(s, META_merged, value, MERGED_TEXT_MAX);
+}
+
+static void meta_take_merged_heads(struct scanner *s, struct slice value);
+
+static const struct wanted {
+    const char *key;
+    void (*take)(struct scanner *s, struct slice value);
+} wanted[] = {
+    {"baseTimeNanoseconds", meta_take_base},
+    {"displayTimeUnit", meta_take_unit},
+    {"distributedInfo", meta_take_distributed},
+    {"deviceProperties", meta_take_devices},
+    {"computeProperties", meta_take_devices},
+    {"traceName", meta_take_trace_name},
+    {"vllm_version", meta_take_version},
+    {"cuda_runtime_version", meta_take_cuda_runtime},
+    {"cuda_driver_version", meta_take_cuda_driver},
+    {"hip_runtime_version", meta_take_hip_runtime},
+    {"hip_driver_version", meta_take_hip_driver},
+    {"profdMerged", meta_take_merged},
+    {"profdMergedHeads", meta_take_merged_heads},
+};
+
+static const struct wanted *meta_find_wanted(const char *key, size_t size)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+        if (strlen(wanted[i].key) == size && memcmp(wanted[i].key, key, size) == 0)
+            return &wanted[i];
+    return NULL;
+}
+
+/* What stood in the head of the trace that the part was. */
+static void meta_take_merged_heads(struct scanner *s, struct slice value)
+{
+    struct slice heads = json_inside(value), head, key, v;
+    int64_t number = 0;
+
+    while (number < s->intake->part.number && json_next(&heads, &key, &head))
+        number++;
+    if (number == 0 || number < s->intake->part.number)
+        return;
+    struct slice members = json_inside(head);
+    while (json_next(&members, &key, &v)) {
+        const struct wanted *w = meta_find_wanted(key.p, (size_t)(key.end - key.p));
+        if (w && w->take != meta_take_merged_heads && w->take != meta_take_base)
+            w->take(s, v);
+    }
+}
+
+bool scan_meta_wanted(const char *key, size_t size)
+{
+    return meta_find_wanted(key, size) != NULL;
+}
+
+void scan_meta_take(struct scanner *s, const char *key, size_t size, struct raw value)
+{
+    const struct wanted *w = meta_find_wanted(key, size);
+
+    assert(w);
+    w->take(s, (struct slice){value.p, value.end});
+}
+
+/* -- Events --------------------------------------------------------------------------------------------- */
+
+/* What was found in an event, into the intake: phases, threads, flows, names, rows of arguments. */
 
 #define NO_NAME      "[No name]"
 #define FLOW_ID_BASE 16
@@ -40,32 +301,32 @@ enum phase_use scan_phase_use(char phase)
 
 /* Threads. */
 
-static int64_t known_id(int64_t id)
+static int64_t scan_event_known_id(int64_t id)
 {
     /* Negative ids are pthread_t cut to 32 bits; trace_processor has them all as 0. */
     return id < 0 ? 0 : id;
 }
 
 /* A thread without an id of its own is its process's first. */
-static void settle_ids(struct found *f)
+static void scan_event_settle_ids(struct found *f)
 {
     if (!SEEN(f, PID))
         f->pid = f->pid_text = 0;
     if (!SEEN(f, TID))
         f->tid = f->tid_text = 0;
-    f->pid = known_id(f->pid);
-    f->tid = known_id(f->tid);
+    f->pid = scan_event_known_id(f->pid);
+    f->tid = scan_event_known_id(f->tid);
     if (f->tid == 0 && f->tid_text == 0) {
         f->tid = f->pid;
         f->tid_text = f->pid_text;
     }
 }
 
-static uint32_t find_thread(struct scanner *s)
+static uint32_t scan_event_find_thread(struct scanner *s)
 {
     struct found *f = &s->found;
 
-    settle_ids(f);
+    scan_event_settle_ids(f);
     uint64_t hash = hash_words((uint64_t)f->pid + ((uint64_t)f->pid_text << 32),
                                (uint64_t)f->tid + ((uint64_t)f->tid_text << 32));
     struct cached_thread *c = &s->threads[hash % CACHE_THREADS];
@@ -85,7 +346,7 @@ static uint32_t find_thread(struct scanner *s)
 
 /* Ids of flows and of asynchronous events. */
 
-static bool read_hex(struct slice text, int64_t *ret)
+static bool scan_event_read_hex(struct slice text, int64_t *ret)
 {
     char digits[2 + 16 + 1], *behind;
     size_t size = (size_t)(text.end - text.p);
@@ -100,21 +361,21 @@ static bool read_hex(struct slice text, int64_t *ret)
     return *behind == '\0';
 }
 
-static struct slice unquoted(struct raw value)
+static struct slice scan_event_unquoted(struct raw value)
 {
     return slice_unquoted((struct slice){value.p, value.end});
 }
 
 /* A flow's id in quotes is a hexadecimal number. */
-static bool flow_id(struct scanner *s, struct raw value, int64_t *ret)
+static bool scan_event_flow_id(struct scanner *s, struct raw value, int64_t *ret)
 {
     if (scan_is_quoted(value))
-        return read_hex(unquoted(value), ret);
+        return scan_event_read_hex(scan_event_unquoted(value), ret);
     return scan_value_number(s, value, 0, ret);
 }
 
 /* That of an asynchronous event in quotes is a text, of which the hash stands for it. */
-static bool async_id(struct scanner *s, const struct found *f, int64_t *ret)
+static bool scan_event_async_id(struct scanner *s, const struct found *f, int64_t *ret)
 {
     struct raw value = f->id;
 
@@ -132,7 +393,7 @@ static bool async_id(struct scanner *s, const struct found *f, int64_t *ret)
         return true;
     }
     if (scan_is_quoted(value)) {
-        struct slice text = unquoted(value);
+        struct slice text = scan_event_unquoted(value);
         scan_check_text(s, text.p, (size_t)(text.end - text.p));
         *ret = (int64_t)strings_hash(text.p, (size_t)(text.end - text.p));
         return true;
@@ -142,14 +403,14 @@ static bool async_id(struct scanner *s, const struct found *f, int64_t *ret)
 
 /* Events. */
 
-struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t offset, uint32_t thread)
 {
     const struct found *f = &s->found;
     struct event *e = intake_event(s->intake);
 
     e->ts = f->ts;
     e->dur = 0;
-    e->place = place;
+    e->offset = offset;
     e->name = f->name;
     e->thread = thread;
     e->category = f->category;
@@ -158,7 +419,7 @@ struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t
     return e;
 }
 
-static void add_row(struct scanner *s, unsigned group, uint64_t touched, const int64_t *cells)
+static void scan_event_add_row(struct scanner *s, unsigned group, uint64_t touched, const int64_t *cells)
 {
     int64_t *row = touched ? intake_args(s->intake, group) : NULL;
 
@@ -168,17 +429,17 @@ static void add_row(struct scanner *s, unsigned group, uint64_t touched, const i
     }
 }
 
-static void add_rows(struct scanner *s)
+static void scan_event_add_rows(struct scanner *s)
 {
     const struct found *f = &s->found;
 
-    add_row(s, f->class, f->touched & low_bits(CELLS_OF_COLLECTIVE), f->cells);
-    add_row(s, TABLE_collective - TABLE_ARGS_FIRST, f->touched >> CELLS_OF_COLLECTIVE,
-            f->cells + CELLS_OF_COLLECTIVE);
+    scan_event_add_row(s, f->class, f->touched & low_bits(CELLS_OF_COLLECTIVE), f->cells);
+    scan_event_add_row(s, TABLE_collective - TABLE_ARGS_FIRST, f->touched >> CELLS_OF_COLLECTIVE,
+                       f->cells + CELLS_OF_COLLECTIVE);
 }
 
 /* An arrow may also be told by its slices: the second version of the format. */
-static void add_bound_flow(struct scanner *s, uint64_t place, uint32_t thread)
+static void scan_event_add_bound_flow(struct scanner *s, uint64_t offset, uint32_t thread)
 {
     struct found *f = &s->found;
     bool in = SEEN(f, FLOW_IN) && f->flow_in, out = SEEN(f, FLOW_OUT) && f->flow_out;
@@ -186,7 +447,7 @@ static void add_bound_flow(struct scanner *s, uint64_t place, uint32_t thread)
 
     if (!in && !out)
         return;
-    if (!flow_id(s, f->bind_id, &id)) {
+    if (!scan_event_flow_id(s, f->bind_id, &id)) {
         scan_flaw(s, DEFECT_bad_number);
         return;
     }
@@ -194,13 +455,13 @@ static void add_bound_flow(struct scanner *s, uint64_t place, uint32_t thread)
                                      in && out ? EVENT_FLOW_STEP
                                      : out     ? EVENT_FLOW_START
                                                : EVENT_FLOW_END_ENCLOSING,
-                                     place, thread);
+                                     offset, thread);
     e->dur = id;
     e->name = 0;
     e->category = CATEGORY_NONE;
 }
 
-static uint32_t named(struct scanner *s, uint32_t name)
+static uint32_t scan_event_named(struct scanner *s, uint32_t name)
 {
     static const char text[sizeof(NO_NAME) + INTERN_BEHIND] = NO_NAME;
 
@@ -211,7 +472,7 @@ static uint32_t named(struct scanner *s, uint32_t name)
     return s->no_name;
 }
 
-static bool settle_duration(struct scanner *s)
+static bool scan_event_settle_duration(struct scanner *s)
 {
     struct found *f = &s->found;
     int64_t end;
@@ -232,13 +493,13 @@ static bool settle_duration(struct scanner *s)
     return true;
 }
 
-static bool is_async(enum event_phase phase)
+static bool scan_event_is_async(enum event_phase phase)
 {
     return phase == EVENT_ASYNC_BEGIN || phase == EVENT_ASYNC_INSTANT || phase == EVENT_ASYNC_END;
 }
 
 /* _EVENT_PHASE_MAX for a scope that is not known. */
-static enum event_phase instant_of_scope(const struct found *f)
+static enum event_phase scan_event_instant_of_scope(const struct found *f)
 {
     switch (SEEN(f, SCOPE) ? f->scope : 't') {
     case '\0': /* no text */
@@ -253,56 +514,58 @@ static enum event_phase instant_of_scope(const struct found *f)
     }
 }
 
-static void commit_slice(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+static void scan_event_commit_slice(struct scanner *s, enum event_phase phase, uint64_t offset,
+                                    uint32_t thread)
 {
     struct found *f = &s->found;
     int64_t dur = 0;
 
     if (phase == EVENT_COMPLETE) {
-        if (!settle_duration(s))
+        if (!scan_event_settle_duration(s))
             return;
         dur = f->dur;
     } else if (phase == EVENT_INSTANT) {
-        phase = instant_of_scope(f);
+        phase = scan_event_instant_of_scope(f);
     }
-    if (phase == _EVENT_PHASE_MAX || (is_async(phase) && !async_id(s, f, &dur))) {
+    if (phase == _EVENT_PHASE_MAX || (scan_event_is_async(phase) && !scan_event_async_id(s, f, &dur))) {
         scan_flaw(s, DEFECT_unreadable_event);
         return;
     }
     if (phase == EVENT_COMPLETE || phase == EVENT_BEGIN || phase == EVENT_INSTANT)
-        f->name = named(s, f->name);
-    struct event *e = scan_add_event(s, phase, place, thread);
+        f->name = scan_event_named(s, f->name);
+    struct event *e = scan_add_event(s, phase, offset, thread);
     e->dur = dur;
-    if (phase == EVENT_INSTANT_PROCESS || is_async(phase))
+    if (phase == EVENT_INSTANT_PROCESS || scan_event_is_async(phase))
         e->thread = s->intake->error ? 0 : s->intake->threads[thread].process;
     if (SEEN(f, ARGS) && f->has_args) {
         e->flags = SLICE_HAS_ARGS;
-        add_rows(s);
+        scan_event_add_rows(s);
     }
     if (SEEN(f, BIND_ID) && (phase == EVENT_COMPLETE || phase == EVENT_BEGIN))
-        add_bound_flow(s, place, thread);
+        scan_event_add_bound_flow(s, offset, thread);
 }
 
-static void commit_flow(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread)
+static void scan_event_commit_flow(struct scanner *s, enum event_phase phase, uint64_t offset,
+                                   uint32_t thread)
 {
     const struct found *f = &s->found;
     int64_t id = f->id_number;
 
-    if (!SEEN(f, ID) || (f->id.p && !flow_id(s, f->id, &id))) {
+    if (!SEEN(f, ID) || (f->id.p && !scan_event_flow_id(s, f->id, &id))) {
         scan_flaw(s, DEFECT_unreadable_event);
         return;
     }
     if (phase == EVENT_FLOW_END && SEEN(f, BIND_POINT) && f->bind_point == 'e')
         phase = EVENT_FLOW_END_ENCLOSING;
-    scan_add_event(s, phase, place, thread)->dur = id;
+    scan_add_event(s, phase, offset, thread)->dur = id;
 }
 
-static int32_t sort_index_of(int64_t value)
+static int32_t scan_event_sort_index_of(int64_t value)
 {
     return (int32_t)MAX(MIN(value, INT32_MAX), INT32_MIN);
 }
 
-static void commit_names(struct scanner *s, uint32_t thread)
+static void scan_event_commit_names(struct scanner *s, uint32_t thread)
 {
     const struct found *f = &s->found;
     struct thread_entry *t = &s->intake->threads[thread];
@@ -328,14 +591,14 @@ static void commit_names(struct scanner *s, uint32_t thread)
             !(f->touched >> all[i].column & 1))
             continue;
         if (all[i].index)
-            *all[i].index = sort_index_of(value);
+            *all[i].index = scan_event_sort_index_of(value);
         else if (value != 0)
             *all[i].text = (uint32_t)value;
     }
 }
 
 /* Notes why an event is left out, where it is. */
-static bool is_usable(struct scanner *s, enum phase_use use)
+static bool scan_event_is_usable(struct scanner *s, enum phase_use use)
 {
     const struct found *f = &s->found;
 
@@ -351,52 +614,52 @@ static bool is_usable(struct scanner *s, enum phase_use use)
 }
 
 /* A thread that is known already is of the part. */
-static bool is_of_part(struct scanner *s)
+static bool scan_event_is_of_part(struct scanner *s)
 {
     struct found *f = &s->found;
     const struct merged_part *part = &s->intake->part;
 
     if (part->number == 0 || f->thread)
         return true;
-    settle_ids(f);
+    scan_event_settle_ids(f);
     return f->pid_text == 0 && f->pid >= part->first_pid && f->pid <= part->last_pid;
 }
 
-static void commit(struct scanner *s, uint64_t place)
+static void scan_event_commit(struct scanner *s, uint64_t offset)
 {
     struct found *f = &s->found;
     const struct phase *phase = &phases[(uint8_t)f->phase];
 
-    if (!is_usable(s, phase->use))
+    if (!scan_event_is_usable(s, phase->use))
         return;
     if (!SEEN(f, NAME))
         f->name = 0;
     if (!SEEN(f, CAT))
         f->category = CATEGORY_NONE;
-    uint32_t thread = f->thread ? f->thread - 1 : find_thread(s);
+    uint32_t thread = f->thread ? f->thread - 1 : scan_event_find_thread(s);
     if (s->intake->error)
         return;
     if (phase->use == USE_EVENT)
-        commit_slice(s, phase->event, place, thread);
+        scan_event_commit_slice(s, phase->event, offset, thread);
     else if (phase->use == USE_FLOW)
-        commit_flow(s, phase->event, place, thread);
+        scan_event_commit_flow(s, phase->event, offset, thread);
     else if (phase->use == USE_COUNTER)
-        scan_commit_counter(s, place, thread);
+        scan_commit_counter(s, offset, thread);
     else if (SEEN(f, ARGS) && f->has_args)
-        commit_names(s, thread);
+        scan_event_commit_names(s, thread);
 }
 
 void scan_commit_flaws(struct scanner *s, const char *p)
 {
     for (uint32_t rest = s->found.flaws; rest; rest &= rest - 1)
-        intake_defect(s->intake, (enum defect_kind)__builtin_ctz(rest), scan_place(s, p));
+        intake_defect(s->intake, (enum defect_kind)__builtin_ctz(rest), scan_offset(s, p));
 }
 
 void scan_commit(struct scanner *s, const char *p)
 {
-    if (s->intake->error || !is_of_part(s))
+    if (s->intake->error || !scan_event_is_of_part(s))
         return;
-    commit(s, scan_place(s, p));
+    scan_event_commit(s, scan_offset(s, p));
     s->n_events++;
     scan_commit_flaws(s, p);
 }

@@ -68,7 +68,7 @@ static const struct {
     [NAMES_SORT_INDEX] = {"sort_index", TAKE_INT},
 };
 
-static size_t find_slot(const struct keys *k, const char *p, size_t size)
+static size_t keys_find_slot(const struct keys *k, const char *p, size_t size)
 {
     size_t at = hash_padded(p, size) % KEY_SLOTS;
 
@@ -82,7 +82,7 @@ static size_t find_slot(const struct keys *k, const char *p, size_t size)
 
 unsigned keys_find(const struct keys *k, const char *p, size_t size)
 {
-    size_t at = find_slot(k, p, size);
+    size_t at = keys_find_slot(k, p, size);
 
     return k->slots[at] ? k->slots[at] - 1u : KEY_OTHER;
 }
@@ -96,7 +96,7 @@ int keys_add(struct keys *k, const char *text)
         return -ENAMETOOLONG;
     // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros are behind it already
     memcpy(padded, text, size);
-    size_t at = find_slot(k, padded, size);
+    size_t at = keys_find_slot(k, padded, size);
     if (k->slots[at])
         return k->slots[at] - 1;
     if (k->n == KEYS_MAX)
@@ -123,7 +123,7 @@ int keys_of_events(struct keys *k)
     return MIN(r, 0);
 }
 
-static int add_target(struct arg_class *c, const char *text, enum arg_take take, struct arg_target to)
+static int keys_add_target(struct arg_class *c, const char *text, enum arg_take take, struct arg_target to)
 {
     int key = keys_add(&c->keys, text);
 
@@ -136,7 +136,7 @@ static int add_target(struct arg_class *c, const char *text, enum arg_take take,
     return 0;
 }
 
-static enum arg_take take_of(const struct arg_spec *a)
+static enum arg_take keys_take_of(const struct arg_spec *a)
 {
     enum column_kind kind = column_specs[a->column].kind;
 
@@ -146,7 +146,7 @@ static enum arg_take take_of(const struct arg_spec *a)
                                : TAKE_INTS;
 }
 
-static int add_group(struct arg_class *c, unsigned group, unsigned cells)
+static int keys_add_group(struct arg_class *c, unsigned group, unsigned cells)
 {
     int r = 0;
 
@@ -157,26 +157,28 @@ static int add_group(struct arg_class *c, unsigned group, unsigned cells)
         if (column_specs[a->column].table != TABLE_ARGS_FIRST + group)
             continue;
         for (size_t k = 0; k < ARRAY_SIZE(a->keys) && a->keys[k] && r >= 0; k++)
-            r = add_target(c, a->keys[k], take_of(a), to);
+            r = keys_add_target(c, a->keys[k], keys_take_of(a), to);
     }
     return r;
 }
 
-static int add_telling(struct arg_class *c)
+static int keys_add_telling(struct arg_class *c)
 {
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(telling) && r >= 0; i++)
-        r = add_target(c, telling[i].key, TAKE_CLASS, (struct arg_target){.cell = (uint8_t)telling[i].group});
+        r = keys_add_target(c, telling[i].key, TAKE_CLASS,
+                            (struct arg_target){.cell = (uint8_t)telling[i].group});
     return r;
 }
 
-static int add_names(struct arg_class *c)
+static int keys_add_names(struct arg_class *c)
 {
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && r >= 0; i++)
-        r = add_target(c, names[i].key, names[i].take, (struct arg_target){.cell = (uint8_t)i, .array = -1});
+        r = keys_add_target(c, names[i].key, names[i].take,
+                            (struct arg_target){.cell = (uint8_t)i, .array = -1});
     return r;
 }
 
@@ -185,12 +187,12 @@ int arg_class_init(struct arg_class *c, unsigned class)
     int r;
 
     if (class == CLASS_UNLISTED)
-        return add_telling(c);
+        return keys_add_telling(c);
     if (class == CLASS_NAMES)
-        return add_names(c);
-    r = add_group(c, class, 0);
+        return keys_add_names(c);
+    r = keys_add_group(c, class, 0);
     if (r >= 0 && class != GROUP(collective))
-        r = add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
+        r = keys_add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
     return r;
 }
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 #define KEYS_MAX     64
 #define KEY_SIZE_MAX 40
@@ -29,7 +29,7 @@ enum key_answer {
 
 /* The key's number; a key that is there already keeps its own. < 0 where it does not fit. */
 int keys_add(struct keys *k, const char *text);
-/* The number or KEY_OTHER; eight bytes behind the key must be readable. */
+/* The number or KEY_OTHER; eight bytes after the key must be readable. */
 unsigned keys_find(const struct keys *k, const char *p, size_t size);
 
 enum member {

@@ -26,7 +26,7 @@ struct expected {
     uint32_t mask, mask_behind; /* of its bytes, in the first and the second block */
     uint8_t size;
     uint8_t key;  /* number or enum key_answer */
-    uint8_t walk; /* where the walk is behind it */
+    uint8_t walk; /* where the walk is after it */
 };
 
 /* The last two that were not the same. */
@@ -34,7 +34,7 @@ struct expectations {
     struct expected first, second;
 };
 
-/* Where in an object a walk is: behind the key of this number, behind one of those that are not known (they
+/* Where in an object a walk is: after the key of this number, after one of those that are not known (they
  * share a few), or at the beginning. */
 #define WALK_OTHERS 16
 #define WALK_BEGIN  (KEYS_MAX + WALK_OTHERS)
@@ -105,14 +105,14 @@ enum skipping {
     SKIP_NESTED, /* an object or array */
     SKIP_STRING,
     SKIP_SCALAR,
-    SKIP_TO_EVENT, /* behind a broken event, to where one seems to begin */
+    SKIP_TO_EVENT, /* after a broken event, to where one seems to begin */
 };
 
 /* What is compiled for each kind of processor. */
 struct scan_ops {
     /* Takes events from p, up to what is cut off or up to the end of their array. */
     const char *(*events)(struct scanner *s, const char *p, const char *end);
-    /* From within an object or array, or from its bracket at depth 0, to behind its end; NULL where that is
+    /* From within an object or array, or from its bracket at depth 0, to after its end; NULL where that is
      * not in the text. */
     const char *(*skip_nested)(struct nest *n, const char *p, const char *end);
 };
@@ -127,8 +127,8 @@ struct scanner {
     bool seen_events;  /* there is, or was, an array of events */
     bool last;         /* nothing follows the piece */
     bool cut;          /* why a walk stopped: the text ends there, or else it is broken */
-    const char *piece; /* the text at hand, whose first byte has this place */
-    uint64_t place;
+    const char *piece; /* the text at hand, whose first byte has this offset */
+    uint64_t offset;
     uint64_t n_events;
     uint32_t no_name; /* string, once it was needed */
 
@@ -150,9 +150,9 @@ struct scanner {
     size_t room_size;
 };
 
-static inline uint64_t scan_place(const struct scanner *s, const char *p)
+static inline uint64_t scan_offset(const struct scanner *s, const char *p)
 {
-    return s->place + (uint64_t)(p - s->piece);
+    return s->offset + (uint64_t)(p - s->piece);
 }
 
 /* The bits of the first n, at most 32. */
@@ -201,15 +201,15 @@ enum phase_use scan_phase_use(char phase);
 void scan_commit(struct scanner *s, const char *p);
 /* Counts what is noted of what stands at p. */
 void scan_commit_flaws(struct scanner *s, const char *p);
-struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t place, uint32_t thread);
+struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t offset, uint32_t thread);
 
 /* scan_counter.c */
 
-void scan_commit_counter(struct scanner *s, uint64_t place, uint32_t thread);
+void scan_commit_counter(struct scanner *s, uint64_t offset, uint32_t thread);
 
 /* scan_strings.c: numbers of strings, STRINGS_NONE where there is no memory (s->intake->error is set) */
 
-#define INTERN_BEHIND 32 /* what may be looked at behind a text that is interned */
+#define INTERN_BEHIND 32 /* what may be looked at after a text that is interned */
 
 /* Sets the category of this string, and its class. */
 void scan_set_category(struct scanner *s, uint32_t string);
@@ -219,7 +219,7 @@ uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size);
 uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size);
 /* Notes what is wrong with a string that is not kept, such as a key; true where nothing is. */
 bool scan_check_text(struct scanner *s, const char *p, size_t size);
-/* A text that is not remembered in its place *c. */
+/* A text that is not remembered in its cache entry *c. */
 uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cached_text *c);
 uint32_t scan_intern_text(struct scanner *s, const char *p, size_t size);
 /* Makes s->room at least so large; false where there is no memory. */
@@ -236,7 +236,7 @@ void scan_value_check(struct scanner *s, struct raw value);
 
 /* scan_border.c */
 
-/* Where behind a broken event reading goes on: at an event, or at the end of their array. NULL where that is
+/* Where after a broken event reading goes on: at an event, or at the end of their array. NULL where that is
  * not in the text; *ret_keep is then where the next search must begin. */
 const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep);
 

@@ -2,7 +2,66 @@
 #include "trace/read/scan_text.h"
 
 #include "trace/columns/schema.h"
-#include "trace/read/utf8.h"
+#include "trace/read/json_text.h"
+#include "trace/read/number.h"
+#include "trace/read/scan_state.h"
+#include <errno.h>
+
+/* -- UTF-8 ---------------------------------------------------------------------------------------------- */
+
+size_t utf8_size(const char *p, size_t left)
+{
+    static const struct {
+        uint8_t first, last; /* leading byte */
+        uint8_t size;
+        uint8_t low, high; /* of the second byte */
+    } shapes[] = {
+        {0xC2, 0xDF, 2, 0x80, 0xBF}, {0xE0, 0xE0, 3, 0xA0, 0xBF}, {0xE1, 0xEC, 3, 0x80, 0xBF},
+        {0xED, 0xED, 3, 0x80, 0x9F}, {0xEE, 0xEF, 3, 0x80, 0xBF}, {0xF0, 0xF0, 4, 0x90, 0xBF},
+        {0xF1, 0xF3, 4, 0x80, 0xBF}, {0xF4, 0xF4, 4, 0x80, 0x8F},
+    };
+    const uint8_t *b = (const uint8_t *)p;
+
+    if (b[0] < 0x80)
+        return 1;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        if (b[0] < shapes[i].first || b[0] > shapes[i].last)
+            continue;
+        if (shapes[i].size > left || b[1] < shapes[i].low || b[1] > shapes[i].high)
+            return 0;
+        for (size_t k = 2; k < shapes[i].size; k++)
+            if ((b[k] & 0xC0) != 0x80)
+                return 0;
+        return shapes[i].size;
+    }
+    return 0;
+}
+
+size_t utf8_put(uint32_t code, char *out)
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xC0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3F));
+        return 2;
+    }
+    if (code < 0x10000) {
+        out[0] = (char)(0xE0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3F));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3F));
+    out[3] = (char)(0x80 | (code & 0x3F));
+    return 4;
+}
+
+/* -- Escapes -------------------------------------------------------------------------------------------- */
 
 #define UNICODE_ESCAPE_SIZE 6 /* \uXXXX */
 
@@ -11,7 +70,7 @@ static const char escapes[][2] = {
     {'"', '"'}, {'\\', '\\'}, {'/', '/'}, {'b', '\b'}, {'f', '\f'}, {'n', '\n'}, {'r', '\r'}, {'t', '\t'},
 };
 
-static bool read_unit(const char *p, const char *end, uint32_t *ret)
+static bool scan_text_read_unit(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t value = 0;
 
@@ -31,25 +90,26 @@ static bool read_unit(const char *p, const char *end, uint32_t *ret)
 }
 
 /* Both halves of a surrogate pair, or one unit that is none; the bytes used, 0 for anything else. */
-static size_t read_unicode(const char *p, const char *end, uint32_t *ret)
+static size_t scan_text_read_unicode(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t low;
 
-    if (!read_unit(p, end, ret))
+    if (!scan_text_read_unit(p, end, ret))
         return 0;
     if (*ret < 0xD800 || *ret > 0xDFFF)
         return UNICODE_ESCAPE_SIZE;
-    if (*ret > 0xDBFF || !read_unit(p + UNICODE_ESCAPE_SIZE, end, &low) || low < 0xDC00 || low > 0xDFFF)
+    if (*ret > 0xDBFF || !scan_text_read_unit(p + UNICODE_ESCAPE_SIZE, end, &low) || low < 0xDC00 ||
+        low > 0xDFFF)
         return 0;
     *ret = 0x10000 + ((*ret - 0xD800) << 10) + (low - 0xDC00);
     return 2 * UNICODE_ESCAPE_SIZE;
 }
 
 /* The bytes used, 0 where JSON does not know the escape. */
-static size_t read_escape(const char *p, const char *end, char **out)
+static size_t scan_text_read_escape(const char *p, const char *end, char **out)
 {
     uint32_t code;
-    size_t used = read_unicode(p, end, &code);
+    size_t used = scan_text_read_unicode(p, end, &code);
 
     if (used > 0) {
         *out += utf8_put(code, *out);
@@ -64,14 +124,14 @@ static size_t read_escape(const char *p, const char *end, char **out)
     return 0;
 }
 
-static size_t clean(const char *p, size_t size, bool unescape, char *out, uint32_t *ret_flaws)
+static size_t scan_text_clean(const char *p, size_t size, bool unescape, char *out, uint32_t *ret_flaws)
 {
     const char *end = p + size, *out_begin = out;
     size_t used;
 
     while (p < end) {
         if (unescape && *p == '\\') {
-            used = read_escape(p, end, &out);
+            used = scan_text_read_escape(p, end, &out);
             p += used;
             if (used > 0)
                 continue;
@@ -96,10 +156,193 @@ static size_t clean(const char *p, size_t size, bool unescape, char *out, uint32
 
 size_t scan_text_unescape(const char *p, size_t size, char *out, uint32_t *ret_flaws)
 {
-    return clean(p, size, true, out, ret_flaws);
+    return scan_text_clean(p, size, true, out, ret_flaws);
 }
 
 size_t scan_text_repair(const char *p, size_t size, char *out, uint32_t *ret_flaws)
 {
-    return clean(p, size, false, out, ret_flaws);
+    return scan_text_clean(p, size, false, out, ret_flaws);
+}
+
+/* -- Strings -------------------------------------------------------------------------------------------- */
+
+/* Texts that the scanner meets for the first time, or that must be cleaned, into the intake's strings. */
+
+static uint32_t scan_strings_no_memory(struct scanner *s)
+{
+    if (!s->intake->error)
+        s->intake->error = -ENOMEM;
+    return STRINGS_NONE;
+}
+
+uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cached_text *c)
+{
+    uint32_t number = strings_intern(s->intake->strings, p, size);
+    size_t kept_size;
+
+    if (number == STRINGS_NONE)
+        return scan_strings_no_memory(s);
+    const char *kept = strings_get(s->intake->strings, number, &kept_size);
+    *c = (struct cached_text){.text = kept, .size = (uint32_t)size, .number = number};
+    return number;
+}
+
+uint32_t scan_intern_text(struct scanner *s, const char *p, size_t size)
+{
+    uint32_t number = strings_intern(s->intake->strings, p, size);
+
+    return number == STRINGS_NONE ? scan_strings_no_memory(s) : number;
+}
+
+bool scan_make_room(struct scanner *s, size_t size)
+{
+    if (size <= s->room_size)
+        return true;
+    char *room = realloc(s->room, size);
+    if (!room) {
+        scan_strings_no_memory(s);
+        return false;
+    }
+    s->room = room;
+    s->room_size = size;
+    return true;
+}
+
+static uint32_t scan_strings_intern_cleaned(struct scanner *s, const char *p, size_t size,
+                                            size_t (*clean)(const char *p, size_t size, char *out,
+                                                            uint32_t *ret_flaws))
+{
+    if (!scan_make_room(s, size * SCAN_TEXT_GROWTH + INTERN_BEHIND))
+        return STRINGS_NONE;
+    size = clean(p, size, s->room, &s->found.flaws);
+    memset(s->room + size, 0, INTERN_BEHIND);
+    return scan_intern_text(s, s->room, size);
+}
+
+uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size)
+{
+    return scan_strings_intern_cleaned(s, p, size, scan_text_unescape);
+}
+
+uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size)
+{
+    return scan_strings_intern_cleaned(s, p, size, scan_text_repair);
+}
+
+bool scan_check_text(struct scanner *s, const char *p, size_t size)
+{
+    uint32_t flaws = 0;
+
+    if (!scan_make_room(s, size * SCAN_TEXT_GROWTH))
+        return false;
+    scan_text_unescape(p, size, s->room, &flaws);
+    s->found.flaws |= flaws;
+    return flaws == 0;
+}
+
+void scan_set_category(struct scanner *s, uint32_t string)
+{
+    struct found *f = &s->found;
+    size_t size;
+    const char *text;
+
+    f->category = CATEGORY_NONE;
+    f->class = CLASS_UNLISTED;
+    if (string == 0 || string == STRINGS_NONE)
+        return;
+    text = strings_get(s->intake->strings, string, &size);
+    f->category = intake_category(s->intake, string);
+    f->class = (uint8_t)arg_class_of_category(text, size);
+}
+
+/* -- Values --------------------------------------------------------------------------------------------- */
+
+static bool scan_value_is_word(struct raw value)
+{
+    static const char *const words[] = {"null", "true", "false"};
+    size_t size = (size_t)(value.end - value.p);
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (strlen(words[i]) == size && memcmp(words[i], value.p, size) == 0)
+            return true;
+    return false;
+}
+
+/* NUMBER_NONE for what does not pretend to be one; what does, and is none, is noted. */
+static enum number_kind scan_value_read_number(struct scanner *s, struct raw value, int decimals,
+                                               int64_t *ret)
+{
+    struct slice text = slice_unquoted((struct slice){value.p, value.end});
+    enum number_kind kind;
+
+    if (value.p == value.end || *value.p == '{' || *value.p == '[' || scan_value_is_word(value))
+        return NUMBER_NONE;
+    kind = number_scaled(text.p, text.end, decimals, ret);
+    if (kind == NUMBER_NONE)
+        s->found.flaws |= 1u << DEFECT_bad_number;
+    return kind;
+}
+
+bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_t *ret)
+{
+    int64_t number;
+    enum number_kind kind = scan_value_read_number(s, value, decimals, &number);
+
+    /* Decimals that are not wanted make another number of it. */
+    if (kind == NUMBER_TOO_LARGE || (kind == NUMBER_ROUNDED && decimals == 0)) {
+        s->found.flaws |= 1u << DEFECT_bad_number;
+        return false;
+    }
+    if (kind != NUMBER_NONE)
+        *ret = number;
+    return kind != NUMBER_NONE;
+}
+
+bool scan_value_real(struct scanner *s, struct raw value)
+{
+    int64_t ignored;
+
+    return scan_value_read_number(s, value, 0, &ignored) != NUMBER_NONE;
+}
+
+void scan_value_check(struct scanner *s, struct raw value)
+{
+    int64_t ignored;
+
+    scan_value_read_number(s, value, 0, &ignored);
+}
+
+/* -- Text of other formats ------------------------------------------------------------------------------ */
+
+/* What strings_intern() may read after a text. */
+#define INTERN_PAD 32
+
+uint32_t clean_text(struct intake *in, const char *p, size_t size, uint64_t offset)
+{
+    char text[CLEAN_TEXT_MAX + INTERN_PAD];
+    size_t n = 0;
+    bool bad = false;
+
+    for (size_t i = 0; i < size;) {
+        size_t taken = utf8_size(p + i, size - i);
+        const char *from = taken > 0 ? p + i : utf8_replacement;
+        size_t given = taken > 0 ? taken : sizeof(utf8_replacement);
+
+        if (n + given > CLEAN_TEXT_MAX) {
+            intake_defect(in, DEFECT_too_large_event, offset);
+            return STRINGS_NONE;
+        }
+        memcpy(text + n, from, given);
+        n += given;
+        i += MAX(taken, 1);
+        bad |= taken == 0;
+    }
+    if (bad)
+        intake_defect(in, DEFECT_bad_utf8, offset);
+    memset(text + n, 0, INTERN_PAD);
+
+    uint32_t number = strings_intern(in->strings, text, n);
+    if (number == STRINGS_NONE && in->error == 0)
+        in->error = -ENOMEM;
+    return number;
 }

@@ -2,15 +2,270 @@
 #include "trace/read/slices.h"
 
 #include "trace/columns/schema.h"
-#include "trace/read/order.h"
 #include "trace/read/sum.h"
+#include "trace/read/table_builder.h"
+#include "trace/read/tracks.h"
+
+/* -- Groups by category and name ------------------------------------------------------------------------ */
+
+void names_init(struct names *n, struct budget *budget)
+{
+    *n = (struct names){.numbers.budget = budget};
+}
+
+void names_done(struct names *n)
+{
+    if (!n->numbers.budget)
+        return;
+    budget_free(n->numbers.budget, n->groups, n->cap, sizeof(*n->groups));
+    number_map_done(&n->numbers);
+    *n = (struct names){0};
+}
+
+int64_t names_group(struct names *n, uint16_t category, uint32_t name, int64_t category_string)
+{
+    uint32_t *group = number_map_put(&n->numbers, (uint64_t)category << 32 | name, 0, (uint32_t)n->n);
+
+    if (!group)
+        return -ENOMEM;
+    if (*group == n->n) {
+        int r = budget_grow(n->numbers.budget, &n->groups, &n->cap, n->n + 1, sizeof(*n->groups));
+
+        if (r < 0)
+            return r;
+        n->groups[n->n++] =
+            (struct name_group){.category = category_string, .name = name, .min = INT64_MAX, .max = -1};
+    }
+    return *group;
+}
+
+void names_add(struct names *n, uint32_t group, int64_t dur)
+{
+    struct name_group *g = &n->groups[group];
+
+    g->count++;
+    if (dur == UNFINISHED)
+        return;
+    g->sum = sum_of(g->sum, dur);
+    g->min = MIN(g->min, dur);
+    g->max = MAX(g->max, dur);
+}
+
+static int names_by_category_and_name(const void *pa, const void *pb, void *arg)
+{
+    const struct name_group *groups = arg;
+    const struct name_group *a = &groups[*(const uint32_t *)pa], *b = &groups[*(const uint32_t *)pb];
+
+    if (a->category != b->category)
+        return a->category < b->category ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+static void names_put_group(struct columns_writer *w, const struct name_group *g)
+{
+    bool any = g->max >= 0;
+
+    columns_put(w, COL_name_category, g->category);
+    columns_put(w, COL_name_name, g->name);
+    columns_put(w, COL_name_first, g->first);
+    columns_put(w, COL_name_count, g->count);
+    columns_put(w, COL_name_sum, g->sum);
+    columns_put(w, COL_name_min, any ? g->min : COLUMN_NULL);
+    columns_put(w, COL_name_max, any ? g->max : COLUMN_NULL);
+}
+
+/* Where each group begins. */
+static int names_put_groups(struct names *n, struct columns_writer *w)
+{
+    struct budget *b = n->numbers.budget;
+    uint32_t *order = budget_new(b, n->n, sizeof(*order));
+    uint32_t first = 0;
+
+    if (!order)
+        return -ENOMEM;
+    for (size_t i = 0; i < n->n; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, n->n, sizeof(*order), names_by_category_and_name, n->groups);
+    for (size_t i = 0; i < n->n; i++) {
+        struct name_group *g = &n->groups[order[i]];
+
+        g->first = first;
+        first += g->count;
+        names_put_group(w, g);
+    }
+    budget_free(b, order, n->n, sizeof(*order));
+    return 0;
+}
+
+int names_write(struct names *n, struct rows *rows, struct columns_writer *w)
+{
+    struct budget *b = n->numbers.budget;
+    int64_t columns[_ROW_MAX * BLOCK_ROWS];
+    size_t n_rows = (size_t)rows_count(rows), got = BLOCK_ROWS;
+    uint32_t *by_name;
+    int r = names_put_groups(n, w);
+
+    if (r < 0)
+        return r;
+    by_name = budget_new(b, n_rows, sizeof(*by_name));
+    if (!by_name)
+        return -ENOMEM;
+    for (size_t first = 0; r == 0 && got == BLOCK_ROWS; first += got) {
+        r = rows_read(rows, first, columns, &got);
+        for (size_t i = 0; r == 0 && i < got; i++)
+            by_name[n->groups[columns[ROW_GROUP * BLOCK_ROWS + i]].first++] = (uint32_t)(first + i);
+    }
+    if (r == 0)
+        table_builder_put_rows(w, COL_by_name_slice, by_name, n_rows);
+    budget_free(b, by_name, n_rows, sizeof(*by_name));
+    return r;
+}
+
+/* -- Slices by track, and levels of detail -------------------------------------------------------------- */
+
+/* The slices by track, with the level of detail over them; and what was known only at their end. */
+
+/* A group of MIP_FANOUT of what is below. */
+struct mip {
+    int64_t until, dur;
+    uint32_t longest;
+};
+
+struct order {
+    struct tracks *tracks;
+    struct budget *budget;
+    uint32_t *by_track;
+    size_t n_rows;
+    struct mip *mips;    /* level 1 of all tracks that have one */
+    uint32_t *mip_first; /* of each track */
+    uint32_t *next;      /* of each track: how many of its slices were seen */
+    size_t n_mips;
+};
+
+static size_t order_groups_of(size_t n)
+{
+    return n > MIP_FANOUT ? (n + MIP_FANOUT - 1) / MIP_FANOUT : 0;
+}
+
+static int order_init(struct order *o, struct tracks *tracks, size_t n_rows)
+{
+    uint32_t first = 0;
+
+    *o = (struct order){.tracks = tracks, .budget = tracks->budget, .n_rows = n_rows};
+    o->next = budget_new(o->budget, tracks->n, sizeof(*o->next));
+    o->mip_first = budget_new(o->budget, tracks->n, sizeof(*o->mip_first));
+    if (!o->next || !o->mip_first)
+        return -ENOMEM;
+    for (size_t i = 0; i < tracks->n; i++) {
+        tracks->list[i].first = first;
+        first += tracks->list[i].slices;
+        o->mip_first[i] = (uint32_t)o->n_mips;
+        o->n_mips += order_groups_of(tracks->list[i].slices);
+    }
+    o->by_track = budget_new(o->budget, n_rows, sizeof(*o->by_track));
+    o->mips = budget_new(o->budget, o->n_mips, sizeof(*o->mips));
+    return o->by_track && o->mips ? 0 : -ENOMEM;
+}
+
+static void order_done(struct order *o)
+{
+    budget_free(o->budget, o->next, o->tracks->n, sizeof(*o->next));
+    budget_free(o->budget, o->mip_first, o->tracks->n, sizeof(*o->mip_first));
+    budget_free(o->budget, o->by_track, o->n_rows, sizeof(*o->by_track));
+    budget_free(o->budget, o->mips, o->n_mips, sizeof(*o->mips));
+}
+
+/* first: it is the first of its group; then the group takes it as it is. */
+static void order_mip_add(struct mip *m, bool first, struct mip add)
+{
+    if (first) {
+        *m = add;
+        return;
+    }
+    m->until = MAX(m->until, add.until);
+    if (add.dur > m->dur) {
+        m->dur = add.dur;
+        m->longest = add.longest;
+    }
+}
+
+static void order_add_row(struct order *o, uint32_t row, uint32_t track, int64_t ts, int64_t dur)
+{
+    const struct track *t = &o->tracks->list[track];
+    uint32_t at = o->next[track]++;
+
+    o->by_track[t->first + at] = row;
+    if (t->slices > MIP_FANOUT)
+        order_mip_add(&o->mips[o->mip_first[track] + at / MIP_FANOUT], at % MIP_FANOUT == 0,
+                      (struct mip){sum_of(ts, dur), dur, row});
+}
+
+/* All levels of a track; the ones above the first take the place of what they were made from. */
+static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip *mips, size_t n,
+                           uint64_t *n_put)
+{
+    for (int level = 1; n > 0; level++) {
+        size_t above = order_groups_of(n);
+
+        columns_put(w, COL_miplevel_track, track);
+        columns_put(w, COL_miplevel_level, level);
+        columns_put(w, COL_miplevel_first, (int64_t)*n_put);
+        columns_put(w, COL_miplevel_count, (int64_t)n);
+        *n_put += n;
+        for (size_t i = 0; i < n; i++) {
+            struct mip m = mips[i];
+
+            columns_put(w, COL_mip_longest, m.longest);
+            columns_put(w, COL_mip_until, m.until);
+            order_mip_add(&mips[i / MIP_FANOUT], i % MIP_FANOUT == 0, m);
+        }
+        n = above;
+    }
+}
+
+/* When all slices are finished: slice.dur and slice.child, the sums of names, by_track, mip and miplevel, and
+ * where each track's part of by_track begins. last_ns: where unfinished slices end. */
+static int order_by_track(struct rows *rows, struct tracks *tracks, struct names *names, int64_t last_ns,
+                          struct columns_writer *w)
+{
+    int64_t columns[_ROW_MAX * BLOCK_ROWS];
+    const int64_t *dur = columns + ROW_DUR * BLOCK_ROWS, *ts = columns + ROW_TS * BLOCK_ROWS;
+    const int64_t *track = columns + ROW_TRACK * BLOCK_ROWS, *group = columns + ROW_GROUP * BLOCK_ROWS;
+    uint64_t n_mips = 0;
+    size_t n = BLOCK_ROWS;
+    struct order o;
+    int r = order_init(&o, tracks, (size_t)rows_count(rows));
+
+    for (size_t first = 0; r == 0 && n == BLOCK_ROWS; first += n) {
+        r = rows_read(rows, first, columns, &n);
+        if (r < 0 || n == 0)
+            break;
+        columns_put_many(w, COL_slice_dur, dur, n);
+        columns_put_many(w, COL_slice_child, columns + ROW_CHILD * BLOCK_ROWS, n);
+        for (size_t i = 0; i < n; i++) {
+            int64_t shown = dur[i] == UNFINISHED ? difference_of(last_ns, ts[i]) : dur[i];
+
+            names_add(names, (uint32_t)group[i], dur[i]);
+            order_add_row(&o, (uint32_t)(first + i), (uint32_t)track[i], ts[i], shown);
+        }
+    }
+    if (r == 0)
+        table_builder_put_rows(w, COL_by_track_slice, o.by_track, o.n_rows);
+    for (size_t i = 0; r == 0 && i < tracks->n; i++)
+        order_put_mips(w, (uint32_t)i, o.mips + o.mip_first[i], order_groups_of(tracks->list[i].slices),
+                       &n_mips);
+    order_done(&o);
+    return r;
+}
+
+/* -- Slices --------------------------------------------------------------------------------------------- */
 
 static const enum column slice_columns[] = {
     COL_slice_ts,    COL_slice_name,   COL_slice_category, COL_slice_track,
     COL_slice_depth, COL_slice_parent, COL_slice_place,    COL_slice_flags,
 };
 
-static int find_gpu_categories(struct slices *s)
+static int slices_find_gpu_categories(struct slices *s)
 {
     s->gpu_categories = calloc(s->intake->n_categories + 1, sizeof(*s->gpu_categories));
     if (!s->gpu_categories)
@@ -24,7 +279,7 @@ static int find_gpu_categories(struct slices *s)
     return 0;
 }
 
-int slices_init(struct slices *s, const struct intake *intake, struct spool *spool, struct budget *budget,
+int slices_init(struct slices *s, const struct intake *intake, struct spill *spill, struct budget *budget,
                 struct columns_writer *w)
 {
     int r;
@@ -33,13 +288,13 @@ int slices_init(struct slices *s, const struct intake *intake, struct spool *spo
     nest_init(&s->nest, budget, &s->rows);
     names_init(&s->names, budget);
     tracks_init(&s->tracks, budget);
-    r = rows_init(&s->rows, spool, budget);
+    r = rows_init(&s->rows, spill, budget);
     if (r == 0)
-        r = links_init(&s->links, spool, budget);
+        r = links_init(&s->links, spill, budget);
     if (r == 0)
-        r = find_gpu_categories(s);
+        r = slices_find_gpu_categories(s);
     if (r == 0)
-        r = sheet_init(&s->out, w, slice_columns, ARRAY_SIZE(slice_columns));
+        r = table_builder_init(&s->out, w, slice_columns, ARRAY_SIZE(slice_columns));
     if (r == 0)
         r = args_init(&s->args, &s->links, w);
     return r;
@@ -48,7 +303,7 @@ int slices_init(struct slices *s, const struct intake *intake, struct spool *spo
 void slices_done(struct slices *s)
 {
     args_done(&s->args);
-    sheet_done(&s->out);
+    table_builder_done(&s->out);
     free(s->gpu_categories);
     nest_done(&s->nest);
     names_done(&s->names);
@@ -76,15 +331,15 @@ int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t 
     if (r < 0)
         return r;
 
-    *sheet_slot(&s->out, 0) = e->ts;
-    *sheet_slot(&s->out, 1) = e->name;
-    *sheet_slot(&s->out, 2) = category;
-    *sheet_slot(&s->out, 3) = track;
-    *sheet_slot(&s->out, 4) = (int64_t)depth;
-    *sheet_slot(&s->out, 5) = parent ? parent->row : COLUMN_NULL;
-    *sheet_slot(&s->out, 6) = (int64_t)e->place;
-    *sheet_slot(&s->out, 7) = flags | (e->flags & SLICE_HAS_ARGS);
-    sheet_next(&s->out);
+    *table_builder_slot(&s->out, 0) = e->ts;
+    *table_builder_slot(&s->out, 1) = e->name;
+    *table_builder_slot(&s->out, 2) = category;
+    *table_builder_slot(&s->out, 3) = track;
+    *table_builder_slot(&s->out, 4) = (int64_t)depth;
+    *table_builder_slot(&s->out, 5) = parent ? parent->row : COLUMN_NULL;
+    *table_builder_slot(&s->out, 6) = (int64_t)e->offset;
+    *table_builder_slot(&s->out, 7) = flags | (e->flags & SLICE_HAS_ARGS);
+    table_builder_next(&s->out);
 
     s->tracks.list[track].slices++;
     s->n_gpu += e->category != CATEGORY_NONE && s->gpu_categories[e->category];
@@ -101,7 +356,7 @@ int slices_finish(struct slices *s, struct columns_writer *w)
 {
     int r = nest_finish(&s->nest);
 
-    sheet_flush(&s->out);
+    table_builder_flush(&s->out);
     if (r == 0)
         r = args_finish(&s->args);
     if (r == 0)

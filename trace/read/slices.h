@@ -1,15 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The groups of slices with the same category and name, and their sums. */
+#pragma once
+
+#include "trace/columns/writer.h"
+#include "trace/read/budget.h"
+#include "trace/read/flow.h"
+#include "trace/read/table_builder.h"
+#include "trace/read/tracks.h"
+
+struct name_group {
+    int64_t category; /* string, COLUMN_NULL without one */
+    uint32_t name;
+    uint32_t count;
+    uint32_t first; /* of its part of by_name, once that is known */
+    int64_t sum, min, max;
+};
+
+struct names {
+    struct number_map numbers;
+    struct name_group *groups;
+    size_t n, cap;
+};
+
+void names_init(struct names *n, struct budget *budget);
+void names_done(struct names *n);
+/* The number of the group, or -ENOMEM. category: a number for category_string. */
+int64_t names_group(struct names *n, uint16_t category, uint32_t name, int64_t category_string);
+void names_add(struct names *n, uint32_t group, int64_t dur);
+/* When all slices were added: the tables name and by_name. */
+int names_write(struct names *n, struct rows *rows, struct columns_writer *w);
+
 /*
  * Slices on their way into the columns: gives each its row, its place among the open ones of its track, its
  * group and its rows of arguments.
  */
-#pragma once
 
-#include "trace/read/args.h"
-#include "trace/read/flow.h"
-#include "trace/read/names.h"
-#include "trace/read/tracks.h"
-#include "trace/read/unify.h"
+/* What the numbers of an intake are in the first one; NULL where they are the same. */
+struct numbers {
+    uint32_t *strings, *threads, *processes;
+    uint16_t *categories;
+    size_t n_strings, n_threads, n_processes, n_categories;
+};
 
 struct slices {
     const struct intake *intake;
@@ -18,7 +49,7 @@ struct slices {
     struct names names;
     struct links links;
     struct tracks tracks;
-    struct sheet out;
+    struct table_builder out;
     struct args args;
     bool *gpu_categories;
     uint64_t n_gpu;
@@ -26,7 +57,7 @@ struct slices {
 };
 
 /* intake: the one that all others went into; it outlives the slices. */
-int slices_init(struct slices *s, const struct intake *intake, struct spool *spool, struct budget *budget,
+int slices_init(struct slices *s, const struct intake *intake, struct spill *spill, struct budget *budget,
                 struct columns_writer *w);
 void slices_done(struct slices *s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/split.h"
+#include "trace/read/reading.h"
 
 #include "trace/read/json_text.h"
 #include <errno.h>
@@ -42,7 +42,7 @@ size_t split_parts(uint64_t size, unsigned threads, uint64_t memory)
     return (size_t)MAX(parts, (uint64_t)1);
 }
 
-static int read_range(struct worker *w, uint64_t begin, uint64_t end)
+static int split_read_range(struct worker *w, uint64_t begin, uint64_t end)
 {
     struct split *s = w->split;
     char *piece = w->buffer + FEED_MARGIN;
@@ -64,12 +64,12 @@ static int read_range(struct worker *w, uint64_t begin, uint64_t end)
     return 0;
 }
 
-static void *worker_main(void *arg)
+static void *split_worker_main(void *arg)
 {
     struct worker *w = arg;
     struct split *s = w->split;
 
-    w->error = read_range(w, w->begin, w->end);
+    w->error = split_read_range(w, w->begin, w->end);
     pthread_mutex_lock(&s->lock);
     s->n_running--;
     pthread_cond_signal(&s->changed);
@@ -78,7 +78,7 @@ static void *worker_main(void *arg)
 }
 
 /* Whether what stands before `p` is an event's end and one comma. */
-static bool follows_event(const char *begin, const char *p)
+static bool split_follows_event(const char *begin, const char *p)
 {
     while (p > begin && json_is_space(p[-1]))
         p--;
@@ -89,25 +89,25 @@ static bool follows_event(const char *begin, const char *p)
     return p > begin && p[-1] == '}';
 }
 
-/* Looks for an event behind `at`, in the first piece; 0 where none is found. */
-static uint64_t guess_border(struct reading *r, uint64_t at, char *buffer)
+/* Looks for an event after `at`, in the first piece; 0 where none is found. */
+static uint64_t split_guess_border(struct reading *r, uint64_t at, char *buffer)
 {
     ssize_t n = reading_pread(r, buffer, PIECE, at);
     if (n <= 0)
         return 0;
     size_t offset = scan_guess_event(buffer, (size_t)n);
-    bool found = offset < (size_t)n && follows_event(buffer, buffer + offset);
+    bool found = offset < (size_t)n && split_follows_event(buffer, buffer + offset);
     return found ? at + offset : 0;
 }
 
 /* Each part ends where the next one begins; one whose beginning is not found stays with the part before. */
-static void place_workers(struct split *s, size_t n, char *buffer)
+static void split_place_workers(struct split *s, size_t n, char *buffer)
 {
     uint64_t size = s->r->sum->source_bytes;
 
     s->n = 1;
     for (size_t i = 1; i < n; i++) {
-        uint64_t border = guess_border(s->r, size / n * i, buffer);
+        uint64_t border = split_guess_border(s->r, size / n * i, buffer);
         if (border <= s->workers[s->n - 1].begin)
             continue;
         s->workers[s->n - 1].end = border;
@@ -116,7 +116,7 @@ static void place_workers(struct split *s, size_t n, char *buffer)
     s->workers[s->n - 1].end = size;
 }
 
-static int prepare(struct split *s, size_t n)
+static int split_prepare(struct split *s, size_t n)
 {
     struct reading *r = s->r;
     bool bare = *json_skip_space(r->head, r->head + r->head_size) == '[';
@@ -126,7 +126,7 @@ static int prepare(struct split *s, size_t n)
     if (!buffers)
         return -ENOMEM;
     s->workers[0].buffer = buffers;
-    place_workers(s, n, buffers + FEED_MARGIN);
+    split_place_workers(s, n, buffers + FEED_MARGIN);
     int err = reading_new_parts(r, s->n, false);
     for (size_t i = 0; i < s->n && err == 0; i++) {
         struct worker *w = &s->workers[i];
@@ -139,14 +139,14 @@ static int prepare(struct split *s, size_t n)
     return err;
 }
 
-static int start(struct split *s)
+static int split_start(struct split *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct worker *w = &s->workers[i];
         pthread_mutex_lock(&s->lock);
         s->n_running++;
         pthread_mutex_unlock(&s->lock);
-        int err = pthread_create(&w->thread, NULL, worker_main, w);
+        int err = pthread_create(&w->thread, NULL, split_worker_main, w);
         if (err != 0)
             return -err;
         w->started = true;
@@ -154,7 +154,7 @@ static int start(struct split *s)
     return 0;
 }
 
-static int report(struct split *s)
+static int split_report(struct split *s)
 {
     uint64_t done = 0;
 
@@ -164,7 +164,7 @@ static int report(struct split *s)
 }
 
 /* The tap sees everything in order, meanwhile. */
-static int tap(struct split *s)
+static int split_tap(struct split *s)
 {
     const struct read_options *o = s->r->options;
     uint64_t size = s->r->sum->source_bytes;
@@ -178,12 +178,12 @@ static int tap(struct split *s)
         at += (uint64_t)n;
         err = o->tap(step, (size_t)n, o->arg);
         if (err == 0)
-            err = report(s);
+            err = split_report(s);
     }
     return err;
 }
 
-static bool wait_a_moment(struct split *s)
+static bool split_wait_a_moment(struct split *s)
 {
     struct timespec until;
     bool running;
@@ -200,14 +200,14 @@ static bool wait_a_moment(struct split *s)
     return running;
 }
 
-static int read_parts(struct split *s)
+static int split_read_parts(struct split *s)
 {
-    int err = start(s);
+    int err = split_start(s);
 
     if (err == 0)
-        err = tap(s);
-    while (err == 0 && wait_a_moment(s))
-        err = report(s);
+        err = split_tap(s);
+    while (err == 0 && split_wait_a_moment(s))
+        err = split_report(s);
     if (err < 0)
         atomic_store(&s->stop, true);
     for (size_t i = 0; i < s->n; i++)
@@ -216,7 +216,7 @@ static int read_parts(struct split *s)
     return err;
 }
 
-static void swap_parts(struct part *a, struct part *b)
+static void split_swap_parts(struct part *a, struct part *b)
 {
     struct part old = *a;
     *a = *b;
@@ -224,7 +224,7 @@ static void swap_parts(struct part *a, struct part *b)
 }
 
 /* What the text says twice counts as it is said last, as it does where one thread reads all of it. */
-static void keep_last_meta(struct reading *r)
+static void split_keep_last_meta(struct reading *r)
 {
     for (enum meta_key k = 0; k < _META_MAX; k++) {
         bool said = false;
@@ -237,7 +237,7 @@ static void keep_last_meta(struct reading *r)
 }
 
 /* Part 0 began at the beginning; another counts only where the one before it, which counts, ended. */
-static int join_parts(struct split *s)
+static int split_join_parts(struct split *s)
 {
     struct reading *r = s->r;
     struct worker *w = &s->workers[0];
@@ -246,12 +246,12 @@ static int join_parts(struct split *s)
 
     for (size_t i = 1; i < s->n && err == 0; i++) {
         if (feed_between_events(w->part->feed)) {
-            swap_parts(&r->parts[kept], &r->parts[i]);
+            split_swap_parts(&r->parts[kept], &r->parts[i]);
             w = &s->workers[i];
             w->part = &r->parts[kept++];
             err = w->error;
         } else {
-            err = read_range(w, s->workers[i].begin, s->workers[i].end);
+            err = split_read_range(w, s->workers[i].begin, s->workers[i].end);
         }
     }
     if (err == 0)
@@ -259,11 +259,11 @@ static int join_parts(struct split *s)
     if (err == 0)
         err = w->part->intake->error;
     reading_drop_parts(r, kept);
-    keep_last_meta(r);
+    split_keep_last_meta(r);
     return err;
 }
 
-static int read_ends(struct reading *r)
+static int split_read_ends(struct reading *r)
 {
     uint64_t size = r->sum->source_bytes;
     uint64_t tail = size - MIN(size, (uint64_t)ENDS_SIZE);
@@ -286,13 +286,13 @@ int split_read(struct reading *r, size_t n)
     s->r = r;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    err = prepare(s, n);
+    err = split_prepare(s, n);
     if (err == 0)
-        err = read_parts(s);
+        err = split_read_parts(s);
     if (err == 0)
-        err = join_parts(s);
+        err = split_join_parts(s);
     if (err == 0)
-        err = read_ends(r);
+        err = split_read_ends(r);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s->workers[0].buffer);

@@ -1,16 +1,228 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/stream.h"
 
-#include "trace/read/block_start.h"
-#include "trace/read/gzip_header.h"
+#include "base/array.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <isa-l/igzip_lib.h>
 #include <zstd.h>
+
+/* -- Header of a gzip member ---------------------------------------------------------------------------- */
+
+/*
+ * The header of a gzip member (RFC 1952), byte by byte. ISA-L's own reader of headers judges one differently
+ * when it comes in pieces.
+ */
+
+struct gzip_header {
+    bool done; /* the next byte is the first of the compressed data */
+    /* Private. */
+    uint8_t fields; /* optional ones that are still to come */
+    uint32_t at;
+    uint32_t extra_size, extra_at, crc_at;
+};
+
+#define FIXED_SIZE     10
+#define METHOD_DEFLATE 8
+
+/* Flags of the optional fields. They follow the fixed ones in this order, except for the checksum: it is the
+ * last. */
+enum {
+    FIELD_TEXT = 0x01, /* a hint without a field */
+    FIELD_CRC = 0x02,
+    FIELD_EXTRA = 0x04,
+    FIELD_NAME = 0x08,
+    FIELD_COMMENT = 0x10,
+    FIELD_RESERVED = 0xe0,
+};
+
+static bool gzip_header_end_extra(struct gzip_header *h, uint8_t byte)
+{
+    if (h->extra_at < 2)
+        h->extra_size |= (uint32_t)byte << (8 * h->extra_at);
+    return ++h->extra_at == 2 + h->extra_size;
+}
+
+/* The checksum is of the header alone and not looked at: the data has one of its own. */
+static void gzip_header_take_optional(struct gzip_header *h, uint8_t byte)
+{
+    static const uint8_t order[] = {FIELD_EXTRA, FIELD_NAME, FIELD_COMMENT, FIELD_CRC};
+    uint8_t field = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(order) && !field; i++)
+        field = h->fields & order[i];
+    bool ended = field == FIELD_EXTRA ? gzip_header_end_extra(h, byte)
+                 : field == FIELD_CRC ? ++h->crc_at == 2
+                                      : byte == 0;
+    if (ended)
+        h->fields &= (uint8_t)~field;
+}
+
+/* Takes the next byte into a header that began as a zeroed struct; why it is none, NULL where all is well. */
+static const char *gzip_header_take(struct gzip_header *h, uint8_t byte)
+{
+    static const uint8_t magic[] = {0x1f, 0x8b};
+    uint32_t at = h->at < FIXED_SIZE ? h->at++ : FIXED_SIZE;
+
+    if (at < sizeof(magic) && byte != magic[at])
+        return "no gzip header";
+    if (at == 2 && byte != METHOD_DEFLATE)
+        return "gzip header names an unknown method";
+    if (at == 3 && (byte & FIELD_RESERVED))
+        return "gzip header has reserved flags";
+    if (at == 3)
+        h->fields = byte & (FIELD_CRC | FIELD_EXTRA | FIELD_NAME | FIELD_COMMENT);
+    if (at == FIXED_SIZE)
+        gzip_header_take_optional(h, byte);
+    h->done = at >= FIXED_SIZE - 1 && h->fields == 0;
+    return NULL;
+}
+
+/* -- Checkpoints ---------------------------------------------------------------------------------------- */
+
+#define WINDOW_ZSTD_LEVEL 1
+
+bool checkpoint_due(const struct checkpoint_list *list, uint64_t out)
+{
+    return out >= list->last + ((uint64_t)CHECKPOINT_SPACING << list->doubled);
+}
+
+static void checkpoint_drop_every_second(struct checkpoint_list *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        if (i % 2 == 0)
+            free(list->items[i].window);
+        else
+            list->items[kept++] = list->items[i];
+    list->n = kept;
+    list->doubled++;
+}
+
+static uint8_t *checkpoint_pack_window(const uint8_t *window, size_t *ret_size)
+{
+    uint8_t packed[ZSTD_COMPRESSBOUND(CHECKPOINT_WINDOW)];
+    size_t size = ZSTD_compress(packed, sizeof(packed), window, CHECKPOINT_WINDOW, WINDOW_ZSTD_LEVEL);
+    uint8_t *copy = ZSTD_isError(size) ? NULL : malloc(size);
+
+    if (copy)
+        memcpy(copy, packed, size);
+    *ret_size = size;
+    return copy;
+}
+
+void checkpoint_add(struct checkpoint_list *list, uint64_t in_bit, uint64_t out, const uint8_t *window)
+{
+    struct checkpoint c = {.in_bit = in_bit, .out = out};
+
+    list->last = out;
+    if (list->n == CHECKPOINTS_MAX)
+        checkpoint_drop_every_second(list);
+    if (!ARRAY_RESERVE(list->items, list->cap, list->n + 1))
+        return;
+    if (window) {
+        c.window = checkpoint_pack_window(window, &c.window_size);
+        if (!c.window)
+            return;
+    }
+    list->items[list->n++] = c;
+}
+
+void checkpoint_give_up(struct checkpoint_list *list, uint64_t out)
+{
+    list->last = out;
+}
+
+void checkpoint_list_done(struct checkpoint_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->items[i].window);
+    free(list->items);
+    *list = (struct checkpoint_list){0};
+}
+
+int checkpoint_unpack(const uint8_t *window, size_t size, uint8_t ret[CHECKPOINT_WINDOW])
+{
+    return ZSTD_decompress(ret, CHECKPOINT_WINDOW, window, size) == CHECKPOINT_WINDOW ? 0 : -EBADMSG;
+}
+
+/* -- Start of a deflate block --------------------------------------------------------------------------- */
+
+/*
+ * Finds where a deflate block begins, by watching a decoder: it is given so little input at a time that it
+ * stops within the header of a block, which it keeps until it can read all of it.
+ *
+ * Such small pieces are slow, so that larger ones come first: when a block has begun within one, the decoder
+ * is set back to where it was before, and goes through the same input again in small ones.
+ */
+
+enum block_found {
+    BLOCK_NONE,
+    BLOCK_AGAIN, /* the decoder was set back: the last piece has not been taken, nor its output given */
+    BLOCK_START, /* the decoder stands within a header, of which it keeps some bits */
+    BLOCK_NEVER, /* this stream seems to have no headers that are long enough */
+};
+
+struct block_start {
+    struct inflate_state before; /* the last large piece */
+    size_t small;                /* input that is to come in small pieces */
+    size_t sought;               /* input so far */
+};
+
+#define LARGE_STEP 4096
+/* Less than the codes of a block usually take. */
+#define SMALL_STEP 48
+/* Several times the size of most compressors' blocks. */
+#define SOUGHT_MAX (512 << 10)
+
+/* How much input the decoder may be given next. */
+static size_t block_start_step(struct block_start *b, const struct inflate_state *z)
+{
+    if (b->small > 0)
+        return MIN(b->small, (size_t)SMALL_STEP);
+    b->before = *z;
+    return LARGE_STEP;
+}
+
+/* Each block that is compressed to some use has codes of its own. */
+static bool block_start_has_other_codes(const struct inflate_state *a, const struct inflate_state *b)
+{
+    return memcmp(&a->dist_huff_code, &b->dist_huff_code, sizeof(a->dist_huff_code)) != 0 ||
+           memcmp(&a->lit_huff_code, &b->lit_huff_code, sizeof(a->lit_huff_code)) != 0;
+}
+
+/* After it took so much of it. With BLOCK_START, *ret_kept are the bits of input taken that belong to the
+ * header, and b is ready for another search, as with BLOCK_NEVER and when it is zeroed. */
+static enum block_found block_start_look(struct block_start *b, struct inflate_state *z, size_t taken,
+                                         uint64_t *ret_kept)
+{
+    enum block_found found = BLOCK_NONE;
+
+    if (z->block_state == ISAL_BLOCK_HDR) {
+        *ret_kept = 8 * (uint64_t)z->tmp_in_size + (uint64_t)z->read_in_length;
+        found = BLOCK_START;
+    } else if (b->small > 0) {
+        b->small -= taken;
+    } else if (block_start_has_other_codes(z, &b->before)) {
+        *z = b->before;
+        b->small = taken;
+        return BLOCK_AGAIN;
+    }
+    b->sought += taken;
+    if (found == BLOCK_NONE && b->sought >= SOUGHT_MAX)
+        found = BLOCK_NEVER;
+    if (found != BLOCK_NONE)
+        b->small = b->sought = 0;
+    return found;
+}
+
+/* -- Stream --------------------------------------------------------------------------------------------- */
 
 enum phase {
     PHASE_PROBE,  /* collecting the first bytes of the file, or of what follows a member */
     PHASE_MEMBER, /* within plain text, a gzip member or a zstd frame */
-    PHASE_IGNORE, /* behind the last member, or after a defect */
+    PHASE_IGNORE, /* after the last member, or after a defect */
 };
 
 enum guess {
@@ -38,7 +250,7 @@ struct stream {
     struct inflate_state inflate;
 };
 
-static enum guess guess_gzip(const uint8_t *p, size_t n)
+static enum guess stream_guess_gzip(const uint8_t *p, size_t n)
 {
     if (p[0] != 0x1f || (n > 1 && p[1] != 0x8b))
         return GUESS_NO;
@@ -46,7 +258,7 @@ static enum guess guess_gzip(const uint8_t *p, size_t n)
 }
 
 /* A frame, or one of the sixteen kinds of skippable frames that parallel compressors put before it. */
-static enum guess guess_zstd(const uint8_t *p, size_t n)
+static enum guess stream_guess_zstd(const uint8_t *p, size_t n)
 {
     static const uint8_t frame[STREAM_MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
     static const uint8_t skippable[STREAM_MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
@@ -58,30 +270,30 @@ static enum guess guess_zstd(const uint8_t *p, size_t n)
     return n == STREAM_MAGIC_MAX ? GUESS_YES : GUESS_MORE;
 }
 
-static void start_gzip(struct stream *s)
+static void stream_start_gzip(struct stream *s)
 {
     isal_inflate_init(&s->inflate);
     s->inflate.crc_flag = ISAL_GZIP_NO_HDR_VER;
     s->header = (struct gzip_header){0};
 }
 
-static void start_zstd(struct stream *s)
+static void stream_start_zstd(struct stream *s)
 {
     ZSTD_DCtx_reset(s->zstd, ZSTD_reset_session_only);
 }
 
-static void start_plain(struct stream *s _unused_)
+static void stream_start_plain(struct stream *s _unused_)
 {
 }
 
-static void defect(struct stream *s, enum stream_verdict verdict, const char *what)
+static void stream_defect(struct stream *s, enum stream_result result, const char *what)
 {
-    s->sum.verdict = verdict;
+    s->sum.result = result;
     s->phase = PHASE_IGNORE;
     snprintf(s->defect, sizeof(s->defect), "%s", what);
 }
 
-static const char *inflate_error(int r)
+static const char *stream_inflate_error(int r)
 {
     static const struct {
         int code;
@@ -98,17 +310,17 @@ static const char *inflate_error(int r)
     return "gzip cannot be read";
 }
 
-static void read_gzip_header(struct stream *s, struct stream_io *io)
+static void stream_read_gzip_header(struct stream *s, struct stream_io *io)
 {
     while (!s->header.done && s->phase == PHASE_MEMBER && io->in_size > 0) {
         const char *why = gzip_header_take(&s->header, *io->in++);
         io->in_size--;
         if (why)
-            defect(s, STREAM_CORRUPT, why);
+            stream_defect(s, STREAM_CORRUPT, why);
     }
 }
 
-static void begin_within_byte(struct stream *s, struct stream_io *io)
+static void stream_begin_within_byte(struct stream *s, struct stream_io *io)
 {
     if (s->skip_bits == 0 || io->in_size == 0)
         return;
@@ -119,14 +331,14 @@ static void begin_within_byte(struct stream *s, struct stream_io *io)
 }
 
 /* Each step decodes what it can and returns true at the end of a member. */
-static bool step_gzip(struct stream *s, struct stream_io *io)
+static bool stream_step_gzip(struct stream *s, struct stream_io *io)
 {
     struct inflate_state *z = &s->inflate;
 
-    read_gzip_header(s, io);
+    stream_read_gzip_header(s, io);
     if (!s->header.done)
         return false;
-    begin_within_byte(s, io);
+    stream_begin_within_byte(s, io);
     uint32_t in = (uint32_t)MIN(io->in_size, (size_t)INT32_MAX);
     uint32_t out = (uint32_t)MIN(io->out_size, (size_t)INT32_MAX);
 
@@ -144,11 +356,11 @@ static bool step_gzip(struct stream *s, struct stream_io *io)
     if (r == ISAL_INCORRECT_CHECKSUM && s->resumed)
         r = ISAL_DECOMP_OK;
     if (r < 0)
-        defect(s, STREAM_CORRUPT, inflate_error(r));
+        stream_defect(s, STREAM_CORRUPT, stream_inflate_error(r));
     return r >= 0 && z->block_state == ISAL_BLOCK_FINISH;
 }
 
-static bool step_zstd(struct stream *s, struct stream_io *io)
+static bool stream_step_zstd(struct stream *s, struct stream_io *io)
 {
     ZSTD_inBuffer in = {io->in, io->in_size, 0};
     ZSTD_outBuffer out = {io->out, io->out_size, 0};
@@ -162,11 +374,11 @@ static bool step_zstd(struct stream *s, struct stream_io *io)
     if (!ZSTD_isError(r))
         return r == 0;
     snprintf(what, sizeof(what), "zstd: %s", ZSTD_getErrorName(r));
-    defect(s, STREAM_CORRUPT, what);
+    stream_defect(s, STREAM_CORRUPT, what);
     return false;
 }
 
-static bool step_plain(struct stream *s _unused_, struct stream_io *io)
+static bool stream_step_plain(struct stream *s _unused_, struct stream_io *io)
 {
     size_t n = MIN(io->in_size, io->out_size);
 
@@ -184,9 +396,9 @@ static const struct coding {
     void (*start)(struct stream *s);
     bool (*step)(struct stream *s, struct stream_io *io);
 } codings[_STREAM_CODING_MAX] = {
-    [STREAM_PLAIN] = {"plain", NULL, start_plain, step_plain},
-    [STREAM_GZIP] = {"gzip", guess_gzip, start_gzip, step_gzip},
-    [STREAM_ZSTD] = {"zstd", guess_zstd, start_zstd, step_zstd},
+    [STREAM_PLAIN] = {"plain", NULL, stream_start_plain, stream_step_plain},
+    [STREAM_GZIP] = {"gzip", stream_guess_gzip, stream_start_gzip, stream_step_gzip},
+    [STREAM_ZSTD] = {"zstd", stream_guess_zstd, stream_start_zstd, stream_step_zstd},
 };
 
 const char *stream_coding_name(enum stream_coding coding)
@@ -226,7 +438,7 @@ struct stream *stream_free(struct stream *s)
     return NULL;
 }
 
-static void ignore(struct stream *s, const uint8_t *p, size_t n)
+static void stream_ignore(struct stream *s, const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n && !s->ignored_nonzero; i++)
         s->ignored_nonzero = p[i] != 0;
@@ -244,7 +456,7 @@ void stream_resume(struct stream *s, enum stream_coding coding, uint64_t in_bit,
     s->sum.members = 1;
     if (!window)
         return;
-    start_gzip(s);
+    stream_start_gzip(s);
     isal_inflate_set_dict(&s->inflate, (uint8_t *)window, CHECKPOINT_WINDOW);
     s->header.done = true;
     s->skip_bits = in_bit % 8;
@@ -252,15 +464,15 @@ void stream_resume(struct stream *s, enum stream_coding coding, uint64_t in_bit,
     s->phase = PHASE_MEMBER;
 }
 
-static void keep_member_start(struct stream *s)
+static void stream_keep_member_start(struct stream *s)
 {
     if (s->checkpoints && checkpoint_due(s->checkpoints, s->sum.out))
         checkpoint_add(s->checkpoints, 8 * (s->sum.in - s->probe_size), s->sum.out, NULL);
 }
 
-static void start_member(struct stream *s, enum stream_coding coding)
+static void stream_start_member(struct stream *s, enum stream_coding coding)
 {
-    keep_member_start(s);
+    stream_keep_member_start(s);
     s->resumed = false;
     s->sum.coding = coding;
     s->sum.members++;
@@ -270,7 +482,7 @@ static void start_member(struct stream *s, enum stream_coding coding)
 }
 
 /* Takes one byte; a file may begin with any coding, a member is followed only by its own kind. */
-static void probe_byte(struct stream *s, uint8_t byte)
+static void stream_probe_byte(struct stream *s, uint8_t byte)
 {
     enum guess best = GUESS_NO;
 
@@ -281,7 +493,7 @@ static void probe_byte(struct stream *s, uint8_t byte)
             continue;
         enum guess g = codings[c].guess(s->probe, s->probe_size);
         if (g == GUESS_YES) {
-            start_member(s, c);
+            stream_start_member(s, c);
             return;
         }
         if (g == GUESS_MORE)
@@ -290,32 +502,32 @@ static void probe_byte(struct stream *s, uint8_t byte)
     if (best == GUESS_MORE)
         return;
     if (s->sum.members == 0) {
-        start_member(s, STREAM_PLAIN);
+        stream_start_member(s, STREAM_PLAIN);
         return;
     }
-    ignore(s, s->probe, s->probe_size);
+    stream_ignore(s, s->probe, s->probe_size);
     s->probe_size = s->probe_used = 0;
     s->phase = PHASE_IGNORE;
 }
 
 /* What no member took. The decoder of zstd(1) accepts nothing, that of gzip(1) zeros. */
-static void judge_rest(struct stream *s, const char *name)
+static void stream_classify_rest(struct stream *s, const char *name)
 {
     struct stream_summary *sum = &s->sum;
     bool is_padding = sum->coding == STREAM_GZIP && !s->ignored_nonzero && sum->ignored <= STREAM_PADDING_MAX;
 
     if (!is_padding)
-        sum->verdict = STREAM_FOLLOWED;
+        sum->result = STREAM_FOLLOWED;
     snprintf(sum->reason, sizeof(sum->reason),
              "%" PRIu64 " %sbytes follow the end of the last %s member at byte %" PRIu64, sum->ignored,
              s->ignored_nonzero ? "" : "zero ", name, sum->in - sum->ignored);
 }
 
-static void check_limits(struct stream *s)
+static void stream_check_limits(struct stream *s)
 {
     char what[sizeof(s->defect)];
 
-    if (s->sum.verdict != STREAM_COMPLETE)
+    if (s->sum.result != STREAM_COMPLETE)
         return;
     if (s->sum.out > s->limits.out_max)
         snprintf(what, sizeof(what), "unpacks to more than the size limit of %" PRIu64 " bytes",
@@ -325,11 +537,11 @@ static void check_limits(struct stream *s)
         snprintf(what, sizeof(what), "unpacks to more than %" PRIu64 " times its size", s->limits.ratio_max);
     else
         return;
-    defect(s, STREAM_OVER_LIMIT, what);
+    stream_defect(s, STREAM_OVER_LIMIT, what);
 }
 
 /* Whether the step looks for the start of a block: once this call has given a window. */
-static bool seek_block(struct stream *s, struct stream_io *step)
+static bool stream_seek_block(struct stream *s, struct stream_io *step)
 {
     size_t given = (size_t)(step->out - s->room);
 
@@ -345,7 +557,8 @@ static bool seek_block(struct stream *s, struct stream_io *step)
 
 /* False where the step is to be made again. Room that is left says that the decoder has given all there is.
  */
-static bool keep_block_start(struct stream *s, const struct stream_io *step, size_t taken, size_t given)
+static bool stream_keep_block_start(struct stream *s, const struct stream_io *step, size_t taken,
+                                    size_t given)
 {
     uint64_t kept = 0, in = s->sum.in + taken, out = s->sum.out + given;
 
@@ -366,11 +579,11 @@ static bool keep_block_start(struct stream *s, const struct stream_io *step, siz
 }
 
 /* Runs the coding's step over the probed bytes first, then over the caller's; false when it cannot go on. */
-static bool decode_member(struct stream *s, struct stream_io *io)
+static bool stream_decode_member(struct stream *s, struct stream_io *io)
 {
     bool from_probe = s->probe_used < s->probe_size;
     struct stream_io step = *io;
-    bool seeks = seek_block(s, &step);
+    bool seeks = stream_seek_block(s, &step);
     if (from_probe) {
         step.in = s->probe + s->probe_used;
         step.in_size = s->probe_size - s->probe_used;
@@ -379,7 +592,7 @@ static bool decode_member(struct stream *s, struct stream_io *io)
     bool ended = codings[s->sum.coding].step(s, &step);
     size_t taken = in_before - step.in_size, given = out_before - step.out_size;
 
-    if (seeks && s->phase == PHASE_MEMBER && !keep_block_start(s, &step, taken, given))
+    if (seeks && s->phase == PHASE_MEMBER && !stream_keep_block_start(s, &step, taken, given))
         return true;
     if (from_probe) {
         s->probe_used += taken;
@@ -391,7 +604,7 @@ static bool decode_member(struct stream *s, struct stream_io *io)
     io->out = step.out;
     io->out_size -= given;
     s->sum.out += given;
-    check_limits(s);
+    stream_check_limits(s);
     if (s->phase == PHASE_IGNORE)
         s->defect_at = s->sum.in;
     if (ended && s->phase == PHASE_MEMBER) {
@@ -412,8 +625,8 @@ void stream_decode(struct stream *s, struct stream_io *io)
         io->in = &nothing;
     for (;;) {
         if (s->phase == PHASE_IGNORE) {
-            if (s->sum.verdict == STREAM_COMPLETE)
-                ignore(s, io->in, io->in_size);
+            if (s->sum.result == STREAM_COMPLETE)
+                stream_ignore(s, io->in, io->in_size);
             s->sum.in += io->in_size;
             io->in += io->in_size;
             io->in_size = 0;
@@ -423,15 +636,15 @@ void stream_decode(struct stream *s, struct stream_io *io)
             if (io->in_size == 0)
                 return;
             io->in_size--;
-            probe_byte(s, *io->in++);
+            stream_probe_byte(s, *io->in++);
             continue;
         }
         if (io->out_size == 0)
             return;
-        if (!decode_member(s, io)) {
+        if (!stream_decode_member(s, io)) {
             if (io->in_size == 0)
                 return;
-            defect(s, STREAM_CORRUPT, "decoder makes no progress");
+            stream_defect(s, STREAM_CORRUPT, "decoder makes no progress");
             s->defect_at = s->sum.in;
         }
     }
@@ -444,19 +657,19 @@ void stream_finish(struct stream *s, struct stream_summary *ret)
 
     if (s->phase == PHASE_PROBE && s->probe_size > 0) {
         if (sum->members > 0) {
-            ignore(s, s->probe, s->probe_size);
+            stream_ignore(s, s->probe, s->probe_size);
         } else {
-            sum->verdict = STREAM_TRUNCATED;
+            sum->result = STREAM_TRUNCATED;
             name = "file";
         }
     }
     if (s->phase == PHASE_MEMBER && sum->coding != STREAM_PLAIN)
-        sum->verdict = STREAM_TRUNCATED;
+        sum->result = STREAM_TRUNCATED;
     if (s->defect[0])
         snprintf(sum->reason, sizeof(sum->reason), "%s near byte %" PRIu64, s->defect, s->defect_at);
-    else if (sum->verdict == STREAM_TRUNCATED)
+    else if (sum->result == STREAM_TRUNCATED)
         snprintf(sum->reason, sizeof(sum->reason), "%s ends after %" PRIu64 " bytes", name, sum->in);
-    else if (sum->verdict == STREAM_COMPLETE && sum->ignored > 0)
-        judge_rest(s, name);
+    else if (sum->result == STREAM_COMPLETE && sum->ignored > 0)
+        stream_classify_rest(s, name);
     *ret = *sum;
 }

@@ -1,14 +1,173 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/streamed.h"
+#include "trace/read/reading.h"
 
-#include "trace/read/pipe.h"
+#include "base/util.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 
+/* -- Ring of buffers ------------------------------------------------------------------------------------ */
+
+/*
+ * A ring of large buffers between the thread that decompresses and the one that reads what comes out. The
+ * buffers are reused: memory that was never touched costs more than scanning it.
+ *
+ * Every buffer but the last is given away full, so that the end of the text is still in the ring when the
+ * writer is done.
+ */
+
+/* Few enough that what was just decompressed is still in a cache when it is scanned. */
+#define PIPE_PIECES 8
+#define PIPE_PIECE  (1 << 20)
+
+#define BUFFER_SIZE (FEED_MARGIN + PIPE_PIECE + SCAN_PAD)
+
+struct pipe {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t given, done; /* pieces that the writer gave, that the reader is done with */
+    bool taken;           /* the reader holds the piece `done` */
+    bool ended, given_up;
+    size_t filled; /* the writer's: bytes in the piece that is being filled */
+    size_t last_size;
+    char *buffers; /* PIPE_PIECES of BUFFER_SIZE */
+};
+
+static struct pipe *pipe_free(struct pipe *p)
+{
+    if (!p)
+        return NULL;
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p->buffers);
+    free(p);
+    return NULL;
+}
+
+static int pipe_new(struct pipe **ret)
+{
+    struct pipe *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -ENOMEM;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    /* Zeroed, as the scanner may look after the end of a piece. */
+    p->buffers = calloc(PIPE_PIECES, BUFFER_SIZE);
+    if (!p->buffers) {
+        pipe_free(p);
+        return -ENOMEM;
+    }
+    *ret = p;
+    return 0;
+}
+
+static char *pipe_piece(const struct pipe *p, uint64_t number)
+{
+    return p->buffers + number % PIPE_PIECES * BUFFER_SIZE + FEED_MARGIN;
+}
+
+static bool pipe_wait_for_buffer(struct pipe *p)
+{
+    bool ok;
+
+    pthread_mutex_lock(&p->lock);
+    while (p->given - p->done == PIPE_PIECES && !p->given_up)
+        pthread_cond_wait(&p->changed, &p->lock);
+    ok = !p->given_up;
+    pthread_mutex_unlock(&p->lock);
+    return ok;
+}
+
+/* The writer's side: room that is left in the current buffer, at least one byte, NULL where the reader gave
+ * up; what was put there, where a full buffer goes to the reader; the end, which gives the reader a last
+ * piece that may be empty. */
+static uint8_t *pipe_room(struct pipe *p, size_t *ret_size)
+{
+    if (p->filled == 0 && !pipe_wait_for_buffer(p))
+        return NULL;
+    *ret_size = PIPE_PIECE - p->filled;
+    return (uint8_t *)pipe_piece(p, p->given) + p->filled;
+}
+
+static void pipe_give(struct pipe *p, bool last)
+{
+    pthread_mutex_lock(&p->lock);
+    if (last) {
+        p->ended = true;
+        p->last_size = p->filled;
+    }
+    p->given++;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    p->filled = 0;
+}
+
+static void pipe_filled(struct pipe *p, size_t size)
+{
+    p->filled += size;
+    if (p->filled == PIPE_PIECE)
+        pipe_give(p, false);
+}
+
+static void pipe_end(struct pipe *p)
+{
+    if (p->filled > 0 || pipe_wait_for_buffer(p))
+        pipe_give(p, true);
+}
+
+/* Copies the last bytes of the text, at most `size` and PIPE_PIECE, to ret, after pipe_end(). Returns how
+ * many. */
+static size_t pipe_tail(const struct pipe *p, char *ret, size_t size)
+{
+    size_t last = MIN(p->last_size, size), before = 0;
+
+    if (p->given > 1)
+        before = MIN((size_t)PIPE_PIECE, size) - last;
+    if (before > 0)
+        memcpy(ret, pipe_piece(p, p->given - 2) + PIPE_PIECE - before, before);
+    if (last > 0)
+        memcpy(ret + before, pipe_piece(p, p->given - 1) + p->last_size - last, last);
+    return before + last;
+}
+
+/* The reader's side: the next piece, with FEED_MARGIN bytes before and SCAN_PAD bytes after it that are the
+ * reader's, until the call after; *ret_last where nothing follows. NULL where the writer gave up. */
+static char *pipe_next(struct pipe *p, size_t *ret_size, bool *ret_last)
+{
+    char *next = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->taken) {
+        p->done++;
+        pthread_cond_broadcast(&p->changed);
+    }
+    while (p->given == p->done && !p->given_up)
+        pthread_cond_wait(&p->changed, &p->lock);
+    p->taken = !p->given_up;
+    if (p->taken) {
+        *ret_last = p->ended && p->done + 1 == p->given;
+        *ret_size = *ret_last ? p->last_size : PIPE_PIECE;
+        next = pipe_piece(p, p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return next;
+}
+
+/* Either side: the other one gets NULL from now on. */
+static void pipe_give_up(struct pipe *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->given_up = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* -- Reading in one stream ------------------------------------------------------------------------------ */
+
 /* A format that is not read in pieces has to fit into memory as a whole. */
-#define WHOLE_MAX   (UINT64_C(4) << 30)
-#define WHOLE_FIRST ((size_t)4 << 20)
+#define TEXT_BUFFER_MAX   (UINT64_C(4) << 30)
+#define TEXT_BUFFER_FIRST ((size_t)4 << 20)
 
 struct streamed {
     struct reading *r;
@@ -21,11 +180,11 @@ struct streamed {
     int error;
     bool refused;
     char reason[sizeof(((struct read_summary *)NULL)->reason)];
-    char *whole;
-    size_t whole_size, whole_cap;
+    char *text;
+    size_t text_size, text_cap;
 };
 
-static int take_events(struct streamed *s, char *p, size_t size, bool last)
+static int streamed_take_events(struct streamed *s, char *p, size_t size, bool last)
 {
     struct part *part = &s->r->parts[0];
     int err = feed_piece(part->feed, p, size, last);
@@ -33,37 +192,36 @@ static int take_events(struct streamed *s, char *p, size_t size, bool last)
     return err < 0 ? err : part->intake->error;
 }
 
-static int gather(struct streamed *s, const char *p, size_t size)
+static int streamed_gather(struct streamed *s, const char *p, size_t size)
 {
-    uint64_t max = MIN(WHOLE_MAX, s->r->memory_max / 2);
+    uint64_t max = MIN(TEXT_BUFFER_MAX, s->r->memory_max / 2);
 
-    if (size > max - s->whole_size) {
+    if (size > max - s->text_size) {
         snprintf(s->reason, sizeof(s->reason), "%s of more than %" PRIu64 " MiB do not fit into memory",
                  format_name(s->format), max >> 20);
         return -ENOMEM;
     }
-    if (s->whole_size + size > s->whole_cap) {
-        size_t cap = MIN(MAX(2 * s->whole_cap, WHOLE_FIRST), (size_t)max);
-        char *whole = realloc(s->whole, cap);
-        if (!whole)
+    if (s->text_size + size > s->text_cap) {
+        size_t cap = MIN(MAX(2 * s->text_cap, TEXT_BUFFER_FIRST), (size_t)max);
+        char *text = realloc(s->text, cap);
+        if (!text)
             return -ENOMEM;
-        s->whole = whole;
-        s->whole_cap = cap;
+        s->text = text;
+        s->text_cap = cap;
     }
-    memcpy(s->whole + s->whole_size, p, size);
-    s->whole_size += size;
+    memcpy(s->text + s->text_size, p, size);
+    s->text_size += size;
     return 0;
 }
 
-static int take_whole(struct streamed *s, char *p, size_t size, bool last)
+static int streamed_take_buffered(struct streamed *s, char *p, size_t size, bool last)
 {
     struct intake *intake = s->r->parts[0].intake;
-    int err = gather(s, p, size);
+    int err = streamed_gather(s, p, size);
 
     if (err < 0 || !last)
         return err;
-    err =
-        reading_whole_reader(s->r, s->format)(s->whole, s->whole_size, intake, s->reason, sizeof(s->reason));
+    err = reading_buffer_reader(s->r, s->format)(s->text, s->text_size, intake, s->reason, sizeof(s->reason));
     s->refused = err == -EBADMSG;
     if (s->refused)
         return 0;
@@ -71,26 +229,27 @@ static int take_whole(struct streamed *s, char *p, size_t size, bool last)
 }
 
 /* For the formats that are refused. */
-static int take_nothing(struct streamed *s _unused_, char *p _unused_, size_t size _unused_,
-                        bool last _unused_)
+static int streamed_take_nothing(struct streamed *s _unused_, char *p _unused_, size_t size _unused_,
+                                 bool last _unused_)
 {
     return 0;
 }
 
-static void look_at_beginning(struct streamed *s, const char *p, size_t size)
+static void streamed_look_at_beginning(struct streamed *s, const char *p, size_t size)
 {
     struct reading *r = s->r;
 
     r->head_size = MIN(size, (size_t)ENDS_SIZE);
     memcpy(r->head, p, r->head_size);
     s->format = format_of(p, size);
-    if (reading_whole_reader(r, s->format))
-        s->take = take_whole;
+    if (reading_buffer_reader(r, s->format))
+        s->take = streamed_take_buffered;
     else
-        s->take = s->format == FORMAT_EMPTY || s->format == FORMAT_JSON ? take_events : take_nothing;
+        s->take = s->format == FORMAT_EMPTY || s->format == FORMAT_JSON ? streamed_take_events
+                                                                        : streamed_take_nothing;
 }
 
-static void *take_pieces(void *arg)
+static void *streamed_take_pieces(void *arg)
 {
     struct streamed *s = arg;
     bool last = false;
@@ -99,7 +258,7 @@ static void *take_pieces(void *arg)
 
     while (!last && (p = pipe_next(s->pipe, &size, &last))) {
         if (!s->take)
-            look_at_beginning(s, p, size);
+            streamed_look_at_beginning(s, p, size);
         s->error = s->take(s, p, size, last);
         if (s->error < 0) {
             pipe_give_up(s->pipe);
@@ -110,7 +269,7 @@ static void *take_pieces(void *arg)
 }
 
 /* False where the other side gave up. */
-static bool decode(struct streamed *s, size_t size)
+static bool streamed_decode(struct streamed *s, size_t size)
 {
     struct stream_io io = {.in = s->input, .in_size = size};
     bool filled;
@@ -127,7 +286,7 @@ static bool decode(struct streamed *s, size_t size)
     return true;
 }
 
-static int read_source(struct streamed *s)
+static int streamed_read_source(struct streamed *s)
 {
     struct reading *r = s->r;
     const struct read_options *o = r->options;
@@ -142,7 +301,7 @@ static int read_source(struct streamed *s)
         int err = o->tap ? o->tap(s->input, (size_t)n, o->arg) : 0;
         if (err < 0)
             return err;
-        if (!decode(s, (size_t)n))
+        if (!streamed_decode(s, (size_t)n))
             return 0;
         at += (uint64_t)n;
         err = reading_progress(r, at, reading_events(r));
@@ -154,14 +313,14 @@ static int read_source(struct streamed *s)
     return 0;
 }
 
-static int run(struct streamed *s)
+static int streamed_run(struct streamed *s)
 {
     pthread_t thread;
-    int err = pthread_create(&thread, NULL, take_pieces, s);
+    int err = pthread_create(&thread, NULL, streamed_take_pieces, s);
 
     if (err != 0)
         return -err;
-    err = read_source(s);
+    err = streamed_read_source(s);
     if (err < 0)
         pipe_give_up(s->pipe);
     pthread_join(thread, NULL);
@@ -186,11 +345,11 @@ int streamed_read(struct reading *r)
         err = stream_new(limits, &s.stream);
     if (err == 0) {
         stream_keep_checkpoints(s.stream, &r->checkpoints);
-        err = run(&s);
+        err = streamed_run(&s);
     }
     stream_free(s.stream);
     pipe_free(s.pipe);
     free(s.input);
-    free(s.whole);
+    free(s.text);
     return err;
 }

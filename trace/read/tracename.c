@@ -96,9 +96,9 @@ static const struct stage_word {
     {"decode", TRACE_STAGE_DECODE},  {"aggregated", TRACE_STAGE_NONE}, {"agg", TRACE_STAGE_NONE},
 };
 
-static bool match(const char *pattern, const char *s, struct trace_name *n);
+static bool trace_name_match(const char *pattern, const char *s, struct trace_name *n);
 
-static const struct field *find_field(const char *name, size_t size)
+static const struct field *trace_name_find_field(const char *name, size_t size)
 {
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
         if (strlen(fields[i].name) == size && memcmp(fields[i].name, name, size) == 0)
@@ -106,7 +106,7 @@ static const struct field *find_field(const char *name, size_t size)
     return NULL;
 }
 
-static bool match_number(const char *rest, const char *s, int64_t *ret, struct trace_name *n)
+static bool trace_name_match_number(const char *rest, const char *s, int64_t *ret, struct trace_name *n)
 {
     const char *p = s;
     int64_t value = 0;
@@ -114,17 +114,17 @@ static bool match_number(const char *rest, const char *s, int64_t *ret, struct t
     for (; *p >= '0' && *p <= '9'; p++)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *p - '0', &value))
             return false;
-    if (p == s || !match(rest, p, n))
+    if (p == s || !trace_name_match(rest, p, n))
         return false;
     *ret = value;
     return true;
 }
 
 /* ret is NULL where the text is of no interest. */
-static bool match_text(const char *rest, const char *s, char *ret, struct trace_name *n)
+static bool trace_name_match_text(const char *rest, const char *s, char *ret, struct trace_name *n)
 {
     for (size_t size = strlen(s); size > 0; size--) {
-        if (!match(rest, s + size, n))
+        if (!trace_name_match(rest, s + size, n))
             continue;
         if (ret) {
             memcpy(ret, s, size);
@@ -135,11 +135,11 @@ static bool match_text(const char *rest, const char *s, char *ret, struct trace_
     return false;
 }
 
-static bool match_stage(const char *rest, const char *s, struct trace_name *n)
+static bool trace_name_match_stage(const char *rest, const char *s, struct trace_name *n)
 {
     for (size_t i = 0; i < ARRAY_SIZE(stage_words); i++) {
         const struct stage_word *w = &stage_words[i];
-        if (!starts_with(s, w->word) || !match(rest, s + strlen(w->word), n))
+        if (!starts_with(s, w->word) || !trace_name_match(rest, s + strlen(w->word), n))
             continue;
         n->stage = w->stage;
         return true;
@@ -147,40 +147,40 @@ static bool match_stage(const char *rest, const char *s, struct trace_name *n)
     return false;
 }
 
-static bool match_field(const char *pattern, const char *s, struct trace_name *n)
+static bool trace_name_match_field(const char *pattern, const char *s, struct trace_name *n)
 {
     const char *close = strchr(pattern, '>');
-    const struct field *f = find_field(pattern + 1, (size_t)(close - pattern) - 1);
+    const struct field *f = trace_name_find_field(pattern + 1, (size_t)(close - pattern) - 1);
 
     assert(f);
-    char *place = (char *)n + f->offset;
+    char *offset = (char *)n + f->offset;
     switch (f->type) {
     case FIELD_NUMBER:
-        return match_number(close + 1, s, (int64_t *)(void *)place, n);
+        return trace_name_match_number(close + 1, s, (int64_t *)(void *)offset, n);
     case FIELD_US:
-        return match_number(close + 1, s, (int64_t *)(void *)place, n) &&
-               !__builtin_mul_overflow(*(int64_t *)(void *)place, NS_PER_US, (int64_t *)(void *)place);
+        return trace_name_match_number(close + 1, s, (int64_t *)(void *)offset, n) &&
+               !__builtin_mul_overflow(*(int64_t *)(void *)offset, NS_PER_US, (int64_t *)(void *)offset);
     case FIELD_TEXT:
-        return match_text(close + 1, s, place, n);
+        return trace_name_match_text(close + 1, s, offset, n);
     case FIELD_STAGE:
-        return match_stage(close + 1, s, n);
+        return trace_name_match_stage(close + 1, s, n);
     case FIELD_ANY:
-        return match_text(close + 1, s, NULL, n);
+        return trace_name_match_text(close + 1, s, NULL, n);
     }
     return false;
 }
 
 /* Fields are stored on the way back from a match of the whole name, so that a way that failed leaves nothing.
  */
-static bool match(const char *pattern, const char *s, struct trace_name *n)
+static bool trace_name_match(const char *pattern, const char *s, struct trace_name *n)
 {
     for (;; pattern++, s++) {
         while (*pattern == ']')
             pattern++;
         if (*pattern == '<')
-            return match_field(pattern, s, n);
+            return trace_name_match_field(pattern, s, n);
         if (*pattern == '[')
-            return match(pattern + 1, s, n) || match(strchr(pattern, ']') + 1, s, n);
+            return trace_name_match(pattern + 1, s, n) || trace_name_match(strchr(pattern, ']') + 1, s, n);
         if (*pattern != *s)
             return false;
         if (!*s)
@@ -189,7 +189,7 @@ static bool match(const char *pattern, const char *s, struct trace_name *n)
 }
 
 /* SGLang's ids are the seconds of time.time() unless the caller named one. */
-static int64_t time_of_profile_id(const char *id)
+static int64_t trace_name_time_of_profile_id(const char *id)
 {
     static const int64_t earliest_s = 1500000000, latest_s = 4000000000;
     int64_t s = 0, unit = NS_PER_S, fraction = 0;
@@ -205,19 +205,19 @@ static int64_t time_of_profile_id(const char *id)
 }
 
 /* torch's older handler writes milliseconds. */
-static int64_t time_in_ns(int64_t time)
+static int64_t trace_name_time_in_ns(int64_t time)
 {
     static const int64_t ms_max = INT64_C(100000000000000), ns_per_ms = 1000000;
     return time > 0 && time < ms_max ? time * ns_per_ms : time;
 }
 
-static bool is_below(const char *path, const char *directory)
+static bool trace_name_is_below(const char *path, const char *directory)
 {
     const char *p = strstr(path, directory);
     return p && (p == path || p[-1] == '/') && p[strlen(directory)] == '/';
 }
 
-static void cut_suffix(char *name, const char *suffix, bool *ret)
+static void trace_name_cut_suffix(char *name, const char *suffix, bool *ret)
 {
     if (!ends_with(name, suffix))
         return;
@@ -244,21 +244,21 @@ void trace_name_parse(const char *path, struct trace_name *ret)
     if (strlen(base) > NAME_SIZE_MAX)
         return;
     strcpy(name, base);
-    cut_suffix(name, ".tmp", &ret->unfinished);
-    cut_suffix(name, ".gz", &packed);
-    cut_suffix(name, ".zst", &packed);
+    trace_name_cut_suffix(name, ".tmp", &ret->unfinished);
+    trace_name_cut_suffix(name, ".gz", &packed);
+    trace_name_cut_suffix(name, ".zst", &packed);
     for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
-        if (!match(patterns[i].text, name, ret))
+        if (!trace_name_match(patterns[i].text, name, ret))
             continue;
         ret->kind = patterns[i].kind;
         ret->writer = patterns[i].writer;
         break;
     }
     if (ret->profile_id[0])
-        ret->time_ns = time_of_profile_id(ret->profile_id);
+        ret->time_ns = trace_name_time_of_profile_id(ret->profile_id);
     else
-        ret->time_ns = time_in_ns(ret->time_ns);
-    if (is_below(path, "capture_traces") || is_below(path, "graph_capture_profile"))
+        ret->time_ns = trace_name_time_in_ns(ret->time_ns);
+    if (trace_name_is_below(path, "capture_traces") || trace_name_is_below(path, "graph_capture_profile"))
         ret->kind = TRACE_NAME_CAPTURE;
 }
 

@@ -1,7 +1,286 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/tracks.h"
 
+#include "trace/read/intake.h"
 #include "trace/read/sum.h"
+
+/* -- Rows ----------------------------------------------------------------------------------------------- */
+
+#define LATE_COLUMNS (_ROW_MAX - _ROW_FIXED)
+
+struct open_page {
+    struct open_page *next; /* of the spare ones */
+    unsigned unfinished;
+    int64_t columns[LATE_COLUMNS * BLOCK_ROWS];
+};
+
+int rows_init(struct rows *r, struct spill *spill, struct budget *budget)
+{
+    *r = (struct rows){.spill = spill, .budget = budget};
+    return spill_log_init(&r->fixed, spill, budget, _ROW_FIXED);
+}
+
+void rows_done(struct rows *r)
+{
+    if (!r->budget)
+        return;
+    for (size_t i = 0; i < r->pages_cap; i++)
+        budget_free(r->budget, r->pages[i], 1, sizeof(*r->pages[i]));
+    for (struct open_page *p = r->spare, *next; p; p = next) {
+        next = p->next;
+        budget_free(r->budget, p, 1, sizeof(*p));
+    }
+    budget_free(r->budget, r->pages, r->pages_cap, sizeof(*r->pages));
+    budget_free(r->budget, r->offsets, r->offsets_cap, sizeof(*r->offsets));
+    spill_log_done(&r->fixed);
+    *r = (struct rows){0};
+}
+
+static int rows_begin_page(struct rows *r, size_t block)
+{
+    struct open_page *p = r->spare;
+
+    if (budget_grow(r->budget, &r->pages, &r->pages_cap, block + 1, sizeof(struct open_page *)) < 0 ||
+        budget_grow(r->budget, &r->offsets, &r->offsets_cap, block + 1, sizeof(*r->offsets)) < 0)
+        return -ENOMEM;
+    if (p)
+        r->spare = p->next;
+    else
+        p = budget_new(r->budget, 1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    p->unfinished = BLOCK_ROWS;
+    r->pages[block] = p;
+    return 0;
+}
+
+static int rows_end_page(struct rows *r, size_t block, size_t n)
+{
+    struct open_page *p = r->pages[block];
+
+    r->pages[block] = NULL;
+    p->next = r->spare;
+    r->spare = p;
+    return packed_write(r->spill, p->columns, LATE_COLUMNS, n, &r->offsets[block]);
+}
+
+int rows_add(struct rows *r, int64_t ts, uint32_t track, uint32_t group)
+{
+    uint64_t row = r->fixed.n;
+
+    if (row >= ROWS_MAX)
+        return -E2BIG;
+    if (row % BLOCK_ROWS == 0 && rows_begin_page(r, row / BLOCK_ROWS) < 0)
+        return -ENOMEM;
+    *spill_log_slot(&r->fixed, ROW_TS) = ts;
+    *spill_log_slot(&r->fixed, ROW_TRACK) = track;
+    *spill_log_slot(&r->fixed, ROW_GROUP) = group;
+    return spill_log_next(&r->fixed);
+}
+
+int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child)
+{
+    size_t block = row / BLOCK_ROWS, at = row % BLOCK_ROWS;
+    struct open_page *p = r->pages[block];
+
+    p->columns[(ROW_DUR - _ROW_FIXED) * BLOCK_ROWS + at] = dur;
+    p->columns[(ROW_CHILD - _ROW_FIXED) * BLOCK_ROWS + at] = child;
+    return --p->unfinished == 0 ? rows_end_page(r, block, BLOCK_ROWS) : 0;
+}
+
+int rows_flush(struct rows *r)
+{
+    size_t n = r->fixed.n % BLOCK_ROWS;
+    int e = spill_log_flush(&r->fixed);
+
+    return e == 0 && n > 0 ? rows_end_page(r, r->fixed.n / BLOCK_ROWS, n) : e;
+}
+
+int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_n)
+{
+    int e = spill_log_read(&r->fixed, first, ret_columns, ret_n);
+
+    if (e < 0 || *ret_n == 0)
+        return e;
+    return packed_read(r->spill, r->offsets[first / BLOCK_ROWS], LATE_COLUMNS, *ret_n,
+                       ret_columns + _ROW_FIXED * BLOCK_ROWS);
+}
+
+/* -- Open slices ---------------------------------------------------------------------------------------- */
+
+void nest_init(struct nest *n, struct budget *budget, struct rows *rows)
+{
+    *n = (struct nest){.budget = budget, .rows = rows};
+}
+
+void nest_done(struct nest *n)
+{
+    for (size_t i = 0; i < n->cap; i++)
+        budget_free(n->budget, n->tracks[i].open, n->tracks[i].cap, sizeof(*n->tracks[i].open));
+    if (n->budget)
+        budget_free(n->budget, n->tracks, n->cap, sizeof(*n->tracks));
+    *n = (struct nest){0};
+}
+
+static struct nest_track *nest_track_of(struct nest *n, uint32_t track)
+{
+    return track < n->cap ? &n->tracks[track] : NULL;
+}
+
+static int nest_pop(struct nest *n, struct nest_track *t)
+{
+    const struct open_slice *s = &t->open[--t->n];
+
+    t->unfinished -= s->dur == UNFINISHED;
+    if (t->n == 0)
+        t->irregular = false;
+    return rows_finish(n->rows, s->row, s->dur, s->child);
+}
+
+/* Gives slice i its duration, and its parent the difference. */
+static void nest_set_dur(struct nest_track *t, size_t i, int64_t dur)
+{
+    struct open_slice *s = &t->open[i];
+    int64_t before = s->dur == UNFINISHED ? 0 : s->dur;
+
+    t->unfinished -= s->dur == UNFINISHED;
+    s->dur = dur;
+    if (i > 0)
+        t->open[i - 1].child = sum_of(t->open[i - 1].child, dur - before);
+}
+
+static bool nest_ended(const struct open_slice *s, int64_t ts, int64_t dur)
+{
+    int64_t end = sum_of(s->ts, s->dur);
+
+    /* Instants at one time lie in each other. */
+    return end < ts || (end == ts && (s->dur != 0 || dur != 0));
+}
+
+static bool nest_overlaps(const struct open_slice *s, int64_t ts, int64_t dur)
+{
+    int64_t end = sum_of(s->ts, s->dur);
+
+    return ts < end && sum_of(ts, dur) > end;
+}
+
+/* Every end lies within the one around it: whoever fits into the innermost fits into all. */
+static int nest_close_regular(struct nest *n, struct nest_track *t, int64_t ts, int64_t dur)
+{
+    int r = 0;
+
+    while (r == 0 && t->n > 0 && nest_ended(&t->open[t->n - 1], ts, dur))
+        r = nest_pop(n, t);
+    if (r < 0)
+        return r;
+    return t->n == 0 || dur == UNFINISHED || !nest_overlaps(&t->open[t->n - 1], ts, dur);
+}
+
+/* The complete slice i ended with unfinished ones in it: they end with it. */
+static int nest_cut(struct nest *n, struct nest_track *t, size_t i)
+{
+    int64_t end = sum_of(t->open[i].ts, t->open[i].dur);
+    int r = 0;
+
+    n->n_cut++;
+    while (r == 0 && t->n > i) {
+        if (t->n - 1 > i)
+            nest_set_dur(t, t->n - 1, MAX(difference_of(end, t->open[t->n - 1].ts), 0));
+        r = nest_pop(n, t);
+    }
+    return r;
+}
+
+/* As trace_processor does it, step by step: it looks at every open slice and closes the innermost. */
+static int nest_close_any(struct nest *n, struct nest_track *t, int64_t ts, int64_t dur)
+{
+    bool unfinished_within = false;
+    int r = 0;
+
+    for (size_t i = t->n; r == 0 && i-- > 0;) {
+        const struct open_slice *s = &t->open[i];
+
+        if (s->dur == UNFINISHED) {
+            unfinished_within = true;
+        } else if (unfinished_within) {
+            if (ts > sum_of(s->ts, s->dur)) {
+                r = nest_cut(n, t, i);
+                unfinished_within = false;
+            }
+        } else if (nest_ended(s, ts, dur)) {
+            r = nest_pop(n, t);
+        } else if (dur != UNFINISHED && nest_overlaps(s, ts, dur)) {
+            return 0;
+        }
+    }
+    return r < 0 ? r : 1;
+}
+
+int nest_close(struct nest *n, uint32_t track, int64_t ts, int64_t dur)
+{
+    struct nest_track *t = nest_track_of(n, track);
+
+    if (!t || t->n == t->unfinished)
+        return 1;
+    if (t->unfinished == 0 && !t->irregular)
+        return nest_close_regular(n, t, ts, dur);
+    return nest_close_any(n, t, ts, dur);
+}
+
+int nest_push(struct nest *n, uint32_t track, const struct open_slice *s)
+{
+    struct nest_track *t;
+    int r = budget_grow(n->budget, &n->tracks, &n->cap, (size_t)track + 1, sizeof(*n->tracks));
+
+    if (r < 0)
+        return r;
+    t = &n->tracks[track];
+    r = budget_grow(n->budget, &t->open, &t->cap, t->n + 1, sizeof(*t->open));
+    if (r < 0)
+        return r;
+    t->open[t->n++] = *s;
+    if (s->dur == UNFINISHED)
+        t->unfinished++;
+    else if (t->n > 1)
+        t->open[t->n - 2].child = sum_of(t->open[t->n - 2].child, s->dur);
+    return 0;
+}
+
+static bool nest_matches(const struct open_slice *s, uint16_t category, uint32_t name)
+{
+    return s->dur == UNFINISHED && (category == CATEGORY_NONE || category == s->category) &&
+           (name == 0 || s->name == 0 || name == s->name);
+}
+
+int nest_end(struct nest *n, uint32_t track, int64_t ts, uint16_t category, uint32_t name)
+{
+    struct nest_track *t = nest_track_of(n, track);
+    size_t i = t ? t->n : 0;
+    int r = 0;
+
+    for (; i > 0 && !nest_matches(&t->open[i - 1], category, name); i--)
+        ;
+    if (i == 0)
+        return 0;
+    nest_set_dur(t, i - 1, difference_of(ts, t->open[i - 1].ts));
+    if (i == t->n)
+        r = nest_pop(n, t);
+    else
+        t->irregular = true;
+    return r < 0 ? r : 1;
+}
+
+int nest_finish(struct nest *n)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n->cap; i++)
+        while (r == 0 && n->tracks[i].n > 0)
+            r = nest_pop(n, &n->tracks[i]);
+    return r;
+}
+
+/* -- Tracks --------------------------------------------------------------------------------------------- */
 
 void tracks_init(struct tracks *t, struct budget *budget)
 {
@@ -17,7 +296,7 @@ void tracks_done(struct tracks *t)
                     sizeof(*t->threads[i].overflow));
     budget_free(t->budget, t->threads, t->threads_cap, sizeof(*t->threads));
     budget_free(t->budget, t->list, t->cap, sizeof(*t->list));
-    map_done(&t->singles);
+    number_map_done(&t->singles);
     *t = (struct tracks){0};
 }
 
@@ -33,7 +312,7 @@ int64_t tracks_add(struct tracks *t, enum track_kind kind, uint32_t name, uint32
     return (int64_t)t->n++;
 }
 
-static struct thread_tracks *thread_tracks(struct tracks *t, uint32_t thread)
+static struct thread_tracks *tracks_of_thread(struct tracks *t, uint32_t thread)
 {
     if (thread >= t->threads_cap &&
         budget_grow(t->budget, &t->threads, &t->threads_cap, (size_t)thread + 1, sizeof(*t->threads)) < 0)
@@ -43,7 +322,7 @@ static struct thread_tracks *thread_tracks(struct tracks *t, uint32_t thread)
 
 int64_t tracks_thread(struct tracks *t, uint32_t thread, uint32_t process)
 {
-    struct thread_tracks *own = thread_tracks(t, thread);
+    struct thread_tracks *own = tracks_of_thread(t, thread);
 
     if (!own)
         return -ENOMEM;
@@ -59,7 +338,7 @@ int64_t tracks_thread(struct tracks *t, uint32_t thread, uint32_t process)
 
 /* 1, 0, or an error, as nest_close(). What is in the way stays there until it has ended: most of many tracks
  * are left alone by their last answer. */
-static int is_free(struct overflow_track *o, struct nest *nest, int64_t ts, int64_t dur)
+static int tracks_is_free(struct overflow_track *o, struct nest *nest, int64_t ts, int64_t dur)
 {
     if (ts < o->end && sum_of(ts, dur) > o->end)
         return 0;
@@ -72,13 +351,13 @@ static int is_free(struct overflow_track *o, struct nest *nest, int64_t ts, int6
 int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, uint32_t process, int64_t ts,
                         int64_t dur)
 {
-    struct thread_tracks *own = thread_tracks(t, thread);
+    struct thread_tracks *own = tracks_of_thread(t, thread);
     int64_t r;
 
     if (!own)
         return -ENOMEM;
     for (size_t i = 0; i < own->n_overflow; i++) {
-        r = is_free(&own->overflow[i], nest, ts, dur);
+        r = tracks_is_free(&own->overflow[i], nest, ts, dur);
         if (r != 0)
             return r < 0 ? r : own->overflow[i].track;
     }
@@ -94,9 +373,9 @@ int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, ui
 }
 
 /* The one track of its kind with this name and process. */
-static int64_t single(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t process)
+static int64_t tracks_single(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t process)
 {
-    uint32_t *known = map_put(&t->singles, (uint64_t)process << 32 | name, kind, TRACK_NONE);
+    uint32_t *known = number_map_put(&t->singles, (uint64_t)process << 32 | name, kind, TRACK_NONE);
     int64_t r;
 
     if (!known)
@@ -111,20 +390,20 @@ static int64_t single(struct tracks *t, enum track_kind kind, uint32_t name, uin
 
 int64_t tracks_counter(struct tracks *t, uint32_t name, uint32_t process)
 {
-    return single(t, TRACK_COUNTER, name, process);
+    return tracks_single(t, TRACK_COUNTER, name, process);
 }
 
 int64_t tracks_process_instants(struct tracks *t, uint32_t process)
 {
-    return single(t, TRACK_PROCESS_INSTANTS, 0, process);
+    return tracks_single(t, TRACK_PROCESS_INSTANTS, 0, process);
 }
 
 int64_t tracks_global_instants(struct tracks *t)
 {
-    return single(t, TRACK_GLOBAL_INSTANTS, 0, TRACK_NONE);
+    return tracks_single(t, TRACK_GLOBAL_INSTANTS, 0, TRACK_NONE);
 }
 
-static int64_t row_or_null(uint32_t number)
+static int64_t tracks_row_or_null(uint32_t number)
 {
     return number == TRACK_NONE ? COLUMN_NULL : number;
 }
@@ -136,9 +415,123 @@ void tracks_write(const struct tracks *t, struct columns_writer *w)
 
         columns_put(w, COL_track_kind, k->kind);
         columns_put(w, COL_track_name, k->name == 0 ? COLUMN_NULL : k->name);
-        columns_put(w, COL_track_thread, row_or_null(k->thread));
-        columns_put(w, COL_track_process, row_or_null(k->process));
+        columns_put(w, COL_track_thread, tracks_row_or_null(k->thread));
+        columns_put(w, COL_track_process, tracks_row_or_null(k->process));
         columns_put(w, COL_track_first, k->slices > 0 ? k->first : COLUMN_NULL);
         columns_put(w, COL_track_count, k->slices);
     }
+}
+
+/* -- Tracks of asynchronous events ---------------------------------------------------------------------- */
+
+#define LANE_NONE UINT32_MAX
+
+/* What a key of the map is; ids have their scope's number after these. */
+enum {
+    KEY_SCOPE, /* process and category */
+    KEY_SET,   /* process and name */
+    KEY_IDS,
+};
+
+void async_init(struct async *a, struct tracks *tracks)
+{
+    *a = (struct async){.tracks = tracks, .numbers.budget = tracks->budget};
+}
+
+void async_done(struct async *a)
+{
+    if (!a->tracks)
+        return;
+    budget_free(a->numbers.budget, a->sets, a->sets_cap, sizeof(*a->sets));
+    budget_free(a->numbers.budget, a->ids, a->ids_cap, sizeof(*a->ids));
+    budget_free(a->numbers.budget, a->lanes, a->lanes_cap, sizeof(*a->lanes));
+    number_map_done(&a->numbers);
+    *a = (struct async){0};
+}
+
+static struct async_id *async_find_id(struct async *a, uint32_t process, uint16_t category, int64_t id,
+                                      uint32_t name)
+{
+    struct budget *b = a->numbers.budget;
+    uint32_t *scope, *set, *number, set_number;
+
+    scope = number_map_put(&a->numbers, (uint64_t)process << 16 | category, KEY_SCOPE, a->n_scopes);
+    if (!scope || a->n_scopes == NUMBER_MAP_SUB_MAX - KEY_IDS)
+        return NULL;
+    a->n_scopes += *scope == a->n_scopes;
+    number = number_map_put(&a->numbers, (uint64_t)id, KEY_IDS + *scope, (uint32_t)a->n_ids);
+    if (!number || *number < a->n_ids)
+        return number ? &a->ids[*number] : NULL;
+
+    if (budget_grow(b, &a->ids, &a->ids_cap, a->n_ids + 1, sizeof(*a->ids)) < 0 ||
+        budget_grow(b, &a->sets, &a->sets_cap, a->n_sets + 1, sizeof(*a->sets)) < 0)
+        return NULL;
+    set = number_map_put(&a->numbers, (uint64_t)process << 32 | name, KEY_SET, (uint32_t)a->n_sets);
+    if (!set)
+        return NULL;
+    set_number = *set;
+    a->n_sets += set_number == a->n_sets;
+    a->ids[a->n_ids] = (struct async_id){set_number, LANE_NONE};
+    return &a->ids[a->n_ids++];
+}
+
+static struct async_lane *async_take_free(struct async *a, struct async_set *set)
+{
+    while (set->free != 0) {
+        struct async_lane *l = &a->lanes[set->free - 1];
+
+        set->free = l->next_free;
+        l->listed = false;
+        if (l->open == 0)
+            return l;
+    }
+    return NULL;
+}
+
+static struct async_lane *async_lane_of(struct async *a, struct async_id *id)
+{
+    uint32_t owner = (uint32_t)(id - a->ids);
+
+    if (id->lane != LANE_NONE && a->lanes[id->lane].owner == owner)
+        return &a->lanes[id->lane];
+    struct async_lane *l = async_take_free(a, &a->sets[id->set]);
+    if (!l) {
+        if (budget_grow(a->numbers.budget, &a->lanes, &a->lanes_cap, a->n_lanes + 1, sizeof(*l)) < 0)
+            return NULL;
+        l = &a->lanes[a->n_lanes++];
+        l->track = TRACK_NONE;
+    }
+    l->owner = owner;
+    id->lane = (uint32_t)(l - a->lanes);
+    return l;
+}
+
+int64_t async_track(struct async *a, enum event_phase phase, uint32_t process, uint16_t category, int64_t id,
+                    uint32_t name)
+{
+    struct async_id *i = async_find_id(a, process, category, id, name);
+    struct async_lane *l = i ? async_lane_of(a, i) : NULL;
+
+    if (!l)
+        return -ENOMEM;
+    if (phase == EVENT_ASYNC_BEGIN)
+        l->open++;
+    else if (phase == EVENT_ASYNC_END && l->open > 0)
+        l->open--;
+    if (l->open == 0 && !l->listed) {
+        l->next_free = a->sets[i->set].free;
+        a->sets[i->set].free = (uint32_t)(l - a->lanes) + 1;
+        l->listed = true;
+    }
+    if (l->track == TRACK_NONE) {
+        int64_t r;
+
+        if (phase == EVENT_ASYNC_END)
+            return -ENOENT;
+        r = tracks_add(a->tracks, TRACK_ASYNC, name, TRACK_NONE, process);
+        if (r < 0)
+            return r;
+        l->track = (uint32_t)r;
+    }
+    return l->track;
 }

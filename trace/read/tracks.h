@@ -1,13 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which track an event lies on. Tracks are made when the first slice or sample comes to lie on them, and
- * numbered in that order.
+ * What is remembered of every slice until all of them are there: what its later orders are made from, and the
+ * columns that can still change while it is open.
  */
 #pragma once
 
 #include "trace/columns/writer.h"
-#include "trace/read/map.h"
-#include "trace/read/nest.h"
+#include "trace/read/budget.h"
+#include "trace/read/intake.h"
+#include "trace/read/spill.h"
+
+enum {
+    ROW_TS,
+    ROW_TRACK,
+    ROW_GROUP, /* of its category and name */
+    _ROW_FIXED,
+    ROW_DUR = _ROW_FIXED,
+    ROW_CHILD,
+    _ROW_MAX,
+};
+
+#define ROWS_MAX ((uint64_t)UINT32_MAX - 1)
+#define ROW_NONE UINT32_MAX
+
+struct open_page;
+
+struct rows {
+    struct spill *spill;
+    struct budget *budget;
+    struct spill_log fixed;
+    /* dur and child: of each block of rows the page, while one of its slices is open, and then its offset in the spill. */
+    struct open_page **pages;
+    uint64_t *offsets;
+    size_t pages_cap, offsets_cap;
+    struct open_page *spare;
+};
+
+int rows_init(struct rows *r, struct spill *spill, struct budget *budget);
+void rows_done(struct rows *r);
+
+/* Its row is the count of those before. -E2BIG where there are more than ROWS_MAX. */
+int rows_add(struct rows *r, int64_t ts, uint32_t track, uint32_t group);
+/* Once for each row, when they cannot change any more. */
+int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child);
+
+/* When every row is finished; then rows_read() gives _ROW_MAX columns, as spill_log_read() does. */
+int rows_flush(struct rows *r);
+int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_n);
+
+static inline uint64_t rows_count(const struct rows *r)
+{
+    return r->fixed.n;
+}
+
+/*
+ * The slices that are open on each track, as trace_processor's slice tracker keeps them: what a slice lies
+ * in, which B an E ends, and what does not nest.
+ */
+
+#define NEST_DEPTH_MAX 4096
+#define UNFINISHED     (-1) /* the duration of a B without its E */
+
+struct open_slice {
+    int64_t ts, dur, child;
+    uint32_t row, name;
+    uint16_t category;
+};
+
+struct nest_track {
+    struct open_slice *open; /* the outermost first */
+    size_t n, cap;
+    size_t unfinished;
+    /* An inner slice may end after the one around it; otherwise, without unfinished ones, none does. */
+    bool irregular;
+};
+
+struct nest {
+    struct budget *budget;
+    struct rows *rows;
+    struct nest_track *tracks;
+    size_t cap;
+    uint64_t n_cut; /* B that ended with the complete slice around them, counted once for each of those */
+};
+
+void nest_init(struct nest *n, struct budget *budget, struct rows *rows);
+void nest_done(struct nest *n);
+
+/*
+ * Makes way for a slice or an E: finishes what ended before. 1; 0: the slice would overlap one that is open;
+ * < 0: an error.
+ */
+int nest_close(struct nest *n, uint32_t track, int64_t ts, int64_t dur);
+/* After nest_close(), and after its row was added. */
+int nest_push(struct nest *n, uint32_t track, const struct open_slice *s);
+/* After nest_close() too: ends the innermost unfinished slice that matches; name 0 and CATEGORY_NONE match
+ * every one. 1, or 0 without one. */
+int nest_end(struct nest *n, uint32_t track, int64_t ts, uint16_t category, uint32_t name);
+/* Finishes all rows. */
+int nest_finish(struct nest *n);
+
+static inline const struct open_slice *nest_top(const struct nest *n, uint32_t track)
+{
+    const struct nest_track *t = track < n->cap ? &n->tracks[track] : NULL;
+
+    return t && t->n > 0 ? &t->open[t->n - 1] : NULL;
+}
+
+static inline size_t nest_depth(const struct nest *n, uint32_t track)
+{
+    return track < n->cap ? n->tracks[track].n : 0;
+}
+
+/*
+ * Which track an event lies on. Tracks are made when the first slice or sample comes to lie on them, and
+ * numbered in that order.
+ */
 
 #define TRACK_NONE UINT32_MAX
 /* Tracks of one thread for slices that do not nest. */
@@ -38,7 +145,7 @@ struct tracks {
     size_t n, cap;
     struct thread_tracks *threads;
     size_t threads_cap;
-    struct map singles; /* counters, and instants of processes and of all */
+    struct number_map singles; /* counters, and instants of processes and of all */
 };
 
 void tracks_init(struct tracks *t, struct budget *budget);
@@ -61,3 +168,42 @@ static inline uint32_t tracks_known(const struct tracks *t, uint32_t thread)
 }
 
 void tracks_write(const struct tracks *t, struct columns_writer *w);
+
+/*
+ * The tracks of asynchronous events (b, n, e), as trace_processor's track compressor makes them: events with
+ * the same process, category and id share a track, and those whose first event had the same name take over
+ * each other's when nothing is open on it.
+ */
+
+struct async_lane {
+    uint32_t track; /* TRACK_NONE until a slice lies on it */
+    uint32_t owner; /* the id that uses it */
+    uint32_t open;
+    uint32_t next_free; /* + 1 */
+    bool listed;        /* among the free ones; it may have been taken since */
+};
+
+struct async_set {
+    uint32_t free; /* lane + 1 */
+};
+
+struct async_id {
+    uint32_t set;
+    uint32_t lane; /* of which it may not be the owner any more */
+};
+
+struct async {
+    struct tracks *tracks;
+    struct number_map numbers; /* of (process, category), of sets, of ids */
+    uint32_t n_scopes;
+    struct async_set *sets;
+    struct async_id *ids;
+    struct async_lane *lanes;
+    size_t n_sets, n_ids, n_lanes, sets_cap, ids_cap, lanes_cap;
+};
+
+void async_init(struct async *a, struct tracks *tracks);
+void async_done(struct async *a);
+/* The track of an event, or an error; -ENOENT for an end on a track without slices. */
+int64_t async_track(struct async *a, enum event_phase phase, uint32_t process, uint16_t category, int64_t id,
+                    uint32_t name);

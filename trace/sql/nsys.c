@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/nsys.h"
 
-#include "trace/read/clean_text.h"
+#include "trace/read/scan_text.h"
 #include "trace/sql/nsys_events.h"
 #include <errno.h>
 #include <sqlite3.h>

@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 #define NSYS_CORRELATION_STEP (INT64_C(1) << 32)
 #define NSYS_STREAM_STEP      1000000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/nsys_events.h"
 
-#include "trace/read/clean_text.h"
+#include "trace/read/scan_text.h"
 #include "trace/sql/nsys.h"
 #include <errno.h>
 
@@ -137,7 +137,7 @@ static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, co
         return false;
     *intake_event(n->in) = (struct event){.ts = ts,
                                           .dur = dur,
-                                          .place = number,
+                                          .offset = number,
                                           .name = name,
                                           .thread = thread,
                                           .category = intake_category(n->in, category),

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "trace/read/events.h"
+#include "trace/read/intake.h"
 
 #define NSYS_PROCESSES_MAX    4096
 #define NSYS_CONTEXTS_MAX     4096

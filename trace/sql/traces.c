@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/traces.h"
 
-#include "trace/read/checkpoint.h"
+#include "trace/read/stream.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,15 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Strings, each kept once and known by its number, in order of appearance. Number 0 is the empty string.
+ *
+ * Grows without copying what it has: text lies in chunks. Bounded by what the caller allows.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/columns/schema.h"
+
+#define STRINGS_NONE UINT32_MAX /* no memory, or over the limit */
+
+struct strings;
+
+int strings_new(uint64_t bytes_max, struct strings **ret);
+struct strings *strings_free(struct strings *s);
+uint64_t strings_hash(const char *p, size_t size);
+/* The bytes p to p + size + 32 must be readable (what lies after size does not matter). */
+uint32_t strings_intern(struct strings *s, const char *p, size_t size);
+uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, uint64_t hash);
+uint32_t strings_count(const struct strings *s);
+const char *strings_get(const struct strings *s, uint32_t number, size_t *ret_size);
+uint64_t strings_memory(const struct strings *s);
+
+DEFINE_CLEANUP(struct strings *, strings_free)
+
+/*
  * Events as a format's reader hands them on: plain rows without pointers, every text a number of the intake's
  * strings, every thread and process a number of the intake's lists. One intake belongs to one thread.
  *
  * intake_event() and the rows of arguments go into a batch; a full batch is sorted by time and packed into a
  * run (run.h) by whoever took it, and merge.h makes the columns of all runs of all intakes.
  */
-#pragma once
-
-#include "trace/columns/schema.h"
-#include "trace/read/intern.h"
 
 enum event_phase {
     EVENT_COMPLETE,
@@ -34,7 +56,7 @@ enum event_phase {
 struct event {
     int64_t ts;
     int64_t dur;       /* flow, async: the id; counter: bits of its value as a double; 0 where none */
-    uint64_t place;    /* of its text in the stream; rises with every event of an intake */
+    uint64_t offset;   /* of its text in the stream; rises with every event of an intake */
     uint32_t name;     /* string */
     uint32_t thread;   /* number in the intake's threads; of a process for EVENT_INSTANT_PROCESS and ASYNC */
     uint16_t category; /* number in the intake's categories, CATEGORY_NONE */
@@ -66,7 +88,7 @@ struct process_entry {
 
 struct defects {
     uint64_t count[_DEFECT_MAX];
-    uint64_t first[_DEFECT_MAX]; /* place */
+    uint64_t first[_DEFECT_MAX]; /* offset in the text */
 };
 
 struct batch {
@@ -123,7 +145,7 @@ void batch_reset(struct batch *b);
 uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_t tid, uint32_t tid_text);
 uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text);
 uint16_t intake_category(struct intake *in, uint32_t string);
-void intake_defect(struct intake *in, enum defect_kind kind, uint64_t place);
+void intake_defect(struct intake *in, enum defect_kind kind, uint64_t offset);
 
 /* Room for the next event; never NULL. Where the batch is full it is flushed first. Fill it before the next
  * call. */
@@ -134,3 +156,12 @@ int64_t *intake_args(struct intake *in, unsigned group);
 
 DEFINE_CLEANUP(struct intake *, intake_free)
 DEFINE_CLEANUP(struct batch *, batch_free)
+
+/* Counts a defect that was found out of the order of the text: the smallest offset is kept. */
+
+static inline void count_defect(struct defects *d, enum defect_kind kind, uint64_t n, uint64_t offset)
+{
+    if (n > 0 && (d->count[kind] == 0 || offset < d->first[kind]))
+        d->first[kind] = offset;
+    d->count[kind] += n;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/verdict.h"
+#include "trace/read/reading.h"
 
-#include "trace/read/ends.h"
+#include "trace/read/format.h"
 #include <inttypes.h>
 
 /* What to say of formats that are recognised and hold no events that can be read. */
@@ -25,20 +25,20 @@ static const struct refusal {
     [FORMAT_BINARY] = {"this is binary data of an unknown kind", ""},
 };
 
-bool verdict_has_columns(enum read_state state)
+bool classification_has_columns(enum read_state state)
 {
     return state == READ_COMPLETE || state == READ_TRUNCATED || state == READ_CORRUPT;
 }
 
-static enum scan_state last_state(const struct reading *r)
+static enum scan_state classification_last_state(const struct reading *r)
 {
     return feed_state(r->parts[r->n_parts - 1].feed);
 }
 
 /* The ends know JSON's writer; whether it holds events is known to who has read all of it. */
-static enum trace_format find_format(const struct reading *r, const struct trace_ends *ends)
+static enum trace_format classification_find_format(const struct reading *r, const struct trace_ends *ends)
 {
-    enum scan_state state = last_state(r);
+    enum scan_state state = classification_last_state(r);
 
     if (ends->format != FORMAT_EMPTY && ends->format != FORMAT_JSON && !format_is_trace_json(ends->format))
         return ends->format;
@@ -49,13 +49,13 @@ static enum trace_format find_format(const struct reading *r, const struct trace
     return state == SCAN_EVENTS || reading_events(r) > 0 ? FORMAT_CHROME : FORMAT_JSON;
 }
 
-static bool is_read(const struct reading *r, enum trace_format format)
+static bool classification_is_read(const struct reading *r, enum trace_format format)
 {
-    return format == FORMAT_EMPTY || format_is_trace_json(format) || reading_whole_reader(r, format);
+    return format == FORMAT_EMPTY || format_is_trace_json(format) || reading_buffer_reader(r, format);
 }
 
 /* "1,234,567" */
-static const char *group_digits(uint64_t n, char ret[32])
+static const char *classification_group_digits(uint64_t n, char ret[32])
 {
     char digits[24];
     size_t size = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n), at = 0;
@@ -69,7 +69,7 @@ static const char *group_digits(uint64_t n, char ret[32])
     return ret;
 }
 
-static void refuse(struct reading *r, enum trace_format format)
+static void classification_refuse(struct reading *r, enum trace_format format)
 {
     struct read_summary *sum = r->sum;
 
@@ -78,7 +78,7 @@ static void refuse(struct reading *r, enum trace_format format)
     snprintf(sum->remedy, sizeof(sum->remedy), "%s", refusals[format].remedy);
 }
 
-static void cut_short(struct reading *r, enum read_state state, enum defect_kind kind)
+static void classification_cut_short(struct reading *r, enum read_state state, enum defect_kind kind)
 {
     struct read_summary *sum = r->sum;
     struct intake *last = r->parts[r->n_parts - 1].intake;
@@ -87,25 +87,25 @@ static void cut_short(struct reading *r, enum read_state state, enum defect_kind
 
     sum->state = state;
     reading_fail(r, 0, "%s after %s events%s%s", state == READ_CORRUPT ? "damaged" : "truncated",
-                 group_digits(reading_events(r), events), *why ? ": " : "", why);
+                 classification_group_digits(reading_events(r), events), *why ? ": " : "", why);
     snprintf(sum->remedy, sizeof(sum->remedy), "%s",
              "what was read until there can be used; copy the file again where its writer has finished it");
     if (last->defects.count[kind] == 0)
         intake_defect(last, kind, sum->stream.out);
 }
 
-/* What comes behind all that the scanner found has the same number in however many parts it was read. */
-static struct intake *last_intake(const struct reading *r)
+/* What comes after all that the scanner found has the same number in however many parts it was read. */
+static struct intake *classification_last_intake(const struct reading *r)
 {
     return r->parts[r->n_parts - 1].intake;
 }
 
 /* Where the scanner first met text after the end of the trace, in whichever part. False where it did not. */
-static bool find_text_behind(const struct reading *r, uint64_t *ret_place)
+static bool classification_find_text_behind(const struct reading *r, uint64_t *ret_offset)
 {
     for (size_t i = 0; i < r->n_parts; i++) {
         const struct defects *d = &r->parts[i].intake->defects;
-        *ret_place = d->first[DEFECT_bytes_behind_end];
+        *ret_offset = d->first[DEFECT_bytes_behind_end];
         if (d->count[DEFECT_bytes_behind_end] > 0)
             return true;
     }
@@ -113,22 +113,22 @@ static bool find_text_behind(const struct reading *r, uint64_t *ret_place)
 }
 
 /* What was read is complete, and something that does not belong to it was added. */
-static void judge_rest(struct reading *r)
+static void classification_of_rest(struct reading *r)
 {
     struct read_summary *sum = r->sum;
     const struct stream_summary *stream = &sum->stream;
-    uint64_t place;
+    uint64_t offset;
 
-    if (find_text_behind(r, &place)) {
+    if (classification_find_text_behind(r, &offset)) {
         sum->state = READ_CORRUPT;
-        reading_fail(r, 0, "text follows the end of the trace at byte %" PRIu64, place);
+        reading_fail(r, 0, "text follows the end of the trace at byte %" PRIu64, offset);
     }
     if (stream->ignored > 0) {
-        if (stream->verdict == STREAM_FOLLOWED)
+        if (stream->result == STREAM_FOLLOWED)
             sum->state = READ_CORRUPT;
         reading_fail(r, 0, "%s", stream->reason);
-        if (last_intake(r)->defects.count[DEFECT_bytes_behind_end] == 0)
-            intake_defect(last_intake(r), DEFECT_bytes_behind_end, stream->out);
+        if (classification_last_intake(r)->defects.count[DEFECT_bytes_behind_end] == 0)
+            intake_defect(classification_last_intake(r), DEFECT_bytes_behind_end, stream->out);
     }
     if (sum->state == READ_CORRUPT)
         snprintf(
@@ -136,34 +136,34 @@ static void judge_rest(struct reading *r)
             "the trace before these bytes was read and can be used; find out what added them to the file");
 }
 
-static void judge(struct reading *r)
+static void classification_find_state(struct reading *r)
 {
     struct read_summary *sum = r->sum;
     const struct stream_summary *stream = &sum->stream;
-    bool in_pieces = !reading_whole_reader(r, sum->format);
+    bool in_pieces = !reading_buffer_reader(r, sum->format);
 
     sum->state = READ_COMPLETE;
     if (stream->in == 0) {
         sum->state = READ_EMPTY;
         reading_fail(r, 0, "0 bytes");
-    } else if (!is_read(r, sum->format)) {
-        refuse(r, sum->format);
-    } else if (stream->verdict == STREAM_TRUNCATED) {
-        cut_short(r, READ_TRUNCATED, DEFECT_truncated);
-    } else if (stream->verdict != STREAM_COMPLETE && stream->verdict != STREAM_FOLLOWED) {
-        cut_short(r, READ_CORRUPT, DEFECT_corrupt_stream);
-    } else if (in_pieces && last_state(r) == SCAN_BEFORE) {
+    } else if (!classification_is_read(r, sum->format)) {
+        classification_refuse(r, sum->format);
+    } else if (stream->result == STREAM_TRUNCATED) {
+        classification_cut_short(r, READ_TRUNCATED, DEFECT_truncated);
+    } else if (stream->result != STREAM_COMPLETE && stream->result != STREAM_FOLLOWED) {
+        classification_cut_short(r, READ_CORRUPT, DEFECT_corrupt_stream);
+    } else if (in_pieces && classification_last_state(r) == SCAN_BEFORE) {
         sum->state = READ_EMPTY;
         reading_fail(r, 0, "holds no text");
-    } else if (in_pieces && last_state(r) != SCAN_BEHIND) {
-        cut_short(r, READ_TRUNCATED, DEFECT_truncated);
+    } else if (in_pieces && classification_last_state(r) != SCAN_AFTER) {
+        classification_cut_short(r, READ_TRUNCATED, DEFECT_truncated);
     } else {
-        judge_rest(r);
+        classification_of_rest(r);
     }
 }
 
 /* What the scanner has found more exactly stays. */
-static bool is_known(const struct reading *r, enum meta_key key)
+static bool classification_is_known(const struct reading *r, enum meta_key key)
 {
     for (size_t i = 0; i < r->n_parts; i++)
         if (r->parts[i].intake->meta[key] != COLUMN_NULL)
@@ -171,19 +171,19 @@ static bool is_known(const struct reading *r, enum meta_key key)
     return false;
 }
 
-static void put_number(struct reading *r, enum meta_key key, int64_t value)
+static void classification_put_number(struct reading *r, enum meta_key key, int64_t value)
 {
-    if (value >= 0 && !is_known(r, key))
-        last_intake(r)->meta[key] = value;
+    if (value >= 0 && !classification_is_known(r, key))
+        classification_last_intake(r)->meta[key] = value;
 }
 
-static void put_text(struct reading *r, enum meta_key key, const char *value)
+static void classification_put_text(struct reading *r, enum meta_key key, const char *value)
 {
-    struct intake *last = last_intake(r);
+    struct intake *last = classification_last_intake(r);
     char padded[sizeof(((struct trace_ends *)NULL)->trace_name) + 32] = {0};
     uint32_t number;
 
-    if (!*value || is_known(r, key))
+    if (!*value || classification_is_known(r, key))
         return;
     snprintf(padded, sizeof(padded) - 32, "%s", value);
     number = strings_intern(last->strings, padded, strlen(padded));
@@ -191,35 +191,35 @@ static void put_text(struct reading *r, enum meta_key key, const char *value)
         last->meta[key] = number;
 }
 
-static void put_facts(struct reading *r, const struct trace_ends *ends)
+static void classification_put_facts(struct reading *r, const struct trace_ends *ends)
 {
     const struct read_summary *sum = r->sum;
 
-    put_text(r, META_format, format_name(sum->format));
-    put_text(r, META_coding, stream_coding_name(sum->stream.coding));
-    put_number(r, META_source_bytes, (int64_t)sum->stream.in);
-    put_number(r, META_text_bytes, (int64_t)sum->stream.out);
-    put_number(r, META_rank, ends->rank);
-    put_number(r, META_world_size, ends->world_size);
-    put_number(r, META_pid, ends->pid);
-    put_number(r, META_devices, ends->devices);
-    put_number(r, META_base_time_ns, ends->base_time_ns);
-    put_text(r, META_backend, ends->backend);
-    put_text(r, META_device_name, ends->device_name);
-    put_text(r, META_trace_name, ends->trace_name);
-    put_text(r, META_engine_version, ends->engine_version);
+    classification_put_text(r, META_format, format_name(sum->format));
+    classification_put_text(r, META_coding, stream_coding_name(sum->stream.coding));
+    classification_put_number(r, META_source_bytes, (int64_t)sum->stream.in);
+    classification_put_number(r, META_text_bytes, (int64_t)sum->stream.out);
+    classification_put_number(r, META_rank, ends->rank);
+    classification_put_number(r, META_world_size, ends->world_size);
+    classification_put_number(r, META_pid, ends->pid);
+    classification_put_number(r, META_devices, ends->devices);
+    classification_put_number(r, META_base_time_ns, ends->base_time_ns);
+    classification_put_text(r, META_backend, ends->backend);
+    classification_put_text(r, META_device_name, ends->device_name);
+    classification_put_text(r, META_trace_name, ends->trace_name);
+    classification_put_text(r, META_engine_version, ends->engine_version);
 }
 
-void verdict_find(struct reading *r)
+void reading_classify(struct reading *r)
 {
     struct ends_input in = {r->head, r->tail, r->head_size, r->tail_size, r->sum->stream.out};
     bool refused = r->sum->state == READ_REFUSED;
     struct trace_ends ends;
 
     ends_read(&in, &ends);
-    r->sum->format = find_format(r, &ends);
+    r->sum->format = classification_find_format(r, &ends);
     if (!refused)
-        judge(r);
-    if (verdict_has_columns(r->sum->state))
-        put_facts(r, &ends);
+        classification_find_state(r);
+    if (classification_has_columns(r->sum->state))
+        classification_put_facts(r, &ends);
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes kept until the end of a reading: in memory up to a budget, beyond that in a file without a name.
+ *
+ * Written once, in pieces, read back by offset. Safe for several threads.
+ */
+#pragma once
+
+#include "base/util.h"
+#include "trace/columns/block.h"
+#include "trace/read/budget.h"
+
+struct spill;
+
+/* spill_fd: an empty file, or -1: then memory_max is a limit (-ENOMEM beyond it). It stays the caller's. */
+int spill_new(uint64_t memory_max, int spill_fd, struct spill **ret);
+struct spill *spill_free(struct spill *s);
+int spill_write(struct spill *s, const void *data, size_t size, uint64_t *ret_offset);
+int spill_read(struct spill *s, uint64_t offset, void *data, size_t size);
+uint64_t spill_memory(struct spill *s);
+
+DEFINE_CLEANUP(struct spill *, spill_free)
+
+/*
+ * Rows of a few integers each in a spill, column by column in packed blocks of BLOCK_ROWS rows: what a
+ * reading keeps of anything that there are many of.
+ *
+ * A piece is one block of rows. A spill log is any number of rows, written and read front to back.
+ */
+
+#define PACKED_COLUMNS_MAX 32
+
+/* columns: `width` arrays of BLOCK_ROWS values, of which the first n count. */
+int packed_write(struct spill *s, const int64_t *columns, unsigned width, size_t n, uint64_t *ret_offset);
+int packed_read(struct spill *s, uint64_t offset, unsigned width, size_t n, int64_t *ret_columns);
+
+/* A piece that stays packed, for rows so wide that unpacking them all would cost more memory than there is
+ * for many pieces at a time. */
+struct packed_rows {
+    unsigned width;
+    uint32_t offsets[PACKED_COLUMNS_MAX];
+    struct block blocks[PACKED_COLUMNS_MAX];
+    uint8_t *bytes;
+    size_t cap;
+};
+int packed_rows_load(struct packed_rows *p, struct spill *s, uint64_t offset, unsigned width, size_t n);
+/* Values [first, first + n) of a column. */
+void packed_rows_get(const struct packed_rows *p, unsigned column, size_t first, size_t n, int64_t *ret);
+void packed_rows_done(struct packed_rows *p);
+
+struct spill_log {
+    struct spill *spill;
+    struct budget *budget;
+    unsigned width;
+    uint64_t n;
+    int64_t *columns; /* the block that is being filled: width arrays of BLOCK_ROWS */
+    uint64_t *offsets;
+    size_t n_offsets, offsets_cap;
+};
+int spill_log_init(struct spill_log *t, struct spill *spill, struct budget *budget, unsigned width);
+void spill_log_done(struct spill_log *t);
+/* To be called once more when all rows are there. */
+int spill_log_flush(struct spill_log *t);
+/* Once everything was added: rows [first, first + BLOCK_ROWS), first a multiple of it. Returns how many. */
+int spill_log_read(struct spill_log *t, uint64_t first, int64_t *ret_columns, size_t *ret_n);
+
+/* The next row's value in a column is spill_log_slot(); spill_log_next() takes the row. */
+static inline int64_t *spill_log_slot(struct spill_log *t, unsigned column)
+{
+    return t->columns + (size_t)column * BLOCK_ROWS + t->n % BLOCK_ROWS;
+}
+
+static inline int spill_log_next(struct spill_log *t)
+{
+    return ++t->n % BLOCK_ROWS == 0 ? spill_log_flush(t) : 0;
+}
