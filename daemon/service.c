@@ -11,7 +11,14 @@
 #include "daemon/ingest/ingest.h"
 #include "daemon/session/sessions.h"
 #include <inttypes.h>
+#if WITH_SYSTEMD
 #include <systemd/sd-daemon.h>
+#else
+/* A profd that was built without systemd has no manager to notify. */
+#define sd_notify(unset, state)          ((void)(state))
+#define sd_notifyf(unset, ...)           ((void)0)
+#define sd_watchdog_enabled(unset, usec) ((void)(usec), 0)
+#endif
 
 #define REFRESH_NS NS_PER_S
 /* Routers and workers that discovery has not seen for longer are not counted. */

@@ -16,7 +16,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <systemd/sd-daemon.h>
 
 /* -- Start-up lock ---------------------------------------------------------------------------------------- */
 
@@ -178,12 +177,13 @@ static bool path_exists(const char *path)
 }
 
 /* Root's own instance and the system's have the same socket, so for root only what `systemctl enable` makes
- * proves a service. */
+ * proves a service. systemd is the host's manager where it has made this directory (sd_booted(3)). */
 static bool system_has_service(void)
 {
-    return sd_booted() > 0 && (path_exists("/etc/systemd/system/sockets.target.wants/profd.socket") ||
-                               path_exists("/etc/systemd/system/multi-user.target.wants/profd.service") ||
-                               (geteuid() != 0 && path_exists(SYSTEM_SOCKET)));
+    return path_exists("/run/systemd/system") &&
+           (path_exists("/etc/systemd/system/sockets.target.wants/profd.socket") ||
+            path_exists("/etc/systemd/system/multi-user.target.wants/profd.service") ||
+            (geteuid() != 0 && path_exists(SYSTEM_SOCKET)));
 }
 
 static int refuse_next_to_service(struct problem *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/api/bus.h"
+#include "daemon/api/bus_internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

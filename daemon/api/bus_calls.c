@@ -7,7 +7,7 @@
  * root and profd's own user, and on the system's bus whomever polkit allows. The bus and polkit are asked by
  * messages; until they answered the call waits. Group membership is theirs to know, and not looked up here.
  */
-#include "daemon/api/bus.h"
+#include "daemon/api/bus_internal.h"
 
 #include "base/alloc.h"
 #include "base/bus_json.h"

@@ -3,7 +3,7 @@
  * The objects on the bus: the manager, and one for each session of the catalog, with their properties; and the
  * signals of changes, each sent after the commit of its change.
  */
-#include "daemon/api/bus.h"
+#include "daemon/api/bus_internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -9,7 +9,6 @@
 #include <libgen.h>
 #include <netinet/in.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 
 #define SOCKET_MODE     0660
 #define SYSTEM_DIR_MODE 0755
@@ -153,6 +152,9 @@ void listen_unix_remove(const char *path, dev_t device, ino_t inode)
 
 /* -- Sockets from systemd ----------------------------------------------------------------------------- */
 
+#if WITH_SYSTEMD
+#include <systemd/sd-daemon.h>
+
 /* FileDescriptorName= as profd ships it, and the names that systemd gives a socket without one. */
 static const char *const activation_names[] = {"http", "profd.socket", "unknown"};
 
@@ -214,6 +216,13 @@ int activation_take(struct activation *ret, struct problem *p)
         *ret = a;
     return r;
 }
+
+#else
+int activation_take(struct activation *ret, struct problem *p)
+{
+    return 0;
+}
+#endif
 
 void activation_done(struct activation *a)
 {
