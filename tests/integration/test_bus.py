@@ -412,7 +412,7 @@ def test_reading_is_the_bus_s_and_the_rest_polkit_s(tmp_path):
         done = bus.run("busctl", "--system", *CALL[4:], "RemoveTrace", "s", "t1", user=NOBODY)
         assert "not allowed" in done.stderr and polkit.asked[-1][3] == 1  # a dialogue is allowed
         # Removing is a right of its own, as with tokens.
-        assert polkit.asked[-1][1] == "org.profd1.administer" and "grants org.profd1.administer" in done.stderr
+        assert polkit.asked[-1][1] == "org.profd1.administer" and "grant org.profd1.administer" in done.stderr
         for removing in (("RemoveSession", "s", "s77"), ("Vacuum", "a{sv}", "1", "keep", "x", "0")):
             assert "not allowed" in bus.run(*CALL, *removing, user=NOBODY).stderr
             assert polkit.asked[-1][1] == "org.profd1.administer"
