@@ -178,6 +178,9 @@ static void test_names(void **state)
     struct instance_clues same[] = {CLUES(.path = "x/1_1.json"), CLUES(.path = "x/1_2.json"),
                                     CLUES(.path = "x/1_3.json"), CLUES(.path = "x/1_4.json")};
     size_t of_same[] = {0, 0, 1, 1};
+    struct instance_clues numbered[] = {CLUES(.path = "x/1_1.json"), CLUES(.path = "y/#1.json"),
+                                        CLUES(.path = "/")};
+    size_t of_numbered[] = {0, 1, 2};
     char names[7][INSTANCE_NAME_MAX];
 
     instances_name(workers, 4, of_workers, 3, names);
@@ -192,6 +195,9 @@ static void test_names(void **state)
     instances_name(same, 4, of_same, 2, names);
     assert_string_equal(names[0], "x #1");
     assert_string_equal(names[1], "x #2");
+    instances_name(numbered, 3, of_numbered, 3, names);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_not_equal(names[i], names[(i + 1) % 3]);
 }
 
 int main(void)

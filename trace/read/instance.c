@@ -523,7 +523,30 @@ static void instance_append(char name[INSTANCE_NAME_MAX], const char *format, ..
     va_end(ap);
 }
 
-enum { TELL_RECORDING, TELL_STAGE, TELL_DP, TELL_PLACE, _TELL_MAX };
+enum { TELL_RECORDING, TELL_STAGE, TELL_DP, _TELL_MAX };
+
+/* Instances with an empty name or the name of another one. NULL without memory: then all of them. */
+static bool *instance_find_taken(char (*names)[INSTANCE_NAME_MAX], size_t n_instances)
+{
+    bool *taken = calloc(n_instances + 1, sizeof(*taken));
+
+    for (size_t i = 0; taken && i < n_instances; i++)
+        taken[i] = !*names[i] || instance_is_taken(names, n_instances, i);
+    return taken;
+}
+
+/* Extends a name by the number of its instance, or by the next number that makes a name which no other has: a file
+ * may be called "#2". */
+static void instance_append_number(char (*names)[INSTANCE_NAME_MAX], size_t n_instances, size_t instance)
+{
+    char base[INSTANCE_NAME_MAX - sizeof(" #18446744073709551615") + 1];
+    size_t number = instance;
+
+    snprintf(base, sizeof(base), "%s", names[instance]);
+    do
+        snprintf(names[instance], INSTANCE_NAME_MAX, "%s%s#%zu", base, *base ? " " : "", ++number);
+    while (instance_is_taken(names, n_instances, instance));
+}
 
 void instances_name(const struct instance_clues *clues, size_t n, const size_t *numbers, size_t n_instances,
                     char (*ret)[INSTANCE_NAME_MAX])
@@ -534,12 +557,9 @@ void instances_name(const struct instance_clues *clues, size_t n, const size_t *
         if (!*ret[i])
             instance_name_by_files(clues, n, numbers, i, ret[i]);
     }
-    /* Names that several have are told apart by one thing after the other. */
+    /* Names that several instances have are extended by one property after the other, at last by a number. */
     for (int tell = 0; tell < _TELL_MAX; tell++) {
-        _cleanup_(freep) bool *taken = calloc(n_instances + 1, sizeof(*taken));
-        for (size_t i = 0; i < n_instances; i++)
-            if (taken)
-                taken[i] = !*ret[i] || instance_is_taken(ret, n_instances, i);
+        _cleanup_(freep) bool *taken = instance_find_taken(ret, n_instances);
         for (size_t i = 0; i < n_instances; i++) {
             const struct instance_clues *c = instance_first_member(clues, n, numbers, i);
             if (!c || (taken && !taken[i]))
@@ -551,8 +571,10 @@ void instances_name(const struct instance_clues *clues, size_t n, const size_t *
                 instance_append(ret[i], "%s%.16s", space, c->stage);
             else if (tell == TELL_DP && c->dp != INSTANCE_UNKNOWN)
                 instance_append(ret[i], "%sdp%" PRId64, space, c->dp);
-            else if (tell == TELL_PLACE)
-                instance_append(ret[i], "%s#%zu", space, i + 1);
         }
     }
+    _cleanup_(freep) bool *taken = instance_find_taken(ret, n_instances);
+    for (size_t i = 0; i < n_instances; i++)
+        if (!taken || taken[i])
+            instance_append_number(ret, n_instances, i);
 }
