@@ -3,6 +3,9 @@
 """The main job, for real: three workers that compute behind a router, requests while profd records all of them, what
 profd then knows, and a load that it measures. Nothing here is mocked; `./dev demo` runs it.
 
+With --stay it only starts workers, router, requests and profd, prints what to set in another terminal (docs/tutorial.md), and
+waits for Ctrl-C, for an hour at most.
+
 Everything it makes lies in DIR (build/demo by default), which it empties first. It ends only what it started.
 """
 import argparse
@@ -20,6 +23,7 @@ from patience import patience
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 10
+STAY_S = 3600
 
 
 def heading(text):
@@ -64,7 +68,7 @@ class Demo:
 
 
 def run(demo, directory, fleet, router, seconds):
-    heading("Who is there, and does everything fit?")
+    heading("List the workers and check everything")
     demo.type("profctl", "list-workers", "--router", router.url)
     demo.type("profctl", "doctor", "--router", router.url)
 
@@ -74,7 +78,7 @@ def run(demo, directory, fleet, router, seconds):
     demo.type("profctl", "start", "--router", router.url, "--duration", f"{seconds}s", "--label", "purpose=demo", "--wait")
     load.end()
 
-    heading("What came out")
+    heading("The traces")
     demo.type("profctl", "list-traces")
     trace = demo.newest("trace_id", "traces", "kind = 'trace'")  # not the tables that vLLM writes beside them
     session = demo.newest("session_id", "sessions")
@@ -84,14 +88,29 @@ def run(demo, directory, fleet, router, seconds):
         demo.type("profctl", "analyze", f"t{trace}")
     demo.type("profctl", "list-sessions")
 
-    heading("What users feel")
+    heading("Measure user-visible latency")
     demo.type("profctl", "bench", "--router", router.url, "--isl", "32", "--osl", "8", "--concurrency", "6", "--requests", "24")
 
-    heading("What the catalog knows")
+    heading("Query the catalog")
     demo.type("sqlite3", "-readonly", "-box", str(demo.state / "catalog.db"),
               "select trace_id, worker, state, size, events, span_ns / 1000000 as span_ms from traces "
               "order by events desc limit 5")
     return trace
+
+
+def stay(demo, fleet, router):
+    """For whoever types the commands: until Ctrl-C, or for STAY_S."""
+    load = fleet.start_load(router.url, STAY_S, 4)
+    heading("Running. In another terminal:")
+    print(f"  export PATH={pathlib.Path(demo.bin['profctl']).parent}:$PATH")
+    print(f"  export PROFD_SOCKET={demo.socket} PROFD_ROUTER={router.url}")
+    print("  profctl list-workers")
+    print("Ctrl-C here ends everything.", flush=True)
+    try:
+        time.sleep(STAY_S)
+    except KeyboardInterrupt:
+        pass
+    load.end()
 
 
 def main():
@@ -99,6 +118,7 @@ def main():
     build = ROOT / os.environ.get("PROFD_BUILD", "build")
     parse.add_argument("--dir", type=pathlib.Path, default=build / "demo")
     parse.add_argument("--duration", type=int, default=3, metavar="SECONDS")
+    parse.add_argument("--stay", action="store_true", help="start the fleet and wait, for commands from another terminal")
     options = parse.parse_args()
     directory = options.dir.resolve()
     shutil.rmtree(directory, ignore_errors=True)
@@ -114,12 +134,15 @@ def main():
         router = fleet.add_router("vllm-router")
         profd = demo.start_profd(directory)
         try:
+            if options.stay:
+                stay(demo, fleet, router)
+                return 0
             trace = run(demo, directory, fleet, router, options.duration)
         finally:
             profd.terminate()
             profd.wait(20)
 
-    heading("To go on with what this left behind")
+    heading("To continue with this state")
     print(f"  {demo.bin['profd']} --state-dir {demo.state} --socket {demo.socket} &")
     print(f"  export PROFD_SOCKET={demo.socket}")
     print(f"  {demo.bin['profctl']} open t{trace}        # in ui.perfetto.dev")
