@@ -114,7 +114,7 @@ static void on_next(evutil_socket_t fd, short what, void *arg)
     arm_turn(b);
 }
 
-/* Of those whose turn is over, the first that somebody waits for; those who are in nobody's way get another.
+/* Ends the first expired turn that another answer waits for; expired turns that block no answer are renewed.
  */
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {

@@ -7,7 +7,7 @@
  * An answer asks once, for all that it may need, and holds nothing while it waits: whoever has a share can
  * read to the end, so that no two answers ever wait for each other. Accounts take turns; within one, the
  * first that asked is the first that gets. An answer that holds its share for longer than a turn while others
- * wait for it is told to end. A request that exceeds the limits alone is granted where nothing else is held.
+ * wait for it is asked to end. A request that exceeds the limits alone is granted where nothing else is held.
  */
 #pragma once
 
@@ -80,7 +80,7 @@ enum answer_taken {
     ANSWER_WAITS, /* nothing: to be added again when the budget has granted the share */
 };
 
-/* announced: the size of the complete body, < 0 where it was not told. */
+/* announced: the size of the complete body, < 0 if the server did not announce it. */
 enum answer_taken answer_body_add(struct answer_body *b, const struct answer_asker *asker, int64_t announced,
                                   const char *data, size_t size);
 void answer_body_done(struct answer_body *b);

@@ -97,7 +97,8 @@ static void explain_tried(struct router_ask *a, struct problem *p)
         a->url, names);
 }
 
-/* Takes what came as the list, or says why not: 1 taken or finished with a problem, 0 to try another path. */
+/* Parses the answer as the list of workers. Returns 1 if it was taken or the query failed with a problem, 0
+ * to try another path; the reason is then kept for the error. */
 static int take_answer(struct router_ask *a, const struct call_result *r, struct fleet *f, struct problem *p)
 {
     char why[ROUTER_WHY_MAX], size[UNIT_TEXT_MAX];

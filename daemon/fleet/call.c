@@ -22,7 +22,7 @@
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
 #define KEEPALIVE_S                30L /* a stop is silent for minutes */
 #define ANSWER_HEAD_MAX            (64 << 10)
-/* The year 2116. A later date has no sense, and in nanoseconds no room. */
+/* The year 2116. A later date makes no sense, and twice its nanoseconds would overflow int64_t. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
 /* A shorter one would be found in words that have nothing to do with it. */
 #define TOKEN_HIDDEN_MIN 6
@@ -37,10 +37,10 @@
 #define NAMES_KEPT_FOREVER  -1L /* that is, until the rest; each call brings its own */
 #define IDLE_CALLS_MAX      64  /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
-/* Idle connections may take one descriptor of so many. */
+/* Idle connections may take 1/IDLE_CONNECTIONS_SHARE of the file descriptors. */
 #define IDLE_CONNECTIONS_SHARE 4
-/* Without a call for so long, connections and handles go: curl does not watch idle ones, so that those which
- * a worker closed would stay until the next call, which may be next week's. */
+/* Idle time after which connections and handles are closed. curl does not watch idle connections: one that a
+ * worker has closed would otherwise stay open until the next call, possibly for days. */
 #define REST_NS (15 * NS_PER_S)
 
 struct call {
@@ -58,7 +58,7 @@ struct call {
     uint64_t account;
     struct answer_body body;
     char *own_error, *token;
-    char *refused; /* what the policy said of an address, the latest one */
+    char *refused; /* why the policy refused an address, the latest one */
     const char *refused_remedy;
     char curl_error[CURL_ERROR_SIZE];
     struct call_result result;
@@ -70,7 +70,7 @@ LIST_HEAD(call_list, call);
 struct caller {
     struct event_base *base;
     struct curl_loop *loop;
-    struct event *failed_event; /* calls that failed before they left end in the next turn */
+    struct event *failed_event; /* calls that failed before they were sent end in the next iteration */
     struct event *rest;
     struct names *names;
     struct answer_budget *answers;
@@ -244,7 +244,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return call->body.size - before;
 }
 
-/* What is said of a refusal is stored and shown: a server that quotes what it was sent gives no token away.
+/* The body of an error answer is stored and shown. Masks the token in it, because a server may quote the
+ * request.
  */
 static void hide_token(struct call *call)
 {
@@ -351,7 +352,7 @@ static void call_end(struct call *call)
     call_put(call);
 }
 
-/* Ends, without curl, in the next turn of the loop. */
+/* Ends the call in the next iteration of the event loop, without curl. */
 static void call_fail(struct call *call, int err)
 {
     struct caller *c = call->caller;
@@ -376,7 +377,7 @@ static void on_failed(evutil_socket_t fd, short what, void *arg)
     struct call *call;
     struct call_list ending = LIST_HEAD_INITIALIZER(ending);
 
-    /* What fails from within done() waits for another turn. */
+    /* A call that fails inside done() waits for another iteration of the event loop. */
     take_list(&c->failed, &ending);
     while ((call = LIST_FIRST(&ending)))
         call_end(call);
@@ -463,13 +464,13 @@ struct answer_body call_result_take(const struct call_result *r)
 
 static int loop_open(struct caller *c);
 
-/* All calls under way end, and curl starts afresh. */
+/* Ends all calls in flight, and sets up curl again. */
 static void on_broken(void *arg, CURLMcode code)
 {
     struct caller *c = arg;
     struct call *call;
 
-    log_error("libcurl: %s; all calls under way end", curl_multi_strerror(code));
+    log_error("libcurl: %s; all calls in flight are canceled", curl_multi_strerror(code));
     LIST_FOREACH(call, &c->active, link) {
         curl_loop_remove(c->loop, call->easy);
         call->in_multi = false;
@@ -526,7 +527,7 @@ static void destination_done(struct destination *d)
     curl_free(d->port);
 }
 
-/* Empty where the URL is none: that is curl's to say. */
+/* Leaves the result empty if the URL is invalid: curl reports that error. */
 static void destination_of(const char *text, struct destination *ret)
 {
     CURLU *url = curl_url();
@@ -573,9 +574,9 @@ static char *name_error(const struct name_answer *answer, const char *host)
 {
     switch (answer->err) {
     case -EAGAIN:
-        return xstrdup("too many names of its fleet lead nowhere; its own had no turn");
+        return xstrdup("too many host names of its fleet cannot be resolved; its own was not tried");
     case -ETIMEDOUT:
-        return xasprintf("no name server told the address of %s in time", host);
+        return xasprintf("no name server returned an address of %s in time", host);
     default:
         return xasprintf("Could not resolve host: %s", host);
     }

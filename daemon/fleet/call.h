@@ -10,12 +10,13 @@
  * An address outside of the network policy is refused before anything connects to it, and a connection that
  * was kept before anything is sent on it: a token goes nowhere else.
  *
- * Calls that are started in one turn of the loop leave together: connecting and sending begin in the next.
- * Connections are as many as calls; they stay open for the next call up to a share of RLIMIT_NOFILE.
+ * Calls that are started in one iteration of the event loop are sent together, in the next iteration. Each
+ * call has a connection of its own; idle connections stay open for later calls, up to a share of
+ * RLIMIT_NOFILE.
  *
- * All answers together take a bounded memory. Where it is spent, the reading of a long answer pauses until it
- * is its turn (answer_budget.h), which delays neither the sending of a call nor an answer of up to
- * ANSWER_EXCERPT_MAX; the deadline goes on meanwhile.
+ * All answers together use a bounded amount of memory. When it is used up, reading a long answer pauses until
+ * its turn (answer_budget.h). The pause delays neither the sending of a call nor an answer of up to
+ * ANSWER_EXCERPT_MAX; it does not extend the deadline.
  */
 #pragma once
 
@@ -26,7 +27,7 @@
 #include <event2/event.h>
 
 #define CALL_ANSWER_MAX_DEFAULT (1 << 20)
-/* Memory for answers where nobody says otherwise. */
+/* Default limit of the memory for answers. */
 #define CALL_ANSWERS_DEFAULT (INT64_C(64) << 20)
 
 struct caller;
@@ -55,19 +56,19 @@ struct call_request {
     const struct credentials *credentials;
     bool admin;                 /* use the admin token */
     int64_t connect_timeout_ns; /* of the connection alone, and before that of its name */
-    int64_t deadline_ns;        /* absolute, monotonic, of the whole call */
+    int64_t deadline_ns;        /* absolute, monotonic, of the entire call */
     size_t answer_max;          /* 0: CALL_ANSWER_MAX_DEFAULT; a longer answer is cut, see `cut` */
-    /* For whom its name is resolved, of those that have a share of it each: see names.h. A call whose
-     * turn to resolve does not come until its deadline ends then. 0: it has its turn at once. */
+    /* The origin on whose behalf the name is resolved; each origin has a share of the resolver's threads: see
+     * names.h. A call that gets no thread until its deadline ends then. 0: it gets a thread at once. */
     uint64_t origin;
-    /* Who has half of the memory for answers at most, and takes turns with the others. */
+    /* The account of the answer's memory. Each account has at most half of it, and accounts take turns. */
     uint64_t account;
 };
 
 struct call_result {
-    /* 0 when a whole answer (or answer_max of it) came, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET, -EPROTO,
-     * ..., the error of a credentials file, -ENOBUFS where others waited too long for the memory of its
-     * answer, or -EPERM with a remedy where the network policy refuses. */
+    /* 0 if a complete answer (or answer_max of it) arrived, else -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET,
+     * -EPROTO, ..., the error of a credentials file, -ENOBUFS where others waited too long for the memory of
+     * its answer, or -EPERM with a remedy where the network policy refuses. */
     int err;
     const char *error;  /* curl's own words, NULL when err is 0 */
     const char *remedy; /* where profd itself did not call; static, else NULL */

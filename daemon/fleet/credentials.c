@@ -102,8 +102,8 @@ static int read_pem(const char *key, const char *path, struct pem *ret, char **r
     return r < 0 ? fail(ret_error, key, path, strerror(-r)) : 0;
 }
 
-/* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either nobody is,
- * which each call says. */
+/* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either, no
+ * certificate is trusted, and each call reports that. */
 static int read_trusted(const char *path, X509_STORE **ret, char **ret_error)
 {
     CURL *easy = curl_easy_init();

@@ -23,6 +23,6 @@ int curl_loop_new(struct event_base *base, long connections_max, const struct cu
                   struct curl_loop **ret);
 /* Handles are removed before. NULL is fine. */
 struct curl_loop *curl_loop_free(struct curl_loop *l);
-/* The transfer begins in a later turn. -EIO: libcurl did not take it. */
+/* The transfer begins in a later iteration of the event loop. -EIO: libcurl rejected it. */
 int curl_loop_add(struct curl_loop *l, CURL *easy);
 void curl_loop_remove(struct curl_loop *l, CURL *easy);

@@ -89,7 +89,7 @@ static uint64_t lane_of(const struct discovery *d)
                                              : "");
 }
 
-/* Where looks at a fleet were held up before, further ones wait for one another: they hold one thread. */
+/* Inspections of a fleet that was slow before are serialised, so that they occupy only one thread. */
 static uint64_t lane_to_take(const struct discovery *d)
 {
     uint64_t lane = lane_of(d);
@@ -193,7 +193,7 @@ static void inspect_done(void *arg)
         finish(arg);
 }
 
-/* What --trace-dir says is profd's own name of the directory. */
+/* --trace-dir is a path in profd's own mount namespace: it is dir and local_dir. */
 static void take_trace_dir(struct discovery *d)
 {
     for (size_t i = 0; d->query.trace_dir && i < d->fleet->n_workers; i++) {

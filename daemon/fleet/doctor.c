@@ -14,14 +14,14 @@
 /* A recording of seconds writes tens to hundreds of MiB for each rank, with stacks ten times as much. */
 #define FREE_FAIL (INT64_C(256) << 20)
 #define FREE_WARN (INT64_C(5) << 30)
-/* The Date header has seconds, and the answer was under way. */
+/* The Date header has a resolution of one second, and the answer was in transit. */
 #define CLOCK_WARN_NS (2 * NS_PER_S)
 #define VERSIONS_MAX  16
 
 /* -- The list of checks ------------------------------------------------------------------------------- */
 
-/* The most particular wording, from that of the check on, in which both say the same; _CHECK_WORDING_MAX
- * where they say different things. */
+/* The most specific wording, starting with that of check a, in which both checks have the same text and
+ * remedy; _CHECK_WORDING_MAX if there is none. */
 static enum check_wording common_wording(const struct check *a, const struct check *b)
 {
     enum check_wording i = a->wording;
@@ -173,7 +173,8 @@ void place_spaces_of(const struct fleet *f, struct place_spaces *ret)
             add_place(ret, f->workers[i].place.temp_dir, true, f->workers[i].url);
 }
 
-/* An engine makes its directory with its first trace: until then its parent tells the space. */
+/* An engine creates its directory with its first trace: until then, the free space is that of the nearest
+ * parent that exists. */
 static int stat_nearest(const char *path, bool may_be_missing, struct stat *ret, struct statvfs *ret_fs)
 {
     _cleanup_(freep) char *copy = xstrdup(path);
@@ -264,7 +265,7 @@ static void check_space(const struct place_space *s, struct checks *c)
                whose, result == CHECK_OK ? "" : "only ", format_size(space, s->free));
 }
 
-/* -- The fleet as a whole ----------------------------------------------------------------------------- */
+/* -- The entire fleet --------------------------------------------------------------------------------- */
 
 static void check_router(const struct fleet *f, struct checks *c)
 {
@@ -424,7 +425,8 @@ static bool is_asked(const struct worker *w, const char **ret_reason, const char
     return *ret != COLLECTION_NOT_NEEDED;
 }
 
-/* Some is a warning, none is a failure: nobody profiles a fleet for traces that stay where they are. */
+/* Some uncollectable traces are a warning. If no trace can be collected, it is a failure: recording is then
+ * useless. */
 static void check_collection(const struct fleet *f, struct checks *c)
 {
     const char *reason, *remedy;

@@ -145,7 +145,7 @@ void worker_needs_credentials(struct worker *w, const char *key)
     worker_refuse(w, remedy, "credentials needed: %s", key);
 }
 
-/* Says why nobody recognised the worker. */
+/* Explains why no engine recognised the worker. */
 static void explain_unknown(struct worker *w, const struct answers *a)
 {
     const struct answer *version = &a->items[QUESTION_VERSION], *info = &a->items[QUESTION_SERVER_INFO];

@@ -25,7 +25,7 @@ enum question {
     _QUESTION_MAX,
 };
 #define QUESTIONS_FIRST ((1u << QUESTION_OLD_SERVER_INFO) - 1)
-/* Of one whom the first do not tell, but who answers. */
+/* Questions to a worker that answers, but whose engine the first questions do not identify. */
 #define QUESTIONS_UNKNOWN                                                                                    \
     (1u << QUESTION_OLD_SERVER_INFO | 1u << QUESTION_WORKER_STATUS | 1u << QUESTION_SYSTEM)
 const char *question_path(enum question q);
@@ -64,8 +64,8 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
 void answers_done(struct answers *a);
 
 /*
- * Fills what the answers say of the engine: engine, version, sizes, setup, directory, profilable or why not.
- * Called again when there are more answers.
+ * Fills the worker's engine, version, sizes, setup, directory, and whether it can be profiled (or why not)
+ * from the answers. Called again when there are more answers.
  */
 void worker_identify(struct worker *w, const struct answers *a);
 /* Which questions, not asked yet, are worth asking: bits 1 << question. */
@@ -93,7 +93,7 @@ struct recording {
     const char *prompt, *model;
 };
 
-/* What must be said before anything is started. */
+/* A remark about a recording that is reported before it starts. */
 struct remark {
     bool refuses; /* the session cannot start like this */
     char *option; /* "--with-stack", NULL: the worker itself */
@@ -161,8 +161,8 @@ static inline const char *engine_method(const struct engine_ops *ops)
 }
 
 /*
- * What the files of the engines share with the table: their operations, and the words for what is common to
- * them all. Not for other rooms, which use engine.h.
+ * Shared by the files of the engines and the table of engines: the engines' operations, and the texts that
+ * all engines have in common. Not for other modules, which use the declarations above.
  */
 
 extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,

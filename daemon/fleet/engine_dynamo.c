@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Dynamo worker, at its system server (DYN_SYSTEM_PORT). Dynamo carries starts and stops to the engine that
- * runs in it, so that what a start says, and what an engine cannot do, is that engine's; Dynamo's are the
- * paths, of which there are two generations, and the answers. Which engine it is, its metrics tell.
+ * A Dynamo worker, at its system server (DYN_SYSTEM_PORT). Dynamo forwards starts and stops to the engine
+ * that runs in it: the body of a start and the limitations are those of the engine. Specific to Dynamo are
+ * the paths, of which there are two generations, and the answers. The worker's metrics identify the engine.
  */
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
@@ -22,7 +22,7 @@ static bool identify(struct worker *w, const struct answers *a)
             w->backend = backends[i];
     w->profilable = true;
     if (a->items[QUESTION_METRICS].asked && w->backend == ENGINE_UNKNOWN)
-        worker_add_note(w, "its /metrics do not tell which engine it runs: that one's defaults are recorded");
+        worker_add_note(w, "its /metrics do not identify its engine: recordings use the engine's defaults");
     return true;
 }
 
@@ -40,8 +40,8 @@ static void review(const struct recording *rec, const struct worker *w, struct r
     if (backend)
         backend->review(rec, w, review);
     else if (rec->with_stack || rec->record_shapes || rec->by_stage || rec->start_step > 0 || rec->activities)
-        review_add(review, true, NULL, "Leave out what says how to record.",
-                   "runs an engine that profd does not know, which cannot be told how to record");
+        review_add(review, true, NULL, "Omit the recording options.",
+                   "runs an engine that profd does not know: recording options are not supported");
 }
 
 static bool stop_failure_is_benign(const struct recording *rec, int status)
@@ -84,7 +84,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     else if (status == 401 || status == 403)
         problem_remedy(p, "Set token_file for [worker %s] or its fleet in profd.conf.", w->url);
     else
-        problem_remedy(p, "The log of the Dynamo worker says what its engine refused.");
+        problem_remedy(p, "See the log of the Dynamo worker for what its engine refused.");
 }
 
 /* What all of them share. */

@@ -59,9 +59,10 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     (void)w;
     (void)body;
     problem_set(p, 0, PROBLEM_UPSTREAM, "GET " STATS_PATH " answered %d %s", status, http_reason(status));
-    problem_remedy(p, status == 404 ? "Start NeMo Gym with +profiling_enabled=true."
-                                    : "The server's log says why: later versions need gprof2dot and graphviz "
-                                      "for their profiles.");
+    problem_remedy(p, status == 404
+                          ? "Start NeMo Gym with +profiling_enabled=true."
+                          : "See the server's log for the cause: later versions need gprof2dot and graphviz "
+                            "for their profiles.");
 }
 
 const struct engine_ops engine_nemo_gym = {

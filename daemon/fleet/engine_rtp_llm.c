@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RTP-LLM. A start says how many steps are recorded, and nothing stops them before: a recording is over when
- * its traces are there. The start's answer is 200 in any case and says in its body whether it failed; a start
- * while another recording goes on is ignored without a word. A request can ask to be recorded, too.
+ * RTP-LLM. A start has the number of steps to record, and a recording cannot be stopped earlier: it is over
+ * when its traces exist. The start's answer always has status 200, and its body reports whether the start
+ * failed. A start during another recording is silently ignored. A request can also ask to be recorded.
  *
- * Pure, as engine.h says.
+ * Pure: see engine.h.
  */
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
@@ -90,13 +90,14 @@ static void review(const struct recording *rec, const struct worker *w, struct r
 {
     review_options(rec, review);
     if (rec->steps > STEPS_MAX)
-        review_add(review, true, "--steps", "Ask for less: traces of so many steps are gigabytes.",
+        review_add(review, true, "--steps", "Record fewer steps: such traces have gigabytes.",
                    "RTP-LLM records at most %d steps", STEPS_MAX);
     if (rec->steps == 0)
-        review_add(review, false, "--duration", "Say by --steps N how many.",
-                   "RTP-LLM counts steps and cannot be stopped: %d are recorded, and waited for as long as "
-                   "that",
-                   STEPS_DEFAULT);
+        review_add(
+            review, false, "--duration", "Set the number of steps with --steps N.",
+            "RTP-LLM records a number of steps and cannot be stopped earlier: profd waits until %d steps "
+            "are recorded",
+            STEPS_DEFAULT);
 }
 
 static bool stop_failure_is_benign(const struct recording *rec, int status)
@@ -123,8 +124,9 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     else if (status == 404)
         problem_remedy(p, "This RTP-LLM has no profile endpoint: update it.");
     else
-        problem_remedy(p, "The log of the RTP-LLM server says why; its frontend waits three seconds for its "
-                          "backend.");
+        problem_remedy(
+            p, "See the log of the RTP-LLM server for the cause; its frontend waits three seconds for "
+               "its backend.");
 }
 
 const struct engine_ops engine_rtp_llm = {

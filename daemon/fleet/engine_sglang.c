@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SGLang. Each start says all it wants. A second start while it records loses the first recording, and wrong
- * combinations end the server, so what it cannot do is refused before.
+ * SGLang. Each start has all options. A second start during a recording loses the first recording, and
+ * invalid combinations of options end the server, so profd refuses unsupported options before it sends a
+ * start.
  */
 #include "base/alloc.h"
 #include "base/prometheus.h"
@@ -165,7 +166,7 @@ double sglang_steps_since_launch(const char *metrics, size_t size, const struct 
     return with_prompts ? most : -1;
 }
 
-/* It stopped by itself after its steps, and says so with an error. */
+/* After its number of steps, the server stopped by itself, and answers a stop with an error. */
 static bool stop_failure_is_benign(const struct recording *rec, int status)
 {
     return rec->steps > 0 && status == 500;
@@ -179,11 +180,11 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     else if (status == 404)
         problem_remedy(p, "Is this still an SGLang server? Update it if so.");
     else if (status == 400)
-        problem_remedy(p, "This version of SGLang does not take one of the options. Its log says which.");
+        problem_remedy(p, "This version of SGLang rejects one of the options: see its log.");
     else
         problem_remedy(
-            p, "Somebody else may be profiling it (POST /stop_profile ends that). The log of the SGLang "
-               "server says why.");
+            p, "Another user may be profiling it (POST /stop_profile ends that). See the log of the SGLang "
+               "server for the cause.");
 }
 
 const struct engine_ops engine_sglang = {

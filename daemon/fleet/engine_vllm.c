@@ -240,7 +240,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
     } else if (status == 401 || status == 403) {
         problem_remedy(p, "Set token_file for [worker %s] or its fleet in profd.conf.", w->url);
     } else {
-        problem_remedy(p, "The log of the vLLM server says why.");
+        problem_remedy(p, "See the log of the vLLM server for the cause.");
     }
 }
 

@@ -67,8 +67,8 @@ void fleet_query_done(struct fleet_query *q);
 struct fleet_finder;
 struct discovery;
 
-/* Borrows all arguments for its life. The settings may be replaced between two turns of the loop: a discovery
- * under way keeps those that it began with. */
+/* Borrows all arguments for its lifetime. The settings may be replaced between two iterations of the event
+ * loop: a running discovery keeps the settings that it started with. */
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
                      const struct fleet_settings *settings, struct fleet_finder **ret);
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f);

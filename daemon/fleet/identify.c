@@ -51,7 +51,7 @@ struct identification {
     void *arg;
 };
 
-/* The header has whole seconds, and servers keep one for up to another second. */
+/* The Date header has a resolution of one second, and servers reuse one for up to another second. */
 static void note_clock(struct worker_id *id, const struct call_result *r)
 {
     if (r->date_s == 0 || r->sent_at_ns == 0)

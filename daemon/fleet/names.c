@@ -315,7 +315,7 @@ static void finish(struct names *n, struct lookup *take_l)
     } else {
         name->found.n = 0;
     }
-    /* Whoever is told may ask again, or take back another's question. */
+    /* done() may start or cancel other queries. */
     struct name_query *q, *first = LIST_FIRST(&name->queries);
     if (first) {
         queries = name->queries;

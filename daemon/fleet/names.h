@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of hosts into addresses, on threads of their own.
+ * Resolves host names to addresses, on separate threads.
  *
- * getaddrinfo() takes as long as name servers let it, and cannot be ended: its thread is left behind where
+ * getaddrinfo() takes as long as name servers let it, and cannot be ended: its thread is abandoned when
  * nobody waits for it any more. That is also why libcurl is never asked to resolve a name: one that gives up
  * a call reads what its resolver's thread may have freed meanwhile (7.88, destroy_async_data()).
  *
- * Threads are bounded. A fleet whose names lead nowhere uses up its own share and leaves the others theirs;
- * whoever has no share of his own (origin 0) has threads apart. What was found is kept for a minute, and
- * longer where no name server answers: a stop goes to where its start went.
+ * Threads are bounded. A fleet whose names cannot be resolved uses up only its own share of the threads.
+ * Queries without an origin (0) have separate threads. Addresses are cached for a minute, and longer while no
+ * name server answers, so that a stop goes to the address that its start went to.
  *
  * The owner of the names owns its queries until their done() is called, which is once, on the loop.
  */
@@ -29,8 +29,8 @@ struct names;
 struct name_query;
 
 struct name_answer {
-    /* 0, -EHOSTUNREACH: there is no such name, -ETIMEDOUT: nobody said so in time, -EAGAIN: until the
-     * deadline too many others were being resolved */
+    /* 0, -EHOSTUNREACH: there is no such name, -ETIMEDOUT: no answer in time, -EAGAIN: too many other names
+     * were being resolved until the deadline */
     int err;
     size_t n;
     struct in6_addr addresses[NAME_ADDRESSES_MAX];

@@ -32,16 +32,16 @@ static const struct network_refusal outside = {
     "Where profd is to call it, add its address or network to allow= in [network] of profd.conf.",
 };
 static const struct network_refusal metadata = {
-    "is where a cloud hands out credentials: never called, whatever [network] allow= says",
-    "Find out who named this address: no worker and no router is there.",
+    "is where a cloud hands out credentials: never called, even if [network] allow= contains it",
+    "Find out where this address comes from: it belongs to no worker and no router.",
 };
 static const struct network_refusal nobody = {
-    "is the address of no single machine: never called, whatever [network] allow= says",
-    "Name the address that the server has.",
+    "is not the address of a single host: never called, even if [network] allow= contains it",
+    "Use the address of the server.",
 };
 static const struct network_refusal unknown = {
     "is neither an IPv4 nor an IPv6 address: never called",
-    "Name the address that the server has.",
+    "Use the address of the server.",
 };
 
 static const struct {
@@ -68,8 +68,8 @@ static const struct {
 
 /*
  * Where an IPv4 address lies within IPv6 ones of a prefix. A site may have a prefix of its own for NAT64,
- * which nobody here knows: the layouts of RFC 6052 are looked for in all addresses. That an address of a
- * server has one of metadata's there by accident is next to impossible.
+ * which profd does not know: all addresses are checked for the layouts of RFC 6052. It is next to impossible
+ * that the address of a server contains a metadata address at one of these offsets by accident.
  */
 static const struct carrier {
     struct address_range prefix;

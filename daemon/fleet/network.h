@@ -4,8 +4,8 @@
  * and profd stands where not all of them do. Pure functions over addresses.
  *
  * The decision is about the very address that is connected to, after its name was resolved. An IPv4 address
- * that travels inside an IPv6 one is judged as what it is; 0.0.0.0 and ::, by which Linux reaches loopback,
- * as loopback.
+ * that is embedded in an IPv6 one is checked as an IPv4 address; 0.0.0.0 and ::, by which Linux reaches
+ * loopback, as loopback.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes behind workers of this host, read from /proc: who listens on a port, with which command line,
- * environment and directory, in which container, which children it has, and which of them has a file open.
+ * The processes of workers on this host, read from /proc: which process listens on a port, its command line,
+ * environment, working directory, container and children, and which of them has a file open.
  *
  * Everything here may block and is called on the offload's threads. Nothing is ever written to /proc, no
  * signal is ever sent.
@@ -47,8 +47,8 @@ char *mounts_translate(const char *theirs, size_t theirs_size, const char *ours,
                        const char *path);
 
 /*
- * Paths across the borders of containers, for the rest of the inspection: the daemon's own door to them is
- * process_resolve_path() in process.h.
+ * Paths across the borders of containers, for the rest of the inspection. Other modules of the daemon use
+ * process_resolve_path().
  */
 
 /* A file as the process sees it. */
@@ -79,8 +79,8 @@ void process_remedy_denied(const struct worker *w, struct problem *p);
  * links as it follows them.
  *
  * profd may go where the process may not, and lends it nothing: a directory that its user may not search ends
- * the way. So does one that everybody may write to, where what is in it could be anybody's: what stands in
- * such a file says nothing of the worker.
+ * the way. So does a directory that everybody may write to, because any user may have created its files: they
+ * prove nothing about the worker.
  */
 
 /* Whether the user may do all of what is asked (bits of one class: 4 read, 2 write, 1 search) with what lies
@@ -93,13 +93,13 @@ int process_user_may(const struct process_status *user, const char *path, const 
 int process_walk(int root_fd, const char *path, const struct process_status *user, char **ret_reason);
 
 /*
- * Where one worker's traces appear, from what its process and its settings say. May block.
+ * Where one worker's traces appear, derived from its process and its settings. May block.
  */
 
 /*
  * Fills setup and place of a worker whose pid and uid are set, and makes local_dir of the directory that is
- * known. A directory that is known already is kept. config may be NULL; remark ("" for none) says in found_by
- * how the process was found.
+ * known. A directory that is known already is kept. config may be NULL; remark ("" for none) is appended to
+ * found_by: it describes how the process was found.
  */
 void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
                    const char *remark);
@@ -110,5 +110,6 @@ void process_place_unseen(struct worker *w, const struct fleet_settings *setting
 
 /* Whether the capabilities of a process count for profd's users; false where that is not known. */
 bool process_same_user_namespace(pid_t pid);
-/* The process's path under profd's own names, by the mount tables of both; NULL: none. The caller frees it. */
+/* The process's path under profd's own names, by the mount tables of both; NULL: none. The caller frees it.
+ */
 char *process_translate_by_mounts(pid_t pid, const char *path);

@@ -26,7 +26,7 @@ static int mode_allows(const struct process_status *user, const struct stat *st,
     return (class & bits) == bits;
 }
 
-/* An ACL may say anything to all but the owner. */
+/* An ACL may grant or deny anything to all users except the owner: the result is then unknown. */
 int process_user_may(const struct process_status *user, const char *path, const struct stat *st,
                      unsigned bits)
 {
@@ -63,7 +63,7 @@ static const char *shown(const struct walk *w)
     return w->at[0] ? w->at : "/";
 }
 
-/* Who may do what on a network is for its server to say. */
+/* On a network file system, only its server decides about permissions. */
 static int check_search(struct walk *w)
 {
     char path[FD_PATH_MAX];
@@ -195,7 +195,7 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
 
 #define PROC_PATH_MAX 64
 
-/* Whatever their modes say, the kernel looks at who reads. */
+/* The kernel generates these files for the process that reads them, whatever their modes are. */
 static bool is_made_for_reader(int fd)
 {
     struct statfs fs;

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <netdb.h>
 
-/* Names are looked up one after another and each may take the resolver's whole patience. */
+/* Names are looked up one after another, and each may take the resolver's entire timeout. */
 #define HOST_NAMES_MAX     256
 #define HOST_NAMES_TIME_NS (3 * NS_PER_S)
 #define HOST_ADDRESSES_MAX 16
@@ -27,7 +27,7 @@ struct candidate {
     const struct host *host;       /* NULL: no URL that can be read */
     struct net_listener *listener; /* NULL: nobody listens there on this host */
     bool own_host;                 /* the URL names this host */
-    const char *remark;            /* "" where the socket itself tells */
+    const char *remark;            /* "" if the socket itself is the evidence */
 };
 
 struct inspection {
@@ -107,9 +107,9 @@ static bool space_has_host(const struct inspection *in, unsigned space, const st
 }
 
 /*
- * Who listens behind the worker's URL: in profd's own namespace, or in the one that has the URL's address. A
- * port of this host where nobody listens may be forwarded into a container by the kernel; that is taken to be
- * the only container which listens on that port.
+ * Finds the process that listens at the worker's URL: in profd's own namespace, or in the one that has the
+ * URL's address. A port of this host where nobody listens may be forwarded into a container by the kernel;
+ * that is taken to be the only container which listens on that port.
  */
 static void find_listener(const struct inspection *in, struct candidate *c)
 {
@@ -152,7 +152,7 @@ static bool is_forwarder(pid_t pid)
     return false;
 }
 
-/* docker-proxy says on its command line where it forwards to; of others the port is taken to be the same. */
+/* docker-proxy has its destination on its command line; other forwarders are assumed to keep the port. */
 static struct net_listener *behind_forwarder(const struct inspection *in, pid_t pid, uint16_t port)
 {
     _cleanup_(freep) char *data = NULL;

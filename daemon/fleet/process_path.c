@@ -477,7 +477,7 @@ bool process_is_kept_out(const struct worker *w, const char *local_dir)
     struct stat st;
     _cleanup_(freep) char *path = xstrdup(local_dir);
 
-    /* Who may do what on a network is for its server to say. */
+    /* On a network file system, only its server decides about permissions. */
     if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
         return false;
     return process_user_may(&user, local_dir, &st, 2 | 1) == 0 ||

@@ -58,7 +58,7 @@ static void launch_texts_read(struct launch_texts *t, pid_t pid)
     *t = (struct launch_texts){.pid = pid};
     process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &t->args, &t->args_size);
     t->env_error = process_read(pid, "environ", PROCESS_ENVIRON_MAX, &t->env, &t->env_size);
-    /* A process that writes its title over its arguments may have overwritten what lies behind them. */
+    /* A process that writes its title over its arguments may have overwritten the environment after them. */
     if (t->env_error == 0 && !memchr(t->env, '=', t->env_size)) {
         free(TAKE_PTR(t->env));
         t->env_error = -ENODATA;
@@ -67,7 +67,7 @@ static void launch_texts_read(struct launch_texts *t, pid_t pid)
     read_config_file(t);
 }
 
-/* What the launch said, and the process that said it. */
+/* The profiler settings of a launch, and the process that they were read from. */
 struct finding {
     struct profiler_launch launch;
     struct launch_texts texts;
@@ -158,7 +158,7 @@ static void take_dir(struct worker *w, const struct fleet_config *config, const 
     set_dir(&w->place, dir ? dir : said, found_by);
 }
 
-/* Says why the directory is not known. */
+/* Explains why the directory is not known. */
 static void explain(const struct worker *w, const struct finding *f, struct problem *p)
 {
     char name[PROCESS_NAME_MAX];
@@ -228,8 +228,8 @@ static void refuse_foreign_dir(struct worker *w, struct problem *p)
     replace_str(&w->place.local_dir, NULL);
 }
 
-/* What a person gave (--trace-dir, trace_dir=) is a name of profd's own view already. What a worker says of
- * itself is believed as far as its user's rights go. */
+/* A directory from a user (--trace-dir, trace_dir=) is already a path in profd's own view. A directory that a
+ * worker reports about itself is trusted only as far as the permissions of the worker's user go. */
 static void resolve_place(struct worker *w, const struct fleet_config *config, bool said_by_worker)
 {
     struct problem p = {0};
@@ -275,7 +275,7 @@ static void take_default_dir(struct worker *w, const struct finding *f)
         set_dir(&w->place, f->texts.cwd, "RTP-LLM's default, where it was started");
 }
 
-/* An engine that is told where to write and cannot write there may die when it is stopped. */
+/* An engine that cannot write to its configured directory may die when it is stopped. */
 static void note_unwritable(struct worker *w)
 {
     struct problem p = {0};

@@ -73,7 +73,7 @@ void profiler_launch_done(struct profiler_launch *p)
 
 /*
  * vLLM's parser takes the pairs of the --config file before the command line, the last of equal options wins,
- * and all dotted ones together count as one option behind all others.
+ * and all dotted ones together count as one option after all others.
  */
 struct vllm_options {
     json_t *whole, *dotted;
@@ -107,7 +107,7 @@ static bool is_profiler_option(const char *name, size_t n, const char **ret_key,
     return true;
 }
 
-/* Takes the value (and its reference), or the reason why there is none, of the whole option. */
+/* Takes the value (and its reference), or the reason why there is none, of the complete option. */
 static void take_whole(struct vllm_options *o, json_t *value, const char *reason, const char *source)
 {
     json_decref(o->whole);
@@ -255,7 +255,7 @@ static const char *env_set(const struct strings *env, const char *name)
     return value && *value ? value : NULL;
 }
 
-/* The old variables override what the options say. */
+/* The old variables override the options. */
 static void vllm_from_variables(const struct strings *env, struct profiler_launch *ret)
 {
     static const char *const dir_variable = "VLLM_TORCH_PROFILER_DIR", *const cuda_variable =
@@ -356,7 +356,7 @@ static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *
     ret->source = flag ? dir_flag : dir_variable;
 }
 
-/* Its whole configuration is in the environment, as YAML. */
+/* The entire configuration of NeMo Gym is in the environment, as YAML. */
 static void nemo_gym_launch(const struct launch *launch, struct profiler_launch *ret)
 {
     static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT", *const path_variable =

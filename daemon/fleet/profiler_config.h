@@ -22,7 +22,7 @@ struct launch {
 struct profiler_launch {
     struct profiler_setup setup; /* all unknown where nothing was found */
     char *dir;                   /* as written: relative, with ~, or a URI; NULL: none */
-    const char *source;          /* where it was said: "--profiler-config"; NULL: nowhere */
+    const char *source;          /* where it was set: "--profiler-config"; NULL: nowhere */
     char *server;                /* NeMo Gym: the server's name; NULL: none */
     char *error;                 /* why something that is there could not be understood */
 };

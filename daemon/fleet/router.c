@@ -311,7 +311,7 @@ static void rewrite_loopback(struct fleet *f, bool router_is_here)
                        n, f->workers[example].listed_url, f->workers[example].url);
 }
 
-/* What two entries of one server say together: its ranks' loads add up, one healthy rank is enough. */
+/* Merges two entries of one server: the loads of its ranks add up, one healthy rank is enough. */
 static void merge_into(struct worker *first, const struct worker *other)
 {
     if (other->load >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How each kind of router tells who its workers are: one file for each dialect, one table of them all.
+ * How each kind of router lists its workers: one file for each dialect, and one table of all dialects.
  *
  * Pure over the bytes of an answer. ask_router.h does the asking.
  */
@@ -18,11 +18,10 @@ struct router_dialect {
     bool (*recognise)(const json_t *root);
     /* The entries within an answer, for workers_from_json(); NULL where it has none. */
     const json_t *(*entries)(const json_t *root);
-    const char
-        *url_suffix; /* a path that may stand behind a worker's address, and is none of it; NULL: none */
+    const char *url_suffix; /* a path that may follow a worker's address and is not part of it; NULL: none */
 };
 
-/* The i-th in the order in which `auto` tries them, NULL behind the last. */
+/* The i-th dialect in the order in which `auto` tries them, NULL after the last. */
 const struct router_dialect *router_dialect_at(size_t i);
 const struct router_dialect *router_dialect_find(const char *name);
 /* All names with commas, for people. The caller frees it. */

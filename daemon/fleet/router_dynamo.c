@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system server of a Dynamo worker: GET /metrics_endpoints gives the system URLs of the whole cluster as
+ * The system server of a Dynamo worker: GET /metrics_endpoints gives the system URLs of the entire cluster as
  * {"object": "list", "data": [{"namespace": ..., "instance_id": ..., "url": ...}]}. A URL may be that of the
  * metrics.
  */

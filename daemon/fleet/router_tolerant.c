@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routers that nobody described to us, in the shapes that are common: {"workers": [...]}, {"urls": [...]}, a
+ * Routers of unknown kinds that answer in one of the common formats: {"workers": [...]}, {"urls": [...]}, a
  * plain array, an object keyed by URL; entries are objects with "url", or URLs. LMDeploy's proxy is one of
  * them, at a path of its own.
  */

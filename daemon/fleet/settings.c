@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What profd.conf says of fleets and workers, and what a user asks for: their lives and look-ups. */
+/* Fleets and workers as configured in profd.conf, and the queries of users: constructors, destructors,
+ * look-ups. */
 #include "base/alloc.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/url.h"

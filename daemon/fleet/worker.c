@@ -291,7 +291,7 @@ static void get_strings(const json_t *j, void *object, const struct member *m, s
         FIELD(char *, object, &m[i]) = xstrdup(json_get_str(j, m[i].name));
 }
 
-/* Leaves nothing behind where there is nothing to say. */
+/* Adds no empty object. Takes the reference to value. */
 static void put_object(json_t *j, const char *key, json_t *value)
 {
     if (json_object_size(value) > 0)

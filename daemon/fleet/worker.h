@@ -55,7 +55,7 @@ struct worker {
     bool profilable;
     char *reason; /* why not, one line */
     char *remedy; /* what to do, may have several lines */
-    char *note;   /* said even when profilable: a rewritten loopback URL, ... */
+    char *note;   /* shown even if profilable: a rewritten loopback URL, ... */
     struct profiler_setup setup;
     struct trace_place place;
     bool local;         /* its process runs on this host */
@@ -73,7 +73,7 @@ struct fleet {
     int64_t latency_ns;
     struct worker *workers;
     size_t n_workers, cap_workers;
-    char **notes; /* said to the user: what was rewritten, merged, ignored */
+    char **notes; /* shown to the user: what was rewritten, merged, ignored */
     size_t n_notes, cap_notes;
     /* While a thread looks at processes: the number of the worker that it is at, 0 before the first. */
     atomic_size_t looking_at;
@@ -83,7 +83,7 @@ struct worker *fleet_add_worker(struct fleet *f); /* zeroed but for unknown mark
 void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3);
 void worker_init(struct worker *w); /* zero, with the unknown marks */
 void worker_done(struct worker *w);
-/* Behind what is there, unless it is said already. */
+/* Appends to the notes of the worker, unless they already contain the text. */
 void worker_add_note(struct worker *w, const char *format, ...) _printf_(2, 3);
 struct fleet *fleet_free(struct fleet *f);
 DEFINE_CLEANUP(struct fleet *, fleet_free)

@@ -70,7 +70,7 @@ def test_an_address_outside_is_not_connected_to(tmp_path):
 def test_some_are_never_called(tmp_path, url):
     with Daemon(tmp_path / "profd", config("0.0.0.0/0 ::/0")) as profd:
         (worker,) = profd.get("/v1/workers", worker=url)["workers"]
-        assert "never called, whatever [network] allow= says" in worker["reason"] and "allow=" not in worker["remedy"]
+        assert "never called, even if [network] allow= contains it" in worker["reason"] and "allow=" not in worker["remedy"]
 
 
 def test_what_a_router_lists_is_judged_alike(tmp_path):

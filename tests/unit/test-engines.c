@@ -589,7 +589,7 @@ static void test_dynamo_of_something(void **state)
 
     dynamo(t, "trtllm_requests 4\n# vllm: is not here\n");
     assert_int_equal(t->worker.backend, ENGINE_UNKNOWN);
-    assert_non_null(strstr(t->worker.note, "do not tell which engine"));
+    assert_non_null(strstr(t->worker.note, "do not identify its engine"));
     assert_false(worker_ops(&t->worker)->stops_after_steps);
     expect_body(&(struct recording){.profile_id = "x"}, &t->worker, "{}");
     expect_remark(ENGINE_DYNAMO, &(struct recording){.with_stack = true}, &t->worker, true, NULL, "not know");
